@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The headers' inline functions under names a linker can see. Nothing else. */
+
+#include "onramp.h"
+#include "orack.h"
+
+void ffi_init(struct onramp_flow *flow, const struct onramp_params *params, or_u64 now)
+{
+	onramp_init(flow, params, now);
+}
+
+void ffi_start(struct onramp_flow *flow, const struct onramp_params *params, or_u64 now,
+	       or_s64 owd, or_u64 measured_at)
+{
+	onramp_start(flow, params, now, owd, measured_at);
+}
+
+struct onramp_stamp ffi_stamp_packet(struct onramp_flow *flow, or_u64 now)
+{
+	return onramp_stamp_packet(flow, now);
+}
+
+void ffi_acked(struct onramp_flow *flow, const struct onramp_params *params, or_u64 now,
+	       struct onramp_stamp stamp, or_s64 owd)
+{
+	onramp_acked(flow, params, now, stamp, owd);
+}
+
+or_u64 ffi_release(const struct onramp_flow *flow, or_u64 ready)
+{
+	return onramp_release(flow, ready);
+}
+
+or_u64 ffi_paused_total(const struct onramp_flow *flow, or_u64 now)
+{
+	return onramp_paused_total(flow, now);
+}
+
+/* Lengths instead of end pointers: a slice has one, and never wraps. */
+or_u32 ffi_orack_write(or_u8 *data, or_u64 len, const struct orack *ack)
+{
+	return orack_write(data, data + len, ack);
+}
+
+or_u32 ffi_orack_parse(const or_u8 *data, or_u64 len, struct orack *ack)
+{
+	return orack_parse(data, data + len, ack);
+}
