@@ -98,9 +98,7 @@ fn make<'a>(call: &'a Call, flow: &mut Flow, params: &Params) -> (Expect, &'a Ex
         Call::Release { ready, expect } => {
             (Expect { release: Some(flow.release(*ready)), ..Expect::default() }, expect)
         }
-        Call::Total { now, expect } => {
-            (Expect { paused: Some(flow.paused_total(*now)), ..Expect::default() }, expect)
-        }
+        Call::Total { now, expect } => (Expect { paused: Some(flow.paused_total(*now)), ..Expect::default() }, expect),
     }
 }
 
