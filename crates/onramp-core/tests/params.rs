@@ -17,6 +17,9 @@ fn parameters_out_of_range_are_refused() {
 fn a_flow_starts_with_the_beta_it_is_given() {
     let params = Params::builder(1, 1).beta_start(BETA_ONE).build().expect("in range");
     assert_eq!(Flow::new(&params, 0).beta(), BETA_ONE);
+
+    let strawman = Params::builder(1, 1).beta_start(BETA_ONE).strawman(true).build().expect("in range");
+    assert_eq!(Flow::new(&strawman, 0).beta(), 0);
 }
 
 #[test]
