@@ -1,0 +1,3 @@
+from onramp.cli import main
+
+main()

@@ -1,0 +1,42 @@
+"""The simulator, compiled from crates/onramp-py."""
+
+class ScenarioError(ValueError):
+    """One line per mistake: file, line, key, what is wrong, what would be right."""
+
+def version() -> str:
+    """Version of the simulator."""
+
+def resolve(text: str, file: str, base: str, overrides: list[tuple[str, str]]) -> str:
+    """Check a scenario and fill in every default; `file` is what messages call it."""
+
+def input_files(resolved: str) -> list[tuple[str, str]]:
+    """(dotted key, path as written) of the files a resolved scenario refers to."""
+
+class Simulation:
+    """One run of a resolved scenario. Tables come as columns of little-endian bytes."""
+
+    def __init__(self, resolved: str, base: str) -> None: ...
+    def advance(self, wall_ms: int) -> bool:
+        """Simulate for about `wall_ms` of wall time without the GIL; True at the end."""
+    @property
+    def progress(self) -> float: ...
+    @property
+    def now_ps(self) -> int: ...
+    @property
+    def packet_hops(self) -> int: ...
+    @property
+    def flows_started(self) -> int: ...
+    @property
+    def flows_done(self) -> int: ...
+    def take_flows(self) -> dict[str, bytes]:
+        """Flows completed since the last call."""
+    def take_requests(self) -> dict[str, bytes]:
+        """Requests completed since the last call."""
+    def take_series(self) -> dict[str, bytes]:
+        """Samples taken since the last call."""
+    def unfinished_flows(self) -> dict[str, bytes]:
+        """Flows alive now, with `fct_ps` 0."""
+    def series_names(self) -> list[str]:
+        """Names that the `name` column of series counts in."""
+    def counters(self) -> str:
+        """JSON with "network", "onramp_stats", "engine" and "unfinished"."""

@@ -1,0 +1,129 @@
+"""What Python code calls; the command does the same with progress and tables."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from onramp import comparison, engine
+from onramp.comparison import Comparison
+from onramp.engine import Stop
+from onramp.folders import staged
+from onramp.result import Result
+from onramp.scenario import Overrides, Scenario, load
+
+Source = str | Path | Mapping[str, Any]
+
+
+def run(
+    scenario: Source,
+    overrides: Overrides | None = None,
+    seed: int | None = None,
+    out: str | Path | None = None,
+) -> Result:
+    """Run a scenario.
+
+    Parameters
+    ----------
+    scenario : path or mapping
+        A scenario file, or its content as nested dicts.
+    overrides : mapping, optional
+        Dotted keys to values that win over the file's: ``{"onramp.threshold": "16us"}``.
+    seed : int, optional
+        Wins over the scenario's.
+    out : path, optional
+        Folder for the results, which must not exist. Default: a temporary one that vanishes with the
+        returned object.
+
+    Returns
+    -------
+    Result
+        Summary (times in µs) and tables (times in ps, sizes in bytes).
+
+    Raises
+    ------
+    ScenarioError
+        One line per mistake in the scenario.
+    OnRampError
+        If `out` exists or cannot be written.
+    KeyboardInterrupt
+        At Ctrl-C, after the results so far were written to `out`.
+
+    Examples
+    --------
+    >>> result = onramp.run("scenarios/demo.toml", {"duration": "100us"})  # doctest: +SKIP
+    >>> result.summary["incast"]["rct_us"]["p95"]  # doctest: +SKIP
+    """
+    loaded = load(scenario, {**(overrides or {}), **({} if seed is None else {"seed": seed})})
+    with Stop() as stop:
+        if out is None:
+            temporary = tempfile.TemporaryDirectory(prefix="onramp-")
+            engine.execute(loaded, Path(temporary.name), stop=stop)
+            result = Result.in_temporary(temporary)
+        else:
+            with staged(Path(out)) as stage:
+                engine.execute(loaded, stage, stop=stop)
+            result = Result(out)
+    if stop.asked:
+        raise KeyboardInterrupt
+    return result
+
+
+def compare(
+    scenario: Source,
+    overrides: Overrides | None = None,
+    seeds: Sequence[int] | None = None,
+    out: str | Path | None = None,
+) -> Comparison:
+    """Run a scenario with and without On-Ramp on the same arrivals, two processes at a time.
+
+    Parameters
+    ----------
+    seeds : sequence of int, optional
+        Default: the scenario's seed. With several, the ratios come with 95% intervals over seeds.
+    scenario, overrides, out
+        As for `run`; without `out` the folders vanish with the returned object.
+
+    Raises
+    ------
+    ScenarioError, OnRampError, KeyboardInterrupt
+        As for `run`.
+    """
+    loaded = load(scenario, overrides)
+    seeds = list(seeds) if seeds else [loaded.seed]
+    with Stop() as stop:
+        if out is None:
+            temporary = tempfile.TemporaryDirectory(prefix="onramp-")
+            found = _compare(loaded, Path(temporary.name), seeds, stop)
+            found.temporary = temporary
+        else:
+            with staged(Path(out)) as stage:
+                _compare(loaded, stage, seeds, stop)
+            found = Comparison.read(out)
+    if stop.asked:
+        raise KeyboardInterrupt
+    return found
+
+
+def _compare(scenario: Scenario, folder: Path, seeds: Sequence[int], stop: Stop) -> Comparison:
+    return comparison.execute(
+        scenario, folder, seeds, workers=2, stop=stop, report=lambda label, status: None
+    )
+
+
+def validate(scenario: Source, overrides: Overrides | None = None) -> Scenario:
+    """Check a scenario without running it.
+
+    Returns
+    -------
+    Scenario
+        With every default written out.
+
+    Raises
+    ------
+    ScenarioError
+        One line per mistake: file, line, key, what is wrong, what would be right.
+    """
+    return load(scenario, overrides)

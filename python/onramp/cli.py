@@ -1,0 +1,349 @@
+"""The `onramp` command."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from onramp import ScenarioError, comparison, engine, plots, report, sweep, terminal
+from onramp.cache import Cache
+from onramp.comparison import Comparison
+from onramp.engine import Stop
+from onramp.errors import OnRampError
+from onramp.folders import staged, unused
+from onramp.metrics import number
+from onramp.progress import Progress
+from onramp.result import Result
+from onramp.scenario import load
+
+RESULTS = Path("results")
+INTERRUPTED = 130
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+SCENARIO = click.argument("scenario", type=click.Path(path_type=Path))
+OUT = click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder for the results.")
+FORCE = click.option("--force", is_flag=True, help="Replace DIR if it holds results.")
+
+
+def _pairs(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise click.UsageError(f"{option.opts[0]} {text}: write key=value, such as onramp.threshold=16us")
+        pairs[key] = value
+    return pairs
+
+
+def _seeds(context: click.Context, option: click.Parameter, given: str | None) -> list[int]:
+    try:
+        return list(dict.fromkeys(int(seed) for seed in given.split(","))) if given else []
+    except ValueError:
+        raise click.UsageError(f"--seeds {given}: write whole numbers with commas, such as 1,2,3") from None
+
+
+SET = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    callback=_pairs,
+    metavar="KEY=VALUE",
+    help="Replace a value of the scenario.",
+)
+SEEDS = click.option(
+    "--seeds", callback=_seeds, metavar="1,2,3", help="Several seeds, with 95% intervals over them."
+)
+JOBS = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=os.cpu_count() or 1,
+    show_default=True,
+    help="Runs at a time.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="onramp")
+def commands() -> None:
+    """On-Ramp in the lab: datacenter scenarios with and without it."""
+
+
+@contextmanager
+def _running(title: str, total: int, *, quiet: bool = False) -> Iterator[tuple[Stop, Progress]]:
+    with Stop() as stop, Progress(title, total, quiet=quiet) as progress:
+        yield stop, progress
+
+
+@commands.command()
+@SCENARIO
+@click.option(
+    "--on", type=click.Choice(["sim", "linux"]), default="sim", show_default=True, help="Where to run."
+)
+@SET
+@click.option("--seed", type=click.IntRange(min=0), help="Replace the scenario's seed.")
+@OUT
+@FORCE
+@click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of a table.")
+def run(
+    scenario: Path,
+    on: str,
+    overrides: dict[str, str],
+    seed: int | None,
+    out: Path | None,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Run SCENARIO: a table here, a result folder in DIR."""
+    if on == "linux":
+        raise OnRampError("--on linux: is not available yet; use --on sim")
+    loaded = load(scenario, overrides | ({} if seed is None else {"seed": str(seed)}))
+    target = out or unused(RESULTS / f"{loaded.name}-{loaded.seed}")
+    with staged(target, force=force) as stage:
+        with _running(loaded.name, 1, quiet=as_json) as (stop, progress):
+            summary = engine.execute(loaded, stage, stop=stop, report=lambda s: progress(loaded.name, s))
+        plots.save_all({"": Result(stage)}, stage / "plots")
+    if as_json:
+        click.echo(json.dumps(summary, indent=2))
+    else:
+        console = terminal.console()
+        console.print(terminal.summary_table(summary))
+        lines = [terminal.unfinished_text(summary), terminal.engine_text(summary), str(target)]
+        console.print("", *filter(None, lines), sep="\n", soft_wrap=True)
+    return 0 if summary["complete"] else INTERRUPTED
+
+
+@commands.command()
+@SCENARIO
+@SET
+@SEEDS
+@OUT
+@FORCE
+@JOBS
+@click.option("--json", "as_json", is_flag=True, help="Print comparison.json instead of a table.")
+def compare(
+    scenario: Path,
+    overrides: dict[str, str],
+    seeds: list[int],
+    out: Path | None,
+    force: bool,
+    jobs: int,
+    as_json: bool,
+) -> int:
+    """Run SCENARIO with and without On-Ramp on the same arrivals.
+
+    The last line is the path of an HTML page.
+    """
+    loaded = load(scenario, overrides)
+    seeds = seeds or [loaded.seed]
+    target = out or unused(RESULTS / f"{loaded.name}-compare-{'-'.join(map(str, seeds))}")
+    with staged(target, force=force) as stage:
+        with _running(loaded.name, 2 * len(seeds), quiet=as_json) as (stop, progress):
+            found = comparison.execute(loaded, stage, seeds, workers=jobs, stop=stop, report=progress)
+        report.write([stage], stage / "index.html")
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+    else:
+        _print_comparison(found)
+        click.echo(target / "index.html")
+    if not found.arrivals.identical:
+        return 1
+    return 0 if found.complete else INTERRUPTED
+
+
+def _print_comparison(found: Comparison) -> None:
+    console = terminal.console()
+    console.print(terminal.comparison_table(found))
+    lines = [str(found.arrivals), f"Ratio: without over with; {found.interval}."]
+    for side, result in found.sides.items():
+        if text := terminal.unfinished_text(result.summary):
+            lines.append(f"{side}: {text}")
+    console.print("", *lines, sep="\n", soft_wrap=True)
+
+
+@commands.command()
+@click.argument("scenarios", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="SCENARIO…")
+@SET
+def validate(scenarios: tuple[Path, ...], overrides: dict[str, str]) -> int:
+    """Check scenarios without running them."""
+    wrong = False
+    for path in scenarios:
+        try:
+            load(path, overrides)
+        except (ScenarioError, OnRampError) as e:
+            wrong = True
+            click.echo(e, err=True)
+        else:
+            click.echo(f"{path}: ok")
+    return 2 if wrong else 0
+
+
+@commands.command("sweep")
+@SCENARIO
+@click.option(
+    "--vary",
+    multiple=True,
+    required=True,
+    callback=_pairs,
+    metavar="KEY=A,B,C",
+    help="Values of a key; repeatable.",
+)
+@SET
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of the runs; what it has is not run again.",
+)
+@JOBS
+@click.option(
+    "--dask", metavar="ADDRESS", help="Run on this Dask scheduler's workers, which share the file system."
+)
+def sweep_command(
+    scenario: Path,
+    vary: dict[str, str],
+    overrides: dict[str, str],
+    out: Path | None,
+    jobs: int,
+    dask: str | None,
+) -> int:
+    """Run SCENARIO on a grid of values, missing runs only."""
+    points = sweep.grid(scenario, overrides, {key: values.split(",") for key, values in vary.items()})
+    cache = Cache(out or RESULTS / f"{points[0].scenario.name}-sweep")
+    scenarios = {p.label: p.scenario for p in points}
+    missing = cache.missing(scenarios)
+    with _running(f"{len(points)} runs, {len(missing)} missing", len(missing)) as (stop, progress):
+        if dask:
+            cache.run_on_dask(scenarios, dask, stop=stop, report=progress)
+        else:
+            cache.run(scenarios, workers=jobs, stop=stop, report=progress)
+    done = sweep.results(points, cache)
+    if done:
+        files = sweep.write(done, cache.folder)
+        _print_sweep(done, list(vary))
+        click.echo(", ".join(map(str, files)))
+    if stop.asked:
+        click.echo(f"Incomplete: {len(done)} of {len(points)} runs; the same command runs the rest.")
+    return INTERRUPTED if stop.asked else 0
+
+
+def _print_sweep(done: list[tuple[sweep.Point, Result]], keys: list[str]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for key in keys:
+        table.add_column(key)
+    shown = [m for m in sweep.SHOWN if any(m.of(r.summary) is not None for _, r in done)]
+    for metric in shown:
+        table.add_column(f"{metric.group}\n{metric.label} ({metric.unit})", justify="right")
+    table.add_column("\ndrops", justify="right")
+    table.add_column("\nPFC pauses", justify="right")
+    table.add_column("\nfolder")
+    for point, result in done:
+        network = result.summary["network"]
+        table.add_row(
+            *point.values.values(),
+            *(number(m.of(result.summary)) for m in shown),
+            *(number(network[name]) for name in ("drops", "pfc_pauses")),
+            result.folder.name,
+        )
+    terminal.console().print(table)
+
+
+@commands.command("report")
+@click.argument("folders", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="DIR…")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The page; default: index.html in the only DIR.",
+)
+@click.option("--force", is_flag=True, help="Replace FILE.")
+def report_command(folders: tuple[Path, ...], out: Path | None, force: bool) -> int:
+    """Write one self-contained HTML page on result folders and comparisons."""
+    page = out or (folders[0] if len(folders) == 1 else RESULTS) / "index.html"
+    if out and out.exists() and not force:
+        raise OnRampError(f"{out}: exists; choose another --out, or --force to replace it")
+    page.parent.mkdir(parents=True, exist_ok=True)
+    report.write(folders, page)
+    click.echo(page)
+    return 0
+
+
+@commands.command("paper")
+@click.argument("figures", nargs=-1, metavar="[LIST | figN …]")
+@click.option("--quick", is_flag=True, help="Short runs, one seed: about a minute per figure on two cores.")
+@click.option("--seeds", callback=_seeds, metavar="1,2,3", help="Default: 1,2,3; with --quick 1.")
+@JOBS
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=RESULTS / "paper", show_default=True, metavar="DIR"
+)
+@click.option("--markdown", is_flag=True, help="Print the stored verdicts as a Markdown table; run nothing.")
+def paper_command(
+    figures: tuple[str, ...], quick: bool, seeds: list[int], jobs: int, out: Path, markdown: bool
+) -> int:
+    """Rerun figures of the paper: plot, table, and a verdict against what the text states.
+
+    Without figures, or with LIST, the figures are listed. Runs are kept in DIR; only missing ones
+    are computed.
+    """
+    from onramp import paper
+
+    if markdown:
+        click.echo(paper.markdown(out, figures))
+        return 0
+    if not figures or [f.lower() for f in figures] == ["list"]:
+        for name in paper.FIGURES:
+            click.echo(f"{name:6} {paper.figure(name).TITLE}")
+        return 0
+    chosen = [paper.figure(name) for name in figures]
+    for module in chosen:
+        mode = paper.Mode(quick=quick, seeds=tuple(seeds or ([1] if quick else [1, 2, 3])))
+        cache = Cache(out)
+        scenarios = paper.scenarios(module, mode)
+        missing = cache.missing(scenarios)
+        title = f"{module.NAME}: {len(scenarios)} runs, {len(missing)} missing"
+        with _running(title, len(missing)) as (stop, progress):
+            cache.run(scenarios, workers=jobs, stop=stop, report=progress)
+        if stop.asked:
+            click.echo("Incomplete; the same command runs the rest.")
+            return INTERRUPTED
+        verdict = paper.judge(module, mode, cache)
+        terminal.console().print(paper.verdict_table(verdict))
+        click.echo(f"{out / module.NAME / module.NAME}.png\n")
+    return 0
+
+
+def main() -> None:
+    """Run the command; every mistake is one line on standard error and exit status 2."""
+    try:
+        status = commands.main(prog_name="onramp", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as e:
+        click.echo(e.format_message())
+        status = 0
+    except click.ClickException as e:
+        place = e.ctx.command_path if isinstance(e, click.UsageError) and e.ctx else "onramp"
+        status = _fail(f"{place}: {e.format_message()}", 2)
+    except ScenarioError as e:
+        status = _fail(str(e), 2)
+    except OnRampError as e:
+        status = _fail(f"onramp: {e}", e.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        status = _fail("onramp: stopped before there were results", INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    except OSError as e:
+        status = _fail(f"onramp: {f'{e.filename}: ' if e.filename else ''}{e.strerror or e}", 1)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _fail(line: str, status: int) -> int:
+    click.echo(line, err=True)
+    return status

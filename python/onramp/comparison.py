@@ -1,0 +1,235 @@
+"""The same arrivals with and without On-Ramp."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from onramp.engine import Status
+from onramp.errors import OnRampError
+from onramp.jobs import Job, run_all
+from onramp.metrics import METRICS, Metric, bootstrap_ratio, completed, over_seeds
+from onramp.result import Result
+from onramp.scenario import Scenario
+from onramp.summary import SIZES, Floats, background, in_class
+
+SIDES = {"without": "without On-Ramp", "with": "with On-Ramp"}
+
+BY_SEEDS = "mean over seeds, 95% interval by Student's t over the seeds"
+BY_BOOTSTRAP = (
+    "95% interval by resampling this run's {what} in pairs; "
+    "it leaves out how much runs with other seeds differ"
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the comparison; with several seeds the means over them."""
+
+    metric: Metric
+    without: float | None
+    with_: float | None
+    ratio: float | None
+    interval: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Whether both sides had the same flows at the same times."""
+
+    flows: int
+    identical: bool
+
+    def __str__(self) -> str:
+        if self.identical:
+            return f"Arrivals: identical on both sides ({self.flows:,} flows)."
+        return "Arrivals: NOT identical on both sides; the ratios mean nothing. Please report this."
+
+
+class Comparison:
+    """Runs with and without On-Ramp, by seed.
+
+    Attributes
+    ----------
+    without, with_ : list of Result
+        One per seed.
+    rows : list of Row
+        Metrics of both sides and their ratio, without over with.
+    """
+
+    def __init__(self, folder: Path, without: list[Result], with_: list[Result]) -> None:
+        self.folder, self.without, self.with_ = folder, without, with_
+        self.temporary: object = None  # keeps a temporary folder alive
+        self.arrivals = _arrivals(without, with_)
+        self.rows = _rows(without, with_)
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Comparison:
+        """A comparison that was written before."""
+        folder = Path(folder)
+        if not (folder / "comparison.json").is_file():
+            raise OnRampError(f"{folder}: is not a comparison (it has no comparison.json)")
+        seeds = json.loads((folder / "comparison.json").read_text())["seeds"]
+        without, with_ = ([Result(_place(folder, seed, side)) for seed in seeds] for side in SIDES)
+        return cls(folder, without, with_)
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario with On-Ramp."""
+        return self.with_[0].scenario
+
+    @property
+    def seeds(self) -> list[int]:
+        """Seeds of the runs."""
+        return [r.summary["seed"] for r in self.with_]
+
+    @property
+    def complete(self) -> bool:
+        """Whether no run was stopped before its end."""
+        return all(r.summary["complete"] for r in (*self.without, *self.with_))
+
+    @property
+    def interval(self) -> str:
+        """How the intervals were made."""
+        if len(self.seeds) > 1:
+            return BY_SEEDS
+        incast = completed(self.with_[0].summary, "incast") > 0
+        return BY_BOOTSTRAP.format(what="requests and flows" if incast else "flows")
+
+    @property
+    def sides(self) -> Mapping[str, Result]:
+        """Both sides of the first seed by label, for plots."""
+        return {SIDES["without"]: self.without[0], SIDES["with"]: self.with_[0]}
+
+    def to_json(self) -> dict[str, object]:
+        """What comparison.json holds."""
+        rows = []
+        for row in self.rows:
+            ratio = row.ratio if row.ratio is not None and math.isfinite(row.ratio) else None
+            numbers = {"without": row.without, "with": row.with_, "ratio": ratio, "interval": row.interval}
+            rows.append({**dataclasses.asdict(row.metric), **numbers})
+        return {
+            "scenario": self.scenario.document["name"],
+            "seeds": self.seeds,
+            "complete": self.complete,
+            "arrivals": dataclasses.asdict(self.arrivals),
+            "interval": self.interval,
+            "rows": rows,
+        }
+
+
+def _place(folder: Path, seed: int, side: str) -> Path:
+    """Where the results of one run are; with several seeds each has a folder."""
+    by_seed = folder / f"seed-{seed}"
+    return (by_seed if by_seed.exists() else folder) / side
+
+
+def execute(
+    scenario: Scenario,
+    folder: Path,
+    seeds: Sequence[int],
+    *,
+    workers: int,
+    stop: Callable[[], bool],
+    report: Callable[[str, Status | None], None],
+) -> Comparison:
+    """Run both sides for every seed into `folder`, which exists, and write comparison.json.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If it was stopped before there were results of both sides.
+    """
+    jobs = []
+    for seed in seeds:
+        if len(seeds) > 1:
+            (folder / f"seed-{seed}").mkdir()
+        for side in SIDES:
+            path = _place(folder, seed, side)
+            path.mkdir()
+            variant = scenario.replace({"seed": seed, "onramp.enabled": side == "with"})
+            jobs.append(Job(f"{SIDES[side]}, seed {seed}", variant, path))
+    run_all(jobs, workers, stop=stop, report=lambda job, status: report(job.label, status))
+    done = [s for s in seeds if all((_place(folder, s, side) / "summary.json").exists() for side in SIDES)]
+    for seed in set(seeds) - set(done):
+        shutil.rmtree(folder / f"seed-{seed}", ignore_errors=True)
+    if not done:
+        raise KeyboardInterrupt
+    without, with_ = ([Result(_place(folder, seed, side)) for seed in done] for side in SIDES)
+    comparison = Comparison(folder, without, with_)
+    text = json.dumps(comparison.to_json(), indent=2, allow_nan=False, ensure_ascii=False)
+    (folder / "comparison.json").write_text(text + "\n", encoding="utf-8")
+    return comparison
+
+
+def _arrivals(without: Sequence[Result], with_: Sequence[Result]) -> Arrivals:
+    flows, identical = 0, True
+    for a, b in zip(without, with_, strict=True):
+        until = min(r.summary["engine"]["simulated_us"] for r in (a, b)) * 1e6
+        one, other = (_arrived(r, until) for r in (a, b))
+        flows += len(one["id"])
+        identical &= all(np.array_equal(one[name], other[name]) for name in one)
+    return Arrivals(flows, identical)
+
+
+def _arrived(result: Result, until_ps: float) -> Mapping[str, Floats]:
+    """What arrived before a time, by flow number; of long flows without the bytes, which are an outcome."""
+    table = result.flows
+    columns = {name: table[name].to_numpy() for name in ("id", "traffic", "src", "dst", "bytes", "start_ps")}
+    columns["request"] = table["request"].fill_null(-1).to_numpy()
+    columns["bytes"] = np.where(
+        np.isin(columns["traffic"], result.scenario.traffic_of_kind("long")), 0, columns["bytes"]
+    )
+    order = np.argsort(columns["id"], kind="stable")
+    order = order[columns["start_ps"][order] < until_ps]
+    return {name: values[order] for name, values in columns.items()}
+
+
+def _paired(a: Result, b: Result, sample: str) -> tuple[Floats, Floats]:
+    """Times in microseconds of what completed on both sides."""
+    column = "rct_ps" if sample == "incast" else "fct_ps"
+    times = []
+    for result in (a, b):
+        table: pa.Table
+        if sample == "incast":
+            table = result.requests
+        else:
+            table = in_class(background(result.flows, result.scenario.traffic_of_kind("long")), sample)
+        table = table.select(["id", column]).drop_null()
+        times.append((table["id"].to_numpy(), table[column].to_numpy() / 1e6))
+    _, i, j = np.intersect1d(times[0][0], times[1][0], assume_unique=True, return_indices=True)
+    return times[0][1][i], times[1][1][j]
+
+
+def _rows(without: Sequence[Result], with_: Sequence[Result]) -> list[Row]:
+    intervals: dict[tuple[str, str], tuple[float, float]] = {}
+    if len(without) == 1:
+        for sample in ("incast", *SIZES):
+            names = [m.statistic for m in METRICS if m.sample == sample]
+            pairs = _paired(without[0], with_[0], sample)
+            intervals |= {(sample, name): v for name, v in bootstrap_ratio(*pairs, names).items()}
+    rows = []
+    for metric in METRICS:
+        one, other = ([metric.of(r.summary) for r in side] for side in (without, with_))
+        a, b = (
+            None if None in side else float(np.mean([v for v in side if v is not None]))
+            for side in (one, other)
+        )
+        ratio, interval = None, intervals.get((metric.sample, metric.statistic))
+        if a is not None and b is not None and (a or b):
+            ratio = a / b if b else math.inf
+            ratios = [x / y for x, y in zip(one, other, strict=True) if x is not None and y]
+            if len(ratios) == len(one) > 1:
+                ratio, half = over_seeds(ratios)
+                interval = (ratio - half, ratio + half)
+        if a is not None or b is not None:
+            rows.append(Row(metric, a, b, ratio, interval))
+    return rows

@@ -1,0 +1,132 @@
+"""Drives the simulator and writes what it yields."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from onramp import _sim, tables
+from onramp.scenario import Scenario
+from onramp.summary import Summary, summarize
+
+#: Wall time between two looks at the clock, the signals and the tables.
+STEP_MS = 100
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a run is."""
+
+    share: float
+    simulated_us: float
+    packet_hops: int
+    flows_done: int
+
+
+class Stop:
+    """Becomes true at SIGINT or SIGTERM while it is entered (in the main thread)."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: dict[int, Any] = {}
+
+    def __call__(self) -> bool:
+        return self.asked
+
+    def _ask(self, signum: int, frame: FrameType | None) -> None:
+        self.asked = True
+
+    def __enter__(self) -> Stop:
+        try:
+            self._before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)}
+        except ValueError:  # not in the main thread: signals are somebody else's
+            self._before = {}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)
+
+
+@cache
+def commit() -> str | None:
+    """Commit of the checkout this package runs from, "-dirty" if it was changed."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() or None
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def execute(
+    scenario: Scenario,
+    folder: Path,
+    *,
+    stop: Callable[[], bool] = lambda: False,
+    report: Callable[[Status], None] = lambda status: None,
+) -> Summary:
+    """Run a scenario and write scenario, tables and summary to `folder`, which exists.
+
+    Parameters
+    ----------
+    stop : callable
+        Asked ten times a second; once true, the results so far are written as incomplete.
+    report : callable
+        Told ten times a second how far the run is.
+    """
+    kept = scenario.write(folder)
+    began = time.monotonic()
+    simulation = _sim.Simulation(kept.text, str(kept.base))
+    flows = tables.Writer(folder / "flows.parquet", tables.FLOWS)
+    requests = tables.Writer(folder / "requests.parquet", tables.REQUESTS)
+    series = tables.Writer(folder / "series.parquet", tables.SERIES)
+    complete = False
+    while not complete and not stop():
+        complete = simulation.advance(STEP_MS)
+        flows.add(tables.flows(simulation.take_flows()))
+        requests.add(tables.requests(simulation.take_requests()))
+        series.add(tables.series(simulation.take_series(), simulation.series_names()))
+        now_us = simulation.now_ps / 1e6
+        report(Status(simulation.progress, now_us, simulation.packet_hops, simulation.flows_done))
+    wall_s = time.monotonic() - began
+    flows.add(tables.flows(simulation.unfinished_flows()))
+    for table in (flows, requests, series):
+        table.close()
+
+    counters = json.loads(simulation.counters())
+    counters["engine"] = {
+        "simulated_us": simulation.now_ps / 1e6,
+        "wall_s": wall_s,
+        "packet_hops": simulation.packet_hops,
+        "packet_hops_per_s": simulation.packet_hops / wall_s,
+        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+    summary = summarize(
+        kept,
+        pq.read_table(
+            folder / "flows.parquet", columns=["traffic", "request", "bytes", "fct_ps", "ideal_ps"]
+        ),
+        pq.read_table(folder / "requests.parquet", columns=["rct_ps"]),
+        counters,
+        complete=complete,
+        version=_sim.version(),
+        commit=commit(),
+    )
+    (folder / "summary.json").write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
+    return summary

@@ -1,0 +1,26 @@
+"""What can go wrong on the user's side, one line each."""
+
+from __future__ import annotations
+
+
+class OnRampError(Exception):
+    """A mistake in what was asked for; its text is one line that says what would be right.
+
+    Attributes
+    ----------
+    exit_code : int
+        What the command exits with.
+    """
+
+    exit_code = 2
+
+
+class RunError(OnRampError):
+    """Something failed while running: a full disk, a worker that died."""
+
+    exit_code = 1
+
+
+def of_os(place: object, error: OSError) -> str:
+    """One line for an error of the operating system at `place`."""
+    return f"{place}: {error.strerror or error}"

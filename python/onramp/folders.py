@@ -1,0 +1,57 @@
+"""Result folders appear complete, and none is overwritten by accident."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from onramp.errors import OnRampError, RunError, of_os
+
+#: A folder with one of these was written by us.
+MARKS = ("summary.json", "comparison.json", "sweep.csv")
+
+
+def unused(path: Path) -> Path:
+    """`path`, or the first of `path`-2, `path`-3, … that does not exist."""
+    candidate, n = path, 1
+    while candidate.exists():
+        n += 1
+        candidate = path.with_name(f"{path.name}-{n}")
+    return candidate
+
+
+@contextmanager
+def staged(target: Path, *, force: bool = False) -> Iterator[Path]:
+    """A folder beside `target` that becomes `target` at the end, or vanishes on an error.
+
+    Raises
+    ------
+    OnRampError
+        If `target` exists (with `force`: and holds no results), or cannot be written.
+    """
+    if target.exists():
+        if not force:
+            raise OnRampError(f"{target}: exists; choose another --out, or --force to replace it")
+        if not target.is_dir() or (any(target.iterdir()) and not any((target / m).exists() for m in MARKS)):
+            raise OnRampError(f"{target}: holds no results, so --force does not replace it")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        stage = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as e:
+        raise OnRampError(of_os(target, e)) from e
+    try:
+        yield stage
+        umask = os.umask(0)
+        os.umask(umask)
+        stage.chmod(0o777 & ~umask)
+        if force and target.exists():
+            shutil.rmtree(target)
+        stage.rename(target)
+    except OSError as e:
+        raise RunError(of_os(target, e)) from e
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)

@@ -1,0 +1,123 @@
+"""Runs in parallel, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from onramp.engine import Status
+from onramp.errors import RunError
+from onramp.scenario import Scenario
+from onramp.summary import Summary
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run: what, and the existing folder its results go to."""
+
+    label: str
+    scenario: Scenario
+    folder: Path
+
+
+class _Child:
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.last: dict[str, object] = {}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "onramp.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C reaches it through us alone
+        )
+        task = {"text": job.scenario.text, "base": str(job.scenario.base), "folder": str(job.folder)}
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(task).encode() + b"\n")
+        self.process.stdin.close()
+        assert self.process.stdout is not None
+        self.stdout: IO[bytes] = self.process.stdout
+        self._partial = b""
+        os.set_blocking(self.stdout.fileno(), False)
+
+    def read(self) -> bool:
+        """Take what it said; False once it has ended."""
+        said = self.stdout.read()
+        *lines, self._partial = (self._partial + (said or b"")).split(b"\n")
+        if lines:
+            self.last = json.loads(lines[-1])
+        return said != b""
+
+
+def run_all(
+    jobs: Iterable[Job],
+    workers: int,
+    *,
+    stop: Callable[[], bool],
+    report: Callable[[Job, Status | None], None],
+    finished: Callable[[Job, Summary], None] = lambda job, summary: None,
+) -> list[Summary]:
+    """Run `jobs`, at most `workers` at a time; summaries in the order of completion.
+
+    Parameters
+    ----------
+    stop : callable
+        Once true, nothing new is started and what runs is stopped, with its results so far.
+    report : callable
+        Told how far a run is; None when it has ended.
+    finished : callable
+        Told of each completed run.
+
+    Raises
+    ------
+    RunError
+        If a run failed; the others are stopped.
+    """
+    waiting = list(jobs)[::-1]
+    running: set[_Child] = set()
+    summaries: list[Summary] = []
+    stopping = False
+    with selectors.DefaultSelector() as selector:
+        try:
+            while running or (waiting and not stopping):
+                if stop() and not stopping:
+                    stopping = True
+                    for child in running:
+                        child.process.terminate()
+                while waiting and not stopping and len(running) < workers:
+                    child = _Child(waiting.pop())
+                    running.add(child)
+                    selector.register(child.stdout, selectors.EVENT_READ, child)
+                for key, _ in selector.select(timeout=0.1):
+                    child = key.data
+                    if child.read():
+                        if isinstance(status := child.last.get("status"), dict):
+                            report(child.job, Status(**status))
+                        continue
+                    selector.unregister(child.stdout)
+                    running.remove(child)
+                    report(child.job, None)
+                    summary = _summary(child)
+                    summaries.append(summary)
+                    finished(child.job, summary)
+        finally:
+            for child in running:
+                child.process.kill()
+                child.process.wait()
+    return summaries
+
+
+def _summary(child: _Child) -> Summary:
+    code = child.process.wait()
+    child.stdout.close()
+    if isinstance(error := child.last.get("error"), str):
+        raise RunError(error)
+    if isinstance(summary := child.last.get("summary"), dict):
+        return summary
+    raise RunError(f"{child.job.label}: the run ended early (exit status {code}; out of memory?)")

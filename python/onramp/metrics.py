@@ -1,0 +1,114 @@
+"""The numbers that tables show, and how sure they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from onramp.summary import Floats, Summary, statistic
+
+#: 97.5% quantiles of Student's t for 1, 2, … degrees of freedom; beyond, the normal distribution's.
+_T = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145),
+    *(2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048),
+    *(2.045, 2.042),
+)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number of a summary.
+
+    Attributes
+    ----------
+    sample : str
+        The completion times it is a statistic of: "incast" or a size class; empty for a counter.
+    statistic : str
+        "mean", "p95", …; of a counter its name.
+    """
+
+    group: str
+    label: str
+    unit: str
+    sample: str
+    statistic: str
+
+    def of(self, summary: Summary) -> float | None:
+        """The number; None if nothing completed."""
+        if self.sample == "incast":
+            value = summary["incast"]["rct_us"][self.statistic]
+        elif self.sample:
+            value = summary["background"][self.sample]["fct_us"][self.statistic]
+        else:
+            value = summary["network"][self.statistic]
+        return None if value is None else float(value)
+
+
+def _times(group: str, sample: str, statistics: Sequence[str]) -> list[Metric]:
+    return [Metric(group, name, "µs", sample, name) for name in statistics]
+
+
+METRICS: tuple[Metric, ...] = (
+    *_times("Incast RCT", "incast", ("mean", "p50", "p95", "p99")),
+    *_times("FCT small (≤ 10 KB)", "small", ("mean", "p95")),
+    *_times("FCT medium (≤ 1 MB)", "medium", ("mean", "p95")),
+    *_times("FCT large (> 1 MB)", "large", ("mean", "p95")),
+    *_times("FCT all", "all", ("mean", "p95")),
+    Metric("Network", "drops", "packets", "", "drops"),
+    Metric("Network", "retransmissions", "packets", "", "retransmitted_packets"),
+    Metric("Network", "timeouts", "", "", "timeouts"),
+    Metric("Network", "PFC pauses", "", "", "pfc_pauses"),
+    Metric("Network", "PFC paused", "µs", "", "pfc_paused_us"),
+)
+
+
+def completed(summary: Summary, sample: str) -> int:
+    """How many requests or flows a sample of completion times has."""
+    count = summary["incast"]["requests"] if sample == "incast" else summary["background"][sample]["flows"]
+    return int(count)
+
+
+def over_seeds(values: Sequence[float]) -> tuple[float, float]:
+    """Mean, and half of its 95% interval by Student's t (nan for a single value)."""
+    n = len(values)
+    if n < 2:
+        return float(np.mean(values)), math.nan
+    t = _T[n - 2] if n - 2 < len(_T) else 1.96
+    return float(np.mean(values)), t * float(np.std(values, ddof=1)) / math.sqrt(n)
+
+
+def bootstrap_ratio(
+    first: Floats, second: Floats, statistics: Sequence[str]
+) -> Mapping[str, tuple[float, float]]:
+    """95% intervals of the ratio of statistics of paired times.
+
+    Parameters
+    ----------
+    first, second : array, shape (n,)
+        Times of the same requests or flows on both sides, resampled together.
+    """
+    n = len(first)
+    if n < 2:
+        return {}
+    random = np.random.default_rng(0)
+    ratios: dict[str, list[float]] = {name: [] for name in statistics}
+    for _ in range(int(np.clip(2e7 // n, 40, 400))):
+        index = random.integers(n, size=n)
+        a, b = first[index], second[index]
+        for name in statistics:
+            above, below = statistic(a, name), statistic(b, name)
+            ratios[name].append((above or math.nan) / (below or math.nan))
+    return {name: (float(np.quantile(r, 0.025)), float(np.quantile(r, 0.975))) for name, r in ratios.items()}
+
+
+def number(value: float | None) -> str:
+    """Three significant digits, all digits of what is larger; a dash for None."""
+    if value is None:
+        return "–"
+    if value == 0 or not math.isfinite(value):
+        return {0.0: "0", math.inf: "∞"}.get(value, "–")
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{digits}f}" if not float(value).is_integer() else f"{value:,.0f}"

@@ -1,0 +1,52 @@
+"""Plots of one run, or of the sides of a comparison: one file per kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure
+
+from onramp.errors import OnRampError
+from onramp.plots import bars, cdf, queue, style, throughput
+
+if TYPE_CHECKING:
+    from onramp.result import Result
+
+KINDS: Mapping[str, Callable[[Mapping[str, Result]], Figure | None]] = {
+    "bars": bars.draw,
+    "cdf": cdf.draw,
+    "queue": queue.draw,
+    "throughput": throughput.draw,
+}
+
+
+def draw(kind: str, sides: Mapping[str, Result]) -> Figure:
+    """A plot of `sides`, label to result.
+
+    Raises
+    ------
+    OnRampError
+        If there is no such kind, or the runs recorded nothing for it.
+    """
+    if kind not in KINDS:
+        raise OnRampError(f"plot {kind!r}: is none of {', '.join(KINDS)}")
+    with style.styled():
+        figure = KINDS[kind](sides)
+    if figure is None:
+        raise OnRampError(f"plot {kind!r}: the run has nothing to show for it")
+    return figure
+
+
+def save_all(sides: Mapping[str, Result], folder: Path) -> list[Path]:
+    """Write every plot that has something to show as PNG and SVG; the SVG files."""
+    folder.mkdir(exist_ok=True)
+    written = []
+    for kind, drawn_by in KINDS.items():
+        with style.styled():
+            figure = drawn_by(sides)
+        if figure is not None:
+            style.save(figure, folder / kind)
+            written.append(folder / f"{kind}.svg")
+    return written

@@ -1,0 +1,96 @@
+"""Completion times as bars: the mean, with a whisker to the 95th percentile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from onramp.plots import style
+from onramp.summary import Summary
+
+if TYPE_CHECKING:
+    from onramp.result import Result
+
+#: (mean, p95) in microseconds; None where nothing completed.
+Bar = tuple[float | None, float | None]
+
+TITLES = {
+    "incast": "Incast RCT",
+    "small": "FCT, small (≤ 10 KB)",
+    "medium": "FCT, medium (≤ 1 MB)",
+    "large": "FCT, large (> 1 MB)",
+    "all": "FCT, all",
+}
+
+
+def bar(summary: Summary, panel: str) -> Bar:
+    """Mean and 95th percentile of one of `TITLES`."""
+    times = summary["incast"]["rct_us"] if panel == "incast" else summary["background"][panel]["fct_us"]
+    return times["mean"], times["p95"]
+
+
+def draw(sides: Mapping[str, Result]) -> Figure | None:
+    """RCT and FCT by size class, one bar per side; None if nothing completed."""
+    shown = [p for p in TITLES if p != "all" and any(bar(r.summary, p)[0] for r in sides.values())]
+    if not shown:
+        return None
+    figure, axes = style.panels(1, len(shown), (2.1, 2.9))
+    for ax, name in zip(axes, shown, strict=True):
+        pairs = {side: [bar(r.summary, name)] for side, r in sides.items()}
+        panel(ax, [""], pairs, ratio=True)
+        ax.set_title(TITLES[name], fontsize=9)
+    axes[0].set_ylabel("µs (bar: mean, whisker: p95)")
+    if len(sides) > 1:
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    return figure
+
+
+def panel(
+    ax: Axes, groups: Sequence[str], sides: Mapping[str, Sequence[Bar]], *, ratio: bool = False
+) -> None:
+    """Groups of bars on a log axis, one bar per side in each group.
+
+    Parameters
+    ----------
+    ratio : bool
+        Write first over last side's mean above each group.
+    """
+    width = 0.8 / len(sides)
+    x = np.arange(len(groups))
+    for i, (side, values) in enumerate(sides.items()):
+        mean = np.array([np.nan if m is None else m for m, _ in values], dtype=float)
+        p95 = np.array([np.nan if p is None else p for _, p in values], dtype=float)
+        at = x + (i - (len(sides) - 1) / 2) * width
+        colour = style.colour(side, i)
+        ax.bar(at, mean, width * 0.92, color=colour, label=side)
+        # A mean above the 95th percentile (few, huge values) gets a whisker downwards.
+        whisker = np.abs(np.stack([np.minimum(p95 - mean, 0), np.maximum(p95 - mean, 0)]))
+        ax.errorbar(at, mean, whisker, fmt="none", ecolor=style.INK, elinewidth=1, capsize=3)
+    everything = [v for values in sides.values() for pair in values for v in pair if v]
+    low, high = min(everything, default=1), max(everything, default=10)
+    ax.set_yscale("log")
+    ax.set_ylim(low / 2.2, high * (2.2 if ratio else 1.6))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}" if v >= 1 else f"{v:g}"))
+    ax.yaxis.set_minor_formatter(NullFormatter())
+    ax.set_xticks(x, groups)
+    ax.tick_params(axis="x", length=0)
+    ax.set_xlim(-0.6, len(groups) - 0.4)
+    if ratio and len(sides) == 2:
+        first, last = sides.values()
+        for i, ((before, top), (after, top2)) in enumerate(zip(first, last, strict=True)):
+            if before and after:
+                height = max(v for v in (before, after, top, top2) if v is not None)
+                ax.annotate(
+                    f"{before / after:.2f}×",
+                    (float(i), height),
+                    (0, 6),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=8,
+                    fontweight="bold",
+                )

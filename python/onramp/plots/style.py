@@ -1,0 +1,96 @@
+"""What all plots have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from onramp.summary import Floats
+
+#: Text and axes; pages replace it by their own text colour.
+INK = "#1f2933"
+WITHOUT, WITH = "#a3adb8", "#1c6dd0"
+#: For many lines or layers.
+LAYERS = [
+    *("#1c6dd0", "#f08c00", "#2b8a3e", "#c92a2a", "#7048e8", "#0b7285"),
+    *("#74a9e8", "#f7c56b", "#8bc99a", "#ee9a9a", "#b7a3f5", "#7cc3cf"),
+]
+
+_STYLE: Any = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["Inter", "Helvetica", "Arial", "DejaVu Sans"],
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 8,
+    "axes.labelsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "grid.color": "#8a94a0",
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "figure.dpi": 110,
+    "savefig.dpi": 200,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "onramp",
+    "path.simplify_threshold": 0.5,
+    **{f"{name}.color": INK for name in ("text", "xtick", "ytick")},
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Matplotlib with our style, for drawing and saving."""
+    # Fonts that are not installed are only names in an SVG: no warning for them.
+    import logging
+
+    logger = logging.getLogger("matplotlib.font_manager")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with matplotlib.rc_context(_STYLE):
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def panels(rows: int, columns: int, size: tuple[float, float], **kwargs: Any) -> tuple[Figure, list[Axes]]:
+    """A figure of `rows` by `columns` panels, each `size` inches; the panels row by row."""
+    figure = Figure(figsize=(columns * size[0], rows * size[1]), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, **kwargs)
+    return figure, list(axes.flat)
+
+
+def save(figure: Figure, stem: Path) -> None:
+    """Write `stem`.png and `stem`.svg, the same bytes for the same figure."""
+    with styled():
+        figure.savefig(stem.with_suffix(".png"), facecolor="white")
+        figure.savefig(stem.with_suffix(".svg"), transparent=True, metadata={"Date": None})
+
+
+def colour(side: str, index: int) -> str:
+    """Colour of a side of a comparison."""
+    return {"without On-Ramp": WITHOUT, "with On-Ramp": WITH}.get(side, LAYERS[index % len(LAYERS)])
+
+
+def envelope(x: Floats, y: Floats, bins: int = 1500) -> tuple[Floats, Floats]:
+    """At most 2 · `bins` points that draw the same line: smallest and largest `y` of each stretch."""
+    if len(x) <= 2 * bins:
+        return x, y
+    n = len(x) // bins
+    x, y = x[: bins * n].reshape(bins, n), y[: bins * n].reshape(bins, n)
+    return np.repeat(x[:, 0], 2), np.column_stack([y.min(axis=1), y.max(axis=1)]).ravel()

@@ -1,0 +1,166 @@
+"""One self-contained HTML page of results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from onramp import plots
+from onramp.comparison import Comparison
+from onramp.errors import OnRampError
+from onramp.metrics import METRICS, number
+from onramp.plots import style
+from onramp.result import Result
+from onramp.scenario import Scenario
+from onramp.summary import Summary
+from onramp.terminal import interval_text, ratio_text, state, unfinished_text
+
+
+@dataclass
+class Card:
+    """A ratio in large type."""
+
+    title: str
+    ratio: str
+    detail: str
+
+
+@dataclass
+class Part:
+    """One comparison or run on the page."""
+
+    title: str
+    subtitle: str
+    head: list[str]
+    #: Rows of cells; a row with a single cell is a heading.
+    rows: list[list[str]]
+    notes: list[str]
+    svgs: list[str]
+    parameters: list[tuple[str, str]]
+    scenario: str
+    cards: list[Card] = field(default_factory=list)
+
+
+def write(folders: Sequence[Path], page: Path) -> None:
+    """Write a page on comparisons and single runs.
+
+    Raises
+    ------
+    OnRampError
+        If a folder is neither.
+    """
+    parts = [_part(folder) for folder in folders]
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("onramp", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    text = environment.get_template("report.html.j2").render(parts=parts)
+    page.write_text(text, encoding="utf-8")
+
+
+def _part(folder: Path) -> Part:
+    if (folder / "comparison.json").is_file():
+        return _of_comparison(Comparison.read(folder))
+    if (folder / "summary.json").is_file():
+        return _of_run(Result(folder))
+    raise OnRampError(f"{folder}: holds no results (neither comparison.json nor summary.json)")
+
+
+def _of_comparison(c: Comparison) -> Part:
+    rows: list[list[str]] = []
+    group = ""
+    for row in c.rows:
+        if row.metric.group != group:
+            group = row.metric.group
+            rows.append([group])
+        label = f"{row.metric.label} ({row.metric.unit})" if row.metric.unit else row.metric.label
+        rows.append([label, number(row.without), number(row.with_), ratio_text(row), interval_text(row)])
+    cards = [
+        Card(
+            f"{row.metric.group}, {row.metric.label}",
+            ratio_text(row),
+            f"{number(row.without)} → {number(row.with_)} µs",
+        )
+        for row in c.rows
+        if (row.metric.sample, row.metric.statistic) in CARDS
+    ]
+    unfinished = [f"{side}: {text}" for side, r in c.sides.items() if (text := unfinished_text(r.summary))]
+    until = min(r.summary["engine"]["simulated_us"] for r in (*c.without, *c.with_))
+    return Part(
+        title=str(c.scenario.document["name"]) + state(c.complete, until),
+        subtitle="The same arrivals with and without On-Ramp",
+        head=["", "without", "with", "ratio", "95% interval"],
+        rows=rows,
+        notes=[str(c.arrivals), f"Ratio: without over with; {c.interval}.", *unfinished, DEFINITIONS],
+        svgs=_svgs(plots.save_all(c.sides, c.folder / "plots")),
+        parameters=parameters(c.scenario, c.seeds, c.with_[0].summary),
+        scenario=c.scenario.text,
+        cards=cards,
+    )
+
+
+def _of_run(result: Result) -> Part:
+    s = result.summary
+    rows: list[list[str]] = []
+    group = ""
+    for metric in METRICS:
+        if (value := metric.of(s)) is None:
+            continue
+        if metric.group != group:
+            group = metric.group
+            rows.append([group])
+        rows.append([f"{metric.label} ({metric.unit})" if metric.unit else metric.label, number(value)])
+    return Part(
+        title=str(s["scenario"]) + state(s["complete"], s["engine"]["simulated_us"]),
+        subtitle="With On-Ramp" if s["onramp"] else "Without On-Ramp",
+        head=["", "value"],
+        rows=rows,
+        notes=[*filter(None, [unfinished_text(s)]), DEFINITIONS],
+        svgs=_svgs(plots.save_all({"": result}, result.folder / "plots")),
+        parameters=parameters(result.scenario, [s["seed"]], s),
+        scenario=result.scenario.text,
+    )
+
+
+CARDS = {("incast", "mean"), ("incast", "p95"), ("small", "mean"), ("medium", "mean"), ("large", "mean")}
+
+DEFINITIONS = (
+    "RCT: request completion time, until the last answer's sender has its last ACK. "
+    "FCT: flow completion time, until the sender has the last ACK. "
+    "p95: exact 95th percentile of all completed."
+)
+
+
+def _svgs(files: Sequence[Path]) -> list[str]:
+    """SVG elements that take the page's text colour."""
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    return [text[text.index("<svg") :].replace(style.INK, "currentColor") for text in texts]
+
+
+def parameters(scenario: Scenario, seeds: Sequence[int], summary: Summary) -> list[tuple[str, str]]:
+    """What a reader needs to know of a scenario: name and text."""
+    d = scenario.document
+    onramp = {k: d["onramp"][k] for k in ("threshold", "version", "gain", "max_pause", "ack")}
+    return [
+        ("Network", _say(d["network"])),
+        *[("Traffic", _say(traffic)) for traffic in d["traffic"]],
+        ("Congestion control", _say(d["transport"])),
+        ("On-Ramp", _say(onramp)),
+        ("Clocks", _say(d["clock"])),
+        ("Switch", _say({k: d["switch"][k] for k in ("loss", "buffer")})),
+        ("Arrivals during", d["duration"]),
+        ("Seeds" if len(seeds) > 1 else "Seed", ", ".join(map(str, seeds))),
+        ("Simulator", " · ".join(filter(None, [summary["version"], summary["commit"]]))),
+    ]
+
+
+def _say(section: dict[str, Any]) -> str:
+    parts = [str(section["kind"])] if "kind" in section else []
+    for key, value in section.items():
+        if key == "kind" or (isinstance(value, (list, dict)) and len(str(value)) > 60):
+            continue
+        parts.append(f"{key.replace('_', ' ')} {value}")
+    return " · ".join(parts)

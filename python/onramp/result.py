@@ -1,0 +1,107 @@
+"""Results of a run, read from its folder."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from onramp.errors import OnRampError
+from onramp.scenario import Scenario
+from onramp.summary import Floats, Summary
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Result:
+    """What a run yielded.
+
+    Parameters
+    ----------
+    folder : path
+        A result folder.
+
+    Raises
+    ------
+    OnRampError
+        If it is none.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        if not (self.folder / "summary.json").is_file():
+            raise OnRampError(f"{self.folder}: is not a result folder (it has no summary.json)")
+
+    @classmethod
+    def in_temporary(cls, folder: tempfile.TemporaryDirectory[str]) -> Result:
+        """Results that vanish with the object."""
+        result = cls(folder.name)
+        result._temporary = folder
+        return result
+
+    def __repr__(self) -> str:
+        return f"Result({str(self.folder)!r})"
+
+    @cached_property
+    def summary(self) -> Summary:
+        """summary.json: the run in numbers; times in microseconds, sizes in bytes."""
+        summary: Summary = json.loads((self.folder / "summary.json").read_text())
+        return summary
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The scenario that was run, with every value written out."""
+        return Scenario((self.folder / "scenario.toml").read_text(encoding="utf-8"), self.folder)
+
+    @property
+    def flows(self) -> pa.Table:
+        """One row per flow; units in the schema's metadata, `fct_ps` null for unfinished flows."""
+        return self._table("flows")
+
+    @property
+    def requests(self) -> pa.Table:
+        """One row per completed incast request."""
+        return self._table("requests")
+
+    @property
+    def series(self) -> pa.Table:
+        """Samples over time, one row per sample: `time_ps`, `name`, `value`."""
+        return self._table("series")
+
+    def _table(self, name: str) -> pa.Table:
+        return pq.read_table(self.folder / f"{name}.parquet")
+
+    @cached_property
+    def series_names(self) -> list[str]:
+        """What was recorded over time."""
+        return sorted(
+            pc.unique(pq.read_table(self.folder / "series.parquet", columns=["name"])["name"]).to_pylist()
+        )
+
+    def samples(self, name: str) -> tuple[Floats, Floats]:
+        """Times in seconds and values of one series, both shape (n,)."""
+        path = self.folder / "series.parquet"
+        table = pq.read_table(path, columns=["time_ps", "value"], filters=pc.field("name") == name)
+        return np.asarray(table["time_ps"]) / 1e12, np.asarray(table["value"])
+
+    def plot(self, kind: str = "bars") -> Figure:
+        """A plot of this run.
+
+        Parameters
+        ----------
+        kind : {"bars", "cdf", "queue", "throughput"}
+            Completion times as bars or as distributions, queues over time, or the throughput of each
+            long flow as a stack.
+        """
+        from onramp import plots
+
+        return plots.draw(kind, {"": self})

@@ -1,0 +1,178 @@
+"""Scenarios: from a file or a dict to resolved text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from onramp import _sim
+from onramp.errors import OnRampError, of_os
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Overrides = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A checked scenario in which every value is written out.
+
+    Attributes
+    ----------
+    text : str
+        TOML.
+    base : Path
+        Folder that paths inside it are relative to.
+    """
+
+    text: str
+    base: Path
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """The scenario as nested dicts; quantities are strings such as "16us"."""
+        return tomllib.loads(self.text)
+
+    @property
+    def name(self) -> str:
+        """Short name, safe in a file name."""
+        return re.sub(r"[^\w.+-]+", "-", str(self.document["name"])).strip("-.") or "scenario"
+
+    @property
+    def seed(self) -> int:
+        """Seed of every random stream."""
+        return int(self.document["seed"])
+
+    @property
+    def onramp(self) -> bool:
+        """Whether On-Ramp is on."""
+        return bool(self.document["onramp"]["enabled"])
+
+    def traffic_of_kind(self, kind: str) -> list[int]:
+        """Indices in `traffic` of the sources of one kind."""
+        return [i for i, traffic in enumerate(self.document["traffic"]) if traffic["kind"] == kind]
+
+    def replace(self, overrides: Overrides) -> Scenario:
+        """The same scenario with some values replaced."""
+        return resolve(self.text, self.name, self.base, overrides)
+
+    @cached_property
+    def digest(self) -> str:
+        """Names the results: the same for the same scenario, input files and simulator."""
+        sha = hashlib.sha256(self.text.encode())
+        for _, path in _sim.input_files(self.text):
+            sha.update((self.base / path).read_bytes())
+        sha.update(_sim.version().encode())
+        if binary := getattr(_sim, "__file__", None):
+            sha.update(Path(binary).read_bytes())
+        return sha.hexdigest()[:16]
+
+    def write(self, folder: Path) -> Scenario:
+        """Write `scenario.toml` and copies of its input files; the returned one uses the copies."""
+        copies: dict[str, object] = {}
+        names: set[str] = set()
+        for i, (key, path) in enumerate(_sim.input_files(self.text)):
+            name = Path(path).name if Path(path).name not in names else f"{i}-{Path(path).name}"
+            names.add(name)
+            (folder / "inputs").mkdir(exist_ok=True)
+            shutil.copyfile(self.base / path, folder / "inputs" / name)
+            copies[key] = json.dumps(f"inputs/{name}")
+        kept = resolve(self.text, self.name, folder, copies) if copies else Scenario(self.text, folder)
+        (folder / "scenario.toml").write_text(kept.text, encoding="utf-8")
+        return kept
+
+
+def load(source: str | Path | Mapping[str, Any], overrides: Overrides | None = None) -> Scenario:
+    """Read, override, check and resolve a scenario.
+
+    Parameters
+    ----------
+    source : path or mapping
+        A scenario file, or its content as nested dicts; then paths are relative to the current folder.
+    overrides : mapping, optional
+        Dotted keys (list elements by index: `traffic.0.load`) to values, which win over the file's.
+
+    Raises
+    ------
+    ScenarioError
+        One line per mistake.
+    OnRampError
+        If the file cannot be read.
+    """
+    if isinstance(source, Mapping):
+        return resolve(to_toml(source), "scenario", Path(), overrides or {})
+    path = Path(source)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as e:
+        raise OnRampError(f"{path}: is not UTF-8 text, at byte {e.start}") from e
+    except OSError as e:
+        raise OnRampError(of_os(path, e)) from e
+    return resolve(text, str(path), path.parent, overrides or {}, default_name=path.stem)
+
+
+def resolve(
+    text: str, file: str, base: Path, overrides: Overrides, default_name: str = "scenario"
+) -> Scenario:
+    """Check `text` and write out its defaults; `file` is what messages call it."""
+    given = [(key, value if isinstance(value, str) else to_value(value)) for key, value in overrides.items()]
+    scenario = Scenario(_sim.resolve(text, file, str(base), given), base)
+    if not scenario.document.get("name"):
+        return resolve(scenario.text, file, base, {"name": json.dumps(default_name)})
+    return scenario
+
+
+def to_toml(document: Mapping[str, Any]) -> str:
+    """Nested dicts as TOML; a key without a value (None) is left out."""
+    return "".join(f"{json.dumps(k)} = {to_value(v)}\n" for k, v in document.items() if v is not None)
+
+
+def to_value(value: object) -> str:
+    """A value as TOML."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(str(k))} = {to_value(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(to_value, value)) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    return json.dumps(str(value), ensure_ascii=False)
+
+
+UNITS = {
+    "s": 1.0,
+    "ms": 1e-3,
+    "us": 1e-6,
+    "ns": 1e-9,
+    "ps": 1e-12,
+    "Tbps": 1e12,
+    "Gbps": 1e9,
+    "Mbps": 1e6,
+    "Kbps": 1e3,
+    "bps": 1.0,
+    "GiB": 2.0**30,
+    "GB": 1e9,
+    "MiB": 2.0**20,
+    "MB": 1e6,
+    "KiB": 1024.0,
+    "KB": 1e3,
+    "B": 1.0,
+}
+
+
+def quantity(text: str) -> float:
+    """A quantity of a resolved scenario in seconds, bits per second or bytes."""
+    number, unit = re.fullmatch(r"([\d.]+)\s*([A-Za-z]+)", text).groups()  # type: ignore[union-attr]
+    return float(number) * UNITS[unit]

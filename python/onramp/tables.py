@@ -1,0 +1,116 @@
+"""The tables of a result folder: their columns and how they are streamed to Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+def _field(name: str, kind: pa.DataType, unit: str, meaning: str, nullable: bool = False) -> pa.Field:
+    return pa.field(name, kind, nullable=nullable, metadata={"unit": unit, "meaning": meaning})
+
+
+U32, U64, I64, F64 = pa.uint32(), pa.uint64(), pa.int64(), pa.float64()
+
+FLOWS = pa.schema(
+    [
+        _field("id", U64, "1", "number of the flow, in the order of arrival"),
+        _field("traffic", U32, "1", "index of its source in the scenario's traffic list"),
+        _field("request", I64, "1", "request it belongs to; null for none", nullable=True),
+        _field("src", U32, "1", "sending host"),
+        _field("dst", U32, "1", "receiving host"),
+        _field("bytes", U64, "B", "payload"),
+        _field("start_ps", U64, "ps", "arrival, from the start of the run"),
+        _field("fct_ps", U64, "ps", "until the sender has the last ACK; null: not finished", nullable=True),
+        _field("receiver_fct_ps", U64, "ps", "until the receiver has the last byte", nullable=True),
+        _field("ideal_ps", U64, "ps", "FCT on an empty network"),
+        _field("retransmitted", U32, "packets", "packets sent again"),
+        _field("timeouts", U32, "1", "retransmission timeouts"),
+        _field("paused_ps", U64, "ps", "held by On-Ramp"),
+    ]
+)
+
+REQUESTS = pa.schema(
+    [
+        _field("id", U64, "1", "number of the request, in the order of arrival"),
+        _field("traffic", U32, "1", "index of its source in the scenario's traffic list"),
+        _field("requester", U32, "1", "host that asked and receives"),
+        _field("flows", U32, "1", "flows that answer it"),
+        _field("bytes", U64, "B", "payload of all answers"),
+        _field("start_ps", U64, "ps", "arrival, from the start of the run"),
+        _field("rct_ps", U64, "ps", "until the last answer's sender has its last ACK"),
+        _field("receiver_rct_ps", U64, "ps", "until the requester has the last byte"),
+    ]
+)
+
+SERIES = pa.schema(
+    [
+        _field("time_ps", U64, "ps", "when, from the start of the run"),
+        _field(
+            "name", pa.string(), "1", 'what: "queue s0->h1", "utilization s0->h1", "rate flow 3 h3->h1", …'
+        ),
+        _field("value", F64, "by name: queue B, utilization share, rate bit/s, owd ns", "how much"),
+    ]
+)
+
+Columns = Mapping[str, bytes]
+
+
+def _column(columns: Columns, field: pa.Field) -> np.ndarray:
+    kind = np.dtype(field.type.to_pandas_dtype()).newbyteorder("<")
+    return np.frombuffer(columns[field.name], dtype=kind)
+
+
+def flows(columns: Columns) -> pa.Table:
+    """Completed or unfinished flows as a table."""
+    arrays = []
+    for field in FLOWS:
+        values = _column(columns, field)
+        absent = {"request": -1, "fct_ps": 0, "receiver_fct_ps": 0}.get(field.name)
+        arrays.append(pa.array(values, field.type, mask=None if absent is None else values == absent))
+    return pa.table(arrays, schema=FLOWS)
+
+
+def requests(columns: Columns) -> pa.Table:
+    """Completed requests as a table."""
+    return pa.table([pa.array(_column(columns, f), f.type) for f in REQUESTS], schema=REQUESTS)
+
+
+def series(columns: Columns, names: list[str]) -> pa.Table:
+    """Samples as a table; `names` is what the engine's name column counts in."""
+    time = np.frombuffer(columns["time_ps"], dtype="<u8")
+    index = np.frombuffer(columns["name"], dtype="<u4")
+    value = np.frombuffer(columns["value"], dtype="<f8")
+    return pa.table(
+        [pa.array(time), pa.array(names, pa.string()).take(pa.array(index)), value], schema=SERIES
+    )
+
+
+class Writer:
+    """Streams a table to a Parquet file.
+
+    Row groups have a fixed number of rows, so that the file does not depend on how fast the run was.
+    """
+
+    ROWS = 1 << 16
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._file = pq.ParquetWriter(path, schema, compression="zstd")
+        self._waiting = schema.empty_table()
+
+    def add(self, table: pa.Table) -> None:
+        """Append rows."""
+        self._waiting = pa.concat_tables([self._waiting, table])
+        while len(self._waiting) >= self.ROWS:
+            self._file.write_table(self._waiting.slice(0, self.ROWS).combine_chunks(), self.ROWS)
+            self._waiting = self._waiting.slice(self.ROWS)
+
+    def close(self) -> None:
+        """Write what is left; the file is readable afterwards."""
+        if len(self._waiting):
+            self._file.write_table(self._waiting.combine_chunks(), self.ROWS)
+        self._file.close()

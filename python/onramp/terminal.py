@@ -1,0 +1,108 @@
+"""Tables on the terminal."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from onramp.comparison import Comparison, Row
+from onramp.metrics import METRICS, completed, number
+from onramp.summary import Summary
+
+
+def console() -> Console:
+    """Standard output; in a file or pipe wide enough for the tables."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
+    table.add_column("", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def state(complete: bool, simulated_us: float) -> str:
+    """What to add to a title of results that are not complete."""
+    return "" if complete else f" · incomplete, stopped at {simulated_us / 1e3:,.2f} ms"
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """Both sides and their ratio."""
+    seeds = ", ".join(map(str, comparison.seeds))
+    until = min(r.summary["engine"]["simulated_us"] for r in (*comparison.without, *comparison.with_))
+    title = f"{comparison.scenario.document['name']} · seed {seeds}{state(comparison.complete, until)}"
+    table = _table(title, "without", "with", "ratio", "95% interval")
+    group = ""
+    for row in comparison.rows:
+        first = row.metric.group != group
+        group = row.metric.group
+        if first and table.row_count:
+            table.add_row()
+        label = f"{row.metric.label} ({row.metric.unit})" if row.metric.unit else row.metric.label
+        table.add_row(
+            group if first else "",
+            label,
+            number(row.without),
+            number(row.with_),
+            ratio_text(row),
+            interval_text(row),
+        )
+    return table
+
+
+def ratio_text(row: Row) -> str:
+    """The ratio as "2.31×"."""
+    if row.ratio is None:
+        return "–"
+    return f"{row.ratio:.2f}×" if row.ratio < 100 else f"{number(row.ratio)}×"
+
+
+def interval_text(row: Row) -> str:
+    """The interval as "2.20–2.43"."""
+    return f"{row.interval[0]:.2f}–{row.interval[1]:.2f}" if row.interval else ""
+
+
+def summary_table(summary: Summary) -> Table:
+    """One run."""
+    onramp = "with" if summary["onramp"] else "without"
+    end = state(summary["complete"], summary["engine"]["simulated_us"])
+    table = _table(f"{summary['scenario']} · seed {summary['seed']} · {onramp} On-Ramp{end}", "")
+    group = ""
+    for metric in METRICS:
+        value = metric.of(summary)
+        if value is None:
+            continue
+        first = metric.group != group
+        group = metric.group
+        if first and table.row_count:
+            table.add_row()
+        count = f" · {completed(summary, metric.sample):,}" if metric.sample else ""
+        label = f"{metric.label} ({metric.unit})" if metric.unit else metric.label
+        table.add_row(group + count if first else "", label, number(value))
+    for link, share in summary["network"].get("utilization", {}).items():
+        table.add_row("", f"utilization {link}", f"{share:.1%}")
+    return table
+
+
+def unfinished_text(summary: Summary) -> str:
+    """A line on what did not finish; empty if all did."""
+    left = summary["unfinished"]
+    if not (left["flows"] or left["requests"]):
+        return ""
+    return f"Unfinished: {left['flows']:,} flows, {left['requests']:,} requests (in no statistic above)."
+
+
+def engine_text(summary: Summary) -> str:
+    """A line on how fast the run was."""
+    e = summary["engine"]
+    return (
+        f"{e['packet_hops'] / 1e6:,.1f} M packet-hops in {e['wall_s']:,.1f} s "
+        f"({e['packet_hops_per_s'] / 1e6:,.1f} M/s), {e['peak_rss_mb']:,.0f} MB"
+    )

@@ -1,0 +1,45 @@
+"""One run in a process of its own: `python -m onramp.worker`.
+
+Reads one JSON line {"text", "base", "folder"} and writes one JSON line per step; the last one holds
+either "summary" or "error". SIGTERM stops it, with the results so far.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from onramp.engine import Status, Stop, execute
+from onramp.scenario import Scenario
+
+
+def _say(message: dict[str, Any]) -> None:
+    print(json.dumps(message), flush=True)
+
+
+def main() -> None:
+    """Run what standard input asks for."""
+    job = json.loads(sys.stdin.readline())
+    scenario, folder = Scenario(job["text"], Path(job["base"])), Path(job["folder"])
+
+    def report(status: Status) -> None:
+        _say({"status": dataclasses.asdict(status)})
+
+    try:
+        with Stop() as stop:
+            summary = execute(scenario, folder, stop=stop, report=report)
+    except BrokenPipeError:  # whoever asked is gone
+        return
+    except OSError as e:
+        _say({"error": f"{folder}: {e.strerror or e}"})
+    except (ValueError, MemoryError) as e:
+        _say({"error": f"{scenario.name}: {' '.join(str(e).split()) or 'out of memory'}"})
+    else:
+        _say({"summary": summary})
+
+
+if __name__ == "__main__":
+    main()
