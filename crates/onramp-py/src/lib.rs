@@ -1,0 +1,198 @@
+//! The Python module `onramp._sim`: a thin face of [`onramp_sim`].
+//!
+//! Tables cross as columns of little-endian bytes, which Python wraps without
+//! copying; everything long runs without the GIL.
+
+use onramp_sim::measure::{FlowRecord, RequestRecord, Sample};
+use onramp_sim::units::{Ps, US};
+use onramp_sim::{Scenario, ScenarioError};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+pyo3::create_exception!(_sim, ScenarioErrors, PyValueError, "What is wrong with a scenario, one line a mistake.");
+
+fn scenario_errors(errors: Vec<ScenarioError>) -> PyErr {
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    ScenarioErrors::new_err(lines.join("\n"))
+}
+
+/// Checks a scenario and returns it as TOML with every default written out.
+#[pyfunction]
+fn resolve(py: Python<'_>, text: &str, file: &str, base: &str, overrides: Vec<(String, String)>) -> PyResult<String> {
+    py.detach(|| Scenario::load(text, file, Path::new(base), &overrides))
+        .map(|(scenario, _)| scenario.to_toml())
+        .map_err(scenario_errors)
+}
+
+/// The files a resolved scenario refers to, as (dotted key, path as written).
+#[pyfunction]
+fn input_files(resolved: &str) -> PyResult<Vec<(String, String)>> {
+    let scenario: Scenario = toml::from_str(resolved).map_err(|e| PyValueError::new_err(e.message().to_string()))?;
+    Ok(scenario.input_files())
+}
+
+/// Version of the simulator.
+#[pyfunction]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+/// One run of a resolved scenario.
+#[pyclass]
+struct Simulation {
+    sim: onramp_sim::Simulation,
+}
+
+#[pymethods]
+impl Simulation {
+    #[new]
+    fn new(py: Python<'_>, resolved: &str, base: &str) -> PyResult<Self> {
+        let base = Path::new(base);
+        py.detach(|| {
+            let (scenario, topology) =
+                Scenario::load(resolved, "scenario", base, &[]).map_err(scenario_errors)?;
+            let sim = onramp_sim::Simulation::new(&scenario, topology, base).map_err(ScenarioErrors::new_err)?;
+            Ok(Self { sim })
+        })
+    }
+
+    /// Simulates for about `wall_ms` of wall time; true when the run is over.
+    fn advance(&mut self, py: Python<'_>, wall_ms: u64) -> bool {
+        const EVENTS: u64 = 50_000;
+        let end = Instant::now() + Duration::from_millis(wall_ms);
+        py.detach(|| {
+            loop {
+                if self.sim.run(Ps::MAX, EVENTS) {
+                    return true;
+                }
+                if Instant::now() >= end {
+                    return false;
+                }
+            }
+        })
+    }
+
+    #[getter]
+    fn progress(&self) -> f64 {
+        self.sim.progress()
+    }
+
+    #[getter]
+    fn now_ps(&self) -> u64 {
+        self.sim.now()
+    }
+
+    #[getter]
+    fn packet_hops(&self) -> u64 {
+        self.sim.packet_hops()
+    }
+
+    #[getter]
+    fn flows_started(&self) -> u64 {
+        self.sim.flows_started()
+    }
+
+    #[getter]
+    fn flows_done(&self) -> u64 {
+        self.sim.flows_finished()
+    }
+
+    fn take_flows<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        flow_columns(py, &self.sim.take_flows())
+    }
+
+    fn unfinished_flows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        flow_columns(py, &self.sim.unfinished_flows())
+    }
+
+    fn take_requests<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let rows = self.sim.take_requests();
+        let columns = Columns { py, rows: &rows, dict: PyDict::new(py) };
+        columns
+            .add("id", |r: &RequestRecord| r.id.to_le_bytes())?
+            .add("traffic", |r| r.traffic.to_le_bytes())?
+            .add("requester", |r| r.requester.to_le_bytes())?
+            .add("flows", |r| r.flows.to_le_bytes())?
+            .add("bytes", |r| r.bytes.to_le_bytes())?
+            .add("start_ps", |r| r.start_ps.to_le_bytes())?
+            .add("rct_ps", |r| r.rct_ps.to_le_bytes())?
+            .add("receiver_rct_ps", |r| r.receiver_rct_ps.to_le_bytes())
+            .map(|c| c.dict)
+    }
+
+    fn take_series<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let rows = self.sim.take_samples();
+        let columns = Columns { py, rows: &rows, dict: PyDict::new(py) };
+        columns
+            .add("time_ps", |s: &Sample| s.time_ps.to_le_bytes())?
+            .add("name", |s| s.series.to_le_bytes())?
+            .add("value", |s| s.value.to_le_bytes())
+            .map(|c| c.dict)
+    }
+
+    fn series_names(&self) -> Vec<String> {
+        self.sim.series_names().to_vec()
+    }
+
+    /// JSON with the parts of summary.json that do not come from flows.
+    fn counters(&self) -> String {
+        self.sim.counters().to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Simulation at {} us, {} flows done>", self.sim.now() / US, self.sim.flows_finished())
+    }
+}
+
+/// Rows being turned into columns.
+struct Columns<'py, 'a, R> {
+    py: Python<'py>,
+    rows: &'a [R],
+    dict: Bound<'py, PyDict>,
+}
+
+impl<R> Columns<'_, '_, R> {
+    fn add<const N: usize>(self, name: &str, value: impl Fn(&R) -> [u8; N]) -> PyResult<Self> {
+        let column = PyBytes::new_with(self.py, self.rows.len() * N, |bytes| {
+            for (slot, row) in bytes.chunks_exact_mut(N).zip(self.rows) {
+                slot.copy_from_slice(&value(row));
+            }
+            Ok(())
+        })?;
+        self.dict.set_item(name, column)?;
+        Ok(self)
+    }
+}
+
+fn flow_columns<'py>(py: Python<'py>, rows: &[FlowRecord]) -> PyResult<Bound<'py, PyDict>> {
+    let columns = Columns { py, rows, dict: PyDict::new(py) };
+    columns
+        .add("id", |f: &FlowRecord| f.id.to_le_bytes())?
+        .add("traffic", |f| f.traffic.to_le_bytes())?
+        .add("request", |f| f.request.map_or(-1, |r| r as i64).to_le_bytes())?
+        .add("src", |f| f.src.to_le_bytes())?
+        .add("dst", |f| f.dst.to_le_bytes())?
+        .add("bytes", |f| f.bytes.to_le_bytes())?
+        .add("start_ps", |f| f.start_ps.to_le_bytes())?
+        .add("fct_ps", |f| f.fct_ps.to_le_bytes())?
+        .add("receiver_fct_ps", |f| f.receiver_fct_ps.to_le_bytes())?
+        .add("ideal_ps", |f| f.ideal_ps.to_le_bytes())?
+        .add("retransmitted", |f| f.retransmitted.to_le_bytes())?
+        .add("timeouts", |f| f.timeouts.to_le_bytes())?
+        .add("paused_ps", |f| f.paused_ps.to_le_bytes())
+        .map(|c| c.dict)
+}
+
+/// The module.
+#[pymodule]
+fn _sim(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("ScenarioError", m.py().get_type::<ScenarioErrors>())?;
+    m.add_class::<Simulation>()?;
+    m.add_function(wrap_pyfunction!(resolve, m)?)?;
+    m.add_function(wrap_pyfunction!(input_files, m)?)?;
+    m.add_function(wrap_pyfunction!(version, m)?)?;
+    Ok(())
+}

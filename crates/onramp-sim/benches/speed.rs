@@ -1,0 +1,103 @@
+//! Packet-hops per second on the paper's fat tree and on a star incast.
+//!
+//! `cargo bench -p onramp-sim --bench speed [-- NAME]`; each case runs in a
+//! process of its own, so that its peak memory is its own.
+
+use onramp_sim::{Scenario, Simulation};
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+const FAT_TREE: &str = r#"
+seed = 1
+duration = "2ms"
+network = { kind = "fat-tree" }
+clock = { sync = "gaussian", sigma = "200ns" }
+[[traffic]]
+kind = "background"
+workload = "WebSearch"
+load = 0.6
+[[traffic]]
+kind = "incast"
+fan_out = 40
+size = "2KB"
+load = 0.02
+"#;
+
+const RPC: &str = r#"
+seed = 1
+duration = "200us"
+network = { kind = "fat-tree" }
+[[traffic]]
+kind = "background"
+workload = "GoogleSearchRPC"
+load = 0.6
+"#;
+
+const STAR: &str = r#"
+seed = 1
+duration = "5ms"
+network = { kind = "star", hosts = 65 }
+[[traffic]]
+kind = "incast"
+fan_out = 64
+size = "500KB"
+load = 0.8
+scope = "network"
+"#;
+
+/// Name, scenario, transport.
+const CASES: &[(&str, &str, &str)] = &[
+    ("fat-tree-dcqcn", FAT_TREE, "dcqcn"),
+    ("fat-tree-dcqcn-onramp", FAT_TREE, "dcqcn"),
+    ("fat-tree-hpcc", FAT_TREE, "hpcc"),
+    ("rpc-dcqcn", RPC, "dcqcn"),
+    ("star-incast-dcqcn", STAR, "dcqcn"),
+];
+
+fn main() {
+    let names: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    if let Ok(name) = std::env::var("ONRAMP_BENCH_CASE") {
+        return run(&name);
+    }
+    println!(
+        "{:<24}{:>12}{:>10}{:>18}{:>12}{:>20}",
+        "case", "packet-hops", "wall s", "packet-hops/s", "peak MB", "simulated us/wall s"
+    );
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|n| name.contains(n.as_str()));
+    for (name, _, _) in CASES.iter().filter(|c| wanted(c.0)) {
+        let own = std::env::current_exe().expect("a process knows its program");
+        let status = Command::new(own).env("ONRAMP_BENCH_CASE", name).status().expect("the benchmark starts");
+        assert!(status.success(), "{name} failed");
+    }
+}
+
+fn run(name: &str) {
+    let (_, text, transport) = CASES.iter().find(|c| c.0 == name).expect("a case of the list");
+    let mut overrides = vec![("transport.kind".to_string(), (*transport).to_string())];
+    if name.ends_with("onramp") {
+        overrides.push(("onramp.enabled".into(), "true".into()));
+        overrides.push(("onramp.threshold".into(), "16us".into()));
+    }
+    let (scenario, topology) = Scenario::load(text, name, Path::new("."), &overrides).expect("the scenario is valid");
+    let mut sim = Simulation::new(&scenario, topology, Path::new(".")).expect("the scenario can be built");
+    let start = Instant::now();
+    sim.run_to_end();
+    let wall = start.elapsed().as_secs_f64();
+    let hops = sim.packet_hops() as f64;
+    println!(
+        "{name:<24}{:>11.1}M{wall:>10.2}{:>17.2}M{:>12.0}{:>20.0}",
+        hops / 1e6,
+        hops / wall / 1e6,
+        peak_rss_mb(),
+        sim.now() as f64 / 1e6 / wall
+    );
+}
+
+/// VmHWM of this process.
+fn peak_rss_mb() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|l| l.starts_with("VmHWM:")).unwrap_or_default();
+    let kb = line.split_whitespace().nth(1).and_then(|n| n.parse::<f64>().ok());
+    kb.map_or(f64::NAN, |kb| kb / 1000.0)
+}

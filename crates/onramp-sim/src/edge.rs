@@ -1,0 +1,123 @@
+//! On-Ramp as a NIC would run it: one gate per flow, packet by packet (paper §4.2).
+//!
+//! The algorithm itself is `core/onramp.h`, through [`onramp_core`].
+
+use crate::scenario::{OnRamp, OnRampVersion};
+use crate::units::{NS, Ps};
+use onramp_core::{BETA_ONE, Flow, Params, Stamp};
+use std::collections::HashMap;
+
+/// All gates of the network.
+#[derive(Debug)]
+pub struct Edge {
+    params: Params,
+    start_from_path: bool,
+    /// One gate per flow slot.
+    gates: Vec<Gate>,
+    paths: Vec<PathOwd>,
+    /// From (sender, receiver) to an index of `paths`.
+    known: HashMap<(u32, u32), u32>,
+    /// Pauses begun.
+    pub pauses: u64,
+    /// Time spent paused by finished flows.
+    pub paused: Ps,
+    /// OR-ACKs that reached their sender.
+    pub or_acks: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Gate {
+    flow: Flow,
+    path: u32,
+}
+
+/// The newest one-way delay of a path, and when the sender learnt it.
+#[derive(Clone, Copy, Debug)]
+struct PathOwd {
+    owd: i64,
+    at: u64,
+}
+
+impl Edge {
+    /// Gates with the scenario's parameters; none, if On-Ramp is off.
+    pub fn new(config: &OnRamp) -> Option<Self> {
+        if !config.enabled {
+            return None;
+        }
+        let ns = |span: Option<crate::units::Span>| span.unwrap_or_default().0 / NS;
+        let params = Params::builder(ns(config.threshold).max(1), ns(Some(config.max_pause)).max(1))
+            .gain_shift((1.0 / config.gain).log2().round() as u32)
+            .beta_start((config.beta_start * f64::from(BETA_ONE)).round() as u32)
+            .strawman(config.version == OnRampVersion::Strawman)
+            .count_old(config.count_old_acks)
+            .build()
+            .expect("the scenario's parameters were checked");
+        Some(Self {
+            params,
+            start_from_path: config.start_from_path,
+            gates: Vec::new(),
+            paths: Vec::new(),
+            known: HashMap::new(),
+            pauses: 0,
+            paused: 0,
+            or_acks: 0,
+        })
+    }
+
+    /// A new flow in `slot`.
+    pub fn open(&mut self, slot: u32, src: u32, dst: u32, now: Ps) {
+        let paths = &mut self.paths;
+        let path = *self.known.entry((src, dst)).or_insert_with(|| {
+            paths.push(PathOwd { owd: 0, at: 0 });
+            (paths.len() - 1) as u32
+        });
+        let mut flow = Flow::new(&self.params, now / NS);
+        let latest = self.paths[path as usize];
+        if self.start_from_path {
+            flow.start(&self.params, now / NS, latest.owd, latest.at);
+            self.pauses += u64::from(flow.t_next() > now / NS);
+        }
+        let gate = Gate { flow, path };
+        match self.gates.get_mut(slot as usize) {
+            Some(old) => *old = gate,
+            None => self.gates.push(gate),
+        }
+    }
+
+    /// When the flow may send next.
+    #[inline]
+    pub fn release(&self, slot: u32, ready: Ps) -> Ps {
+        let t_next = self.gates[slot as usize].flow.t_next();
+        ready.max(t_next.saturating_mul(NS))
+    }
+
+    /// A packet leaves: the pause total to carry, low 32 bits.
+    #[inline]
+    pub fn stamp(&mut self, slot: u32, now: Ps) -> u32 {
+        self.gates[slot as usize].flow.stamp(now / NS).paused as u32
+    }
+
+    /// An OR-ACK came back for the packet sent at `sent_ns` with `paused` as its stamp.
+    #[inline]
+    pub fn acked(&mut self, slot: u32, now: Ps, sent_ns: u64, paused: u32, owd_ns: i32) {
+        let now = now / NS;
+        let gate = &mut self.gates[slot as usize];
+        let held = gate.flow.t_next() > now;
+        let total = gate.flow.paused_total(now);
+        let stamp = Stamp { time: sent_ns, paused: crate::network::packet::unwrap_ns(total, paused) };
+        gate.flow.acked(&self.params, now, stamp, i64::from(owd_ns));
+        self.pauses += u64::from(!held && gate.flow.t_next() > now);
+        self.or_acks += 1;
+        self.paths[gate.path as usize] = PathOwd { owd: i64::from(owd_ns), at: now };
+    }
+
+    /// Time the flow has been paused, in picoseconds.
+    pub fn paused_total(&self, slot: u32, now: Ps) -> Ps {
+        self.gates[slot as usize].flow.paused_total(now / NS) * NS
+    }
+
+    /// β of the flow, from 0 to 1.
+    pub fn beta(&self, slot: u32) -> f64 {
+        f64::from(self.gates[slot as usize].flow.beta()) / f64::from(BETA_ONE)
+    }
+}

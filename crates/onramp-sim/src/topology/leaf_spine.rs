@@ -1,0 +1,52 @@
+//! Two-stage leaf–spine.
+
+use super::{Link, Listed, at_least_one, names};
+use crate::units::{Rate, Span, US};
+use serde::{Deserialize, Serialize};
+
+/// Sizes of the leaf–spine network; the default has 64 hosts and no oversubscription.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Leaf switches. Default 4.
+    pub leaves: u32,
+    /// Spine switches, each linked to every leaf. Default 4.
+    pub spines: u32,
+    /// Hosts of a leaf. Default 16.
+    pub hosts_per_leaf: u32,
+    /// Rate of host links. Default 100 Gb/s.
+    pub host_rate: Rate,
+    /// Rate of links between switches. Default 400 Gb/s.
+    pub fabric_rate: Rate,
+    /// Delay of every link. Default 1 us.
+    pub link_delay: Span,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            leaves: 4,
+            spines: 4,
+            hosts_per_leaf: 16,
+            host_rate: Rate(100_000_000_000),
+            fabric_rate: Rate(400_000_000_000),
+            link_delay: Span(US),
+        }
+    }
+}
+
+pub(super) fn links(c: &Config) -> Listed {
+    at_least_one(&[("leaves", c.leaves), ("spines", c.spines), ("hosts_per_leaf", c.hosts_per_leaf)])?;
+    let hosts = c.leaves * c.hosts_per_leaf;
+    let mut links = Vec::new();
+    let mut link = |a, b, rate| links.push(Link { a, b, rate, delay: c.link_delay });
+    for host in 0..hosts {
+        link(host, hosts + host / c.hosts_per_leaf, c.host_rate);
+    }
+    for leaf in 0..c.leaves {
+        for spine in 0..c.spines {
+            link(hosts + leaf, hosts + c.leaves + spine, c.fabric_rate);
+        }
+    }
+    Ok((names(hosts, &[("leaf", c.leaves), ("spine", c.spines)]), hosts as usize, links))
+}

@@ -1,0 +1,220 @@
+//! DCQCN (Zhu et al., SIGCOMM'15) in the NIC vendor's form, as in the HPCC simulator.
+//!
+//! Three clocks run per flow once its first mark has come: α is updated every
+//! `alpha_timer`, the rate is cut at most every `rate_decrease_timer`, and raised
+//! every `rate_increase_timer` since the last cut. None needs an event: the rate
+//! is only looked at when a packet leaves, so due ticks are caught up then.
+
+use super::{Ack, Controller, Env, Rule, Settings, check_min_rate};
+use crate::scenario::Class;
+use crate::units::{NS, Ps, Rate, Span, US};
+use serde::{Deserialize, Serialize};
+
+/// Parameters; the defaults are the vendor's (300 us, 4 us), as in the HPCC paper.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Whether a window limits bytes in flight (DCQCN+w). Default false.
+    pub window: bool,
+    /// Lowest rate. Default 1 Gb/s.
+    pub min_rate: Rate,
+    /// T_i, time between rate increases. Default 300 us.
+    pub rate_increase_timer: Span,
+    /// T_d, least time between rate cuts. Default 4 us.
+    pub rate_decrease_timer: Span,
+    /// T_α, time between updates of α. Default 1 us.
+    pub alpha_timer: Span,
+    /// Gain g of α. Default 1/256.
+    pub gain: f64,
+    /// F, increases in fast recovery before the target rate grows. Default 1.
+    pub fast_recovery: u32,
+    /// Additive increase. Default 5 Mb/s per 25 Gb/s of line rate.
+    pub additive_increase: Option<Rate>,
+    /// Hyper increase. Default 50 Mb/s per 25 Gb/s of line rate.
+    pub hyper_increase: Option<Rate>,
+    /// Whether every cut, not only the first after an increase, lowers the
+    /// target rate to the current one. Default false.
+    pub clamp_target: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            window: false,
+            min_rate: Rate(1_000_000_000),
+            rate_increase_timer: Span(300 * US),
+            rate_decrease_timer: Span(4 * US),
+            alpha_timer: Span(US),
+            gain: 1.0 / 256.0,
+            fast_recovery: 1,
+            additive_increase: None,
+            hyper_increase: None,
+            clamp_target: false,
+        }
+    }
+}
+
+impl Settings for Config {
+    fn resolve(&mut self, line_rate: Rate) {
+        let scale = line_rate.over(Rate(25_000_000_000));
+        self.additive_increase.get_or_insert(Rate(5_000_000).scaled(scale));
+        self.hyper_increase.get_or_insert(Rate(50_000_000).scaled(scale));
+    }
+
+    fn check(&self, rule: Rule<'_>) {
+        check_min_rate(self.min_rate, rule);
+        for (key, timer) in [
+            ("rate_increase_timer", self.rate_increase_timer),
+            ("rate_decrease_timer", self.rate_decrease_timer),
+            ("alpha_timer", self.alpha_timer),
+        ] {
+            rule(timer >= Span(NS), key, format!("{timer} must be at least 1ns"));
+        }
+        rule(self.gain > 0.0 && self.gain <= 1.0, "gain", format!("{} is outside 0 to 1", self.gain));
+    }
+
+    fn window(&self) -> bool {
+        self.window
+    }
+
+    fn host_ack_class(&self) -> Class {
+        if self.window { Class::Data } else { Class::Control }
+    }
+}
+
+/// State of one flow.
+#[derive(Clone, Debug)]
+pub struct State {
+    rate: f64,
+    target: f64,
+    alpha: f64,
+    /// Increases since the last cut.
+    stage: u32,
+    /// A mark has come since the last update of α.
+    alpha_marked: bool,
+    /// A mark waits for the next decrease tick.
+    cut_pending: bool,
+    /// Last update of α; 0 until the first mark.
+    alpha_at: Ps,
+    /// The next decrease tick.
+    cut_at: Ps,
+    /// The next increase tick; never, before the first cut.
+    raise_at: Ps,
+}
+
+impl Controller for State {
+    type Config = Config;
+
+    fn new(_: &Config, env: &Env) -> Self {
+        Self {
+            rate: env.line_rate,
+            target: env.line_rate,
+            alpha: 1.0,
+            stage: 0,
+            alpha_marked: false,
+            cut_pending: false,
+            alpha_at: 0,
+            cut_at: 0,
+            raise_at: Ps::MAX,
+        }
+    }
+
+    fn on_ack(&mut self, c: &Config, env: &Env, ack: &Ack<'_>) {
+        if !ack.ecn {
+            return;
+        }
+        if self.cut_at == 0 {
+            self.target = self.rate;
+            self.alpha_at = ack.now;
+            self.cut_at = ack.now + c.rate_decrease_timer.0 + NS;
+            self.cut_pending = true;
+            return;
+        }
+        self.catch_up(c, env, ack.now);
+        self.alpha_marked = true;
+        if !self.cut_pending {
+            self.cut_pending = true;
+            if self.cut_at <= ack.now {
+                let missed = (ack.now - self.cut_at) / c.rate_decrease_timer.0 + 1;
+                self.cut_at += missed * c.rate_decrease_timer.0;
+            }
+        }
+    }
+
+    #[inline]
+    fn rate(&mut self, c: &Config, env: &Env, now: Ps) -> f64 {
+        if self.cut_at != 0 {
+            self.catch_up(c, env, now);
+        }
+        self.rate
+    }
+}
+
+impl State {
+    fn catch_up(&mut self, c: &Config, env: &Env, now: Ps) {
+        loop {
+            let cut_at = if self.cut_pending { self.cut_at } else { Ps::MAX };
+            if cut_at.min(self.raise_at) > now {
+                break;
+            }
+            if cut_at <= self.raise_at {
+                self.update_alpha(c, cut_at);
+                self.cut(c);
+            } else {
+                self.raise(c, env);
+            }
+        }
+        self.update_alpha(c, now);
+    }
+
+    fn cut(&mut self, c: &Config) {
+        if self.stage > 0 || c.clamp_target {
+            self.target = self.rate;
+        }
+        self.rate = (self.rate * (1.0 - self.alpha / 2.0)).max(c.min_rate.0 as f64);
+        self.stage = 0;
+        self.cut_pending = false;
+        self.raise_at = self.cut_at + c.rate_increase_timer.0;
+        self.cut_at += c.rate_decrease_timer.0;
+    }
+
+    fn raise(&mut self, c: &Config, env: &Env) {
+        let step = match self.stage.cmp(&c.fast_recovery) {
+            std::cmp::Ordering::Less => None,
+            std::cmp::Ordering::Equal => c.additive_increase,
+            std::cmp::Ordering::Greater => c.hyper_increase,
+        };
+        if let Some(step) = step {
+            self.target = (self.target + step.0 as f64).min(env.line_rate);
+        }
+        self.rate = (self.rate + self.target) / 2.0;
+        self.stage += 1;
+        self.raise_at += c.rate_increase_timer.0;
+    }
+
+    /// α ← (1−g)α + g·[a mark since the last tick], for each tick up to `now`.
+    fn update_alpha(&mut self, c: &Config, now: Ps) {
+        let ticks = (now - self.alpha_at) / c.alpha_timer.0;
+        if ticks == 0 {
+            return;
+        }
+        let keep = 1.0 - c.gain;
+        self.alpha = self.alpha * keep + if self.alpha_marked { c.gain } else { 0.0 };
+        self.alpha *= power(keep, ticks - 1);
+        self.alpha_marked = false;
+        self.alpha_at += ticks * c.alpha_timer.0;
+    }
+}
+
+/// x^n by squaring: the same bits on every machine and in every build, unlike `powi`.
+fn power(mut x: f64, mut n: u64) -> f64 {
+    let mut result = 1.0;
+    while n > 0 {
+        if n & 1 == 1 {
+            result *= x;
+        }
+        x *= x;
+        n >>= 1;
+    }
+    result
+}

@@ -1,0 +1,102 @@
+//! DCTCP (Alizadeh et al., SIGCOMM'10) in the rate form of the HPCC simulator:
+//! no slow start, one additive increase per RTT.
+
+use super::{Ack, Controller, EcnDefault, Env, Rule, Settings, check_min_rate};
+use crate::units::{Bytes, Ps, Rate};
+use serde::{Deserialize, Serialize};
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Whether a window limits bytes in flight. Default true.
+    pub window: bool,
+    /// Lowest rate. Default 1 Gb/s.
+    pub min_rate: Rate,
+    /// Gain g of α. Default 1/16.
+    pub gain: f64,
+    /// Increase per RTT without marks. Default 615 Mb/s (1000 B per 13 us).
+    pub additive_increase: Rate,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            window: true,
+            min_rate: Rate(1_000_000_000),
+            gain: 1.0 / 16.0,
+            additive_increase: Rate(615_000_000),
+        }
+    }
+}
+
+impl Settings for Config {
+    fn resolve(&mut self, _: Rate) {}
+
+    fn check(&self, rule: Rule<'_>) {
+        check_min_rate(self.min_rate, rule);
+        rule(self.gain > 0.0 && self.gain <= 1.0, "gain", format!("{} is outside 0 to 1", self.gain));
+    }
+
+    fn window(&self) -> bool {
+        self.window
+    }
+
+    /// A step at 30 KB per 10 Gb/s.
+    fn ecn_defaults(&self) -> EcnDefault {
+        EcnDefault { rate: Rate(10_000_000_000), kmin: Bytes(30_000), kmax: Bytes(30_000), pmax: 1.0 }
+    }
+}
+
+/// State of one flow.
+#[derive(Clone, Debug)]
+pub struct State {
+    rate: f64,
+    alpha: f64,
+    /// Marked ACKs and packets of the present batch, one RTT of packets.
+    marked: u64,
+    batch: u64,
+    /// The batch ends with an ACK beyond this packet; 0 before the first.
+    batch_end: u64,
+    /// No further cut until an ACK beyond this packet (CWR).
+    reduced_until: Option<u64>,
+}
+
+impl Controller for State {
+    type Config = Config;
+
+    fn new(_: &Config, env: &Env) -> Self {
+        Self { rate: env.line_rate, alpha: 1.0, marked: 0, batch: 0, batch_end: 0, reduced_until: None }
+    }
+
+    fn on_ack(&mut self, c: &Config, env: &Env, ack: &Ack<'_>) {
+        self.marked += u64::from(ack.ecn);
+        let batch_over = ack.acked > self.batch_end;
+        if batch_over {
+            if self.batch_end > 0 {
+                let fraction = (self.marked as f64 / self.batch as f64).min(1.0);
+                self.alpha = (1.0 - c.gain) * self.alpha + c.gain * fraction;
+                self.marked = 0;
+                self.batch = ack.next - ack.acked + 1;
+            } else {
+                self.batch = ack.next + 1;
+            }
+            self.batch_end = ack.next;
+        }
+        if self.reduced_until.is_some_and(|end| ack.acked > end) {
+            self.reduced_until = None;
+        }
+        if ack.ecn && self.reduced_until.is_none() {
+            self.rate = (self.rate * (1.0 - self.alpha / 2.0)).max(c.min_rate.0 as f64);
+            self.reduced_until = Some(ack.next);
+        }
+        if batch_over && self.reduced_until.is_none() {
+            self.rate = (self.rate + c.additive_increase.0 as f64).min(env.line_rate);
+        }
+    }
+
+    #[inline]
+    fn rate(&mut self, _: &Config, _: &Env, _: Ps) -> f64 {
+        self.rate
+    }
+}

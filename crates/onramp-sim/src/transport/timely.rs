@@ -1,0 +1,141 @@
+//! TIMELY (Mittal et al., SIGCOMM'15) as in the HPCC simulator: the original
+//! rule, a = 0.875, one update per RTT.
+
+use super::{Ack, Controller, Env, Rule, Settings, check_min_rate};
+use crate::scenario::Class;
+use crate::units::{Ps, Rate, Span, US};
+use serde::{Deserialize, Serialize};
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Whether a window limits bytes in flight (TIMELY+w). Default false.
+    pub window: bool,
+    /// Lowest rate. Default 1 Gb/s.
+    pub min_rate: Rate,
+    /// EWMA weight a of the newest RTT difference. Default 0.875.
+    pub ewma: f64,
+    /// Multiplicative decrease β. Default 0.8.
+    pub beta: f64,
+    /// Below this RTT the rate always grows. Default 50 us.
+    pub t_low: Span,
+    /// Above this RTT the rate always shrinks. Default 500 us.
+    pub t_high: Span,
+    /// The gradient is measured in units of this. Default 20 us.
+    pub min_rtt: Span,
+    /// Additive increase. Default 10 Mb/s per 10 Gb/s of line rate.
+    pub additive_increase: Option<Rate>,
+    /// Hyper increase, after 5 increases in a row. Default 50 Mb/s per 10 Gb/s.
+    pub hyper_increase: Option<Rate>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            window: false,
+            min_rate: Rate(1_000_000_000),
+            ewma: 0.875,
+            beta: 0.8,
+            t_low: Span(50 * US),
+            t_high: Span(500 * US),
+            min_rtt: Span(20 * US),
+            additive_increase: None,
+            hyper_increase: None,
+        }
+    }
+}
+
+impl Settings for Config {
+    fn resolve(&mut self, line_rate: Rate) {
+        let scale = line_rate.over(Rate(10_000_000_000));
+        self.additive_increase.get_or_insert(Rate(10_000_000).scaled(scale));
+        self.hyper_increase.get_or_insert(Rate(50_000_000).scaled(scale));
+    }
+
+    fn check(&self, rule: Rule<'_>) {
+        check_min_rate(self.min_rate, rule);
+        rule(self.ewma > 0.0 && self.ewma <= 1.0, "ewma", format!("{} is outside 0 to 1", self.ewma));
+        rule(self.beta > 0.0 && self.beta <= 1.0, "beta", format!("{} is outside 0 to 1", self.beta));
+        rule(self.t_low < self.t_high, "t_low", format!("{} is not below t_high, {}", self.t_low, self.t_high));
+        rule(self.min_rtt.0 > 0, "min_rtt", "must be above 0, such as \"20us\"".into());
+    }
+
+    fn window(&self) -> bool {
+        self.window
+    }
+
+    fn host_ack_class(&self) -> Class {
+        Class::Control
+    }
+
+    /// The send time, echoed by the receiver.
+    fn extra_header(&self) -> u64 {
+        8
+    }
+}
+
+/// Increases in a row after which the hyper increase sets in.
+const HYPER_AFTER: u32 = 5;
+
+/// State of one flow.
+#[derive(Clone, Debug)]
+pub struct State {
+    rate: f64,
+    /// EWMA of RTT differences, in picoseconds.
+    difference: f64,
+    last_rtt: Ps,
+    /// The next update waits for an ACK beyond this packet; 0 before the first.
+    update_after: u64,
+    /// Increases in a row.
+    increases: u32,
+}
+
+impl Controller for State {
+    type Config = Config;
+
+    fn new(_: &Config, env: &Env) -> Self {
+        Self { rate: env.line_rate, difference: 0.0, last_rtt: 0, update_after: 0, increases: 0 }
+    }
+
+    fn on_ack(&mut self, c: &Config, env: &Env, ack: &Ack<'_>) {
+        if ack.acked <= self.update_after {
+            return;
+        }
+        let first = self.update_after == 0;
+        self.update_after = ack.next;
+        let last_rtt = std::mem::replace(&mut self.last_rtt, ack.rtt);
+        if first {
+            return;
+        }
+        let newest = ack.rtt as f64 - last_rtt as f64;
+        self.difference = (1.0 - c.ewma) * self.difference + c.ewma * newest;
+        let gradient = self.difference / c.min_rtt.0 as f64;
+        let rtt = Span(ack.rtt);
+        if rtt > c.t_high {
+            self.scale(c, 1.0 - c.beta * (1.0 - c.t_high.0 as f64 / ack.rtt as f64));
+        } else if rtt < c.t_low || gradient <= 0.0 {
+            self.increase(c, env);
+        } else {
+            self.scale(c, (1.0 - c.beta * gradient).max(0.0));
+        }
+    }
+
+    #[inline]
+    fn rate(&mut self, _: &Config, _: &Env, _: Ps) -> f64 {
+        self.rate
+    }
+}
+
+impl State {
+    fn scale(&mut self, c: &Config, factor: f64) {
+        self.rate = (self.rate * factor).max(c.min_rate.0 as f64);
+        self.increases = 0;
+    }
+
+    fn increase(&mut self, c: &Config, env: &Env) {
+        let step = if self.increases < HYPER_AFTER { c.additive_increase } else { c.hyper_increase };
+        self.rate = (self.rate + step.unwrap_or_default().0 as f64).min(env.line_rate);
+        self.increases += 1;
+    }
+}

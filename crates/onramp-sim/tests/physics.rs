@@ -1,0 +1,157 @@
+//! Tests that fail if packets do not move as they must.
+
+mod common;
+
+use common::*;
+use onramp_sim::units::{Ps, US};
+
+/// When each packet has fully left the last of `hops` (rate in bit/s, delay in
+/// ps), each sending in order and only whole packets: computed without events.
+fn arrivals(sizes: &[u64], hops: &[(u64, Ps)]) -> Vec<Ps> {
+    let mut times = vec![0; sizes.len()];
+    for (rate, delay) in hops {
+        let mut free = 0;
+        for (time, size) in times.iter_mut().zip(sizes) {
+            free = free.max(*time) + size * 8 * 1_000_000_000_000 / rate;
+            *time = free + delay;
+        }
+    }
+    times
+}
+
+#[test]
+fn one_flow_on_an_empty_network_takes_exactly_the_ideal_time() {
+    const G: u64 = 1_000_000_000;
+    let near = vec![(100 * G, US); 2];
+    let far = vec![(100 * G, US), (400 * G, US), (400 * G, US), (400 * G, US), (400 * G, US), (100 * G, US)];
+    for transport in TRANSPORTS {
+        let (header, ack) = match *transport {
+            t if t.contains("hpcc") => (90, 88),
+            t if t.contains("timely") => (56, 60),
+            _ => (48, 60),
+        };
+        for (dst, hops) in [("h1", &near), ("h31", &far)] {
+            for bytes in [1u64, 1000, 1001, 10_500, 123_456] {
+                let (_file, traffic) = trace(&[&format!("h0,{dst},{bytes},5000")]);
+                let (flows, _, _) = finish(build(&format!("{SMALL_FAT_TREE}{traffic}"), transport));
+                let packets = bytes.div_ceil(1000);
+                let sizes: Vec<u64> = (0..packets).map(|i| (bytes - i * 1000).min(1000) + header).collect();
+                let data = *arrivals(&sizes, hops).last().unwrap();
+                let reply = *arrivals(&[ack], hops).last().unwrap();
+                let name = format!("{transport} {bytes} B to {dst}");
+                assert_eq!(flows[0].start_ps, 5 * US, "{name}");
+                assert_eq!(flows[0].receiver_fct_ps, data, "{name}");
+                // HPCC reacts to its own telemetry, so only the data's way is exact.
+                if !transport.contains("hpcc") {
+                    assert_eq!(flows[0].fct_ps, data + reply, "{name}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_packet_is_lost_or_made_up() {
+    for loss in ["pfc", "lossy"] {
+        for transport in TRANSPORTS {
+            for onramp in ["false", "true"] {
+                let set = [
+                    ("switch.loss", loss),
+                    ("switch.buffer", "3MiB"),
+                    ("onramp.enabled", onramp),
+                    ("onramp.ack", "separate"),
+                    ("onramp.ack_every", "3"),
+                    ("host.rto", "200us"),
+                ];
+                let mut sim = build_with(&format!("{SMALL_FAT_TREE}{LOADED}"), transport, &set);
+                let mut looks = 0;
+                in_steps(&mut sim, 37 * US, |sim| {
+                    let n = sim.packet_counts();
+                    assert_eq!(n.sent, n.delivered + n.dropped + n.in_flight, "{loss} {transport} {n:?}");
+                    looks += 1;
+                });
+                let n = sim.packet_counts();
+                assert!(looks > 8 && n.sent > 10_000, "{looks} looks, {n:?}");
+                assert_eq!(sim.flows_started(), sim.flows_finished(), "{loss} {transport}: every flow ends");
+            }
+        }
+    }
+}
+
+#[test]
+fn pfc_pauses_and_nothing_is_dropped() {
+    for transport in TRANSPORTS {
+        let incast = "[[traffic]]\nkind = \"incast\"\nfan_out = 31\nsize = \"500KB\"\nload = 0.3\nscope = \"network\"\n";
+        let set = [("switch.buffer", "2MiB")];
+        let mut sim = build_with(&format!("{SMALL_FAT_TREE}{incast}"), transport, &set);
+        in_steps(&mut sim, 20 * US, |sim| {
+            let (used, size) = sim.fullest_buffer();
+            assert!(used <= size, "{used} of {size}");
+        });
+        let counters = sim.counters();
+        assert_eq!(counters["network"]["drops"], 0, "{transport}");
+        if !transport.contains("window") && !transport.contains("hpcc") && !transport.contains("dctcp") {
+            assert!(counters["network"]["pfc_pauses"].as_u64().unwrap() > 0, "{transport} never filled the buffer");
+        }
+    }
+}
+
+#[test]
+fn a_lossy_network_drops_and_every_flow_still_ends() {
+    for transport in TRANSPORTS {
+        let set = [("switch.loss", "lossy"), ("switch.buffer", "200KB"), ("host.rto", "100us")];
+        let (flows, _, counters) = finish(build_with(&format!("{SMALL_FAT_TREE}{LOADED}"), transport, &set));
+        assert!(counters["network"]["drops"].as_u64().unwrap() > 0, "{transport}");
+        assert_eq!(counters["unfinished"]["flows"], 0, "{transport}");
+        assert!(flows.iter().any(|f| f.retransmitted > 0), "{transport}");
+    }
+}
+
+#[test]
+fn equal_flows_share_a_link_fairly_in_the_long_run() {
+    for transport in TRANSPORTS {
+        let text = "duration = \"40ms\"\nnetwork = { kind = \"star\", hosts = 5 }\n[[traffic]]\nkind = \"long\"\nsrc = [\"h0\", \"h1\", \"h2\", \"h3\"]\ndst = \"h4\"\n";
+        let (flows, _, counters) = finish(build(text, transport));
+        let bytes: Vec<f64> = flows.iter().map(|f| f.bytes as f64).collect();
+        let sum: f64 = bytes.iter().sum();
+        let jain = sum * sum / (4.0 * bytes.iter().map(|b| b * b).sum::<f64>());
+        assert!(jain > 0.9, "{transport}: Jain's index {jain:.3}, {bytes:?}");
+        let used = counters["network"]["utilization"]["s0->h4"].as_f64().unwrap();
+        assert!(used > 0.5 && used <= 1.0, "{transport}: {used}");
+    }
+}
+
+#[test]
+fn onramp_does_not_change_an_arrival() {
+    let arrivals = |onramp| {
+        let sim = build_with(&format!("{SMALL_FAT_TREE}{LOADED}"), TRANSPORTS[0], &[("onramp.enabled", onramp)]);
+        let (flows, _, counters) = finish(sim);
+        let pauses = counters["onramp_stats"]["pauses"].as_u64().unwrap();
+        let flows: Vec<_> = flows.iter().map(|f| (f.id, f.src, f.dst, f.bytes, f.start_ps, f.request)).collect();
+        (flows, pauses)
+    };
+    let (without, none) = arrivals("false");
+    let (with, pauses) = arrivals("true");
+    assert!(none == 0 && pauses > 0, "On-Ramp held nothing, so the test shows nothing");
+    assert_eq!(without, with);
+}
+
+#[test]
+fn onramp_holds_the_queue_of_an_incast_near_its_threshold() {
+    let run = |onramp| {
+        let text = format!(
+            "{}\n[[traffic]]\nkind = \"long\"\nsrc = [{}]\ndst = \"h8\"\n",
+            star(9),
+            (0..8).map(|i| format!("\"h{i}\"")).collect::<Vec<_>>().join(", ")
+        );
+        let set = [("onramp.enabled", onramp), ("onramp.threshold", "30us")];
+        let (_, _, counters) = finish(build_with(&text, TRANSPORTS[0], &set));
+        let link = counters["network"]["utilization"]["s0->h8"].as_f64().unwrap();
+        (counters["onramp_stats"]["owd_us"]["p50"].as_f64().unwrap(), link)
+    };
+    let (without, _) = run("false");
+    let (with, used) = run("true");
+    assert!(without > 100.0, "without On-Ramp the queue is long: {without} us");
+    assert!((20.0..45.0).contains(&with), "median OWD {with} us, T = 30 us");
+    assert!(used > 0.9, "{used}");
+}
