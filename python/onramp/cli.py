@@ -294,29 +294,28 @@ def paper_command(
     are computed.
     """
     from onramp import paper
+    from onramp.paper import common
 
     if markdown:
-        click.echo(paper.markdown(out, figures))
+        click.echo(common.markdown(common.stored(out, figures or paper.FIGURES, quick)))
         return 0
     if not figures or [f.lower() for f in figures] == ["list"]:
         for name in paper.FIGURES:
             click.echo(f"{name:6} {paper.figure(name).TITLE}")
         return 0
-    chosen = [paper.figure(name) for name in figures]
-    for module in chosen:
-        mode = paper.Mode(quick=quick, seeds=tuple(seeds or ([1] if quick else [1, 2, 3])))
-        cache = Cache(out)
-        scenarios = paper.scenarios(module, mode)
+    mode = common.Mode(quick, tuple(seeds or ([1] if quick else [1, 2, 3])))
+    cache = Cache(out)
+    for figure in [paper.figure(name) for name in figures]:
+        scenarios = common.scenarios(figure, mode)
         missing = cache.missing(scenarios)
-        title = f"{module.NAME}: {len(scenarios)} runs, {len(missing)} missing"
+        title = f"{figure.NAME}: {len(missing)} of {len(scenarios)} runs missing"
         with _running(title, len(missing)) as (stop, progress):
-            cache.run(scenarios, workers=jobs, stop=stop, report=progress)
+            cache.run(missing, workers=jobs, stop=stop, report=progress)
         if stop.asked:
             click.echo("Incomplete; the same command runs the rest.")
             return INTERRUPTED
-        verdict = paper.judge(module, mode, cache)
-        terminal.console().print(paper.verdict_table(verdict))
-        click.echo(f"{out / module.NAME / module.NAME}.png\n")
+        terminal.console().print(terminal.verdict_table(common.judge(figure, mode, cache)))
+        click.echo(f"{common.place(out, figure.NAME, quick) / figure.NAME}.png\n")
     return 0
 
 

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from onramp.comparison import Comparison, Row
 from onramp.metrics import METRICS, completed, number
+from onramp.paper.common import Verdict, outcome
 from onramp.summary import Summary
 
 
@@ -88,6 +89,22 @@ def summary_table(summary: Summary) -> Table:
         table.add_row(group + count if first else "", label, number(value))
     for link, share in summary["network"].get("utilization", {}).items():
         table.add_row("", f"utilization {link}", f"{share:.1%}")
+    return table
+
+
+def verdict_table(verdict: Verdict) -> Table:
+    """A figure's claims."""
+    seeds = ", ".join(map(str, verdict.seeds))
+    form = "quick, " if verdict.quick else ""
+    table = Table(
+        title=f"{verdict.figure}: {verdict.title} ({form}seed {seeds})", title_justify="left", box=None
+    )
+    table.title_style = "bold"
+    for column in ("the paper states", "measured", "verdict"):
+        table.add_column(column, overflow="fold")
+    for claim in verdict.claims:
+        colour = "green" if claim.holds else "red"
+        table.add_row(claim.paper, claim.measured, f"[{colour}]{outcome(claim)}[/]")
     return table
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from onramp.plots import style
 from onramp.summary import Summary
@@ -75,8 +74,7 @@ def panel(
     low, high = min(everything, default=1), max(everything, default=10)
     ax.set_yscale("log")
     ax.set_ylim(low / 2.2, high * (2.2 if ratio else 1.6))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}" if v >= 1 else f"{v:g}"))
-    ax.yaxis.set_minor_formatter(NullFormatter())
+    style.log_ticks(ax.yaxis)
     ax.set_xticks(x, groups)
     ax.tick_params(axis="x", length=0)
     ax.set_xlim(-0.6, len(groups) - 0.4)

@@ -28,6 +28,7 @@ def draw(sides: Mapping[str, Result]) -> Figure | None:
             x, share = cdf(t[name])
             ax.plot(x, share, color=style.colour(side, i), label=side, lw=1.6)
         ax.set(xscale="log", ylim=(0, 1.01))
+        style.log_ticks(ax.xaxis)
         ax.set_title(TITLES[name], fontsize=9)
         ax.set_xlabel("µs")
     axes[0].set_ylabel("share completed within")

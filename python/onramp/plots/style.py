@@ -10,7 +10,9 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from onramp.summary import Floats
 
@@ -80,6 +82,17 @@ def save(figure: Figure, stem: Path) -> None:
     with styled():
         figure.savefig(stem.with_suffix(".png"), facecolor="white")
         figure.savefig(stem.with_suffix(".svg"), transparent=True, metadata={"Date": None})
+
+
+def log_ticks(axis: Axis) -> None:
+    """Plain numbers at 1, 2 and 5 times powers of ten; at powers only where there are many."""
+    low, high = sorted(axis.get_view_interval())
+    decades = np.log10(max(high, 1e-30) / max(low, 1e-30))
+    subs = (1.0,) if decades > 2.5 else (1.0, 3.0) if decades > 1.3 else (1.0, 2.0, 5.0)
+    axis.set_major_locator(LogLocator(subs=subs))
+    axis.set_minor_locator(LogLocator(subs="all"))
+    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}" if v >= 1 else f"{v:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def colour(side: str, index: int) -> str:

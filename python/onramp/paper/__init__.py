@@ -1,0 +1,21 @@
+"""The paper's simulated figures: each a family of scenarios, a plot, and a verdict on what the text states.
+
+A figure is a module with `NAME`, `TITLE`, `cases`, `draw` and `claims`; see `common.Figure`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import cast
+
+from onramp.errors import OnRampError
+from onramp.paper.common import Figure
+
+FIGURES = ("fig1", "fig2", "fig15", "fig16", "fig18", "fig22", "fig23", "fig26")
+
+
+def figure(name: str) -> Figure:
+    """A figure by its name, such as "fig15"."""
+    if name not in FIGURES:
+        raise OnRampError(f"{name}: is none of the figures {', '.join(FIGURES)}")
+    return cast(Figure, importlib.import_module(f"onramp.paper.{name}"))

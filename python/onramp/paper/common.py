@@ -1,0 +1,201 @@
+"""What all figures have in common: cases to run, estimates over seeds, claims and verdicts."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Protocol
+
+import matplotlib.figure
+
+from onramp import _sim
+from onramp.cache import Cache
+from onramp.engine import commit
+from onramp.errors import OnRampError
+from onramp.metrics import number, over_seeds
+from onramp.plots import style
+from onramp.result import Result
+from onramp.scenario import Scenario, load
+
+#: What a case is called, such as ("dcqcn", "with On-Ramp").
+Key = tuple[str, ...]
+#: Results of every case, one per seed.
+Runs = Mapping[Key, Sequence[Result]]
+
+WITHOUT, WITH = "without On-Ramp", "with On-Ramp"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One scenario of a figure: a file in scenarios/paper and what is changed in it."""
+
+    key: Key
+    file: str
+    overrides: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper, held against what was measured.
+
+    Attributes
+    ----------
+    paper : str
+        What the text states.
+    criterion : str
+        When we say that it holds; fixed before measuring.
+    measured : str
+        With "±" for half of a 95% interval over seeds.
+    """
+
+    paper: str
+    criterion: str
+    measured: str
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How long and how often to run."""
+
+    quick: bool
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All claims of a figure, with what they rest on."""
+
+    figure: str
+    title: str
+    quick: bool
+    seeds: tuple[int, ...]
+    version: str
+    commit: str | None
+    claims: tuple[Claim, ...]
+
+
+class Figure(Protocol):
+    """A module of this package named figN."""
+
+    NAME: str
+    TITLE: str
+
+    def cases(self, quick: bool) -> list[Case]:
+        """What to run."""
+
+    def draw(self, runs: Runs) -> matplotlib.figure.Figure:
+        """The plot."""
+
+    def claims(self, runs: Runs) -> list[Claim]:
+        """What the text states, checked."""
+
+
+def both(key: Key, file: str, overrides: Mapping[str, object]) -> list[Case]:
+    """A case without and a case with On-Ramp."""
+    return [
+        Case((*key, name), file, {**overrides, "onramp.enabled": name == WITH}) for name in (WITHOUT, WITH)
+    ]
+
+
+def folder() -> Path:
+    """Where the scenarios are: in the checkout this package runs from, or below the current folder."""
+    for root in (Path(__file__).parents[3], Path()):
+        if (path := root / "scenarios" / "paper").is_dir():
+            return path
+    raise OnRampError("scenarios/paper: not found; run this in the project's checkout")
+
+
+def _loaded(figure: Figure, mode: Mode) -> dict[tuple[Key, int], Scenario]:
+    return {
+        (case.key, seed): load(folder() / f"{case.file}.toml", {**case.overrides, "seed": seed})
+        for case in figure.cases(mode.quick)
+        for seed in mode.seeds
+    }
+
+
+def scenarios(figure: Figure, mode: Mode) -> dict[str, Scenario]:
+    """Everything a figure needs, by label."""
+    return {f"{', '.join(key)}, seed {seed}": s for (key, seed), s in _loaded(figure, mode).items()}
+
+
+def place(out: Path, name: str, quick: bool) -> Path:
+    """Where a figure's plot and verdict are."""
+    return out / (f"{name}-quick" if quick else name)
+
+
+def judge(figure: Figure, mode: Mode, cache: Cache) -> Verdict:
+    """Draw a figure and check its claims, from runs that are all in the cache; both are written beside it."""
+    runs: dict[Key, list[Result]] = {}
+    for (key, _), scenario in _loaded(figure, mode).items():
+        result = cache.get(scenario)
+        assert result is not None
+        runs.setdefault(key, []).append(result)
+    claims = tuple(figure.claims(runs))
+    verdict = Verdict(figure.NAME, figure.TITLE, mode.quick, mode.seeds, _sim.version(), commit(), claims)
+    path = place(cache.folder, figure.NAME, mode.quick)
+    path.mkdir(exist_ok=True)
+    with style.styled():
+        plot = figure.draw(runs)
+    style.save(plot, path / figure.NAME)
+    text = json.dumps(asdict(verdict), indent=2, ensure_ascii=False)
+    (path / "verdict.json").write_text(text + "\n", encoding="utf-8")
+    return verdict
+
+
+def stored(out: Path, names: Iterable[str], quick: bool) -> list[Verdict]:
+    """Verdicts written before."""
+    verdicts = []
+    for name in names:
+        path = place(out, name, quick) / "verdict.json"
+        if path.is_file():
+            d = json.loads(path.read_text(encoding="utf-8"))
+            verdicts.append(
+                Verdict(**{**d, "seeds": tuple(d["seeds"]), "claims": [Claim(**c) for c in d["claims"]]})
+            )
+    return verdicts
+
+
+def outcome(claim: Claim) -> str:
+    """In words."""
+    return "as in the paper" if claim.holds else "differs"
+
+
+def markdown(verdicts: Sequence[Verdict]) -> str:
+    """The verdicts as one table."""
+    lines = ["| Figure | The paper states | Measured | Verdict |", "| --- | --- | --- | --- |"]
+    for verdict in verdicts:
+        for claim in verdict.claims:
+            name = verdict.figure.replace("fig", "Fig. ")
+            result = outcome(claim) if claim.holds else f"**{outcome(claim)}**"
+            lines.append(f"| {name} | {claim.paper} ({claim.criterion}) | {claim.measured} | {result} |")
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds and half of its 95% interval (nan with one seed)."""
+
+    mean: float
+    half: float
+
+    def text(self, unit: str = "", scale: float = 1.0) -> str:
+        """Such as "61.2 ± 0.4%"."""
+        mean = number(self.mean * scale)
+        return f"{mean}{unit}" if math.isnan(self.half) else f"{mean} ± {number(self.half * scale)}{unit}"
+
+
+def estimate(results: Sequence[Result], of: Callable[[Result], float]) -> Estimate:
+    """A number of each run, over seeds."""
+    return Estimate(*over_seeds([of(r) for r in results]))
+
+
+def ratio(
+    first: Sequence[Result], second: Sequence[Result], of: Callable[[Result], float | None]
+) -> Estimate:
+    """First over second, seed by seed: with the same seed both had the same arrivals."""
+    pairs = [(of(a), of(b)) for a, b in zip(first, second, strict=True)]
+    return Estimate(*over_seeds([(a or math.nan) / (b or math.nan) for a, b in pairs]))

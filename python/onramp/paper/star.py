@@ -1,0 +1,262 @@
+"""Figures 1, 2, 22 and 23: 12 senders to one receiver, two from the start, ten more at 200 ms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Runs, both, estimate
+from onramp.plots import style
+from onramp.plots.throughput import flow_rates, stack
+from onramp.result import Result
+from onramp.scenario import quantity
+from onramp.summary import Floats
+
+#: Where the queue is.
+PORT = "s0->h12"
+#: The other senders start here; seconds.
+START = 0.200
+#: What the paper zooms in on as equilibrium; seconds.
+EQUILIBRIUM = (0.237, 0.240)
+
+#: What the text calls close to the link's rate, or full utilization.
+FULL = 0.95
+
+
+def cases(gains: Mapping[str, str]) -> list[Case]:
+    """Both gains (label to scenario file), without and with On-Ramp."""
+    return [case for gain, file in gains.items() for case in both((gain,), file, {})]
+
+
+def delay(result: Result) -> tuple[Floats, Floats]:
+    """Times in seconds and queueing delays in microseconds, both shape (n,)."""
+    t, queue = result.samples(f"queue {PORT}")
+    return t, queue * 8e6 / quantity(result.scenario.document["network"]["host_rate"])
+
+
+def _between(t: Floats, values: Floats, span: tuple[float, float]) -> Floats:
+    return values[..., (t >= span[0]) & (t < span[1])]
+
+
+def utilization(result: Result) -> float:
+    """Share of the link used in equilibrium."""
+    return float(_between(*result.samples(f"utilization {PORT}"), EQUILIBRIUM).mean())
+
+
+def oscillation(result: Result) -> float:
+    """Standard deviation of the queueing delay in equilibrium, in microseconds."""
+    return float(_between(*delay(result), EQUILIBRIUM).std())
+
+
+def empty(result: Result) -> float:
+    """Share of samples in equilibrium at which the queue was empty."""
+    return float((_between(*delay(result), EQUILIBRIUM) == 0).mean())
+
+
+def settling(result: Result) -> float:
+    """Milliseconds from the others' start until queues stay as in equilibrium.
+
+    That is until means over 0.1 ms no longer exceed 1.5 times their largest value in equilibrium by
+    more than 5 µs.
+    """
+    t, d = delay(result)
+    n = max(1, round(1e-4 / (t[1] - t[0])))
+    whole = len(t) // n * n
+    t, d = t[:whole:n], d[:whole].reshape(-1, n).mean(axis=1)
+    limit = 1.5 * _between(t, d, EQUILIBRIUM).max() + 5
+    above = t[(t >= START) & (t < EQUILIBRIUM[0]) & (d > limit)]
+    return float((above[-1] - START) * 1e3 + 0.1) if len(above) else 0.0
+
+
+def fairness(result: Result) -> float:
+    """Jain's index of the flows' mean throughputs in equilibrium, 1 if all are equal."""
+    x = _between(*flow_rates(result), EQUILIBRIUM).mean(axis=1)
+    return float(x.sum() ** 2 / (len(x) * (x**2).sum()))
+
+
+def roughness(result: Result) -> float:
+    """How much a flow's throughput varies in equilibrium: standard deviation over mean, mean of flows.
+
+    Of throughputs over 0.1 ms.
+    """
+    t, rates = flow_rates(result)
+    n = max(1, round(1e-4 / (t[1] - t[0])))
+    x = _between(t, rates, EQUILIBRIUM)
+    x = x[:, : x.shape[1] // n * n].reshape(len(x), -1, n).mean(axis=2)
+    return float((x.std(axis=1) / np.maximum(x.mean(axis=1), 1)).mean())
+
+
+def measured(runs: Runs, gain: str, of: Callable[[Result], float]) -> tuple[Estimate, Estimate]:
+    """One of the measures above, without and with On-Ramp."""
+    return estimate(runs[gain, WITHOUT], of), estimate(runs[gain, WITH], of)
+
+
+def queue_claims(
+    runs: Runs, low: str, high: str, high_share: tuple[float, float], high_text: str
+) -> list[Claim]:
+    """What the text states on queues with a low and a high gain.
+
+    Parameters
+    ----------
+    high_share : (float, float)
+        Utilization with the high gain lies between these.
+    """
+    share, _ = measured(runs, low, utilization)
+    alone, _ = measured(runs, high, utilization)
+    none, _ = measured(runs, low, empty)
+    slow, slow_with = measured(runs, low, settling)
+    fast, _ = measured(runs, high, settling)
+    claims = [
+        Claim(
+            f"{low}: the queue stays above zero and the link rate close to 100G in equilibrium",
+            f"utilization at least {FULL:.0%}, queue empty in at most 1% of samples",
+            f"{share.text('%', 100)} utilization, empty in {none.text('%', 100)}",
+            share.mean >= FULL and none.mean <= 0.01,
+        ),
+        Claim(
+            f"{low}: queues converge very slowly; {high}: much more quickly",
+            "settling time at least twice as long",
+            f"{slow.text(' ms')} and {fast.text(' ms')}",
+            slow.mean >= 2 * fast.mean,
+        ),
+        Claim(
+            high_text,
+            f"{high_share[0]:.0%} to {high_share[1]:.0%}",
+            alone.text("%", 100),
+            high_share[0] <= alone.mean <= high_share[1],
+        ),
+    ]
+    for gain in (low, high):
+        _, full = measured(runs, gain, utilization)
+        wide, narrow = measured(runs, gain, oscillation)
+        claims += [
+            Claim(
+                f"{gain} with On-Ramp: full link utilization in equilibrium",
+                f"at least {FULL:.0%}",
+                full.text("%", 100),
+                full.mean >= FULL,
+            ),
+            Claim(
+                f"{gain} with On-Ramp: smaller oscillation of queues in equilibrium",
+                "standard deviation of the queueing delay is smaller",
+                f"{wide.text(' µs')} without, {narrow.text(' µs')} with",
+                narrow.mean < wide.mean,
+            ),
+        ]
+    claims.append(
+        Claim(
+            f"{low} with On-Ramp: reacts very quickly to transient congestion",
+            "settling time at most half",
+            f"{slow.text(' ms')} without, {slow_with.text(' ms')} with",
+            slow_with.mean <= slow.mean / 2,
+        )
+    )
+    return claims
+
+
+def throughput_claims(runs: Runs, low: str, high: str) -> list[Claim]:
+    """What the text states on the flows' throughputs."""
+    under, _ = measured(runs, high, utilization)
+    claims = [
+        Claim(
+            f"{high}: the link is under-utilized in equilibrium",
+            f"utilization below {FULL:.0%}",
+            under.text("%", 100),
+            under.mean < FULL,
+        )
+    ]
+    for gain in (low, high):
+        before, after = measured(runs, gain, settling)
+        rough, smooth = measured(runs, gain, roughness)
+        unfair, fair = measured(runs, gain, fairness)
+        claims += [
+            Claim(
+                f"{gain}: shorter time in transience with On-Ramp",
+                "settling time is shorter",
+                f"{before.text(' ms')} without, {after.text(' ms')} with",
+                after.mean < before.mean,
+            ),
+            Claim(
+                f"{gain}: smoother flow throughputs in equilibrium with On-Ramp",
+                "coefficient of variation is smaller",
+                f"{rough.text()} without, {smooth.text()} with",
+                smooth.mean < rough.mean,
+            ),
+            Claim(
+                f"{gain}: fairer flow throughputs in equilibrium with On-Ramp",
+                "Jain's index is larger",
+                f"{unfair.text()} without, {fair.text()} with",
+                fair.mean > unfair.mean,
+            ),
+        ]
+    return claims
+
+
+def draw_queues(runs: Runs) -> Figure:
+    """Queueing delay around the others' start, with equilibrium as an inset."""
+    figure, axes = style.panels(2, 2, (4.6, 2.7), sharex=True, sharey=True)
+    for ax, (gain, side) in zip(axes, _order(runs), strict=True):
+        result = runs[gain, side][0]
+        t, d = delay(result)
+        shown = (t >= 0.195) & (t < 0.242)
+        ax.plot(*style.envelope(t[shown] * 1e3, d[shown]), color=style.LAYERS[0], lw=0.8)
+        arrow = {"arrowstyle": "-|>", "color": "#c92a2a", "lw": 1.6}
+        foot = ("data", "axes fraction")
+        start = START * 1e3
+        ax.annotate("", (start, 0), (start, -0.14), xycoords=foot, textcoords=foot, arrowprops=arrow)
+        zoom = ax.inset_axes((0.42, 0.46, 0.56, 0.5))
+        inside = (t >= EQUILIBRIUM[0]) & (t < EQUILIBRIUM[1])
+        zoom.plot(t[inside] * 1e3, d[inside], color=style.LAYERS[0], lw=0.8)
+        _box(zoom, f"utilization {estimate(runs[gain, side], utilization).text('%', 100)}")
+        ax.set_title(_title(gain, side))
+    _label(axes, "queueing delay (µs)")
+    return figure
+
+
+def draw_throughputs(runs: Runs) -> Figure:
+    """Throughput of each flow as a stack, with equilibrium as an inset."""
+    figure, axes = style.panels(2, 2, (4.6, 2.7), sharex=True, sharey=True)
+    for ax, (gain, side) in zip(axes, _order(runs), strict=True):
+        t, rates = flow_rates(runs[gain, side][0])
+        shown = (t >= 0.195) & (t < 0.242)
+        stack(ax, t[shown], rates[:, shown])
+        ax.set_ylim(0, 175)
+        ax.set_yticks([0, 50, 100])
+        zoom = ax.inset_axes((0.42, 0.66, 0.56, 0.3))
+        inside = (t >= EQUILIBRIUM[0]) & (t < EQUILIBRIUM[1])
+        stack(zoom, t[inside], rates[:, inside])
+        _box(zoom, "")
+        ax.set_title(_title(gain, side))
+    _label(axes, "throughput (Gb/s)")
+    return figure
+
+
+def _order(runs: Runs) -> list[tuple[str, str]]:
+    """As in the paper: both gains without, then both with On-Ramp."""
+    gains = list(dict.fromkeys(key[0] for key in runs))
+    return [(gain, side) for side in (WITHOUT, WITH) for gain in gains]
+
+
+def _title(gain: str, side: str) -> str:
+    return gain if side == WITHOUT else f"{gain}, with On-Ramp"
+
+
+def _box(zoom: Axes, title: str) -> None:
+    zoom.set_facecolor("#fff4c2")
+    for spine in zoom.spines.values():
+        spine.set(visible=True, color="#e8b500")
+    zoom.tick_params(labelsize=7)
+    zoom.set_ylim(bottom=0)
+    zoom.set_xlim(EQUILIBRIUM[0] * 1e3, EQUILIBRIUM[1] * 1e3)
+    zoom.set_title(title, fontsize=8, loc="right", pad=3)
+
+
+def _label(axes: Sequence[Axes], y: str) -> None:
+    for ax in axes[2:]:
+        ax.set_xlabel("time (ms)")
+    for ax in axes[::2]:
+        ax.set_ylabel(y)
+    axes[0].set_xlim(195, 242)

@@ -1,0 +1,85 @@
+"""Figures 15, 16 and 26: background traffic and incast on the fat tree, under six congestion controls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Runs, both, ratio
+from onramp.plots import bars, style
+from onramp.result import Result
+
+#: Scenario file suffix to name.
+SCHEMES = {
+    "dcqcn": "DCQCN",
+    "timely": "TIMELY",
+    "dcqcn-w": "DCQCN+w",
+    "timely-w": "TIMELY+w",
+    "dctcp": "DCTCP",
+    "hpcc": "HPCC",
+}
+
+#: "Reduced significantly" is read as at least this ratio, "not significantly improved" as less.
+CLEARLY = 1.1
+#: "Well maintained" is read as at least this ratio.
+MAINTAINED = 0.95
+
+
+def cases(name: str, duration: str) -> list[Case]:
+    """Every scheme without and with On-Ramp."""
+    return [c for s in SCHEMES for c in both((s,), f"{name}-{s}", {"duration": duration})]
+
+
+def draw(runs: Runs, panels: Sequence[str]) -> Figure:
+    """One panel per kind of completion time, schemes side by side."""
+    columns = 2
+    figure, axes = style.panels(-(-len(panels) // columns), columns, (4.6, 2.7))
+    for ax, name in zip(axes, panels, strict=True):
+        sides = {side: [mean_bar(runs[s, side], name) for s in SCHEMES] for side in (WITHOUT, WITH)}
+        bars.panel(ax, list(SCHEMES.values()), sides, ratio=True)
+        ax.set_title(bars.TITLES[name])
+        ax.tick_params(axis="x", labelsize=8)
+    for ax in axes[::columns]:
+        ax.set_ylabel("µs")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
+    return figure
+
+
+def mean_bar(results: Sequence[Result], panel: str) -> bars.Bar:
+    """Mean and 95th percentile, both averaged over seeds."""
+    pairs = np.array([bars.bar(r.summary, panel) for r in results], dtype=float)
+    mean, p95 = pairs.mean(axis=0)
+    return (None, None) if np.isnan(mean) else (float(mean), float(p95))
+
+
+def gains(runs: Runs, scheme: str, panel: str) -> tuple[Estimate, Estimate]:
+    """Without over with On-Ramp: of the means, and of the 95th percentiles."""
+    sides = runs[scheme, WITHOUT], runs[scheme, WITH]
+    return (
+        ratio(*sides, lambda r: bars.bar(r.summary, panel)[0]),
+        ratio(*sides, lambda r: bars.bar(r.summary, panel)[1]),
+    )
+
+
+def lower(runs: Runs, scheme: str, panel: str, what: str) -> Claim:
+    """Both mean and tail are reduced significantly."""
+    mean, tail = gains(runs, scheme, panel)
+    return Claim(
+        f"{SCHEMES[scheme]}: mean and tail {what} reduced significantly",
+        f"without/with at least {CLEARLY} for mean and p95",
+        f"mean {mean.text('×')}, p95 {tail.text('×')}",
+        mean.mean >= CLEARLY and tail.mean >= CLEARLY,
+    )
+
+
+def same(runs: Runs, scheme: str, panel: str, what: str) -> Claim:
+    """Neither mean nor tail changes significantly."""
+    mean, tail = gains(runs, scheme, panel)
+    return Claim(
+        f"{SCHEMES[scheme]}: {what} not significantly improved",
+        f"without/with between {1 / CLEARLY:.2f} and {CLEARLY} for mean and p95",
+        f"mean {mean.text('×')}, p95 {tail.text('×')}",
+        all(1 / CLEARLY < e.mean < CLEARLY for e in (mean, tail)),
+    )
