@@ -204,9 +204,8 @@ def draw_queues(runs: Runs) -> Figure:
         shown = (t >= 0.195) & (t < 0.242)
         ax.plot(*style.envelope(t[shown] * 1e3, d[shown]), color=style.LAYERS[0], lw=0.8)
         arrow = {"arrowstyle": "-|>", "color": "#c92a2a", "lw": 1.6}
-        foot = ("data", "axes fraction")
-        start = START * 1e3
-        ax.annotate("", (start, 0), (start, -0.14), xycoords=foot, textcoords=foot, arrowprops=arrow)
+        place = ("data", "axes fraction")
+        ax.annotate("", (199.8, 0.9), (196, 0.9), xycoords=place, textcoords=place, arrowprops=arrow)
         zoom = ax.inset_axes((0.42, 0.46, 0.56, 0.5))
         inside = (t >= EQUILIBRIUM[0]) & (t < EQUILIBRIUM[1])
         zoom.plot(t[inside] * 1e3, d[inside], color=style.LAYERS[0], lw=0.8)
@@ -250,6 +249,7 @@ def _box(zoom: Axes, title: str) -> None:
         spine.set(visible=True, color="#e8b500")
     zoom.tick_params(labelsize=7)
     zoom.set_ylim(bottom=0)
+    zoom.set_xticks(range(237, 241))
     zoom.set_xlim(EQUILIBRIUM[0] * 1e3, EQUILIBRIUM[1] * 1e3)
     zoom.set_title(title, fontsize=8, loc="right", pad=3)
 

@@ -1,0 +1,53 @@
+# Needs Rust (cargo), Python 3.10 or newer with venv, and a C compiler; all else goes into .venv.
+
+SHELL := /bin/bash
+export PATH := $(CURDIR)/.venv/bin:$(HOME)/.cargo/bin:$(PATH)
+export VIRTUAL_ENV := $(CURDIR)/.venv
+export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
+
+RUST := $(shell find Cargo.toml Cargo.lock core crates -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name '*.lock' -o -name '*.txt')
+
+.PHONY: help install demo test lint bench clean
+
+help:
+	@echo "make demo     install, then compare DCQCN with and without On-Ramp on 320 servers (minutes)"
+	@echo "make install  build everything into .venv; the command is .venv/bin/onramp"
+	@echo "make test     every test"
+	@echo "make lint     formatting, lints, types"
+	@echo "make bench    packet-hops per second"
+	@echo "make clean    remove what was built; results stay"
+
+install: .venv/built
+
+.venv/made:
+	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.88 or newer, with rustup" >&2; exit 1; }
+	@command -v cc >/dev/null || { echo "cc is missing: install a C compiler, such as the package build-essential" >&2; exit 1; }
+	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { echo "python3 is missing or too old: install Python 3.10 or newer" >&2; exit 1; }
+	@python3 -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv is missing: install the package python3-venv" >&2; exit 1; }
+	python3 -m venv .venv
+	pip install --quiet --disable-pip-version-check "maturin>=1.9,<2"
+	@touch $@
+
+.venv/built: .venv/made pyproject.toml $(RUST)
+	maturin develop --release --extras dev
+	@touch $@
+
+demo: install
+	@onramp compare scenarios/demo.toml
+
+test: install
+	cargo test --workspace
+	pytest
+
+lint: install
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	ruff check
+	ruff format --check
+	mypy
+
+bench: install
+	cargo bench -p onramp-sim
+
+clean:
+	rm -rf .venv target python/onramp/*.so
