@@ -1,0 +1,55 @@
+//! Poisson arrivals of flows between random hosts.
+
+use super::poisson::Poisson;
+use super::{Cdf, Section, Source, size_distribution};
+use crate::host::{NewFlow, Size};
+use crate::random;
+use crate::scenario;
+use crate::units::Ps;
+use std::path::Path;
+use std::sync::Arc;
+
+/// One host's flows, as in HPCC's traffic generator: the mean gap is that of
+/// the load at the host's own link, the receiver any other host.
+struct Background {
+    arrivals: Poisson,
+    sizes: Arc<Cdf>,
+    src: u32,
+    hosts: u32,
+    traffic: u32,
+}
+
+pub(super) fn add(
+    config: &scenario::Background,
+    section: &Section<'_>,
+    base: &Path,
+    all: &mut Vec<Box<dyn Source>>,
+) -> Result<(), String> {
+    let sizes = Arc::new(size_distribution(&config.workload, base)?);
+    for src in 0..section.hosts() {
+        let rate = section.host_rate(src);
+        all.push(Box::new(Background {
+            arrivals: Poisson::new(section, "background", src, sizes.mean(), config.load, rate),
+            sizes: Arc::clone(&sizes),
+            src,
+            hosts: section.hosts(),
+            traffic: section.number,
+        }));
+    }
+    Ok(())
+}
+
+impl Source for Background {
+    fn next_at(&self) -> Option<Ps> {
+        self.arrivals.next_at()
+    }
+
+    fn take(&mut self, out: &mut Vec<NewFlow>) {
+        let random = &mut self.arrivals.random;
+        let other = random::below(random, self.hosts - 1);
+        let dst = other + u32::from(other >= self.src);
+        let size = Size::Bytes(self.sizes.sample(random::uniform(random)));
+        out.push(NewFlow { src: self.src, dst, size, traffic: self.traffic, request: None });
+        self.arrivals.advance();
+    }
+}

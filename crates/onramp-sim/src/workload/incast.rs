@@ -1,0 +1,78 @@
+//! Requests answered by many servers at once.
+
+use super::poisson::Poisson;
+use super::{Section, Source};
+use crate::host::{NewFlow, RequestPart, Size};
+use crate::random;
+use crate::scenario::{self, Scope};
+use crate::units::{Ps, Rate};
+
+/// Requests of one host (On-Ramp's definition of the load), or of any host
+/// (HPCC's).
+struct Incast {
+    arrivals: Poisson,
+    /// Who asks; `None` for a random host each time.
+    requester: Option<u32>,
+    fan_out: u32,
+    size: u64,
+    hosts: u32,
+    traffic: u32,
+    /// Number of the next request, and how far apart this source's numbers are.
+    number: u64,
+    /// See `number`.
+    step: u64,
+}
+
+pub(super) fn add(
+    config: &scenario::Incast,
+    section: &Section<'_>,
+    all: &mut Vec<Box<dyn Source>>,
+) -> Result<(), String> {
+    let hosts = section.hosts();
+    if config.fan_out >= hosts {
+        return Err(format!("a fan-out of {} needs more hosts than {hosts}", config.fan_out));
+    }
+    let bytes = f64::from(config.fan_out) * config.size.0 as f64;
+    let incast = |requester: Option<u32>, capacity| Incast {
+        arrivals: Poisson::new(section, "incast", requester.unwrap_or(0), bytes, config.load, capacity),
+        requester,
+        fan_out: config.fan_out,
+        size: config.size.0,
+        hosts,
+        traffic: section.number,
+        number: u64::from(requester.unwrap_or(0)),
+        step: requester.map_or(1, |_| u64::from(hosts)),
+    };
+    match config.scope {
+        Scope::Server => {
+            all.extend((0..hosts).map(|h| Box::new(incast(Some(h), section.host_rate(h))) as Box<dyn Source>));
+        }
+        Scope::Network => {
+            let capacity = (0..hosts).map(|h| section.host_rate(h).0).sum();
+            all.push(Box::new(incast(None, Rate(capacity))));
+        }
+    }
+    Ok(())
+}
+
+impl Source for Incast {
+    fn next_at(&self) -> Option<Ps> {
+        self.arrivals.next_at()
+    }
+
+    fn take(&mut self, out: &mut Vec<NewFlow>) {
+        let random = &mut self.arrivals.random;
+        let dst = self.requester.unwrap_or_else(|| random::below(random, self.hosts));
+        // The first steps of a Fisher–Yates shuffle of all other hosts.
+        let mut others: Vec<u32> = (0..self.hosts).filter(|&h| h != dst).collect();
+        let request = Some(RequestPart { number: self.number, flows: self.fan_out });
+        for i in 0..self.fan_out {
+            let left = self.hosts - 1 - i;
+            others.swap(i as usize, (i + random::below(random, left)) as usize);
+            let src = others[i as usize];
+            out.push(NewFlow { src, dst, size: Size::Bytes(self.size), traffic: self.traffic, request });
+        }
+        self.number += self.step;
+        self.arrivals.advance();
+    }
+}
