@@ -136,3 +136,112 @@ impl Buffer {
         resume
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 9000 B shared, α = 1/8: one port alone reaches its threshold T where
+    /// T = (9000 − T)/8, at 1000 B (a ninth of the pool).
+    fn pfc() -> (Buffer, Ingress) {
+        (Buffer::new(Loss::Pfc, 10_000, 1_000, 100), Ingress::new(200, 800, 0.125))
+    }
+
+    #[test]
+    fn the_reserve_comes_first_then_the_shared_pool_then_headroom() {
+        let (mut buffer, mut port) = pfc();
+        assert_eq!(buffer.admit(&mut port, 0, 200), Admission::Accept);
+        assert_eq!((buffer.shared_used, port.headroom_used), (0, 0));
+        for _ in 0..9 {
+            assert_eq!(buffer.admit(&mut port, 0, 100), Admission::Accept);
+        }
+        assert_eq!((buffer.shared_used, port.headroom_used), (900, 0));
+        // 1000 B are not above the threshold of (9000 − 900)/8 = 1012, so they are
+        // shared; then the threshold is 1000 and reached: pause.
+        assert_eq!(buffer.admit(&mut port, 0, 100), Admission::Pause);
+        assert_eq!((buffer.shared_used, port.headroom_used), (1_000, 0));
+        // Now headroom, without a second pause.
+        assert_eq!(buffer.admit(&mut port, 0, 100), Admission::Accept);
+        assert_eq!((buffer.shared_used, port.headroom_used), (1_000, 100));
+    }
+
+    #[test]
+    fn only_a_full_headroom_drops() {
+        let (mut buffer, mut port) = pfc();
+        let mut admitted = 0;
+        while buffer.admit(&mut port, 0, 100) != Admission::Drop {
+            admitted += 100;
+        }
+        assert_eq!(admitted, 200 + 1_000 + 800);
+        assert_eq!(buffer.used(), admitted);
+    }
+
+    #[test]
+    fn resume_comes_an_offset_below_the_threshold_and_with_empty_headroom() {
+        let (mut buffer, mut port) = pfc();
+        for _ in 0..14 {
+            buffer.admit(&mut port, 0, 100);
+        }
+        assert!(port.paused_upstream);
+        assert_eq!((buffer.shared_used, port.headroom_used), (1_000, 200));
+        // Two packets empty the headroom; 1000 + 100 <= (9000 − 1000)/8 does not hold.
+        assert!(!buffer.release(&mut port, 100));
+        assert!(!buffer.release(&mut port, 100));
+        // 900 + 100 <= (9000 − 900)/8 = 1012 does.
+        assert!(buffer.release(&mut port, 100));
+        assert!(!port.paused_upstream);
+        // Only once.
+        assert!(!buffer.release(&mut port, 100));
+    }
+
+    #[test]
+    fn a_port_pauses_sooner_while_others_fill_the_pool() {
+        let (mut buffer, mut port) = pfc();
+        let mut other = Ingress::new(0, 0, 1.0);
+        while buffer.shared_used < 4_500 {
+            buffer.admit(&mut other, 0, 100);
+        }
+        // T = (4500 − x)/8 = x at 500 B, after the reserve of 200 B.
+        let mut admitted = 0;
+        while buffer.admit(&mut port, 0, 50) != Admission::Pause {
+            admitted += 50;
+        }
+        assert_eq!(admitted + 50, 700);
+    }
+
+    #[test]
+    fn a_lossy_buffer_compares_the_egress_queue_with_its_share() {
+        let mut buffer = Buffer::new(Loss::Lossy, 10_000, 0, 0);
+        let mut port = Ingress::new(0, 0, 1.0);
+        let mut queue = 0;
+        while buffer.admit(&mut port, queue, 100) == Admission::Accept {
+            queue += 100;
+        }
+        // α = 1: one queue alone gets half of the buffer.
+        assert_eq!(queue, 5_000);
+        assert!(!buffer.release(&mut port, 100));
+        assert_eq!(buffer.used(), 4_900);
+    }
+
+    #[test]
+    fn what_comes_in_goes_out_again_whatever_the_order() {
+        let (mut buffer, mut port) = pfc();
+        let mut inside = std::collections::VecDeque::new();
+        for i in 0..10_000u64 {
+            let size = 40 + i * 7919 % 400;
+            if i % 3 != 0 {
+                if buffer.admit(&mut port, 0, size) != Admission::Drop {
+                    inside.push_back(size);
+                }
+            } else if let Some(size) = inside.pop_front() {
+                buffer.release(&mut port, size);
+            }
+            assert_eq!(buffer.used(), inside.iter().sum::<u64>());
+            assert!(buffer.used() <= buffer.size());
+        }
+        for size in inside {
+            buffer.release(&mut port, size);
+        }
+        assert_eq!((buffer.used(), buffer.shared_used, port.bytes, port.headroom_used), (0, 0, 0, 0));
+    }
+}

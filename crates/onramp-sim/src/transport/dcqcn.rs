@@ -218,3 +218,120 @@ fn power(mut x: f64, mut n: u64) -> f64 {
     }
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::int::IntStack;
+    use crate::units::MS;
+
+    const ENV: Env = Env { line_rate: 100e9, base_rtt: 12_240 * NS };
+
+    fn config() -> Config {
+        let mut c = Config::default();
+        c.resolve(Rate(100_000_000_000));
+        c
+    }
+
+    fn ack(flow: &mut State, c: &Config, now: Ps, ecn: bool) {
+        flow.on_ack(c, &ENV, &Ack { now, rtt: 10 * US, ecn, acked: 1, next: 2, int: &IntStack::default() });
+    }
+
+    fn close(found: f64, expected: f64) {
+        assert!((found / expected - 1.0).abs() < 1e-9, "{found} is not {expected}");
+    }
+
+    #[test]
+    fn defaults_scale_with_the_line_rate() {
+        let c = config();
+        assert_eq!((c.additive_increase, c.hyper_increase), (Some(Rate(20_000_000)), Some(Rate(200_000_000))));
+    }
+
+    #[test]
+    fn without_marks_the_rate_stays_at_line_rate() {
+        let c = config();
+        let mut flow = State::new(&c, &ENV);
+        for i in 1..100 {
+            ack(&mut flow, &c, i * 10 * US, false);
+        }
+        assert_eq!(flow.rate(&c, &ENV, MS), 100e9);
+    }
+
+    #[test]
+    fn the_first_mark_cuts_one_decrease_interval_and_a_nanosecond_later() {
+        let c = config();
+        let mut flow = State::new(&c, &ENV);
+        ack(&mut flow, &c, MS, true);
+        assert_eq!(flow.rate(&c, &ENV, MS + 4 * US), 100e9);
+        // α starts at 1 and decays in four ticks: (255/256)^4 = 0.984466314…
+        let alpha = (255.0f64 / 256.0) * (255.0 / 256.0) * (255.0 / 256.0) * (255.0 / 256.0);
+        close(flow.rate(&c, &ENV, MS + 4 * US + NS), 100e9 * (1.0 - alpha / 2.0));
+        // Without a further mark there is no further cut.
+        close(flow.rate(&c, &ENV, MS + 200 * US), 100e9 * (1.0 - alpha / 2.0));
+    }
+
+    #[test]
+    fn alpha_rises_with_marks_and_falls_without() {
+        let c = config();
+        let mut flow = State::new(&c, &ENV);
+        ack(&mut flow, &c, MS, true);
+        ack(&mut flow, &c, MS + 500 * NS, true);
+        // One tick with a mark, 255/256 + 1/256 = 1; then two without.
+        flow.rate(&c, &ENV, MS + 3 * US);
+        close(flow.alpha, (255.0 / 256.0) * (255.0 / 256.0));
+    }
+
+    #[test]
+    fn recovery_is_fast_then_additive_then_hyper() {
+        let c = config();
+        let mut flow = State::new(&c, &ENV);
+        ack(&mut flow, &c, MS, true);
+        let cut = MS + 4 * US + NS;
+        let low = flow.rate(&c, &ENV, cut);
+        let at = |flow: &mut State, ticks: u64| flow.rate(&c, &ENV, cut + ticks * 300 * US);
+        // Fast recovery: halfway to the target, which is still the line rate.
+        let one = (low + 100e9) / 2.0;
+        close(at(&mut flow, 1), one);
+        // A second cut after an increase makes the present rate the target.
+        let again = cut + 301 * US;
+        ack(&mut flow, &c, again, true);
+        let next_tick = cut + 304 * US;
+        let second = flow.rate(&c, &ENV, next_tick);
+        assert!(second < one);
+        close(flow.target, one);
+        let rate = |flow: &mut State, ticks: u64| flow.rate(&c, &ENV, next_tick + ticks * 300 * US);
+        let fast = (second + one) / 2.0;
+        close(rate(&mut flow, 1), fast);
+        let additive = (fast + one + 20e6) / 2.0;
+        close(rate(&mut flow, 2), additive);
+        let hyper = (additive + one + 20e6 + 200e6) / 2.0;
+        close(rate(&mut flow, 3), hyper);
+    }
+
+    #[test]
+    fn the_rate_keeps_its_limits() {
+        let c = config();
+        let mut flow = State::new(&c, &ENV);
+        for i in 0..1000 {
+            ack(&mut flow, &c, MS + i * US, true);
+        }
+        assert_eq!(flow.rate(&c, &ENV, 2 * MS + 4 * US), 1e9);
+        assert_eq!(flow.rate(&c, &ENV, 10_000 * MS), 100e9);
+    }
+
+    #[test]
+    fn looking_often_or_seldom_gives_the_same_rate() {
+        let c = config();
+        let (mut often, mut seldom) = (State::new(&c, &ENV), State::new(&c, &ENV));
+        for i in 0..400u64 {
+            let now = MS + i * 1_700 * NS;
+            for flow in [&mut often, &mut seldom] {
+                ack(flow, &c, now, i % 7 == 0);
+            }
+            for step in 0..17 {
+                often.rate(&c, &ENV, now + step * 100 * NS);
+            }
+        }
+        close(often.rate(&c, &ENV, 3 * MS), seldom.rate(&c, &ENV, 3 * MS));
+    }
+}

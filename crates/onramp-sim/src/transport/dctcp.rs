@@ -100,3 +100,69 @@ impl Controller for State {
         self.rate
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::int::IntStack;
+
+    const ENV: Env = Env { line_rate: 100e9, base_rtt: 12_000_000 };
+
+    fn ack(flow: &mut State, acked: u64, next: u64, ecn: bool) {
+        let int = IntStack::default();
+        flow.on_ack(&Config::default(), &ENV, &Ack { now: 0, rtt: 0, ecn, acked, next, int: &int });
+    }
+
+    #[test]
+    fn a_mark_halves_the_rate_at_first_and_only_once_per_window() {
+        let mut flow = State::new(&Config::default(), &ENV);
+        ack(&mut flow, 1, 10, true);
+        // α = 1: half of the line rate. No increase in the same batch.
+        assert_eq!(flow.rate, 50e9);
+        for seq in 2..=10 {
+            ack(&mut flow, seq, 20, true);
+        }
+        assert_eq!(flow.rate, 50e9);
+        // Beyond packet 10 the window is over. The first batch counted 10 marks
+        // and this one: α stays (1 − 1/16) · 1 + 1/16 · 1 = 1.
+        ack(&mut flow, 11, 20, true);
+        assert_eq!(flow.rate, 25e9);
+    }
+
+    #[test]
+    fn alpha_follows_the_marked_fraction() {
+        let mut flow = State::new(&Config::default(), &ENV);
+        ack(&mut flow, 1, 7, false);
+        // The first batch only arms: its size is 7 + 1. Two of the next ACKs are marked.
+        ack(&mut flow, 2, 8, true);
+        ack(&mut flow, 3, 9, true);
+        ack(&mut flow, 8, 14, false);
+        // α = 15/16 + 1/16 · 2/8.
+        assert_eq!(flow.alpha, 15.0 / 16.0 + 2.0 / 8.0 / 16.0);
+    }
+
+    #[test]
+    fn a_batch_without_marks_adds_once_up_to_line_rate() {
+        let mut flow = State::new(&Config::default(), &ENV);
+        flow.rate = 50e9;
+        ack(&mut flow, 1, 10, false);
+        assert_eq!(flow.rate, 50e9 + 615e6);
+        ack(&mut flow, 5, 12, false);
+        assert_eq!(flow.rate, 50e9 + 615e6);
+        ack(&mut flow, 11, 20, false);
+        assert_eq!(flow.rate, 50e9 + 2.0 * 615e6);
+        for i in 2..200 {
+            ack(&mut flow, i * 11, i * 11 + 9, false);
+        }
+        assert_eq!(flow.rate, 100e9);
+    }
+
+    #[test]
+    fn it_never_falls_below_the_lowest_rate() {
+        let mut flow = State::new(&Config::default(), &ENV);
+        for i in 1..100 {
+            ack(&mut flow, i * 10, i * 10 + 1, true);
+        }
+        assert_eq!(flow.rate, 1e9);
+    }
+}

@@ -140,3 +140,103 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::int::Hop;
+    use crate::units::NS;
+
+    const ENV: Env = Env { line_rate: 100e9, base_rtt: 12_000 * NS };
+
+    fn config() -> Config {
+        let mut c = Config::default();
+        c.resolve(Rate(100_000_000_000));
+        c
+    }
+
+    /// An ACK with one hop of 100 Gb/s: its time, bytes sent and queue.
+    fn ack(flow: &mut State, acked: u64, time_ns: u64, tx_bytes: u64, queue: u64) {
+        let mut int = IntStack::default();
+        int.push(Hop::new(Units::new(ENV.line_rate), time_ns, tx_bytes, queue, 100_000_000_000));
+        let a = Ack { now: 0, rtt: 0, ecn: false, acked, next: acked + 10, int: &int };
+        flow.on_ack(&config(), &ENV, &a);
+    }
+
+    fn close(found: f64, expected: f64) {
+        assert!((found / expected - 1.0).abs() < 1e-9, "{found} is not {expected}");
+    }
+
+    #[test]
+    fn the_first_ack_only_stores_telemetry() {
+        let mut flow = State::new(&config(), &ENV);
+        ack(&mut flow, 1, 0, 0, 0);
+        assert_eq!(flow.rate, 100e9);
+    }
+
+    #[test]
+    fn a_full_link_with_a_queue_cuts_by_its_utilization() {
+        let mut flow = State::new(&config(), &ENV);
+        ack(&mut flow, 1, 0, 0, 80_000);
+        // A whole T later: 153 600 B (300 units of 512 B) in 12 us are
+        // 102.4 Gb/s, u = 1.024; the queue 80 000 B adds 80 000 · 8 / (100e9 · 12e-6).
+        ack(&mut flow, 20, 12_000, 153_600, 80_000);
+        let u = 1.024 + 640_000.0 / 1_200_000.0;
+        close(flow.utilization, u);
+        close(flow.rate, 100e9 / (u / 0.95) + 40e6);
+        assert_eq!(flow.reference, flow.rate, "one RTT is over");
+    }
+
+    #[test]
+    fn within_a_round_trip_the_reference_stays() {
+        let mut flow = State::new(&config(), &ENV);
+        ack(&mut flow, 1, 0, 0, 80_000);
+        ack(&mut flow, 5, 6_000, 76_800, 80_000);
+        // Half of T: U = 1/2 · 1 + 1/2 · u.
+        let u = 0.5 + 0.5 * (1.024 + 640_000.0 / 1_200_000.0);
+        close(flow.utilization, u);
+        close(flow.rate, 100e9 / (u / 0.95) + 40e6);
+        assert_eq!(flow.reference, 100e9);
+    }
+
+    #[test]
+    fn the_smaller_of_two_queues_counts() {
+        let mut flow = State::new(&config(), &ENV);
+        ack(&mut flow, 1, 0, 0, 0);
+        ack(&mut flow, 20, 12_000, 153_600, 800_000);
+        close(flow.utilization, 1.024);
+    }
+
+    #[test]
+    fn an_idle_link_gives_the_line_rate_and_a_jammed_one_the_lowest() {
+        let mut flow = State::new(&config(), &ENV);
+        flow.rate = 10e9;
+        flow.reference = 10e9;
+        ack(&mut flow, 1, 0, 0, 0);
+        ack(&mut flow, 20, 12_000, 5_120, 0);
+        assert_eq!(flow.rate, 100e9);
+        flow.reference = 1.5e9;
+        ack(&mut flow, 21, 24_000, 153_600 + 5_120, 10_000_000);
+        ack(&mut flow, 40, 36_000, 2 * 153_600 + 5_120, 10_000_000);
+        assert_eq!(flow.rate, 1e9);
+    }
+
+    #[test]
+    fn stages_add_before_they_multiply() {
+        let mut c = config();
+        c.max_stage = 2;
+        let mut flow = State::new(&c, &ENV);
+        flow.reference = 10e9;
+        let mut int = IntStack::default();
+        int.push(Hop::new(Units::new(ENV.line_rate), 0, 0, 0, 100_000_000_000));
+        flow.on_ack(&c, &ENV, &Ack { now: 0, rtt: 0, ecn: false, acked: 1, next: 2, int: &int });
+        for (i, expected) in [(1u64, 10e9 + 40e6), (2, 10e9 + 80e6)] {
+            let mut int = IntStack::default();
+            int.push(Hop::new(Units::new(ENV.line_rate), i * 12_000, i * 15_360, 0, 100_000_000_000));
+            let ack = Ack { now: 0, rtt: 0, ecn: false, acked: i * 10, next: i * 10 + 1, int: &int };
+            flow.on_ack(&c, &ENV, &ack);
+            close(flow.rate, expected);
+        }
+        assert_eq!(flow.stage, 2);
+    }
+}

@@ -139,3 +139,104 @@ impl State {
         self.increases += 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::int::IntStack;
+
+    const ENV: Env = Env { line_rate: 100e9, base_rtt: 12 * US };
+
+    /// A flow whose rate is 50 Gb/s and that has stored an RTT of 100 us.
+    fn flow(c: &Config) -> (State, u64) {
+        let mut flow = State::new(c, &ENV);
+        let mut seq = 0;
+        rtt(&mut flow, c, &mut seq, 100);
+        assert_eq!(flow.rate, 100e9, "the first ACK only stores its RTT");
+        flow.rate = 50e9;
+        (flow, seq)
+    }
+
+    /// The ACK that ends the present round.
+    fn rtt(flow: &mut State, c: &Config, seq: &mut u64, us: u64) {
+        *seq += 10;
+        let int = IntStack::default();
+        flow.on_ack(c, &ENV, &Ack { now: 0, rtt: us * US, ecn: false, acked: *seq, next: *seq + 5, int: &int });
+    }
+
+    fn config() -> Config {
+        let mut c = Config::default();
+        c.resolve(Rate(100_000_000_000));
+        c
+    }
+
+    fn close(found: f64, expected: f64) {
+        assert!((found / expected - 1.0).abs() < 1e-9, "{found} is not {expected}");
+    }
+
+    #[test]
+    fn a_rising_rtt_cuts_in_proportion_to_the_gradient() {
+        let c = config();
+        let (mut flow, mut seq) = flow(&c);
+        // d = 0.875 · 10 us, gradient 8.75 / 20 = 0.4375, factor 1 − 0.8 · 0.4375 = 0.65.
+        rtt(&mut flow, &c, &mut seq, 110);
+        close(flow.rate, 0.65 * 50e9);
+        // d = 0.125 · 8.75 + 0.875 · 0 = 1.09375 us, gradient 0.0546875, factor 0.95625.
+        rtt(&mut flow, &c, &mut seq, 110);
+        close(flow.rate, 0.95625 * 0.65 * 50e9);
+    }
+
+    #[test]
+    fn a_steep_rise_falls_to_the_lowest_rate() {
+        let c = config();
+        let (mut flow, mut seq) = flow(&c);
+        rtt(&mut flow, &c, &mut seq, 200);
+        assert_eq!(flow.rate, 1e9);
+    }
+
+    #[test]
+    fn a_falling_rtt_adds_and_after_five_times_adds_more() {
+        let c = config();
+        let (mut flow, mut seq) = flow(&c);
+        for i in 1..=5u64 {
+            rtt(&mut flow, &c, &mut seq, 100 - i);
+            close(flow.rate, 50e9 + 100e6 * i as f64);
+        }
+        rtt(&mut flow, &c, &mut seq, 94);
+        close(flow.rate, 50e9 + 500e6 + 500e6);
+        // A decrease starts the count again.
+        rtt(&mut flow, &c, &mut seq, 104);
+        let low = flow.rate;
+        rtt(&mut flow, &c, &mut seq, 90);
+        close(flow.rate, low + 100e6);
+    }
+
+    #[test]
+    fn below_t_low_it_grows_and_above_t_high_it_shrinks_whatever_the_gradient() {
+        let c = config();
+        let (mut flow, mut seq) = flow(&c);
+        rtt(&mut flow, &c, &mut seq, 20);
+        rtt(&mut flow, &c, &mut seq, 49);
+        close(flow.rate, 50e9 + 200e6);
+        rtt(&mut flow, &c, &mut seq, 1200);
+        flow.rate = 50e9;
+        // The RTT falls, yet 1 − 0.8 · (1 − 500/1000) = 0.6.
+        rtt(&mut flow, &c, &mut seq, 1000);
+        close(flow.rate, 0.6 * 50e9);
+    }
+
+    #[test]
+    fn it_reacts_once_per_round_trip_and_never_above_line_rate() {
+        let c = config();
+        let (mut flow, mut seq) = flow(&c);
+        rtt(&mut flow, &c, &mut seq, 90);
+        let once = flow.rate;
+        let int = IntStack::default();
+        flow.on_ack(&c, &ENV, &Ack { now: 0, rtt: US, ecn: false, acked: seq + 5, next: seq + 9, int: &int });
+        assert_eq!(flow.rate, once);
+        for _ in 0..1000 {
+            rtt(&mut flow, &c, &mut seq, 10);
+        }
+        assert_eq!(flow.rate, 100e9);
+    }
+}
