@@ -135,20 +135,24 @@ def resolve(
 
 def to_toml(document: Mapping[str, Any]) -> str:
     """Nested dicts as TOML; a key without a value (None) is left out."""
-    return "".join(f"{json.dumps(k)} = {to_value(v)}\n" for k, v in document.items() if v is not None)
+    return "".join(f"{_quoted(k)} = {to_value(v)}\n" for k, v in document.items() if v is not None)
 
 
 def to_value(value: object) -> str:
     """A value as TOML."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json.dumps(str(k))} = {to_value(v)}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(f"{_quoted(str(k))} = {to_value(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(to_value, value)) + "]"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         return repr(value)
-    return json.dumps(str(value), ensure_ascii=False)
+    return _quoted(str(value))
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 UNITS = {

@@ -1,0 +1,80 @@
+"""Small scenarios and a way to call the command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import onramp
+from onramp.result import Result
+
+ROOT = Path(__file__).parents[1]
+
+#: Nine hosts on a switch; some hundred flows and requests, done in well under a second.
+SMALL: dict[str, Any] = {
+    "name": "small",
+    "duration": "500us",
+    "network": {"kind": "star", "hosts": 9},
+    "transport": {"kind": "dcqcn"},
+    "onramp": {"threshold": "12us"},
+    "clock": {"sync": "gaussian", "sigma": "200ns"},
+    "measure": {"queues": ["s0->h0"], "links": ["s0->h0"], "owd": ["h1->h0"]},
+    "traffic": [
+        {"kind": "background", "workload": "FB_Hadoop", "load": 0.4},
+        {"kind": "incast", "fan_out": 6, "size": "2KB", "load": 0.02},
+    ],
+}
+
+#: Keeps two long flows going for hours of wall time.
+ENDLESS: dict[str, Any] = {
+    **SMALL,
+    "name": "endless",
+    "duration": "100s",
+    "traffic": [*SMALL["traffic"], {"kind": "long", "src": ["h1", "h2"], "dst": "h0"}],
+}
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """Results of SMALL."""
+    return onramp.run(SMALL, out=tmp_path_factory.mktemp("runs") / "small")
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Write a scenario file, from TOML or nested dicts."""
+
+    def write(scenario: str | dict[str, Any], name: str = "scenario.toml") -> Path:
+        from onramp.scenario import to_toml
+
+        path = tmp_path / name
+        path.write_text(scenario if isinstance(scenario, str) else to_toml(scenario), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    """Call `onramp` with `tmp_path` as the current folder."""
+
+    def call(*args: object, **kwargs: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "onramp", *map(str, args)],
+            cwd=tmp_path,
+            env={**os.environ, "COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            **kwargs,
+        )
+
+    return call

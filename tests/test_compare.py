@@ -1,0 +1,111 @@
+"""Comparisons and their page."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import onramp
+from conftest import SMALL, Command
+from onramp.comparison import Comparison
+from onramp.metrics import number
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    """SMALL with and without On-Ramp."""
+    return onramp.compare(SMALL, out=tmp_path_factory.mktemp("runs") / "compared")
+
+
+def test_both_sides_have_the_same_arrivals(compared: Comparison) -> None:
+    assert compared.arrivals.identical
+    assert compared.arrivals.flows == len(compared.without[0].flows) == len(compared.with_[0].flows)
+    assert [r.summary["onramp"] for r in (*compared.without, *compared.with_)] == [False, True]
+
+
+def test_ratios_are_without_over_with(compared: Comparison) -> None:
+    rows = {(r.metric.group, r.metric.label): r for r in compared.rows}
+    row = rows["Incast RCT", "mean"]
+    assert row.without == compared.without[0].summary["incast"]["rct_us"]["mean"]
+    assert row.with_ == compared.with_[0].summary["incast"]["rct_us"]["mean"]
+    assert row.without and row.with_ and row.ratio and row.interval
+    assert row.ratio == pytest.approx(row.without / row.with_)
+    assert row.interval[0] <= row.ratio <= row.interval[1]
+
+
+@pytest.mark.parametrize("column", ["src", "bytes", "start_ps"])
+def test_other_arrivals_are_noticed(compared: Comparison, tmp_path: Path, column: str) -> None:
+    import shutil
+
+    folder = tmp_path / "copy"
+    shutil.copytree(compared.folder, folder)
+    path = folder / "with/flows.parquet"
+    flows = pq.read_table(path)
+    at = flows.schema.get_field_index(column)
+    changed = pc.add(flows[column], pa.scalar(1, flows.schema.field(at).type))
+    pq.write_table(flows.set_column(at, flows.schema.field(at), changed), path)
+    again = Comparison.read(folder)
+    assert not again.arrivals.identical
+    assert "NOT identical" in str(again.arrivals)
+
+
+def test_command_leaves_folders_plots_and_a_page(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    done = command("compare", write(SMALL))
+    assert done.returncode == 0, done.stderr
+    page = tmp_path / done.stdout.splitlines()[-1]
+    assert page == tmp_path / "results/small-compare-1/index.html"
+    for side in ("without", "with"):
+        assert (page.parent / side / "summary.json").is_file()
+    assert (page.parent / "plots/bars.png").is_file() and (page.parent / "plots/bars.svg").is_file()
+
+    stored = json.loads((page.parent / "comparison.json").read_text())
+    assert stored["arrivals"]["identical"] is True and stored["complete"] is True
+    text = page.read_text()
+    for row in stored["rows"]:
+        assert row["group"].replace(">", "&gt;") in text
+        assert number(row["without"]) in done.stdout
+        assert f"<td>{number(row['without'])}</td>" in text
+
+
+def test_the_page_needs_nothing_else(compared: Comparison, tmp_path: Path) -> None:
+    from onramp import report
+
+    report.write([compared.folder, compared.folder / "with"], tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    assert text.count("<svg") >= 4 and text.count("<table>") == 2
+    without_names = re.sub(r'xmlns(:\w+)?="[^"]*"|<metadata>.*?</metadata>', "", text, flags=re.DOTALL)
+    assert not re.search(r"""(src|href)=["'](?!#)|url\((?!#)|@import|https?://""", without_names)
+    assert "prefers-color-scheme: dark" in text
+    assert "name = &#34;small&#34;" in text
+
+
+def test_several_seeds_have_intervals_over_seeds(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    done = command("compare", write(SMALL), "--seeds", "1,2,3", "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert "Student's t" in done.stdout and "seed 1, 2, 3" in done.stdout
+    found = Comparison.read(tmp_path / "out")
+    assert found.seeds == [1, 2, 3] and found.arrivals.identical
+    first = found.rows[0]
+    ratios = [
+        a.summary["incast"]["rct_us"]["mean"] / b.summary["incast"]["rct_us"]["mean"]
+        for a, b in zip(found.without, found.with_, strict=True)
+    ]
+    assert first.ratio == pytest.approx(sum(ratios) / 3)
+    assert first.interval and min(ratios) >= first.interval[0] and max(ratios) <= first.interval[1] + 1
+
+
+def test_json_holds_what_the_table_shows(write: Callable[..., Path], command: Command) -> None:
+    done = command("compare", write(SMALL), "--json", "--out", "out")
+    assert done.returncode == 0 and done.stderr == ""
+    assert {row["group"] for row in json.loads(done.stdout)["rows"]} >= {"Incast RCT", "Network"}

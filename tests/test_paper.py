@@ -1,0 +1,84 @@
+"""Figures of the paper: their scenarios, measures, plots and verdicts; the runs themselves take minutes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import onramp
+from conftest import Command
+from onramp import paper, tables
+from onramp.paper import common, star
+from onramp.plots import style
+from onramp.result import Result
+
+STAR = ("fig1", "fig2", "fig22", "fig23")
+
+
+@pytest.mark.parametrize("name", paper.FIGURES)
+@pytest.mark.parametrize("quick", [True, False])
+def test_every_case_is_a_valid_scenario(name: str, quick: bool) -> None:
+    figure = paper.figure(name)
+    assert name == figure.NAME
+    scenarios = common.scenarios(figure, common.Mode(quick, (1, 2)))
+    assert len(scenarios) == 2 * len(figure.cases(quick))
+    assert len({s.digest for s in scenarios.values()}) == len(scenarios)
+
+
+def test_list_names_every_figure(command: Command) -> None:
+    assert [line.split()[0] for line in command("paper", "list").stdout.splitlines()] == list(paper.FIGURES)
+
+
+@pytest.fixture(scope="module")
+def equilibrium(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """A made-up run of the star: a queue that decays from 200 ms on, then swings; two rates."""
+    scenario = common.folder() / "fig1-timely-0.2.toml"
+    folder = tmp_path_factory.mktemp("star") / "run"
+    onramp.run(scenario, {"duration": "20us", "traffic.1.start": "10us"}, out=folder)
+    t = np.arange(0.19, 0.245, 1e-5)
+    queue = np.where(t < 0.2, 0, 12.5e4 + 1e6 * np.exp(-(t - 0.2) / 2e-3)) + np.where(
+        t >= 0.23, 12.5e3, 0
+    ) * (-1.0) ** np.arange(len(t))
+    samples = {
+        f"queue {star.PORT}": queue,
+        f"utilization {star.PORT}": np.where(t < 0.2, 0.5, 0.8),
+        "rate flow 0 h0->h12": np.full(len(t), 3e9),
+        "rate flow 1 h1->h12": np.full(len(t), 1e9),
+    }
+    columns = [
+        np.tile((t * 1e12).round().astype("u8"), len(samples)),
+        np.repeat(list(samples), len(t)),
+        np.concatenate(list(samples.values())),
+    ]
+    pq.write_table(pa.table([pa.array(c) for c in columns], schema=tables.SERIES), folder / "series.parquet")
+    return Result(folder)
+
+
+def test_measures_of_the_star_are_right_on_a_made_up_run(equilibrium: Result) -> None:
+    assert star.utilization(equilibrium) == pytest.approx(0.8)
+    assert star.oscillation(equilibrium) == pytest.approx(1.0)  # ± 12.5 KB at 100 Gb/s
+    assert star.empty(equilibrium) == 0
+    assert star.fairness(equilibrium) == pytest.approx(16 / 20)
+    assert star.roughness(equilibrium) == pytest.approx(0)
+    # 10 µs + 80 µs · exp(-t / 2 ms) falls to 1.5 · 10 µs + 5 µs at 2 ms · ln 8 = 4.16 ms.
+    assert star.settling(equilibrium) == pytest.approx(4.16, abs=0.25)
+
+
+@pytest.mark.parametrize("name", paper.FIGURES)
+def test_every_figure_can_be_drawn_and_judged(
+    name: str, small: Result, equilibrium: Result, tmp_path: Path
+) -> None:
+    figure = paper.figure(name)
+    result = equilibrium if name in STAR else small
+    runs = {case.key: [result, result] for case in figure.cases(True)}
+    with style.styled():
+        assert figure.draw(runs).axes
+    claims = figure.claims(runs)
+    verdict = common.Verdict(name, figure.TITLE, True, (1, 2), "0", None, tuple(claims))
+    lines = common.markdown([verdict]).splitlines()
+    assert len(lines) == 2 + len(claims)
+    assert all(line.count(" | ") == 3 for line in lines)

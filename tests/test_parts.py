@@ -1,0 +1,107 @@
+"""Small parts with rules of their own."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onramp import tables
+from onramp.metrics import bootstrap_ratio, number, over_seeds
+from onramp.plots.cdf import cdf
+from onramp.plots.style import envelope
+from onramp.progress import span
+from onramp.scenario import quantity, to_toml
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+KEYS = st.text("ab_-. é", min_size=1)
+VALUES = st.recursive(
+    st.booleans() | NUMBERS | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text("abc_", min_size=1), VALUES, max_size=4))
+def test_dicts_survive_being_written_as_toml(document: dict[str, object]) -> None:
+    assert tomllib.loads(to_toml(document)) == document
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("16us", 16e-6), ("100Gbps", 1e11), ("32MiB", 2**25), ("1500ns", 1.5e-6), ("43B", 43)]
+)
+def test_quantities_are_read_in_base_units(text: str, value: float) -> None:
+    assert quantity(text) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.012345, "0.0123"),
+        (2.306, "2.31"),
+        (48.44, "48.4"),
+        (1234.5, "1,234"),
+        (12, "12"),
+        (None, "–"),
+    ],
+)
+def test_numbers_have_three_digits(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+def test_interval_over_seeds_is_students() -> None:
+    mean, half = over_seeds([1.0, 2.0, 3.0])
+    assert mean == 2 and half == pytest.approx(4.303 / np.sqrt(3))
+
+
+def test_bootstrap_of_a_constant_ratio_is_that_ratio() -> None:
+    times = np.random.default_rng(1).exponential(1.0, 500)
+    low, high = bootstrap_ratio(2 * times, times, ["mean"])["mean"]
+    assert low == pytest.approx(2) and high == pytest.approx(2)
+
+
+def test_envelope_keeps_the_extremes() -> None:
+    y = np.zeros(100_000)
+    y[[777, 55_555]] = 5, -3
+    _, drawn = envelope(np.arange(100_000.0), y)
+    assert len(drawn) <= 3000 and drawn.max() == 5 and drawn.min() == -3
+
+
+def test_cdf_ends_at_one_with_the_largest_value() -> None:
+    for n in (1, 7, 100_000):
+        x, share = cdf(np.arange(n, dtype=float))
+        assert share[-1] == 1 and x[-1] == n - 1 and (np.diff(x) > 0).all()
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(3.4, "3 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")])
+def test_spans_are_said_as_people_do(seconds: float, text: str) -> None:
+    assert span(seconds) == text
+
+
+def test_row_groups_do_not_depend_on_how_rows_arrive(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("tables")
+    names = ["a", "b"]
+    n = 2 * tables.Writer.ROWS + 1000
+    time, name, value = np.arange(n, dtype="<u8"), np.zeros(n, "<u4"), np.ones(n)
+    for step in (1000, n, 70_001):
+        writer = tables.Writer(folder / f"{step}.parquet", tables.SERIES)
+        for i in range(0, n, step):
+            part = slice(i, i + step)
+            columns = {
+                "time_ps": time[part].tobytes(),
+                "name": name[part].tobytes(),
+                "value": value[part].tobytes(),
+            }
+            writer.add(tables.series(columns, names))
+        writer.close()
+    assert len({path.read_bytes() for path in folder.iterdir()}) == 1

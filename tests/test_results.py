@@ -1,0 +1,160 @@
+"""What a result folder holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import onramp
+from conftest import ENDLESS, SMALL, Command
+from onramp import tables
+from onramp.result import Result
+
+KEYS = {
+    *("scenario", "substrate", "seed", "version", "commit", "onramp", "complete", "incast", "background"),
+    *("network", "onramp_stats", "engine", "unfinished"),
+}
+
+
+def test_summary_has_the_documented_keys(small: Result) -> None:
+    assert set(small.summary) == KEYS
+    assert set(small.summary["background"]) == {"small", "medium", "large", "all"}
+    assert set(small.summary["background"]["all"]) == {"flows", "fct_us", "slowdown"}
+    assert set(small.summary["incast"]["rct_us"]) == {"mean", "p50", "p90", "p95", "p99"}
+    assert {"drops", "retransmitted_packets", "timeouts", "pfc_pauses", "pfc_paused_us"} <= set(
+        small.summary["network"]
+    )
+    assert {"simulated_us", "wall_s", "packet_hops", "packet_hops_per_s", "peak_rss_mb"} == set(
+        small.summary["engine"]
+    )
+
+
+def test_every_column_states_its_unit(small: Result) -> None:
+    for name, schema in (("flows", tables.FLOWS), ("requests", tables.REQUESTS), ("series", tables.SERIES)):
+        read = pq.read_schema(small.folder / f"{name}.parquet")
+        assert read.names == schema.names
+        for field in read:
+            assert field.metadata[b"unit"] and field.metadata[b"meaning"]
+
+
+def test_summary_statistics_are_those_of_the_tables(small: Result) -> None:
+    flows = small.flows.to_pydict()
+    fct = np.array([t for t, r in zip(flows["fct_ps"], flows["request"], strict=True) if r is None and t])
+    size = np.array(
+        [
+            b
+            for b, r, t in zip(flows["bytes"], flows["request"], flows["fct_ps"], strict=True)
+            if r is None and t
+        ]
+    )
+    rct = np.array(small.requests["rct_ps"])
+    assert len(rct) > 10 and len(fct) > 50
+    for times, stats in (
+        (rct, small.summary["incast"]["rct_us"]),
+        (fct, small.summary["background"]["all"]["fct_us"]),
+        (fct[size <= 10_000], small.summary["background"]["small"]["fct_us"]),
+        (fct[(size > 10_000) & (size <= 1_000_000)], small.summary["background"]["medium"]["fct_us"]),
+    ):
+        assert stats["mean"] == pytest.approx(times.mean() / 1e6)
+        for p in (50, 90, 95, 99):
+            assert stats[f"p{p}"] == pytest.approx(np.percentile(times, p) / 1e6)
+
+
+def test_requests_end_with_their_last_flow(small: Result) -> None:
+    flows = small.flows.filter(np.array(small.flows["request"].is_valid()))
+    ends: dict[int, int] = {}
+    for request, start, fct in zip(
+        *(flows[c].to_pylist() for c in ("request", "start_ps", "fct_ps")), strict=True
+    ):
+        ends[request] = max(ends.get(request, 0), start + fct)
+    for request, start, rct, count in zip(
+        *(small.requests[c].to_pylist() for c in ("id", "start_ps", "rct_ps", "flows")), strict=True
+    ):
+        assert ends[request] == start + rct
+        assert count == 6
+
+
+def test_slowdown_is_at_least_one(small: Result) -> None:
+    for stats in small.summary["background"].values():
+        assert stats["slowdown"]["p50"] is None or stats["slowdown"]["p50"] >= 1
+
+
+def test_series_are_recorded_by_name(small: Result) -> None:
+    assert "queue s0->h0" in small.series_names
+    assert "utilization s0->h0" in small.series_names
+    t, queue = small.samples("queue s0->h0")
+    assert t.shape == queue.shape and (np.diff(t) > 0).all() and (queue >= 0).all()
+    _, used = small.samples("utilization s0->h0")
+    assert 0 <= used.min() <= used.max() <= 1.0001
+
+
+@pytest.mark.parametrize("kind", ["bars", "cdf", "queue"])
+def test_results_can_be_plotted(small: Result, kind: str) -> None:
+    assert small.plot(kind).axes
+
+
+def test_a_plot_of_nothing_is_refused_in_one_line(small: Result) -> None:
+    with pytest.raises(onramp.OnRampError, match="nothing to show"):
+        small.plot("throughput")
+    with pytest.raises(onramp.OnRampError, match="none of bars, cdf"):
+        small.plot("pie")
+
+
+def test_the_kept_scenario_gives_the_same_bytes(small: Result, tmp_path: Path) -> None:
+    again = onramp.run(small.folder / "scenario.toml", out=tmp_path / "again")
+    for name in ("scenario.toml", "flows.parquet", "requests.parquet", "series.parquet"):
+        assert (again.folder / name).read_bytes() == (small.folder / name).read_bytes(), name
+
+
+def test_input_files_are_kept_with_the_results(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/flows.csv").write_text("src,dst,bytes,start_ns\n1,0,5000,0\n2,0,7000,100\n")
+    path = write({**SMALL, "traffic": [{"kind": "trace", "file": "in/flows.csv"}]})
+    assert command("run", path, "--out", "first").returncode == 0
+    (tmp_path / "in/flows.csv").unlink()
+    assert command("run", "first/scenario.toml", "--out", "second").returncode == 0
+    for name in ("scenario.toml", "flows.parquet", "inputs/flows.csv"):
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+    assert Result(tmp_path / "second").flows["bytes"].to_pylist() == [5000, 7000]
+
+
+def test_overrides_and_seed_win_over_the_file(write: Callable[..., Path]) -> None:
+    result = onramp.run(write(SMALL), {"onramp.enabled": False, "traffic.0.load": 0.1}, seed=7)
+    assert result.summary["onramp"] is False
+    assert result.summary["seed"] == 7
+    assert result.scenario.document["traffic"][0]["load"] == 0.1
+
+
+def test_what_did_not_finish_is_counted_and_listed() -> None:
+    result = onramp.run(SMALL, {"time_limit": "500us", "duration": "500us"})
+    unfinished = result.flows["fct_ps"].null_count
+    assert unfinished == result.summary["unfinished"]["flows"] > 0
+    assert result.summary["complete"]
+
+
+def test_long_flows_are_in_no_completion_time() -> None:
+    result = onramp.run(ENDLESS, {"duration": "200us", "traffic.2.stop": "200us", "measure.flow_rates": True})
+    source = np.array(result.flows["traffic"])
+    finished = np.array(result.flows["fct_ps"].is_valid())
+    assert (source == 2).sum() == 2
+    assert result.summary["background"]["all"]["flows"] == ((source == 0) & finished).sum()
+    assert len(result.plot("throughput").axes) == 1
+
+
+def test_command_prints_a_table_or_json(write: Callable[..., Path], command: Command, tmp_path: Path) -> None:
+    path = write(SMALL)
+    table = command("run", path, "--out", "a")
+    assert table.returncode == 0, table.stderr
+    assert "Incast RCT" in table.stdout and table.stdout.rstrip().endswith("a")
+    for kind in ("bars", "cdf", "queue"):
+        assert (tmp_path / f"a/plots/{kind}.png").stat().st_size > 1000
+        assert (tmp_path / f"a/plots/{kind}.svg").read_text().startswith("<?xml")
+    as_json = command("run", path, "--json", "--out", "b")
+    assert json.loads(as_json.stdout) == json.loads((tmp_path / "b/summary.json").read_text())

@@ -1,0 +1,123 @@
+"""Nothing is lost, overwritten or half-written."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import onramp
+from conftest import ENDLESS, SMALL, Command
+
+
+def _start(cwd: Path, *args: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "onramp", *map(str, args)],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _wait_for_tables(cwd: Path, count: int) -> None:
+    for _ in range(300):
+        if len(list(cwd.glob("**/series.parquet"))) >= count:
+            time.sleep(0.5)
+            return
+        time.sleep(0.1)
+    raise AssertionError("the run did not start")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_keeps_the_results_so_far(
+    write: Callable[..., Path], tmp_path: Path, how: signal.Signals
+) -> None:
+    process = _start(tmp_path, "run", write(ENDLESS), "--out", "out")
+    _wait_for_tables(tmp_path, 1)
+    process.send_signal(how)
+    asked = time.monotonic()
+    while not any(tmp_path.glob("**/summary.json")):
+        assert time.monotonic() - asked < 1.5
+        time.sleep(0.02)
+    stdout, stderr = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "incomplete" in stdout and "Traceback" not in stderr
+    assert json.loads((tmp_path / "out/summary.json").read_text())["complete"] is False
+    assert pq.read_table(tmp_path / "out/flows.parquet").num_rows > 10
+    assert not list(tmp_path.glob(".out*"))
+
+
+def test_an_interrupted_comparison_keeps_both_sides(write: Callable[..., Path], tmp_path: Path) -> None:
+    process = _start(tmp_path, "compare", write(ENDLESS), "--out", "out", "--jobs", 2)
+    _wait_for_tables(tmp_path, 2)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130, stderr
+    assert "incomplete" in stdout and "identical on both sides" in stdout
+    found = onramp.Comparison.read(tmp_path / "out")
+    assert not found.complete and found.arrivals.identical
+
+
+def test_an_interrupted_call_raises_after_writing(tmp_path: Path) -> None:
+    code = f"import onramp; onramp.run({ENDLESS!r}, out='out')"
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    _wait_for_tables(tmp_path, 1)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=20)
+    assert "KeyboardInterrupt" in stderr
+    assert onramp.Result(tmp_path / "out").summary["complete"] is False
+
+
+def test_results_are_not_overwritten(write: Callable[..., Path], command: Command, tmp_path: Path) -> None:
+    path = write(SMALL)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/mine.txt").write_text("mine")
+    for option in ("--out", "out"), ("--out", "out", "--force"):
+        refused = command("run", path, *option)
+        assert refused.returncode == 2
+        assert refused.stderr.startswith("onramp: out: ") and refused.stderr.count("\n") == 1
+    assert (tmp_path / "out/mine.txt").read_text() == "mine"
+
+    assert command("run", path, "--out", "runs").returncode == 0
+    assert command("run", path, "--out", "runs").returncode == 2
+    assert command("run", path, "--out", "runs", "--force", "--seed", 5).returncode == 0
+    assert onramp.Result(tmp_path / "runs").summary["seed"] == 5
+
+
+def test_default_folders_are_numbered(write: Callable[..., Path], command: Command, tmp_path: Path) -> None:
+    path = write(SMALL)
+    for _ in range(2):
+        assert command("run", path).returncode == 0
+    assert sorted(p.name for p in (tmp_path / "results").iterdir()) == ["small-1", "small-1-2"]
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    refused = command("run", write(SMALL), "--out", "file/out")
+    assert refused.returncode == 2
+    assert refused.stderr == "onramp: file/out: Not a directory\n"
+
+
+@pytest.mark.parametrize("what", ["run", "compare"])
+def test_a_full_disk_is_one_line_and_leaves_nothing(
+    write: Callable[..., Path], command: Command, tmp_path: Path, what: str
+) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000))
+
+    path = write(SMALL)
+    failed = command(what, path, "--out", "out", preexec_fn=limit)
+    assert failed.returncode == 1
+    assert failed.stderr.count("\n") == 1 and "File too large" in failed.stderr
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,41 @@
+"""Grids of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from conftest import SMALL, Command
+
+VARY = ("--vary", "onramp.threshold=10us,14us", "--vary", "transport.kind=dcqcn,hpcc")
+
+
+def test_only_missing_runs_are_run(write: Callable[..., Path], command: Command, tmp_path: Path) -> None:
+    path = write(SMALL)
+    first = command("sweep", path, *VARY, "--out", "grid")
+    assert first.returncode == 0, first.stderr
+    runs = {p: p.stat().st_mtime_ns for p in (tmp_path / "grid").glob("*/summary.json")}
+    assert len(runs) == 4
+
+    more = command("sweep", path, *VARY[:1], "onramp.threshold=10us,14us,20us", *VARY[2:], "--out", "grid")
+    assert more.returncode == 0, more.stderr
+    now = {p: p.stat().st_mtime_ns for p in (tmp_path / "grid").glob("*/summary.json")}
+    assert len(now) == 6
+    assert runs.items() <= now.items()
+
+    table = pyarrow.csv.read_csv(tmp_path / "grid/sweep.csv")
+    assert table["onramp.threshold"].to_pylist() == ["10us", "10us", "14us", "14us", "20us", "20us"]
+    assert table["transport.kind"].to_pylist() == ["dcqcn", "hpcc"] * 3
+    assert set(table["folder"].to_pylist()) == {p.parent.name for p in now}
+    assert "incast.rct_us.p95" in table.column_names
+    assert pq.read_table(tmp_path / "grid/sweep.parquet").num_rows == 6
+    assert (tmp_path / "grid/sweep.png").is_file() and (tmp_path / "grid/sweep.svg").is_file()
+
+
+def test_an_unreachable_cluster_is_one_line(write: Callable[..., Path], command: Command) -> None:
+    done = command("sweep", write(SMALL), *VARY, "--out", "grid", "--dask", "tcp://127.0.0.1:9")
+    assert done.returncode == 2
+    assert done.stderr.startswith("onramp: --dask") and done.stderr.count("\n") == 1
