@@ -106,7 +106,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(
     (tmp_path / "file").write_text("")
     refused = command("run", write(SMALL), "--out", "file/out")
     assert refused.returncode == 2
-    assert refused.stderr == "onramp: file/out: Not a directory\n"
+    assert refused.stderr == "onramp: file/out: cannot be made; file is not a folder\n"
 
 
 @pytest.mark.parametrize("what", ["run", "compare"])

@@ -35,7 +35,7 @@ class Simulation:
     def take_series(self) -> dict[str, bytes]:
         """Samples taken since the last call."""
     def unfinished_flows(self) -> dict[str, bytes]:
-        """Flows alive now, with `fct_ps` 0."""
+        """Flows alive now; their times so far are no completion times."""
     def series_names(self) -> list[str]:
         """Names that the `name` column of series counts in."""
     def counters(self) -> str:

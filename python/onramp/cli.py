@@ -113,7 +113,7 @@ def run(
         click.echo(json.dumps(summary, indent=2))
     else:
         console = terminal.console()
-        console.print(terminal.summary_table(summary))
+        console.print(terminal.summary_table(summary, loaded.document["measure"]["links"]))
         lines = [terminal.unfinished_text(summary), terminal.engine_text(summary), str(target)]
         console.print("", *filter(None, lines), sep="\n", soft_wrap=True)
     return 0 if summary["complete"] else INTERRUPTED

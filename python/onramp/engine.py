@@ -105,7 +105,7 @@ def execute(
         now_us = simulation.now_ps / 1e6
         report(Status(simulation.progress, now_us, simulation.packet_hops, simulation.flows_done))
     wall_s = time.monotonic() - began
-    flows.add(tables.flows(simulation.unfinished_flows()))
+    flows.add(tables.flows(simulation.unfinished_flows(), finished=False))
     for table in (flows, requests, series):
         table.close()
 

@@ -41,6 +41,8 @@ def staged(target: Path, *, force: bool = False) -> Iterator[Path]:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         stage = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except (FileExistsError, NotADirectoryError) as e:
+        raise OnRampError(f"{target}: cannot be made; {target.parent} is not a folder") from e
     except OSError as e:
         raise OnRampError(of_os(target, e)) from e
     try:

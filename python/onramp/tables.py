@@ -65,13 +65,17 @@ def _column(columns: Columns, field: pa.Field) -> np.ndarray:
     return np.frombuffer(columns[field.name], dtype=kind)
 
 
-def flows(columns: Columns) -> pa.Table:
-    """Completed or unfinished flows as a table."""
+def flows(columns: Columns, *, finished: bool = True) -> pa.Table:
+    """Flows as a table; of unfinished ones the times are null."""
     arrays = []
     for field in FLOWS:
         values = _column(columns, field)
-        absent = {"request": -1, "fct_ps": 0, "receiver_fct_ps": 0}.get(field.name)
-        arrays.append(pa.array(values, field.type, mask=None if absent is None else values == absent))
+        absent = None
+        if field.name == "request":
+            absent = values < 0
+        elif field.name in ("fct_ps", "receiver_fct_ps"):
+            absent = np.full(len(values), not finished)
+        arrays.append(pa.array(values, field.type, mask=absent))
     return pa.table(arrays, schema=FLOWS)
 
 

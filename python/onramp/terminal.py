@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -70,8 +71,8 @@ def interval_text(row: Row) -> str:
     return f"{row.interval[0]:.2f}–{row.interval[1]:.2f}" if row.interval else ""
 
 
-def summary_table(summary: Summary) -> Table:
-    """One run."""
+def summary_table(summary: Summary, links: Sequence[str] = ()) -> Table:
+    """One run, with the utilization of `links`."""
     onramp = "with" if summary["onramp"] else "without"
     end = state(summary["complete"], summary["engine"]["simulated_us"])
     table = _table(f"{summary['scenario']} · seed {summary['seed']} · {onramp} On-Ramp{end}", "")
@@ -87,8 +88,9 @@ def summary_table(summary: Summary) -> Table:
         count = f" · {completed(summary, metric.sample):,}" if metric.sample else ""
         label = f"{metric.label} ({metric.unit})" if metric.unit else metric.label
         table.add_row(group + count if first else "", label, number(value))
-    for link, share in summary["network"].get("utilization", {}).items():
-        table.add_row("", f"utilization {link}", f"{share:.1%}")
+    for link in links:
+        if (share := summary["network"]["utilization"].get(link)) is not None:
+            table.add_row("", f"utilization {link}", f"{share:.1%}")
     return table
 
 
