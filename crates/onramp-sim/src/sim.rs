@@ -434,8 +434,9 @@ impl Simulation {
         let id = self.topology.next_port(node, u32::from(packet.dst), packet.hash);
         let size = u64::from(packet.size);
         let queue = self.ports[id as usize].data_bytes;
+        let pausable = self.pausable(packet.kind);
         let buffer = &mut self.buffers[node as usize - self.topology.hosts()];
-        match buffer.admit(&mut self.ports[ingress as usize].ingress, queue, size) {
+        match buffer.admit(&mut self.ports[ingress as usize].ingress, queue, size, pausable) {
             Admission::Drop => return self.drop(&packet),
             Admission::Pause => self.send_pfc(ingress, Kind::Pause),
             Admission::Accept => {}
@@ -480,12 +481,19 @@ impl Simulation {
             let switch = port.node as usize - self.topology.hosts();
             let from = self.ports[usize::from(packet.link)].reverse;
             debug_assert_ne!(from, id, "no shortest path goes back over the same link");
+            let pausable = self.pausable(packet.kind);
             let ingress = &mut self.ports[from as usize].ingress;
-            if self.buffers[switch].release(ingress, u64::from(packet.size)) {
+            if self.buffers[switch].release(ingress, u64::from(packet.size), pausable) {
                 self.send_pfc(from, Kind::Resume);
             }
         }
         self.start(id, packet);
+    }
+
+    /// Whether hosts hold packets of this kind back while they are paused.
+    #[inline]
+    fn pausable(&self, kind: Kind) -> bool {
+        self.ack_class == Class::Data || matches!(kind, Kind::Data | Kind::OrAck)
     }
 
     /// Sends a PFC frame to the other end of `id`, before everything that waits.

@@ -82,12 +82,21 @@ impl Buffer {
     }
 
     /// Takes in a packet of `size` bytes from `port`, meant for an egress queue
-    /// of `egress` bytes.
+    /// of `egress` bytes. What PFC cannot hold back (`pausable` false) is a
+    /// priority group of its own, limited only by the pool.
     #[inline]
-    pub fn admit(&mut self, port: &mut Ingress, egress: u64, size: u64) -> Admission {
+    pub fn admit(&mut self, port: &mut Ingress, egress: u64, size: u64, pausable: bool) -> Admission {
         let threshold = self.threshold(port.alpha);
         if self.loss == Loss::Lossy {
             if egress + size > threshold || self.used + size > self.size {
+                return Admission::Drop;
+            }
+            self.used += size;
+            self.shared_used += size;
+            return Admission::Accept;
+        }
+        if !pausable {
+            if self.shared_used + size > self.shared {
                 return Admission::Drop;
             }
             self.used += size;
@@ -116,9 +125,9 @@ impl Buffer {
     /// Lets a packet of `size` bytes that came from `port` go. True: the
     /// upstream port may resume.
     #[inline]
-    pub fn release(&mut self, port: &mut Ingress, size: u64) -> bool {
+    pub fn release(&mut self, port: &mut Ingress, size: u64, pausable: bool) -> bool {
         self.used -= size;
-        if self.loss == Loss::Lossy {
+        if self.loss == Loss::Lossy || !pausable {
             self.shared_used -= size;
             return false;
         }
@@ -150,18 +159,18 @@ mod tests {
     #[test]
     fn the_reserve_comes_first_then_the_shared_pool_then_headroom() {
         let (mut buffer, mut port) = pfc();
-        assert_eq!(buffer.admit(&mut port, 0, 200), Admission::Accept);
+        assert_eq!(buffer.admit(&mut port, 0, 200, true), Admission::Accept);
         assert_eq!((buffer.shared_used, port.headroom_used), (0, 0));
         for _ in 0..9 {
-            assert_eq!(buffer.admit(&mut port, 0, 100), Admission::Accept);
+            assert_eq!(buffer.admit(&mut port, 0, 100, true), Admission::Accept);
         }
         assert_eq!((buffer.shared_used, port.headroom_used), (900, 0));
         // 1000 B are not above the threshold of (9000 − 900)/8 = 1012, so they are
         // shared; then the threshold is 1000 and reached: pause.
-        assert_eq!(buffer.admit(&mut port, 0, 100), Admission::Pause);
+        assert_eq!(buffer.admit(&mut port, 0, 100, true), Admission::Pause);
         assert_eq!((buffer.shared_used, port.headroom_used), (1_000, 0));
         // Now headroom, without a second pause.
-        assert_eq!(buffer.admit(&mut port, 0, 100), Admission::Accept);
+        assert_eq!(buffer.admit(&mut port, 0, 100, true), Admission::Accept);
         assert_eq!((buffer.shared_used, port.headroom_used), (1_000, 100));
     }
 
@@ -169,7 +178,7 @@ mod tests {
     fn only_a_full_headroom_drops() {
         let (mut buffer, mut port) = pfc();
         let mut admitted = 0;
-        while buffer.admit(&mut port, 0, 100) != Admission::Drop {
+        while buffer.admit(&mut port, 0, 100, true) != Admission::Drop {
             admitted += 100;
         }
         assert_eq!(admitted, 200 + 1_000 + 800);
@@ -180,18 +189,18 @@ mod tests {
     fn resume_comes_an_offset_below_the_threshold_and_with_empty_headroom() {
         let (mut buffer, mut port) = pfc();
         for _ in 0..14 {
-            buffer.admit(&mut port, 0, 100);
+            buffer.admit(&mut port, 0, 100, true);
         }
         assert!(port.paused_upstream);
         assert_eq!((buffer.shared_used, port.headroom_used), (1_000, 200));
         // Two packets empty the headroom; 1000 + 100 <= (9000 − 1000)/8 does not hold.
-        assert!(!buffer.release(&mut port, 100));
-        assert!(!buffer.release(&mut port, 100));
+        assert!(!buffer.release(&mut port, 100, true));
+        assert!(!buffer.release(&mut port, 100, true));
         // 900 + 100 <= (9000 − 900)/8 = 1012 does.
-        assert!(buffer.release(&mut port, 100));
+        assert!(buffer.release(&mut port, 100, true));
         assert!(!port.paused_upstream);
         // Only once.
-        assert!(!buffer.release(&mut port, 100));
+        assert!(!buffer.release(&mut port, 100, true));
     }
 
     #[test]
@@ -199,11 +208,11 @@ mod tests {
         let (mut buffer, mut port) = pfc();
         let mut other = Ingress::new(0, 0, 1.0);
         while buffer.shared_used < 4_500 {
-            buffer.admit(&mut other, 0, 100);
+            buffer.admit(&mut other, 0, 100, true);
         }
         // T = (4500 − x)/8 = x at 500 B, after the reserve of 200 B.
         let mut admitted = 0;
-        while buffer.admit(&mut port, 0, 50) != Admission::Pause {
+        while buffer.admit(&mut port, 0, 50, true) != Admission::Pause {
             admitted += 50;
         }
         assert_eq!(admitted + 50, 700);
@@ -214,12 +223,12 @@ mod tests {
         let mut buffer = Buffer::new(Loss::Lossy, 10_000, 0, 0);
         let mut port = Ingress::new(0, 0, 1.0);
         let mut queue = 0;
-        while buffer.admit(&mut port, queue, 100) == Admission::Accept {
+        while buffer.admit(&mut port, queue, 100, true) == Admission::Accept {
             queue += 100;
         }
         // α = 1: one queue alone gets half of the buffer.
         assert_eq!(queue, 5_000);
-        assert!(!buffer.release(&mut port, 100));
+        assert!(!buffer.release(&mut port, 100, true));
         assert_eq!(buffer.used(), 4_900);
     }
 
@@ -230,17 +239,17 @@ mod tests {
         for i in 0..10_000u64 {
             let size = 40 + i * 7919 % 400;
             if i % 3 != 0 {
-                if buffer.admit(&mut port, 0, size) != Admission::Drop {
+                if buffer.admit(&mut port, 0, size, true) != Admission::Drop {
                     inside.push_back(size);
                 }
             } else if let Some(size) = inside.pop_front() {
-                buffer.release(&mut port, size);
+                buffer.release(&mut port, size, true);
             }
             assert_eq!(buffer.used(), inside.iter().sum::<u64>());
             assert!(buffer.used() <= buffer.size());
         }
         for size in inside {
-            buffer.release(&mut port, size);
+            buffer.release(&mut port, size, true);
         }
         assert_eq!((buffer.used(), buffer.shared_used, port.bytes, port.headroom_used), (0, 0, 0, 0));
     }

@@ -13,7 +13,7 @@ pub struct Lines<R> {
     /// What messages call the file.
     name: String,
     input: R,
-    /// Number of the line read last.
+    /// Number of the line read last, counted from 1.
     number: u64,
     line: Vec<u8>,
 }
@@ -43,6 +43,7 @@ impl<R: BufRead> Lines<R> {
             self.line.clear();
             let read = (&mut self.input).take(MAX_LINE + 1).read_until(b'\n', &mut self.line);
             if read.map_err(|e| self.wrong(e))? == 0 {
+                self.number = (self.number - 1).max(1);
                 return Ok(None);
             }
             if self.line.len() as u64 > MAX_LINE {
@@ -83,5 +84,56 @@ pub fn quoted(text: &str) -> String {
     match text.char_indices().nth(40) {
         Some((end, _)) => format!("{:?}…", &text[..end]),
         None => format!("{text:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    fn all(text: &[u8]) -> Result<Vec<String>, String> {
+        let mut lines = Lines::new("file", Cursor::new(text));
+        let mut found = Vec::new();
+        while let Some(line) = lines.next()? {
+            found.push(line.to_string());
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn blank_lines_line_ends_and_byte_order_marks_do_not_matter() {
+        assert_eq!(all("\u{feff}a b\r\n\n  \n\tc\n\nd".as_bytes()).unwrap(), ["a b", "c", "d"]);
+        assert!(all(b"").unwrap().is_empty());
+    }
+
+    #[test]
+    fn mistakes_are_counted_with_the_blank_lines() {
+        assert_eq!(all(b"a\n\n\xff\n").unwrap_err(), "file:3: is not text in UTF-8");
+    }
+
+    #[test]
+    fn a_line_without_end_is_not_read_into_memory() {
+        let endless = BufReader::new(std::io::repeat(b'7'));
+        let mut lines = Lines::new("file", endless);
+        assert_eq!(lines.next().unwrap_err(), "file:1: is longer than the 64 KiB a line may have");
+        assert!(lines.line.len() as u64 <= MAX_LINE + 1);
+        let longest = [vec![b'x'; MAX_LINE as usize - 1], vec![b'\n']].concat();
+        assert_eq!(all(&longest).unwrap()[0].len() as u64, MAX_LINE - 1);
+    }
+
+    #[test]
+    fn only_regular_files_are_opened() {
+        let error = |file: &str| Lines::open(file, Path::new("/")).err().unwrap();
+        assert_eq!(error("dev"), "cannot read \"dev\": not a regular file");
+        assert_eq!(error("dev/zero"), "cannot read \"dev/zero\": not a regular file");
+        assert!(error("no/such/file").starts_with("cannot read \"no/such/file\": "));
+        assert!(error("a\0b").starts_with("cannot read"));
+    }
+
+    #[test]
+    fn messages_show_the_beginning_of_long_text() {
+        assert_eq!(quoted("short"), "\"short\"");
+        assert_eq!(quoted(&"ä".repeat(1000)), format!("\"{}\"…", "ä".repeat(40)));
     }
 }

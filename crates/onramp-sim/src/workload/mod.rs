@@ -23,7 +23,7 @@ use std::path::Path;
 const MAX_BYTES: u64 = 1_000_000_000_000;
 
 /// Where flows come from.
-pub trait Source: Send {
+pub trait Source: Send + Sync {
     /// When the next flows arrive; `None` once there are none left. Never goes
     /// back, but may stay where it is after [`Source::take`].
     fn next_at(&self) -> Option<Ps>;
@@ -69,3 +69,6 @@ impl Section<'_> {
         self.topology.ports()[self.topology.ports_of(host)[0] as usize].rate
     }
 }
+
+#[cfg(test)]
+mod tests;

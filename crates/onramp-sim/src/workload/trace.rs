@@ -104,7 +104,8 @@ impl<R: BufRead + Seek> Reader<R> {
         while let Some(row) = self.row()? {
             if let Some(id) = row.request {
                 let request = self.requests.entry(id).or_insert(Request { flows: 0, left: 0 });
-                request.flows = request.flows.checked_add(1).ok_or("a request has more flows than can be counted")?;
+                let more = request.flows.checked_add(1);
+                request.flows = more.ok_or_else(|| self.lines.wrong("the request has too many flows to be counted"))?;
                 request.left = request.flows;
             }
         }
@@ -150,7 +151,9 @@ impl<R: BufRead + Seek> Reader<R> {
         let Some(line) = self.lines.next()? else {
             if self.left > 0 {
                 let (announced, found) = (self.announced, self.announced - self.left);
-                return Err(self.lines.wrong_at(1, format!("announces {announced} flows, but {found} follow")));
+                return Err(self
+                    .lines
+                    .wrong_at(1, format!("announces {announced} flows, but {found} follow: write that")));
             }
             return Ok(None);
         };
@@ -278,7 +281,7 @@ struct Trace<R> {
     traffic: u32,
 }
 
-impl<R: BufRead + Seek + Send> Source for Trace<R> {
+impl<R: BufRead + Seek + Send + Sync> Source for Trace<R> {
     fn next_at(&self) -> Option<Ps> {
         self.next.map(|(at, _)| at)
     }
@@ -290,3 +293,6 @@ impl<R: BufRead + Seek + Send> Source for Trace<R> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

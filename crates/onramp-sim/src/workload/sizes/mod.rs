@@ -87,3 +87,6 @@ impl Cdf {
         (size as u64).max(1)
     }
 }
+
+#[cfg(test)]
+mod tests;

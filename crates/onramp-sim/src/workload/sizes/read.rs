@@ -15,9 +15,8 @@ const MAX_POINTS: usize = 1 << 20;
 const MEAN_TOLERANCE: f64 = 0.01;
 
 pub(super) fn read<R: BufRead>(lines: &mut Lines<R>) -> Result<Cdf, String> {
-    let empty = "the file is empty: write \"size percent\" a line, from \"0 0\" to 100 percent";
     let Some(first) = lines.next()?.map(str::to_string) else {
-        return Err(lines.wrong(empty));
+        return Err(lines.wrong("the file is empty: write a size and a percentage a line, from 0 0 to 100 percent"));
     };
     let mut points: Vec<(f64, f64)> = Vec::new();
     let (rule, whole, stated) = if first.split_whitespace().count() == 1 {
@@ -36,8 +35,7 @@ pub(super) fn read<R: BufRead>(lines: &mut Lines<R>) -> Result<Cdf, String> {
         (Rule::Linear, 100.0, None)
     };
     while let Some(line) = lines.next()? {
-        let parsed = point(line, whole);
-        let (size, p) = parsed.map_err(|m| lines.wrong(m))?;
+        let (size, p) = point(line, whole).map_err(|m| lines.wrong(m))?;
         if let Some(&(size_before, p_before)) = points.last()
             && (size < size_before || p < p_before)
         {
@@ -54,7 +52,7 @@ pub(super) fn read<R: BufRead>(lines: &mut Lines<R>) -> Result<Cdf, String> {
         return Err(lines.wrong(format!("the last point must be at {whole}, not at {last}")));
     }
     for point in &mut points {
-        point.1 /= whole;
+        point.1 = (point.1 / whole).min(1.0);
     }
     if let Some(point) = points.last_mut() {
         point.1 = 1.0;
@@ -65,7 +63,7 @@ pub(super) fn read<R: BufRead>(lines: &mut Lines<R>) -> Result<Cdf, String> {
         return Err(lines.wrong(format!("the mean size is {mean} B: it must be at least 1 B")));
     }
     if let Some(stated) = stated.filter(|s| (s - mean).abs() > MEAN_TOLERANCE * mean) {
-        return Err(lines.wrong_at(1, format!("states a mean of {stated} B, but that of the sizes below is {mean} B")));
+        return Err(lines.wrong_at(1, format!("states a mean of {stated} B, but the sizes below have {mean:.2} B")));
     }
     Ok(cdf)
 }
@@ -73,11 +71,12 @@ pub(super) fn read<R: BufRead>(lines: &mut Lines<R>) -> Result<Cdf, String> {
 fn point(line: &str, whole: f64) -> Result<(f64, f64), String> {
     let wrong = || {
         let (shown, example) = (quoted(line), if whole == 1.0 { "10000 0.15" } else { "10000 15" });
-        format!("{shown} is not a size in whole bytes (at most {MAX_BYTES}) and a share from 0 to {whole}: {example}")
+        format!("{shown} is not a size in bytes (0 to {MAX_BYTES}) and a share from 0 to {whole}, such as {example}")
     };
     let mut fields = line.split_whitespace();
     let (Some(size), Some(p), None) = (fields.next(), fields.next(), fields.next()) else { return Err(wrong()) };
-    let size = size.parse().ok().filter(|s: &u64| *s <= MAX_BYTES).ok_or_else(wrong)?;
+    // R and Python write 400000 as 4e+05 or 400000.0.
+    let size = size.parse().ok().filter(|s: &f64| *s >= 0.0 && *s <= MAX_BYTES as f64).ok_or_else(wrong)?;
     let p = p.parse().ok().filter(|p: &f64| *p >= 0.0 && *p <= whole * (1.0 + 1e-9)).ok_or_else(wrong)?;
-    Ok((size as f64, p))
+    Ok((size, p))
 }
