@@ -40,7 +40,7 @@ def equilibrium(tmp_path_factory: pytest.TempPathFactory) -> Result:
     folder = tmp_path_factory.mktemp("star") / "run"
     onramp.run(scenario, {"duration": "20us", "traffic.1.start": "10us"}, out=folder)
     t = np.arange(0.19, 0.245, 1e-5)
-    queue = np.where(t < 0.2, 0, 12.5e4 + 1e6 * np.exp(-(t - 0.2) / 2e-3)) + np.where(
+    queue = np.where(t < 0.2, 0, 12.5e4 + 8e6 * np.exp(-(t - 0.2) / 2e-3)) + np.where(
         t >= 0.23, 12.5e3, 0
     ) * (-1.0) ** np.arange(len(t))
     samples = {
@@ -64,8 +64,8 @@ def test_measures_of_the_star_are_right_on_a_made_up_run(equilibrium: Result) ->
     assert star.empty(equilibrium) == 0
     assert star.fairness(equilibrium) == pytest.approx(16 / 20)
     assert star.roughness(equilibrium) == pytest.approx(0)
-    # 10 µs + 80 µs · exp(-t / 2 ms) falls to 1.5 · 10 µs + 5 µs at 2 ms · ln 8 = 4.16 ms.
-    assert star.settling(equilibrium) == pytest.approx(4.16, abs=0.25)
+    # 10 µs + 640 µs · exp(-t / 2 ms) falls to 150 µs at 2 ms · ln(640 / 140) = 3.04 ms.
+    assert star.settling(equilibrium) == pytest.approx(3.04, abs=0.11)
 
 
 @pytest.mark.parametrize("name", paper.FIGURES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -21,6 +21,9 @@ PORT = "s0->h12"
 START = 0.200
 #: What the paper zooms in on as equilibrium; seconds.
 EQUILIBRIUM = (0.237, 0.240)
+
+#: Transience is over once the queueing delay stays below this; microseconds, five times On-Ramp's T.
+CALM = 150.0
 
 #: What the text calls close to the link's rate, or full utilization.
 FULL = 0.95
@@ -41,6 +44,13 @@ def _between(t: Floats, values: Floats, span: tuple[float, float]) -> Floats:
     return values[..., (t >= span[0]) & (t < span[1])]
 
 
+def _smooth(t: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """Means over 0.1 ms."""
+    n = max(1, round(1e-4 / (t[1] - t[0])))
+    whole = len(t) // n * n
+    return t[:whole:n], values[..., :whole].reshape(*values.shape[:-1], -1, n).mean(axis=-1)
+
+
 def utilization(result: Result) -> float:
     """Share of the link used in equilibrium."""
     return float(_between(*result.samples(f"utilization {PORT}"), EQUILIBRIUM).mean())
@@ -57,17 +67,12 @@ def empty(result: Result) -> float:
 
 
 def settling(result: Result) -> float:
-    """Milliseconds from the others' start until queues stay as in equilibrium.
+    """Milliseconds from the others' start until the queueing delay stays below `CALM`, by means over 0.1 ms.
 
-    That is until means over 0.1 ms no longer exceed 1.5 times their largest value in equilibrium by
-    more than 5 µs.
+    If it does not before equilibrium is looked at, the 37 ms until then.
     """
-    t, d = delay(result)
-    n = max(1, round(1e-4 / (t[1] - t[0])))
-    whole = len(t) // n * n
-    t, d = t[:whole:n], d[:whole].reshape(-1, n).mean(axis=1)
-    limit = 1.5 * _between(t, d, EQUILIBRIUM).max() + 5
-    above = t[(t >= START) & (t < EQUILIBRIUM[0]) & (d > limit)]
+    t, d = _smooth(*delay(result))
+    above = t[(t >= START) & (t < EQUILIBRIUM[0]) & (d > CALM)]
     return float((above[-1] - START) * 1e3 + 0.1) if len(above) else 0.0
 
 
@@ -82,10 +87,7 @@ def roughness(result: Result) -> float:
 
     Of throughputs over 0.1 ms.
     """
-    t, rates = flow_rates(result)
-    n = max(1, round(1e-4 / (t[1] - t[0])))
-    x = _between(t, rates, EQUILIBRIUM)
-    x = x[:, : x.shape[1] // n * n].reshape(len(x), -1, n).mean(axis=2)
+    x = _between(*_smooth(*flow_rates(result)), EQUILIBRIUM)
     return float((x.std(axis=1) / np.maximum(x.mean(axis=1), 1)).mean())
 
 
@@ -196,67 +198,49 @@ def throughput_claims(runs: Runs, low: str, high: str) -> list[Claim]:
 
 
 def draw_queues(runs: Runs) -> Figure:
-    """Queueing delay around the others' start, with equilibrium as an inset."""
-    figure, axes = style.panels(2, 2, (4.6, 2.7), sharex=True, sharey=True)
-    for ax, (gain, side) in zip(axes, _order(runs), strict=True):
-        result = runs[gain, side][0]
+    """Queueing delay around the others' start, and in equilibrium on a yellow ground."""
+
+    def line(ax: Axes, result: Result, span: tuple[float, float]) -> None:
         t, d = delay(result)
-        shown = (t >= 0.195) & (t < 0.242)
-        ax.plot(*style.envelope(t[shown] * 1e3, d[shown]), color=style.LAYERS[0], lw=0.8)
-        arrow = {"arrowstyle": "-|>", "color": "#c92a2a", "lw": 1.6}
-        place = ("data", "axes fraction")
-        ax.annotate("", (199.8, 0.9), (196, 0.9), xycoords=place, textcoords=place, arrowprops=arrow)
-        zoom = ax.inset_axes((0.42, 0.46, 0.56, 0.5))
-        inside = (t >= EQUILIBRIUM[0]) & (t < EQUILIBRIUM[1])
-        zoom.plot(t[inside] * 1e3, d[inside], color=style.LAYERS[0], lw=0.8)
-        _box(zoom, f"utilization {estimate(runs[gain, side], utilization).text('%', 100)}")
-        ax.set_title(_title(gain, side))
-    _label(axes, "queueing delay (µs)")
-    return figure
+        shown = (t >= span[0]) & (t < span[1])
+        ax.plot(*style.envelope(t[shown] * 1e3, d[shown]), color=style.LAYERS[0], lw=0.9)
+
+    return _draw(runs, "queueing delay (µs)", line)
 
 
 def draw_throughputs(runs: Runs) -> Figure:
-    """Throughput of each flow as a stack, with equilibrium as an inset."""
-    figure, axes = style.panels(2, 2, (4.6, 2.7), sharex=True, sharey=True)
-    for ax, (gain, side) in zip(axes, _order(runs), strict=True):
-        t, rates = flow_rates(runs[gain, side][0])
-        shown = (t >= 0.195) & (t < 0.242)
+    """Throughput of each flow as a stack, and in equilibrium on a yellow ground."""
+
+    def layers(ax: Axes, result: Result, span: tuple[float, float]) -> None:
+        t, rates = flow_rates(result)
+        shown = (t >= span[0]) & (t < span[1])
         stack(ax, t[shown], rates[:, shown])
-        ax.set_ylim(0, 175)
-        ax.set_yticks([0, 50, 100])
-        zoom = ax.inset_axes((0.42, 0.66, 0.56, 0.3))
-        inside = (t >= EQUILIBRIUM[0]) & (t < EQUILIBRIUM[1])
-        stack(zoom, t[inside], rates[:, inside])
-        _box(zoom, "")
-        ax.set_title(_title(gain, side))
-    _label(axes, "throughput (Gb/s)")
-    return figure
+
+    return _draw(runs, "throughput (Gb/s)", layers)
 
 
-def _order(runs: Runs) -> list[tuple[str, str]]:
-    """As in the paper: both gains without, then both with On-Ramp."""
+def _draw(runs: Runs, y: str, draw: Callable[[Axes, Result, tuple[float, float]], None]) -> Figure:
+    """Both gains without, then both with On-Ramp, as in the paper; runs of the first seed."""
     gains = list(dict.fromkeys(key[0] for key in runs))
-    return [(gain, side) for side in (WITHOUT, WITH) for gain in gains]
-
-
-def _title(gain: str, side: str) -> str:
-    return gain if side == WITHOUT else f"{gain}, with On-Ramp"
-
-
-def _box(zoom: Axes, title: str) -> None:
-    zoom.set_facecolor("#fff4c2")
-    for spine in zoom.spines.values():
-        spine.set(visible=True, color="#e8b500")
-    zoom.tick_params(labelsize=7)
-    zoom.set_ylim(bottom=0)
-    zoom.set_xticks(range(237, 241))
-    zoom.set_xlim(EQUILIBRIUM[0] * 1e3, EQUILIBRIUM[1] * 1e3)
-    zoom.set_title(title, fontsize=8, loc="right", pad=3)
-
-
-def _label(axes: Sequence[Axes], y: str) -> None:
-    for ax in axes[2:]:
+    figure = Figure(figsize=(10.5, 4.8), layout="constrained")
+    grid = figure.subplots(2, 4, width_ratios=[2, 1.1, 2, 1.1])
+    for row, side in zip(grid, (WITHOUT, WITH), strict=True):
+        for i, gain in enumerate(gains):
+            ax, zoom = row[2 * i : 2 * i + 2]
+            results = runs[gain, side]
+            draw(ax, results[0], (0.195, 0.242))
+            ax.set(xlim=(195, 242), title=gain if side == WITHOUT else f"{gain}, with On-Ramp")
+            arrow = {"arrowstyle": "-|>", "color": "#c92a2a", "lw": 1.6}
+            place = ("data", "axes fraction")
+            ax.annotate("", (199.8, 0.93), (196, 0.93), xycoords=place, textcoords=place, arrowprops=arrow)
+            draw(zoom, results[0], EQUILIBRIUM)
+            zoom.set(xlim=(237, 240), ylim=(0, None), xticks=range(237, 241), facecolor="#fff4c2")
+            zoom.set_title(f"{estimate(results, utilization).text('%', 100)} used", fontsize=8, loc="right")
+            if i == 0:
+                ax.set_ylabel(y)
+    for ax in grid[1]:
         ax.set_xlabel("time (ms)")
-    for ax in axes[::2]:
-        ax.set_ylabel(y)
-    axes[0].set_xlim(195, 242)
+    top = max(ax.get_ylim()[1] for ax in grid[:, ::2].flat)
+    for ax in grid[:, ::2].flat:
+        ax.set_ylim(0, top)
+    return figure
