@@ -29,8 +29,8 @@ pub(super) fn add(
     all: &mut Vec<Box<dyn Source>>,
 ) -> Result<(), String> {
     let hosts = section.hosts();
-    if config.fan_out >= hosts {
-        return Err(format!("a fan-out of {} needs more hosts than {hosts}", config.fan_out));
+    if !(1..hosts).contains(&config.fan_out) {
+        return Err(format!("fan_out must be from 1 to {}, the number of other hosts", hosts - 1));
     }
     let bytes = f64::from(config.fan_out) * config.size.0 as f64;
     let incast = |requester: Option<u32>, capacity| Incast {

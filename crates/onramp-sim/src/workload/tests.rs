@@ -326,3 +326,14 @@ fn a_trace_is_read_as_it_is_taken() {
     let taken = drain(all.remove(0)).len();
     assert!((1..2_000).contains(&taken), "{taken} flows were in memory");
 }
+
+#[test]
+fn an_impossible_fan_out_is_no_endless_source() {
+    let (mut scenario, topology) = load("1ms", 1, &incast(15, "2KB", 0.1, "server"));
+    for impossible in [0, 16] {
+        let Traffic::Incast(config) = &mut scenario.traffic[0] else { panic!() };
+        config.fan_out = impossible;
+        let error = sources(&scenario, &topology, Path::new(BASE)).err().unwrap();
+        assert_eq!(error, "traffic[0]: fan_out must be from 1 to 15, the number of other hosts");
+    }
+}

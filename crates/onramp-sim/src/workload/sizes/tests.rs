@@ -88,6 +88,13 @@ fn sizes_may_be_written_as_r_and_python_do() {
 }
 
 #[test]
+fn probabilities_may_miss_their_end_by_a_rounding_error() {
+    assert_eq!(parse("0 0\n1000 99.99999999999\n"), parse("0 0\n1000 100\n"));
+    assert_eq!(parse("750\n500 0.5\n1000 1.0000000000000002\n"), parse("750\n500 0.5\n1000 1\n"));
+    assert_eq!(parse("0 0\n500 100.00000000000001\n1000 100.00000000000001\n").unwrap().sample(0.999_999), 499);
+}
+
+#[test]
 fn points_may_share_a_size_or_a_probability() {
     let cdf = parse("100 0\n100 50\n1000 50\n2000 100\n").unwrap();
     assert_eq!([0.0, 0.49, 0.5, 0.75].map(|u| cdf.sample(u)), [100, 100, 1000, 1500]);
@@ -96,19 +103,20 @@ fn points_may_share_a_size_or_a_probability() {
 #[test]
 fn mistakes_name_the_line_and_what_would_be_right() {
     let error = |text: &str| parse(text).unwrap_err();
+    let point = |line, text, share, example| {
+        let what = format!("a size in bytes (0 to 1000000000000) and a share from 0 to {share}, such as {example}");
+        format!("sizes.txt:{line}: \"{text}\" is not {what}")
+    };
     let empty = "sizes.txt:1: the file is empty: write a size and a percentage a line, from 0 0 to 100 percent";
     assert_eq!(error(""), empty);
     let neither = "sizes.txt:1: \"mean\" is neither a mean size, such as 440.79, nor the first point, 0 0";
     assert_eq!(error("mean\n1 1\n"), neither);
+    assert_eq!(error("-5 0\n10 100\n"), point(1, "-5 0", 100, "10000 15"));
     for bad in ["-1", "0", "inf", "NaN", "1,5"] {
         assert!(error(&format!("{bad}\n1 1\n")).starts_with("sizes.txt:1: "), "{bad}");
     }
     let first = "sizes.txt:1: the first point must be at 0 percent, such as 0 0, not at 5";
     assert_eq!(error("10 5\n20 100\n"), first);
-    let point = |line, text, share, example| {
-        let what = format!("a size in bytes (0 to 1000000000000) and a share from 0 to {share}, such as {example}");
-        format!("sizes.txt:{line}: \"{text}\" is not {what}")
-    };
     assert_eq!(error("0 0\n10\n20 100\n"), point(2, "10", 100, "10000 15"));
     assert_eq!(error("12\n1 0.1\n10 15\n"), point(3, "10 15", 1, "10000 0.15"));
     for bad in ["-5 50", "5 -50", "5 nan", "inf 50", "x 5", "5 5 5", "2e12 50", "5;50"] {

@@ -150,7 +150,7 @@ fn hpcc_mistakes_name_the_line_and_what_would_be_right() {
     assert_eq!(row("0 1 x 100 5 2"), "flows:3: \"x\" is not a priority group: a whole number");
     assert_eq!(row("0 1 3 65536 5 2"), "flows:3: \"65536\" is not a port: a whole number");
     assert_eq!(row("0 1 3 100 0 2"), "flows:3: \"0\" is not a size: whole bytes from 1 to 1000000000000");
-    for bad in ["2e-05", "-2", "2s", "2,1", "2.0000000000001", "9999999999"] {
+    for bad in ["2e-05", "-2", "2s", "2m", "2,1", "2.0000000000001", "9999999999"] {
         let error = format!("flows:3: \"{bad}\" is not a time in seconds, such as 2.000001");
         assert_eq!(row(&format!("0 1 3 100 5 {bad}")), error);
     }
