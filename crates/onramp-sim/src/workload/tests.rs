@@ -197,7 +197,7 @@ fn incast_can_ask_all_other_hosts() {
 #[test]
 fn request_numbers_are_unique_in_their_section() {
     for scope in ["server", "network"] {
-        let all = arrivals("50ms", 10, &incast(3, "2KB", 0.05, scope)).concat();
+        let all = arrivals("5ms", 10, &incast(3, "2KB", 0.05, scope)).concat();
         let parts = requests(&all);
         assert_eq!(parts.len() * 3, all.len());
         assert!(parts.values().all(|(_, _, sources)| sources.len() == 3));
