@@ -238,20 +238,18 @@ def _print_sweep(done: list[tuple[sweep.Point, Result]], keys: list[str]) -> Non
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for key in keys:
-        table.add_column(key)
+        table.add_column(f"\n{key}", no_wrap=True)
     shown = [m for m in sweep.SHOWN if any(m.of(r.summary) is not None for _, r in done)]
     for metric in shown:
         table.add_column(f"{metric.group}\n{metric.label} ({metric.unit})", justify="right")
     table.add_column("\ndrops", justify="right")
     table.add_column("\nPFC pauses", justify="right")
-    table.add_column("\nfolder")
     for point, result in done:
         network = result.summary["network"]
         table.add_row(
             *point.values.values(),
             *(number(m.of(result.summary)) for m in shown),
             *(number(network[name]) for name in ("drops", "pfc_pauses")),
-            result.folder.name,
         )
     terminal.console().print(table)
 

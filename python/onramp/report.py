@@ -162,5 +162,6 @@ def _say(section: dict[str, Any]) -> str:
     for key, value in section.items():
         if key == "kind" or (isinstance(value, (list, dict)) and len(str(value)) > 60):
             continue
-        parts.append(f"{key.replace('_', ' ')} {value}")
+        text = str(value).lower() if isinstance(value, bool) else value
+        parts.append(f"{key.replace('_', ' ')} {text}")
     return " · ".join(parts)

@@ -110,7 +110,8 @@ def draw(done: Sequence[tuple[Point, Result]]) -> Figure:
                     ms=4,
                     lw=1.4,
                 )
-        ax.set(title=group, yscale="log", ylabel="µs", xlabel=key)
+        ax.set(title=group, ylabel="µs", xlabel=key)
+        ax.set_ylim(bottom=0)
         ax.set_xticks(range(len(ticks)), ticks)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8)
     return figure

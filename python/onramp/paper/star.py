@@ -222,17 +222,18 @@ def draw_throughputs(runs: Runs) -> Figure:
 def _draw(runs: Runs, y: str, draw: Callable[[Axes, Result, tuple[float, float]], None]) -> Figure:
     """Both gains without, then both with On-Ramp, as in the paper; runs of the first seed."""
     gains = list(dict.fromkeys(key[0] for key in runs))
-    figure = Figure(figsize=(10.5, 4.8), layout="constrained")
+    figure = Figure(figsize=(11, 4.8), layout="constrained")
     grid = figure.subplots(2, 4, width_ratios=[2, 1.1, 2, 1.1])
     for row, side in zip(grid, (WITHOUT, WITH), strict=True):
         for i, gain in enumerate(gains):
             ax, zoom = row[2 * i : 2 * i + 2]
             results = runs[gain, side]
             draw(ax, results[0], (0.195, 0.242))
-            ax.set(xlim=(195, 242), title=gain if side == WITHOUT else f"{gain}, with On-Ramp")
+            ax.set_xlim(195, 242)
+            ax.set_title(gain if side == WITHOUT else f"{gain}, with On-Ramp", fontsize=9)
             arrow = {"arrowstyle": "-|>", "color": "#c92a2a", "lw": 1.6}
             place = ("data", "axes fraction")
-            ax.annotate("", (199.8, 0.93), (196, 0.93), xycoords=place, textcoords=place, arrowprops=arrow)
+            ax.annotate("", (199.8, 0.95), (196, 0.95), xycoords=place, textcoords=place, arrowprops=arrow)
             draw(zoom, results[0], EQUILIBRIUM)
             zoom.set(xlim=(237, 240), ylim=(0, None), xticks=range(237, 241), facecolor="#fff4c2")
             zoom.set_title(f"{estimate(results, utilization).text('%', 100)} used", fontsize=8, loc="right")
@@ -242,5 +243,5 @@ def _draw(runs: Runs, y: str, draw: Callable[[Axes, Result, tuple[float, float]]
         ax.set_xlabel("time (ms)")
     top = max(ax.get_ylim()[1] for ax in grid[:, ::2].flat)
     for ax in grid[:, ::2].flat:
-        ax.set_ylim(0, top)
+        ax.set_ylim(0, 1.12 * top)
     return figure

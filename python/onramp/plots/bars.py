@@ -67,9 +67,8 @@ def panel(
         at = x + (i - (len(sides) - 1) / 2) * width
         colour = style.colour(side, i)
         ax.bar(at, mean, width * 0.92, color=colour, label=side)
-        # A mean above the 95th percentile (few, huge values) gets a whisker downwards.
-        whisker = np.abs(np.stack([np.minimum(p95 - mean, 0), np.maximum(p95 - mean, 0)]))
-        ax.errorbar(at, mean, whisker, fmt="none", ecolor=style.INK, elinewidth=1, capsize=3)
+        ax.vlines(at, mean, p95, color=style.INK, lw=1)
+        ax.plot(at, p95, "_", color=style.INK, ms=7)
     everything = [v for values in sides.values() for pair in values for v in pair if v]
     low, high = min(everything, default=1), max(everything, default=10)
     ax.set_yscale("log")
