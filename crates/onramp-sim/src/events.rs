@@ -41,6 +41,23 @@ pub enum Timer {
     Sample,
 }
 
+/// The next event of the same lane: likely to come in a few events' time, so
+/// its data can be fetched into the cache meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub enum Ahead {
+    /// Unknown.
+    Nothing,
+    /// A packet of `flow` will arrive over `link`.
+    Arrive {
+        /// Port it was sent from.
+        link: u16,
+        /// Slot of its flow.
+        flow: u32,
+    },
+    /// A port will be free.
+    PortReady(u32),
+}
+
 /// What the heap holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rare {
@@ -197,21 +214,24 @@ impl Events {
         best
     }
 
-    /// Takes the next event if it is due by `limit`.
+    /// Takes the next event if it is due by `limit`, and tells what will be
+    /// needed a few events later.
     #[inline]
-    pub fn pop(&mut self, limit: Ps) -> Option<(Ps, Event)> {
+    pub fn pop(&mut self, limit: Ps) -> Option<(Ps, Event, Ahead)> {
         let (at, lane) = self.earliest();
         if at > limit || at == Ps::MAX {
             return None;
         }
-        let (event, next) = match self.lanes.get_mut(lane) {
+        let (event, next, ahead) = match self.lanes.get_mut(lane) {
             Some(Lane::Arrive(queue)) => {
                 let (_, packet) = queue.pop_front()?;
-                (Event::Arrive(packet), queue.front().map(|e| e.0))
+                let ahead = queue.front().map_or(Ahead::Nothing, |e| Ahead::Arrive { link: e.1.link, flow: e.1.flow });
+                (Event::Arrive(packet), queue.front().map(|e| e.0), ahead)
             }
             Some(Lane::Ready(queue)) => {
                 let (_, port) = queue.pop_front()?;
-                (Event::PortReady(port), queue.front().map(|e| e.0))
+                let ahead = queue.front().map_or(Ahead::Nothing, |e| Ahead::PortReady(e.1));
+                (Event::PortReady(port), queue.front().map(|e| e.0), ahead)
             }
             None => {
                 let Reverse((_, rare)) = self.heap.pop()?;
@@ -223,11 +243,11 @@ impl Events {
                     Rare::PortReady(port) => Event::PortReady(port),
                     Rare::Timer(timer) => Event::Timer(timer),
                 };
-                (event, self.heap.peek().map(|e| e.0.0))
+                (event, self.heap.peek().map(|e| e.0.0), Ahead::Nothing)
             }
         };
         self.heads[lane] = next.unwrap_or(Ps::MAX);
-        Some((at, event))
+        Some((at, event, ahead))
     }
 
     /// Packets on all links.

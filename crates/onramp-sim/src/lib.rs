@@ -16,6 +16,7 @@ pub mod events;
 pub mod host;
 pub mod measure;
 pub mod network;
+mod prefetch;
 pub mod random;
 pub mod scenario;
 pub mod sim;

@@ -3,7 +3,8 @@
 
 use crate::clock;
 use crate::edge::Edge;
-use crate::events::{Event, Events, Timer};
+use crate::events::{Ahead, Event, Events, Timer};
+use crate::prefetch::prefetch;
 use crate::host::{Flows, Nic};
 use crate::measure::{FlowRecord, Recorder, RequestRecord, Sample};
 use crate::network::buffer::{Admission, Buffer, Ingress};
@@ -124,7 +125,7 @@ impl Simulation {
             events,
             ports,
             buffers,
-            nics: (0..topology.hosts()).map(|_| Nic::default()).collect(),
+            nics: (0..topology.hosts() as u32).map(|host| Nic::new(topology.ports_of(host)[0])).collect(),
             flows: Flows::default(),
             int: IntStore::default(),
             int_units: config.int().then(|| Units::new(env.line_rate)),
@@ -177,11 +178,20 @@ impl Simulation {
     pub fn run(&mut self, until: Ps, max_events: u64) -> bool {
         let limit = until.min(self.time_limit);
         for _ in 0..max_events {
-            let Some((at, event)) = self.events.pop(limit) else {
+            let Some((at, event, ahead)) = self.events.pop(limit) else {
                 self.now = self.now.max(limit.min(self.time_limit));
                 return self.finished() || limit == self.time_limit;
             };
             self.now = at;
+            match ahead {
+                Ahead::Arrive { link, flow } => {
+                    // The other direction of a link is its neighbour.
+                    prefetch(&self.ports, usize::from(link) ^ 1);
+                    self.flows.prefetch(flow);
+                }
+                Ahead::PortReady(port) => prefetch(&self.ports, port as usize),
+                Ahead::Nothing => {}
+            }
             match event {
                 Event::Arrive(packet) => self.arrive(packet),
                 Event::PortReady(port) => self.port_ready(port),
@@ -233,7 +243,7 @@ impl Simulation {
 
     /// Packets put on or taken off the network so far.
     pub fn packet_counts(&self) -> PacketCounts {
-        let queued: usize = self.ports.iter().map(|p| p.data.len() + p.control.len()).sum();
+        let queued: usize = self.ports.iter().map(Port::waiting).sum();
         PacketCounts {
             sent: self.sent,
             delivered: self.delivered + self.pfc_arrived,
@@ -376,12 +386,6 @@ impl Simulation {
         }
     }
 
-    /// The port a host sends from.
-    #[inline]
-    pub(crate) fn host_port(&self, host: u32) -> PortId {
-        self.topology.ports_of(host)[0]
-    }
-
     /// Puts a packet on an idle port's link.
     #[inline]
     pub(crate) fn start(&mut self, id: PortId, mut packet: Packet) {
@@ -415,7 +419,7 @@ impl Simulation {
         self.hops += 1;
         let ingress = self.ports[usize::from(packet.link)].reverse;
         let node = self.ports[ingress as usize].node;
-        if matches!(packet.kind, Kind::Pause | Kind::Resume) {
+        if packet.is_pfc() {
             self.pfc_arrived += 1;
             self.ports[ingress as usize].set_paused(packet.kind == Kind::Pause, self.now);
             if !self.ports[ingress as usize].busy {
@@ -443,10 +447,9 @@ impl Simulation {
         }
         let port = &mut self.ports[id as usize];
         if self.switch_ack_class == Class::Control && packet.kind != Kind::Data {
-            port.control.push_back(packet);
+            port.push_control(packet);
         } else {
-            port.data_bytes += size;
-            port.data.push_back(packet);
+            port.push_data(packet);
         }
         if !port.busy {
             self.transmit(id);
@@ -457,16 +460,7 @@ impl Simulation {
     #[inline]
     fn transmit(&mut self, id: PortId) {
         let port = &mut self.ports[id as usize];
-        let mut packet = if let Some(packet) = port.control.pop_front() {
-            packet
-        } else if !port.paused
-            && let Some(packet) = port.data.pop_front()
-        {
-            port.data_bytes -= u64::from(packet.size);
-            packet
-        } else {
-            return;
-        };
+        let Some(mut packet) = port.pop() else { return };
         if packet.kind == Kind::Data {
             if port.ecn.mark(port.data_bytes, &mut self.ecn_random) {
                 packet.flags |= MARKED;
@@ -477,7 +471,7 @@ impl Simulation {
                 self.int.stack_mut(packet.aux).push(hop);
             }
         }
-        if !matches!(packet.kind, Kind::Pause | Kind::Resume) {
+        if !packet.is_pfc() {
             let switch = port.node as usize - self.topology.hosts();
             let from = self.ports[usize::from(packet.link)].reverse;
             debug_assert_ne!(from, id, "no shortest path goes back over the same link");
@@ -513,8 +507,7 @@ impl Simulation {
             flags: 0,
         };
         let port = &mut self.ports[id as usize];
-        let ahead = port.control.iter().take_while(|p| matches!(p.kind, Kind::Pause | Kind::Resume)).count();
-        port.control.insert(ahead, frame);
+        port.push_control(frame);
         if !port.busy {
             self.transmit(id);
         }

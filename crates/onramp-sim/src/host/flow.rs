@@ -1,5 +1,6 @@
 //! The state of a flow at both its ends, and the slab that holds all flows alive.
 
+use crate::prefetch::prefetch;
 use crate::transport::Cc;
 use crate::units::Ps;
 
@@ -147,6 +148,12 @@ impl Flows {
             flow.under_way = u32::MAX;
             self.free.push(slot);
         }
+    }
+
+    /// Asks for a flow's first cache lines.
+    #[inline]
+    pub fn prefetch(&self, slot: u32) {
+        prefetch(&self.slots, slot as usize);
     }
 
     /// Slots of flows that are not done, in order.

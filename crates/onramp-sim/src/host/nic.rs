@@ -5,13 +5,16 @@ use crate::events::Timer;
 use crate::network::Packet;
 use crate::scenario::Class;
 use crate::sim::Simulation;
+use crate::topology::PortId;
 use crate::units::Ps;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 /// What a host has to send.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Nic {
+    /// The host's only port.
+    port: PortId,
     /// ACKs and NACKs.
     pub acks: VecDeque<Packet>,
     /// OR-ACKs; like data, they wait while the data class is paused.
@@ -26,16 +29,23 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// Packets waiting (flows' data not yet sent is not counted).
-    pub fn waiting(&self) -> u64 {
-        (self.acks.len() + self.or_acks.len()) as u64
+    /// An idle NIC at `port`.
+    pub fn new(port: PortId) -> Self {
+        Self {
+            port,
+            acks: VecDeque::new(),
+            or_acks: VecDeque::new(),
+            ready: VecDeque::new(),
+            pacer: BinaryHeap::new(),
+            wake_at: None,
+        }
     }
 }
 
 impl Simulation {
     /// A host's port is free or something new is to be sent.
     pub(crate) fn nic_send(&mut self, host: u32) {
-        let port = self.host_port(host);
+        let port = self.nics[host as usize].port;
         let (busy, paused) = (self.ports[port as usize].busy, self.ports[port as usize].paused);
         if busy {
             return;

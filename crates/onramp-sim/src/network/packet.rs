@@ -57,6 +57,14 @@ pub struct Packet {
     pub flags: u8,
 }
 
+impl Packet {
+    /// Whether it is a PFC frame, which ends at the next port.
+    #[inline]
+    pub fn is_pfc(&self) -> bool {
+        matches!(self.kind, Kind::Pause | Kind::Resume)
+    }
+}
+
 /// A 32-bit time or total that wrapped, given the present full value.
 #[inline]
 pub fn unwrap_ns(now: u64, low: u32) -> u64 {

@@ -8,47 +8,54 @@ use crate::topology;
 use crate::units::{Ps, SEC};
 use std::collections::VecDeque;
 
-/// One port; also the accounts of what arrives on the same link.
+/// One port; also the accounts of what arrives on the same link. Fields are in
+/// the order of use: what every packet needs shares the first cache lines.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Port {
+    /// The data class; a host's NIC keeps its flows elsewhere.
+    data: VecDeque<Packet>,
+    /// Bytes waiting in the data queue.
+    pub data_bytes: u64,
+    /// Picoseconds per byte, in 2^-16.
+    ps_per_byte: u64,
+    /// The node this port belongs to.
+    pub node: u32,
+    /// The other end's port.
+    pub reverse: u32,
     /// A packet is being sent.
     pub busy: bool,
     /// The data class is paused by the other end.
     pub paused: bool,
     /// The node behind this port's queues is a host.
     pub host: bool,
-    /// Picoseconds per byte, in 2^-16.
-    ps_per_byte: u64,
-    /// Delay of the link.
-    pub delay: Ps,
-    /// Bytes waiting in the data queue.
-    pub data_bytes: u64,
-    /// The data class; a host's NIC keeps its flows elsewhere.
-    pub data: VecDeque<Packet>,
-    /// The control class.
-    pub control: VecDeque<Packet>,
-    /// When packets are marked.
-    pub ecn: Ecn,
-    /// Accounts of what came in from the other end.
-    pub ingress: Ingress,
-    /// Event lanes of the usual packet sizes.
-    pub lanes: LaneCache,
-    /// The node this port belongs to.
-    pub node: u32,
-    /// The node at the other end.
-    pub to: u32,
-    /// The other end's port.
-    pub reverse: u32,
-    /// Rate in bits per second.
-    pub rate: u64,
+    /// The control class has packets.
+    control_waits: bool,
+
     /// Bytes sent.
     pub tx_bytes: u64,
+    /// Delay of the link.
+    pub delay: Ps,
+    /// When packets are marked.
+    pub ecn: Ecn,
+    /// Event lanes of the usual packet sizes.
+    pub lanes: LaneCache,
+    /// Rate in bits per second.
+    pub rate: u64,
+
+    /// Accounts of what came in from the other end.
+    pub ingress: Ingress,
+
+    /// The control class.
+    control: VecDeque<Packet>,
+    /// The node at the other end.
+    pub to: u32,
     /// When the present pause began.
-    pub paused_at: Ps,
-    /// Pauses received, and time spent paused.
+    paused_at: Ps,
+    /// Pauses received.
     pub pauses: u64,
     /// Time spent paused in all finished pauses.
-    pub paused_for: Ps,
+    paused_for: Ps,
 }
 
 impl Port {
@@ -57,6 +64,7 @@ impl Port {
         Self {
             busy: false,
             paused: false,
+            control_waits: false,
             host,
             ps_per_byte: ((u128::from(8 * SEC) << 16) / u128::from(port.rate.0)) as u64,
             delay: port.delay,
@@ -81,6 +89,46 @@ impl Port {
     #[inline]
     pub fn time_for(&self, size: u16) -> Ps {
         (u64::from(size) * self.ps_per_byte + 0xffff) >> 16
+    }
+
+    /// Queues a packet of the data class.
+    #[inline]
+    pub fn push_data(&mut self, packet: Packet) {
+        self.data_bytes += u64::from(packet.size);
+        self.data.push_back(packet);
+    }
+
+    /// Queues a packet of the control class; PFC frames go before all others.
+    pub fn push_control(&mut self, packet: Packet) {
+        let frames = if packet.is_pfc() { self.control.iter().take_while(|p| p.is_pfc()).count() } else { self.control.len() };
+        self.control.insert(frames, packet);
+        self.control_waits = true;
+    }
+
+    /// The packet to send next: control first, data unless it is paused.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Packet> {
+        if self.control_waits {
+            let packet = self.control.pop_front();
+            self.control_waits = !self.control.is_empty();
+            return packet;
+        }
+        if self.paused {
+            return None;
+        }
+        let packet = self.data.pop_front()?;
+        self.data_bytes -= u64::from(packet.size);
+        if self.data.is_empty() {
+            // Start over at the front: a queue that was once long would else walk
+            // through all of its memory, and out of the cache.
+            self.data.clear();
+        }
+        Some(packet)
+    }
+
+    /// Packets in both queues.
+    pub fn waiting(&self) -> usize {
+        self.data.len() + self.control.len()
     }
 
     /// Time the waiting data will take to send, in picoseconds.

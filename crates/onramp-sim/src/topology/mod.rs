@@ -56,11 +56,10 @@ pub struct Topology {
     ports: Vec<Port>,
     /// Ports of each node.
     ports_of: Vec<Vec<PortId>>,
-    /// For switch s and host h, `next[s * hosts + h]` is an index into `groups`:
-    /// two bytes a pair, so that the routes of hundreds of hosts stay in the cache.
-    next: Vec<u16>,
-    /// Ranges of `choices`: start and length.
-    groups: Vec<(u32, u16)>,
+    /// For switch s and host h, `next[s * hosts + h]` is a range of `choices` as
+    /// start and length: four bytes a pair, so that the routes of hundreds of
+    /// hosts stay in the cache.
+    next: Vec<(u16, u16)>,
     choices: Vec<u16>,
 }
 
@@ -129,8 +128,7 @@ impl Topology {
                 return Err(format!("host {} has {} links: a host has exactly 1", names[host], own.len()));
             }
         }
-        let (next, groups, choices) = (Vec::new(), Vec::new(), Vec::new());
-        let mut topology = Self { names, hosts, ports, ports_of, next, groups, choices };
+        let mut topology = Self { names, hosts, ports, ports_of, next: Vec::new(), choices: Vec::new() };
         topology.route()?;
         Ok(topology)
     }
@@ -138,9 +136,9 @@ impl Topology {
     /// All shortest paths to every host, by breadth-first search from it.
     fn route(&mut self) -> Result<(), String> {
         let nodes = self.names.len();
-        self.next = vec![0; (nodes - self.hosts) * self.hosts];
-        // Few sets of ports differ, so equal ones share one group.
-        let mut known: HashMap<Vec<u16>, u16> = HashMap::new();
+        self.next = vec![(0, 0); (nodes - self.hosts) * self.hosts];
+        // Few sets of ports differ, so equal ones share one range.
+        let mut known: HashMap<Vec<u16>, (u16, u16)> = HashMap::new();
         for host in 0..self.hosts {
             let distance = self.distances_to(host);
             if let Some(lost) = (0..self.hosts).find(|&h| distance[h] == u32::MAX) {
@@ -152,15 +150,14 @@ impl Topology {
                     (to == host || to >= self.hosts) && distance[to] < distance[node]
                 };
                 let set: Vec<u16> = self.ports_of[node].iter().filter(nearer).map(|&p| p as u16).collect();
-                let group = *known.entry(set).or_insert_with_key(|set| {
-                    self.groups.push((self.choices.len() as u32, set.len() as u16));
+                let range = *known.entry(set).or_insert_with_key(|set| {
                     self.choices.extend(set);
-                    (self.groups.len() - 1) as u16
+                    ((self.choices.len() - set.len()) as u16, set.len() as u16)
                 });
-                if self.groups.len() > usize::from(u16::MAX) {
-                    return Err("has more than 65535 different sets of equal-cost ports".into());
+                if self.choices.len() > usize::from(u16::MAX) {
+                    return Err("has too many different sets of equal-cost ports".into());
                 }
-                self.next[(node - self.hosts) * self.hosts + host] = group;
+                self.next[(node - self.hosts) * self.hosts + host] = range;
             }
         }
         Ok(())
@@ -211,11 +208,11 @@ impl Topology {
         let Some(switch) = (node as usize).checked_sub(self.hosts) else {
             return self.ports_of[node as usize][0];
         };
-        let (start, count) = self.groups[usize::from(self.next[switch * self.hosts + host as usize])];
+        let (start, count) = self.next[switch * self.hosts + host as usize];
         let choice = if count > 1 {
             let mixed = (u32::from(hash) << 16 ^ node).wrapping_mul(0x9E37_79B1);
             let mixed = (mixed ^ mixed >> 15).wrapping_mul(0x85EB_CA77);
-            (u64::from(mixed ^ mixed >> 13) * u64::from(count) >> 32) as u32
+            (u64::from(mixed ^ mixed >> 13) * u64::from(count) >> 32) as u16
         } else {
             0
         };
