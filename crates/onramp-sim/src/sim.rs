@@ -446,6 +446,9 @@ impl Simulation {
             Admission::Accept => {}
         }
         let port = &mut self.ports[id as usize];
+        if port.idle() {
+            return self.depart(id, packet);
+        }
         if self.switch_ack_class == Class::Control && packet.kind != Kind::Data {
             port.push_control(packet);
         } else {
@@ -460,7 +463,15 @@ impl Simulation {
     #[inline]
     fn transmit(&mut self, id: PortId) {
         let port = &mut self.ports[id as usize];
-        let Some(mut packet) = port.pop() else { return };
+        if let Some(packet) = port.pop() {
+            self.depart(id, packet);
+        }
+    }
+
+    /// A packet leaves a switch: it may be marked, and its buffer is free again.
+    #[inline]
+    fn depart(&mut self, id: PortId, mut packet: Packet) {
+        let port = &mut self.ports[id as usize];
         if packet.kind == Kind::Data {
             if port.ecn.mark(port.data_bytes, &mut self.ecn_random) {
                 packet.flags |= MARKED;

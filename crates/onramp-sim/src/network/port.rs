@@ -91,6 +91,12 @@ impl Port {
         (u64::from(size) * self.ps_per_byte + 0xffff) >> 16
     }
 
+    /// Whether a packet can leave at once, without being queued.
+    #[inline]
+    pub fn idle(&self) -> bool {
+        !self.busy && !self.paused && !self.control_waits && self.data.is_empty()
+    }
+
     /// Queues a packet of the data class.
     #[inline]
     pub fn push_data(&mut self, packet: Packet) {
