@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +37,17 @@ ENDLESS: dict[str, Any] = {
     "traffic": [*SMALL["traffic"], {"kind": "long", "src": ["h1", "h2"], "dst": "h0"}],
 }
 
-Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+@dataclass(frozen=True)
+class Done:
+    """How a call of the command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Command = Callable[..., Done]
 
 
 @pytest.fixture(scope="session")
@@ -63,18 +71,16 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Command:
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
     """Call `onramp` with `tmp_path` as the current folder."""
+    from onramp.cli import main
 
-    def call(*args: object, **kwargs: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "onramp", *map(str, args)],
-            cwd=tmp_path,
-            env={**os.environ, "COLUMNS": "200"},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            **kwargs,
-        )
+    def call(*args: object) -> Done:
+        monkeypatch.chdir(tmp_path)
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main([str(arg) for arg in args])
+        assert isinstance(end.value.code, int)
+        return Done(end.value.code, *capfd.readouterr())
 
     return call

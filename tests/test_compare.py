@@ -79,7 +79,7 @@ def test_command_leaves_folders_plots_and_a_page(
 def test_the_page_needs_nothing_else(compared: Comparison, tmp_path: Path) -> None:
     from onramp import report
 
-    report.write([compared.folder, compared.folder / "with"], tmp_path / "page.html")
+    report.write([compared, compared.with_[0]], tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert text.count("<svg") >= 4 and text.count("<table>") == 2
     without_names = re.sub(r'xmlns(:\w+)?="[^"]*"|<metadata>.*?</metadata>', "", text, flags=re.DOTALL)

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,13 +19,14 @@ import onramp
 from conftest import ENDLESS, SMALL, Command
 
 
-def _start(cwd: Path, *args: object) -> subprocess.Popen[str]:
+def _start(cwd: Path, *args: object, **kwargs: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "onramp", *map(str, args)],
         cwd=cwd,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        **kwargs,
     )
 
 
@@ -111,13 +113,14 @@ def test_a_folder_that_cannot_be_written_is_one_line(
 
 @pytest.mark.parametrize("what", ["run", "compare"])
 def test_a_full_disk_is_one_line_and_leaves_nothing(
-    write: Callable[..., Path], command: Command, tmp_path: Path, what: str
+    write: Callable[..., Path], tmp_path: Path, what: str
 ) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000))
 
     path = write(SMALL)
-    failed = command(what, path, "--out", "out", preexec_fn=limit)
+    failed = _start(tmp_path, what, path, "--out", "out", preexec_fn=limit)
+    _, stderr = failed.communicate(timeout=30)
     assert failed.returncode == 1
-    assert failed.stderr.count("\n") == 1 and "File too large" in failed.stderr
+    assert stderr.count("\n") == 1 and "File too large" in stderr
     assert list(tmp_path.iterdir()) == [path]

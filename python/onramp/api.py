@@ -100,8 +100,8 @@ def compare(
             found.temporary = temporary
         else:
             with staged(Path(out)) as stage:
-                _compare(loaded, stage, seeds, stop)
-            found = Comparison.read(out)
+                found = _compare(loaded, stage, seeds, stop)
+            found = found.moved(Path(out))
     if stop.asked:
         raise KeyboardInterrupt
     return found

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from onramp import ScenarioError, comparison, engine, plots, report, sweep, terminal
+from onramp import ScenarioError, comparison, engine, terminal
 from onramp.cache import Cache
 from onramp.comparison import Comparison
 from onramp.engine import Stop
@@ -23,10 +22,12 @@ from onramp.progress import Progress
 from onramp.result import Result
 from onramp.scenario import load
 
+if TYPE_CHECKING:
+    from onramp.sweep import Point
+
 RESULTS = Path("results")
 INTERRUPTED = 130
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 SCENARIO = click.argument("scenario", type=click.Path(path_type=Path))
 OUT = click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder for the results.")
 FORCE = click.option("--force", is_flag=True, help="Replace DIR if it holds results.")
@@ -75,12 +76,6 @@ def commands() -> None:
     """On-Ramp in the lab: datacenter scenarios with and without it."""
 
 
-@contextmanager
-def _running(title: str, total: int, *, quiet: bool = False) -> Iterator[tuple[Stop, Progress]]:
-    with Stop() as stop, Progress(title, total, quiet=quiet) as progress:
-        yield stop, progress
-
-
 @commands.command()
 @SCENARIO
 @click.option(
@@ -101,14 +96,17 @@ def run(
     as_json: bool,
 ) -> int:
     """Run SCENARIO: a table here, a result folder in DIR."""
+    from onramp import plots
+
     if on == "linux":
         raise OnRampError("--on linux: is not available yet; use --on sim")
     loaded = load(scenario, overrides | ({} if seed is None else {"seed": str(seed)}))
     target = out or unused(RESULTS / f"{loaded.name}-{loaded.seed}")
-    with staged(target, force=force) as stage:
-        with _running(loaded.name, 1, quiet=as_json) as (stop, progress):
+    with Stop() as stop:
+        with staged(target, force=force) as stage, Progress(loaded.name, 1, quiet=as_json) as progress:
             summary = engine.execute(loaded, stage, stop=stop, report=lambda s: progress(loaded.name, s))
-        plots.save_all({"": Result(stage)}, stage / "plots")
+        if not stop():
+            plots.save_all({"": Result(target)}, target / "plots")
     if as_json:
         click.echo(json.dumps(summary, indent=2))
     else:
@@ -140,13 +138,17 @@ def compare(
 
     The last line is the path of an HTML page.
     """
+    from onramp import report
+
     loaded = load(scenario, overrides)
     seeds = seeds or [loaded.seed]
     target = out or unused(RESULTS / f"{loaded.name}-compare-{'-'.join(map(str, seeds))}")
-    with staged(target, force=force) as stage:
-        with _running(loaded.name, 2 * len(seeds), quiet=as_json) as (stop, progress):
+    with Stop() as stop:
+        title, total = loaded.name, 2 * len(seeds)
+        with staged(target, force=force) as stage, Progress(title, total, quiet=as_json) as progress:
             found = comparison.execute(loaded, stage, seeds, workers=jobs, stop=stop, report=progress)
-        report.write([stage], stage / "index.html")
+        found = found.moved(target)
+        report.write([found], target / "index.html")
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
     else:
@@ -214,11 +216,14 @@ def sweep_command(
     dask: str | None,
 ) -> int:
     """Run SCENARIO on a grid of values, missing runs only."""
+    from onramp import sweep
+
     points = sweep.grid(scenario, overrides, {key: values.split(",") for key, values in vary.items()})
     cache = Cache(out or RESULTS / f"{points[0].scenario.name}-sweep")
     scenarios = {p.label: p.scenario for p in points}
     missing = cache.missing(scenarios)
-    with _running(f"{len(points)} runs, {len(missing)} missing", len(missing)) as (stop, progress):
+    title = f"{len(missing)} of {len(points)} runs missing"
+    with Stop() as stop, Progress(title, len(missing)) as progress:
         if dask:
             cache.run_on_dask(scenarios, dask, stop=stop, report=progress)
         else:
@@ -233,13 +238,15 @@ def sweep_command(
     return INTERRUPTED if stop.asked else 0
 
 
-def _print_sweep(done: list[tuple[sweep.Point, Result]], keys: list[str]) -> None:
+def _print_sweep(done: Sequence[tuple[Point, Result]], keys: Sequence[str]) -> None:
     from rich.table import Table
+
+    from onramp.sweep import SHOWN
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for key in keys:
         table.add_column(f"\n{key}", no_wrap=True)
-    shown = [m for m in sweep.SHOWN if any(m.of(r.summary) is not None for _, r in done)]
+    shown = [m for m in SHOWN if any(m.of(r.summary) is not None for _, r in done)]
     for metric in shown:
         table.add_column(f"{metric.group}\n{metric.label} ({metric.unit})", justify="right")
     table.add_column("\ndrops", justify="right")
@@ -265,11 +272,14 @@ def _print_sweep(done: list[tuple[sweep.Point, Result]], keys: list[str]) -> Non
 @click.option("--force", is_flag=True, help="Replace FILE.")
 def report_command(folders: tuple[Path, ...], out: Path | None, force: bool) -> int:
     """Write one self-contained HTML page on result folders and comparisons."""
+    from onramp import report
+
+    results = [report.read(folder) for folder in folders]
     page = out or (folders[0] if len(folders) == 1 else RESULTS) / "index.html"
     if out and out.exists() and not force:
         raise OnRampError(f"{out}: exists; choose another --out, or --force to replace it")
     page.parent.mkdir(parents=True, exist_ok=True)
-    report.write(folders, page)
+    report.write(results, page)
     click.echo(page)
     return 0
 
@@ -307,7 +317,7 @@ def paper_command(
         scenarios = common.scenarios(figure, mode)
         missing = cache.missing(scenarios)
         title = f"{figure.NAME}: {len(missing)} of {len(scenarios)} runs missing"
-        with _running(title, len(missing)) as (stop, progress):
+        with Stop() as stop, Progress(title, len(missing)) as progress:
             cache.run(missing, workers=jobs, stop=stop, report=progress)
         if stop.asked:
             click.echo("Incomplete; the same command runs the rest.")
@@ -317,10 +327,10 @@ def paper_command(
     return 0
 
 
-def main() -> None:
+def main(args: Sequence[str] | None = None) -> None:
     """Run the command; every mistake is one line on standard error and exit status 2."""
     try:
-        status = commands.main(prog_name="onramp", standalone_mode=False)
+        status = commands.main(args, prog_name="onramp", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as e:
         click.echo(e.format_message())
         status = 0

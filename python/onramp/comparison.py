@@ -8,6 +8,7 @@ import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -61,15 +62,11 @@ class Comparison:
     ----------
     without, with_ : list of Result
         One per seed.
-    rows : list of Row
-        Metrics of both sides and their ratio, without over with.
     """
 
     def __init__(self, folder: Path, without: list[Result], with_: list[Result]) -> None:
         self.folder, self.without, self.with_ = folder, without, with_
         self.temporary: object = None  # keeps a temporary folder alive
-        self.arrivals = _arrivals(without, with_)
-        self.rows = _rows(without, with_)
 
     @classmethod
     def read(cls, folder: str | Path) -> Comparison:
@@ -80,6 +77,26 @@ class Comparison:
         seeds = json.loads((folder / "comparison.json").read_text())["seeds"]
         without, with_ = ([Result(_place(folder, seed, side)) for seed in seeds] for side in SIDES)
         return cls(folder, without, with_)
+
+    def moved(self, folder: Path) -> Comparison:
+        """The same after its folder was renamed."""
+        without, with_ = (
+            [Result(folder / r.folder.relative_to(self.folder)) for r in side]
+            for side in (self.without, self.with_)
+        )
+        moved = Comparison(folder, without, with_)
+        moved.rows, moved.arrivals = self.rows, self.arrivals
+        return moved
+
+    @cached_property
+    def arrivals(self) -> Arrivals:
+        """Whether both sides had the same."""
+        return _arrivals(self.without, self.with_)
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """Metrics of both sides and their ratio, without over with."""
+        return _rows(self.without, self.with_)
 
     @property
     def scenario(self) -> Scenario:

@@ -45,28 +45,29 @@ class Part:
     cards: list[Card] = field(default_factory=list)
 
 
-def write(folders: Sequence[Path], page: Path) -> None:
-    """Write a page on comparisons and single runs.
+def read(folder: Path) -> Comparison | Result:
+    """What a folder holds.
 
     Raises
     ------
     OnRampError
-        If a folder is neither.
+        If that is no results.
     """
-    parts = [_part(folder) for folder in folders]
+    if (folder / "comparison.json").is_file():
+        return Comparison.read(folder)
+    if (folder / "summary.json").is_file():
+        return Result(folder)
+    raise OnRampError(f"{folder}: holds no results (neither comparison.json nor summary.json)")
+
+
+def write(results: Sequence[Comparison | Result], page: Path) -> None:
+    """Write a page on comparisons and single runs, and their plots into their folders."""
+    parts = [_of_comparison(r) if isinstance(r, Comparison) else _of_run(r) for r in results]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("onramp", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     text = environment.get_template("report.html.j2").render(parts=parts)
     page.write_text(text, encoding="utf-8")
-
-
-def _part(folder: Path) -> Part:
-    if (folder / "comparison.json").is_file():
-        return _of_comparison(Comparison.read(folder))
-    if (folder / "summary.json").is_file():
-        return _of_run(Result(folder))
-    raise OnRampError(f"{folder}: holds no results (neither comparison.json nor summary.json)")
 
 
 def _of_comparison(c: Comparison) -> Part:

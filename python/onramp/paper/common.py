@@ -7,18 +7,18 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
-
-import matplotlib.figure
+from typing import TYPE_CHECKING, Protocol
 
 from onramp import _sim
 from onramp.cache import Cache
 from onramp.engine import commit
 from onramp.errors import OnRampError
 from onramp.metrics import number, over_seeds
-from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import Scenario, load
+
+if TYPE_CHECKING:
+    import matplotlib.figure
 
 #: What a case is called, such as ("dcqcn", "with On-Ramp").
 Key = tuple[str, ...]
@@ -129,6 +129,8 @@ def place(out: Path, name: str, quick: bool) -> Path:
 
 def judge(figure: Figure, mode: Mode, cache: Cache) -> Verdict:
     """Draw a figure and check its claims, from runs that are all in the cache; both are written beside it."""
+    from onramp.plots import style
+
     runs: dict[Key, list[Result]] = {}
     for (key, _), scenario in _loaded(figure, mode).items():
         result = cache.get(scenario)
