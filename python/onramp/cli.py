@@ -148,12 +148,13 @@ def compare(
         with staged(target, force=force) as stage, Progress(title, total, quiet=as_json) as progress:
             found = comparison.execute(loaded, stage, seeds, workers=jobs, stop=stop, report=progress)
         found = found.moved(target)
-        report.write([found], target / "index.html")
+        if not stop():
+            report.write([found], target / "index.html")
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
     else:
         _print_comparison(found)
-        click.echo(target / "index.html")
+        click.echo(target if stop.asked else target / "index.html")
     if not found.arrivals.identical:
         return 1
     return 0 if found.complete else INTERRUPTED

@@ -25,6 +25,7 @@ from onramp.summary import SIZES, Floats, background, in_class
 SIDES = {"without": "without On-Ramp", "with": "with On-Ramp"}
 
 BY_SEEDS = "mean over seeds, 95% interval by Student's t over the seeds"
+NOT_ALL = "no intervals, since not all flows finished: those that did are not the same on both sides"
 BY_BOOTSTRAP = (
     "95% interval by resampling this run's {what} in pairs; "
     "it leaves out how much runs with other seeds differ"
@@ -118,6 +119,8 @@ class Comparison:
         """How the intervals were made."""
         if len(self.seeds) > 1:
             return BY_SEEDS
+        if not _all_finished(self.without, self.with_):
+            return NOT_ALL
         incast = completed(self.with_[0].summary, "incast") > 0
         return BY_BOOTSTRAP.format(what="requests and flows" if incast else "flows")
 
@@ -187,6 +190,10 @@ def execute(
     return comparison
 
 
+def _all_finished(without: Sequence[Result], with_: Sequence[Result]) -> bool:
+    return all(r.summary["unfinished"]["flows"] == 0 for r in (*without, *with_))
+
+
 def _arrivals(without: Sequence[Result], with_: Sequence[Result]) -> Arrivals:
     flows, identical = 0, True
     for a, b in zip(without, with_, strict=True):
@@ -228,7 +235,7 @@ def _paired(a: Result, b: Result, sample: str) -> tuple[Floats, Floats]:
 
 def _rows(without: Sequence[Result], with_: Sequence[Result]) -> list[Row]:
     intervals: dict[tuple[str, str], tuple[float, float]] = {}
-    if len(without) == 1:
+    if len(without) == 1 and _all_finished(without, with_):
         for sample in ("incast", *SIZES):
             names = [m.statistic for m in METRICS if m.sample == sample]
             pairs = _paired(without[0], with_[0], sample)
