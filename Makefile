@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/.venv/bin:$(HOME)/.cargo/bin:$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
 
-RUST := $(shell find Cargo.toml Cargo.lock core crates -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name '*.lock' -o -name '*.txt')
+RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core crates -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name '*.lock' -o -name '*.txt')
 
 .PHONY: help install demo test lint bench clean
 

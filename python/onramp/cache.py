@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -106,7 +107,7 @@ class Cache:
             while waiting and not stop():
                 try:
                     done = wait(waiting, timeout=1, return_when="FIRST_COMPLETED").done
-                except TimeoutError:
+                except asyncio.TimeoutError:  # noqa: UP041 (before Python 3.11 it is another class)
                     continue
                 for future in done:
                     future.result()
