@@ -107,7 +107,7 @@ class Cache:
             while waiting and not stop():
                 try:
                     done = wait(waiting, timeout=1, return_when="FIRST_COMPLETED").done
-                except asyncio.TimeoutError:  # noqa: UP041 (before Python 3.11 it is another class)
+                except asyncio.TimeoutError:
                     continue
                 for future in done:
                     future.result()
