@@ -5,15 +5,17 @@
 //! Events with the same constant form a FIFO, a *lane*; the next event overall
 //! is the earliest head of a handful of lanes. That needs no comparison of
 //! events with each other, and touches memory in sequence. What has no lane of
-//! its own (odd packet sizes, timers) goes through a heap.
+//! its own (odd packet sizes, timers) goes through a timing wheel.
 //!
 //! Events at the same time come in a fixed order: by lane, first in first out;
-//! in the heap by kind and number.
+//! in the wheel by kind and number.
+
+mod wheel;
 
 use crate::network::Packet;
 use crate::units::Ps;
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
+use wheel::Wheel;
 
 /// What happens.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +60,7 @@ pub enum Ahead {
     PortReady(u32),
 }
 
-/// What the heap holds.
+/// What the wheel holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rare {
     Arrive(u32),
@@ -66,7 +68,7 @@ enum Rare {
     Timer(Timer),
 }
 
-/// Lanes at most; the rest of the delays goes through the heap.
+/// Lanes at most; the rest of the delays goes through the wheel.
 const MAX_LANES: usize = 28;
 const NO_LANE: u8 = u8::MAX;
 
@@ -106,11 +108,11 @@ enum Lane {
 /// Pending events in order of time.
 #[derive(Debug)]
 pub struct Events {
-    /// Time of each lane's head, then of the heap's; `Ps::MAX` if empty.
+    /// Time of each lane's head, then of the wheel's; `Ps::MAX` if empty.
     heads: Vec<Ps>,
     lanes: Vec<Lane>,
-    heap: BinaryHeap<Reverse<(Ps, Rare)>>,
-    /// Packets of arrivals in the heap.
+    wheel: Wheel<Rare>,
+    /// Packets of arrivals in the wheel.
     packets: Vec<Packet>,
     free: Vec<u32>,
     /// Lane of each delay, for arrivals and for ports.
@@ -122,7 +124,7 @@ impl Default for Events {
         Self {
             heads: vec![Ps::MAX],
             lanes: vec![],
-            heap: BinaryHeap::new(),
+            wheel: Wheel::default(),
             packets: vec![],
             free: vec![],
             known: HashMap::new(),
@@ -197,8 +199,8 @@ impl Events {
     }
 
     fn rare(&mut self, at: Ps, event: Rare) {
-        self.heap.push(Reverse((at, event)));
-        let head = self.heads.last_mut().expect("the heap has a head");
+        self.wheel.push(at, event);
+        let head = self.heads.last_mut().expect("the wheel has a head");
         *head = at.min(*head);
     }
 
@@ -234,7 +236,7 @@ impl Events {
                 (Event::PortReady(port), queue.front().map(|e| e.0), ahead)
             }
             None => {
-                let Reverse((_, rare)) = self.heap.pop()?;
+                let (_, rare) = self.wheel.pop()?;
                 let event = match rare {
                     Rare::Arrive(id) => {
                         self.free.push(id);
@@ -243,7 +245,7 @@ impl Events {
                     Rare::PortReady(port) => Event::PortReady(port),
                     Rare::Timer(timer) => Event::Timer(timer),
                 };
-                (event, self.heap.peek().map(|e| e.0.0), Ahead::Nothing)
+                (event, Some(self.wheel.first()), Ahead::Nothing)
             }
         };
         self.heads[lane] = next.unwrap_or(Ps::MAX);

@@ -1,0 +1,149 @@
+//! A timing wheel for what has no lane: a bucket per nanosecond for the next two
+//! microseconds, where a packet network has nearly all its events, and a heap
+//! for what is later.
+
+use crate::units::Ps;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A bucket is 2^10 ps wide.
+const WIDTH: u32 = 10;
+const BUCKETS: u64 = 2048;
+
+/// Items by time; at the same time, by their own order.
+#[derive(Debug)]
+pub struct Wheel<T> {
+    buckets: Vec<Vec<(Ps, T)>>,
+    /// Which buckets hold something, a bit each.
+    filled: [u64; BUCKETS as usize / 64],
+    /// The bucket being emptied, sorted latest first.
+    now: u64,
+    later: BinaryHeap<Reverse<(Ps, T)>>,
+}
+
+impl<T: Ord + Copy> Default for Wheel<T> {
+    fn default() -> Self {
+        Self {
+            buckets: (0..BUCKETS).map(|_| Vec::new()).collect(),
+            filled: [0; BUCKETS as usize / 64],
+            now: 0,
+            later: BinaryHeap::new(),
+        }
+    }
+}
+
+impl<T: Ord + Copy> Wheel<T> {
+    /// Adds an item. `at` must not be before the last popped item's time.
+    #[inline]
+    pub fn push(&mut self, at: Ps, item: T) {
+        let bucket = at >> WIDTH;
+        if bucket >= self.now + BUCKETS {
+            self.later.push(Reverse((at, item)));
+            return;
+        }
+        let slot = (bucket % BUCKETS) as usize;
+        let list = &mut self.buckets[slot];
+        if bucket <= self.now {
+            let place = list.partition_point(|e| *e > (at, item));
+            list.insert(place, (at, item));
+        } else {
+            list.push((at, item));
+        }
+        self.filled[slot / 64] |= 1 << (slot % 64);
+    }
+
+    /// Time of the earliest item; `Ps::MAX` if there is none.
+    #[inline]
+    pub fn first(&mut self) -> Ps {
+        let near = self.near().map_or(Ps::MAX, |e| e.0);
+        let later = self.later.peek().map_or(Ps::MAX, |e| e.0.0);
+        near.min(later)
+    }
+
+    /// Takes the earliest item.
+    #[inline]
+    pub fn pop(&mut self) -> Option<(Ps, T)> {
+        let later = self.later.peek().map(|e| e.0);
+        match (self.near(), later) {
+            (Some(near), Some(later)) if later < near => self.later.pop().map(|e| e.0),
+            (None, _) => {
+                let item = self.later.pop()?.0;
+                // Nothing is near, so the wheel may turn up to this item.
+                self.now = item.0 >> WIDTH;
+                Some(item)
+            }
+            (Some(_), _) => {
+                let slot = (self.now % BUCKETS) as usize;
+                let item = self.buckets[slot].pop();
+                if self.buckets[slot].is_empty() {
+                    self.filled[slot / 64] &= !(1 << (slot % 64));
+                }
+                item
+            }
+        }
+    }
+
+    /// The earliest item of the wheel proper; turns the wheel to its bucket.
+    #[inline]
+    fn near(&mut self) -> Option<(Ps, T)> {
+        let slot = (self.now % BUCKETS) as usize;
+        if let Some(&item) = self.buckets[slot].last() {
+            return Some(item);
+        }
+        let ahead = self.next_filled(slot)?;
+        self.now += ahead;
+        let bucket = &mut self.buckets[(self.now % BUCKETS) as usize];
+        bucket.sort_unstable_by(|a, b| b.cmp(a));
+        bucket.last().copied()
+    }
+
+    /// How many buckets after `slot` the next filled one is.
+    fn next_filled(&self, slot: usize) -> Option<u64> {
+        const WORDS: usize = BUCKETS as usize / 64;
+        let (word, bit) = (slot / 64, slot % 64);
+        for i in 0..=WORDS {
+            let mut bits = self.filled[(word + i) % WORDS];
+            if i == 0 {
+                bits &= u64::MAX << bit;
+            } else if i == WORDS {
+                bits &= !(u64::MAX << bit);
+            }
+            if bits != 0 {
+                return Some((i * 64) as u64 + u64::from(bits.trailing_zeros()) - bit as u64);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Against a plain heap: near and far items, ties, and pushes between pops.
+        #[test]
+        fn items_come_in_order(steps in prop::collection::vec((0u64..5_000_000, any::<u8>(), 0u8..4), 1..600)) {
+            let mut wheel = Wheel::default();
+            let mut heap = BinaryHeap::new();
+            let mut now = 0;
+            for (delay, item, pops) in steps {
+                // Mostly near, sometimes at once, sometimes far.
+                let at = now + if item % 3 == 0 { delay % 2_000 } else { delay };
+                wheel.push(at, item);
+                heap.push(Reverse((at, item)));
+                for _ in 0..pops {
+                    prop_assert_eq!(wheel.first(), heap.peek().map_or(Ps::MAX, |e| e.0.0));
+                    let expected = heap.pop().map(|e| e.0);
+                    prop_assert_eq!(wheel.pop(), expected);
+                    now = expected.map_or(now, |e| e.0);
+                }
+            }
+            while let Some(Reverse(expected)) = heap.pop() {
+                prop_assert_eq!(wheel.pop(), Some(expected));
+            }
+            prop_assert_eq!(wheel.pop(), None);
+        }
+    }
+}
