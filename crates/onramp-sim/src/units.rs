@@ -21,6 +21,9 @@ pub const MS: Ps = 1_000_000_000;
 /// Picoseconds in a second.
 pub const SEC: Ps = 1_000_000_000_000;
 
+/// Largest quantity: a quarter of the range, so that sums of two never overflow.
+const MAX: u64 = u64::MAX / 4;
+
 /// One spelling of a unit and how many base units it stands for.
 type Unit = (&'static str, u64);
 
@@ -53,13 +56,12 @@ fn parse(text: &str, what: &str, example: &str, units: &[Unit]) -> Result<u64, S
         return Err(wrong());
     }
     let too_large = || format!("\"{text}\" is too large for a {what}");
-    let mut value = whole.parse::<u128>().map_err(|_| too_large())? * u128::from(scale);
+    let mut value = whole.parse::<u128>().ok().and_then(|v| v.checked_mul(scale.into())).ok_or_else(too_large)?;
     if !fraction.is_empty() {
         let tenths = 10u128.pow(fraction.len() as u32);
         value += fraction.parse::<u128>().map_err(|_| wrong())? * u128::from(scale) / tenths;
     }
-    // A quarter of the range is left so that sums of two never overflow.
-    u64::try_from(value).ok().filter(|v| *v <= u64::MAX / 4).ok_or_else(too_large)
+    u64::try_from(value).ok().filter(|v| *v <= MAX).ok_or_else(too_large)
 }
 
 fn format(value: u64, f: &mut fmt::Formatter<'_>, units: &[Unit]) -> fmt::Result {
@@ -73,6 +75,11 @@ macro_rules! quantity {
         #[doc = $doc]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub u64);
+
+        impl $name {
+            /// The largest that can be written in a scenario.
+            pub const MAX: Self = Self(MAX);
+        }
 
         impl FromStr for $name {
             type Err = String;

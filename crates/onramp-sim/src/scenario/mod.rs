@@ -6,16 +6,17 @@
 //! gives the same bytes.
 
 mod load;
+pub(crate) mod plain;
 pub(crate) mod tagged;
 mod validate;
 
-pub use load::{Override, ScenarioError};
 pub(crate) use load::Mistake;
+pub use load::{Override, ScenarioError};
 
 use crate::topology::{self, Topology};
 use crate::transport;
-use crate::workload;
 use crate::units::{Bytes, MS, NS, Rate, SEC, Span, US};
+use crate::workload;
 use serde::{Deserialize, Serialize};
 pub(crate) use tagged::tagged;
 
@@ -26,8 +27,9 @@ pub struct Scenario {
     /// A short name for tables and folders.
     #[serde(default)]
     pub name: String,
-    /// Seed of every random stream. Default 1.
-    #[serde(default = "one")]
+    /// Seed of every random stream. Default 1. In quotes if it is above 2^63-1,
+    /// the largest integer TOML has.
+    #[serde(default = "one", with = "seed")]
     pub seed: u64,
     /// Flows and requests arrive during this span from time 0.
     pub duration: Span,
@@ -60,6 +62,42 @@ pub struct Scenario {
 
 fn one() -> u64 {
     1
+}
+
+/// A seed: an integer, or text where TOML has no such integer.
+mod seed {
+    use serde::de::{self, Deserializer, Visitor};
+    use serde::ser::Serializer;
+    use std::fmt;
+
+    pub fn serialize<S: Serializer>(seed: &u64, s: S) -> Result<S::Ok, S::Error> {
+        match i64::try_from(*seed) {
+            Ok(seed) => s.serialize_i64(seed),
+            Err(_) => s.collect_str(seed),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
+        struct V;
+        impl Visitor<'_> for V {
+            type Value = u64;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number from 0 to 18446744073709551615 (in quotes from 9223372036854775808)")
+            }
+            fn visit_u64<E: de::Error>(self, v: u64) -> Result<u64, E> {
+                Ok(v)
+            }
+            fn visit_i64<E: de::Error>(self, v: i64) -> Result<u64, E> {
+                u64::try_from(v).map_err(|_| E::invalid_value(de::Unexpected::Signed(v), &self))
+            }
+            fn visit_str<E: de::Error>(self, v: &str) -> Result<u64, E> {
+                let digits = !v.is_empty() && v.bytes().all(|b| b.is_ascii_digit());
+                let seed = if digits { v.parse().ok() } else { None };
+                seed.ok_or_else(|| E::invalid_value(de::Unexpected::Str(v), &self))
+            }
+        }
+        d.deserialize_any(V)
+    }
 }
 
 tagged! {
@@ -250,12 +288,13 @@ pub struct OnRamp {
     pub version: OnRampVersion,
     /// EWMA gain g, a power of two from 1/4 to 1/64. Default 1/16.
     pub gain: f64,
-    /// No flow is held longer than this without a break. Default 1 ms.
+    /// No flow is held longer than this without a break. Default 100 us (see
+    /// docs/algorithm.md).
     pub max_pause: Span,
-    /// β of a new flow, from 0 to 1.
+    /// β of a new flow, from 0 to 1. Default 0.25 (see docs/algorithm.md).
     pub beta_start: f64,
     /// Whether an OR-ACK of a packet sent before the last acknowledged one
-    /// still moves the gate.
+    /// still moves the gate. Default false.
     pub count_old_acks: bool,
     /// Whether a new flow starts from its path's latest OWD. Default true.
     pub start_from_path: bool,
@@ -272,8 +311,8 @@ impl Default for OnRamp {
             threshold: None,
             version: OnRampVersion::Final,
             gain: 1.0 / 16.0,
-            max_pause: Span(MS),
-            beta_start: 0.0,
+            max_pause: Span(100 * US),
+            beta_start: 0.25,
             count_old_acks: false,
             start_from_path: true,
             ack: OrAckMode::Transport,
@@ -446,7 +485,8 @@ impl Scenario {
     pub fn resolve(&mut self, topology: &Topology) {
         let host_rate = topology.host_rate();
         let rates = topology.link_rates();
-        self.time_limit.get_or_insert(Span((self.duration.0 * 100).max(1000 * MS)));
+        let limit = self.duration.0.saturating_mul(100).clamp(SEC, Span::MAX.0);
+        self.time_limit.get_or_insert(Span(limit));
         self.transport.resolve(host_rate);
 
         let s = &mut self.switch;
@@ -457,10 +497,14 @@ impl Scenario {
         // What is on the wire when XOFF is decided, until it takes effect: two
         // delays and three packets. HPCC's rule, three delays, is larger for 1 us.
         let full_packet = self.host.payload.0 + 48 + self.transport.settings().extra_header();
-        let delays = |n: u64, rate: Rate| (u128::from(n * topology.max_delay()) * u128::from(rate.0) / (8 * u128::from(SEC))) as u64;
+        let delays = |n: u64, rate: Rate| {
+            (u128::from(n * topology.max_delay()) * u128::from(rate.0) / (8 * u128::from(SEC))) as u64
+        };
         let headroom = |rate| Bytes(delays(3, rate).max(delays(2, rate) + 3 * full_packet + s.pfc_frame.0));
-        let headrooms = rates.iter().map(|&rate| Headroom { rate, bytes: headroom(rate) }).collect();
-        s.headroom.get_or_insert(headrooms);
+        if s.loss == Loss::Pfc {
+            let headrooms = rates.iter().map(|&rate| Headroom { rate, bytes: headroom(rate) }).collect();
+            s.headroom.get_or_insert(headrooms);
+        }
         let ecn = self.transport.settings().ecn_defaults();
         s.ecn.get_or_insert_with(|| {
             rates

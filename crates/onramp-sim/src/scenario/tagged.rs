@@ -3,8 +3,18 @@
 //! serde's own tagged enums lose the path of what is wrong inside them; here
 //! it is passed on in the message, and [`super::load`] takes it out again.
 
-/// Between a path and a message inside an error text.
+/// Before and after a path at the beginning of an error text.
 pub(crate) const PATH_END: char = '\u{1f}';
+
+/// An error text that [`taken_apart`] splits into path and message again.
+pub(crate) fn put_together(path: &str, message: &str) -> String {
+    format!("{PATH_END}{}{PATH_END}{message}", path.replace(PATH_END, "?"))
+}
+
+/// Path and message of an error text, if it has a path.
+pub(crate) fn taken_apart(text: &str) -> Option<(&str, &str)> {
+    text.strip_prefix(PATH_END)?.split_once(PATH_END)
+}
 
 macro_rules! tagged {
     ($(#[$doc:meta])* pub enum $name:ident { $($(#[$vdoc:meta])* $variant:ident($config:ty) = $tag:literal,)+ }) => {
@@ -18,19 +28,18 @@ macro_rules! tagged {
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
                 use serde::de::Error;
+                use $crate::scenario::{plain, tagged};
                 const KINDS: &[&str] = &[$($tag),+];
                 let mut table = toml::Table::deserialize(d)?;
-                let wrong = |problem: String| {
-                    D::Error::custom(format!("kind{}{problem}, expected one of {}",
-                        $crate::scenario::tagged::PATH_END, KINDS.join(", ")))
-                };
-                let kind = table.remove("kind").ok_or_else(|| wrong("missing".into()))?;
+                let wrong = |problem: &str| D::Error::custom(tagged::put_together("kind", problem));
+                let kind = table.remove("kind")
+                    .ok_or_else(|| wrong(&format!("is missing: write one of {}", KINDS.join(", "))))?;
                 match kind.as_str() {
                     $(Some($tag) => serde_path_to_error::deserialize(toml::Value::Table(table))
                         .map($name::$variant)
-                        .map_err(|e| D::Error::custom(format!("{}{}{}",
-                            e.path(), $crate::scenario::tagged::PATH_END, e.inner().message()))),)+
-                    _ => Err(wrong(format!("unknown kind {kind}"))),
+                        .map_err(|e| D::Error::custom(tagged::put_together(&e.path().to_string(), e.inner().message()))),)+
+                    Some(other) => Err(wrong(&plain::not_one_of(other, KINDS))),
+                    None => Err(wrong(&format!("must be in quotes: one of {}", KINDS.join(", ")))),
                 }
             }
         }

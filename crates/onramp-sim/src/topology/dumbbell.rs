@@ -1,6 +1,6 @@
 //! Two switches with one link between them.
 
-use super::{Link, Listed, at_least_one, names};
+use super::{Link, Listed, at_least_one, few_enough, names, possible};
 use crate::units::{Rate, Span, US};
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +38,11 @@ impl Default for Config {
 
 pub(super) fn links(c: &Config) -> Listed {
     at_least_one(&[("left", c.left), ("right", c.right)])?;
+    few_enough(u128::from(c.left) + u128::from(c.right) + 1)?;
+    possible(
+        &[("host_rate", c.host_rate), ("bottleneck_rate", c.bottleneck_rate)],
+        &[("host_delay", c.host_delay), ("bottleneck_delay", c.bottleneck_delay)],
+    )?;
     let hosts = c.left + c.right;
     let side = |host| if host < c.left { hosts } else { hosts + 1 };
     let host = |a| Link { a, b: side(a), rate: c.host_rate, delay: c.host_delay };

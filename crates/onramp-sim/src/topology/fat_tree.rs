@@ -1,6 +1,6 @@
 //! Three-stage fat tree (paper §5.1.1; HPCC §5.1).
 
-use super::{Link, Listed, at_least_one, names};
+use super::{Link, Listed, at_least_one, few_enough, names, possible};
 use crate::scenario::Mistake;
 use crate::units::{Rate, Span, US};
 use serde::{Deserialize, Serialize};
@@ -52,8 +52,15 @@ pub(super) fn links(c: &Config) -> Listed {
         ("hosts_per_tor", c.hosts_per_tor),
     ])?;
     if !c.cores.is_multiple_of(c.aggs_per_pod) {
-        return Err(Mistake::new("cores", format!("{} is not a multiple of aggs_per_pod, {}", c.cores, c.aggs_per_pod)));
+        return Err(Mistake::new(
+            "cores",
+            format!("{} is not a multiple of aggs_per_pod, {}", c.cores, c.aggs_per_pod),
+        ));
     }
+    let [pods, tors, aggs, cores, hosts] =
+        [c.pods, c.tors_per_pod, c.aggs_per_pod, c.cores, c.hosts_per_tor].map(u128::from);
+    few_enough(pods * (tors * (hosts + aggs) + cores))?;
+    possible(&[("host_rate", c.host_rate), ("fabric_rate", c.fabric_rate)], &[("link_delay", c.link_delay)])?;
     let (tors, aggs) = (c.pods * c.tors_per_pod, c.pods * c.aggs_per_pod);
     let hosts = tors * c.hosts_per_tor;
     let (tor, agg, core) = (|i| hosts + i, |i| hosts + tors + i, |i| hosts + tors + aggs + i);

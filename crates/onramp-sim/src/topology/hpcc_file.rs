@@ -5,7 +5,7 @@
 //! `0 320 100Gbps 0.001ms 0`. Nodes that are no switches are hosts; they are
 //! called `h0, h1, …` and the switches `s0, s1, …` in ascending order of number.
 
-use super::{Link, Listed, names};
+use super::{Link, Listed, few_enough, names, possible};
 use crate::scenario::Mistake;
 use crate::units::{Rate, Span};
 use serde::{Deserialize, Serialize};
@@ -20,8 +20,13 @@ pub struct Config {
 }
 
 pub(super) fn links(c: &Config, base: &Path) -> Listed {
-    let text = std::fs::read_to_string(base.join(&c.file))
-        .map_err(|e| Mistake::new("file", format!("cannot read \"{}\": {e}", c.file)))?;
+    let cannot = |what: String| Mistake::new("file", format!("cannot read \"{}\": {what}", c.file));
+    let path = base.join(&c.file);
+    // Before it is opened: a pipe or a device may never end.
+    if !path.metadata().map_err(|e| cannot(e.to_string()))?.is_file() {
+        return Err(cannot("not a regular file".into()));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| cannot(e.to_string()))?;
     parse(&text).map_err(|m| Mistake::new("file", format!("{}:{m}", c.file)))
 }
 
@@ -38,6 +43,7 @@ fn parse(text: &str) -> Result<(Vec<String>, usize, Vec<Link>), String> {
     if nodes > 1 << 20 || switch_count >= nodes {
         return Err(format!("{at}: {nodes} nodes with {switch_count} switches are not possible"));
     }
+    few_enough(link_count.into()).map_err(|m| format!("{at}: {}", m.message))?;
     let (at, mut switches) = numbers(lines.next().ok_or("2: the line with the switches is missing")?)?;
     switches.sort_unstable();
     switches.dedup();
@@ -57,6 +63,7 @@ fn parse(text: &str) -> Result<(Vec<String>, usize, Vec<Link>), String> {
         let node = |text: &str| text.parse().ok().filter(|n| *n < nodes).map(id).ok_or_else(wrong);
         let rate: Rate = rate.parse().map_err(|e| format!("{at}: {e}"))?;
         let delay: Span = delay.parse().map_err(|e| format!("{at}: {e}"))?;
+        possible(&[("rate", rate)], &[("delay", delay)]).map_err(|m| format!("{at}: {}", m.message))?;
         if errors.parse() != Ok(0.0) {
             return Err(format!("{at}: links with an error rate are not supported, write 0"));
         }
@@ -74,7 +81,8 @@ mod tests {
 
     #[test]
     fn hosts_and_switches_are_renumbered() {
-        let (names, hosts, links) = parse("4 1 3\n1\n0 1 25Gbps 0.001ms 0\n2 1 25Gbps 1us 0\n3 1 100Gbps 1us 0\n").unwrap();
+        let (names, hosts, links) =
+            parse("4 1 3\n1\n0 1 25Gbps 0.001ms 0\n2 1 25Gbps 1us 0\n3 1 100Gbps 1us 0\n").unwrap();
         assert_eq!((names.join(" "), hosts), ("h0 h1 h2 s0".into(), 3));
         assert_eq!(links.iter().map(|l| (l.a, l.b)).collect::<Vec<_>>(), [(0, 3), (1, 3), (2, 3)]);
         assert_eq!(links[0].delay, links[1].delay);

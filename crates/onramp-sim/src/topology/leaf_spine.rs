@@ -1,6 +1,6 @@
 //! Two-stage leaf–spine.
 
-use super::{Link, Listed, at_least_one, names};
+use super::{Link, Listed, at_least_one, few_enough, names, possible};
 use crate::units::{Rate, Span, US};
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +37,8 @@ impl Default for Config {
 
 pub(super) fn links(c: &Config) -> Listed {
     at_least_one(&[("leaves", c.leaves), ("spines", c.spines), ("hosts_per_leaf", c.hosts_per_leaf)])?;
+    few_enough(u128::from(c.leaves) * (u128::from(c.hosts_per_leaf) + u128::from(c.spines)))?;
+    possible(&[("host_rate", c.host_rate), ("fabric_rate", c.fabric_rate)], &[("link_delay", c.link_delay)])?;
     let hosts = c.leaves * c.hosts_per_leaf;
     let mut links = Vec::new();
     let mut link = |a, b, rate| links.push(Link { a, b, rate, delay: c.link_delay });

@@ -1,6 +1,6 @@
 //! Nodes and links listed one by one.
 
-use super::Listed;
+use super::{Listed, few_enough, possible};
 use crate::scenario::Mistake;
 use crate::units::{Rate, Span};
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,16 @@ pub struct Link {
 }
 
 pub(super) fn links(c: &Config) -> Listed {
+    few_enough(c.links.len() as u128)?;
+    let lists = [("hosts", &c.hosts), ("switches", &c.switches)];
+    for (key, i, name) in lists.iter().flat_map(|(key, list)| list.iter().enumerate().map(move |(i, n)| (key, i, n))) {
+        if name.is_empty() || name.contains("->") {
+            return Err(Mistake::new(
+                format!("{key}[{i}]"),
+                format!("\"{name}\" is no name: not empty and without ->"),
+            ));
+        }
+    }
     let names: Vec<String> = c.hosts.iter().chain(&c.switches).cloned().collect();
     let mut ids = HashMap::new();
     for (id, name) in names.iter().enumerate() {
@@ -42,10 +52,12 @@ pub(super) fn links(c: &Config) -> Listed {
     }
     let mut links = Vec::new();
     for (i, link) in c.links.iter().enumerate() {
+        let inside = |m: Mistake| Mistake::new(format!("links[{i}].{}", m.key), m.message);
+        possible(&[("rate", link.rate)], &[("delay", link.delay)]).map_err(inside)?;
         let node = |end: &str, name: &String| {
-            ids.get(name.as_str())
-                .copied()
-                .ok_or_else(|| Mistake::new(format!("links[{i}].{end}"), format!("\"{name}\" is neither a host nor a switch")))
+            ids.get(name.as_str()).copied().ok_or_else(|| {
+                Mistake::new(format!("links[{i}].{end}"), format!("\"{name}\" is neither a host nor a switch"))
+            })
         };
         let (a, b) = (node("a", &link.a)?, node("b", &link.b)?);
         links.push(super::Link { a, b, rate: link.rate, delay: link.delay });

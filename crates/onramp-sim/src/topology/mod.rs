@@ -7,8 +7,9 @@ pub mod leaf_spine;
 pub mod links;
 pub mod star;
 
+use crate::scenario::plain;
 use crate::scenario::{Mistake, Network};
-use crate::units::{Ps, Rate, Span};
+use crate::units::{MS, Ps, Rate, SEC, Span};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::Path;
 
@@ -19,6 +20,11 @@ pub type PortId = u32;
 
 /// Most ports a network may have: a packet names its link in 16 bits.
 const MAX_PORTS: usize = 1 << 16;
+/// Most routes (switches times hosts) a network may have: 256 MB of memory.
+const MAX_ROUTES: usize = 1 << 26;
+/// Longest delay of a link, and of an empty path: one-way delays are recorded
+/// in 31 bits of nanoseconds.
+const MAX_DELAY: Ps = SEC;
 
 /// A link as it is listed: two nodes, the same rate and delay both ways.
 #[derive(Clone, Debug)]
@@ -73,7 +79,9 @@ pub fn build(network: &Network, base: &Path) -> Result<Topology, Mistake> {
         Network::Links(c) => links::links(c),
         Network::HpccFile(c) => hpcc_file::links(c, base),
     }
-    .map_err(|m| Mistake::new(if m.key.is_empty() { "network".into() } else { format!("network.{}", m.key) }, m.message))?;
+    .map_err(|m| {
+        Mistake::new(if m.key.is_empty() { "network".into() } else { format!("network.{}", m.key) }, m.message)
+    })?;
     Topology::new(names, hosts, &links).map_err(|m| Mistake::new("network", m))
 }
 
@@ -94,6 +102,24 @@ pub(crate) fn at_least_one(counts: &[(&str, u32)]) -> Result<(), Mistake> {
     }
 }
 
+/// Refuses more links than a network may have, before they take memory.
+pub(crate) fn few_enough(links: u128) -> Result<(), Mistake> {
+    let most = MAX_PORTS / 2;
+    let message = || format!("{links} links are more than the {most} a network may have: make it smaller");
+    if links > most as u128 { Err(Mistake::new("", message())) } else { Ok(()) }
+}
+
+/// Refuses rates and delays that cannot be simulated.
+pub(crate) fn possible(rates: &[(&str, Rate)], delays: &[(&str, Span)]) -> Result<(), Mistake> {
+    if let Some((key, rate)) = rates.iter().find(|(_, r)| *r < Rate(1_000_000) || *r > Rate(8_000_000_000_000)) {
+        return Err(Mistake::new(*key, format!("{rate} is outside 1Mbps to 8Tbps")));
+    }
+    if let Some((key, delay)) = delays.iter().find(|(_, d)| *d > Span(MAX_DELAY)) {
+        return Err(Mistake::new(*key, format!("{delay} is more than {}", Span(MAX_DELAY))));
+    }
+    Ok(())
+}
+
 impl Topology {
     /// Checks the links and computes the routes.
     ///
@@ -108,9 +134,8 @@ impl Topology {
             if link.a == link.b {
                 return Err(format!("{a} has a link to itself"));
             }
-            if link.rate < Rate(1_000_000) || link.rate > Rate(8_000_000_000_000) {
-                return Err(format!("the link {a}->{b} has a rate of {}: 1Mbps to 8Tbps are possible", link.rate));
-            }
+            possible(&[("rate", link.rate)], &[("delay", link.delay)])
+                .map_err(|m| format!("the link {a}->{b} has an impossible {}: {}", m.key, m.message))?;
             let id = ports.len() as PortId;
             for (from, to, reverse) in [(link.a, link.b, id + 1), (link.b, link.a, id)] {
                 ports_of[from as usize].push(ports.len() as PortId);
@@ -128,8 +153,22 @@ impl Topology {
                 return Err(format!("host {} has {} links: a host has exactly 1", names[host], own.len()));
             }
         }
+        if let Some(lone) = (hosts..names.len()).find(|&node| ports_of[node].is_empty()) {
+            return Err(format!("switch {} has no link", names[lone]));
+        }
+        let switches = names.len() - hosts;
+        if switches * hosts > MAX_ROUTES {
+            return Err(format!(
+                "{switches} switches and {hosts} hosts are too many: their product may be at most {MAX_ROUTES}"
+            ));
+        }
         let mut topology = Self { names, hosts, ports, ports_of, next: Vec::new(), choices: Vec::new() };
         topology.route()?;
+        let longest = topology.max_base_owd();
+        if longest > MAX_DELAY {
+            let (longest, most) = (Span(longest / MS * MS), Span(MAX_DELAY));
+            return Err(format!("the longest path takes {longest} one way: at most {most} is possible"));
+        }
         Ok(topology)
     }
 
@@ -257,9 +296,20 @@ impl Topology {
         self.path(src, dst, 0).map(|p| p.rate).min().expect("two hosts have a path")
     }
 
+    /// Pairs of hosts, one of each kind: hosts on the same switch, over links of
+    /// the same rate and delay, do not differ.
     fn pairs(&self) -> impl Iterator<Item = (u32, u32)> {
-        let hosts = self.hosts as u32;
-        (0..hosts).flat_map(move |a| (0..hosts).map(move |b| (a, b))).filter(|(a, b)| a != b)
+        let mut seen: HashMap<(NodeId, Rate, Ps), u32> = HashMap::new();
+        let hosts: Vec<u32> = (0..self.hosts as u32)
+            .filter(|&host| {
+                let port = &self.ports[self.ports_of[host as usize][0] as usize];
+                let count = seen.entry((port.to, port.rate, port.delay)).or_default();
+                *count += 1;
+                *count <= 2
+            })
+            .collect();
+        let others = hosts.clone();
+        hosts.into_iter().flat_map(move |a| others.clone().into_iter().map(move |b| (a, b))).filter(|(a, b)| a != b)
     }
 
     /// Longest base RTT and largest bandwidth-delay product (bytes) of any pair.
@@ -293,9 +343,11 @@ impl Topology {
     /// # Errors
     /// What would be right.
     pub fn host_named(&self, name: &str) -> Result<u32, String> {
-        let found = self.names[..self.hosts].iter().position(|n| n == name);
+        let hosts = &self.names[..self.hosts];
+        let found = hosts.iter().position(|n| n == name);
         found.map(|i| i as u32).ok_or_else(|| {
-            format!("\"{name}\" is no host: they are {} to {}", self.names[0], self.names[self.hosts - 1])
+            let meant = near(name, hosts).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
+            format!("\"{name}\" is no host: {meant}they are {} to {}", hosts[0], hosts[self.hosts - 1])
         })
     }
 
@@ -304,9 +356,31 @@ impl Topology {
     /// # Errors
     /// What would be right.
     pub fn port_named(&self, name: &str) -> Result<PortId, String> {
-        let found = (0..self.ports.len() as PortId).find(|&p| self.port_name(p) == name);
-        found.ok_or_else(|| format!("\"{name}\" is no link: write two neighbours, such as \"{}\"", self.port_name(1)))
+        let node = |name: &str| self.names.iter().position(|n| n == name);
+        let Some((from, to)) = name.split_once("->") else {
+            return Err(format!("\"{name}\" is no link: write two neighbours, such as \"{}\"", self.port_name(1)));
+        };
+        let unknown = |end: &str| {
+            let meant = near(end, &self.names).map_or(String::new(), |near| format!(": did you mean \"{near}\"?"));
+            format!("\"{name}\" is no link: there is no \"{end}\"{meant}")
+        };
+        let a = node(from).ok_or_else(|| unknown(from))?;
+        let b = node(to).ok_or_else(|| unknown(to))?;
+        let found = self.ports_of[a].iter().find(|&&p| self.ports[p as usize].to as usize == b);
+        found.copied().ok_or_else(|| {
+            const SHOWN: usize = 4;
+            let neighbours = self.ports_of[a].iter().map(|&p| self.name(self.ports[p as usize].to));
+            let more = if self.ports_of[a].len() > SHOWN { ", …" } else { "" };
+            let shown = neighbours.take(SHOWN).collect::<Vec<_>>().join(", ");
+            format!("\"{name}\" is no link: the neighbours of {from} are {shown}{more}")
+        })
     }
+}
+
+/// The name that is nearly `text`.
+fn near<'a>(text: &str, names: &'a [String]) -> Option<&'a str> {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    plain::nearest(text, &names)
 }
 
 #[cfg(test)]

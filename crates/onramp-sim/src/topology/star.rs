@@ -1,6 +1,6 @@
 //! All hosts on one switch (paper Fig. 1).
 
-use super::{Link, Listed, at_least_one, names};
+use super::{Link, Listed, at_least_one, few_enough, names, possible};
 use crate::units::{Rate, Span, US};
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,8 @@ fn default_delay() -> Span {
 
 pub(super) fn links(c: &Config) -> Listed {
     at_least_one(&[("hosts", c.hosts)])?;
+    few_enough(c.hosts.into())?;
+    possible(&[("host_rate", c.host_rate)], &[("link_delay", c.link_delay)])?;
     let link = |a| Link { a, b: c.hosts, rate: c.host_rate, delay: c.link_delay };
     Ok((names(c.hosts, &[("s", 1)]), c.hosts as usize, (0..c.hosts).map(link).collect()))
 }

@@ -38,6 +38,10 @@ impl Settings for Config {
         rule(self.gain > 0.0 && self.gain <= 1.0, "gain", format!("{} is outside 0 to 1", self.gain));
     }
 
+    fn min_rate(&self) -> Rate {
+        self.min_rate
+    }
+
     fn window(&self) -> bool {
         self.window
     }

@@ -38,6 +38,10 @@ impl Settings for Config {
         rule(self.eta > 0.0 && self.eta <= 1.0, "eta", format!("{} is outside 0 to 1", self.eta));
     }
 
+    fn min_rate(&self) -> Rate {
+        self.min_rate
+    }
+
     fn window(&self) -> bool {
         self.window
     }

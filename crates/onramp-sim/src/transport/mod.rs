@@ -74,6 +74,8 @@ pub trait Settings {
     fn resolve(&mut self, line_rate: Rate);
     /// Checks values.
     fn check(&self, rule: Rule<'_>);
+    /// Lowest rate.
+    fn min_rate(&self) -> Rate;
     /// Whether bytes in flight are limited by a window ("+w").
     fn window(&self) -> bool;
     /// Bytes the transport adds to the 48 B header of a data packet.

@@ -61,6 +61,10 @@ impl Settings for Config {
         rule(self.min_rtt.0 > 0, "min_rtt", "must be above 0, such as \"20us\"".into());
     }
 
+    fn min_rate(&self) -> Rate {
+        self.min_rate
+    }
+
     fn window(&self) -> bool {
         self.window
     }

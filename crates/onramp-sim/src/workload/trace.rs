@@ -94,14 +94,17 @@ impl<R: BufRead + Seek> Reader<R> {
         Ok(reader)
     }
 
-    /// Reads the whole file, and goes back to its first flow.
+    /// Reads the whole file, and goes back to its first flow. Returns the
+    /// largest flow's bytes.
     ///
     /// # Errors
     /// The first mistake: file, line, what is wrong and what would be right.
-    pub fn check(&mut self) -> Result<(), String> {
+    pub fn check(&mut self) -> Result<u64, String> {
         self.rewind()?;
         self.requests.clear();
+        let mut largest = 0;
         while let Some(row) = self.row()? {
+            largest = largest.max(row.bytes);
             if let Some(id) = row.request {
                 let request = self.requests.entry(id).or_insert(Request { flows: 0, left: 0 });
                 let more = request.flows.checked_add(1);
@@ -109,7 +112,8 @@ impl<R: BufRead + Seek> Reader<R> {
                 request.left = request.flows;
             }
         }
-        self.rewind()
+        self.rewind()?;
+        Ok(largest)
     }
 
     fn rewind(&mut self) -> Result<(), String> {

@@ -72,6 +72,11 @@ impl Cdf {
         first + self.points.windows(2).map(part).sum::<f64>()
     }
 
+    /// The largest size in bytes.
+    pub fn largest(&self) -> u64 {
+        self.points.last().map_or(0, |p| p.0 as u64)
+    }
+
     /// The size at cumulative probability `u`, in [0, 1): whole bytes, rounded
     /// down, at least 1.
     pub fn sample(&self, u: f64) -> u64 {
