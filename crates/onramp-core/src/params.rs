@@ -54,7 +54,7 @@ impl ParamsBuilder {
         self
     }
 
-    /// `beta` of a new flow in Q16, 0 to [`BETA_ONE`](crate::BETA_ONE). Default 0.
+    /// `beta` of a new flow in Q16, 0 to [`BETA_ONE`](crate::BETA_ONE). Default 1/4.
     /// The higher, the shorter the first pauses.
     pub fn beta_start(mut self, beta: u32) -> Self {
         self.0.beta_start = beta;
