@@ -12,8 +12,8 @@ TITLE = "GoogleSearchRPC at 60% and incast at 2%: RCT and FCT of all flows"
 
 
 def cases(quick: bool) -> list[Case]:
-    """Every scheme without and with On-Ramp; a millisecond has over five million flows."""
-    return workloads.cases(NAME, "200us" if quick else "1ms")
+    """Every scheme without and with On-Ramp; half a millisecond has 2.7 million flows."""
+    return workloads.cases(NAME, "200us" if quick else "500us")
 
 
 def draw(runs: Runs) -> Figure:

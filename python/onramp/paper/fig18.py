@@ -20,7 +20,7 @@ NO_OR = "no OR"
 
 def cases(quick: bool) -> list[Case]:
     """Every scheme without On-Ramp, and with it for every σ."""
-    duration = {"duration": "1ms" if quick else "5ms"}
+    duration = {"duration": "1ms" if quick else "3ms"}
     found = []
     for scheme in SCHEMES:
         file = f"fig15-{scheme}"

@@ -13,7 +13,7 @@ TITLE = "FB_Hadoop at 60% and incast at 2%: RCT and FCT under six congestion con
 
 def cases(quick: bool) -> list[Case]:
     """Every scheme without and with On-Ramp."""
-    return workloads.cases(NAME, "2ms" if quick else "10ms")
+    return workloads.cases(NAME, "2ms" if quick else "5ms")
 
 
 def draw(runs: Runs) -> Figure:
