@@ -15,7 +15,7 @@ pub use load::{Override, ScenarioError};
 
 use crate::topology::{self, Topology};
 use crate::transport;
-use crate::units::{Bytes, MS, NS, Rate, SEC, Span, US};
+use crate::units::{Bytes, NS, Rate, SEC, Span, US};
 use crate::workload;
 use serde::{Deserialize, Serialize};
 pub(crate) use tagged::tagged;

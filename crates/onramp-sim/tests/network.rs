@@ -1,0 +1,244 @@
+//! Switches and networks end to end: PFC, marks, telemetry, routes.
+
+mod common;
+
+use common::*;
+use onramp_sim::Simulation;
+use onramp_sim::measure::Sample;
+use onramp_sim::units::{Ps, US};
+
+/// A flow that always sends at the line rate: no mark makes it slower.
+const UNMOVED: &str = "kind = \"dcqcn\"\nmin_rate = \"100Gbps\"";
+
+/// `fast` (100 Gb/s) hosts and a `slow` one (10 Gb/s) on switch `s`.
+fn funnel(fast: &[&str]) -> String {
+    let mut links: Vec<String> =
+        fast.iter().map(|h| format!("{{ a = \"{h}\", b = \"s\", rate = \"100Gbps\", delay = \"1us\" }}")).collect();
+    links.push("{ a = \"slow\", b = \"s\", rate = \"10Gbps\", delay = \"1us\" }".into());
+    format!(
+        "duration = \"400us\"\n[network]\nkind = \"links\"\nhosts = [\"{}\", \"slow\"]\nswitches = [\"s\"]\nlinks = [{}]\n",
+        fast.join("\", \""),
+        links.join(", ")
+    )
+}
+
+fn series(sim: &mut Simulation, name: &str) -> Vec<Sample> {
+    let index = sim.series_names().iter().position(|n| n == name).unwrap() as u32;
+    sim.take_samples().into_iter().filter(|s| s.series == index).collect()
+}
+
+fn number(counters: &serde_json::Value, group: &str, key: &str) -> f64 {
+    counters[group][key].as_f64().unwrap()
+}
+
+#[test]
+fn pfc_holds_a_queue_between_its_two_thresholds() {
+    // One ingress into a queue that drains ten times slower; α = 1, so that
+    // XOFF is at half of the shared pool, S/2, and XON at (S − 3072)/2.
+    let set = [
+        ("switch.buffer", "600KB"),
+        ("switch.reserve", "1000B"),
+        ("switch.headroom", "[{ rate = \"100Gbps\", bytes = \"40KB\" }, { rate = \"10Gbps\", bytes = \"40KB\" }]"),
+        ("switch.alpha", "[{ rate = \"100Gbps\", alpha = 1 }, { rate = \"10Gbps\", alpha = 1 }]"),
+        ("switch.ecn", "[]"),
+        ("measure.interval", "100ns"),
+        ("measure.queues", "[\"s->slow\"]"),
+    ];
+    let (_file, traffic) = trace(&["fast,slow,3000000,0"]);
+    let mut sim = build_with(&format!("{}{traffic}", funnel(&["fast"])), UNMOVED, &set);
+    sim.run(2_000 * US, u64::MAX);
+    let counters = sim.counters();
+    assert_eq!(number(&counters, "network", "drops"), 0.0);
+    let pauses = number(&counters, "network", "pfc_pauses");
+    assert!(pauses > 20.0, "{pauses}");
+    let queue: Vec<f64> = series(&mut sim, "queue s->slow").iter().map(|s| s.value).collect();
+    let shared = 600e3 - 2.0 * 41e3;
+    // From the decision to its effect: two delays, the frame, and what is being sent.
+    let xoff = 1000.0 + shared / 2.0;
+    let peak = queue.iter().fold(0.0, |a: f64, b| a.max(*b));
+    assert!((xoff - 2096.0..xoff + 25_000.0 + 3.0 * 1048.0).contains(&peak), "peak {peak}, XOFF at {xoff}");
+    assert!(peak > xoff + 18_000.0, "peak {peak}: the pause came too soon");
+    let xon = 1000.0 + (shared - 3072.0) / 2.0;
+    let from = queue.iter().position(|q| *q == peak).unwrap();
+    let to = from + queue[from..].windows(2).rposition(|w| w[0] >= xoff && w[1] < w[0]).unwrap();
+    let valley = queue[from..to].iter().fold(f64::MAX, |a, b| a.min(*b));
+    // While XON travels and the first packet comes, the queue drains 10 Gb/s.
+    assert!((xon - 2_600.0 - 3.0 * 1048.0..xon + 1.0).contains(&valley), "valley {valley}, XON at {xon}");
+}
+
+#[test]
+fn a_paused_port_sends_no_data_but_goes_on_at_once_when_resumed() {
+    let set = [("switch.buffer", "600KB"), ("switch.ecn", "[]")];
+    let (_file, traffic) = trace(&["fast,slow,9000000,0"]);
+    let mut sim = build_with(&format!("{}{traffic}", funnel(&["fast"])), UNMOVED, &set);
+    sim.run(2_000 * US, u64::MAX);
+    let counters = sim.counters();
+    let sending = counters["network"]["utilization"]["fast->s"].as_f64().unwrap();
+    let paused = number(&counters, "network", "pfc_paused_us") / 2_000.0;
+    // A packet under way when the pause comes is finished: up to 84 ns each.
+    let under_way = number(&counters, "network", "pfc_pauses") * 0.084 / 2_000.0;
+    assert!(paused > 0.8 && sending > 0.1, "paused {paused}, sending {sending}");
+    assert!((1.0 - 1e-4..=1.0 + under_way + 1e-4).contains(&(sending + paused)), "{sending} + {paused}");
+}
+
+#[test]
+fn acks_of_the_control_class_leave_a_paused_host() {
+    // `fast` is paused most of the time; it also receives from `other`.
+    let rows: Vec<String> = std::iter::once("fast,slow,9000000,0".into())
+        .chain((0..20).map(|i| format!("other,fast,1000,{}", 100_000 + i * 7_000)))
+        .collect();
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    let (_file, traffic) = trace(&rows);
+    let longest_ack = |class| {
+        let set = [("switch.buffer", "600KB"), ("switch.ecn", "[]"), ("host.ack_class", class), ("time_limit", "2ms")];
+        let (flows, _, _) = finish(build_with(&format!("{}{traffic}", funnel(&["fast", "other"])), UNMOVED, &set));
+        assert!(flows.len() >= 20);
+        flows.iter().filter(|f| f.bytes == 1000).map(|f| f.fct_ps - f.receiver_fct_ps).max().unwrap()
+    };
+    // Two links, 60 B on each; at the host one packet may be before it.
+    assert!(longest_ack("control") <= 2 * US + 2 * 4_800 + 83_840);
+    assert!(longest_ack("data") > 10 * US);
+}
+
+/// Two line-rate flows of 2 MB into one link: the queue rises evenly to 2.096 MB
+/// and falls again.
+fn collision(transport: &str, set: &[(&str, &str)]) -> (Ps, f64) {
+    let (_file, traffic) = trace(&["h0,h2,2000000,0", "h1,h2,2000000,0"]);
+    let mut sim = build_with(&format!("{}{traffic}", star(3)), transport, set);
+    sim.run_to_end();
+    let last = sim.take_flows().iter().map(|f| f.fct_ps).max().unwrap();
+    (last, number(&sim.counters(), "network", "ecn_marked"))
+}
+
+#[test]
+fn marks_come_at_the_share_the_queue_implies() {
+    let ecn = |kmin, kmax, pmax: f64| {
+        format!("[{{ rate = \"100Gbps\", kmin = \"{kmin}B\", kmax = \"{kmax}B\", pmax = {pmax} }}]")
+    };
+    let marks = |ecn: String| collision(UNMOVED, &[("switch.ecn", &ecn)]).1;
+    // The mean queue of a packet is half of the peak: 0.5 · 1.048 MB / 4.192 MB of 4000 packets.
+    let found = marks(ecn(0, 4_192_000, 0.5));
+    assert!((found - 500.0).abs() < 4.0 * 21.0, "{found}");
+    // A step in the middle: those that leave more than half of the peak behind.
+    let found = marks(ecn(1_048_000, 1_048_000, 1.0));
+    assert!((found - 2_000.0).abs() <= 4.0, "{found}");
+    assert_eq!(marks(ecn(2_097_000, 2_097_000, 1.0)), 0.0);
+    assert_eq!(marks("[]".into()), 0.0);
+}
+
+#[test]
+fn a_marked_sender_slows_down() {
+    let off = [("switch.ecn", "[]")];
+    for transport in ["kind = \"dcqcn\"", "kind = \"dctcp\"\nwindow = false"] {
+        let (unmarked, _) = collision(transport, &off);
+        let (marked, marks) = collision(transport, &[]);
+        // 4000 packets one after another, and two links: no slower, but for marks.
+        let back_to_back = 4_001 * 83_840 + 4 * US + 2 * 4_800;
+        assert!(unmarked <= back_to_back, "{transport}: {unmarked}");
+        assert!(marks > 0.0 && marked > unmarked, "{transport}: {marks} marks, {marked} ps");
+    }
+}
+
+#[test]
+fn hpcc_finds_its_target_utilization_in_the_telemetry() {
+    for (eta, bottleneck) in [(0.95, 100), (0.8, 100), (0.95, 25)] {
+        let network = format!(
+            "duration = \"3ms\"\n[network]\nkind = \"dumbbell\"\nleft = 1\nright = 1\nbottleneck_rate = \"{bottleneck}Gbps\"\n\
+             [measure]\nlinks = [\"s0->s1\"]\nqueues = [\"s0->s1\"]\n[[traffic]]\nkind = \"long\"\nsrc = [\"h0\"]\ndst = \"h1\"\n"
+        );
+        let mut sim = build(&network, &format!("kind = \"hpcc\"\neta = {eta}"));
+        sim.run(3_000 * US, u64::MAX);
+        let samples = sim.take_samples();
+        let of =
+            |index: u32| samples.iter().filter(move |s| s.series == index && s.time_ps > 1_000 * US).map(|s| s.value);
+        let names = sim.series_names();
+        let (queue, link) = (
+            names.iter().position(|n| n.starts_with("queue")).unwrap() as u32,
+            names.iter().position(|n| n.starts_with("util")).unwrap() as u32,
+        );
+        let used = of(link).sum::<f64>() / of(link).count() as f64;
+        let queued = of(queue).sum::<f64>() / of(queue).count() as f64;
+        // The additive increase lifts it a little.
+        assert!((eta - 0.02..eta + 0.02).contains(&used), "η = {eta} at {bottleneck} Gb/s: {used}");
+        assert!(queued < 2_000.0, "η = {eta} at {bottleneck} Gb/s: {queued} B");
+    }
+}
+
+#[test]
+fn hpcc_empties_a_queue_it_is_told_of() {
+    // Two flows start at line rate: the queue they leave is gone after some round trips.
+    let text = format!(
+        "{}[measure]\ninterval = \"1us\"\nqueues = [\"s0->h2\"]\n[[traffic]]\nkind = \"long\"\nsrc = [\"h0\", \"h1\"]\ndst = \"h2\"\n",
+        star(3)
+    );
+    let mut sim = build(&text, "kind = \"hpcc\"");
+    sim.run(1_000 * US, u64::MAX);
+    let queue = series(&mut sim, "queue s0->h2");
+    let peak = queue.iter().fold(0.0, |a: f64, s| a.max(s.value));
+    let late = queue.iter().filter(|s| s.time_ps > 100 * US).map(|s| s.value);
+    let mean = late.clone().sum::<f64>() / late.count() as f64;
+    assert!(peak > 30_000.0 && mean < peak / 10.0, "peak {peak} B, later {mean} B");
+}
+
+#[test]
+fn every_kind_of_network_runs_to_its_end() {
+    let file = TempFile::new(
+        "7 2 6\n2 5\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n3 5 100Gbps 1us 0\n4 5 25Gbps 0.001ms 0\n6 5 100Gbps 1us 0\n2 5 400Gbps 0.002ms 0\n",
+    );
+    let links = "kind = \"links\"\nhosts = [\"h0\", \"h1\", \"h2\"]\nswitches = [\"a\", \"b\", \"c\"]\nlinks = [\
+        { a = \"h0\", b = \"a\", rate = \"100Gbps\", delay = \"1us\" }, { a = \"h1\", b = \"b\", rate = \"40Gbps\", delay = \"3us\" },\
+        { a = \"h2\", b = \"c\", rate = \"10Gbps\", delay = \"1us\" }, { a = \"a\", b = \"b\", rate = \"100Gbps\", delay = \"1us\" },\
+        { a = \"b\", b = \"c\", rate = \"100Gbps\", delay = \"1us\" }, { a = \"c\", b = \"a\", rate = \"100Gbps\", delay = \"1us\" }]\n";
+    let networks = [
+        "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 3\n".to_string(),
+        "kind = \"dumbbell\"\nbottleneck_rate = \"25Gbps\"\n".into(),
+        links.into(),
+        format!("kind = \"hpcc-file\"\nfile = \"{}\"\n", file.0.display()),
+    ];
+    let traffic = "[[traffic]]\nkind = \"background\"\nworkload = \"FB_Hadoop\"\nload = 0.4\n\
+        [[traffic]]\nkind = \"incast\"\nfan_out = 2\nsize = \"20KB\"\nload = 0.1\n";
+    for network in &networks {
+        for transport in TRANSPORTS {
+            for onramp in ["false", "true"] {
+                let text = format!("duration = \"300us\"\n[network]\n{network}{traffic}");
+                let (flows, _, counters) = finish(build_with(&text, transport, &[("onramp.enabled", onramp)]));
+                let name = format!("{network} {transport} onramp {onramp}");
+                assert!(flows.len() > 5, "{name}");
+                assert_eq!(counters["unfinished"]["flows"], 0, "{name}");
+                assert_eq!(counters["unfinished"]["requests"], 0, "{name}");
+                assert_eq!(number(&counters, "network", "drops"), 0.0, "{name}");
+                // One path a flow: nothing is reordered, so nothing is sent twice.
+                assert_eq!(number(&counters, "network", "retransmitted_packets"), 0.0, "{name}");
+                for used in counters["network"]["utilization"].as_object().unwrap().values() {
+                    assert!((0.0..=1.0).contains(&used.as_f64().unwrap()), "{name}: {used}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn flows_spread_over_all_equal_paths_and_packets_of_one_do_not() {
+    let text = |flows: usize| {
+        let rows: Vec<String> =
+            (0..flows).map(|i| format!("h{},h{},20000,{}", i % 8, 8 + i / 8 % 8, i * 500)).collect();
+        let (file, traffic) = trace(&rows.iter().map(String::as_str).collect::<Vec<_>>());
+        let network =
+            "duration = \"1ms\"\n[network]\nkind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 8\n";
+        (file, format!("{network}{traffic}"))
+    };
+    let shares = |flows| {
+        let (_file, text) = text(flows);
+        let (_, _, counters) = finish(build(&text, TRANSPORTS[0]));
+        assert_eq!(number(&counters, "network", "retransmitted_packets"), 0.0);
+        let used: Vec<f64> =
+            (0..4).map(|i| counters["network"]["utilization"][format!("leaf0->spine{i}")].as_f64().unwrap()).collect();
+        let sum: f64 = used.iter().sum();
+        used.into_iter().map(|u| u / sum).collect::<Vec<_>>()
+    };
+    let many = shares(400);
+    assert!(many.iter().all(|s| (0.15..0.35).contains(s)), "{many:?}");
+    let mut one = shares(1);
+    one.sort_by(f64::total_cmp);
+    assert_eq!(one, [0.0, 0.0, 0.0, 1.0]);
+}
