@@ -111,6 +111,13 @@ impl Edge {
         self.paths[gate.path as usize] = PathOwd { owd: i64::from(owd_ns), at: now };
     }
 
+    /// An OR-ACK came back for a flow that is done: it still tells of the path.
+    pub fn late(&mut self, slot: u32, now: Ps, owd_ns: i32) {
+        let path = self.gates[slot as usize].path;
+        self.or_acks += 1;
+        self.paths[path as usize] = PathOwd { owd: i64::from(owd_ns), at: now / NS };
+    }
+
     /// Time the flow has been paused, in picoseconds.
     pub fn paused_total(&self, slot: u32, now: Ps) -> Ps {
         self.gates[slot as usize].flow.paused_total(now / NS) * NS

@@ -449,7 +449,7 @@ impl Simulation {
         if port.idle() {
             return self.depart(id, packet);
         }
-        if self.switch_ack_class == Class::Control && packet.kind != Kind::Data {
+        if self.switch_ack_class == Class::Control && matches!(packet.kind, Kind::Ack | Kind::Nack) {
             port.push_control(packet);
         } else {
             port.push_data(packet);

@@ -112,6 +112,11 @@ impl Simulation {
         let aux = if self.int_units.is_some() { self.int.insert(stamp) } else { stamp };
         let flow = &mut self.flows[slot];
         let (seq, size) = (flow.next, flow.size_of(flow.next));
+        if seq == flow.acked {
+            // Nothing was under way: the timeout counts from here, however long
+            // the flow has waited for its turn.
+            flow.progress_at = now;
+        }
         flow.next += 1;
         flow.under_way += 1;
         if seq < flow.sent {
@@ -150,10 +155,14 @@ impl Simulation {
         let stamp = if int_on { self.int.get(packet.aux).1 } else { packet.aux };
         let flow = &mut self.flows[slot];
         let finished = flow.done;
-        if !finished && (packet.kind == Kind::OrAck || !self.separate_or_acks)
+        if (packet.kind == Kind::OrAck || !self.separate_or_acks)
             && let Some(edge) = &mut self.edge
         {
-            edge.acked(slot, now, sent_ns, stamp, packet.owd_ns);
+            if finished {
+                edge.late(slot, now, packet.owd_ns);
+            } else {
+                edge.acked(slot, now, sent_ns, stamp, packet.owd_ns);
+            }
         }
         if !finished && packet.kind != Kind::OrAck {
             if packet.seq > flow.acked {

@@ -1,0 +1,333 @@
+//! Hosts end to end: windows, go-back-N, timeouts, OR-ACKs, clocks, and what is
+//! written down of flows and requests.
+
+mod common;
+
+use common::*;
+use onramp_sim::measure::{FlowRecord, Sample};
+use onramp_sim::units::{Ps, US};
+
+const DCQCN: &str = TRANSPORTS[0];
+/// A flow that always sends at the line rate: no mark makes it slower.
+const UNMOVED: &str = "kind = \"dcqcn\"\nmin_rate = \"100Gbps\"";
+
+/// A full packet and an ACK on a 100 Gb/s link.
+const DATA: Ps = 83_840;
+const ACK: Ps = 4_800;
+
+fn run(text: &str, transport: &str, set: &[(&str, &str)]) -> (Vec<FlowRecord>, serde_json::Value) {
+    let (flows, _, counters) = finish(build_with(text, transport, set));
+    (flows, counters)
+}
+
+fn with_trace(network: &str, rows: &[String]) -> (TempFile, String) {
+    let (file, traffic) = trace(&rows.iter().map(String::as_str).collect::<Vec<_>>());
+    (file, format!("{network}{traffic}"))
+}
+
+#[test]
+fn a_window_lets_out_its_bytes_and_no_more() {
+    let (_file, text) = with_trace(&star(3), &["h0,h1,1000000,0".into()]);
+    // 20 packets, then the ACK of the first: so it goes, 50 times.
+    let round = 2 * DATA + 2 * ACK + 4 * US;
+    for (window, packets) in [("20KB", 20), ("19001B", 20), ("19KB", 19), ("1B", 1)] {
+        let (flows, _) = run(&text, "kind = \"dcqcn\"\nwindow = true", &[("host.max_window", window)]);
+        let rounds = 1000u64.div_ceil(packets);
+        let last = 1000 - (rounds - 1) * packets;
+        assert_eq!(flows[0].fct_ps, rounds * round + (last - 1) * DATA, "{window}");
+    }
+    // Without "+w" the same setting changes nothing.
+    let (flows, _) = run(&text, DCQCN, &[("host.max_window", "20KB")]);
+    assert_eq!(flows[0].fct_ps, 999 * DATA + round);
+}
+
+#[test]
+fn the_window_shrinks_with_the_rate() {
+    // All packets are marked, so the rate falls to its minimum, 10 Gb/s, and the
+    // window to a tenth: two packets per round trip, fewer than 10 Gb/s.
+    let (_file, text) = with_trace(&star(3), &["h0,h2,400000,0".into(), "h1,h2,400000,0".into()]);
+    let set = [
+        ("host.max_window", "20KB"),
+        ("switch.ecn", "[{ rate = \"100Gbps\", kmin = \"0B\", kmax = \"0B\", pmax = 1 }]"),
+    ];
+    let slow = "kind = \"dcqcn\"\nwindow = true\nmin_rate = \"10Gbps\"\nrate_increase_timer = \"1s\"\nrate_decrease_timer = \"1us\"";
+    let (flows, counters) = run(&text, slow, &set);
+    assert!(counters["network"]["ecn_marked"].as_u64().unwrap() > 20);
+    // At 20 packets a round, 400 packets need 20 rounds (84 us); at 10 Gb/s, 335 us.
+    let last = flows.iter().map(|f| f.fct_ps).max().unwrap();
+    assert!(last > 200 * US, "{last}");
+}
+
+/// 100 Gb/s hosts "a" and "c", 5 and 10 Gb/s hosts "v" and "slow", one lossy switch.
+fn lossy_funnel() -> String {
+    let link =
+        |host: &str, rate: u32| format!("{{ a = \"{host}\", b = \"s\", rate = \"{rate}Gbps\", delay = \"1us\" }}");
+    let links = [link("a", 100), link("c", 100), link("v", 5), link("slow", 10)].join(", ");
+    format!(
+        "duration = \"1ms\"\n[network]\nkind = \"links\"\nhosts = [\"a\", \"c\", \"v\", \"slow\"]\nswitches = [\"s\"]\nlinks = [{links}]\n\
+         [switch]\nloss = \"lossy\"\nbuffer = \"40KB\"\necn = []\n"
+    )
+}
+
+#[test]
+fn a_loss_in_the_middle_is_repaired_by_a_nack_and_a_lost_tail_by_the_timeout() {
+    // The victim sends 5 Gb/s into 10 Gb/s; a burst from a faster host fills the
+    // queue for a moment. The end of the burst is lost as well.
+    let (_file, text) = with_trace(&lossy_funnel(), &["v,slow,400000,0".into(), "a,slow,60000,50000".into()]);
+    let (flows, counters) = run(&text, UNMOVED, &[("host.rto", "5ms")]);
+    assert!(counters["network"]["drops"].as_u64().unwrap() > 0);
+    let (victim, burst) = (&flows[0], &flows[1]);
+    assert!(victim.retransmitted > 0 && victim.timeouts == 0, "{victim:?}");
+    assert!(victim.fct_ps < 2_000 * US, "{victim:?}");
+    assert!(burst.timeouts > 0 && burst.fct_ps > 5_000 * US, "{burst:?}");
+    // Looked at four times per timeout.
+    assert!(burst.fct_ps < u64::from(burst.timeouts) * 2 * 7_000 * US, "{burst:?}");
+}
+
+#[test]
+fn a_lost_ack_of_the_last_packet_does_not_hang_the_flow() {
+    // Answers travel to "slow" through a queue that is kept full by "a".
+    let mut rows = vec!["a,slow,3000000,0".to_string(), "v,slow,1000000,0".to_string()];
+    rows.extend((0..150).map(|i| format!("slow,c,300,{}", 100_000 + i * 3_000)));
+    let (_file, text) = with_trace(&lossy_funnel(), &rows);
+    let (flows, counters) = run(&text, UNMOVED, &[("host.rto", "3ms"), ("host.payload", "300B")]);
+    assert_eq!(counters["unfinished"]["flows"], 0);
+    // Their only packet came at once and was never lost, but its ACK was.
+    let hurt: Vec<_> = flows.iter().filter(|f| f.bytes == 300 && f.timeouts > 0).collect();
+    assert!(!hurt.is_empty(), "no ACK was lost: the test shows nothing");
+    for flow in hurt {
+        assert!(flow.receiver_fct_ps < 100 * US && flow.fct_ps > 3_000 * US && flow.retransmitted > 0, "{flow:?}");
+    }
+}
+
+#[test]
+fn a_flow_that_waits_to_send_is_not_timed_out() {
+    // On-Ramp holds a flow far longer than the timeout while nothing of it is
+    // under way: by the clocks, one of the two paths is very long.
+    let (_file, text) = with_trace(&star(2), &["h0,h1,100000,0".into(), "h1,h0,100000,0".into()]);
+    let set = [
+        ("host.max_window", "20KB"),
+        ("host.rto", "40us"),
+        ("onramp.enabled", "true"),
+        ("onramp.max_pause", "200us"),
+        ("clock.sync", "gaussian"),
+        ("clock.sigma", "1ms"),
+    ];
+    let (flows, _) = run(&text, "kind = \"dcqcn\"\nwindow = true", &set);
+    assert!(flows.iter().any(|f| f.paused_ps > 400 * US), "nothing was held: the test shows nothing");
+    assert!(flows.iter().all(|f| (f.timeouts, f.retransmitted) == (0, 0)), "{flows:?}");
+    // 1000 flows share a NIC in turn, so that each waits long for its first packet.
+    let rows: Vec<String> = (0..1000).map(|_| "h0,h1,3000,0".into()).collect();
+    let (_file, text) = with_trace(&star(2), &rows);
+    let (flows, _) = run(&text, DCQCN, &[("host.rto", "40us")]);
+    assert_eq!(flows.iter().map(|f| f.timeouts).sum::<u32>(), 0);
+}
+
+#[test]
+fn separate_or_acks_are_one_for_n_packets_and_take_their_bandwidth() {
+    // A second flow, on other links, keeps the run going for the last OR-ACK; its
+    // own comes behind the ACK that ends the run.
+    let (_file, text) = with_trace(&star(4), &["h0,h1,1000000,0".into(), "h2,h3,1000,150000".into()]);
+    for (every, expected) in [("1", 1000), ("7", 143), ("10", 100), ("5000", 1)] {
+        let set = [
+            ("onramp.enabled", "true"),
+            ("onramp.ack", "separate"),
+            ("onramp.ack_every", every),
+            ("onramp.threshold", "1ms"),
+        ];
+        let (_, counters) = run(&text, DCQCN, &set);
+        assert_eq!(counters["onramp_stats"]["or_acks"], expected, "every {every}");
+        let seconds = counters["engine"]["simulated_us"].as_f64().unwrap() / 1e6;
+        let bytes = counters["network"]["utilization"]["h1->s0"].as_f64().unwrap() * 100e9 * seconds / 8.0;
+        assert_eq!(bytes.round() as u64, 1000 * 60 + expected * 78, "every {every}");
+    }
+    let (_, counters) = run(&text, DCQCN, &[("onramp.enabled", "true")]);
+    assert_eq!(counters["onramp_stats"]["or_acks"], 1001, "one on each ACK");
+}
+
+#[test]
+fn or_acks_travel_with_the_data_wherever_acks_travel() {
+    // Towards h0 the queue is long; h0 sends a small flow of its own.
+    let rows = ["h2,h0,1000000,0".into(), "h3,h0,1000000,0".into(), "h0,h1,20000,50000".into()];
+    let (_file, text) = with_trace(&star(4), &rows);
+    let set = [
+        ("onramp.enabled", "true"),
+        ("onramp.ack", "separate"),
+        ("onramp.threshold", "1ms"),
+        ("switch.ack_class", "control"),
+        ("switch.ecn", "[]"),
+    ];
+    let mut sim = build_with(&text, DCQCN, &set);
+    let before = |sim: &onramp_sim::Simulation| sim.counters()["onramp_stats"]["or_acks"].as_u64().unwrap();
+    sim.run(50 * US, u64::MAX);
+    let others = before(&sim);
+    sim.run(60 * US, u64::MAX);
+    // h2 and h3 get one for each packet h0 takes in; h0 got its ACKs, not its OR-ACKs.
+    assert_eq!(sim.flows_finished(), 1);
+    let most = 10 * US / DATA + 2;
+    assert!(before(&sim) - others <= most, "{} more than {most}", before(&sim) - others);
+}
+
+#[test]
+fn onramp_holds_the_same_with_separate_or_acks() {
+    let text =
+        format!("{}[[traffic]]\nkind = \"long\"\nsrc = [\"h0\", \"h1\", \"h2\", \"h3\"]\ndst = \"h4\"\n", star(5));
+    for transport in [TRANSPORTS[2], "kind = \"hpcc\"\nwindow = false\neta = 1.0"] {
+        for (ack, every) in [("transport", "1"), ("separate", "1"), ("separate", "10")] {
+            let set = [
+                ("onramp.enabled", "true"),
+                ("onramp.threshold", "20us"),
+                ("onramp.ack", ack),
+                ("onramp.ack_every", every),
+                ("duration", "4ms"),
+            ];
+            let (_, counters) = run(&text, transport, &set);
+            let median = counters["onramp_stats"]["owd_us"]["p50"].as_f64().unwrap();
+            let used = counters["network"]["utilization"]["s0->h4"].as_f64().unwrap();
+            assert!(median < 40.0 && used > 0.8, "{transport} {ack} {every}: median {median} us, used {used}");
+        }
+    }
+}
+
+#[test]
+fn a_new_flow_starts_from_what_its_path_knows() {
+    // Two flows fill the queue before h2; then a small one follows on a known path.
+    let rows = ["h0,h2,400000,0".into(), "h1,h2,400000,0".into(), "h0,h2,1000,30000".into()];
+    let (_file, text) = with_trace(&star(3), &rows);
+    let set = |start| {
+        [
+            ("onramp.enabled", "true"),
+            ("onramp.threshold", "5us"),
+            ("switch.ecn", "[]"),
+            ("onramp.start_from_path", start),
+        ]
+    };
+    let paused = |start| run(&text, DCQCN, &set(start)).0[2].paused_ps;
+    assert!(paused("true") > US);
+    assert_eq!(paused("false"), 0);
+}
+
+fn owd_samples(set: &[(&str, &str)]) -> Vec<Vec<Sample>> {
+    let rows: Vec<String> = ["h0,h1", "h1,h0", "h1,h2", "h0,h2"].iter().map(|p| format!("{p},30000,0")).collect();
+    let (_file, text) = with_trace(&star(3), &rows);
+    let mut all = vec![("measure.owd", "[\"h0->h1\", \"h1->h0\", \"h1->h2\", \"h0->h2\"]")];
+    all.extend(set);
+    let mut sim = build_with(&text, UNMOVED, &all);
+    sim.run_to_end();
+    let samples = sim.take_samples();
+    (0..4).map(|i| samples.iter().filter(|s| s.series == i).copied().collect()).collect()
+}
+
+#[test]
+fn clock_offsets_shift_every_delay_by_their_difference() {
+    let perfect = owd_samples(&[]);
+    for seed in ["1", "2", "3"] {
+        let shifted = owd_samples(&[("clock.sync", "gaussian"), ("clock.sigma", "50us"), ("seed", seed)]);
+        let shifts: Vec<f64> = perfect
+            .iter()
+            .zip(&shifted)
+            .map(|(a, b)| {
+                assert_eq!((a.len(), b.len()), (30, 30));
+                let first = b[0].value - a[0].value;
+                assert!(a.iter().zip(b).all(|(a, b)| a.time_ps == b.time_ps && b.value - a.value == first));
+                first
+            })
+            .collect();
+        assert!(shifts[0] != 0.0 && shifts[0] == -shifts[1], "{shifts:?}");
+        // h0 to h1 and h1 to h2 are h0 to h2.
+        assert_eq!(shifts[0] + shifts[2], shifts[3], "{shifts:?}");
+        assert!(shifts.iter().any(|s| s.abs() > 5_000.0), "{shifts:?}");
+    }
+    // An empty path: two packets' time and two delays, in whole nanoseconds.
+    let least = perfect.iter().flatten().map(|s| s.value).fold(f64::MAX, f64::min);
+    assert!((2_167.0..=2_168.0).contains(&least), "{least}");
+}
+
+#[test]
+fn a_long_flow_starts_and_stops_on_time() {
+    let text = format!(
+        "{}[[traffic]]\nkind = \"long\"\nsrc = [\"h0\"]\ndst = \"h1\"\nstart = \"100us\"\nstop = \"300us\"\n",
+        star(2)
+    );
+    let (flows, counters) = run(&text, DCQCN, &[]);
+    // Packets that start before the stop, at line rate.
+    let packets = (200 * US).div_ceil(DATA);
+    assert_eq!((flows[0].start_ps, flows[0].bytes), (100 * US, packets * 1000));
+    assert_eq!(flows[0].receiver_fct_ps, (packets + 1) * DATA + 2 * US);
+    assert_eq!(flows[0].fct_ps, (packets + 1) * DATA + 4 * US + 2 * ACK);
+    assert_eq!(counters["unfinished"]["flows"], 0);
+    // Under On-Ramp and with losses the books close as well.
+    for transport in TRANSPORTS {
+        let two = text.replace("[\"h0\"]", "[\"h0\", \"h2\"]").replace("hosts = 2", "hosts = 3");
+        let set =
+            [("onramp.enabled", "true"), ("switch.loss", "lossy"), ("switch.buffer", "60KB"), ("host.rto", "200us")];
+        let (flows, counters) = run(&two, transport, &set);
+        assert_eq!((flows.len(), &counters["unfinished"]["flows"]), (2, &0.into()), "{transport}");
+        let link = 100_000_000_000 / 8 * 200 / 1_000_000;
+        let sum: u64 = flows.iter().map(|f| f.bytes).sum();
+        assert!(sum > link / 4 && sum < 2 * link, "{transport}: {sum} B");
+    }
+}
+
+#[test]
+fn a_request_is_complete_with_its_last_flow() {
+    let file = TempFile::new(
+        "src,dst,bytes,start_ns,request\nh0,h3,5000,1000,7\nh1,h3,50000,2000,7\nh0,h2,1000,2500,\nh2,h3,1000,3000,7\nh2,h1,1000,4000,8\n",
+    );
+    let text = format!("{}[[traffic]]\nkind = \"trace\"\nfile = \"{}\"\n", star(4), file.0.display());
+    let (flows, requests, _) = finish(build(&text, DCQCN));
+    assert_eq!((flows.len(), requests.len()), (5, 2));
+    let request = requests.iter().find(|r| r.flows == 3).unwrap();
+    let of: Vec<_> = flows.iter().filter(|f| f.request == Some(request.id)).collect();
+    assert_eq!((of.len(), request.bytes, request.requester, request.start_ps), (3, 56_000, 3, US));
+    assert_eq!(request.start_ps + request.rct_ps, of.iter().map(|f| f.start_ps + f.fct_ps).max().unwrap());
+    assert_eq!(
+        request.start_ps + request.receiver_rct_ps,
+        of.iter().map(|f| f.start_ps + f.receiver_fct_ps).max().unwrap()
+    );
+    assert!(flows.iter().any(|f| f.request.is_none()));
+}
+
+#[test]
+fn an_incast_request_takes_as_long_as_its_bytes_on_the_last_link() {
+    let incast = "[[traffic]]\nkind = \"incast\"\nfan_out = 8\nsize = \"2KB\"\nload = 0.001\n";
+    let (flows, requests, _) = finish(build(&format!("{}{incast}", star(9)).replace("1ms", "50ms"), DCQCN));
+    assert!(requests.len() > 10);
+    assert_eq!(flows.len(), requests.len() * 8);
+    // 16 packets one after another on the requester's link; at this load
+    // requests hardly ever meet.
+    let alone = DATA + 2 * US + 16 * DATA;
+    let exact = requests.iter().filter(|r| r.receiver_rct_ps == alone).count();
+    assert!(exact * 10 >= requests.len() * 9, "{exact} of {}", requests.len());
+    assert!(requests.iter().all(|r| r.receiver_rct_ps >= alone && r.flows == 8 && r.bytes == 16_000));
+}
+
+#[test]
+fn the_time_limit_ends_a_run_and_what_is_unfinished_is_counted() {
+    let file =
+        TempFile::new("src,dst,bytes,start_ns,request\nh0,h1,1000,0,1\nh0,h1,100000000,0,2\nh2,h1,100000000,0,2\n");
+    let text = format!("{}[[traffic]]\nkind = \"trace\"\nfile = \"{}\"\n", star(3), file.0.display());
+    let mut sim = build_with(&text, DCQCN, &[("time_limit", "1ms")]);
+    sim.run_to_end();
+    assert_eq!(sim.now(), 1_000 * US);
+    let counters = sim.counters();
+    assert_eq!((&counters["unfinished"]["flows"], &counters["unfinished"]["requests"]), (&2.into(), &1.into()));
+    assert_eq!(sim.take_flows().len(), 1);
+    assert_eq!(sim.unfinished_flows().len(), 2);
+}
+
+#[test]
+fn utilization_exceeds_the_link_by_no_more_than_the_packet_being_sent() {
+    let (_file, text) = with_trace(&star(3), &["h0,h2,2000000,0".into(), "h1,h2,2000000,0".into()]);
+    for limit in [1_000_050, 3_333_333, 100_000_000] {
+        let mut sim =
+            build_with(&text, UNMOVED, &[("measure.interval", "500ns"), ("measure.links", "[\"h0->s0\", \"s0->h2\"]")]);
+        sim.run(limit, u64::MAX);
+        let most = |time: Ps| 1.0 + DATA as f64 / time as f64;
+        let counters = sim.counters();
+        for used in counters["network"]["utilization"].as_object().unwrap().values() {
+            assert!(used.as_f64().unwrap() <= most(limit), "at {limit} ps: {used}");
+        }
+        assert!(sim.take_samples().iter().all(|s| s.value <= most(US / 2)), "a sample until {limit} ps");
+    }
+}
