@@ -20,7 +20,7 @@ pub fn uniform(random: &mut impl Rng) -> f64 {
 /// Uniform in 0 to `n`, exclusive (Lemire's method without the rejection step:
 /// the bias is below n / 2^64).
 pub fn below(random: &mut impl Rng, n: u32) -> u32 {
-    (u128::from(random.next_u64()) * u128::from(n) >> 64) as u32
+    ((u128::from(random.next_u64()) * u128::from(n)) >> 64) as u32
 }
 
 /// Exponential with mean 1. `libm` in place of the platform's logarithm: the

@@ -233,6 +233,37 @@ mod tests {
     }
 
     #[test]
+    fn a_lossy_threshold_falls_as_other_queues_fill_the_buffer() {
+        let mut buffer = Buffer::new(Loss::Lossy, 12_000, 0, 0);
+        let mut port = Ingress::new(0, 0, 1.0);
+        let mut fill = |buffer: &mut Buffer| {
+            let mut queue = 0;
+            while buffer.admit(&mut port, queue, 100, true) == Admission::Accept {
+                queue += 100;
+            }
+            queue
+        };
+        // x = 12000 − x, then x = 6000 − x, then x = 3000 − x.
+        assert_eq!([fill(&mut buffer), fill(&mut buffer), fill(&mut buffer)], [6_000, 3_000, 1_500]);
+    }
+
+    #[test]
+    fn what_cannot_be_paused_takes_from_the_pool_and_gives_back() {
+        let (mut buffer, mut port) = pfc();
+        for _ in 0..90 {
+            assert_eq!(buffer.admit(&mut port, 0, 100, false), Admission::Accept);
+        }
+        // The pool is full; what can be paused still has reserve and headroom.
+        assert_eq!(buffer.admit(&mut port, 0, 100, false), Admission::Drop);
+        assert_eq!(buffer.admit(&mut port, 0, 200, true), Admission::Pause);
+        for _ in 0..90 {
+            assert!(!buffer.release(&mut port, 100, false));
+        }
+        assert_eq!((buffer.used(), buffer.shared_used), (200, 0));
+        assert!(buffer.release(&mut port, 200, true), "the port was paused, so it must be resumed");
+    }
+
+    #[test]
     fn what_comes_in_goes_out_again_whatever_the_order() {
         let (mut buffer, mut port) = pfc();
         let mut inside = std::collections::VecDeque::new();

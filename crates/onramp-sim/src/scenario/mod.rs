@@ -248,7 +248,7 @@ impl Default for Host {
             max_window: None,
             ack_class: None,
             nack_interval: Span(500 * US),
-            rto: Span(4_096 * NS << 12),
+            rto: Span((4_096 * NS) << 12),
         }
     }
 }

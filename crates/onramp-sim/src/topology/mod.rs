@@ -249,9 +249,9 @@ impl Topology {
         };
         let (start, count) = self.next[switch * self.hosts + host as usize];
         let choice = if count > 1 {
-            let mixed = (u32::from(hash) << 16 ^ node).wrapping_mul(0x9E37_79B1);
-            let mixed = (mixed ^ mixed >> 15).wrapping_mul(0x85EB_CA77);
-            (u64::from(mixed ^ mixed >> 13) * u64::from(count) >> 32) as u16
+            let mixed = ((u32::from(hash) << 16) ^ node).wrapping_mul(0x9E37_79B1);
+            let mixed = (mixed ^ (mixed >> 15)).wrapping_mul(0x85EB_CA77);
+            ((u64::from(mixed ^ (mixed >> 13)) * u64::from(count)) >> 32) as u16
         } else {
             0
         };
