@@ -421,7 +421,7 @@ impl Simulation {
         let node = self.ports[ingress as usize].node;
         if packet.is_pfc() {
             self.pfc_arrived += 1;
-            self.ports[ingress as usize].set_paused(packet.kind == Kind::Pause, self.now);
+            self.ports[ingress as usize].set_paused(packet.kind == Kind::PAUSE, self.now);
             if !self.ports[ingress as usize].busy {
                 self.port_ready(ingress);
             }
@@ -442,14 +442,14 @@ impl Simulation {
         let buffer = &mut self.buffers[node as usize - self.topology.hosts()];
         match buffer.admit(&mut self.ports[ingress as usize].ingress, queue, size, pausable) {
             Admission::Drop => return self.drop(&packet),
-            Admission::Pause => self.send_pfc(ingress, Kind::Pause),
+            Admission::Pause => self.send_pfc(ingress, Kind::PAUSE),
             Admission::Accept => {}
         }
         let port = &mut self.ports[id as usize];
         if port.idle() {
             return self.depart(id, packet);
         }
-        if self.switch_ack_class == Class::Control && matches!(packet.kind, Kind::Ack | Kind::Nack) {
+        if self.switch_ack_class == Class::Control && matches!(packet.kind, Kind::ACK | Kind::NACK) {
             port.push_control(packet);
         } else {
             port.push_data(packet);
@@ -472,7 +472,7 @@ impl Simulation {
     #[inline]
     fn depart(&mut self, id: PortId, mut packet: Packet) {
         let port = &mut self.ports[id as usize];
-        if packet.kind == Kind::Data {
+        if packet.kind == Kind::DATA {
             if port.ecn.mark(port.data_bytes, &mut self.ecn_random) {
                 packet.flags |= MARKED;
                 self.marked += 1;
@@ -489,7 +489,7 @@ impl Simulation {
             let pausable = self.pausable(packet.kind);
             let ingress = &mut self.ports[from as usize].ingress;
             if self.buffers[switch].release(ingress, u64::from(packet.size), pausable) {
-                self.send_pfc(from, Kind::Resume);
+                self.send_pfc(from, Kind::RESUME);
             }
         }
         self.start(id, packet);
@@ -498,7 +498,7 @@ impl Simulation {
     /// Whether hosts hold packets of this kind back while they are paused.
     #[inline]
     fn pausable(&self, kind: Kind) -> bool {
-        self.ack_class == Class::Data || matches!(kind, Kind::Data | Kind::OrAck)
+        self.ack_class == Class::Data || matches!(kind, Kind::DATA | Kind::OR_ACK)
     }
 
     /// Sends a PFC frame to the other end of `id`, before everything that waits.
@@ -526,7 +526,7 @@ impl Simulation {
 
     fn drop(&mut self, packet: &Packet) {
         self.dropped += 1;
-        if self.int_units.is_some() && packet.kind != Kind::OrAck {
+        if self.int_units.is_some() && packet.kind != Kind::OR_ACK {
             self.int.remove(packet.aux);
         }
         self.flows[packet.flow].under_way -= 1;

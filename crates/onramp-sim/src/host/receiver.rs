@@ -15,7 +15,7 @@ impl Simulation {
         let flow = &mut self.flows[packet.flow];
         flow.under_way -= 1;
         match packet.kind {
-            Kind::Data => self.receive_data(host, packet),
+            Kind::DATA => self.receive_data(host, packet),
             _ => self.acknowledged(&packet),
         }
         self.flows.reclaim(packet.flow);
@@ -44,7 +44,7 @@ impl Simulation {
             if flow.since_or_ack >= self.or_ack_every || last {
                 flow.since_or_ack = 0;
                 let aux = if self.int_units.is_some() { self.int.get(packet.aux).1 } else { packet.aux };
-                let or_ack = Packet { kind: Kind::OrAck, size: OR_ACK_BYTES, aux, ..reply };
+                let or_ack = Packet { kind: Kind::OR_ACK, size: OR_ACK_BYTES, aux, ..reply };
                 flow.under_way += 1;
                 self.nics[host as usize].or_acks.push_back(or_ack);
             }
@@ -52,16 +52,16 @@ impl Simulation {
         let kind = if packet.seq == flow.expected {
             flow.expected += 1;
             flow.received_at = self.now;
-            Some(Kind::Ack)
+            Some(Kind::ACK)
         } else if packet.seq > flow.expected {
             let again = flow.nacked != flow.expected || self.now - flow.nacked_at >= self.nack_interval;
             if again {
                 flow.nacked = flow.expected;
                 flow.nacked_at = self.now;
             }
-            again.then_some(Kind::Nack)
+            again.then_some(Kind::NACK)
         } else {
-            (packet.flags & AFTER_TIMEOUT != 0).then_some(Kind::Ack)
+            (packet.flags & AFTER_TIMEOUT != 0).then_some(Kind::ACK)
         };
         match kind {
             Some(kind) => {

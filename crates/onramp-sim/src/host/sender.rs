@@ -138,7 +138,7 @@ impl Simulation {
             link: 0,
             size,
             hash: flow.hash,
-            kind: Kind::Data,
+            kind: Kind::DATA,
             flags: if flow.backoff > 0 { AFTER_TIMEOUT } else { 0 },
         };
         let host = flow.src;
@@ -151,11 +151,11 @@ impl Simulation {
     pub(crate) fn acknowledged(&mut self, packet: &Packet) {
         let (slot, now) = (packet.flow, self.now);
         let sent_ns = unwrap_ns(now / NS, packet.sent_ns);
-        let int_on = self.int_units.is_some() && packet.kind != Kind::OrAck;
+        let int_on = self.int_units.is_some() && packet.kind != Kind::OR_ACK;
         let stamp = if int_on { self.int.get(packet.aux).1 } else { packet.aux };
         let flow = &mut self.flows[slot];
         let finished = flow.done;
-        if (packet.kind == Kind::OrAck || !self.separate_or_acks)
+        if (packet.kind == Kind::OR_ACK || !self.separate_or_acks)
             && let Some(edge) = &mut self.edge
         {
             if finished {
@@ -164,13 +164,13 @@ impl Simulation {
                 edge.acked(slot, now, sent_ns, stamp, packet.owd_ns);
             }
         }
-        if !finished && packet.kind != Kind::OrAck {
+        if !finished && packet.kind != Kind::OR_ACK {
             if packet.seq > flow.acked {
                 flow.acked = packet.seq;
                 flow.progress_at = now;
                 flow.backoff = 0;
             }
-            if packet.kind == Kind::Nack {
+            if packet.kind == Kind::NACK {
                 flow.next = flow.acked;
             }
             flow.next = flow.next.max(flow.acked);
