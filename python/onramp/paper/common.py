@@ -187,7 +187,11 @@ class Estimate:
     def text(self, unit: str = "", scale: float = 1.0) -> str:
         """Such as "61.2 ± 0.4%"."""
         mean = number(self.mean * scale)
-        return f"{mean}{unit}" if math.isnan(self.half) else f"{mean} ± {number(self.half * scale)}{unit}"
+        if math.isnan(self.half):
+            return f"{mean}{unit}"
+        # Equal values leave a rounding error, not a spread.
+        half = 0.0 if self.half < 1e-9 * abs(self.mean) else self.half
+        return f"{mean} ± {number(half * scale)}{unit}"
 
 
 def estimate(results: Sequence[Result], of: Callable[[Result], float]) -> Estimate:
