@@ -52,8 +52,7 @@ impl Simulation {
     fn new(py: Python<'_>, resolved: &str, base: &str) -> PyResult<Self> {
         let base = Path::new(base);
         py.detach(|| {
-            let (scenario, topology) =
-                Scenario::load(resolved, "scenario", base, &[]).map_err(scenario_errors)?;
+            let (scenario, topology) = Scenario::load(resolved, "scenario", base, &[]).map_err(scenario_errors)?;
             let sim = onramp_sim::Simulation::new(&scenario, topology, base).map_err(ScenarioErrors::new_err)?;
             Ok(Self { sim })
         })

@@ -122,7 +122,8 @@ impl Recorder {
         let port = |name: &String| topology.port_named(name).expect("the scenario was checked");
         let queues = config.queues.iter().map(|name| (port(name), series(format!("queue {name}")))).collect();
         let link = |name: &String| (port(name), format!("utilization {name}"));
-        let links = config.links.iter().map(link).map(|(index, name)| Watched { index, series: series(name), last: 0, id: 0 });
+        let links =
+            config.links.iter().map(link).map(|(index, name)| Watched { index, series: series(name), last: 0, id: 0 });
         let links = links.collect();
         let owd_pairs = config.owd.iter().map(|pair| {
             let (a, b) = pair.split_once("->").expect("the scenario was checked");
@@ -227,18 +228,18 @@ impl Recorder {
         for &(port, series) in &self.queues {
             push(series, ports[port as usize].data_bytes as f64);
         }
-        let interval = self.interval as f64 / SEC as f64;
         for link in &mut self.links {
             let port = &ports[link.index as usize];
-            let bits = (port.tx_bytes - link.last) as f64 * 8.0;
-            link.last = port.tx_bytes;
-            push(link.series, bits / (port.rate as f64 * interval));
+            let sending = port.sending(now);
+            push(link.series, (sending - link.last) as f64 / self.interval as f64);
+            link.last = sending;
         }
+        let seconds = self.interval as f64 / SEC as f64;
         self.rates.retain_mut(|rate| {
             let flow = &flows[rate.index];
             let gone = flow.id != rate.id;
             let received = if gone { rate.last } else { u64::from(flow.expected) * payload };
-            push(rate.series, (received - rate.last) as f64 * 8.0 / interval);
+            push(rate.series, (received - rate.last) as f64 * 8.0 / seconds);
             rate.last = received;
             !(gone || flow.done)
         });

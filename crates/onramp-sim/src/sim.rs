@@ -4,7 +4,6 @@
 use crate::clock;
 use crate::edge::Edge;
 use crate::events::{Ahead, Event, Events, Timer};
-use crate::prefetch::prefetch;
 use crate::host::{Flows, Nic};
 use crate::measure::{FlowRecord, Recorder, RequestRecord, Sample};
 use crate::network::buffer::{Admission, Buffer, Ingress};
@@ -13,11 +12,12 @@ use crate::network::int::{Hop, IntStore, Units};
 use crate::network::packet::MARKED;
 use crate::network::port::Port;
 use crate::network::{Kind, Packet};
+use crate::prefetch::prefetch;
 use crate::random;
 use crate::scenario::{Class, Loss, OrAckMode, Scenario};
 use crate::topology::{PortId, Topology};
 use crate::transport::{self, Env};
-use crate::units::{NS, Ps, Rate, SEC, US};
+use crate::units::{NS, Ps, Rate, US};
 use crate::workload::{self, Source};
 use rand_pcg::Pcg64Mcg;
 use serde_json::json;
@@ -58,7 +58,8 @@ pub struct Simulation {
     ecn_random: Pcg64Mcg,
 
     pub(crate) transport: transport::Config,
-    pub(crate) env: Env,
+    /// What the flows of each host know of it.
+    pub(crate) envs: Vec<Env>,
     /// W_max in bytes, where a window limits the flows.
     pub(crate) max_window: Option<f64>,
     pub(crate) respace: bool,
@@ -97,12 +98,15 @@ impl Simulation {
     /// to `base`.
     ///
     /// # Errors
-    /// A file that could be read when the scenario was checked and now cannot,
-    /// or a switch whose buffer is smaller than its ports' reserves and headroom.
+    /// A file that could be read when the scenario was checked and now cannot.
     pub fn new(scenario: &Scenario, topology: Topology, base: &Path) -> Result<Self, String> {
         let config = scenario.transport.settings();
         let (base_rtt, bdp) = topology.max_base_rtt_and_bdp();
-        let env = Env { line_rate: topology.host_rate().0 as f64, base_rtt };
+        let int_units = Units::new(topology.host_rate().0 as f64);
+        let env = |host| {
+            let port = topology.ports_of(host)[0];
+            Env { line_rate: topology.ports()[port as usize].rate.0 as f64, base_rtt, int_units }
+        };
         let payload = scenario.host.payload.0;
         let header = HEADER + config.extra_header();
         let ack_size = config.ack_bytes() as u16;
@@ -119,7 +123,7 @@ impl Simulation {
             port.lanes = events.lanes_for(sizes, sizes.map(|s| port.time_for(s)), port.delay);
             ports.push(port);
         }
-        let buffers = buffers(scenario, &topology)?;
+        let buffers = buffers(scenario, &topology);
         let mut sim = Self {
             now: 0,
             events,
@@ -128,14 +132,14 @@ impl Simulation {
             nics: (0..topology.hosts() as u32).map(|host| Nic::new(topology.ports_of(host)[0])).collect(),
             flows: Flows::default(),
             int: IntStore::default(),
-            int_units: config.int().then(|| Units::new(env.line_rate)),
+            int_units: config.int().then_some(int_units),
             edge: Edge::new(&scenario.onramp),
             clock_offsets: clock::offsets(&scenario.clock, scenario.seed, topology.hosts()),
             measure: Recorder::new(&scenario.measure, &topology),
             sources: workload::sources(scenario, &topology, base)?,
             ecn_random: random::stream(scenario.seed, "ecn", 0),
             transport: scenario.transport.clone(),
-            env,
+            envs: (0..topology.hosts() as u32).map(env).collect(),
             max_window: config.window().then(|| scenario.host.max_window.map_or(bdp, |w| w.0) as f64),
             respace: config.respace(),
             payload,
@@ -323,8 +327,7 @@ impl Simulation {
     /// network, else mean and maximum by kind of link.
     fn utilization(&self) -> serde_json::Value {
         const FEW: usize = 64;
-        let seconds = self.now as f64 / SEC as f64;
-        let share = |p: &Port| if seconds > 0.0 { p.tx_bytes as f64 * 8.0 / (p.rate as f64 * seconds) } else { 0.0 };
+        let share = |p: &Port| p.sending(self.now) as f64 / self.now.max(1) as f64;
         let mut all = serde_json::Map::new();
         if self.ports.len() <= FEW {
             for (id, port) in self.ports.iter().enumerate() {
@@ -398,6 +401,7 @@ impl Simulation {
         port.tx_bytes += u64::from(packet.size);
         packet.link = id as u16;
         let free = self.now + port.time_for(packet.size);
+        port.free_at = free;
         self.events.arrive(&port.lanes, free + port.delay, packet);
         self.events.port_ready(&port.lanes, packet.size, free, id);
     }
@@ -539,24 +543,18 @@ fn per_rate<T>(list: &Option<Vec<T>>, rate: Rate, of: impl Fn(&T) -> Rate) -> Op
     list.iter().flatten().find(|entry| of(entry) == rate)
 }
 
-fn buffers(scenario: &Scenario, topology: &Topology) -> Result<Vec<Buffer>, String> {
+fn buffers(scenario: &Scenario, topology: &Topology) -> Vec<Buffer> {
     let switch = &scenario.switch;
     let size = switch.buffer.unwrap_or_default().0;
     (topology.hosts()..topology.nodes())
         .map(|node| {
             let ports = topology.ports_of(node as u32);
             let rates = ports.iter().map(|&p| topology.ports()[p as usize].rate);
-            let headroom: u64 = rates.filter_map(|r| per_rate(&switch.headroom, r, |h| h.rate)).map(|h| h.bytes.0).sum();
+            let headroom: u64 =
+                rates.filter_map(|r| per_rate(&switch.headroom, r, |h| h.rate)).map(|h| h.bytes.0).sum();
             let reserves = switch.reserve.0 * ports.len() as u64;
             let set_aside = if switch.loss == Loss::Pfc { headroom + reserves } else { 0 };
-            if set_aside >= size {
-                return Err(format!(
-                    "{}B is less than the reserves and headroom of {}, {set_aside}B",
-                    size,
-                    topology.name(node as u32)
-                ));
-            }
-            Ok(Buffer::new(switch.loss, size, set_aside, switch.xon_offset.0))
+            Buffer::new(switch.loss, size, set_aside, switch.xon_offset.0)
         })
         .collect()
 }

@@ -81,7 +81,8 @@ fn no_packet_is_lost_or_made_up() {
 #[test]
 fn pfc_pauses_and_nothing_is_dropped() {
     for transport in TRANSPORTS {
-        let incast = "[[traffic]]\nkind = \"incast\"\nfan_out = 31\nsize = \"500KB\"\nload = 0.3\nscope = \"network\"\n";
+        let incast =
+            "[[traffic]]\nkind = \"incast\"\nfan_out = 31\nsize = \"500KB\"\nload = 0.3\nscope = \"network\"\n";
         let set = [("switch.buffer", "2MiB")];
         let mut sim = build_with(&format!("{SMALL_FAT_TREE}{incast}"), transport, &set);
         in_steps(&mut sim, 20 * US, |sim| {
@@ -111,7 +112,8 @@ fn a_lossy_network_drops_and_every_flow_still_ends() {
 fn equal_flows_share_a_link_fairly_in_the_long_run() {
     // HPCC's additive increase (0.04 Gb/s) is small against the noise of its
     // telemetry (512 B units), so its rates wander for tens of milliseconds.
-    let flow = |i: u32| format!("[[traffic]]\nkind = \"long\"\nsrc = [\"h{i}\"]\ndst = \"h3\"\nstart = \"{}ns\"\n", i * 1_237);
+    let flow =
+        |i: u32| format!("[[traffic]]\nkind = \"long\"\nsrc = [\"h{i}\"]\ndst = \"h3\"\nstart = \"{}ns\"\n", i * 1_237);
     for transport in TRANSPORTS {
         let (duration, rate) = if transport.contains("hpcc") { ("80ms", "100Gbps") } else { ("40ms", "25Gbps") };
         let star = format!("network = {{ kind = \"star\", hosts = 4, host_rate = \"{rate}\" }}");

@@ -80,7 +80,8 @@ impl Simulation {
         {
             nic.pacer.pop();
             let flow = &mut self.flows[slot];
-            if flow.wake == at {
+            // The slot may have gone to another host's flow since.
+            if flow.wake == at && flow.src == host {
                 flow.wake = Ps::MAX;
                 if !flow.ready {
                     flow.ready = true;

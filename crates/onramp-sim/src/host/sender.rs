@@ -49,7 +49,7 @@ impl Simulation {
             dst: new.dst,
             hash: hash(),
             ack_hash: hash(),
-            cc: self.transport.start(&self.env),
+            cc: self.transport.start(&self.envs[new.src as usize]),
             expected: 0,
             nacked: u32::MAX,
             nacked_at: 0,
@@ -92,7 +92,8 @@ impl Simulation {
         }
         if let Some(max_window) = self.max_window {
             // W = W_max · R / R_line, at least one byte (VAR_WIN).
-            let share = flow.cc.rate(&self.transport, &self.env, self.now) / self.env.line_rate;
+            let env = &self.envs[flow.src as usize];
+            let share = flow.cc.rate(&self.transport, env, self.now) / env.line_rate;
             let window = ((max_window * share) as u64).max(1);
             if u64::from(flow.next - flow.acked) * self.payload >= window {
                 return None;
@@ -124,7 +125,7 @@ impl Simulation {
             self.retransmitted += 1;
         }
         flow.sent = flow.sent.max(flow.next);
-        let rate = flow.cc.rate(&self.transport, &self.env, now);
+        let rate = flow.cc.rate(&self.transport, &self.envs[flow.src as usize], now);
         flow.spaced_size = size;
         flow.spaced_at = now;
         flow.t_next = now + spacing(size, rate);
@@ -183,9 +184,9 @@ impl Simulation {
                 next: u64::from(flow.next),
                 int: if int_on { &self.int.get(packet.aux).0 } else { &empty },
             };
-            flow.cc.on_ack(&self.transport, &self.env, &ack);
+            flow.cc.on_ack(&self.transport, &self.envs[flow.src as usize], &ack);
             if self.respace && flow.spaced_size > 0 {
-                let rate = flow.cc.rate(&self.transport, &self.env, now);
+                let rate = flow.cc.rate(&self.transport, &self.envs[flow.src as usize], now);
                 flow.t_next = flow.spaced_at + spacing(flow.spaced_size, rate);
             }
         }

@@ -32,8 +32,10 @@ pub struct Port {
     /// The control class has packets.
     control_waits: bool,
 
-    /// Bytes sent.
+    /// Bytes of all packets whose sending has begun.
     pub tx_bytes: u64,
+    /// When the packet being sent will be out.
+    pub free_at: Ps,
     /// Delay of the link.
     pub delay: Ps,
     /// When packets are marked.
@@ -79,6 +81,7 @@ impl Port {
             reverse: port.reverse,
             rate: port.rate.0,
             tx_bytes: 0,
+            free_at: 0,
             paused_at: 0,
             pauses: 0,
             paused_for: 0,
@@ -106,7 +109,8 @@ impl Port {
 
     /// Queues a packet of the control class; PFC frames go before all others.
     pub fn push_control(&mut self, packet: Packet) {
-        let frames = if packet.is_pfc() { self.control.iter().take_while(|p| p.is_pfc()).count() } else { self.control.len() };
+        let frames =
+            if packet.is_pfc() { self.control.iter().take_while(|p| p.is_pfc()).count() } else { self.control.len() };
         self.control.insert(frames, packet);
         self.control_waits = true;
     }
@@ -139,7 +143,13 @@ impl Port {
 
     /// Time the waiting data will take to send, in picoseconds.
     pub fn queue_delay(&self) -> Ps {
-        (self.data_bytes * self.ps_per_byte) >> 16
+        ((u128::from(self.data_bytes) * u128::from(self.ps_per_byte)) >> 16) as Ps
+    }
+
+    /// Time spent sending up to `now`, in picoseconds.
+    pub fn sending(&self, now: Ps) -> Ps {
+        let begun = ((u128::from(self.tx_bytes) * u128::from(self.ps_per_byte)) >> 16) as Ps;
+        begun.saturating_sub(self.free_at.saturating_sub(now))
     }
 
     /// Pauses or resumes the data class.

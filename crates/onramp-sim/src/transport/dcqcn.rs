@@ -226,10 +226,10 @@ fn power(mut x: f64, mut n: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::int::IntStack;
+    use crate::network::int::{IntStack, Units};
     use crate::units::MS;
 
-    const ENV: Env = Env { line_rate: 100e9, base_rtt: 12_240 * NS };
+    const ENV: Env = Env { line_rate: 100e9, base_rtt: 12_240 * NS, int_units: Units { tx: 512, queue: 320 } };
 
     fn config() -> Config {
         let mut c = Config::default();

@@ -21,12 +21,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self {
-            window: true,
-            min_rate: Rate(1_000_000_000),
-            gain: 1.0 / 16.0,
-            additive_increase: Rate(615_000_000),
-        }
+        Self { window: true, min_rate: Rate(1_000_000_000), gain: 1.0 / 16.0, additive_increase: Rate(615_000_000) }
     }
 }
 
@@ -108,9 +103,9 @@ impl Controller for State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::int::IntStack;
+    use crate::network::int::{IntStack, Units};
 
-    const ENV: Env = Env { line_rate: 100e9, base_rtt: 12_000_000 };
+    const ENV: Env = Env { line_rate: 100e9, base_rtt: 12_000_000, int_units: Units { tx: 512, queue: 320 } };
 
     fn ack(flow: &mut State, acked: u64, next: u64, ecn: bool) {
         let int = IntStack::default();

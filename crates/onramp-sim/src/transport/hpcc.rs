@@ -1,7 +1,7 @@
 //! HPCC (Li et al., SIGCOMM'19): rate and window from in-band telemetry.
 
 use super::{Ack, Controller, Env, Rule, Settings, check_min_rate};
-use crate::network::int::{IntStack, Units};
+use crate::network::int::IntStack;
 use crate::units::{Ps, Rate, SEC};
 use serde::{Deserialize, Serialize};
 
@@ -125,7 +125,7 @@ impl State {
     /// u_j = txRate_j/B_j + min(q_j, q_j')/(B_j·T), over the hops of two INT stacks.
     fn measure(&mut self, env: &Env, before: &IntStack, now: &IntStack) {
         let base_rtt = env.base_rtt as f64 / SEC as f64;
-        let units = Units::new(env.line_rate);
+        let units = env.int_units;
         let mut most: Option<(f64, f64)> = None;
         for (old, new) in before.hops().zip(now.hops()) {
             let elapsed = new.seconds_since(old);
@@ -148,10 +148,10 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::int::Hop;
+    use crate::network::int::{Hop, Units};
     use crate::units::NS;
 
-    const ENV: Env = Env { line_rate: 100e9, base_rtt: 12_000 * NS };
+    const ENV: Env = Env { line_rate: 100e9, base_rtt: 12_000 * NS, int_units: Units { tx: 512, queue: 320 } };
 
     fn config() -> Config {
         let mut c = Config::default();
@@ -162,7 +162,7 @@ mod tests {
     /// An ACK with one hop of 100 Gb/s: its time, bytes sent and queue.
     fn ack(flow: &mut State, acked: u64, time_ns: u64, tx_bytes: u64, queue: u64) {
         let mut int = IntStack::default();
-        int.push(Hop::new(Units::new(ENV.line_rate), time_ns, tx_bytes, queue, 100_000_000_000));
+        int.push(Hop::new(ENV.int_units, time_ns, tx_bytes, queue, 100_000_000_000));
         let a = Ack { now: 0, rtt: 0, ecn: false, acked, next: acked + 10, int: &int };
         flow.on_ack(&config(), &ENV, &a);
     }
@@ -232,11 +232,11 @@ mod tests {
         let mut flow = State::new(&c, &ENV);
         flow.reference = 10e9;
         let mut int = IntStack::default();
-        int.push(Hop::new(Units::new(ENV.line_rate), 0, 0, 0, 100_000_000_000));
+        int.push(Hop::new(ENV.int_units, 0, 0, 0, 100_000_000_000));
         flow.on_ack(&c, &ENV, &Ack { now: 0, rtt: 0, ecn: false, acked: 1, next: 2, int: &int });
         for (i, expected) in [(1u64, 10e9 + 40e6), (2, 10e9 + 80e6)] {
             let mut int = IntStack::default();
-            int.push(Hop::new(Units::new(ENV.line_rate), i * 12_000, i * 15_360, 0, 100_000_000_000));
+            int.push(Hop::new(ENV.int_units, i * 12_000, i * 15_360, 0, 100_000_000_000));
             let ack = Ack { now: 0, rtt: 0, ecn: false, acked: i * 10, next: i * 10 + 1, int: &int };
             flow.on_ack(&c, &ENV, &ack);
             close(flow.rate, expected);

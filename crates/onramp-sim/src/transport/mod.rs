@@ -9,7 +9,7 @@ pub mod dctcp;
 pub mod hpcc;
 pub mod timely;
 
-use crate::network::int::IntStack;
+use crate::network::int::{IntStack, Units};
 use crate::scenario::{Class, tagged};
 use crate::units::{Bytes, Ps, Rate};
 
@@ -37,6 +37,8 @@ pub struct Env {
     pub line_rate: f64,
     /// Longest base RTT of the network, in picoseconds (`GLOBAL_T` in HPCC's simulator).
     pub base_rtt: Ps,
+    /// What telemetry counts in.
+    pub int_units: Units,
 }
 
 /// A congestion controller of one flow.

@@ -147,9 +147,9 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::int::IntStack;
+    use crate::network::int::{IntStack, Units};
 
-    const ENV: Env = Env { line_rate: 100e9, base_rtt: 12 * US };
+    const ENV: Env = Env { line_rate: 100e9, base_rtt: 12 * US, int_units: Units { tx: 512, queue: 320 } };
 
     /// A flow whose rate is 50 Gb/s and that has stored an RTT of 100 us.
     fn flow(c: &Config) -> (State, u64) {
