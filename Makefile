@@ -7,14 +7,15 @@ export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
 
 RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core crates -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name '*.lock' -o -name '*.txt')
 
-.PHONY: help install demo test lint bench clean
+.PHONY: help install demo test lint bindings bench clean
 
 help:
 	@echo "make demo     install, then compare DCQCN with and without On-Ramp on 320 servers (minutes)"
 	@echo "make install  build everything into .venv; the command is .venv/bin/onramp"
 	@echo "make test     every test"
 	@echo "make lint     formatting, lints, types"
-	@echo "make bench    packet-hops per second"
+	@echo "make bindings regenerate the Rust view of the C headers"
+	@echo "make bench    packet-hops per second, and instructions per packet-hop"
 	@echo "make clean    remove what was built; results stay"
 
 install: .venv/built
@@ -35,8 +36,10 @@ install: .venv/built
 demo: install
 	@onramp compare scenarios/demo.toml
 
+# The determinism test runs in both builds: their results must be the same bytes.
 test: install
 	cargo test --workspace
+	cargo test --release -p onramp-sim --test determinism
 	pytest
 
 lint: install
@@ -45,6 +48,11 @@ lint: install
 	ruff check
 	ruff format --check
 	mypy
+
+# The Rust view of the C headers, generated and kept in the repository.
+bindings: install
+	LIBCLANG_PATH=$$(python -c 'import clang, pathlib; print(pathlib.Path(clang.__file__).parent / "native")') \
+		cargo build --quiet -p onramp-core --features regenerate
 
 bench: install
 	cargo bench -p onramp-sim

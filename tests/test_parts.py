@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onramp import tables
+from conftest import ROOT
+from onramp import _sim, tables
 from onramp.metrics import bootstrap_ratio, number, over_seeds
 from onramp.plots.cdf import cdf
 from onramp.plots.style import envelope
@@ -105,3 +106,16 @@ def test_row_groups_do_not_depend_on_how_rows_arrive(tmp_path_factory: pytest.Te
             writer.add(tables.series(columns, names))
         writer.close()
     assert len({path.read_bytes() for path in folder.iterdir()}) == 1
+
+
+def test_every_key_of_a_scenario_is_documented() -> None:
+    """What a resolved scenario writes out is what docs/scenario.md explains."""
+    text = (ROOT / "docs" / "scenario.md").read_text()
+    kinds = ["dcqcn", "timely", "dctcp", "hpcc"]
+    demo = (ROOT / "scenarios" / "demo.toml").read_text()
+    for kind in kinds:
+        resolved = tomllib.loads(_sim.resolve(demo, "demo", ".", [("transport.kind", kind)]))
+        for section in resolved.values():
+            for table in section if isinstance(section, list) else [section]:
+                missing = [key for key in table if f"`{key}`" not in text] if isinstance(table, dict) else []
+                assert not missing
