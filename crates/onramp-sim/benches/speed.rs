@@ -3,61 +3,15 @@
 //! `cargo bench -p onramp-sim --bench speed [-- NAME]`; each case runs in a
 //! process of its own, so that its peak memory is its own.
 
-use onramp_sim::{Scenario, Simulation};
-use std::path::Path;
+mod cases;
+
+use cases::{CASE, CASES};
 use std::process::Command;
 use std::time::Instant;
 
-const FAT_TREE: &str = r#"
-seed = 1
-duration = "2ms"
-network = { kind = "fat-tree" }
-clock = { sync = "gaussian", sigma = "200ns" }
-[[traffic]]
-kind = "background"
-workload = "WebSearch"
-load = 0.6
-[[traffic]]
-kind = "incast"
-fan_out = 40
-size = "2KB"
-load = 0.02
-"#;
-
-const RPC: &str = r#"
-seed = 1
-duration = "200us"
-network = { kind = "fat-tree" }
-[[traffic]]
-kind = "background"
-workload = "GoogleSearchRPC"
-load = 0.6
-"#;
-
-const STAR: &str = r#"
-seed = 1
-duration = "5ms"
-network = { kind = "star", hosts = 65 }
-[[traffic]]
-kind = "incast"
-fan_out = 64
-size = "500KB"
-load = 0.8
-scope = "network"
-"#;
-
-/// Name, scenario, transport.
-const CASES: &[(&str, &str, &str)] = &[
-    ("fat-tree-dcqcn", FAT_TREE, "dcqcn"),
-    ("fat-tree-dcqcn-onramp", FAT_TREE, "dcqcn"),
-    ("fat-tree-hpcc", FAT_TREE, "hpcc"),
-    ("rpc-dcqcn", RPC, "dcqcn"),
-    ("star-incast-dcqcn", STAR, "dcqcn"),
-];
-
 fn main() {
     let names: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    if let Ok(name) = std::env::var("ONRAMP_BENCH_CASE") {
+    if let Ok(name) = std::env::var(CASE) {
         return run(&name);
     }
     println!(
@@ -65,22 +19,15 @@ fn main() {
         "case", "packet-hops", "wall s", "packet-hops/s", "peak MB", "simulated us/wall s"
     );
     let wanted = |name: &str| names.is_empty() || names.iter().any(|n| name.contains(n.as_str()));
-    for (name, _, _) in CASES.iter().filter(|c| wanted(c.0)) {
+    for (name, ..) in CASES.iter().filter(|c| wanted(c.0)) {
         let own = std::env::current_exe().expect("a process knows its program");
-        let status = Command::new(own).env("ONRAMP_BENCH_CASE", name).status().expect("the benchmark starts");
+        let status = Command::new(own).env(CASE, name).status().expect("the benchmark starts");
         assert!(status.success(), "{name} failed");
     }
 }
 
 fn run(name: &str) {
-    let (_, text, transport) = CASES.iter().find(|c| c.0 == name).expect("a case of the list");
-    let mut overrides = vec![("transport.kind".to_string(), (*transport).to_string())];
-    if name.ends_with("onramp") {
-        overrides.push(("onramp.enabled".into(), "true".into()));
-        overrides.push(("onramp.threshold".into(), "16us".into()));
-    }
-    let (scenario, topology) = Scenario::load(text, name, Path::new("."), &overrides).expect("the scenario is valid");
-    let mut sim = Simulation::new(&scenario, topology, Path::new(".")).expect("the scenario can be built");
+    let mut sim = cases::build(name, true);
     let start = Instant::now();
     sim.run_to_end();
     let wall = start.elapsed().as_secs_f64();

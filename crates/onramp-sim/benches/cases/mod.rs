@@ -1,0 +1,69 @@
+//! The benchmarks' scenarios.
+
+use onramp_sim::{Scenario, Simulation};
+use std::path::Path;
+
+/// Set in the process that runs one case.
+pub const CASE: &str = "ONRAMP_BENCH_CASE";
+
+const FAT_TREE: &str = r#"
+seed = 1
+duration = "2ms"
+network = { kind = "fat-tree" }
+clock = { sync = "gaussian", sigma = "200ns" }
+[[traffic]]
+kind = "background"
+workload = "WebSearch"
+load = 0.6
+[[traffic]]
+kind = "incast"
+fan_out = 40
+size = "2KB"
+load = 0.02
+"#;
+
+const RPC: &str = r#"
+seed = 1
+duration = "200us"
+network = { kind = "fat-tree" }
+[[traffic]]
+kind = "background"
+workload = "GoogleSearchRPC"
+load = 0.6
+"#;
+
+const STAR: &str = r#"
+seed = 1
+duration = "5ms"
+network = { kind = "star", hosts = 65 }
+[[traffic]]
+kind = "incast"
+fan_out = 64
+size = "500KB"
+load = 0.8
+scope = "network"
+"#;
+
+/// Name, scenario, transport, and a duration short enough for valgrind.
+pub const CASES: &[(&str, &str, &str, &str)] = &[
+    ("fat-tree-dcqcn", FAT_TREE, "dcqcn", "100us"),
+    ("fat-tree-dcqcn-onramp", FAT_TREE, "dcqcn", "100us"),
+    ("fat-tree-hpcc", FAT_TREE, "hpcc", "100us"),
+    ("rpc-dcqcn", RPC, "dcqcn", "10us"),
+    ("star-incast-dcqcn", STAR, "dcqcn", "1ms"),
+];
+
+/// The simulation of a case, whole or short.
+pub fn build(name: &str, whole: bool) -> Simulation {
+    let (_, text, transport, short) = CASES.iter().find(|c| c.0 == name).expect("a case of the list");
+    let mut overrides = vec![("transport.kind".to_string(), (*transport).to_string())];
+    if name.ends_with("onramp") {
+        overrides.push(("onramp.enabled".into(), "true".into()));
+        overrides.push(("onramp.threshold".into(), "16us".into()));
+    }
+    if !whole {
+        overrides.push(("duration".into(), (*short).to_string()));
+    }
+    let (scenario, topology) = Scenario::load(text, name, Path::new("."), &overrides).expect("the scenario is valid");
+    Simulation::new(&scenario, topology, Path::new(".")).expect("the scenario can be built")
+}

@@ -1,0 +1,34 @@
+//! Instructions per packet-hop, counted by valgrind: the same on a busy machine.
+//!
+//! `cargo bench -p onramp-sim --bench instructions`. Only what happens inside
+//! `Simulation::run` counts. The counts do not show cache misses; `speed` does.
+
+mod cases;
+
+use cases::{CASE, CASES};
+use std::process::Command;
+
+fn main() {
+    if let Ok(name) = std::env::var(CASE) {
+        let mut sim = cases::build(&name, false);
+        sim.run_to_end();
+        return println!("{}", sim.packet_hops());
+    }
+    let own = std::env::current_exe().expect("a process knows its program");
+    println!("{:<24}{:>12}{:>30}", "case", "packet-hops", "instructions per packet-hop");
+    for (name, ..) in CASES {
+        let run = Command::new("valgrind")
+            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*Simulation::run"])
+            .arg(&own)
+            .env(CASE, name)
+            .output();
+        let Ok(run) = run else {
+            return eprintln!("valgrind is missing: install the package valgrind");
+        };
+        let hops: f64 = String::from_utf8_lossy(&run.stdout).trim().parse().expect("the case prints its packet-hops");
+        let log = String::from_utf8_lossy(&run.stderr);
+        let collected = log.lines().find_map(|l| l.split("Collected : ").nth(1)).expect("callgrind prints its count");
+        let instructions: f64 = collected.trim().parse().expect("the count is a number");
+        println!("{name:<24}{:>11.2}M{:>30.0}", hops / 1e6, instructions / hops);
+    }
+}
