@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from conftest import ROOT
 from onramp import _sim, tables
+from onramp.folders import staged, unused
 from onramp.metrics import bootstrap_ratio, number, over_seeds
 from onramp.plots.cdf import cdf
 from onramp.plots.style import envelope
@@ -78,10 +80,11 @@ def test_envelope_keeps_the_extremes() -> None:
     assert len(drawn) <= 3000 and drawn.max() == 5 and drawn.min() == -3
 
 
-def test_cdf_ends_at_one_with_the_largest_value() -> None:
+def test_cdf_rises_from_zero_at_the_smallest_to_one_at_the_largest_value() -> None:
     for n in (1, 7, 100_000):
         x, share = cdf(np.arange(n, dtype=float))
-        assert share[-1] == 1 and x[-1] == n - 1 and (np.diff(x) > 0).all()
+        assert share[0] == 0 and share[-1] == 1 and x[0] == 0 and x[-1] == n - 1
+        assert (np.diff(x)[1:] > 0).all() and (np.diff(share) > 0).all()
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(3.4, "3 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")])
@@ -119,3 +122,19 @@ def test_every_key_of_a_scenario_is_documented() -> None:
             for table in section if isinstance(section, list) else [section]:
                 missing = [key for key in table if f"`{key}`" not in text] if isinstance(table, dict) else []
                 assert not missing
+
+
+def test_runs_beside_each_other_take_different_names(tmp_path: Path) -> None:
+    first, second = unused(tmp_path / "run"), unused(tmp_path / "run")
+    assert first != second
+    for folder in (first, second):
+        with staged(folder) as stage:
+            (stage / "summary.json").write_text("{}")
+    assert (first / "summary.json").exists() and (second / "summary.json").exists()
+
+
+def test_a_name_that_was_taken_for_nothing_is_given_back(tmp_path: Path) -> None:
+    target = unused(tmp_path / "run")
+    with pytest.raises(KeyboardInterrupt), staged(target):
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -163,7 +164,7 @@ def compare(
 def _print_comparison(found: Comparison) -> None:
     console = terminal.console()
     console.print(terminal.comparison_table(found))
-    lines = [str(found.arrivals), f"Ratio: without over with; {found.interval}."]
+    lines = found.notes
     for side, result in found.sides.items():
         if text := terminal.unfinished_text(result.summary):
             lines.append(f"{side}: {text}")
@@ -268,7 +269,7 @@ def _print_sweep(done: Sequence[tuple[Point, Result]], keys: Sequence[str]) -> N
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The page; default: index.html in the only DIR.",
+    help="The page; default: index.html in the only DIR, or results/index.html.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE.")
 def report_command(folders: tuple[Path, ...], out: Path | None, force: bool) -> int:
@@ -277,8 +278,8 @@ def report_command(folders: tuple[Path, ...], out: Path | None, force: bool) -> 
 
     results = [report.read(folder) for folder in folders]
     page = out or (folders[0] if len(folders) == 1 else RESULTS) / "index.html"
-    if out and out.exists() and not force:
-        raise OnRampError(f"{out}: exists; choose another --out, or --force to replace it")
+    if page.exists() and not force and (out or len(folders) > 1):
+        raise OnRampError(f"{page}: exists; choose another --out, or --force to replace it")
     page.parent.mkdir(parents=True, exist_ok=True)
     report.write(results, page)
     click.echo(page)
@@ -291,7 +292,12 @@ def report_command(folders: tuple[Path, ...], out: Path | None, force: bool) -> 
 @click.option("--seeds", callback=_seeds, metavar="1,2,3", help="Default: 1,2,3; with --quick 1.")
 @JOBS
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=RESULTS / "paper", show_default=True, metavar="DIR"
+    "--out",
+    type=click.Path(path_type=Path),
+    default=RESULTS / "paper",
+    show_default=True,
+    metavar="DIR",
+    help="Folder of the runs and figures.",
 )
 @click.option("--markdown", is_flag=True, help="Print the stored verdicts as a Markdown table; run nothing.")
 def paper_command(
@@ -313,8 +319,9 @@ def paper_command(
             click.echo(f"{name:6} {paper.figure(name).TITLE}")
         return 0
     mode = common.Mode(quick, tuple(seeds or ([1] if quick else [1, 2, 3])))
+    chosen = [paper.figure(name) for name in figures]
     cache = Cache(out)
-    for figure in [paper.figure(name) for name in figures]:
+    for figure in chosen:
         scenarios = common.scenarios(figure, mode)
         missing = cache.missing(scenarios)
         title = f"{figure.NAME}: {len(missing)} of {len(scenarios)} runs missing"
@@ -330,6 +337,8 @@ def paper_command(
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command; every mistake is one line on standard error and exit status 2."""
+    # A home that cannot be written only costs matplotlib time.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         status = commands.main(args, prog_name="onramp", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as e:

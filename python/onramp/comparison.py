@@ -24,7 +24,7 @@ from onramp.summary import SIZES, Floats, background, in_class
 
 SIDES = {"without": "without On-Ramp", "with": "with On-Ramp"}
 
-BY_SEEDS = "mean over seeds, 95% interval by Student's t over the seeds"
+BY_SEEDS = "geometric mean of the seeds' ratios, 95% interval by Student's t on its logarithm"
 NOT_ALL = "no intervals, since not all flows finished: those that did are not the same on both sides"
 BY_BOOTSTRAP = (
     "95% interval by resampling this run's {what} in pairs; "
@@ -123,6 +123,14 @@ class Comparison:
             return NOT_ALL
         incast = completed(self.with_[0].summary, "incast") > 0
         return BY_BOOTSTRAP.format(what="requests and flows" if incast else "flows")
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of table and plots must know."""
+        notes = [str(self.arrivals), f"Ratio: without over with; {self.interval}."]
+        if len(self.seeds) > 1:
+            notes.append(f"Plots show seed {self.seeds[0]}; each seed's results are in a folder of its own.")
+        return notes
 
     @property
     def sides(self) -> Mapping[str, Result]:
@@ -251,9 +259,10 @@ def _rows(without: Sequence[Result], with_: Sequence[Result]) -> list[Row]:
         if a is not None and b is not None and (a or b):
             ratio = a / b if b else math.inf
             ratios = [x / y for x, y in zip(one, other, strict=True) if x is not None and y]
-            if len(ratios) == len(one) > 1:
-                ratio, half = over_seeds(ratios)
-                interval = (ratio - half, ratio + half)
+            if len(ratios) == len(one) > 1 and all(r > 0 for r in ratios):
+                # A ratio and its inverse are the same news, so the logarithm is what is averaged.
+                mean, half = over_seeds([math.log(r) for r in ratios])
+                ratio, interval = math.exp(mean), (math.exp(mean - half), math.exp(mean + half))
         if a is not None or b is not None:
             rows.append(Row(metric, a, b, ratio, interval))
     return rows

@@ -16,12 +16,33 @@ MARKS = ("summary.json", "comparison.json", "sweep.csv")
 
 
 def unused(path: Path) -> Path:
-    """`path`, or the first of `path`-2, `path`-3, … that does not exist."""
+    """`path`, or the first of `path`-2, `path`-3, … that does not exist.
+
+    It is made at once, empty, so that a run beside this one takes another.
+    """
     candidate, n = path, 1
-    while candidate.exists():
-        n += 1
-        candidate = path.with_name(f"{path.name}-{n}")
-    return candidate
+    while True:
+        try:
+            candidate.mkdir(parents=True)
+            return candidate
+        except FileExistsError:
+            n += 1
+            candidate = path.with_name(f"{path.name}-{n}")
+        except OSError as e:
+            raise OnRampError(of_os(candidate, e)) from e
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file beside `path` that becomes `path` at the end: never half of it is seen."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield part
+        part.replace(path)
+    except OSError as e:
+        raise RunError(of_os(path, e)) from e
+    finally:
+        part.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -33,10 +54,10 @@ def staged(target: Path, *, force: bool = False) -> Iterator[Path]:
     OnRampError
         If `target` exists (with `force`: and holds no results), or cannot be written.
     """
-    if target.exists():
+    if target.exists() and not _is_empty(target):
         if not force:
             raise OnRampError(f"{target}: exists; choose another --out, or --force to replace it")
-        if not target.is_dir() or (any(target.iterdir()) and not any((target / m).exists() for m in MARKS)):
+        if not target.is_dir() or not any((target / m).exists() for m in MARKS):
             raise OnRampError(f"{target}: holds no results, so --force does not replace it")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -57,3 +78,9 @@ def staged(target: Path, *, force: bool = False) -> Iterator[Path]:
         raise RunError(of_os(target, e)) from e
     finally:
         shutil.rmtree(stage, ignore_errors=True)
+        if _is_empty(target):
+            target.rmdir()
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())

@@ -9,7 +9,7 @@ from typing import Any
 
 import jinja2
 
-from onramp import plots
+from onramp import folders, plots
 from onramp.comparison import Comparison
 from onramp.errors import OnRampError
 from onramp.metrics import METRICS, number
@@ -67,7 +67,8 @@ def write(results: Sequence[Comparison | Result], page: Path) -> None:
         loader=jinja2.PackageLoader("onramp", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     text = environment.get_template("report.html.j2").render(parts=parts)
-    page.write_text(text, encoding="utf-8")
+    with folders.replacing(page) as path:
+        path.write_text(text, encoding="utf-8")
 
 
 def _of_comparison(c: Comparison) -> Part:
@@ -95,7 +96,7 @@ def _of_comparison(c: Comparison) -> Part:
         subtitle="The same arrivals with and without On-Ramp",
         head=["", "without", "with", "ratio", "95% interval"],
         rows=rows,
-        notes=[str(c.arrivals), f"Ratio: without over with; {c.interval}.", *unfinished, DEFINITIONS],
+        notes=[*c.notes, *unfinished, DEFINITIONS],
         svgs=_svgs(plots.save_all(c.sides, c.folder / "plots")),
         parameters=parameters(c.scenario, c.seeds, c.with_[0].summary),
         scenario=c.scenario.text,

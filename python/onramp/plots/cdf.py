@@ -26,7 +26,7 @@ def draw(sides: Mapping[str, Result]) -> Figure | None:
     for ax, name in zip(axes, shown, strict=True):
         for i, (side, t) in enumerate(times.items()):
             x, share = cdf(t[name])
-            ax.plot(x, share, color=style.colour(side, i), label=side, lw=1.6)
+            ax.step(x, share, where="post", color=style.colour(side, i), label=side, lw=1.6)
         ax.set(xscale="log", ylim=(0, 1.01))
         style.log_ticks(ax.xaxis)
         ax.set_title(TITLES[name], fontsize=9)
@@ -53,4 +53,6 @@ def cdf(values: Floats, points: int = 400) -> tuple[Floats, Floats]:
         index = np.unique((share * (n - 1)).astype(int))
     else:
         index = np.arange(n)
-    return values[index], (index + 1) / n
+    if n == 0:
+        return values, values
+    return np.append(values[0], values[index]), np.append(0.0, (index + 1) / n)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from onramp.folders import replacing
 from onramp.summary import Floats
 
 #: Text and axes; pages replace it by their own text colour.
@@ -58,8 +60,6 @@ _STYLE: Any = {
 def styled() -> Iterator[None]:
     """Matplotlib with our style, for drawing and saving."""
     # Fonts that are not installed are only names in an SVG: no warning for them.
-    import logging
-
     logger = logging.getLogger("matplotlib.font_manager")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -80,8 +80,10 @@ def panels(rows: int, columns: int, size: tuple[float, float], **kwargs: Any) ->
 def save(figure: Figure, stem: Path) -> None:
     """Write `stem`.png and `stem`.svg, the same bytes for the same figure."""
     with styled():
-        figure.savefig(stem.with_suffix(".png"), facecolor="white")
-        figure.savefig(stem.with_suffix(".svg"), transparent=True, metadata={"Date": None})
+        with replacing(stem.with_suffix(".png")) as path:
+            figure.savefig(path, format="png", facecolor="white")
+        with replacing(stem.with_suffix(".svg")) as path:
+            figure.savefig(path, format="svg", transparent=True, metadata={"Date": None})
 
 
 def log_ticks(axis: Axis) -> None:
@@ -91,7 +93,7 @@ def log_ticks(axis: Axis) -> None:
     subs = (1.0,) if decades > 2.5 else (1.0, 3.0) if decades > 1.3 else (1.0, 2.0, 5.0)
     axis.set_major_locator(LogLocator(subs=subs))
     axis.set_minor_locator(LogLocator(subs="all"))
-    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}" if v >= 1 else f"{v:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}" if v >= 100 else f"{v:.3g}"))
     axis.set_minor_formatter(NullFormatter())
 
 
