@@ -54,7 +54,7 @@
  * @threshold: T, the one-way delay above which a flow pauses
  * @max_pause: no uninterrupted pause lasts longer. At most a few times T: a flow
  *   that is held for long sends nothing, learns nothing, and resumes blind. Twelve
- *   DCQCN flows at 100 Gb/s with T = 30 us settle around T with 100 us and swing
+ *   DCQCN flows at 100 Gb/s with T = 30 us settle around T with 100 us and mostly swing
  *   by a millisecond with 500 us (docs/algorithm.md).
  * @gain_shift: g = 2^-gain_shift, between the two limits above
  * @flags: ONRAMP_*
