@@ -97,7 +97,7 @@ impl Edge {
         self.gates[slot as usize].flow.stamp(now / NS).paused as u32
     }
 
-    /// An OR-ACK came back for the packet sent at `sent_ns` with `paused` as its stamp.
+    /// Moves the flow's gate by an OR-ACK for the packet sent at `sent_ns` with `paused` as its stamp.
     #[inline]
     pub fn acked(&mut self, slot: u32, now: Ps, sent_ns: u64, paused: u32, owd_ns: i32) {
         let now = now / NS;
@@ -107,12 +107,11 @@ impl Edge {
         let stamp = Stamp { time: sent_ns, paused: crate::network::packet::unwrap_ns(total, paused) };
         gate.flow.acked(&self.params, now, stamp, i64::from(owd_ns));
         self.pauses += u64::from(!held && gate.flow.t_next() > now);
-        self.or_acks += 1;
-        self.paths[gate.path as usize] = PathOwd { owd: i64::from(owd_ns), at: now };
     }
 
-    /// An OR-ACK came back for a flow that is done: it still tells of the path.
-    pub fn late(&mut self, slot: u32, now: Ps, owd_ns: i32) {
+    /// An OR-ACK came back, of a flow alive or done: it tells of the path.
+    #[inline]
+    pub fn learn(&mut self, slot: u32, now: Ps, owd_ns: i32) {
         let path = self.gates[slot as usize].path;
         self.or_acks += 1;
         self.paths[path as usize] = PathOwd { owd: i64::from(owd_ns), at: now / NS };
@@ -121,10 +120,5 @@ impl Edge {
     /// Time the flow has been paused, in picoseconds.
     pub fn paused_total(&self, slot: u32, now: Ps) -> Ps {
         self.gates[slot as usize].flow.paused_total(now / NS) * NS
-    }
-
-    /// β of the flow, from 0 to 1.
-    pub fn beta(&self, slot: u32) -> f64 {
-        f64::from(self.gates[slot as usize].flow.beta()) / f64::from(BETA_ONE)
     }
 }

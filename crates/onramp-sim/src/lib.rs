@@ -20,6 +20,7 @@ mod prefetch;
 pub mod random;
 pub mod scenario;
 pub mod sim;
+mod slab;
 pub mod topology;
 pub mod transport;
 pub mod units;

@@ -183,7 +183,7 @@ impl Simulation {
         let limit = until.min(self.time_limit);
         for _ in 0..max_events {
             let Some((at, event, ahead)) = self.events.pop(limit) else {
-                self.now = self.now.max(limit.min(self.time_limit));
+                self.now = self.now.max(limit);
                 return self.finished() || limit == self.time_limit;
             };
             self.now = at;
@@ -201,7 +201,7 @@ impl Simulation {
                 Event::PortReady(port) => self.port_ready(port),
                 Event::Timer(timer) => self.timer(timer),
             }
-            if self.alive == 0 && self.sources_left == 0 {
+            if self.finished() {
                 return true;
             }
         }
@@ -483,7 +483,7 @@ impl Simulation {
             }
             if let Some(units) = self.int_units {
                 let hop = Hop::new(units, self.now / NS, port.tx_bytes, port.data_bytes, port.rate);
-                self.int.stack_mut(packet.aux).push(hop);
+                self.int[packet.aux].0.push(hop);
             }
         }
         if !packet.is_pfc() {

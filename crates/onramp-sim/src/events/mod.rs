@@ -13,6 +13,7 @@
 mod wheel;
 
 use crate::network::Packet;
+use crate::slab::Slab;
 use crate::units::Ps;
 use std::collections::{HashMap, VecDeque};
 use wheel::Wheel;
@@ -113,8 +114,7 @@ pub struct Events {
     lanes: Vec<Lane>,
     wheel: Wheel<Rare>,
     /// Packets of arrivals in the wheel.
-    packets: Vec<Packet>,
-    free: Vec<u32>,
+    packets: Slab<Packet>,
     /// Lane of each delay, for arrivals and for ports.
     known: HashMap<(bool, Ps), u8>,
 }
@@ -125,8 +125,7 @@ impl Default for Events {
             heads: vec![Ps::MAX],
             lanes: vec![],
             wheel: Wheel::default(),
-            packets: vec![],
-            free: vec![],
+            packets: Slab::default(),
             known: HashMap::new(),
         }
     }
@@ -166,16 +165,7 @@ impl Events {
             queue.push_back((at, packet));
             return;
         }
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.packets[id as usize] = packet;
-                id
-            }
-            None => {
-                self.packets.push(packet);
-                (self.packets.len() - 1) as u32
-            }
-        };
+        let id = self.packets.insert(packet);
         self.rare(at, Rare::Arrive(id));
     }
 
@@ -239,8 +229,8 @@ impl Events {
                 let (_, rare) = self.wheel.pop()?;
                 let event = match rare {
                     Rare::Arrive(id) => {
-                        self.free.push(id);
-                        Event::Arrive(self.packets[id as usize])
+                        self.packets.remove(id);
+                        Event::Arrive(self.packets[id])
                     }
                     Rare::PortReady(port) => Event::PortReady(port),
                     Rare::Timer(timer) => Event::Timer(timer),
@@ -255,6 +245,6 @@ impl Events {
     /// Packets on all links.
     pub fn packets_in_flight(&self) -> u64 {
         let in_lanes: usize = self.lanes.iter().map(|l| if let Lane::Arrive(q) = l { q.len() } else { 0 }).sum();
-        (in_lanes + self.packets.len() - self.free.len()) as u64
+        (in_lanes + self.packets.len()) as u64
     }
 }

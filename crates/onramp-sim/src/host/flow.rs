@@ -1,6 +1,7 @@
 //! The state of a flow at both its ends, and the slab that holds all flows alive.
 
 use crate::prefetch::prefetch;
+use crate::slab::Slab;
 use crate::transport::Cc;
 use crate::units::Ps;
 
@@ -120,45 +121,33 @@ impl Flow {
 
 /// All flows alive, by slot.
 #[derive(Debug, Default)]
-pub struct Flows {
-    slots: Vec<Flow>,
-    free: Vec<u32>,
-}
+pub struct Flows(Slab<Flow>);
 
 impl Flows {
     /// Puts a flow into a slot.
     pub fn insert(&mut self, flow: Flow) -> u32 {
-        match self.free.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = flow;
-                slot
-            }
-            None => {
-                self.slots.push(flow);
-                (self.slots.len() - 1) as u32
-            }
-        }
+        self.0.insert(flow)
     }
 
     /// Frees the slot of a finished flow if no packet refers to it any more.
     pub fn reclaim(&mut self, slot: u32) {
-        let flow = &mut self.slots[slot as usize];
+        let flow = &mut self.0[slot];
         if flow.done && !flow.ready && flow.under_way == 0 {
             // Never 0 again, so a slot is not freed twice.
             flow.under_way = u32::MAX;
-            self.free.push(slot);
+            self.0.remove(slot);
         }
     }
 
     /// Asks for a flow's first cache lines.
     #[inline]
     pub fn prefetch(&self, slot: u32) {
-        prefetch(&self.slots, slot as usize);
+        prefetch(self.0.slots(), slot as usize);
     }
 
     /// Slots of flows that are not done, in order.
     pub fn alive(&self) -> impl Iterator<Item = u32> {
-        (0..self.slots.len() as u32).filter(|&s| !self.slots[s as usize].done)
+        (0..).zip(self.0.slots()).filter(|(_, flow)| !flow.done).map(|(slot, _)| slot)
     }
 }
 
@@ -167,13 +156,13 @@ impl std::ops::Index<u32> for Flows {
 
     #[inline]
     fn index(&self, slot: u32) -> &Flow {
-        &self.slots[slot as usize]
+        &self.0[slot]
     }
 }
 
 impl std::ops::IndexMut<u32> for Flows {
     #[inline]
     fn index_mut(&mut self, slot: u32) -> &mut Flow {
-        &mut self.slots[slot as usize]
+        &mut self.0[slot]
     }
 }

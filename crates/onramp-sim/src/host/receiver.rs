@@ -43,7 +43,7 @@ impl Simulation {
             let last = packet.seq + 1 == flow.packets;
             if flow.since_or_ack >= self.or_ack_every || last {
                 flow.since_or_ack = 0;
-                let aux = if self.int_units.is_some() { self.int.get(packet.aux).1 } else { packet.aux };
+                let aux = if self.int_units.is_some() { self.int[packet.aux].1 } else { packet.aux };
                 let or_ack = Packet { kind: Kind::OR_ACK, size: OR_ACK_BYTES, aux, ..reply };
                 flow.under_way += 1;
                 self.nics[host as usize].or_acks.push_back(or_ack);

@@ -3,6 +3,7 @@
 use super::flow::{Flow, NewFlow, Size};
 use crate::events::Timer;
 use crate::measure::FlowRecord;
+use crate::network::int::IntStack;
 use crate::network::packet::{AFTER_TIMEOUT, MARKED, unwrap_ns};
 use crate::network::{Kind, Packet};
 use crate::random;
@@ -110,7 +111,7 @@ impl Simulation {
     pub(crate) fn send_packet(&mut self, port: u32, slot: u32) {
         let now = self.now;
         let stamp = self.edge.as_mut().map_or(0, |edge| edge.stamp(slot, now));
-        let aux = if self.int_units.is_some() { self.int.insert(stamp) } else { stamp };
+        let aux = if self.int_units.is_some() { self.int.insert((IntStack::default(), stamp)) } else { stamp };
         let flow = &mut self.flows[slot];
         let (seq, size) = (flow.next, flow.size_of(flow.next));
         if seq == flow.acked {
@@ -153,15 +154,14 @@ impl Simulation {
         let (slot, now) = (packet.flow, self.now);
         let sent_ns = unwrap_ns(now / NS, packet.sent_ns);
         let int_on = self.int_units.is_some() && packet.kind != Kind::OR_ACK;
-        let stamp = if int_on { self.int.get(packet.aux).1 } else { packet.aux };
+        let stamp = if int_on { self.int[packet.aux].1 } else { packet.aux };
         let flow = &mut self.flows[slot];
         let finished = flow.done;
         if (packet.kind == Kind::OR_ACK || !self.separate_or_acks)
             && let Some(edge) = &mut self.edge
         {
-            if finished {
-                edge.late(slot, now, packet.owd_ns);
-            } else {
+            edge.learn(slot, now, packet.owd_ns);
+            if !finished {
                 edge.acked(slot, now, sent_ns, stamp, packet.owd_ns);
             }
         }
@@ -175,14 +175,14 @@ impl Simulation {
                 flow.next = flow.acked;
             }
             flow.next = flow.next.max(flow.acked);
-            let empty = crate::network::int::IntStack::default();
+            let empty = IntStack::default();
             let ack = Ack {
                 now,
                 rtt: (now / NS - sent_ns) * NS,
                 ecn: packet.flags & MARKED != 0,
                 acked: u64::from(packet.seq),
                 next: u64::from(flow.next),
-                int: if int_on { &self.int.get(packet.aux).0 } else { &empty },
+                int: if int_on { &self.int[packet.aux].0 } else { &empty },
             };
             flow.cc.on_ack(&self.transport, &self.envs[flow.src as usize], &ack);
             if self.respace && flow.spaced_size > 0 {

@@ -1,5 +1,7 @@
 //! In-band network telemetry (INT) in HPCC's format and resolution.
 
+use crate::slab::Slab;
+
 /// What one switch wrote: 64 bits on the wire.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hop {
@@ -94,44 +96,9 @@ impl IntStack {
     }
 }
 
-/// The INT records of all packets under way, and On-Ramp's stamp where there is one.
-#[derive(Debug, Default)]
-pub struct IntStore {
-    records: Vec<(IntStack, u32)>,
-    free: Vec<u32>,
-}
-
-impl IntStore {
-    /// A new record that also keeps `stamp`.
-    pub fn insert(&mut self, stamp: u32) -> u32 {
-        let record = (IntStack::default(), stamp);
-        match self.free.pop() {
-            Some(id) => {
-                self.records[id as usize] = record;
-                id
-            }
-            None => {
-                self.records.push(record);
-                (self.records.len() - 1) as u32
-            }
-        }
-    }
-
-    /// The record `id`.
-    pub fn get(&self, id: u32) -> &(IntStack, u32) {
-        &self.records[id as usize]
-    }
-
-    /// The stack of record `id`, to write to.
-    pub fn stack_mut(&mut self, id: u32) -> &mut IntStack {
-        &mut self.records[id as usize].0
-    }
-
-    /// Gives record `id` back.
-    pub fn remove(&mut self, id: u32) {
-        self.free.push(id);
-    }
-}
+/// What is kept of a packet under way: its telemetry, and On-Ramp's stamp where
+/// there is one.
+pub type IntStore = Slab<(IntStack, u32)>;
 
 #[cfg(test)]
 mod tests {
