@@ -19,13 +19,12 @@ pub const ORACK_OK: u32 = 0;
 pub const ORACK_BAD_LENGTH: u32 = 1;
 pub const ORACK_BAD_VERSION: u32 = 2;
 pub const ORACK_BAD_FAMILY: u32 = 3;
-pub const ORACK_BAD_RESERVED: u32 = 4;
 pub const ORACK_AT_VERSION: u32 = 0;
 pub const ORACK_AT_PROTOCOL: u32 = 1;
-pub const ORACK_AT_FLAGS: u32 = 2;
-pub const ORACK_AT_SPORT: u32 = 4;
-pub const ORACK_AT_DPORT: u32 = 6;
-pub const ORACK_AT_SEQ: u32 = 8;
+pub const ORACK_AT_SPORT: u32 = 2;
+pub const ORACK_AT_SEQ: u32 = 4;
+pub const ORACK_AT_SCRAP: u32 = 8;
+pub const ORACK_AT_DPORT: u32 = 10;
 pub const ORACK_AT_TIME: u32 = 12;
 pub const ORACK_AT_TAG: u32 = 20;
 pub const ORACK_AT_ADDRESSES: u32 = 28;
@@ -197,4 +196,16 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     pub fn ffi_orack_parse(data: *const or_u8, len: or_u64, ack: *mut orack) -> or_u32;
+}
+unsafe extern "C" {
+    pub fn ffi_orack_tag(ack: *const orack, k0: or_u64, k1: or_u64) -> or_u64;
+}
+unsafe extern "C" {
+    pub fn ffi_siphash(
+        k0: or_u64,
+        k1: or_u64,
+        words: *const or_u64,
+        count: or_u64,
+        rest: or_u64,
+    ) -> or_u64;
 }

@@ -4,9 +4,8 @@ use core::mem::MaybeUninit;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::bindings::{
-    ORACK_BAD_FAMILY, ORACK_BAD_LENGTH, ORACK_BAD_RESERVED, ORACK_BAD_VERSION, ORACK_FAMILY_IPV4, ORACK_FAMILY_IPV6,
-    ORACK_LEN_IPV4, ORACK_LEN_IPV6, ORACK_OK, ORACK_WIRE_IPV4, ORACK_WIRE_IPV6, ffi_orack_parse, ffi_orack_write,
-    orack,
+    ORACK_BAD_FAMILY, ORACK_BAD_LENGTH, ORACK_BAD_VERSION, ORACK_FAMILY_IPV4, ORACK_FAMILY_IPV6, ORACK_LEN_IPV4,
+    ORACK_LEN_IPV6, ORACK_OK, ORACK_WIRE_IPV4, ORACK_WIRE_IPV6, ffi_orack_parse, ffi_orack_tag, ffi_orack_write, orack,
 };
 
 /// Size of an IPv4 flow's OR-ACK as an Ethernet frame without FCS.
@@ -31,7 +30,7 @@ pub struct OrAck {
     pub sequence: u32,
     /// When it was received, in nanoseconds of the receiver's clock.
     pub received_at: u64,
-    /// Keyed tag over the rest; carried here, checked elsewhere.
+    /// Keyed tag over the rest; see [`OrAck::expected_tag`].
     pub tag: u64,
 }
 
@@ -56,9 +55,6 @@ pub enum OrAckError {
     /// Neither IPv4 nor IPv6.
     #[error("unknown address family")]
     Family,
-    /// A reserved bit is set.
-    #[error("reserved bit set")]
-    Reserved,
 }
 
 impl OrAck {
@@ -77,7 +73,7 @@ impl OrAck {
     ///
     /// # Errors
     ///
-    /// Anything that is not understood is refused.
+    /// Anything that is not understood is refused. The tag is not checked.
     pub fn decode(payload: &[u8]) -> Result<Self, OrAckError> {
         let mut raw = MaybeUninit::uninit();
         // SAFETY: C reads no more than the length given and keeps no pointer.
@@ -88,9 +84,17 @@ impl OrAck {
             ORACK_BAD_LENGTH => Err(OrAckError::Length(payload.len())),
             ORACK_BAD_VERSION => Err(OrAckError::Version),
             ORACK_BAD_FAMILY => Err(OrAckError::Family),
-            ORACK_BAD_RESERVED => Err(OrAckError::Reserved),
             other => unreachable!("orack_parse returned {other}"),
         }
+    }
+
+    /// The tag that this OR-ACK must carry between two hosts that share `key`:
+    /// SipHash-2-4 of everything but the tag.
+    #[must_use]
+    pub fn expected_tag(&self, key: &[u8; 16]) -> u64 {
+        let key = u128::from_le_bytes(*key);
+        // SAFETY: a valid reference; C keeps no pointer.
+        unsafe { ffi_orack_tag(&self.to_raw(), key as u64, (key >> 64) as u64) }
     }
 
     fn to_raw(self) -> orack {
@@ -139,4 +143,21 @@ fn widen(address: Ipv4Addr) -> [u8; 16] {
 
 fn narrow([a, b, c, d, ..]: [u8; 16]) -> Ipv4Addr {
     Ipv4Addr::new(a, b, c, d)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::bindings::ffi_siphash;
+
+    /// From the table of SipHash's authors: key 00 01 … 0f, message 00 01 …
+    #[test]
+    fn siphash_gives_its_published_values() {
+        let [k0, k1] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
+        let hash = |words: &[u64], rest| {
+            // SAFETY: C reads as many words as there are.
+            unsafe { ffi_siphash(k0, k1, words.as_ptr(), words.len() as u64, rest) }
+        };
+        assert_eq!(hash(&[], 0x0100), 0x0d6c_8009_d9a9_4f5a);
+        assert_eq!(hash(&[k0], 0x0908), 0x7a5d_bbc5_94dd_b9f3);
+    }
 }

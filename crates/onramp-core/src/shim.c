@@ -46,3 +46,19 @@ or_u32 ffi_orack_parse(const or_u8 *data, or_u64 len, struct orack *ack)
 {
 	return orack_parse(data, data + len, ack);
 }
+
+or_u64 ffi_orack_tag(const struct orack *ack, or_u64 k0, or_u64 k1)
+{
+	return orack_tag(ack, k0, k1);
+}
+
+/* SipHash-2-4 of @count words and two bytes, for its published vectors. */
+or_u64 ffi_siphash(or_u64 k0, or_u64 k1, const or_u64 *words, or_u64 count, or_u64 rest)
+{
+	struct siphash h;
+
+	siphash_init(&h, k0, k1);
+	for (or_u64 i = 0; i < count; i++)
+		siphash_word(&h, words[i]);
+	return siphash_end(&h, rest);
+}

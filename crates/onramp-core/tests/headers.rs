@@ -28,6 +28,7 @@ __u64 use_flow(struct onramp_flow *flow, const struct onramp_params *params, __u
 
 __u32 use_orack(void *data, void *end, struct orack *ack)
 {
+	ack->tag = orack_tag(ack, 1, 2);
 	return orack_parse(data, end, ack) + orack_write(data, end, ack);
 }
 "#;
