@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The maps; their contents are described in onramp_abi.h. */
+#ifndef MAPS_H
+#define MAPS_H
+
+/**
+ * struct scratch - the packet being acknowledged, on its way from the ingress program
+ *   to the acker, which the kernel calls in between on the same CPU
+ * @ack: what the OR-ACK will say
+ * @key: of its tag
+ * @ifindex: where it leaves; 0: nothing to acknowledge
+ * @port: both of its UDP ports
+ */
+struct scratch {
+	struct orack ack;
+	or_u64 key[2];
+	or_u32 ifindex;
+	or_u16 port;
+	or_u16 reserved;
+};
+
+/* The agent may choose other sizes for flows, stamps, peers and paths. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, or_u32);
+	__type(value, struct or_config);
+} config SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct or_address);
+	__type(value, struct or_peer);
+} peers SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct or_address);
+	__type(value, struct or_path);
+} paths SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct or_tuple);
+	__type(value, struct or_flow);
+} flows SEC(".maps");
+
+/*
+ * Serialises the changes of a flow: the gate and an arriving OR-ACK may be on two CPUs.
+ * An LRU map's own values may not have locks; flows share these, by hash.
+ */
+#define FLOW_LOCKS 1024
+struct flow_lock {
+	struct bpf_spin_lock lock;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, FLOW_LOCKS);
+	__type(key, or_u32);
+	__type(value, struct flow_lock);
+} locks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 131072);
+	__type(key, struct or_stamp_key);
+	__type(value, struct onramp_stamp);
+} stamps SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, OR_COUNTERS);
+	__type(key, or_u32);
+	__type(value, or_u64);
+} counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, or_u32);
+	__type(value, struct scratch);
+} scratch SEC(".maps");
+
+OR_INLINE void count(or_u32 counter, or_u64 n)
+{
+	or_u64 *value = bpf_map_lookup_elem(&counters, &counter);
+
+	if (value)
+		*value += n;
+}
+
+OR_INLINE struct flow_lock *flow_lock(const struct or_tuple *t)
+{
+	or_u32 ports = (or_u32)t->sport << 16 | t->dport;
+	or_u32 index = (ports ^ t->source.word[3] ^ t->destination.word[3]) * 0x9e3779b1U >> 22;
+
+	return bpf_map_lookup_elem(&locks, &index);
+}
+
+/* The configuration, if On-Ramp is on and its agent alive. */
+OR_INLINE struct or_config *config_at(or_u64 now)
+{
+	or_u32 zero = 0;
+	struct or_config *c = bpf_map_lookup_elem(&config, &zero);
+
+	if (!c || c->mode == OR_MODE_OFF || now > c->valid_until)
+		return 0;
+	return c;
+}
+
+/* What a clock shows above the one that shows @time. */
+OR_INLINE or_s64 clock_at(const struct or_clock *clock, or_u64 time)
+{
+	or_s64 elapsed = (or_s64)(time - clock->base);
+
+	/* In two halves, so that the product of days and drift fits in 64 bits. */
+	return clock->offset + (elapsed >> 16) * (clock->drift >> 16) +
+	       ((elapsed & 0xffff) * (clock->drift >> 16) >> 16) +
+	       ((elapsed >> 16) * (clock->drift & 0xffff) >> 16);
+}
+
+#endif

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * On-Ramp in the kernel. Four programs:
+ *
+ *   onramp_gate     run by the qdisc "onramp" before a packet leaves: may it?
+ *   onramp_egress   the same at TC egress, for watching only: it never holds
+ *   onramp_ingress  TC ingress: stamps data and has it OR-ACKed, takes in OR-ACKs
+ *   onramp_acker    TC egress of a dummy device: turns a clone into an OR-ACK
+ *
+ * Whatever is not understood, not known or out of date goes through as if On-Ramp
+ * were not there.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "onramp_abi.h"
+#include "maps.h"
+#include "packet.h"
+#include "sender.h"
+#include "receiver.h"
+
+/* Nanoseconds to wait, 0 to go. */
+SEC("tc")
+int onramp_gate(struct __sk_buff *skb)
+{
+	return sender_departs(skb, OR_MODE_ENFORCE);
+}
+
+SEC("tc")
+int onramp_egress(struct __sk_buff *skb)
+{
+	sender_departs(skb, OR_MODE_OBSERVE);
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int onramp_ingress(struct __sk_buff *skb)
+{
+	or_u64 now = bpf_ktime_get_ns();
+	struct or_config *config = config_at(now);
+	struct or_packet packet;
+
+	if (!config)
+		return TC_ACT_UNSPEC;
+	if (!packet_parse(skb, &packet)) {
+		count(OR_UNPARSED, 1);
+		return TC_ACT_UNSPEC;
+	}
+	if (packet_is_orack(&packet, config)) {
+		sender_acked(skb, &packet, config, now);
+		return TC_ACT_SHOT;
+	}
+	receiver_data(skb, &packet, config, now);
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int onramp_acker(struct __sk_buff *skb)
+{
+	return receiver_send_orack(skb);
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

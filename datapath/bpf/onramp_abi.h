@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the eBPF programs and the agent share: the maps' keys and values.
+ *
+ * The agent fills "config" and "peers"; the programs fill the others. Times are
+ * nanoseconds of the host's CLOCK_MONOTONIC unless said otherwise.
+ */
+#ifndef ONRAMP_ABI_H
+#define ONRAMP_ABI_H
+
+#include "onramp.h"
+#include "orack.h"
+
+/* An address as IPv6; IPv4 as ::ffff:a.b.c.d. In network byte order. */
+struct or_address {
+	or_u32 word[4];
+};
+
+/* A flow, in the direction of its data. Ports in host byte order. */
+struct or_tuple {
+	struct or_address source;
+	struct or_address destination;
+	or_u16 sport;
+	or_u16 dport;
+	or_u8 protocol;
+	or_u8 reserved[3];
+};
+
+/**
+ * struct or_clock - a linear clock: @offset + (t - @base) * @drift at time t
+ * @base: where drift counts from
+ * @offset: in nanoseconds
+ * @drift: seconds per second in units of 2^-32, both signs
+ */
+struct or_clock {
+	or_u64 base;
+	or_s64 offset;
+	or_s64 drift;
+};
+
+#define OR_MODE_OFF 0
+/* Delays are measured, pauses computed, nothing is held. */
+#define OR_MODE_OBSERVE 1
+#define OR_MODE_ENFORCE 2
+
+#define OR_INTERVAL_SHIFT_MIN 10
+#define OR_INTERVAL_SHIFT_MAX 20
+/* 16 KiB: about eleven packets of 1448 bytes. */
+#define OR_INTERVAL_SHIFT_DEFAULT 14
+
+/**
+ * struct or_config - map "config", an array of one
+ * @valid_until: the programs do nothing after this time. The agent keeps moving it
+ *   ahead, so that packets flow freely soon after it died.
+ * @params: of the algorithm
+ * @test_clock: added to every time stamp that leaves this host or is compared with
+ *   one that came in. All 0 but in tests of clock synchronisation.
+ * @idle: a flow that sent nothing for this long starts anew, with what its path knows
+ * @segment_rate: nanoseconds a byte of a segment takes to leave, in units of 2^-16:
+ *   the bytes of a large segment are taken to leave one after another at line rate.
+ *   0: all at once.
+ * @mode: OR_MODE_*
+ * @interval_shift: a packet is OR-ACKed if it has a byte whose sequence number is a
+ *   multiple of 2^interval_shift, or if it ends a burst
+ * @acker_ifindex: the device on which clones become OR-ACKs
+ * @port: UDP port of OR-ACKs
+ */
+struct or_config {
+	or_u64 valid_until;
+	struct onramp_params params;
+	struct or_clock test_clock;
+	or_u64 idle;
+	or_u32 segment_rate;
+	or_u32 mode;
+	or_u32 interval_shift;
+	or_u32 acker_ifindex;
+	or_u16 port;
+	or_u8 reserved[6];
+};
+
+/* The peer's clock against ours is known; without it nothing is measured. */
+#define OR_PEER_CLOCK_KNOWN 1
+
+/**
+ * struct or_peer - map "peers", by address: a host with which OR-ACKs are exchanged
+ * @key: of the tags of OR-ACKs, in both directions
+ * @clock: what the peer's clock shows above ours, at a time of the peer's clock
+ * @flags: OR_PEER_*
+ */
+struct or_peer {
+	or_u64 key[2];
+	struct or_clock clock;
+	or_u32 flags;
+	or_u32 reserved;
+};
+
+/* Buckets of one-way delays: four an octave from 1 us on; the first one has all below. */
+#define OR_OWD_FIRST_SHIFT 10
+#define OR_OWD_SUB_SHIFT 2
+#define OR_OWD_BUCKETS 64
+
+/**
+ * struct or_path - map "paths", by peer address: what is known of the way to a peer
+ * @owd: latest one-way delay
+ * @owd_at: when it was learnt
+ * @owd_min: least ever
+ * @or_acks: OR-ACKs that came back
+ * @owd_sum: sum of their delays
+ * @histogram: their histogram
+ */
+struct or_path {
+	or_s64 owd;
+	or_u64 owd_at;
+	or_s64 owd_min;
+	or_u64 or_acks;
+	or_s64 owd_sum;
+	or_u32 histogram[OR_OWD_BUCKETS];
+};
+
+/**
+ * struct or_flow - map "flows", by tuple, least recently used ones leave first
+ * @state: of the algorithm
+ * @last_sent: when a packet left
+ * @held_since: the gate has stopped the flow since then; 0: it has not
+ * @held: time the gate held the flow
+ * @bytes: payload that left
+ * @or_acks: OR-ACKs that counted
+ * @pauses: how often the gate stopped the flow
+ */
+struct or_flow {
+	struct onramp_flow state;
+	or_u64 last_sent;
+	or_u64 held_since;
+	or_u64 held;
+	or_u64 bytes;
+	or_u64 or_acks;
+	or_u64 pauses;
+};
+
+/*
+ * Map "stamps": what was remembered of a packet whose OR-ACK may come back; by
+ * flow and sequence number of the byte (TCP) or hash of the packet (UDP) that made
+ * it be chosen. Value: struct onramp_stamp.
+ */
+struct or_stamp_key {
+	struct or_tuple flow;
+	or_u32 seq;
+};
+
+/* Map "counters", per CPU, by these numbers. */
+enum or_counter {
+	OR_SENT, /* data packets to peers that left */
+	OR_SENT_BYTES, /* their payload */
+	OR_HELD, /* times a flow was stopped (observe: would have been) */
+	OR_STAMPED, /* stamps kept */
+	OR_RECEIVED, /* data packets from peers */
+	OR_ACKS_SENT,
+	OR_ACKS_SENT_BYTES, /* their frames, without FCS */
+	OR_ACKS_FAILED, /* clone or rewrite failed */
+	OR_ACKS_RECEIVED, /* accepted */
+	OR_ACKS_MALFORMED,
+	OR_ACKS_UNKNOWN_PEER,
+	OR_ACKS_BAD_TAG,
+	OR_ACKS_NO_STAMP, /* for a packet never sent, or forgotten, or acknowledged before */
+	OR_ACKS_NO_CLOCK, /* the peer's clock is not known */
+	OR_UNPARSED, /* neither plain TCP nor plain UDP: fragments, extension headers, … */
+	OR_TABLE_FULL, /* a flow or a stamp found no room */
+	OR_COUNTERS,
+};
+
+#endif

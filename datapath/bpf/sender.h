@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The sending side: what leaves, and what comes back about it. */
+#ifndef SENDER_H
+#define SENDER_H
+
+/* Packets chosen in one segment: 64 KiB of TCP at the shortest interval, and its end. */
+#define SENDER_MAX_STAMPS 65
+
+/* Nanoseconds after the start of a segment at which its byte @offset leaves. */
+OR_INLINE or_u64 sender_lag(const struct or_config *config, or_u32 offset)
+{
+	return (or_u64)offset * config->segment_rate >> 16;
+}
+
+/* Remembers the stamp of the packet that @seq names. */
+OR_INLINE void sender_keep(struct or_stamp_key *key, or_u32 seq, const struct onramp_stamp *stamp, or_u64 lag)
+{
+	struct onramp_stamp kept = { .time = stamp->time + lag, .paused = stamp->paused };
+
+	key->seq = seq;
+	count(bpf_map_update_elem(&stamps, key, &kept, BPF_ANY) ? OR_TABLE_FULL : OR_STAMPED, 1);
+}
+
+/*
+ * Keeps the stamps of those packets of a segment that the receiver will acknowledge.
+ * Sender and receiver choose alike without a word: bytes at multiples of the
+ * interval, and the last byte of a burst. A few hundred stamps so cover megabytes.
+ */
+OR_INLINE void sender_keep_tcp(const struct or_packet *packet, const struct or_config *config,
+			       const struct onramp_stamp *stamp)
+{
+	or_u32 shift = config->interval_shift & 31;
+	or_u32 at = packet_next_multiple(packet->seq, shift);
+	struct or_stamp_key key = { .flow = packet->flow };
+	int i;
+
+	for (i = 0; i < SENDER_MAX_STAMPS && at < packet->payload; i++, at += 1U << shift)
+		sender_keep(&key, packet->seq + at, stamp, sender_lag(config, at));
+	if (packet->push)
+		sender_keep(&key, packet->seq + packet->payload - 1, stamp, sender_lag(config, packet->payload - 1));
+}
+
+OR_INLINE void sender_keep_udp(struct __sk_buff *skb, const struct or_packet *packet,
+			       const struct or_config *config, const struct onramp_stamp *stamp)
+{
+	or_u32 size = skb->gso_size ? skb->gso_size : packet->payload;
+	or_u32 at = 0, id;
+	struct or_stamp_key key = { .flow = packet->flow };
+	int i;
+
+	for (i = 0; i < SENDER_MAX_STAMPS && at < packet->payload; i++, at += size) {
+		or_u32 length = packet->payload - at < size ? packet->payload - at : size;
+
+		id = packet_udp_id(skb, packet->payload_at + at, length);
+		if (packet_udp_chosen(id, config->interval_shift))
+			sender_keep(&key, id, stamp, sender_lag(config, at));
+	}
+}
+
+/* A new flow, or one that starts anew: it takes up what its path knows. */
+OR_INLINE void sender_start(struct onramp_flow *state, const struct or_config *config,
+			    const struct or_path *path, or_u64 now)
+{
+	onramp_start(state, &config->params, now, path->owd, path->owd_at);
+}
+
+OR_INLINE struct or_flow *sender_flow(const struct or_packet *packet, const struct or_config *config,
+					 const struct or_path *path, or_u64 now)
+{
+	struct or_flow *flow = bpf_map_lookup_elem(&flows, &packet->flow);
+	struct or_flow fresh = {};
+
+	if (flow)
+		return flow;
+	onramp_init(&fresh.state, &config->params, now);
+	sender_start(&fresh.state, config, path, now);
+	fresh.last_sent = now;
+	if (bpf_map_update_elem(&flows, &packet->flow, &fresh, BPF_NOEXIST))
+		count(OR_TABLE_FULL, 1);
+	return bpf_map_lookup_elem(&flows, &packet->flow);
+}
+
+/*
+ * A packet is about to leave. Returns for how long it has to wait; 0 if it leaves now,
+ * in which case it has been stamped.
+ */
+OR_INLINE or_u32 sender_departs(struct __sk_buff *skb, or_u32 mode)
+{
+	or_u64 now = bpf_ktime_get_ns(), release;
+	struct or_config *config = config_at(now);
+	struct onramp_stamp stamp;
+	struct or_packet packet;
+	struct flow_lock *lock;
+	struct or_flow *flow;
+	struct or_peer *peer;
+	struct or_path *path;
+	or_u32 stopped = 0;
+
+	if (!config)
+		return 0;
+	if (!packet_parse(skb, &packet)) {
+		count(OR_UNPARSED, 1);
+		return 0;
+	}
+	/* What carries no data says nothing of congestion, and may not be held: ACKs. */
+	if (!packet.payload || packet_is_orack(&packet, config))
+		return 0;
+	peer = bpf_map_lookup_elem(&peers, &packet.flow.destination);
+	if (!peer || !(peer->flags & OR_PEER_CLOCK_KNOWN))
+		return 0;
+	path = bpf_map_lookup_elem(&paths, &packet.flow.destination);
+	if (!path)
+		return 0;
+	flow = sender_flow(&packet, config, path, now);
+	lock = flow_lock(&packet.flow);
+	if (!flow || !lock)
+		return 0;
+
+	bpf_spin_lock(&lock->lock);
+	if (now - flow->last_sent > config->idle && now > flow->state.t_next && !flow->held_since)
+		sender_start(&flow->state, config, path, now);
+	release = onramp_release(&flow->state, now);
+	if (release > now && !flow->held_since) {
+		flow->held_since = now;
+		flow->pauses++;
+		stopped = 1;
+	}
+	if (release > now && mode == OR_MODE_ENFORCE && config->mode == OR_MODE_ENFORCE) {
+		bpf_spin_unlock(&lock->lock);
+		if (stopped)
+			count(OR_HELD, 1);
+		/* A pause is far shorter than the 4 s that fit. */
+		return release - now > 0xffffffff ? 0xffffffff : (or_u32)(release - now);
+	}
+	if (flow->held_since && release <= now) {
+		flow->held += now - flow->held_since;
+		flow->held_since = 0;
+	}
+	stamp = onramp_stamp_packet(&flow->state, now);
+	flow->last_sent = now;
+	flow->bytes += packet.payload;
+	bpf_spin_unlock(&lock->lock);
+
+	if (stopped)
+		count(OR_HELD, 1);
+	count(OR_SENT, 1);
+	count(OR_SENT_BYTES, packet.payload);
+	if (packet.flow.protocol == IPPROTO_TCP)
+		sender_keep_tcp(&packet, config, &stamp);
+	else
+		sender_keep_udp(skb, &packet, config, &stamp);
+	return 0;
+}
+
+OR_INLINE or_u32 sender_bucket(or_s64 owd)
+{
+	or_u64 x = owd < 0 ? 0 : (or_u64)owd;
+	or_u32 octave = 0;
+
+	if (x < 1ULL << OR_OWD_FIRST_SHIFT)
+		return 0;
+	x >>= OR_OWD_FIRST_SHIFT - OR_OWD_SUB_SHIFT;
+	if (x >> 16)
+		x >>= 16, octave += 16;
+	if (x >> (8 + OR_OWD_SUB_SHIFT))
+		x >>= 8, octave += 8;
+	if (x >> (4 + OR_OWD_SUB_SHIFT))
+		x >>= 4, octave += 4;
+	if (x >> (2 + OR_OWD_SUB_SHIFT))
+		x >>= 2, octave += 2;
+	if (x >> (1 + OR_OWD_SUB_SHIFT))
+		x >>= 1, octave += 1;
+	octave = (octave << OR_OWD_SUB_SHIFT) + (x & ((1 << OR_OWD_SUB_SHIFT) - 1));
+	return octave < OR_OWD_BUCKETS ? octave : OR_OWD_BUCKETS - 1;
+}
+
+/* Counts are approximate where two CPUs learn of one path at once. */
+OR_INLINE void sender_learn(struct or_path *path, or_s64 owd, or_u64 now)
+{
+	or_u32 bucket = sender_bucket(owd);
+
+	path->owd = owd;
+	path->owd_at = now;
+	path->or_acks++;
+	path->owd_sum += owd;
+	if (owd < path->owd_min)
+		path->owd_min = owd;
+	if (bucket < OR_OWD_BUCKETS)
+		path->histogram[bucket]++;
+}
+
+/* The flow of an OR-ACK, as its data packets had it. */
+OR_INLINE struct or_tuple sender_tuple(const struct orack *ack)
+{
+	struct or_tuple t = {
+		.sport = ack->sport,
+		.dport = ack->dport,
+		.protocol = ack->protocol,
+	};
+
+	if (ack->family == ORACK_FAMILY_IPV4) {
+		t.source = address_v4(get32(ack->saddr));
+		t.destination = address_v4(get32(ack->daddr));
+	} else {
+		__builtin_memcpy(&t.source, ack->saddr, 16);
+		__builtin_memcpy(&t.destination, ack->daddr, 16);
+	}
+	return t;
+}
+
+/*
+ * An OR-ACK came in. It has an effect only if it says the truth about a packet that
+ * was sent and not acknowledged before: from a known host, to which the packet went,
+ * with its tag right.
+ */
+OR_INLINE void sender_acked(struct __sk_buff *skb, const struct or_packet *packet,
+			    struct or_config *config, or_u64 now)
+{
+	struct or_stamp_key key = {};
+	struct onramp_stamp stamp, *kept;
+	or_u8 payload[ORACK_LEN_IPV6];
+	struct flow_lock *lock;
+	struct or_flow *flow;
+	struct or_peer *peer;
+	struct or_path *path;
+	struct orack ack;
+	or_s64 owd;
+	or_u32 wrong;
+
+	peer = bpf_map_lookup_elem(&peers, &packet->flow.source);
+	if (!peer) {
+		count(OR_ACKS_UNKNOWN_PEER, 1);
+		return;
+	}
+	if (packet->payload == ORACK_LEN_IPV4) {
+		if (bpf_skb_load_bytes(skb, packet->payload_at, payload, ORACK_LEN_IPV4))
+			return;
+		wrong = orack_parse(payload, payload + ORACK_LEN_IPV4, &ack);
+	} else if (packet->payload == ORACK_LEN_IPV6) {
+		if (bpf_skb_load_bytes(skb, packet->payload_at, payload, ORACK_LEN_IPV6))
+			return;
+		wrong = orack_parse(payload, payload + ORACK_LEN_IPV6, &ack);
+	} else {
+		wrong = ORACK_BAD_LENGTH;
+	}
+	if (wrong) {
+		count(OR_ACKS_MALFORMED, 1);
+		return;
+	}
+	if (orack_tag(&ack, peer->key[0], peer->key[1]) != ack.tag) {
+		count(OR_ACKS_BAD_TAG, 1);
+		return;
+	}
+	key.flow = sender_tuple(&ack);
+	key.seq = ack.seq;
+	kept = bpf_map_lookup_elem(&stamps, &key);
+	/* Only the host that got a packet can tell when. */
+	if (!kept || !address_equal(&key.flow.destination, &packet->flow.source)) {
+		count(OR_ACKS_NO_STAMP, 1);
+		return;
+	}
+	stamp = *kept;
+	/* Once only: of two copies, also on two CPUs, one finds nothing to delete. */
+	if (bpf_map_delete_elem(&stamps, &key)) {
+		count(OR_ACKS_NO_STAMP, 1);
+		return;
+	}
+	if (!(peer->flags & OR_PEER_CLOCK_KNOWN)) {
+		count(OR_ACKS_NO_CLOCK, 1);
+		return;
+	}
+	count(OR_ACKS_RECEIVED, 1);
+	owd = (or_s64)(ack.time - stamp.time) - clock_at(&peer->clock, ack.time) -
+	      clock_at(&config->test_clock, stamp.time);
+
+	path = bpf_map_lookup_elem(&paths, &key.flow.destination);
+	if (path)
+		sender_learn(path, owd, now);
+	flow = bpf_map_lookup_elem(&flows, &key.flow);
+	lock = flow_lock(&key.flow);
+	if (!flow || !lock)
+		return;
+	bpf_spin_lock(&lock->lock);
+	onramp_acked(&flow->state, &config->params, now, stamp, owd);
+	flow->or_acks++;
+	bpf_spin_unlock(&lock->lock);
+}
+
+#endif

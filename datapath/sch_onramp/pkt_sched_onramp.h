@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
+/*
+ * Netlink interface of the qdisc "onramp".
+ */
+#ifndef PKT_SCHED_ONRAMP_H
+#define PKT_SCHED_ONRAMP_H
+
+#include <linux/types.h>
+
+enum {
+	TCA_ONRAMP_UNSPEC,
+	TCA_ONRAMP_PAD,
+	TCA_ONRAMP_LIMIT, /* u32, packets in all; default 10240 */
+	TCA_ONRAMP_BYTES, /* u32, bytes in all; default 64 MiB */
+	TCA_ONRAMP_FLOW_LIMIT, /* u32, packets of a flow; default 1024 */
+	TCA_ONRAMP_FLOWS, /* u32, flows, idle ones included; default 65536 */
+	TCA_ONRAMP_QUANTUM, /* u32, bytes a flow sends in its turn; default two MTUs */
+	TCA_ONRAMP_MAX_HOLD64, /* u64, ns; no packet is held for longer; default 10 ms */
+	TCA_ONRAMP_PROG_FD, /* s32, a program of type sched_cls; -1: none; not in dumps */
+	TCA_ONRAMP_PROG_ID, /* u32, its id; dumps only */
+	TCA_ONRAMP_PROG_NAME, /* string, its name; dumps only */
+	__TCA_ONRAMP_MAX,
+};
+#define TCA_ONRAMP_MAX (__TCA_ONRAMP_MAX - 1)
+
+/**
+ * struct tc_onramp_xstats - what TCA_STATS_APP carries
+ * @held: times the program held a flow whose packet was about to leave
+ * @held_ns: time flows were held, up to their last release
+ * @max_hold: packets let go because they were held for the longest time allowed
+ * @limit_drops: packets dropped for the limit on all packets
+ * @bytes_drops: for the limit on all bytes
+ * @flow_limit_drops: for the limit on a flow's packets
+ * @flows_drops: for want of room or memory for another flow
+ * @no_time: packets whose departure time was over 10 s ahead, and so was ignored
+ * @collected: idle flows forgotten
+ * @flows: flows, idle ones included
+ * @idle_flows: flows without a packet
+ * @throttled_flows: flows waiting: held, or for their packet's departure time
+ * @reserved: 0
+ */
+struct tc_onramp_xstats {
+	__u64 held;
+	__u64 held_ns;
+	__u64 max_hold;
+	__u64 limit_drops;
+	__u64 bytes_drops;
+	__u64 flow_limit_drops;
+	__u64 flows_drops;
+	__u64 no_time;
+	__u64 collected;
+	__u32 flows;
+	__u32 idle_flows;
+	__u32 throttled_flows;
+	__u32 reserved;
+};
+
+#endif

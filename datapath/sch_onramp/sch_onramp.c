@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A fair queue whose flows an eBPF program may hold.
+ *
+ * Before a packet leaves, the attached program sees it and answers 0, "it may go", or
+ * for how many nanoseconds its flow is to wait; then it is asked again. The question
+ * comes at the last moment, not at arrival: a departure time fixed at enqueue would
+ * only be a delay line, which a window-based sender fills.
+ *
+ * A flow is what has the same header hash; its packets keep their order whatever the
+ * program says. Flows take turns (deficit round robin; flows that were idle first, as
+ * in fq_codel). skb->tstamp, a departure time set by TCP's pacing, is waited for.
+ *
+ * What must never happen is that packets stay: a program that holds for too long is
+ * overruled, and without a program nothing is held.
+ */
+#include <linux/bpf.h>
+#include <linux/filter.h>
+#include <linux/hashtable.h>
+#include <linux/module.h>
+#include <linux/random.h>
+#include <linux/rbtree.h>
+#include <linux/siphash.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+#include <net/netlink.h>
+#include <net/pkt_sched.h>
+#include <net/sch_generic.h>
+#include "pkt_sched_onramp.h"
+
+#define ONRAMP_BUCKETS_LOG 10
+/* A flow without packets is forgotten after this. */
+#define ONRAMP_IDLE_NS (3ULL * NSEC_PER_SEC)
+/* Idle flows looked at when a flow is added. */
+#define ONRAMP_COLLECT 8
+/* A departure time further ahead is a receive stamp in the wall clock's time, not a
+ * departure time: forwarded packets may carry one. */
+#define ONRAMP_HORIZON_NS (10ULL * NSEC_PER_SEC)
+
+/**
+ * struct onramp_queue - a flow
+ * @bucket: in the hash table
+ * @node: in one of the turns' lists, or in the list of idle flows
+ * @wait: in the tree of throttled flows
+ * @hash: of its packets' headers
+ * @packets: in the flow
+ * @credit: bytes it may still send in this turn
+ * @idle: it has no packet and no place among the turns
+ * @head: first packet
+ * @tail: last packet
+ * @until: throttled until then
+ * @held_since: the program has held the first packet since then; 0: it has not
+ * @idle_since: since when
+ */
+struct onramp_queue {
+	struct hlist_node bucket;
+	struct list_head node;
+	struct rb_node wait;
+	u32 hash;
+	u32 packets;
+	s32 credit;
+	bool idle;
+	struct sk_buff *head;
+	struct sk_buff *tail;
+	u64 until;
+	u64 held_since;
+	u64 idle_since;
+};
+
+struct onramp_sched_data {
+	struct bpf_prog *prog;
+	u64 max_hold;
+	u32 bytes_limit;
+	u32 flow_limit;
+	u32 flows_limit;
+	u32 quantum;
+	siphash_key_t perturbation;
+	struct list_head new_flows;
+	struct list_head old_flows;
+	struct list_head idle_flows;
+	struct rb_root_cached throttled;
+	struct qdisc_watchdog watchdog;
+	struct tc_onramp_xstats stats;
+	DECLARE_HASHTABLE(flows, ONRAMP_BUCKETS_LOG);
+};
+
+static struct kmem_cache *onramp_queues;
+
+/* Takes an idle flow out of the table. */
+static void onramp_forget(struct onramp_sched_data *q, struct onramp_queue *f)
+{
+	hash_del(&f->bucket);
+	list_del(&f->node);
+	kmem_cache_free(onramp_queues, f);
+	q->stats.flows--;
+	q->stats.idle_flows--;
+	q->stats.collected++;
+}
+
+/* The idle list is in the order in which flows became idle. */
+static void onramp_collect(struct onramp_sched_data *q, u64 now)
+{
+	struct onramp_queue *f, *next;
+	int n = 0;
+
+	list_for_each_entry_safe(f, next, &q->idle_flows, node) {
+		bool full = q->stats.flows >= q->flows_limit;
+
+		if (!full && (n++ == ONRAMP_COLLECT || now - f->idle_since < ONRAMP_IDLE_NS))
+			break;
+		onramp_forget(q, f);
+	}
+}
+
+static struct onramp_queue *onramp_find(struct onramp_sched_data *q, struct sk_buff *skb, u64 now)
+{
+	u32 hash = skb_get_hash_perturb(skb, &q->perturbation);
+	struct onramp_queue *f;
+
+	hash_for_each_possible(q->flows, f, bucket, hash)
+		if (f->hash == hash)
+			return f;
+
+	onramp_collect(q, now);
+	if (q->stats.flows >= q->flows_limit)
+		return NULL;
+	f = kmem_cache_zalloc(onramp_queues, GFP_ATOMIC | __GFP_NOWARN);
+	if (!f)
+		return NULL;
+	f->hash = hash;
+	f->idle = true;
+	f->idle_since = now;
+	hash_add(q->flows, &f->bucket, hash);
+	list_add_tail(&f->node, &q->idle_flows);
+	q->stats.flows++;
+	q->stats.idle_flows++;
+	return f;
+}
+
+static int onramp_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free)
+{
+	struct onramp_sched_data *q = qdisc_priv(sch);
+	u64 now = ktime_get_ns();
+	struct onramp_queue *f;
+
+	if (unlikely(sch->q.qlen >= sch->limit)) {
+		q->stats.limit_drops++;
+		return qdisc_drop(skb, sch, to_free);
+	}
+	if (unlikely(sch->qstats.backlog + qdisc_pkt_len(skb) > q->bytes_limit)) {
+		q->stats.bytes_drops++;
+		return qdisc_drop(skb, sch, to_free);
+	}
+	f = onramp_find(q, skb, now);
+	if (unlikely(!f)) {
+		q->stats.flows_drops++;
+		return qdisc_drop(skb, sch, to_free);
+	}
+	if (unlikely(f->packets >= q->flow_limit)) {
+		q->stats.flow_limit_drops++;
+		return qdisc_drop(skb, sch, to_free);
+	}
+
+	skb->next = NULL;
+	if (f->idle) {
+		f->idle = false;
+		f->credit = q->quantum;
+		list_move_tail(&f->node, &q->new_flows);
+		q->stats.idle_flows--;
+	}
+	if (f->head)
+		f->tail->next = skb;
+	else
+		f->head = skb;
+	f->tail = skb;
+	f->packets++;
+	qdisc_qstats_backlog_inc(sch, skb);
+	sch->q.qlen++;
+	return NET_XMIT_SUCCESS;
+}
+
+static void onramp_throttle(struct onramp_sched_data *q, struct onramp_queue *f, u64 until)
+{
+	struct rb_node **p = &q->throttled.rb_root.rb_node, *parent = NULL;
+	bool leftmost = true;
+
+	while (*p) {
+		parent = *p;
+		if (until < rb_entry(parent, struct onramp_queue, wait)->until) {
+			p = &parent->rb_left;
+		} else {
+			p = &parent->rb_right;
+			leftmost = false;
+		}
+	}
+	list_del_init(&f->node);
+	f->until = until;
+	rb_link_node(&f->wait, parent, p);
+	rb_insert_color_cached(&f->wait, &q->throttled, leftmost);
+	q->stats.throttled_flows++;
+}
+
+/* Flows whose wait is over get a turn again. */
+static void onramp_wake(struct onramp_sched_data *q, u64 now)
+{
+	struct rb_node *first;
+
+	while ((first = rb_first_cached(&q->throttled))) {
+		struct onramp_queue *f = rb_entry(first, struct onramp_queue, wait);
+
+		if (f->until > now)
+			return;
+		rb_erase_cached(first, &q->throttled);
+		q->stats.throttled_flows--;
+		list_add_tail(&f->node, &q->old_flows);
+	}
+}
+
+/*
+ * A flow without packets loses its place: a new one among the old, so that coming and
+ * going does not put it before the others every time; an old one altogether.
+ */
+static void onramp_retire(struct onramp_sched_data *q, struct onramp_queue *f, bool is_new, u64 now)
+{
+	if (is_new && !list_empty(&q->old_flows)) {
+		list_move_tail(&f->node, &q->old_flows);
+		return;
+	}
+	f->idle = true;
+	f->idle_since = now;
+	list_move_tail(&f->node, &q->idle_flows);
+	q->stats.idle_flows++;
+}
+
+/* When the first packet may leave as far as its own departure time goes. */
+static u64 onramp_departure(struct onramp_sched_data *q, struct sk_buff *skb, u64 now)
+{
+	u64 at = ktime_to_ns(skb->tstamp);
+
+	if (!at || likely(at <= now))
+		return now;
+	if (unlikely(at - now > ONRAMP_HORIZON_NS)) {
+		q->stats.no_time++;
+		return now;
+	}
+	return at;
+}
+
+/* When the program lets the flow's first packet leave. */
+static u64 onramp_ask(struct onramp_sched_data *q, struct onramp_queue *f, struct sk_buff *skb, u64 now)
+{
+	u32 wait;
+
+	if (!q->prog)
+		return now;
+	/* Programs expect the Ethernet header first, which is where data points here. */
+	bpf_compute_data_pointers(skb);
+	rcu_read_lock();
+	wait = bpf_prog_run(q->prog, skb);
+	rcu_read_unlock();
+	if (likely(!wait))
+		return now;
+	if (!f->held_since) {
+		f->held_since = now;
+		q->stats.held++;
+	}
+	if (unlikely(now - f->held_since >= q->max_hold)) {
+		q->stats.max_hold++;
+		return now;
+	}
+	return min(now + wait, f->held_since + q->max_hold);
+}
+
+/* Takes the first packet out; it leaves now. */
+static struct sk_buff *onramp_pop(struct Qdisc *sch, struct onramp_queue *f, u64 now)
+{
+	struct onramp_sched_data *q = qdisc_priv(sch);
+	struct sk_buff *skb = f->head;
+
+	f->head = skb->next;
+	skb_mark_not_on_list(skb);
+	f->packets--;
+	f->credit -= qdisc_pkt_len(skb);
+	if (f->held_since) {
+		q->stats.held_ns += now - f->held_since;
+		f->held_since = 0;
+	}
+	qdisc_qstats_backlog_dec(sch, skb);
+	sch->q.qlen--;
+	qdisc_bstats_update(sch, skb);
+	return skb;
+}
+
+static struct sk_buff *onramp_dequeue(struct Qdisc *sch)
+{
+	struct onramp_sched_data *q = qdisc_priv(sch);
+	u64 now = ktime_get_ns();
+	struct rb_node *first;
+
+	onramp_wake(q, now);
+
+	/* Each pass takes a flow off the list, or ends its turn and gives it credit. */
+	for (;;) {
+		bool is_new = !list_empty(&q->new_flows);
+		struct list_head *turn = is_new ? &q->new_flows : &q->old_flows;
+		struct onramp_queue *f;
+		u64 at;
+
+		if (list_empty(turn))
+			break;
+		f = list_first_entry(turn, struct onramp_queue, node);
+		if (!f->head) {
+			onramp_retire(q, f, is_new, now);
+			continue;
+		}
+		if (f->credit <= 0) {
+			f->credit += q->quantum;
+			list_move_tail(&f->node, &q->old_flows);
+			continue;
+		}
+		at = onramp_departure(q, f->head, now);
+		if (at <= now)
+			at = onramp_ask(q, f, f->head, now);
+		if (at <= now)
+			return onramp_pop(sch, f, now);
+		onramp_throttle(q, f, at);
+		qdisc_qstats_overlimit(sch);
+	}
+	first = rb_first_cached(&q->throttled);
+	if (first)
+		qdisc_watchdog_schedule_ns(&q->watchdog, rb_entry(first, struct onramp_queue, wait)->until);
+	return NULL;
+}
+
+static const struct nla_policy onramp_policy[TCA_ONRAMP_MAX + 1] = {
+	[TCA_ONRAMP_LIMIT] = { .type = NLA_U32 },
+	[TCA_ONRAMP_BYTES] = { .type = NLA_U32 },
+	[TCA_ONRAMP_FLOW_LIMIT] = NLA_POLICY_MIN(NLA_U32, 1),
+	[TCA_ONRAMP_FLOWS] = NLA_POLICY_MIN(NLA_U32, 1),
+	[TCA_ONRAMP_QUANTUM] = NLA_POLICY_MIN(NLA_U32, 256),
+	[TCA_ONRAMP_MAX_HOLD64] = { .type = NLA_U64 },
+	[TCA_ONRAMP_PROG_FD] = { .type = NLA_S32 },
+};
+
+static int onramp_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
+{
+	struct onramp_sched_data *q = qdisc_priv(sch);
+	struct nlattr *tb[TCA_ONRAMP_MAX + 1];
+	struct bpf_prog *prog = NULL, *old = NULL;
+	bool change_prog;
+	int err;
+
+	err = nla_parse_nested(tb, TCA_ONRAMP_MAX, opt, onramp_policy, extack);
+	if (err)
+		return err;
+	change_prog = tb[TCA_ONRAMP_PROG_FD];
+	if (change_prog && nla_get_s32(tb[TCA_ONRAMP_PROG_FD]) >= 0) {
+		prog = bpf_prog_get_type_dev(nla_get_s32(tb[TCA_ONRAMP_PROG_FD]),
+					     BPF_PROG_TYPE_SCHED_CLS, false);
+		if (IS_ERR(prog)) {
+			NL_SET_ERR_MSG(extack, "not a program of type sched_cls");
+			return PTR_ERR(prog);
+		}
+	}
+
+	sch_tree_lock(sch);
+	if (tb[TCA_ONRAMP_LIMIT])
+		sch->limit = nla_get_u32(tb[TCA_ONRAMP_LIMIT]);
+	if (tb[TCA_ONRAMP_BYTES])
+		q->bytes_limit = nla_get_u32(tb[TCA_ONRAMP_BYTES]);
+	if (tb[TCA_ONRAMP_FLOW_LIMIT])
+		q->flow_limit = nla_get_u32(tb[TCA_ONRAMP_FLOW_LIMIT]);
+	if (tb[TCA_ONRAMP_FLOWS])
+		q->flows_limit = nla_get_u32(tb[TCA_ONRAMP_FLOWS]);
+	if (tb[TCA_ONRAMP_QUANTUM])
+		/* credit is signed */
+		q->quantum = min(nla_get_u32(tb[TCA_ONRAMP_QUANTUM]), 1u << 20);
+	if (tb[TCA_ONRAMP_MAX_HOLD64])
+		q->max_hold = nla_get_u64(tb[TCA_ONRAMP_MAX_HOLD64]);
+	if (change_prog) {
+		old = q->prog;
+		q->prog = prog;
+	}
+	sch_tree_unlock(sch);
+	if (old)
+		bpf_prog_put(old);
+	return 0;
+}
+
+static int onramp_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
+{
+	struct onramp_sched_data *q = qdisc_priv(sch);
+
+	sch->limit = 10240;
+	q->bytes_limit = 64 << 20;
+	q->flow_limit = 1024;
+	q->flows_limit = 65536;
+	q->quantum = 2 * psched_mtu(qdisc_dev(sch));
+	q->max_hold = 10 * NSEC_PER_MSEC;
+	q->throttled = RB_ROOT_CACHED;
+	INIT_LIST_HEAD(&q->new_flows);
+	INIT_LIST_HEAD(&q->old_flows);
+	INIT_LIST_HEAD(&q->idle_flows);
+	hash_init(q->flows);
+	get_random_bytes(&q->perturbation, sizeof(q->perturbation));
+	qdisc_watchdog_init(&q->watchdog, sch);
+	return opt ? onramp_change(sch, opt, extack) : 0;
+}
+
+/* Forgets all flows and frees their packets. */
+static void onramp_reset(struct Qdisc *sch)
+{
+	struct onramp_sched_data *q = qdisc_priv(sch);
+	struct onramp_queue *f;
+	struct hlist_node *next;
+	int i;
+
+	qdisc_watchdog_cancel(&q->watchdog);
+	hash_for_each_safe(q->flows, i, next, f, bucket) {
+		rtnl_kfree_skbs(f->head, f->tail);
+		hash_del(&f->bucket);
+		kmem_cache_free(onramp_queues, f);
+	}
+	q->throttled = RB_ROOT_CACHED;
+	INIT_LIST_HEAD(&q->new_flows);
+	INIT_LIST_HEAD(&q->old_flows);
+	INIT_LIST_HEAD(&q->idle_flows);
+	q->stats.flows = 0;
+	q->stats.idle_flows = 0;
+	q->stats.throttled_flows = 0;
+	sch->q.qlen = 0;
+	sch->qstats.backlog = 0;
+}
+
+static void onramp_destroy(struct Qdisc *sch)
+{
+	struct onramp_sched_data *q = qdisc_priv(sch);
+
+	onramp_reset(sch);
+	if (q->prog)
+		bpf_prog_put(q->prog);
+}
+
+static int onramp_dump(struct Qdisc *sch, struct sk_buff *skb)
+{
+	struct onramp_sched_data *q = qdisc_priv(sch);
+	struct nlattr *nest = nla_nest_start(skb, TCA_OPTIONS);
+
+	if (!nest)
+		return -EMSGSIZE;
+	if (nla_put_u32(skb, TCA_ONRAMP_LIMIT, sch->limit) ||
+	    nla_put_u32(skb, TCA_ONRAMP_BYTES, q->bytes_limit) ||
+	    nla_put_u32(skb, TCA_ONRAMP_FLOW_LIMIT, q->flow_limit) ||
+	    nla_put_u32(skb, TCA_ONRAMP_FLOWS, q->flows_limit) ||
+	    nla_put_u32(skb, TCA_ONRAMP_QUANTUM, q->quantum) ||
+	    nla_put_u64_64bit(skb, TCA_ONRAMP_MAX_HOLD64, q->max_hold, TCA_ONRAMP_PAD))
+		goto full;
+	if (q->prog && (nla_put_u32(skb, TCA_ONRAMP_PROG_ID, q->prog->aux->id) ||
+			nla_put_string(skb, TCA_ONRAMP_PROG_NAME, q->prog->aux->name)))
+		goto full;
+	return nla_nest_end(skb, nest);
+full:
+	nla_nest_cancel(skb, nest);
+	return -EMSGSIZE;
+}
+
+static int onramp_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
+{
+	struct onramp_sched_data *q = qdisc_priv(sch);
+	struct tc_onramp_xstats stats;
+
+	sch_tree_lock(sch);
+	stats = q->stats;
+	sch_tree_unlock(sch);
+	return gnet_stats_copy_app(d, &stats, sizeof(stats));
+}
+
+static struct Qdisc_ops onramp_qdisc_ops __read_mostly = {
+	.id = "onramp",
+	.priv_size = sizeof(struct onramp_sched_data),
+	.enqueue = onramp_enqueue,
+	.dequeue = onramp_dequeue,
+	.peek = qdisc_peek_dequeued,
+	.init = onramp_init,
+	.reset = onramp_reset,
+	.destroy = onramp_destroy,
+	.change = onramp_change,
+	.dump = onramp_dump,
+	.dump_stats = onramp_dump_stats,
+	.owner = THIS_MODULE,
+};
+
+static int __init onramp_module_init(void)
+{
+	int err;
+
+	onramp_queues = kmem_cache_create("onramp_queue", sizeof(struct onramp_queue), 0, 0, NULL);
+	if (!onramp_queues)
+		return -ENOMEM;
+	err = register_qdisc(&onramp_qdisc_ops);
+	if (err)
+		kmem_cache_destroy(onramp_queues);
+	return err;
+}
+
+static void __exit onramp_module_exit(void)
+{
+	unregister_qdisc(&onramp_qdisc_ops);
+	kmem_cache_destroy(onramp_queues);
+}
+
+module_init(onramp_module_init)
+module_exit(onramp_module_exit)
+
+MODULE_DESCRIPTION("Fair queue whose flows an eBPF program may hold");
+MODULE_LICENSE("GPL");
+MODULE_ALIAS("net-sch-onramp");
+MODULE_ALIAS("sch_onramp");

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Netlink interface of the qdisc "link": a wire with a rate and a delay.
+ */
+#ifndef PKT_LINK_H
+#define PKT_LINK_H
+
+#include <linux/types.h>
+
+enum {
+	TCA_LINK_UNSPEC,
+	TCA_LINK_PAD,
+	TCA_LINK_RATE64, /* u64, bits per second; required, above 0 */
+	TCA_LINK_DELAY64, /* u64, nanoseconds; default 0 */
+	__TCA_LINK_MAX,
+};
+#define TCA_LINK_MAX (__TCA_LINK_MAX - 1)
+
+/* A histogram with 16 buckets an octave, from 64 ns on; the first one also has what is less. */
+#define LINK_WAIT_FIRST_SHIFT 6
+#define LINK_WAIT_SUB_SHIFT 4
+#define LINK_WAIT_BUCKETS (20 << LINK_WAIT_SUB_SHIFT)
+
+/**
+ * struct tc_link_xstats - what TCA_STATS_APP carries
+ * @packets: packets put on the wire
+ * @busy_ns: time the wire was in use
+ * @wait_sum_ns: sum over packets of the time between arrival and the wire
+ * @wait_max_ns: the longest of them
+ * @wait: their histogram. Bucket i with octave o = i / 16 and part p = i % 16 begins at
+ *   (16 + p) << (o + 2) ns
+ */
+struct tc_link_xstats {
+	__u64 packets;
+	__u64 busy_ns;
+	__u64 wait_sum_ns;
+	__u64 wait_max_ns;
+	__u32 wait[LINK_WAIT_BUCKETS];
+};
+
+#endif

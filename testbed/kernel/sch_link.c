@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A wire with a rate and a delay, behind whatever queue is grafted onto it.
+ *
+ * The child is the queue: a drop-tail FIFO in a switch, fq or the On-Ramp gate in a
+ * host. Packets are taken from it one at a time as the wire becomes free, so that
+ * its length and its decisions are those of a real port; segments larger than the
+ * MTU leave as packets of their own, as from a NIC with TSO. The other end of a veth
+ * pair gets a packet when its last bit has arrived.
+ *
+ * netem has a rate and a delay, too, but counts its queue in packets only, and the
+ * ones still under way along with those that wait.
+ */
+#include <linux/math64.h>
+#include <linux/module.h>
+#include <net/gso.h>
+#include <net/netlink.h>
+#include <net/pkt_sched.h>
+#include <net/sch_generic.h>
+#include "pkt_link.h"
+
+/**
+ * struct link_sched_data - a wire
+ * @rate: in bits per second
+ * @delay: in nanoseconds
+ * @queue: the child
+ * @lazy: the child is a plain FIFO. What leaves it, and when, is then known without
+ *   looking at every instant: it is caught up with at the next arrival or delivery,
+ *   which spares a timer per packet.
+ * @free_at: the wire is in use until then
+ * @fraction: what rounding left of @free_at, in units of 1/@rate ns
+ * @wire: packets under way, in order
+ */
+struct link_sched_data {
+	u64 rate;
+	u64 delay;
+	struct Qdisc *queue;
+	bool lazy;
+	u64 free_at;
+	u64 fraction;
+	struct sk_buff_head wire;
+	struct qdisc_watchdog watchdog;
+	struct tc_link_xstats stats;
+};
+
+struct link_skb_cb {
+	u64 deliver_at;
+};
+
+static struct link_skb_cb *link_skb_cb(struct sk_buff *skb)
+{
+	qdisc_cb_private_validate(skb, sizeof(struct link_skb_cb));
+	return (struct link_skb_cb *)qdisc_skb_cb(skb)->data;
+}
+
+static u64 link_duration(const struct link_sched_data *q, u64 bytes)
+{
+	return mul_u64_u64_div_u64(bytes, 8 * NSEC_PER_SEC, q->rate);
+}
+
+static void link_count_wait(struct link_sched_data *q, u64 wait)
+{
+	u32 bucket = 0;
+
+	if (wait >> LINK_WAIT_FIRST_SHIFT) {
+		u32 octave = ilog2(wait) - LINK_WAIT_FIRST_SHIFT;
+		u32 part = wait >> (octave + LINK_WAIT_FIRST_SHIFT - LINK_WAIT_SUB_SHIFT);
+
+		bucket = min((octave << LINK_WAIT_SUB_SHIFT) + (part & ((1 << LINK_WAIT_SUB_SHIFT) - 1)),
+			     LINK_WAIT_BUCKETS - 1u);
+	}
+	q->stats.wait[bucket]++;
+	q->stats.wait_sum_ns += wait;
+	q->stats.wait_max_ns = max(q->stats.wait_max_ns, wait);
+}
+
+/* The wire takes @skb at @start. */
+static void link_transmit(struct link_sched_data *q, struct sk_buff *skb, u64 start)
+{
+	u64 bits_ns = (u64)skb->len * 8 * NSEC_PER_SEC + q->fraction;
+	u64 duration = div64_u64_rem(bits_ns, q->rate, &q->fraction);
+
+	q->free_at = start + duration;
+	q->stats.packets++;
+	q->stats.busy_ns += duration;
+	link_skb_cb(skb)->deliver_at = q->free_at + q->delay;
+	__skb_queue_tail(&q->wire, skb);
+}
+
+/* Takes the next packet from the queue at @start; false if there is none. */
+static bool link_pull(struct Qdisc *sch, u64 start)
+{
+	struct link_sched_data *q = qdisc_priv(sch);
+	struct sk_buff *skb = q->queue->dequeue(q->queue), *segments, *next;
+	unsigned int count = 0;
+
+	if (!skb)
+		return false;
+	if (!skb_is_gso(skb)) {
+		link_transmit(q, skb, start);
+		return true;
+	}
+	segments = skb_gso_segment(skb, netif_skb_features(skb) & ~NETIF_F_GSO_MASK);
+	if (IS_ERR_OR_NULL(segments)) {
+		qdisc_qstats_drop(sch);
+		sch->q.qlen--;
+		kfree_skb(skb);
+		return true;
+	}
+	skb_list_walk_safe(segments, segments, next) {
+		skb_mark_not_on_list(segments);
+		qdisc_skb_cb(segments)->pkt_len = segments->len;
+		link_transmit(q, segments, count++ ? q->free_at : start);
+	}
+	sch->q.qlen += count - 1;
+	consume_skb(skb);
+	return true;
+}
+
+/*
+ * Brings the wire up to @now. A queue that is caught up with late had a packet
+ * waiting all the time, so the wire took it the moment it was free; any other is
+ * asked at that very moment.
+ */
+static void link_advance(struct Qdisc *sch, u64 now)
+{
+	struct link_sched_data *q = qdisc_priv(sch);
+
+	if (q->lazy)
+		while (q->free_at <= now && q->queue->q.qlen && link_pull(sch, q->free_at))
+			;
+	else
+		while (q->free_at <= now && link_pull(sch, now))
+			;
+}
+
+static int link_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free)
+{
+	struct link_sched_data *q = qdisc_priv(sch);
+	u64 now = ktime_get_ns(), wait = 0;
+	int ret;
+
+	if (q->lazy) {
+		link_advance(sch, now);
+		if (q->free_at > now)
+			wait = q->free_at - now + link_duration(q, q->queue->qstats.backlog);
+		else
+			q->free_at = now;
+	}
+	ret = qdisc_enqueue(skb, q->queue, to_free);
+	if (ret != NET_XMIT_SUCCESS) {
+		if (net_xmit_drop_count(ret))
+			qdisc_qstats_drop(sch);
+		return ret;
+	}
+	if (q->lazy)
+		link_count_wait(q, wait);
+	sch->q.qlen++;
+	return NET_XMIT_SUCCESS;
+}
+
+static struct sk_buff *link_dequeue(struct Qdisc *sch)
+{
+	struct link_sched_data *q = qdisc_priv(sch);
+	u64 now = ktime_get_ns(), wake = U64_MAX;
+	struct sk_buff *skb;
+
+	link_advance(sch, now);
+	skb = skb_peek(&q->wire);
+	if (skb && link_skb_cb(skb)->deliver_at <= now) {
+		__skb_unlink(skb, &q->wire);
+		sch->q.qlen--;
+		qdisc_bstats_update(sch, skb);
+		return skb;
+	}
+	if (skb)
+		wake = link_skb_cb(skb)->deliver_at;
+	if (!q->lazy && q->queue->q.qlen && q->free_at > now)
+		wake = min(wake, q->free_at);
+	if (wake != U64_MAX)
+		qdisc_watchdog_schedule_ns(&q->watchdog, wake);
+	return NULL;
+}
+
+static const struct nla_policy link_policy[TCA_LINK_MAX + 1] = {
+	[TCA_LINK_RATE64] = NLA_POLICY_MIN(NLA_U64, 1),
+	[TCA_LINK_DELAY64] = { .type = NLA_U64 },
+};
+
+static int link_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
+{
+	struct link_sched_data *q = qdisc_priv(sch);
+	struct nlattr *tb[TCA_LINK_MAX + 1];
+	int err;
+
+	err = nla_parse_nested(tb, TCA_LINK_MAX, opt, link_policy, extack);
+	if (err)
+		return err;
+	if (!tb[TCA_LINK_RATE64]) {
+		NL_SET_ERR_MSG(extack, "a link needs a rate");
+		return -EINVAL;
+	}
+	sch_tree_lock(sch);
+	q->rate = nla_get_u64(tb[TCA_LINK_RATE64]);
+	q->fraction = 0;
+	if (tb[TCA_LINK_DELAY64])
+		q->delay = nla_get_u64(tb[TCA_LINK_DELAY64]);
+	sch_tree_unlock(sch);
+	return 0;
+}
+
+static void link_set_queue(struct link_sched_data *q)
+{
+	const char *id = q->queue->ops->id;
+
+	q->lazy = !strcmp(id, "bfifo") || !strcmp(id, "pfifo") || !strcmp(id, "red");
+}
+
+static int link_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
+{
+	struct link_sched_data *q = qdisc_priv(sch);
+	int err;
+
+	qdisc_watchdog_init(&q->watchdog, sch);
+	__skb_queue_head_init(&q->wire);
+	q->queue = &noop_qdisc;
+	if (!opt) {
+		NL_SET_ERR_MSG(extack, "a link needs a rate");
+		return -EINVAL;
+	}
+	err = link_change(sch, opt, extack);
+	if (err)
+		return err;
+	q->queue = qdisc_create_dflt(sch->dev_queue, &pfifo_qdisc_ops, TC_H_MAKE(sch->handle, 1), extack);
+	if (!q->queue) {
+		q->queue = &noop_qdisc;
+		return -ENOMEM;
+	}
+	qdisc_hash_add(q->queue, true);
+	link_set_queue(q);
+	return 0;
+}
+
+static void link_reset(struct Qdisc *sch)
+{
+	struct link_sched_data *q = qdisc_priv(sch);
+
+	qdisc_watchdog_cancel(&q->watchdog);
+	qdisc_reset(q->queue);
+	__skb_queue_purge(&q->wire);
+	q->free_at = 0;
+	q->fraction = 0;
+}
+
+static void link_destroy(struct Qdisc *sch)
+{
+	struct link_sched_data *q = qdisc_priv(sch);
+
+	qdisc_watchdog_cancel(&q->watchdog);
+	__skb_queue_purge(&q->wire);
+	qdisc_put(q->queue);
+}
+
+static int link_dump(struct Qdisc *sch, struct sk_buff *skb)
+{
+	struct link_sched_data *q = qdisc_priv(sch);
+	struct nlattr *nest = nla_nest_start(skb, TCA_OPTIONS);
+
+	if (!nest)
+		return -EMSGSIZE;
+	if (nla_put_u64_64bit(skb, TCA_LINK_RATE64, q->rate, TCA_LINK_PAD) ||
+	    nla_put_u64_64bit(skb, TCA_LINK_DELAY64, q->delay, TCA_LINK_PAD)) {
+		nla_nest_cancel(skb, nest);
+		return -EMSGSIZE;
+	}
+	return nla_nest_end(skb, nest);
+}
+
+static int link_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
+{
+	struct link_sched_data *q = qdisc_priv(sch);
+
+	return gnet_stats_copy_app(d, &q->stats, sizeof(q->stats));
+}
+
+static int link_graft(struct Qdisc *sch, unsigned long arg, struct Qdisc *new, struct Qdisc **old,
+		      struct netlink_ext_ack *extack)
+{
+	struct link_sched_data *q = qdisc_priv(sch);
+
+	*old = qdisc_replace(sch, new ?: &noop_qdisc, &q->queue);
+	sch_tree_lock(sch);
+	link_set_queue(q);
+	sch_tree_unlock(sch);
+	return 0;
+}
+
+static struct Qdisc *link_leaf(struct Qdisc *sch, unsigned long arg)
+{
+	struct link_sched_data *q = qdisc_priv(sch);
+
+	return q->queue;
+}
+
+static unsigned long link_find(struct Qdisc *sch, u32 classid)
+{
+	return TC_H_MIN(classid) == 1;
+}
+
+static void link_walk(struct Qdisc *sch, struct qdisc_walker *walker)
+{
+	if (!walker->stop)
+		tc_qdisc_stats_dump(sch, 1, walker);
+}
+
+static int link_dump_class(struct Qdisc *sch, unsigned long class, struct sk_buff *skb, struct tcmsg *tcm)
+{
+	struct link_sched_data *q = qdisc_priv(sch);
+
+	tcm->tcm_handle |= TC_H_MIN(1);
+	tcm->tcm_info = q->queue->handle;
+	return 0;
+}
+
+static const struct Qdisc_class_ops link_class_ops = {
+	.graft = link_graft,
+	.leaf = link_leaf,
+	.find = link_find,
+	.walk = link_walk,
+	.dump = link_dump_class,
+};
+
+static struct Qdisc_ops link_qdisc_ops __read_mostly = {
+	.id = "link",
+	.cl_ops = &link_class_ops,
+	.priv_size = sizeof(struct link_sched_data),
+	.enqueue = link_enqueue,
+	.dequeue = link_dequeue,
+	.peek = qdisc_peek_dequeued,
+	.init = link_init,
+	.reset = link_reset,
+	.destroy = link_destroy,
+	.change = link_change,
+	.dump = link_dump,
+	.dump_stats = link_dump_stats,
+	.owner = THIS_MODULE,
+};
+
+static int __init link_module_init(void)
+{
+	return register_qdisc(&link_qdisc_ops);
+}
+device_initcall(link_module_init);
+
+MODULE_DESCRIPTION("A wire with a rate and a delay");
+MODULE_LICENSE("GPL");
