@@ -350,7 +350,7 @@ static int onramp_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_e
 	bool change_prog;
 	int err;
 
-	err = nla_parse_nested(tb, TCA_ONRAMP_MAX, opt, onramp_policy, extack);
+	err = nla_parse_nested_deprecated(tb, TCA_ONRAMP_MAX, opt, onramp_policy, extack);
 	if (err)
 		return err;
 	change_prog = tb[TCA_ONRAMP_PROG_FD];

@@ -193,7 +193,7 @@ static int link_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 	struct nlattr *tb[TCA_LINK_MAX + 1];
 	int err;
 
-	err = nla_parse_nested(tb, TCA_LINK_MAX, opt, link_policy, extack);
+	err = nla_parse_nested_deprecated(tb, TCA_LINK_MAX, opt, link_policy, extack);
 	if (err)
 		return err;
 	if (!tb[TCA_LINK_RATE64]) {
