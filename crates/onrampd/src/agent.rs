@@ -1,0 +1,411 @@
+//! The agent: puts everything in place, keeps it going, takes it away again.
+
+use crate::acker;
+use crate::config::{Config, ConfigError, Mode};
+use crate::datapath::{Datapath, Hooks, Program};
+use crate::gate::{self, Gate};
+use crate::protocol::Request;
+use crate::server::Server;
+use crate::status::{self, Facts, Status};
+use crate::tc;
+use crate::undo::{Touched, Undo, UndoFile};
+use aya::programs::tc::SchedClassifierLink;
+use onramp_netlink::Socket;
+use onramp_netlink::{link, qdisc};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::{ClockId, clock_gettime};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+const SECOND: u64 = 1_000_000_000;
+/// The programs stop so long after the agent's last sign of life.
+const VALID: u64 = 3 * SECOND;
+/// Between two signs of life.
+const BEAT: u64 = SECOND;
+/// Sums over flows are not made anew more often: everybody may ask for them.
+const FLOWS_FRESH: u64 = SECOND / 5;
+/// Problems told of.
+const MAX_PROBLEMS: usize = 10;
+
+/// Why the agent did not start, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configuration is wrong.
+    #[error("{}", lines(.0))]
+    Config(Vec<ConfigError>),
+    /// A named interface is not there.
+    #[error("there is no interface {0}: `ip link` lists them")]
+    NoInterface(String),
+    /// Another agent runs.
+    #[error("another agent runs in this network namespace")]
+    Running,
+    /// The programs.
+    #[error(transparent)]
+    Datapath(#[from] crate::datapath::Error),
+    /// The gate.
+    #[error(transparent)]
+    Gate(#[from] gate::Error),
+    /// Interfaces and queueing disciplines.
+    #[error(transparent)]
+    Netlink(#[from] onramp_netlink::Error),
+    /// Anything else the system refused.
+    #[error("{0}: {1}")]
+    Io(String, #[source] io::Error),
+}
+
+fn lines(errors: &[ConfigError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+    move |e| Error::Io(what.into(), e)
+}
+
+/// Nanoseconds of CLOCK_MONOTONIC, the programs' clock.
+#[must_use]
+pub fn now() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec as u64 * SECOND + time.tv_nsec as u64
+}
+
+/// What one interface carries.
+struct Port {
+    name: String,
+    index: u32,
+    ingress: Option<SchedClassifierLink>,
+    egress: Option<SchedClassifierLink>,
+}
+
+struct Agent {
+    path: PathBuf,
+    config: Config,
+    started: u64,
+    datapath: Datapath,
+    hooks: Hooks,
+    socket: Socket,
+    undo: Undo,
+    undo_file: UndoFile,
+    ports: Vec<Port>,
+    acker: Option<(u32, SchedClassifierLink)>,
+    problems: Vec<String>,
+    flows: (u64, usize, status::Flows),
+    _only: UnixListener,
+}
+
+/// Runs the agent until it is told to end by SIGINT or SIGTERM.
+///
+/// # Errors
+/// Why it could not start, or could not go on. Everything is undone then, too.
+pub fn run(path: &Path) -> Result<(), Error> {
+    let signals = Signals::catch().map_err(io_error("signals"))?;
+    let config = Config::open(path).map_err(Error::Config)?;
+    let mut agent = Agent::prepare(path, config)?;
+    let done = agent.start().and_then(|server| agent.serve(server, signals));
+    agent.stop();
+    done
+}
+
+impl Agent {
+    /// Cleans up after a crash and loads the programs; nothing has an effect yet.
+    fn prepare(path: &Path, config: Config) -> Result<Self, Error> {
+        // An abstract name exists once in a network namespace, and ends with its process.
+        let name = SocketAddr::from_abstract_name(b"onrampd").map_err(io_error("name"))?;
+        let only = UnixListener::bind_addr(&name).map_err(|_| Error::Running)?;
+        let mut socket = Socket::open().map_err(io_error("netlink"))?;
+        let folder = config.state_dir.display().to_string();
+        let undo_file = UndoFile::in_folder(&config.state_dir).map_err(io_error(folder.as_str()))?;
+        let mut left = undo_file.read().map_err(io_error(folder.as_str()))?.unwrap_or_default();
+        left.look(&mut socket, &config.interfaces)?;
+        for problem in left.run(&mut socket) {
+            eprintln!("onrampd: cleaning up after a crash: {problem}");
+        }
+        Ok(Self {
+            path: path.into(),
+            started: now(),
+            datapath: Datapath::load(config.max_flows, config.max_stamps)?,
+            hooks: Hooks::choose(config.attach),
+            socket,
+            undo: Undo::default(),
+            undo_file,
+            ports: Vec::new(),
+            acker: None,
+            problems: Vec::new(),
+            flows: (0, 0, status::Flows::default()),
+            _only: only,
+            config,
+        })
+    }
+
+    /// Puts everything in place.
+    fn start(&mut self) -> Result<Server, Error> {
+        let server = Server::open(&self.config.socket).map_err(io_error(self.config.socket.display().to_string()))?;
+        self.remember()?;
+        let index = acker::create(&mut self.socket)?;
+        if self.hooks == Hooks::Clsact {
+            tc::add_clsact(&mut self.socket, index)?;
+        }
+        let link = self.datapath.attach(Program::Acker, acker::NAME, self.hooks)?;
+        self.acker = Some((index, link));
+        self.datapath.set_peers(&self.config.peers)?;
+        self.beat()?;
+        for name in self.config.interfaces.clone() {
+            let found = acker::find(&mut self.socket, &name)?.ok_or(Error::NoInterface(name))?;
+            self.plug(found.name, found.index)?;
+        }
+        Ok(server)
+    }
+
+    /// Puts what belongs on an interface there.
+    fn plug(&mut self, name: String, index: u32) -> Result<(), Error> {
+        self.undo.interfaces.retain(|t| t.name != name);
+        self.undo.interfaces.push(Touched { name: name.clone(), index, ..Touched::default() });
+        if self.hooks == Hooks::Clsact {
+            let added = tc::add_clsact(&mut self.socket, index)?;
+            self.touched(&name).clsact_added = added;
+            self.remember()?;
+        }
+        let ingress = Some(self.datapath.attach(Program::Ingress, &name, self.hooks)?);
+        self.ports.retain(|p| p.name != name);
+        self.ports.push(Port { name, index, ingress, egress: None });
+        let last = self.ports.len() - 1;
+        self.engage(last)
+    }
+
+    /// Has packets that leave an interface looked at, in the way of the present mode.
+    fn engage(&mut self, port: usize) -> Result<(), Error> {
+        let (name, index) = (self.ports[port].name.clone(), self.ports[port].index);
+        match self.config.mode {
+            Mode::Observe => {
+                let plan = std::mem::take(&mut self.touched(&name).replaced);
+                gate::restore(&mut self.socket, index, &plan)?;
+                if self.ports[port].egress.is_none() {
+                    self.ports[port].egress = Some(self.datapath.attach(Program::Egress, &name, self.hooks)?);
+                }
+                self.remember()
+            }
+            Mode::Enforce => {
+                if self.touched(&name).replaced.is_empty() {
+                    let present = tc::qdiscs(&mut self.socket, index)?;
+                    let plan = gate::plan(&name, &present, self.config.parent, gate::KIND)?;
+                    self.touched(&name).replaced = plan;
+                    self.remember()?;
+                }
+                let (config, program) = (self.config.clone(), self.datapath.gate_fd()?);
+                let plan = self.touched(&name).replaced.clone();
+                let options = |m| gate::options_with(&config, program, m);
+                gate::install(&mut self.socket, index, &plan, &Gate { kind: gate::KIND, options: &options })?;
+                self.ports[port].egress = None;
+                Ok(())
+            }
+        }
+    }
+
+    fn touched(&mut self, name: &str) -> &mut Touched {
+        let at = self.undo.interfaces.iter().position(|t| t.name == name);
+        let at = at.unwrap_or_else(|| {
+            self.undo.interfaces.push(Touched { name: name.into(), ..Touched::default() });
+            self.undo.interfaces.len() - 1
+        });
+        &mut self.undo.interfaces[at]
+    }
+
+    fn remember(&self) -> Result<(), Error> {
+        self.undo_file.write(&self.undo).map_err(io_error("what must be undone"))
+    }
+
+    /// Tells the programs that the agent lives, and what they are to do.
+    fn beat(&mut self) -> Result<(), Error> {
+        let acker = self.acker.as_ref().map_or(0, |(index, _)| *index);
+        let config = self.config.for_programs(acker, self.started, now() + VALID);
+        Ok(self.datapath.set_config(&config)?)
+    }
+
+    /// Takes up an interface that went and came back.
+    fn look_after_ports(&mut self) -> Result<(), Error> {
+        let links = link::list(&mut self.socket)?;
+        let came_back = self.ports.iter().filter_map(|port| {
+            links.iter().find(|l| l.name == port.name && l.index != port.index).map(|l| (l.name.clone(), l.index))
+        });
+        for (name, index) in came_back.collect::<Vec<_>>() {
+            self.problem(format!("interface {name} is a new one: taking it up"));
+            self.plug(name, index)?;
+        }
+        Ok(())
+    }
+
+    /// Works until a signal to end comes.
+    fn serve(&mut self, mut server: Server, mut signals: Signals) -> Result<(), Error> {
+        println!("ready");
+        let _ = io::stdout().flush();
+        notify("READY=1");
+        let mut next = now() + BEAT;
+        loop {
+            wait(&server, &signals, next.saturating_sub(now())).map_err(io_error("poll"))?;
+            if signals.end() {
+                notify("STOPPING=1");
+                return Ok(());
+            }
+            if signals.reload() {
+                self.reload();
+            }
+            if now() >= next {
+                next = now() + BEAT;
+                // Programs that hear nothing stop by themselves; the next beat may come through.
+                let beaten = self.beat().and_then(|()| self.look_after_ports());
+                beaten.unwrap_or_else(|e| self.problem(e.to_string()));
+            }
+            server.tend(&mut |request| self.answer(request));
+        }
+    }
+
+    /// Takes up a changed configuration. One that is wrong changes nothing.
+    fn reload(&mut self) {
+        let new = match Config::open(&self.path) {
+            Ok(new) => new,
+            Err(errors) => {
+                errors.iter().for_each(|e| self.problem(format!("not reloaded: {e}")));
+                return;
+            }
+        };
+        if let Some(key) = self.config.needs_restart(&new) {
+            self.problem(format!("not reloaded: {key} cannot change without a restart"));
+            return;
+        }
+        let old = std::mem::replace(&mut self.config, new);
+        if let Err(e) = self.apply() {
+            self.problem(format!("not reloaded: {e}"));
+            self.config = old;
+            self.apply().unwrap_or_else(|e| self.problem(format!("going back: {e}")));
+            return;
+        }
+        eprintln!("onrampd: reloaded {}", self.path.display());
+    }
+
+    fn apply(&mut self) -> Result<(), Error> {
+        self.datapath.set_peers(&self.config.peers)?;
+        // First, so that nothing is held any more where the gate is to go.
+        self.beat()?;
+        (0..self.ports.len()).try_for_each(|port| self.engage(port))
+    }
+
+    fn answer(&mut self, request: Request) -> Vec<u8> {
+        let Request::Status { flows } = request;
+        let status = self.status(flows).map_err(|e| e.to_string());
+        let reply = status.and_then(|s| serde_json::to_vec(&s).map_err(|e| e.to_string()));
+        reply.unwrap_or_else(|error| serde_json::json!({ "error": error }).to_string().into_bytes())
+    }
+
+    fn status(&mut self, top: usize) -> Result<Status, Error> {
+        let now = now();
+        let (made, asked, _) = &self.flows;
+        if now - made > FLOWS_FRESH || *asked < top || *made == 0 {
+            let flows = status::flows(self.datapath.flows(), top, self.config.max_flows, now);
+            self.flows = (now, top, flows);
+        }
+        let mut flows = self.flows.2.clone();
+        flows.top.truncate(top);
+        let links = link::list(&mut self.socket)?;
+        let index = |name: &String| links.iter().find(|l| l.name == *name).map(|l| l.index);
+        let interfaces: Vec<_> = self.config.interfaces.iter().map(|n| (n.clone(), index(n))).collect();
+        Ok(status::collect(Facts {
+            now,
+            started: self.started,
+            config: &self.config,
+            hooks: self.hooks,
+            problems: &self.problems,
+            interfaces: &interfaces,
+            qdiscs: &qdisc::list(&mut self.socket)?,
+            paths: &self.datapath.paths()?,
+            counters: &self.datapath.counters()?,
+            flows,
+        }))
+    }
+
+    fn problem(&mut self, text: String) {
+        eprintln!("onrampd: {text}");
+        if self.problems.len() == MAX_PROBLEMS {
+            self.problems.remove(0);
+        }
+        self.problems.push(text);
+    }
+
+    /// Undoes everything.
+    fn stop(&mut self) {
+        self.ports.iter_mut().for_each(|port| {
+            port.ingress = None;
+            port.egress = None;
+        });
+        self.acker = None;
+        let problems = self.undo.run(&mut self.socket);
+        problems.iter().for_each(|problem| eprintln!("onrampd: not undone: {problem}"));
+        // What could not be undone is tried again at the next start.
+        if problems.is_empty()
+            && let Err(e) = self.undo_file.remove()
+        {
+            eprintln!("onrampd: {e}");
+        }
+    }
+}
+
+/// Signals as bytes in pipes.
+struct Signals {
+    end: UnixStream,
+    reload: UnixStream,
+}
+
+impl Signals {
+    fn catch() -> io::Result<Self> {
+        let pipe = |signals: &[i32]| {
+            let (read, write) = UnixStream::pair()?;
+            read.set_nonblocking(true)?;
+            for signal in signals {
+                signal_hook::low_level::pipe::register(*signal, write.try_clone()?)?;
+            }
+            Ok::<_, io::Error>(read)
+        };
+        Ok(Self { end: pipe(&[SIGINT, SIGTERM])?, reload: pipe(&[SIGHUP])? })
+    }
+
+    fn end(&mut self) -> bool {
+        came(&mut self.end)
+    }
+
+    fn reload(&mut self) -> bool {
+        came(&mut self.reload)
+    }
+}
+
+fn came(stream: &mut UnixStream) -> bool {
+    stream.read(&mut [0; 64]).is_ok_and(|n| n > 0)
+}
+
+/// Waits for a signal, a client or the end of `ns`.
+fn wait(server: &Server, signals: &Signals, ns: u64) -> io::Result<()> {
+    let timeout = Timespec { tv_sec: (ns / SECOND) as i64, tv_nsec: (ns % SECOND) as _ };
+    let readable = [signals.end.as_fd(), signals.reload.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    let clients = server
+        .waits()
+        .map(|(fd, full)| PollFd::from_borrowed_fd(fd, if full { PollFlags::OUT } else { PollFlags::IN }));
+    let mut all: Vec<PollFd<'_>> = readable.into_iter().chain(clients).collect();
+    match poll(&mut all, Some(&timeout)) {
+        Err(e) if e != rustix::io::Errno::INTR => Err(e.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Tells systemd, if it wants to know.
+fn notify(state: &str) {
+    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let Ok(socket) = UnixDatagram::unbound() else { return };
+    let bytes = path.as_encoded_bytes();
+    let address = match bytes.strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(Path::new(&path)),
+    };
+    // Nobody waits for an answer.
+    let _ = address.and_then(|a| socket.send_to_addr(state.as_bytes(), &a));
+}

@@ -1,0 +1,109 @@
+//! The keys of the configuration file.
+
+use super::quantity::{Drift, Offset, Rate, Size, Time};
+use super::{Attach, GateLimits, Mode};
+use serde::Deserialize;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// The file. Every key is optional but `threshold`, an interface and a key.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    /// `"observe"` or `"enforce"`. Default observe.
+    pub mode: Option<Mode>,
+    /// The interface, if it is one.
+    pub interface: Option<String>,
+    /// The interfaces, if they are several.
+    pub interfaces: Option<Vec<String>>,
+    /// `"root"`, `"mq"` or a class such as `"1:1"`. Default root.
+    pub parent: Option<String>,
+    /// `"auto"`, `"tcx"` or `"clsact"`. Default auto.
+    pub attach: Option<Attach>,
+    /// T, the one-way delay above which a flow pauses. It must lie above the smallest delay
+    /// of the network and the error of the clocks.
+    pub threshold: Time,
+    /// No flow is held longer without a break. Default three times `threshold`.
+    pub max_pause: Option<Time>,
+    /// g, a power of two from 1/4 to 1/64. Default 0.0625.
+    pub gain: Option<f64>,
+    /// `"final"` (equations 3 and 4) or `"strawman"` (equation 2). Default final.
+    pub version: Option<Version>,
+    /// β of a new flow, 0 to 1. Default 0.25.
+    pub beta_start: Option<f64>,
+    /// Data between two OR-ACKs of a flow, a power of two from 1KiB to 1MiB. Default 16KiB.
+    pub or_ack_interval: Option<Size>,
+    /// UDP port of OR-ACKs. Default 9471.
+    pub port: Option<u16>,
+    /// A file of 32 hex digits that is the secret of all hosts; not readable by everybody.
+    pub key_file: Option<PathBuf>,
+    /// The secret itself, for peers without one of their own.
+    pub key: Option<String>,
+    /// `"shared"`: all peers run on this kernel; `"static"`: each peer's `clock_offset`.
+    pub clock: Option<Clock>,
+    /// Line rate of the interfaces: the bytes of a segment the card cuts up count as leaving
+    /// one after another. Default: all at once.
+    pub line_rate: Option<Rate>,
+    /// A flow that sent nothing for so long starts anew. Default 1ms.
+    pub idle: Option<Time>,
+    /// Flows remembered. Default 65536.
+    pub max_flows: Option<u32>,
+    /// Packets remembered until their OR-ACK is back. Default 131072.
+    pub max_stamps: Option<u32>,
+    /// Where `status` is answered. Default /run/onrampd/onrampd.sock.
+    pub socket: Option<PathBuf>,
+    /// Where what must be undone is remembered. Default /run/onrampd.
+    pub state_dir: Option<PathBuf>,
+    /// Addresses of peers.
+    #[serde(default)]
+    pub peers: Vec<IpAddr>,
+    /// Peers of which more is to be said.
+    #[serde(default)]
+    pub peer: Vec<PeerSection>,
+    /// Limits of the gate.
+    #[serde(default)]
+    pub gate: GateLimits,
+    /// For tests.
+    #[serde(default)]
+    pub test: TestSection,
+}
+
+/// `[[peer]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeerSection {
+    /// Its address.
+    pub address: IpAddr,
+    /// What its clock shows above ours; for `clock = "static"`.
+    pub clock_offset: Option<Offset>,
+    /// Its secret.
+    pub key: Option<String>,
+}
+
+/// `[test]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TestSection {
+    /// Our clock is wrong by this.
+    pub clock_offset: Option<Offset>,
+    /// Our clock runs too fast by this.
+    pub clock_drift: Option<Drift>,
+}
+
+/// Which form of the algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Version {
+    Final,
+    Strawman,
+}
+
+/// Where the offsets of the peers' clocks come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Clock {
+    Shared,
+    Static,
+}

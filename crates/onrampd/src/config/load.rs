@@ -1,0 +1,410 @@
+//! From text to a checked configuration; every mistake becomes one line.
+
+use super::file::{Clock, File, Version};
+use super::key::{Key, world_readable};
+use super::quantity::Drift;
+use super::{Attach, Config, Mode, Params, Parent, Peer, TestClock};
+use crate::abi;
+use serde::Deserialize as _;
+use std::collections::HashSet;
+use std::fmt;
+use std::io::Read as _;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use toml::de::{DeTable, DeValue};
+
+/// Longest file that is read, in bytes.
+pub const MAX_FILE: u64 = 4 << 20;
+const MAX_PEERS: usize = crate::datapath::MAX_PEERS;
+
+/// What is wrong with a configuration: one mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The file as the user named it.
+    pub file: String,
+    /// Line in the file, if the mistake stands there.
+    pub line: Option<usize>,
+    /// Dotted key, or empty.
+    pub key: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = self.line.map_or(String::new(), |line| format!(":{line}"));
+        let key = if self.key.is_empty() { String::new() } else { format!(" {}:", self.key) };
+        let text = format!("{}{line}:{key} {}", self.file, self.message);
+        // What would end the line or move the cursor is shown as an escape.
+        text.chars().try_for_each(|c| match c {
+            '\u{2028}' | '\u{2029}' => write!(f, "{}", c.escape_default()),
+            c if c.is_control() => write!(f, "{}", c.escape_default()),
+            c => write!(f, "{c}"),
+        })
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// A mistake before it is known where in the file it stands.
+struct Mistake {
+    key: String,
+    message: String,
+}
+
+fn mistake(key: impl Into<String>, message: impl Into<String>) -> Mistake {
+    Mistake { key: key.into(), message: message.into() }
+}
+
+/// The text of a configuration file.
+///
+/// # Errors
+/// It cannot be read, is too long or is no text.
+pub fn read(path: &Path) -> Result<String, Vec<ConfigError>> {
+    let error =
+        |message| vec![ConfigError { file: path.display().to_string(), line: None, key: String::new(), message }];
+    let failed = |e| error(format!("cannot be read: {e}"));
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).and_then(|f| f.take(MAX_FILE + 1).read_to_end(&mut bytes)).map_err(failed)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(error(format!("is longer than {} MiB: this is no configuration of onrampd", MAX_FILE >> 20)));
+    }
+    String::from_utf8(bytes).map_err(|_| error("is not UTF-8 text".into()))
+}
+
+/// Reads and checks a configuration. `file` is what messages call it; paths in it are
+/// relative to `base`.
+///
+/// # Errors
+/// Every mistake found, in the order of the file; of mistakes that keep the file from being
+/// read, the first.
+pub fn load(text: &str, file: &str, base: &Path) -> Result<Config, Vec<ConfigError>> {
+    let error = |line, Mistake { key, message }| ConfigError { file: file.into(), line, key, message };
+    let spanned = DeTable::parse(text).map_err(|e| {
+        let line = e.span().map(|s| line_of(text, s.start));
+        vec![error(line, mistake("", e.message().replace('\n', ", ")))]
+    })?;
+    let locate = |m: Mistake| error(find(spanned.get_ref(), &m.key).map(|at| line_of(text, at)), m);
+
+    let read = toml::Table::deserialize(toml::de::Deserializer::from(spanned.clone()))
+        .map_err(|e| vec![locate(mistake("", e.message()))])
+        .and_then(|table| {
+            serde_path_to_error::deserialize::<_, File>(toml::Value::Table(table)).map_err(|e| vec![locate(plain(&e))])
+        })?;
+    let mut mistakes = Vec::new();
+    let config = check(read, file, base, &mut mistakes);
+    let mut errors: Vec<ConfigError> = mistakes.into_iter().map(locate).collect();
+    errors.sort_by_key(|e| e.line.unwrap_or(usize::MAX));
+    config.filter(|_| errors.is_empty()).ok_or(errors)
+}
+
+/// A checked value, or none and one mistake more.
+fn keep<T>(mistakes: &mut Vec<Mistake>, key: &str, value: Result<T, String>) -> Option<T> {
+    value.map_err(|message| mistakes.push(mistake(key, message))).ok()
+}
+
+fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Config> {
+    let interfaces = keep_at(mistakes, interfaces(&f));
+    let parent = keep(mistakes, "parent", f.parent.as_deref().map_or(Ok(Parent::Root), parent));
+    let params = params(&f, mistakes);
+    let interval = f.or_ack_interval.map_or(1 << abi::OR_INTERVAL_SHIFT_DEFAULT, |s| s.0);
+    let interval_shift = keep(mistakes, "or_ack_interval", interval_shift(interval));
+    for (key, value, most) in [("max_flows", f.max_flows, 1 << 22), ("max_stamps", f.max_stamps, 1 << 24)] {
+        if value.is_some_and(|v| !(16..=most).contains(&v)) {
+            mistakes.push(mistake(key, format!("is outside 16 to {most}")));
+        }
+    }
+    if f.port == Some(0) {
+        mistakes.push(mistake("port", "0 is no port: write one such as 9471, the same on all hosts"));
+    }
+    if f.line_rate.is_some_and(|r| r.0 < 1_000_000) {
+        mistakes.push(mistake("line_rate", "is below 1Mbps: write that of the interface, such as \"10Gbps\""));
+    }
+    let idle = f.idle.map_or(1_000_000, |t| t.0);
+    if idle == 0 {
+        mistakes.push(mistake("idle", "must be above 0, such as \"1ms\""));
+    }
+    let drift = f.test.clock_drift.unwrap_or_default();
+    if drift.0.abs() > 100_000_000 {
+        mistakes.push(mistake("test.clock_drift", "is beyond 100000ppm"));
+    }
+    let gate = &f.gate;
+    for (key, value, low) in [
+        ("gate.flow_limit", gate.flow_limit, 1),
+        ("gate.flows", gate.flows, 1),
+        ("gate.quantum", gate.quantum, 256),
+        ("gate.limit", gate.limit, 1),
+        ("gate.bytes", gate.bytes, 65_536),
+    ] {
+        if value.is_some_and(|v| v < low) {
+            mistakes.push(mistake(key, format!("must be at least {low}")));
+        }
+    }
+    if gate.quantum.is_some_and(|q| q > 1 << 20) {
+        mistakes.push(mistake("gate.quantum", "must be at most 1048576"));
+    }
+    let peers = peers(&f, file, base, mistakes);
+    let in_run = |given: Option<PathBuf>, default: &str| given.map_or(default.into(), |p| base.join(p));
+    Some(Config {
+        mode: f.mode.unwrap_or(Mode::Observe),
+        interfaces: interfaces?,
+        parent: parent?,
+        attach: f.attach.unwrap_or(Attach::Auto),
+        params: params?,
+        interval_shift: interval_shift?,
+        port: f.port.unwrap_or(9471),
+        line_rate: f.line_rate.map(|r| r.0),
+        idle,
+        max_flows: f.max_flows.unwrap_or(65_536),
+        max_stamps: f.max_stamps.unwrap_or(131_072),
+        socket: in_run(f.socket, crate::DEFAULT_SOCKET),
+        state_dir: in_run(f.state_dir, crate::DEFAULT_STATE_DIR),
+        peers,
+        gate: f.gate,
+        test: TestClock { offset: f.test.clock_offset.map_or(0, |o| o.0), drift: Drift(drift.0) },
+    })
+}
+
+fn keep_at<T>(mistakes: &mut Vec<Mistake>, value: Result<T, Mistake>) -> Option<T> {
+    value.map_err(|m| mistakes.push(m)).ok()
+}
+
+fn interfaces(f: &File) -> Result<Vec<String>, Mistake> {
+    let (key, all) = match (f.interface.clone(), f.interfaces.clone()) {
+        (Some(_), Some(_)) => return Err(mistake("interface", "is given beside interfaces: keep one of the two")),
+        (Some(one), None) => ("interface", vec![one]),
+        (None, Some(several)) => ("interfaces", several),
+        (None, None) => return Err(mistake("interface", "is missing: write one, such as interface = \"eth0\"")),
+    };
+    if all.is_empty() {
+        return Err(mistake(key, "is empty: write at least one, such as [\"eth0\"]"));
+    }
+    let mut seen = HashSet::new();
+    for name in &all {
+        let fits = (1..=15).contains(&name.len()) && !name.contains(['/', ' ', '\0']) && name != "." && name != "..";
+        if !fits || name.chars().any(char::is_control) {
+            return Err(mistake(key, format!("{name:?} is no name of an interface: `ip link` lists them")));
+        }
+        if name == crate::acker::NAME {
+            return Err(mistake(key, format!("{name} is the agent's own device: write the one packets leave by")));
+        }
+        if !seen.insert(name) {
+            return Err(mistake(key, format!("{name} is given twice")));
+        }
+    }
+    Ok(all)
+}
+
+fn parent(text: &str) -> Result<Parent, String> {
+    match text {
+        "root" => return Ok(Parent::Root),
+        "mq" => return Ok(Parent::Mq),
+        _ => {}
+    }
+    let half = |s: &str| (!s.is_empty() && s.len() <= 4).then(|| u16::from_str_radix(s, 16).ok()).flatten();
+    let class = text.split_once(':').and_then(|(major, minor)| Some((half(major)?, half(minor)?)));
+    match class {
+        Some((major, minor)) if major != 0 && minor != 0 && major != u16::MAX && !text.contains('+') => {
+            Ok(Parent::Class(u32::from(major) << 16 | u32::from(minor)))
+        }
+        _ => Err(format!("{text:?} is not \"root\", \"mq\" or a class such as \"1:1\"")),
+    }
+}
+
+fn params(f: &File, mistakes: &mut Vec<Mistake>) -> Option<Params> {
+    let threshold = f.threshold.0;
+    let before = mistakes.len();
+    if threshold == 0 {
+        mistakes.push(mistake("threshold", "must be above 0, such as \"50us\""));
+    }
+    let max_pause = f.max_pause.map_or(threshold.saturating_mul(3), |t| t.0);
+    if f.max_pause.is_some() && !(1..=1_000_000_000).contains(&max_pause) {
+        mistakes.push(mistake("max_pause", "must be above 0 and at most 1s; a few times the threshold is right"));
+    }
+    let gain = f.gain.unwrap_or(1.0 / f64::from(1u32 << abi::ONRAMP_GAIN_SHIFT_DEFAULT));
+    let gain_shift = (abi::ONRAMP_GAIN_SHIFT_MIN..=abi::ONRAMP_GAIN_SHIFT_MAX)
+        .find(|shift| gain == 1.0 / f64::from(1u32 << shift))
+        .ok_or_else(|| format!("{gain} is not one of 0.25, 0.125, 0.0625, 0.03125, 0.015625 (1/4 to 1/64)"));
+    let gain_shift = keep(mistakes, "gain", gain_shift);
+    let one = f64::from(abi::ONRAMP_BETA_ONE);
+    let beta = f.beta_start.unwrap_or(f64::from(abi::ONRAMP_BETA_START_DEFAULT) / one);
+    if !(0.0..=1.0).contains(&beta) {
+        mistakes.push(mistake("beta_start", format!("{beta} is outside 0 to 1")));
+    }
+    (mistakes.len() == before).then_some(Params {
+        threshold,
+        max_pause,
+        gain_shift: gain_shift?,
+        strawman: f.version == Some(Version::Strawman),
+        beta_start: (beta * one).round() as u32,
+    })
+}
+
+fn interval_shift(bytes: u64) -> Result<u32, String> {
+    let shift = bytes.trailing_zeros();
+    let fits = bytes.is_power_of_two() && (abi::OR_INTERVAL_SHIFT_MIN..=abi::OR_INTERVAL_SHIFT_MAX).contains(&shift);
+    fits.then_some(shift).ok_or_else(|| "is no power of two from 1KiB to 1MiB, such as \"16KiB\"".into())
+}
+
+fn peers(f: &File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Vec<Peer> {
+    let readable = || world_readable(Path::new(file));
+    let exposed = "stands in a file that everybody on this host can read: use key_file, or chmod o-r";
+    let common = match (&f.key_file, &f.key) {
+        (Some(_), Some(_)) => {
+            mistakes.push(mistake("key", "is given beside key_file: keep one of the two"));
+            return Vec::new();
+        }
+        (Some(path), None) => keep(mistakes, "key_file", Key::read(&base.join(path))),
+        (None, Some(_)) if readable() => {
+            mistakes.push(mistake("key", exposed));
+            None
+        }
+        (None, Some(text)) => keep(mistakes, "key", text.parse()),
+        (None, None) => None,
+    };
+    let no_key = f.key_file.is_none() && f.key.is_none();
+    let clock = f.clock.unwrap_or(Clock::Static);
+    let mut seen = HashSet::new();
+    let mut all = Vec::new();
+    let listed = f.peers.iter().enumerate().map(|(i, a)| (format!("peers[{i}]"), *a, None, None));
+    let sections = f.peer.iter().enumerate();
+    let sections = sections.map(|(i, p)| (format!("peer[{i}]"), p.address, p.clock_offset, p.key.as_ref()));
+    for (at, address, offset, own) in listed.chain(sections) {
+        if let Err(message) = usable(address) {
+            mistakes.push(mistake(&at, message));
+        } else if !seen.insert(address.to_canonical()) {
+            mistakes.push(mistake(&at, format!("{address} is given twice")));
+        }
+        if offset.is_some() && clock == Clock::Shared {
+            mistakes.push(mistake(format!("{at}.clock_offset"), "has no meaning with clock = \"shared\": remove one"));
+        }
+        let key = match own {
+            Some(_) if readable() => {
+                mistakes.push(mistake(format!("{at}.key"), exposed));
+                None
+            }
+            Some(text) => keep(mistakes, &format!("{at}.key"), text.parse()),
+            None if no_key => {
+                let needed = "has no key: write key_file = \"onrampd.key\", a file of 32 hex digits";
+                mistakes.push(mistake(&at, needed));
+                None
+            }
+            None => common,
+        };
+        let clock_offset = if clock == Clock::Shared { Some(0) } else { offset.map(|o| o.0) };
+        all.extend(key.map(|key| Peer { address: address.to_canonical(), key, clock_offset }));
+    }
+    if seen.len() > MAX_PEERS {
+        mistakes.push(mistake("peers", format!("are more than {MAX_PEERS}")));
+    }
+    all
+}
+
+fn usable(address: IpAddr) -> Result<(), String> {
+    let wrong = address.is_unspecified() || address.is_multicast() || address.is_loopback();
+    let wrong = wrong || matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+    if wrong { Err(format!("{address} is not the address of another host")) } else { Ok(()) }
+}
+
+/// What the TOML reader says, in the words of someone who writes such files.
+fn plain(e: &serde_path_to_error::Error<toml::de::Error>) -> Mistake {
+    let path = match e.path().to_string() {
+        path if path == "." => String::new(),
+        path => path,
+    };
+    let message = e.inner().message();
+    let under = |key: &str| match path.strip_suffix(key).map(|outer| outer.strip_suffix('.').unwrap_or(outer)) {
+        Some(outer) if outer.is_empty() => key.to_string(),
+        Some(outer) => format!("{outer}.{key}"),
+        None if path.is_empty() => key.to_string(),
+        None => format!("{path}.{key}"),
+    };
+    if let Some(key) = message.strip_prefix("missing field `").and_then(|m| m.strip_suffix('`')) {
+        let example = match key {
+            "threshold" => ": write one, such as threshold = \"50us\"",
+            "address" => ": write one, such as address = \"10.0.0.2\"",
+            _ => "",
+        };
+        return mistake(under(key), format!("is missing{example}"));
+    }
+    if let Some((key, known)) = message.strip_prefix("unknown field `").and_then(|m| m.rsplit_once("`, expected ")) {
+        let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+        let meant = known.iter().find(|k| is_near(key, k));
+        let hint = meant.map_or(format!("known are {}", known.join(", ")), |k| format!("did you mean {k}?"));
+        return mistake(under(key), format!("is not a known key: {hint}"));
+    }
+    if let Some((value, known)) = message.strip_prefix("unknown variant `").and_then(|m| m.rsplit_once("`, expected "))
+    {
+        let known: Vec<String> = known.split('`').skip(1).step_by(2).map(|k| format!("\"{k}\"")).collect();
+        return mistake(path, format!("{value:?} is not {}", known.join(" or ")));
+    }
+    let wrong = ["invalid type: ", "invalid value: "].iter().find_map(|p| message.strip_prefix(p));
+    if let Some((found, expected)) = wrong.and_then(|m| m.rsplit_once(", expected ")) {
+        let expected = match expected {
+            "a string" | "path string" => "text in quotes",
+            "a sequence" => "a list, such as [\"10.0.0.2\"]",
+            "f64" => "a number",
+            "u16" | "u32" => "a whole number",
+            other if other.starts_with("struct ") => "a section",
+            other => other,
+        };
+        return mistake(path, format!("{} is not {expected}", found.replace('`', "")));
+    }
+    if message.contains("invalid IP address") {
+        return mistake(path, "is no IP address, such as \"10.0.0.2\"");
+    }
+    mistake(path, message)
+}
+
+/// Whether one letter was added, left out or changed, or two have changed places.
+fn is_near(a: &str, b: &str) -> bool {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let same = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
+    let (x, y) = (&a[same..], &b[same..]);
+    match (x, y) {
+        ([_, x @ ..], [_, y @ ..]) if x == y => true,
+        ([x1, x2, x @ ..], [y1, y2, y @ ..]) if x1 == y2 && x2 == y1 && x == y => true,
+        ([_, x @ ..], y) if x == y => true,
+        (x, [_, y @ ..]) => x == y,
+        _ => false,
+    }
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text[..at.min(text.len())].matches('\n').count() + 1
+}
+
+/// Where the longest existing part of a dotted key stands.
+fn find(table: &DeTable<'_>, key: &str) -> Option<usize> {
+    let mut parts = key.split(['.', '[']).map(|p| p.trim_end_matches(']'));
+    let first = parts.next()?;
+    let (name, mut value) = table.iter().find(|(name, _)| name.get_ref() == first)?;
+    let mut at = name.span().start;
+    for part in parts {
+        match value.get_ref() {
+            DeValue::Table(t) => match t.iter().find(|(name, _)| name.get_ref() == part) {
+                Some((name, inner)) => (at, value) = (name.span().start, inner),
+                None => break,
+            },
+            DeValue::Array(a) => match part.parse().ok().and_then(|i: usize| a.get(i)) {
+                Some(inner) => (at, value) = (inner.span().start, inner),
+                None => break,
+            },
+            _ => break,
+        }
+    }
+    Some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_finger_is_near() {
+        for slip in ["threshhold", "treshold", "thresohld", "thresholt", "thresholds"] {
+            assert!(is_near(slip, "threshold"), "{slip}");
+        }
+        assert!(!is_near("port", "parent") && !is_near("", "key") && !is_near("idle", "line"));
+    }
+}

@@ -1,0 +1,221 @@
+//! What an operator may set, read from a TOML file.
+//!
+//! [`load`] turns text into a [`Config`], or into one line per mistake.
+
+pub mod file;
+mod key;
+mod load;
+pub mod quantity;
+
+use crate::abi;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+pub use key::Key;
+pub use load::{ConfigError, MAX_FILE, load, read};
+
+/// A checked configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Whether packets are held.
+    pub mode: Mode,
+    /// Where OR-ACKs leave and arrive, and packets are held.
+    pub interfaces: Vec<String>,
+    /// Where on each interface the gate goes.
+    pub parent: Parent,
+    /// How the programs are attached.
+    pub attach: Attach,
+    /// Of the algorithm.
+    pub params: Params,
+    /// 2 to this power: the sequence numbers whose packets are OR-ACKed.
+    pub interval_shift: u32,
+    /// UDP port of OR-ACKs.
+    pub port: u16,
+    /// The line rate in bits per second, if large segments are to count as leaving byte by byte.
+    pub line_rate: Option<u64>,
+    /// A flow silent for this many nanoseconds starts anew.
+    pub idle: u64,
+    /// Flows remembered.
+    pub max_flows: u32,
+    /// Packets remembered until their OR-ACK is back.
+    pub max_stamps: u32,
+    /// Where `status` is answered.
+    pub socket: PathBuf,
+    /// What must be undone is written here.
+    pub state_dir: PathBuf,
+    /// Hosts with which OR-ACKs are exchanged.
+    pub peers: Vec<Peer>,
+    /// Limits of the gate; what is not given is the kernel's default.
+    pub gate: GateLimits,
+    /// A wrong clock, for tests.
+    pub test: TestClock,
+}
+
+/// Whether packets are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Delays are measured, pauses computed, nothing is held.
+    Observe,
+    /// Flows are held while the algorithm says so.
+    Enforce,
+}
+
+/// Where the gate goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parent {
+    /// In place of the interface's root queueing discipline.
+    Root,
+    /// Under each transmit queue of `mq`.
+    Mq,
+    /// Under this class.
+    Class(u32),
+}
+
+/// How programs are attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Attach {
+    /// TCX where the kernel has it, else clsact.
+    Auto,
+    /// Links that end with the agent's process; from Linux 6.6 on.
+    Tcx,
+    /// Filters, which outlive a crash and are removed at the next start.
+    Clsact,
+}
+
+/// What the algorithm is run with; times in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    /// T, the one-way delay above which a flow pauses.
+    pub threshold: u64,
+    /// No pause lasts longer.
+    pub max_pause: u64,
+    /// g = 2^-`gain_shift`.
+    pub gain_shift: u32,
+    /// β is held at 0.
+    pub strawman: bool,
+    /// β of a new flow, Q16.
+    pub beta_start: u32,
+}
+
+/// A host with which OR-ACKs are exchanged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its address.
+    pub address: IpAddr,
+    /// Of the tags.
+    pub key: Key,
+    /// What its clock shows above ours, in nanoseconds; none: not known, nothing is measured.
+    pub clock_offset: Option<i64>,
+}
+
+/// Limits of the gate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GateLimits {
+    /// Packets in all.
+    pub limit: Option<u32>,
+    /// Bytes in all.
+    pub bytes: Option<u32>,
+    /// Packets of a flow.
+    pub flow_limit: Option<u32>,
+    /// Flows, idle ones included.
+    pub flows: Option<u32>,
+    /// Bytes a flow sends in its turn.
+    pub quantum: Option<u32>,
+}
+
+/// Added to every time stamp that leaves the host or is compared with one that came in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TestClock {
+    /// Nanoseconds.
+    pub offset: i64,
+    /// Parts per billion.
+    pub drift: quantity::Drift,
+}
+
+impl Config {
+    /// Reads the configuration at `path`.
+    ///
+    /// # Errors
+    /// Every mistake found.
+    pub fn open(path: &Path) -> Result<Self, Vec<ConfigError>> {
+        let name = path.display().to_string();
+        load(&read(path)?, &name, path.parent().unwrap_or(Path::new("")))
+    }
+
+    /// The key that would have to stay as it is for `new` to come into force
+    /// without a restart.
+    #[must_use]
+    pub fn needs_restart(&self, new: &Self) -> Option<&'static str> {
+        let fixed = [
+            ("interfaces", self.interfaces == new.interfaces),
+            ("parent", self.parent == new.parent),
+            ("attach", self.attach == new.attach),
+            ("max_flows", self.max_flows == new.max_flows),
+            ("max_stamps", self.max_stamps == new.max_stamps),
+            ("socket", self.socket == new.socket),
+            ("state_dir", self.state_dir == new.state_dir),
+        ];
+        fixed.iter().find(|(_, same)| !same).map(|(key, _)| *key)
+    }
+
+    /// What the programs read, valid until `valid_until`; test clocks drift from `start` on.
+    #[must_use]
+    pub fn for_programs(&self, acker_ifindex: u32, start: u64, valid_until: u64) -> abi::or_config {
+        let p = &self.params;
+        abi::or_config {
+            valid_until,
+            params: abi::onramp_params {
+                threshold: p.threshold,
+                max_pause: p.max_pause,
+                gain_shift: p.gain_shift,
+                flags: if p.strawman { abi::ONRAMP_STRAWMAN } else { 0 },
+                beta_start: p.beta_start,
+                reserved: 0,
+            },
+            test_clock: abi::or_clock { base: start, offset: self.test.offset, drift: self.test.drift.fixed_point() },
+            idle: self.idle,
+            segment_rate: self.line_rate.map_or(0, segment_rate),
+            mode: match self.mode {
+                Mode::Observe => abi::OR_MODE_OBSERVE,
+                Mode::Enforce => abi::OR_MODE_ENFORCE,
+            },
+            interval_shift: self.interval_shift,
+            acker_ifindex,
+            port: self.port,
+            reserved: [0; 6],
+        }
+    }
+}
+
+/// Nanoseconds a byte takes at `rate` bits per second, in units of 2^-16.
+fn segment_rate(rate: u64) -> u32 {
+    let ns = (u128::from(8 * 1_000_000_000u64) << 16) / u128::from(rate.max(1));
+    u32::try_from(ns).unwrap_or(u32::MAX)
+}
+
+impl Peer {
+    /// What the programs read.
+    #[must_use]
+    pub fn for_programs(&self) -> abi::or_peer {
+        abi::or_peer {
+            key: self.key.halves(),
+            clock: abi::or_clock { base: 0, offset: self.clock_offset.unwrap_or(0), drift: 0 },
+            flags: if self.clock_offset.is_some() { abi::OR_PEER_CLOCK_KNOWN } else { 0 },
+            reserved: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_takes_800_ps_at_10_gbps() {
+        assert_eq!(segment_rate(10_000_000_000), (0.8 * 65536.0) as u32);
+        assert_eq!(segment_rate(1), u32::MAX);
+    }
+}

@@ -1,0 +1,257 @@
+//! The eBPF programs and their maps.
+
+use crate::abi::{self, or_address, or_config, or_flow, or_path, or_peer, or_tuple};
+use crate::config::{Attach, Peer};
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
+use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcHandle};
+use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType, TestRun as _, TestRunOptions};
+use aya::{Ebpf, EbpfError, EbpfLoader};
+use std::collections::HashSet;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
+
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/onramp.bpf.o"));
+
+/// Room for peers in their maps.
+pub const MAX_PEERS: usize = 4096;
+/// Of our filters on clsact, so that they are found after a crash; early among others'.
+pub const FILTER_PRIORITY: u16 = 9471;
+/// The same for their handle.
+pub const FILTER_HANDLE: u16 = 9471;
+
+/// One of the programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// Run by the gate.
+    Gate,
+    /// For watching only, at TC egress.
+    Egress,
+    /// At TC ingress.
+    Ingress,
+    /// At TC egress of the acker device.
+    Acker,
+}
+
+impl Program {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Gate, Self::Egress, Self::Ingress, Self::Acker];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Gate => "onramp_gate",
+            Self::Egress => "onramp_egress",
+            Self::Ingress => "onramp_ingress",
+            Self::Acker => "onramp_acker",
+        }
+    }
+
+    fn of_mut(self, ebpf: &mut Ebpf) -> Result<&mut SchedClassifier, ProgramError> {
+        ebpf.program_mut(self.name()).ok_or(ProgramError::NotLoaded)?.try_into()
+    }
+
+    fn hook(self) -> TcAttachType {
+        if self == Self::Ingress { TcAttachType::Ingress } else { TcAttachType::Egress }
+    }
+}
+
+/// What went wrong with the programs or their maps.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The object or one of its maps.
+    #[error("cannot load the eBPF programs: {0}{hint}", hint = privileges(.0))]
+    Load(#[from] EbpfError),
+    /// A program was refused.
+    #[error("the kernel refuses the program {0}: {1}")]
+    Program(&'static str, #[source] ProgramError),
+    /// Attaching failed.
+    #[error("cannot attach {0} to {1}: {2}")]
+    Attach(&'static str, String, #[source] ProgramError),
+    /// A map could not be read or written.
+    #[error("map {0}: {1}")]
+    Map(&'static str, #[source] MapError),
+}
+
+fn privileges(e: &EbpfError) -> &'static str {
+    if format!("{e:?}").contains("PermissionDenied") {
+        " (it takes CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON)"
+    } else {
+        ""
+    }
+}
+
+/// The loaded programs and their maps.
+pub struct Datapath {
+    ebpf: Ebpf,
+    config: Array<MapData, or_config>,
+    peers: HashMap<MapData, or_address, or_peer>,
+    paths: HashMap<MapData, or_address, or_path>,
+    flows: HashMap<MapData, or_tuple, or_flow>,
+    counters: PerCpuArray<MapData, u64>,
+}
+
+impl Datapath {
+    /// Loads the programs into the kernel, with room for so many flows and stamps.
+    ///
+    /// # Errors
+    /// No privileges, or the kernel refuses a map or a program.
+    pub fn load(max_flows: u32, max_stamps: u32) -> Result<Self, Error> {
+        let mut ebpf = EbpfLoader::new()
+            .map_max_entries("flows", max_flows)
+            .map_max_entries("stamps", max_stamps)
+            .map_max_entries("peers", MAX_PEERS as u32)
+            .map_max_entries("paths", MAX_PEERS as u32)
+            .load(OBJECT)?;
+        for program in Program::ALL {
+            let loaded = program.of_mut(&mut ebpf).and_then(SchedClassifier::load);
+            loaded.map_err(|e| Error::Program(program.name(), e))?;
+        }
+        Ok(Self {
+            config: take(&mut ebpf, "config")?,
+            peers: take(&mut ebpf, "peers")?,
+            paths: take(&mut ebpf, "paths")?,
+            flows: take(&mut ebpf, "flows")?,
+            counters: take(&mut ebpf, "counters")?,
+            ebpf,
+        })
+    }
+
+    /// What the programs go by.
+    ///
+    /// # Errors
+    /// The map cannot be written.
+    pub fn set_config(&mut self, config: &or_config) -> Result<(), Error> {
+        self.config.set(0, config, 0).map_err(|e| Error::Map("config", e))
+    }
+
+    /// Makes `peers` the hosts with which OR-ACKs are exchanged. What is known of the paths
+    /// to those that stay is kept.
+    ///
+    /// # Errors
+    /// A map cannot be written.
+    pub fn set_peers(&mut self, peers: &[Peer]) -> Result<(), Error> {
+        let failed = |e| Error::Map("peers", e);
+        let wanted: HashSet<IpAddr> = peers.iter().map(|p| p.address).collect();
+        let present: Vec<or_address> = self.peers.keys().collect::<Result<_, _>>().map_err(failed)?;
+        for address in present.into_iter().filter(|a| !wanted.contains(&IpAddr::from(*a))) {
+            self.peers.remove(&address).map_err(failed)?;
+            // It was put there with the peer.
+            let _ = self.paths.remove(&address);
+        }
+        for peer in peers {
+            let address = or_address::from(peer.address);
+            match self.paths.insert(address, or_path::unknown(), BPF_NOEXIST) {
+                Err(MapError::SyscallError(e)) if e.io_error.kind() == io::ErrorKind::AlreadyExists => {}
+                done => done.map_err(|e| Error::Map("paths", e))?,
+            }
+            self.peers.insert(address, peer.for_programs(), 0).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// What is known of the paths to the peers.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn paths(&self) -> Result<Vec<(IpAddr, or_path)>, Error> {
+        let all = self.paths.iter().map(|entry| entry.map(|(address, path)| (address.into(), path)));
+        all.collect::<Result<_, _>>().map_err(|e| Error::Map("paths", e))
+    }
+
+    /// The flows of this moment. They come and go meanwhile, so that some may be missing.
+    pub fn flows(&self) -> impl Iterator<Item = (or_tuple, or_flow)> + '_ {
+        // Bounded, since a table that changes may never come to its end.
+        self.flows.iter().take(2 * MAX_FLOWS_SCANNED).filter_map(Result::ok).take(MAX_FLOWS_SCANNED)
+    }
+
+    /// The counters, summed over CPUs, by `OR_SENT` and so on.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn counters(&self) -> Result<Vec<u64>, Error> {
+        let sum = |i| self.counters.get(&i, 0).map(|cpus| cpus.iter().sum());
+        (0..abi::OR_COUNTERS).map(sum).collect::<Result<_, _>>().map_err(|e| Error::Map("counters", e))
+    }
+
+    /// Attaches a program to an interface. It is detached when the link is dropped.
+    ///
+    /// # Errors
+    /// The kernel has no such hook, or no such interface.
+    pub fn attach(&mut self, program: Program, interface: &str, how: Hooks) -> Result<SchedClassifierLink, Error> {
+        let options = match how {
+            // The first one, so that nothing is taken away before its time is taken.
+            Hooks::Tcx if program == Program::Ingress => TcAttachOptions::TcxOrder(LinkOrder::first()),
+            Hooks::Tcx => TcAttachOptions::TcxOrder(LinkOrder::last()),
+            Hooks::Clsact => TcAttachOptions::Netlink(NlOptions {
+                priority: FILTER_PRIORITY,
+                handle: TcHandle::new(0, FILTER_HANDLE),
+                classid: None,
+            }),
+        };
+        let of = program.of_mut(&mut self.ebpf).and_then(|p| {
+            let id = p.attach_with_options(interface, program.hook(), options)?;
+            p.take_link(id)
+        });
+        of.map_err(|e| Error::Attach(program.name(), interface.into(), e))
+    }
+
+    /// The gate's program, as the gate takes it. Valid while `self` is.
+    ///
+    /// # Errors
+    /// It is not loaded.
+    pub fn gate_fd(&mut self) -> Result<RawFd, Error> {
+        let program = Program::Gate;
+        let fd = program.of_mut(&mut self.ebpf).and_then(|p| Ok(p.fd()?.as_fd().as_raw_fd()));
+        fd.map_err(|e| Error::Program(program.name(), e))
+    }
+
+    /// Runs a program on a packet, without any device: what it returns, and the packet then.
+    ///
+    /// # Errors
+    /// The kernel refuses the packet: fewer than 14 bytes, or too long.
+    pub fn test_run(&mut self, program: Program, packet: &[u8]) -> Result<(u32, Vec<u8>), Error> {
+        let mut out = vec![0; packet.len() + 256];
+        let options = TestRunOptions { data_in: Some(packet), data_out: Some(&mut out), ..TestRunOptions::default() };
+        let run = program.of_mut(&mut self.ebpf).and_then(|p| p.test_run(options));
+        let run = run.map_err(|e| Error::Program(program.name(), e))?;
+        out.truncate(run.data_size_out as usize);
+        Ok((run.return_value, out))
+    }
+}
+
+/// Flows looked at for one answer.
+const MAX_FLOWS_SCANNED: usize = 1 << 22;
+const BPF_NOEXIST: u64 = 1;
+
+fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &'static str) -> Result<T, Error> {
+    let map = ebpf.take_map(name).ok_or_else(|| Error::Map(name, MapError::InvalidName { name: name.into() }))?;
+    T::try_from(map).map_err(|e| Error::Map(name, e))
+}
+
+/// How programs are attached to an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hooks {
+    /// Links that end with our process.
+    Tcx,
+    /// Filters of clsact, which stay until they are removed.
+    Clsact,
+}
+
+impl Hooks {
+    /// As configured, or the better one the kernel has.
+    #[must_use]
+    pub fn choose(attach: Attach) -> Self {
+        match attach {
+            Attach::Tcx => Self::Tcx,
+            Attach::Clsact => Self::Clsact,
+            Attach::Auto if has_tcx() => Self::Tcx,
+            Attach::Auto => Self::Clsact,
+        }
+    }
+}
+
+/// Whether the kernel has TCX: it is asked what is attached to the loopback interface.
+#[must_use]
+pub fn has_tcx() -> bool {
+    SchedClassifier::query_tcx("lo", TcAttachType::Ingress).is_ok()
+}

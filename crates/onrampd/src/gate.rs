@@ -1,0 +1,274 @@
+//! The queueing discipline `onramp`: putting it in place of what is there, and back.
+
+use crate::abi;
+use crate::config::{Config, GateLimits, Parent};
+use crate::tc::{self, Qdisc};
+use onramp_netlink::qdisc::{self, Place, ROOT};
+use onramp_netlink::{Message, Socket};
+use serde::{Deserialize, Serialize};
+use std::os::fd::RawFd;
+use std::thread;
+use std::time::Duration;
+
+/// Its kind.
+pub const KIND: &str = "onramp";
+/// Handle of the `mq` that takes the place of the kernel's own, whose classes cannot be named.
+const MQ_HANDLE: u32 = 0x9471_0000;
+/// Longest wait for held packets to leave before the gate is removed.
+const DRAIN: Duration = Duration::from_millis(50);
+/// The gate's own bound on a hold, unless pauses may be longer.
+const MAX_HOLD: u64 = 10_000_000;
+
+/// What went wrong with the gate.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel's answer.
+    #[error(transparent)]
+    Netlink(#[from] onramp_netlink::Error),
+    /// The module is missing.
+    #[error(
+        "this kernel has no queueing discipline \"onramp\": build and load the module sch_onramp \
+         (make datapath), or use mode = \"observe\""
+    )]
+    Missing,
+    /// What is there would be lost.
+    #[error("{0}")]
+    InTheWay(String),
+}
+
+/// Something of ours in place of something else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replaced {
+    /// Where.
+    pub parent: u32,
+    /// What we put there: `onramp`, or an `mq` for many of them.
+    pub kind: String,
+    /// What was there.
+    pub before: Option<Before>,
+}
+
+/// What was there before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Before {
+    /// Its kind.
+    pub kind: String,
+    /// Its handle; 0 if the kernel put it there by itself.
+    pub handle: u32,
+    /// Its options.
+    pub options: Vec<u8>,
+}
+
+/// What is put at a place: a kind, and what it is told.
+pub struct Gate<'a> {
+    /// Normally [`KIND`].
+    pub kind: &'a str,
+    /// Appends the options.
+    pub options: &'a dyn Fn(Message) -> Message,
+}
+
+/// The gate's options but for the program.
+#[must_use]
+pub fn options(config: &Config, message: Message) -> Message {
+    let GateLimits { limit, bytes, flow_limit, flows, quantum } = config.gate;
+    let given = [
+        (abi::TCA_ONRAMP_LIMIT, limit),
+        (abi::TCA_ONRAMP_BYTES, bytes),
+        (abi::TCA_ONRAMP_FLOW_LIMIT, flow_limit),
+        (abi::TCA_ONRAMP_FLOWS, flows),
+        (abi::TCA_ONRAMP_QUANTUM, quantum),
+    ];
+    let message = given.into_iter().fold(message, |m, (kind, value)| match value {
+        Some(value) => m.u32(kind as u16, value),
+        None => m,
+    });
+    // Twice, so that the gate never ends a pause that is within its bounds.
+    message.u64(abi::TCA_ONRAMP_MAX_HOLD64 as u16, MAX_HOLD.max(2 * config.params.max_pause))
+}
+
+/// The same with the program, or -1 for none.
+#[must_use]
+pub fn options_with(config: &Config, program: RawFd, message: Message) -> Message {
+    options(config, message).u32(abi::TCA_ONRAMP_PROG_FD as u16, program as u32)
+}
+
+/// What has to be put where, and what is there now. Changes nothing.
+///
+/// # Errors
+/// Classes or filters of somebody else would be lost.
+pub fn plan(interface: &str, present: &[Qdisc], parent: Parent, kind: &str) -> Result<Vec<Replaced>, Error> {
+    let at = |parent| present.iter().find(|q| q.parent == parent);
+    let children = |handle: u32| present.iter().filter(move |q| q.parent != ROOT && q.parent >> 16 == handle >> 16);
+    let replaced = |parent: u32, kind: &str| Replaced {
+        parent,
+        kind: kind.into(),
+        before: at(parent).filter(|q| q.kind != kind).map(|q| Before {
+            kind: q.kind.clone(),
+            handle: q.handle,
+            options: q.options.clone(),
+        }),
+    };
+    let root = at(ROOT);
+    match parent {
+        Parent::Class(class) => Ok(vec![replaced(class, kind)]),
+        Parent::Root => match root {
+            // Under what the kernel put there by itself is nothing that it would not put there again.
+            Some(q) if q.handle != 0 && children(q.handle).next().is_some() => Err(Error::InTheWay(format!(
+                "{interface} has {} {:x}: at its root, with others below: set parent to a class of it, such as \
+                     \"{:x}:1\"{}",
+                q.kind,
+                q.handle >> 16,
+                q.handle >> 16,
+                if q.kind == "mq" { ", or to \"mq\"" } else { "" }
+            ))),
+            _ => Ok(vec![replaced(ROOT, kind)]),
+        },
+        Parent::Mq => match root {
+            Some(q) if q.kind == "mq" && q.handle != 0 => {
+                Ok(children(q.handle).map(|child| replaced(child.parent, kind)).collect())
+            }
+            Some(q) if q.kind == "mq" => {
+                let queues = children(q.handle).count() as u32;
+                let mut all = vec![replaced(ROOT, "mq")];
+                all[0].before = Some(Before { kind: "mq".into(), handle: 0, options: Vec::new() });
+                all.extend((1..=queues).map(|i| Replaced { parent: MQ_HANDLE | i, kind: kind.into(), before: None }));
+                Ok(all)
+            }
+            _ => Err(Error::InTheWay(format!("{interface} has no mq at its root: set parent = \"root\""))),
+        },
+    }
+}
+
+/// Puts what was planned in place. What is there already is only changed.
+///
+/// # Errors
+/// What the kernel answered; part of it may be in place.
+pub fn install(socket: &mut Socket, index: u32, plan: &[Replaced], gate: &Gate<'_>) -> Result<(), Error> {
+    for item in plan {
+        let place = Place { index, parent: item.parent, handle: 0 };
+        let done = if item.kind == gate.kind {
+            qdisc::replace(socket, place, gate.kind, gate.options)
+        } else {
+            qdisc::replace_plain(socket, Place { handle: MQ_HANDLE, ..place }, &item.kind, &[])
+        };
+        match done {
+            Err(e) if e.errno() == Some(libc::ENOENT) && item.kind == KIND && missing(&e) => {
+                return Err(Error::Missing);
+            }
+            done => done?,
+        }
+    }
+    Ok(())
+}
+
+/// ENOENT is also the answer where a class does not exist; the kernel then says so.
+fn missing(e: &onramp_netlink::Error) -> bool {
+    let said = e.to_string();
+    said.contains("qdisc kind is unknown") || !said.contains("class")
+}
+
+/// Puts back what was there, where ours still is. Packets that are held are let go first.
+///
+/// # Errors
+/// What the kernel answered.
+pub fn restore(socket: &mut Socket, index: u32, plan: &[Replaced]) -> Result<(), Error> {
+    let mut failed = None;
+    for item in plan.iter().rev() {
+        let present = tc::qdiscs(socket, index)?;
+        let Some(ours) = present.iter().find(|q| q.parent == item.parent && q.kind == item.kind && q.handle != 0)
+        else {
+            continue;
+        };
+        if item.kind == KIND {
+            drain(socket, index, ours);
+        }
+        if let Err(e) = restore_one(socket, index, item) {
+            failed = Some(e);
+        }
+    }
+    failed.map_or(Ok(()), |e| Err(e.into()))
+}
+
+fn restore_one(socket: &mut Socket, index: u32, item: &Replaced) -> onramp_netlink::Result<()> {
+    let place = |handle| Place { index, parent: item.parent, handle };
+    let root = item.parent == ROOT;
+    match &item.before {
+        // The kernel puts its own one there again.
+        None => {}
+        Some(before) if root && before.handle == 0 => {}
+        Some(Before { kind, handle, options }) => {
+            let again = qdisc::replace(socket, place(*handle), kind, |m| m.push(options));
+            let again = again.or_else(|_| qdisc::replace_plain(socket, place(*handle), kind, &[]));
+            if again.is_ok() || !root {
+                return again;
+            }
+        }
+    }
+    if root {
+        return qdisc::delete(socket, place(0));
+    }
+    // Some classes drop everything when nothing is below them.
+    qdisc::replace_plain(socket, place(0), "pfifo", &[])
+}
+
+/// Takes the gate's program away and waits for what it held to leave.
+fn drain(socket: &mut Socket, index: u32, ours: &Qdisc) {
+    let place = Place { index, parent: ours.parent, handle: ours.handle };
+    let none = |m: Message| m.u32(abi::TCA_ONRAMP_PROG_FD as u16, u32::MAX);
+    // Without it, packets are dropped with the queue instead.
+    if qdisc::replace(socket, place, KIND, none).is_err() {
+        return;
+    }
+    let step = DRAIN / 10;
+    for _ in 0..10 {
+        match qdisc::get(socket, index, ours.handle) {
+            Ok(Some(q)) if q.queued_packets > 0 => thread::sleep(step),
+            _ => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn qdisc(kind: &str, handle: u32, parent: u32) -> Qdisc {
+        Qdisc { kind: kind.into(), handle, parent, options: vec![1, 2] }
+    }
+
+    fn at(parent: Parent, present: &[Qdisc]) -> Result<Vec<(u32, Option<String>)>, Error> {
+        let plan = plan("eth0", present, parent, KIND)?;
+        Ok(plan.into_iter().map(|r| (r.parent, r.before.map(|b| b.kind))).collect())
+    }
+
+    #[test]
+    fn the_root_is_replaced_and_remembered() {
+        let fq = plan("eth0", &[qdisc("fq", 0x8001_0000, ROOT)], Parent::Root, KIND).unwrap();
+        let before = Before { kind: "fq".into(), handle: 0x8001_0000, options: vec![1, 2] };
+        assert_eq!(fq, [Replaced { parent: ROOT, kind: KIND.into(), before: Some(before) }]);
+        assert_eq!(at(Parent::Root, &[]).unwrap(), [(ROOT, None)]);
+    }
+
+    #[test]
+    fn somebodys_classes_are_not_destroyed() {
+        let present = [qdisc("htb", 0x1_0000, ROOT), qdisc("pfifo", 0, 0x1_0001)];
+        let refused = at(Parent::Root, &present).unwrap_err().to_string();
+        assert!(refused.contains("htb") && refused.contains("\"1:1\""), "{refused}");
+        assert_eq!(at(Parent::Class(0x1_0001), &present).unwrap(), [(0x1_0001, Some("pfifo".into()))]);
+    }
+
+    #[test]
+    fn the_kernels_own_mq_makes_room_for_one_that_can_be_named() {
+        let present = [qdisc("mq", 0, ROOT), qdisc("fq_codel", 0, 1), qdisc("fq_codel", 0, 2)];
+        let plan = at(Parent::Mq, &present).unwrap();
+        assert_eq!(plan, [(ROOT, Some("mq".into())), (0x9471_0001, None), (0x9471_0002, None)]);
+        assert!(at(Parent::Root, &present).is_ok());
+        let named = [qdisc("mq", 0x10_0000, ROOT), qdisc("fq", 0x20_0000, 0x10_0001)];
+        assert_eq!(at(Parent::Mq, &named).unwrap(), [(0x10_0001, Some("fq".into()))]);
+        assert!(at(Parent::Mq, &[qdisc("fq", 1, ROOT)]).is_err());
+    }
+
+    #[test]
+    fn a_gate_left_by_a_crash_is_not_what_to_restore() {
+        assert_eq!(at(Parent::Root, &[qdisc(KIND, 0x8001_0000, ROOT)]).unwrap(), [(ROOT, None)]);
+    }
+}

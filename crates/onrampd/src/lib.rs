@@ -1,0 +1,27 @@
+//! On-Ramp's host agent.
+//!
+//! It loads the eBPF programs of `datapath/bpf`, attaches them, installs the gate, keeps
+//! peers and parameters in the maps, and undoes everything when it ends, or at its next
+//! start if it could not. Packets never pass through it: if it dies, they flow as if
+//! On-Ramp were not there within three seconds.
+//!
+//! Pure parts take the time as an argument and know no socket: [`config`], [`status`],
+//! [`protocol`]. Edges are [`datapath`] (eBPF), [`tc`], [`gate`] and [`acker`] (netlink),
+//! [`server`] (the socket) and [`agent`], which holds them together.
+
+pub mod abi;
+pub mod acker;
+pub mod agent;
+pub mod config;
+pub mod datapath;
+pub mod gate;
+pub mod protocol;
+pub mod server;
+pub mod status;
+pub mod tc;
+pub mod undo;
+
+/// Where `status` is answered, unless it is configured.
+pub const DEFAULT_SOCKET: &str = "/run/onrampd/onrampd.sock";
+/// Where what must be undone is remembered, unless it is configured.
+pub const DEFAULT_STATE_DIR: &str = "/run/onrampd";

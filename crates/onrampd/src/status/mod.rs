@@ -1,0 +1,173 @@
+//! What the agent tells of itself: the reply to `status`, in JSON and for people.
+
+mod collect;
+pub mod histogram;
+mod text;
+
+pub use collect::{Facts, collect, flows};
+pub use text::{flow_lines, path_lines, show};
+
+use crate::config::Mode;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// Everything. Times in nanoseconds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// Of onrampd.
+    pub version: String,
+    /// Whether packets are held.
+    pub mode: Mode,
+    /// Process.
+    pub pid: u32,
+    /// Since the agent started.
+    pub uptime_ns: u64,
+    /// How the programs are attached: "tcx" or "clsact".
+    pub attached: String,
+    /// What went wrong since the start; the latest, at most ten.
+    pub problems: Vec<String>,
+    /// Interfaces.
+    pub interfaces: Vec<Interface>,
+    /// In force.
+    pub parameters: Parameters,
+    /// One for each peer.
+    pub paths: Vec<Path>,
+    /// Since the start.
+    pub counters: BTreeMap<String, u64>,
+    /// Flows remembered.
+    pub flows: Flows,
+}
+
+/// An interface.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// It is still there.
+    pub present: bool,
+    /// Its gates; one for each queue under `mq`, none in observe mode.
+    pub gates: Vec<Gate>,
+}
+
+/// A gate and what it counts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the counters are those of `struct tc_onramp_xstats` and of any queueing discipline")]
+pub struct Gate {
+    /// Handle, as `tc` shows it.
+    pub handle: String,
+    pub packets: u64,
+    pub bytes: u64,
+    pub drops: u32,
+    pub queued_packets: u32,
+    pub queued_bytes: u32,
+    pub held: u64,
+    pub held_ns: u64,
+    pub max_hold: u64,
+    pub limit_drops: u64,
+    pub bytes_drops: u64,
+    pub flow_limit_drops: u64,
+    pub flows_drops: u64,
+    pub no_time: u64,
+    pub collected: u64,
+    pub flows: u32,
+    pub idle_flows: u32,
+    pub throttled_flows: u32,
+}
+
+/// Parameters in force.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Parameters {
+    /// T.
+    pub threshold_ns: u64,
+    /// No pause lasts longer.
+    pub max_pause_ns: u64,
+    /// g.
+    pub gain: f64,
+    /// "final" or "strawman".
+    pub version: String,
+    /// β of a new flow.
+    pub beta_start: f64,
+    /// Data between two OR-ACKs of a flow.
+    pub or_ack_interval_bytes: u64,
+    /// UDP port.
+    pub port: u16,
+    /// A flow silent for so long starts anew.
+    pub idle_ns: u64,
+    /// If large segments count as leaving byte by byte.
+    pub line_rate_bps: Option<u64>,
+}
+
+/// The way to a peer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Path {
+    /// Its address.
+    pub peer: IpAddr,
+    /// Without it, nothing is measured.
+    pub clock_known: bool,
+    /// OR-ACKs that came back.
+    pub or_acks: u64,
+    /// One-way delays; none before the first OR-ACK.
+    pub owd: Option<Owd>,
+}
+
+/// One-way delays.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Owd {
+    /// The latest.
+    pub now_ns: i64,
+    /// How long ago it was learnt.
+    pub age_ns: u64,
+    /// The least ever.
+    pub min_ns: i64,
+    /// Mean since the start.
+    pub mean_ns: i64,
+    /// Median since the start, from a histogram of four buckets an octave.
+    pub p50_ns: i64,
+    /// 99th percentile of the same.
+    pub p99_ns: i64,
+}
+
+/// Flows.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Flows {
+    /// Remembered.
+    pub count: u64,
+    /// Room.
+    pub capacity: u64,
+    /// Stopped at this moment.
+    pub held_now: u64,
+    /// Time held, of all flows remembered.
+    pub held_ns: u64,
+    /// Pauses, of all flows remembered.
+    pub pauses: u64,
+    /// Those held longest, as many as were asked for.
+    pub top: Vec<Flow>,
+}
+
+/// A flow.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Flow {
+    /// Where its data comes from.
+    pub source: String,
+    /// Where it goes.
+    pub destination: String,
+    /// "tcp" or "udp".
+    pub protocol: String,
+    /// β.
+    pub beta: f64,
+    /// Time held.
+    pub held_ns: u64,
+    /// Times stopped.
+    pub pauses: u64,
+    /// Payload that left.
+    pub bytes: u64,
+    /// OR-ACKs that counted.
+    pub or_acks: u64,
+    /// One-way delay of its last OR-ACK.
+    pub owd_ns: Option<i64>,
+    /// Stopped at this moment.
+    pub held_now: bool,
+    /// Since its last packet.
+    pub idle_ns: u64,
+}

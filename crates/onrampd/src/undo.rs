@@ -1,0 +1,160 @@
+//! What must be undone, kept in a file so that the next start can do it after a crash.
+
+use crate::acker;
+use crate::datapath::{FILTER_HANDLE, FILTER_PRIORITY};
+use crate::gate::{self, Replaced};
+use crate::tc::{self, EGRESS, INGRESS};
+use onramp_netlink::Socket;
+use onramp_netlink::qdisc::ROOT;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// Longest file that is read, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+
+/// What one interface got from us.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Touched {
+    /// Its name.
+    pub name: String,
+    /// Its number; another one of the same name is not ours.
+    pub index: u32,
+    /// clsact was not there before.
+    pub clsact_added: bool,
+    /// Queueing disciplines in place of others.
+    pub replaced: Vec<Replaced>,
+}
+
+/// Everything that must be undone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undo {
+    /// Interfaces.
+    pub interfaces: Vec<Touched>,
+}
+
+/// The file, one for each network namespace.
+#[derive(Debug)]
+pub struct UndoFile(PathBuf);
+
+impl UndoFile {
+    /// In `folder`, for the network namespace of this thread.
+    ///
+    /// # Errors
+    /// The namespace cannot be told, or the folder not be made.
+    pub fn in_folder(folder: &Path) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let namespace = fs::metadata("/proc/thread-self/ns/net")?.ino();
+        Ok(Self(folder.join(format!("undo-{namespace}.json"))))
+    }
+
+    /// What a crash left; none if there was none. A file that cannot be understood is none.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(&self) -> io::Result<Option<Undo>> {
+        let mut bytes = Vec::new();
+        match File::open(&self.0) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?.take(MAX_FILE).read_to_end(&mut bytes)?,
+        };
+        Ok(serde_json::from_slice(&bytes).ok())
+    }
+
+    /// Writes what must be undone. To be called before it is done.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, undo: &Undo) -> io::Result<()> {
+        let new = self.0.with_extension("new");
+        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(&serde_json::to_vec(undo)?)?;
+        fs::rename(new, &self.0)
+    }
+
+    /// Removes the file: all is undone.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub fn remove(&self) -> io::Result<()> {
+        match fs::remove_file(&self.0) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
+        }
+    }
+}
+
+impl Undo {
+    /// Adds what can be told of a crash from the interfaces themselves, should the file be lost.
+    ///
+    /// # Errors
+    /// What the kernel answered.
+    pub fn look(&mut self, socket: &mut Socket, interfaces: &[String]) -> onramp_netlink::Result<()> {
+        for name in interfaces {
+            let Some(link) = acker::find(socket, name)? else { continue };
+            if self.interfaces.iter().any(|t| t.name == *name && t.index == link.index) {
+                continue;
+            }
+            let stale = tc::qdiscs(socket, link.index)?.into_iter().filter(|q| q.kind == gate::KIND);
+            let replaced = stale.map(|q| Replaced { parent: q.parent, kind: q.kind, before: None });
+            let replaced: Vec<_> = replaced.filter(|r| r.parent == ROOT || r.parent != 0).collect();
+            self.interfaces.push(Touched { name: name.clone(), index: link.index, clsact_added: false, replaced });
+        }
+        Ok(())
+    }
+
+    /// Undoes everything, as far as it goes: what could not be undone.
+    pub fn run(&self, socket: &mut Socket) -> Vec<String> {
+        let mut problems = Vec::new();
+        let mut note = |what: &str, error: Option<String>| {
+            problems.extend(error.map(|e| format!("{what}: {e}")));
+        };
+        let links = onramp_netlink::link::list(socket).unwrap_or_default();
+        for touched in &self.interfaces {
+            if !links.iter().any(|l| l.index == touched.index && l.name == touched.name) {
+                continue;
+            }
+            let Touched { name, index, .. } = touched;
+            note(name, gate::restore(socket, *index, &touched.replaced).err().map(|e| e.to_string()));
+            let mut others = 0;
+            for hook in [INGRESS, EGRESS] {
+                let Ok(filters) = tc::filters(socket, *index, hook) else { continue };
+                for filter in &filters {
+                    if filter.priority == FILTER_PRIORITY && filter.handle == u32::from(FILTER_HANDLE) {
+                        note(name, tc::delete_filter(socket, *index, hook, filter).err().map(|e| e.to_string()));
+                    } else {
+                        others += 1;
+                    }
+                }
+            }
+            if touched.clsact_added && others == 0 {
+                // Gone with its interface, or by somebody else's hand.
+                let _ = tc::delete_clsact(socket, *index);
+            }
+        }
+        note(acker::NAME, acker::remove(socket).err().map(|e| e.to_string()));
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_what_is_garbled_is_not() {
+        let folder = std::env::temp_dir().join(format!("onrampd-undo-{}", std::process::id()));
+        let file = UndoFile::in_folder(&folder).unwrap();
+        assert_eq!(file.read().unwrap(), None);
+        let undo = Undo { interfaces: vec![Touched { name: "eth0".into(), index: 2, ..Touched::default() }] };
+        file.write(&undo).unwrap();
+        assert_eq!(file.read().unwrap(), Some(undo));
+        fs::write(&file.0, "{\"interfaces\": 1").unwrap();
+        assert_eq!(file.read().unwrap(), None);
+        file.remove().unwrap();
+        file.remove().unwrap();
+        fs::remove_dir(folder).unwrap();
+    }
+}
