@@ -22,6 +22,7 @@ def run(
     overrides: Overrides | None = None,
     seed: int | None = None,
     out: str | Path | None = None,
+    on: str = "sim",
 ) -> Result:
     """Run a scenario.
 
@@ -36,6 +37,8 @@ def run(
     out : path, optional
         Folder for the results, which must not exist. Default: a temporary one that vanishes with the
         returned object.
+    on : {"sim", "linux"}
+        Where it runs: in the simulator, or on the virtual-time Linux cluster.
 
     Returns
     -------
@@ -56,7 +59,7 @@ def run(
     >>> result = onramp.run("scenarios/demo.toml", {"duration": "100us"})  # doctest: +SKIP
     >>> result.summary["incast"]["rct_us"]["p95"]  # doctest: +SKIP
     """
-    loaded = load(scenario, {**(overrides or {}), **({} if seed is None else {"seed": seed})})
+    loaded = load(scenario, {**(overrides or {}), **({} if seed is None else {"seed": seed})}, on)
     with Stop() as stop:
         if out is None:
             temporary = tempfile.TemporaryDirectory(prefix="onramp-")
@@ -76,6 +79,7 @@ def compare(
     overrides: Overrides | None = None,
     seeds: Sequence[int] | None = None,
     out: str | Path | None = None,
+    on: str = "sim",
 ) -> Comparison:
     """Run a scenario with and without On-Ramp on the same arrivals, two processes at a time.
 
@@ -83,7 +87,7 @@ def compare(
     ----------
     seeds : sequence of int, optional
         Default: the scenario's seed. With several, the ratios come with 95% intervals over seeds.
-    scenario, overrides, out
+    scenario, overrides, out, on
         As for `run`; without `out` the folders vanish with the returned object.
 
     Raises
@@ -91,7 +95,7 @@ def compare(
     ScenarioError, OnRampError, KeyboardInterrupt
         As for `run`.
     """
-    loaded = load(scenario, overrides)
+    loaded = load(scenario, overrides, on)
     seeds = list(seeds) if seeds else [loaded.seed]
     with Stop() as stop:
         if out is None:
@@ -113,8 +117,8 @@ def _compare(scenario: Scenario, folder: Path, seeds: Sequence[int], stop: Stop)
     )
 
 
-def validate(scenario: Source, overrides: Overrides | None = None) -> Scenario:
-    """Check a scenario without running it.
+def validate(scenario: Source, overrides: Overrides | None = None, on: str | None = None) -> Scenario:
+    """Check a scenario without running it; with `on`, also whether it runs there.
 
     Returns
     -------
@@ -126,4 +130,4 @@ def validate(scenario: Source, overrides: Overrides | None = None) -> Scenario:
     ScenarioError
         One line per mistake: file, line, key, what is wrong, what would be right.
     """
-    return load(scenario, overrides)
+    return load(scenario, overrides, on)

@@ -101,7 +101,7 @@ class Cache:
                 stage, target = self._stage(s).resolve(), (self.folder / s.digest).resolve()
                 key = f"onramp-{s.digest}"
                 futures[
-                    client.submit(_remote, s.text, str(s.base.resolve()), str(stage), str(target), key=key)
+                    client.submit(_remote, s.text, str(s.base.resolve()), s.on, str(stage), str(target), key=key)
                 ] = label
             waiting = set(futures)
             while waiting and not stop():
@@ -119,8 +119,8 @@ class Cache:
         return self.folder / f".{scenario.digest}.{os.getpid()}"
 
 
-def _remote(text: str, base: str, stage: str, target: str) -> None:
+def _remote(text: str, base: str, on: str | None, stage: str, target: str) -> None:
     folder = Path(stage)
     folder.mkdir(exist_ok=True)
-    execute(Scenario(text, Path(base)), folder)
+    execute(Scenario(text, Path(base), on), folder)
     folder.rename(target)

@@ -62,6 +62,9 @@ SET = click.option(
 SEEDS = click.option(
     "--seeds", callback=_seeds, metavar="1,2,3", help="Several seeds, with 95% intervals over them."
 )
+ON = click.option(
+    "--on", type=click.Choice(["sim", "linux"]), default="sim", show_default=True, help="Where to run."
+)
 JOBS = click.option(
     "--jobs",
     type=click.IntRange(min=1),
@@ -79,9 +82,7 @@ def commands() -> None:
 
 @commands.command()
 @SCENARIO
-@click.option(
-    "--on", type=click.Choice(["sim", "linux"]), default="sim", show_default=True, help="Where to run."
-)
+@ON
 @SET
 @click.option("--seed", type=click.IntRange(min=0), help="Replace the scenario's seed.")
 @OUT
@@ -99,9 +100,7 @@ def run(
     """Run SCENARIO: a table here, a result folder in DIR."""
     from onramp import plots
 
-    if on == "linux":
-        raise OnRampError("--on linux: is not available yet; use --on sim")
-    loaded = load(scenario, overrides | ({} if seed is None else {"seed": str(seed)}))
+    loaded = load(scenario, overrides | ({} if seed is None else {"seed": str(seed)}), on)
     target = out or unused(RESULTS / f"{loaded.name}-{loaded.seed}")
     with Stop() as stop:
         with staged(target, force=force) as stage, Progress(loaded.name, 1, quiet=as_json) as progress:
@@ -120,6 +119,7 @@ def run(
 
 @commands.command()
 @SCENARIO
+@ON
 @SET
 @SEEDS
 @OUT
@@ -128,6 +128,7 @@ def run(
 @click.option("--json", "as_json", is_flag=True, help="Print comparison.json instead of a table.")
 def compare(
     scenario: Path,
+    on: str,
     overrides: dict[str, str],
     seeds: list[int],
     out: Path | None,
@@ -141,7 +142,7 @@ def compare(
     """
     from onramp import report
 
-    loaded = load(scenario, overrides)
+    loaded = load(scenario, overrides, on)
     seeds = seeds or [loaded.seed]
     target = out or unused(RESULTS / f"{loaded.name}-compare-{'-'.join(map(str, seeds))}")
     with Stop() as stop:
@@ -198,6 +199,7 @@ def validate(scenarios: tuple[Path, ...], overrides: dict[str, str]) -> int:
     metavar="KEY=A,B,C",
     help="Values of a key; repeatable.",
 )
+@ON
 @SET
 @click.option(
     "--out",
@@ -212,6 +214,7 @@ def validate(scenarios: tuple[Path, ...], overrides: dict[str, str]) -> int:
 def sweep_command(
     scenario: Path,
     vary: dict[str, str],
+    on: str,
     overrides: dict[str, str],
     out: Path | None,
     jobs: int,
@@ -220,7 +223,7 @@ def sweep_command(
     """Run SCENARIO on a grid of values, missing runs only."""
     from onramp import sweep
 
-    points = sweep.grid(scenario, overrides, {key: values.split(",") for key, values in vary.items()})
+    points = sweep.grid(scenario, overrides, {key: values.split(",") for key, values in vary.items()}, on)
     cache = Cache(out or RESULTS / f"{points[0].scenario.name}-sweep")
     scenarios = {p.label: p.scenario for p in points}
     missing = cache.missing(scenarios)

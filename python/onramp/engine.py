@@ -1,13 +1,15 @@
-"""Drives the simulator and writes what it yields."""
+"""Drives the simulator or the Linux cluster and writes what they yield."""
 
 from __future__ import annotations
 
 import json
 import resource
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from onramp import _sim, tables
+from onramp import _sim, tables, testbed
 from onramp.scenario import Scenario
 from onramp.summary import Summary, summarize
 
@@ -92,31 +94,14 @@ def execute(
     """
     kept = scenario.write(folder)
     began = time.monotonic()
-    simulation = _sim.Simulation(kept.text, str(kept.base))
-    flows = tables.Writer(folder / "flows.parquet", tables.FLOWS)
-    requests = tables.Writer(folder / "requests.parquet", tables.REQUESTS)
-    series = tables.Writer(folder / "series.parquet", tables.SERIES)
-    complete = False
-    while not complete and not stop():
-        complete = simulation.advance(STEP_MS)
-        flows.add(tables.flows(simulation.take_flows()))
-        requests.add(tables.requests(simulation.take_requests()))
-        series.add(tables.series(simulation.take_series(), simulation.series_names()))
-        now_us = simulation.now_ps / 1e6
-        report(Status(simulation.progress, now_us, simulation.packet_hops, simulation.flows_done))
+    with ExitStack() as stack:
+        write = _Tables(folder, stack)
+        play = _on_linux if scenario.on == "linux" else _in_simulator
+        counters, complete = play(kept, folder, write, stop, report)
     wall_s = time.monotonic() - began
-    flows.add(tables.flows(simulation.unfinished_flows(), finished=False))
-    for table in (flows, requests, series):
-        table.close()
-
-    counters = json.loads(simulation.counters())
-    counters["engine"] = {
-        "simulated_us": simulation.now_ps / 1e6,
-        "wall_s": wall_s,
-        "packet_hops": simulation.packet_hops,
-        "packet_hops_per_s": simulation.packet_hops / wall_s,
-        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    }
+    engine = counters["engine"]
+    engine["wall_s"] = wall_s
+    engine["packet_hops_per_s"] = engine["packet_hops"] / wall_s
     summary = summarize(
         kept,
         pq.read_table(
@@ -130,3 +115,58 @@ def execute(
     )
     (folder / "summary.json").write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
     return summary
+
+
+class _Tables:
+    """The tables of a result folder, closed with `stack`."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.flows = tables.Writer(folder / "flows.parquet", tables.FLOWS)
+        self.requests = tables.Writer(folder / "requests.parquet", tables.REQUESTS)
+        self.series = tables.Writer(folder / "series.parquet", tables.SERIES)
+        for table in (self.flows, self.requests, self.series):
+            stack.callback(table.close)
+
+
+def _in_simulator(
+    kept: Scenario,
+    folder: Path,
+    write: _Tables,
+    stop: Callable[[], bool],
+    report: Callable[[Status], None],
+) -> tuple[dict[str, Any], bool]:
+    """Simulate; the engine's part of the summary, and whether the run came to its end."""
+    simulation = _sim.Simulation(kept.text, str(kept.base))
+    complete = False
+    while not complete and not stop():
+        complete = simulation.advance(STEP_MS)
+        write.flows.add(tables.flows(simulation.take_flows()))
+        write.requests.add(tables.requests(simulation.take_requests()))
+        write.series.add(tables.series(simulation.take_series(), simulation.series_names()))
+        now_us = simulation.now_ps / 1e6
+        report(Status(simulation.progress, now_us, simulation.packet_hops, simulation.flows_done))
+    write.flows.add(tables.flows(simulation.unfinished_flows(), finished=False))
+    counters = json.loads(simulation.counters())
+    counters["engine"]["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return counters, complete
+
+
+def _on_linux(
+    kept: Scenario,
+    folder: Path,
+    write: _Tables,
+    stop: Callable[[], bool],
+    report: Callable[[Status], None],
+) -> tuple[dict[str, Any], bool]:
+    """Run on the Linux cluster; returns as `_in_simulator`."""
+    raw, complete = testbed.run(folder, stop=stop, report=lambda fields: report(Status(**fields)))
+    counters = json.loads((raw / "counters.json").read_text())
+    write.flows.add(tables.flows(testbed.columns(raw / "flows.bin", testbed.FLOW)))
+    unfinished = testbed.columns(raw / "unfinished.bin", testbed.FLOW)
+    write.flows.add(tables.flows(unfinished, finished=False))
+    write.requests.add(tables.requests(testbed.columns(raw / "requests.bin", testbed.REQUEST)))
+    samples = testbed.columns(raw / "samples.bin", testbed.SAMPLE)
+    write.series.add(tables.series(samples, counters["series_names"]))
+    shutil.rmtree(raw)
+    counters["engine"]["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return counters, complete

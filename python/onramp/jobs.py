@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from onramp.engine import Status
-from onramp.errors import RunError
+from onramp.errors import OnRampError, RunError
 from onramp.scenario import Scenario
 from onramp.summary import Summary
 
@@ -37,7 +37,8 @@ class _Child:
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C reaches it through us alone
         )
-        task = {"text": job.scenario.text, "base": str(job.scenario.base), "folder": str(job.folder)}
+        s = job.scenario
+        task = {"text": s.text, "base": str(s.base), "on": s.on, "folder": str(job.folder)}
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(task).encode() + b"\n")
         self.process.stdin.close()
@@ -76,7 +77,7 @@ def run_all(
 
     Raises
     ------
-    RunError
+    OnRampError
         If a run failed; the others are stopped.
     """
     waiting = list(jobs)[::-1]
@@ -117,7 +118,7 @@ def _summary(child: _Child) -> Summary:
     code = child.process.wait()
     child.stdout.close()
     if isinstance(error := child.last.get("error"), str):
-        raise RunError(error)
+        raise (RunError if child.last["exit_code"] == RunError.exit_code else OnRampError)(error)
     if isinstance(summary := child.last.get("summary"), dict):
         return summary
     raise RunError(f"{child.job.label}: the run ended early (exit status {code}; out of memory?)")

@@ -60,7 +60,8 @@ class Result:
     @cached_property
     def scenario(self) -> Scenario:
         """The scenario that was run, with every value written out."""
-        return Scenario((self.folder / "scenario.toml").read_text(encoding="utf-8"), self.folder)
+        text = (self.folder / "scenario.toml").read_text(encoding="utf-8")
+        return Scenario(text, self.folder, self.summary["substrate"])
 
     @property
     def flows(self) -> pa.Table:

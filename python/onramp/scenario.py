@@ -9,11 +9,11 @@ import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from onramp import _sim
+from onramp import _sim, testbed
 from onramp.errors import OnRampError, of_os
 
 if sys.version_info >= (3, 11):
@@ -34,10 +34,13 @@ class Scenario:
         TOML.
     base : Path
         Folder that paths inside it are relative to.
+    on : str, optional
+        Where it runs: "sim", "linux"; None where that is not known yet.
     """
 
     text: str
     base: Path
+    on: str | None = None
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -65,17 +68,21 @@ class Scenario:
 
     def replace(self, overrides: Overrides) -> Scenario:
         """The same scenario with some values replaced."""
-        return resolve(self.text, self.name, self.base, overrides)
+        return resolve(self.text, self.name, self.base, overrides, on=self.on)
 
     @cached_property
     def digest(self) -> str:
-        """Names the results: the same for the same scenario, input files and simulator."""
+        """Names the results: the same for the same scenario, input files and programs that run it."""
         sha = hashlib.sha256(self.text.encode())
         for _, path in _sim.input_files(self.text):
             sha.update((self.base / path).read_bytes())
         sha.update(_sim.version().encode())
-        if binary := getattr(_sim, "__file__", None):
-            sha.update(Path(binary).read_bytes())
+        if self.on == "linux":
+            programs = testbed.programs(onramp=self.onramp)
+        else:
+            programs = [Path(p)] if (p := getattr(_sim, "__file__", None)) else []
+        for program in programs:
+            sha.update(_file_digest(program, program.stat().st_mtime_ns))
         return sha.hexdigest()[:16]
 
     def write(self, folder: Path) -> Scenario:
@@ -88,12 +95,23 @@ class Scenario:
             (folder / "inputs").mkdir(exist_ok=True)
             shutil.copyfile(self.base / path, folder / "inputs" / name)
             copies[key] = json.dumps(f"inputs/{name}")
-        kept = resolve(self.text, self.name, folder, copies) if copies else Scenario(self.text, folder)
+        if copies:
+            kept = resolve(self.text, self.name, folder, copies, on=self.on)
+        else:
+            kept = Scenario(self.text, folder, self.on)
         (folder / "scenario.toml").write_text(kept.text, encoding="utf-8")
         return kept
 
 
-def load(source: str | Path | Mapping[str, Any], overrides: Overrides | None = None) -> Scenario:
+@cache
+def _file_digest(path: Path, changed: int) -> bytes:
+    """Of a program, which is large and asked for often."""
+    return hashlib.sha256(path.read_bytes()).digest()
+
+
+def load(
+    source: str | Path | Mapping[str, Any], overrides: Overrides | None = None, on: str | None = None
+) -> Scenario:
     """Read, override, check and resolve a scenario.
 
     Parameters
@@ -102,6 +120,8 @@ def load(source: str | Path | Mapping[str, Any], overrides: Overrides | None = N
         A scenario file, or its content as nested dicts; then paths are relative to the current folder.
     overrides : mapping, optional
         Dotted keys (list elements by index: `traffic.0.load`) to values, which win over the file's.
+    on : {"sim", "linux"}, optional
+        What does not run there is a mistake, too.
 
     Raises
     ------
@@ -111,7 +131,7 @@ def load(source: str | Path | Mapping[str, Any], overrides: Overrides | None = N
         If the file cannot be read.
     """
     if isinstance(source, Mapping):
-        return resolve(to_toml(source), "scenario", Path(), overrides or {})
+        return resolve(to_toml(source), "scenario", Path(), overrides or {}, on=on)
     path = Path(source)
     try:
         text = path.read_text(encoding="utf-8")
@@ -119,17 +139,23 @@ def load(source: str | Path | Mapping[str, Any], overrides: Overrides | None = N
         raise OnRampError(f"{path}: is not UTF-8 text, at byte {e.start}") from e
     except OSError as e:
         raise OnRampError(of_os(path, e)) from e
-    return resolve(text, str(path), path.parent, overrides or {}, default_name=path.stem)
+    return resolve(text, str(path), path.parent, overrides or {}, default_name=path.stem, on=on)
 
 
 def resolve(
-    text: str, file: str, base: Path, overrides: Overrides, default_name: str = "scenario"
+    text: str,
+    file: str,
+    base: Path,
+    overrides: Overrides,
+    *,
+    default_name: str = "scenario",
+    on: str | None = None,
 ) -> Scenario:
     """Check `text` and write out its defaults; `file` is what messages call it."""
     given = [(key, value if isinstance(value, str) else to_value(value)) for key, value in overrides.items()]
-    scenario = Scenario(_sim.resolve(text, file, str(base), given), base)
+    scenario = Scenario(_sim.resolve(text, file, str(base), given, on), base, on)
     if not scenario.document.get("name"):
-        return resolve(scenario.text, file, base, {"name": json.dumps(default_name)})
+        return resolve(scenario.text, file, base, {"name": json.dumps(default_name)}, on=on)
     return scenario
 
 

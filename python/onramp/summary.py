@@ -96,7 +96,7 @@ def summarize(
         }
     return {
         "scenario": scenario.document["name"],
-        "substrate": "sim",
+        "substrate": scenario.on or "sim",
         "seed": scenario.seed,
         "version": version,
         "commit": commit,

@@ -1,7 +1,7 @@
 """One run in a process of its own: `python -m onramp.worker`.
 
-Reads one JSON line {"text", "base", "folder"} and writes one JSON line per step; the last one holds
-either "summary" or "error". SIGTERM stops it, with the results so far.
+Reads one JSON line {"text", "base", "on", "folder"} and writes one JSON line per step; the last one
+holds either "summary" or "error" with "exit_code". SIGTERM stops it, with the results so far.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from onramp.engine import Status, Stop, execute
+from onramp.errors import OnRampError, RunError
 from onramp.scenario import Scenario
 
 
@@ -23,7 +24,7 @@ def _say(message: dict[str, Any]) -> None:
 def main() -> None:
     """Run what standard input asks for."""
     job = json.loads(sys.stdin.readline())
-    scenario, folder = Scenario(job["text"], Path(job["base"])), Path(job["folder"])
+    scenario, folder = Scenario(job["text"], Path(job["base"]), job["on"]), Path(job["folder"])
 
     def report(status: Status) -> None:
         _say({"status": dataclasses.asdict(status)})
@@ -33,10 +34,13 @@ def main() -> None:
             summary = execute(scenario, folder, stop=stop, report=report)
     except BrokenPipeError:  # whoever asked is gone
         return
+    except OnRampError as e:
+        _say({"error": str(e), "exit_code": e.exit_code})
     except OSError as e:
-        _say({"error": f"{folder}: {e.strerror or e}"})
+        _say({"error": f"{folder}: {e.strerror or e}", "exit_code": RunError.exit_code})
     except (ValueError, MemoryError) as e:
-        _say({"error": f"{scenario.name}: {' '.join(str(e).split()) or 'out of memory'}"})
+        text = " ".join(str(e).split()) or "out of memory"
+        _say({"error": f"{scenario.name}: {text}", "exit_code": RunError.exit_code})
     else:
         _say({"summary": summary})
 

@@ -4,6 +4,7 @@
 //! copying; everything long runs without the GIL.
 
 use onramp_sim::measure::{FlowRecord, RequestRecord, Sample};
+use onramp_sim::scenario::Substrate;
 use onramp_sim::units::{Ps, US};
 use onramp_sim::{Scenario, ScenarioError};
 use pyo3::exceptions::PyValueError;
@@ -19,10 +20,21 @@ fn scenario_errors(errors: Vec<ScenarioError>) -> PyErr {
     ScenarioErrors::new_err(lines.join("\n"))
 }
 
-/// Checks a scenario and returns it as TOML with every default written out.
+/// Checks a scenario, for "sim", "linux" or (None) any of them, and returns it as
+/// TOML with every default written out.
 #[pyfunction]
-fn resolve(py: Python<'_>, text: &str, file: &str, base: &str, overrides: Vec<(String, String)>) -> PyResult<String> {
-    py.detach(|| Scenario::load(text, file, Path::new(base), &overrides))
+#[pyo3(signature = (text, file, base, overrides, on=None))]
+fn resolve(
+    py: Python<'_>,
+    text: &str,
+    file: &str,
+    base: &str,
+    overrides: Vec<(String, String)>,
+    on: Option<&str>,
+) -> PyResult<String> {
+    let known = |name| Substrate::named(name).ok_or_else(|| PyValueError::new_err(format!("on: {name} is not sim, linux")));
+    let on = on.map(known).transpose()?;
+    py.detach(|| Scenario::load_for(on, text, file, Path::new(base), &overrides))
         .map(|(scenario, _)| scenario.to_toml())
         .map_err(scenario_errors)
 }

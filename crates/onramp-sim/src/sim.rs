@@ -14,7 +14,7 @@ use crate::network::port::Port;
 use crate::network::{Kind, Packet};
 use crate::prefetch::prefetch;
 use crate::random;
-use crate::scenario::{Class, Loss, OrAckMode, Scenario};
+use crate::scenario::{Class, Loss, OrAckMode, Scenario, Substrate};
 use crate::topology::{PortId, Topology};
 use crate::transport::{self, Env};
 use crate::units::{NS, Ps, Rate, US};
@@ -100,6 +100,9 @@ impl Simulation {
     /// # Errors
     /// A file that could be read when the scenario was checked and now cannot.
     pub fn new(scenario: &Scenario, topology: Topology, base: &Path) -> Result<Self, String> {
+        if !Substrate::Sim.has(&scenario.transport) {
+            return Err(format!("{} runs on Linux only", scenario.transport.kind()));
+        }
         let config = scenario.transport.settings();
         let (base_rtt, bdp) = topology.max_base_rtt_and_bdp();
         let int_units = Units::new(topology.host_rate().0 as f64);

@@ -111,7 +111,7 @@ def folder() -> Path:
 
 def _loaded(figure: Figure, mode: Mode) -> dict[tuple[Key, int], Scenario]:
     return {
-        (case.key, seed): load(folder() / f"{case.file}.toml", {**case.overrides, "seed": seed})
+        (case.key, seed): load(folder() / f"{case.file}.toml", {**case.overrides, "seed": seed}, "sim")
         for case in figure.cases(mode.quick)
         for seed in mode.seeds
     }

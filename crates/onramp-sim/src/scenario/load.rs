@@ -2,7 +2,7 @@
 
 use super::plain::{Plain, plain};
 use super::tagged::{PATH_END, taken_apart};
-use super::{Scenario, validate};
+use super::{Scenario, Substrate, validate};
 use crate::topology::{self, Topology};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -77,6 +77,20 @@ impl Scenario {
         base: &Path,
         overrides: &[Override],
     ) -> Result<(Scenario, Topology), Vec<ScenarioError>> {
+        Self::load_for(None, text, file, base, overrides)
+    }
+
+    /// As [`Scenario::load`]; refuses also what `substrate` cannot run.
+    ///
+    /// # Errors
+    /// As [`Scenario::load`].
+    pub fn load_for(
+        substrate: Option<Substrate>,
+        text: &str,
+        file: &str,
+        base: &Path,
+        overrides: &[Override],
+    ) -> Result<(Scenario, Topology), Vec<ScenarioError>> {
         let error = |line, key: &str, message: String| ScenarioError {
             file: file.to_string(),
             line,
@@ -129,6 +143,7 @@ impl Scenario {
             }
         };
         more(validate::check(&scenario), &mut mistakes);
+        more(substrate.map_or(vec![], |on| on.check(&scenario)), &mut mistakes);
         more(validate::check_placed(&scenario, &topology, base), &mut mistakes);
         if mistakes.is_empty() {
             scenario.resolve(&topology);
@@ -152,7 +167,7 @@ fn read(mut table: toml::Table) -> (Option<Scenario>, Vec<Mistake>, Vec<String>)
     let mut mistakes = Vec::new();
     let mut left_out: Vec<String> = Vec::new();
     let absent = ["duration", "network", "transport", "traffic"].map(|s| (s, !table.contains_key(s)));
-    for section in ["switch", "host", "onramp", "clock", "measure"] {
+    for section in ["switch", "host", "onramp", "clock", "linux", "measure"] {
         // Else a list would be read as the values of the keys.
         if table.get(section).is_some_and(toml::Value::is_array) {
             mistakes.push(Mistake::new(section, format!("is no list: write [{section}], with one bracket")));

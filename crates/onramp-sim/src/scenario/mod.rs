@@ -5,13 +5,17 @@
 //! its field, so that a resolved scenario says everything and running it again
 //! gives the same bytes.
 
+mod linux;
 mod load;
 pub(crate) mod plain;
+mod substrate;
 pub(crate) mod tagged;
 mod validate;
 
 pub(crate) use load::Mistake;
+pub use linux::{HostQdisc, Linux, PortBuffer};
 pub use load::{Override, ScenarioError};
+pub use substrate::Substrate;
 
 use crate::topology::{self, Topology};
 use crate::transport;
@@ -53,6 +57,10 @@ pub struct Scenario {
     /// The hosts' clocks.
     #[serde(default)]
     pub clock: Clock,
+    /// What only the Linux cluster has. Resolved: there unless the transport is
+    /// simulated only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linux: Option<Linux>,
     /// What is recorded besides flows and requests.
     #[serde(default)]
     pub measure: Measure,
@@ -507,17 +515,18 @@ impl Scenario {
         }
         let ecn = self.transport.settings().ecn_defaults();
         s.ecn.get_or_insert_with(|| {
-            rates
-                .iter()
-                .map(|&rate| {
-                    let scale = rate.over(ecn.rate);
-                    Ecn { rate, kmin: ecn.kmin.scaled(scale), kmax: ecn.kmax.scaled(scale), pmax: ecn.pmax }
-                })
-                .collect()
+            let at = |rate: Rate, ecn: &transport::EcnDefault| {
+                let scale = rate.over(ecn.rate);
+                Ecn { rate, kmin: ecn.kmin.scaled(scale), kmax: ecn.kmax.scaled(scale), pmax: ecn.pmax }
+            };
+            rates.iter().filter_map(|&rate| Some(at(rate, ecn.as_ref()?))).collect()
         });
         self.host.ack_class.get_or_insert(self.transport.settings().host_ack_class());
         self.host.max_window.get_or_insert(Bytes(topology.max_base_rtt_and_bdp().1));
         let margin = 10 * US;
+        if Substrate::Linux.has(&self.transport) {
+            self.linux.get_or_insert_default().resolve(&self.transport, &self.onramp, topology);
+        }
         self.onramp.threshold.get_or_insert(Span((topology.max_base_owd().div_ceil(US)) * US + margin));
         for t in &mut self.traffic {
             if let Traffic::Long(long) = t {

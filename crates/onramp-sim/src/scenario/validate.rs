@@ -8,7 +8,7 @@ use crate::workload;
 use std::path::Path;
 
 /// Reports whether a rule holds: the key, and what is wrong and what would be right.
-type Rule<'a> = &'a mut dyn FnMut(bool, &str, String);
+pub(super) type Rule<'a> = &'a mut dyn FnMut(bool, &str, String);
 
 /// A list is not read on after this many wrong elements.
 const MAX_OF_A_LIST: usize = 20;
@@ -36,6 +36,7 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
     let interval = s.measure.interval;
     rule(interval >= Span(100 * NS), "measure.interval", format!("{interval} is shorter than 100ns: such as \"10us\""));
     check_switch(s, &mut rule);
+    super::linux::check(s, &mut rule);
     s.transport.settings().check(&mut |ok, key, message| rule(ok, &format!("transport.{key}"), message));
     rule(!s.traffic.is_empty(), "traffic", "at least one [[traffic]] section is needed".into());
     for (i, traffic) in s.traffic.iter().enumerate() {
@@ -60,6 +61,9 @@ pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> Ve
             format!("{least} is above the rate of the fastest host link, {line}"),
         ));
     }
+    let hosts = s.linux.iter().flat_map(|l| l.onramp_hosts.iter().flatten()).enumerate();
+    let bad = hosts.filter_map(|(i, name)| Some((i, topology.host_named(name).err()?)));
+    wrong.extend(bad.map(|(i, m)| Mistake::new(format!("linux.onramp_hosts[{i}]"), m)).take(MAX_OF_A_LIST));
     check_rates(s, topology, &mut |key, message| wrong.push(Mistake::new(key, message)));
     for (i, traffic) in s.traffic.iter().enumerate() {
         let found = check_traffic_placed(s, traffic, topology, base);

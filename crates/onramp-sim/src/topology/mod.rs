@@ -258,6 +258,12 @@ impl Topology {
         PortId::from(self.choices[(start + choice) as usize])
     }
 
+    /// All ports that a switch may use for packets to `host`.
+    pub fn next_ports(&self, switch: NodeId, host: u32) -> impl Iterator<Item = PortId> {
+        let (start, count) = self.next[(switch as usize - self.hosts) * self.hosts + host as usize];
+        self.choices[usize::from(start)..][..usize::from(count)].iter().map(|&port| PortId::from(port))
+    }
+
     /// The ports from host `src` to host `dst` for `hash`.
     pub fn path(&self, src: u32, dst: u32, hash: u16) -> impl Iterator<Item = &Port> {
         let mut node = src;

@@ -42,8 +42,8 @@ impl Settings for Config {
     }
 
     /// A step at 30 KB per 10 Gb/s.
-    fn ecn_defaults(&self) -> EcnDefault {
-        EcnDefault { rate: Rate(10_000_000_000), kmin: Bytes(30_000), kmax: Bytes(30_000), pmax: 1.0 }
+    fn ecn_defaults(&self) -> Option<EcnDefault> {
+        Some(EcnDefault { rate: Rate(10_000_000_000), kmin: Bytes(30_000), kmax: Bytes(30_000), pmax: 1.0 })
     }
 }
 

@@ -7,6 +7,7 @@
 pub mod dcqcn;
 pub mod dctcp;
 pub mod hpcc;
+pub mod kernel;
 pub mod timely;
 
 use crate::network::int::{IntStack, Units};
@@ -100,9 +101,9 @@ pub trait Settings {
     fn host_ack_class(&self) -> Class {
         Class::Data
     }
-    /// Default ECN marking: RED-like, 100 KB to 400 KB at 25 Gb/s.
-    fn ecn_defaults(&self) -> EcnDefault {
-        EcnDefault { rate: Rate(25_000_000_000), kmin: Bytes(100_000), kmax: Bytes(400_000), pmax: 0.2 }
+    /// Default ECN marking, `None` for none: RED-like, 100 KB to 400 KB at 25 Gb/s.
+    fn ecn_defaults(&self) -> Option<EcnDefault> {
+        Some(EcnDefault { rate: Rate(25_000_000_000), kmin: Bytes(100_000), kmax: Bytes(400_000), pmax: 0.2 })
     }
 }
 
@@ -112,13 +113,20 @@ fn check_min_rate(min_rate: Rate, rule: Rule<'_>) {
 }
 
 macro_rules! transports {
-    ($($(#[$doc:meta])* $name:ident($module:ident) = $tag:literal,)+) => {
+    (
+        simulated { $($(#[$doc:meta])* $name:ident($module:ident) = $tag:literal,)+ }
+        kernel { $($(#[$kdoc:meta])* $kname:ident = $ktag:literal,)+ }
+    ) => {
         tagged! {
             /// Which congestion control the hosts run.
             pub enum Config {
                 $($(#[$doc])* $name($module::Config) = $tag,)+
+                $($(#[$kdoc])* $kname(kernel::Config) = $ktag,)+
             }
         }
+
+        /// What the simulator has.
+        pub const SIMULATED: &[&str] = &[$($tag),+];
 
         /// The state of one flow's controller.
         #[derive(Clone, Debug)]
@@ -129,17 +137,28 @@ macro_rules! transports {
         impl Config {
             /// What the simulator asks of every transport.
             pub fn settings(&self) -> &dyn Settings {
-                match self { $(Config::$name(c) => c,)+ }
+                match self { $(Config::$name(c) => c,)+ $(Config::$kname(c) => c,)+ }
+            }
+
+            /// Its `kind`.
+            pub fn kind(&self) -> &'static str {
+                match self { $(Config::$name(_) => $tag,)+ $(Config::$kname(_) => $ktag,)+ }
             }
 
             /// Fills in defaults that scale with the host link's rate.
             pub fn resolve(&mut self, line_rate: Rate) {
-                match self { $(Config::$name(c) => c.resolve(line_rate),)+ }
+                match self {
+                    $(Config::$name(c) => c.resolve(line_rate),)+
+                    $(Config::$kname(c) => c.resolve(line_rate),)+
+                }
             }
 
             /// Controller of a new flow.
             pub fn start(&self, env: &Env) -> Cc {
-                match self { $(Config::$name(c) => Cc::$name($module::State::new(c, env)),)+ }
+                match self {
+                    $(Config::$name(c) => Cc::$name($module::State::new(c, env)),)+
+                    $(Config::$kname(_) => unreachable!("a simulation refuses what only the kernel has"),)+
+                }
             }
         }
 
@@ -166,12 +185,25 @@ macro_rules! transports {
 }
 
 transports! {
-    /// DCQCN.
-    Dcqcn(dcqcn) = "dcqcn",
-    /// TIMELY.
-    Timely(timely) = "timely",
-    /// DCTCP in the HPCC simulator's rate form.
-    Dctcp(dctcp) = "dctcp",
-    /// HPCC.
-    Hpcc(hpcc) = "hpcc",
+    simulated {
+        /// DCQCN.
+        Dcqcn(dcqcn) = "dcqcn",
+        /// TIMELY.
+        Timely(timely) = "timely",
+        /// DCTCP: in the simulator in the HPCC simulator's rate form, on Linux the kernel's.
+        Dctcp(dctcp) = "dctcp",
+        /// HPCC.
+        Hpcc(hpcc) = "hpcc",
+    }
+    kernel {
+        /// TCP CUBIC.
+        Cubic = "cubic",
+        /// TCP BBR.
+        Bbr = "bbr",
+        /// TCP Reno.
+        Reno = "reno",
+    }
 }
+
+/// What the Linux cluster has.
+pub const ON_LINUX: &[&str] = &["cubic", "bbr", "reno", "dctcp"];

@@ -1,0 +1,132 @@
+//! What only the Linux cluster has.
+
+use super::validate::Rule;
+use super::{OnRamp, Scenario, Substrate};
+use crate::topology::Topology;
+use crate::transport;
+use crate::units::Bytes;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Largest segment the kernel hands to a device.
+const MAX_GSO: Bytes = Bytes(65_536);
+
+/// The queueing discipline of hosts without On-Ramp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostQdisc {
+    /// Fair queueing with CoDel: what distributions install.
+    FqCodel,
+    /// Fair queueing with pacing: what BBR's authors recommend.
+    Fq,
+    /// A plain queue.
+    Pfifo,
+}
+
+impl HostQdisc {
+    /// What the kernel calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FqCodel => "fq_codel",
+            Self::Fq => "fq",
+            Self::Pfifo => "pfifo",
+        }
+    }
+}
+
+/// Room of a drop-tail queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortBuffer {
+    /// In bytes.
+    Bytes(u64),
+    /// In packets.
+    Packets(u32),
+}
+
+/// What only the Linux cluster has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Linux {
+    /// Drop-tail buffer of each switch port, in bytes. Default: see `buffer_packets`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<Bytes>,
+    /// Drop-tail buffer of each switch port, in packets. Default 1000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffer_packets: Option<u32>,
+    /// Queueing discipline of hosts without On-Ramp. Default `"fq"` for bbr, else `"fq_codel"`.
+    pub qdisc: Option<HostQdisc>,
+    /// Largest segment that leaves the hosts' stack; the NIC cuts it up. Default 64 KiB.
+    pub gso_max_size: Bytes,
+    /// Largest IP packet on every link. Default 1500 B.
+    pub mtu: Bytes,
+    /// An OR-ACK for every this many bytes of a flow, a power of two. Default 16 KiB.
+    pub or_ack_interval: Bytes,
+    /// Hosts with On-Ramp, where it is enabled. Default: all.
+    pub onramp_hosts: Option<Vec<String>>,
+    /// Further kernel settings of every host, such as `"net.ipv4.tcp_slow_start_after_idle" = "0"`.
+    pub sysctl: BTreeMap<String, String>,
+}
+
+impl Default for Linux {
+    fn default() -> Self {
+        Self {
+            buffer: None,
+            buffer_packets: None,
+            qdisc: None,
+            gso_max_size: MAX_GSO,
+            mtu: Bytes(1500),
+            or_ack_interval: Bytes(16 << 10),
+            onramp_hosts: None,
+            sysctl: BTreeMap::new(),
+        }
+    }
+}
+
+impl Linux {
+    /// Writes out what depends on the rest of the scenario.
+    pub(super) fn resolve(&mut self, transport: &transport::Config, onramp: &OnRamp, topology: &Topology) {
+        if self.buffer.is_none() {
+            self.buffer_packets.get_or_insert(1000);
+        }
+        let bbr = matches!(transport, transport::Config::Bbr(_));
+        self.qdisc.get_or_insert(if bbr { HostQdisc::Fq } else { HostQdisc::FqCodel });
+        if onramp.enabled {
+            let all = || (0..topology.hosts() as u32).map(|host| topology.name(host).to_string()).collect();
+            self.onramp_hosts.get_or_insert_with(all);
+        }
+    }
+
+    /// The buffer of a switch port.
+    pub fn port_buffer(&self) -> PortBuffer {
+        match self.buffer {
+            Some(bytes) => PortBuffer::Bytes(bytes.0),
+            None => PortBuffer::Packets(self.buffer_packets.unwrap_or(1000)),
+        }
+    }
+}
+
+pub(super) fn check(s: &Scenario, rule: Rule<'_>) {
+    let Some(linux) = &s.linux else { return };
+    if !Substrate::Linux.has(&s.transport) {
+        return rule(false, "linux", format!("has no effect with transport \"{}\"", s.transport.kind()));
+    }
+    let one = linux.buffer.is_none() || linux.buffer_packets.is_none();
+    rule(one, "linux.buffer", "is given twice: write buffer or buffer_packets".into());
+    let range = Bytes(1500)..=Bytes(1 << 30);
+    let fits = linux.buffer.is_none_or(|b| range.contains(&b));
+    rule(fits, "linux.buffer", "is outside 1500B to 1GiB: such as \"1500KB\"".into());
+    let fits = linux.buffer_packets.is_none_or(|n| (1..=1_000_000).contains(&n));
+    rule(fits, "linux.buffer_packets", "is outside 1 to 1000000: such as 1000".into());
+    let mtu = linux.mtu;
+    rule((Bytes(576)..=Bytes(9000)).contains(&mtu), "linux.mtu", format!("{mtu} is outside 576B to 9000B"));
+    let gso = linux.gso_max_size;
+    let fits = (mtu..=MAX_GSO).contains(&gso);
+    rule(fits, "linux.gso_max_size", format!("{gso} is outside the MTU, {mtu}, to {MAX_GSO}: such as \"16KiB\""));
+    let interval = linux.or_ack_interval;
+    let fits = interval.0.is_power_of_two() && (Bytes(1 << 10)..=Bytes(1 << 20)).contains(&interval);
+    rule(fits, "linux.or_ack_interval", format!("{interval} is no power of two from 1KiB to 1MiB: such as \"16KiB\""));
+    for key in linux.sysctl.keys() {
+        let good = key.starts_with("net.") && !key.contains("..") && !key.contains('/') && !key.ends_with('.');
+        rule(good, "linux.sysctl", format!("\"{key}\" is not one of a host's: such as \"net.ipv4.tcp_ecn\""));
+    }
+}

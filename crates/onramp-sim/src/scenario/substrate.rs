@@ -1,0 +1,85 @@
+//! Where a scenario runs, and what runs there.
+
+use super::load::Mistake;
+use super::{Network, Scenario, Sync};
+use crate::transport::{self, ON_LINUX, SIMULATED};
+
+/// Where a scenario runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Substrate {
+    /// The simulator.
+    Sim,
+    /// The virtual-time Linux cluster.
+    Linux,
+}
+
+/// Hosts and switches a cluster may have: each is a network namespace.
+const MAX_NODES: u32 = 512;
+
+impl Substrate {
+    /// What the option `--on` calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Linux => "linux",
+        }
+    }
+
+    /// The one called `name`.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Sim, Self::Linux].into_iter().find(|s| s.name() == name)
+    }
+
+    /// Whether a congestion control runs there.
+    pub fn has(self, transport: &transport::Config) -> bool {
+        self.transports().contains(&transport.kind())
+    }
+
+    fn transports(self) -> &'static [&'static str] {
+        match self {
+            Self::Sim => SIMULATED,
+            Self::Linux => ON_LINUX,
+        }
+    }
+
+    /// What of a scenario does not run there.
+    pub(super) fn check(self, s: &Scenario) -> Vec<Mistake> {
+        let mut wrong = Vec::new();
+        if !self.has(&s.transport) {
+            let (other, runs) = match self {
+                Self::Sim => (Self::Linux, "runs on Linux only"),
+                Self::Linux => (Self::Sim, "is simulated only"),
+            };
+            let (kind, own) = (s.transport.kind(), self.transports().join(", "));
+            let message = format!("\"{kind}\" {runs}; use --on {}, or one of {own}", other.name());
+            wrong.push(Mistake::new("transport.kind", message));
+        }
+        if self == Self::Sim {
+            return wrong;
+        }
+        let nodes = match &s.network {
+            Network::Star(c) => Some(c.hosts.saturating_add(1)),
+            Network::LeafSpine(c) => {
+                Some(c.leaves.saturating_mul(c.hosts_per_leaf.saturating_add(1)).saturating_add(c.spines))
+            }
+            Network::Dumbbell(c) => Some(c.left.saturating_add(c.right).saturating_add(2)),
+            _ => None,
+        };
+        match nodes {
+            None => {
+                let message = "is simulated only; use --on sim, or one of star, leaf-spine, dumbbell";
+                wrong.push(Mistake::new("network.kind", message));
+            }
+            Some(nodes) if nodes > MAX_NODES => {
+                let message = format!("has {nodes} hosts and switches; on Linux at most {MAX_NODES} are possible");
+                wrong.push(Mistake::new("network", message));
+            }
+            Some(_) => {}
+        }
+        if s.clock.sync != Sync::Perfect {
+            let message = "is simulated only: on Linux all hosts share one clock, sync = \"perfect\"";
+            wrong.push(Mistake::new("clock.sync", message));
+        }
+        wrong
+    }
+}

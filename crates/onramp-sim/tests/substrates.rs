@@ -1,0 +1,103 @@
+//! What runs where, and the section that only Linux has.
+
+use onramp_sim::scenario::{HostQdisc, PortBuffer, Substrate};
+use onramp_sim::{Scenario, Simulation};
+use std::path::Path;
+
+const STAR: &str = r#"duration = "1ms"
+
+[network]
+kind = "star"
+hosts = 4
+host_rate = "10Gbps"
+
+[transport]
+kind = "cubic"
+
+[[traffic]]
+kind = "background"
+workload = "WebSearch"
+load = 0.4
+"#;
+
+fn load(on: Option<Substrate>, old: &str, new: &str) -> Result<Scenario, String> {
+    assert!(STAR.contains(old), "{old}");
+    let loaded = Scenario::load_for(on, &STAR.replacen(old, new, 1), "s.toml", Path::new(""), &[]);
+    loaded
+        .map(|(scenario, _)| scenario)
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+}
+
+fn refused(on: Substrate, old: &str, new: &str) -> String {
+    load(Some(on), old, new).unwrap_err()
+}
+
+#[test]
+fn what_only_the_kernel_has_is_not_simulated() {
+    assert_eq!(
+        refused(Substrate::Sim, "cubic", "bbr"),
+        "s.toml:9: transport.kind: \"bbr\" runs on Linux only; use --on linux, or one of dcqcn, timely, dctcp, hpcc"
+    );
+    let (scenario, topology) = Scenario::load(STAR, "s.toml", Path::new(""), &[]).unwrap();
+    let error = Simulation::new(&scenario, topology, Path::new("")).err();
+    assert_eq!(error.as_deref(), Some("cubic runs on Linux only"));
+}
+
+#[test]
+fn what_only_the_simulator_has_does_not_run_on_linux() {
+    assert_eq!(
+        refused(Substrate::Linux, "cubic", "hpcc"),
+        "s.toml:9: transport.kind: \"hpcc\" is simulated only; use --on sim, or one of cubic, bbr, reno, dctcp"
+    );
+    let network = "kind = \"star\"\nhosts = 4\nhost_rate = \"10Gbps\"";
+    assert_eq!(
+        refused(Substrate::Linux, network, "kind = \"fat-tree\""),
+        "s.toml:4: network.kind: is simulated only; use --on sim, or one of star, leaf-spine, dumbbell"
+    );
+    assert!(refused(Substrate::Linux, "hosts = 4", "hosts = 4000").contains("at most 512"));
+    let drifting = "[clock]\nsync = \"gaussian\"\n\n[[traffic]]";
+    assert!(refused(Substrate::Linux, "[[traffic]]", drifting).contains("clock.sync"));
+}
+
+#[test]
+fn dctcp_runs_on_both() {
+    for on in [Substrate::Sim, Substrate::Linux] {
+        assert!(load(Some(on), "cubic", "dctcp").is_ok());
+    }
+}
+
+#[test]
+fn the_linux_section_is_written_out_with_its_defaults() {
+    let scenario = load(None, "[[traffic]]", "[onramp]\n\n[[traffic]]").unwrap();
+    let linux = scenario.linux.clone().unwrap();
+    assert_eq!(linux.port_buffer(), PortBuffer::Packets(1000));
+    assert_eq!(linux.qdisc, Some(HostQdisc::FqCodel));
+    assert_eq!(linux.onramp_hosts, Some(["h0", "h1", "h2", "h3"].map(String::from).to_vec()));
+    let again = Scenario::load(&scenario.to_toml(), "again", Path::new(""), &[]).unwrap().0;
+    assert_eq!(again.to_toml(), scenario.to_toml());
+
+    assert_eq!(load(None, "cubic", "bbr").unwrap().linux.unwrap().qdisc, Some(HostQdisc::Fq));
+    assert_eq!(load(None, "cubic", "dcqcn").unwrap().linux, None);
+}
+
+#[test]
+fn mistakes_in_the_linux_section_are_named() {
+    let cases = [
+        ("buffer = \"1MB\"\nbuffer_packets = 10", "linux.buffer: is given twice"),
+        ("buffer = \"100B\"", "linux.buffer: is outside"),
+        ("buffer_packets = 0", "linux.buffer_packets: is outside"),
+        ("mtu = \"100B\"", "linux.mtu: 100B is outside 576B to 9000B"),
+        ("gso_max_size = \"1KB\"", "linux.gso_max_size: 1KB is outside the MTU"),
+        ("or_ack_interval = \"10KB\"", "linux.or_ack_interval: 10KB is no power of two"),
+        ("onramp_hosts = [\"h0\", \"h9\"]", "linux.onramp_hosts[1]: \"h9\" is no host"),
+        ("qdisc = \"fqcodel\"", "linux.qdisc: \"fqcodel\" is not one of fq_codel, fq, pfifo: did you mean"),
+        ("[linux.sysctl]\n\"kernel.panic\" = \"1\"", "linux.sysctl"),
+    ];
+    for (lines, expected) in cases {
+        let found = refused(Substrate::Linux, "[[traffic]]", &format!("[linux]\n{lines}\n\n[[traffic]]"));
+        assert!(found.contains(expected) && found.starts_with("s.toml:1"), "{lines}: {found}");
+    }
+    let without = STAR.replace("cubic", "dcqcn") + "[linux]\n";
+    let found = Scenario::load(&without, "s.toml", Path::new(""), &[]).unwrap_err();
+    assert!(found[0].to_string().contains("has no effect"), "{}", found[0]);
+}

@@ -1,0 +1,72 @@
+//! What arrives when: exactly what the simulator would have.
+
+use onramp_sim::host::{NewFlow, Size};
+use onramp_sim::topology::Topology;
+use onramp_sim::units::{Ps, US};
+use onramp_sim::workload::Source;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// A flow and when it arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Time from the start, in picoseconds.
+    pub at: Ps,
+    /// What arrives.
+    pub flow: NewFlow,
+}
+
+/// All arrivals in the simulator's order: by time, then by source.
+pub fn all(mut sources: Vec<Box<dyn Source>>) -> Vec<Arrival> {
+    let mut arrivals = Vec::new();
+    let mut taken = Vec::new();
+    let due = sources.iter().enumerate().filter_map(|(i, source)| Some(Reverse((source.next_at()?, i))));
+    let mut heap: BinaryHeap<_> = due.collect();
+    while let Some(Reverse((at, i))) = heap.pop() {
+        sources[i].take(&mut taken);
+        arrivals.extend(taken.drain(..).map(|flow| Arrival { at, flow }));
+        heap.extend(sources[i].next_at().map(|next| Reverse((next, i))));
+    }
+    arrivals
+}
+
+/// How many connections each pair of hosts is likely to need at a time, as
+/// (source, destination) to number. Flows are taken to live for a few times what
+/// they would on an empty network.
+pub fn connections(arrivals: &[Arrival], topology: &Topology) -> BTreeMap<(u32, u32), usize> {
+    const STRETCH: u64 = 4;
+    const LEAST: Ps = 500 * US;
+    let mut ends: BTreeMap<(u32, u32), BinaryHeap<Reverse<Ps>>> = BTreeMap::new();
+    let mut wanted = BTreeMap::new();
+    for Arrival { at, flow } in arrivals {
+        let pair = (flow.src, flow.dst);
+        let end = match flow.size {
+            Size::Until(stop) => stop,
+            Size::Bytes(bytes) => at + LEAST + STRETCH * ideal(topology, flow.src, flow.dst, bytes),
+        };
+        let alive = ends.entry(pair).or_default();
+        while alive.peek().is_some_and(|Reverse(end)| end <= at) {
+            alive.pop();
+        }
+        alive.push(Reverse(end));
+        let most: &mut usize = wanted.entry(pair).or_default();
+        *most = alive.len().max(*most);
+    }
+    wanted
+}
+
+/// Bytes of payload in a full packet: 1500 B less IP, TCP and timestamps.
+const PAYLOAD: u64 = 1448;
+/// Bytes of a packet that are not payload: Ethernet, IP, TCP, timestamps.
+const HEADERS: u64 = 66;
+
+/// Time from the first byte's sending to the last byte's arrival on an empty
+/// network, without slow start.
+pub fn ideal(topology: &Topology, src: u32, dst: u32, bytes: u64) -> Ps {
+    let packets = bytes.div_ceil(PAYLOAD).max(1);
+    let last = bytes - (packets - 1) * PAYLOAD + HEADERS;
+    // Every hop takes the last packet in before it goes on; those before it only
+    // count where they are sent slowest.
+    let hops: Ps = topology.path(src, dst, 0).map(|p| p.delay + p.rate.time_for(last)).sum();
+    hops + topology.bottleneck(src, dst).time_for((packets - 1) * (PAYLOAD + HEADERS))
+}

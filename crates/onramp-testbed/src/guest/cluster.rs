@@ -1,0 +1,198 @@
+//! Hosts and switches as network namespaces, and the links between them.
+
+use super::{Result, at, files};
+use crate::plan::{NEIGHBOUR, address, interface, interface_name, is_host, mac};
+use crate::sys;
+use onramp_netlink::address::{Hop, add, add_neighbour, add_route};
+use onramp_netlink::link::{End, add_veth, up};
+use onramp_netlink::qdisc::{self, Place, ROOT, handle};
+use onramp_netlink::{Message, Socket};
+use onramp_sim::scenario::{Ecn, Linux, PortBuffer, Scenario};
+use onramp_sim::topology::{NodeId, Port, PortId, Topology};
+use onramp_sim::transport;
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// The wire of every interface.
+pub const LINK: u32 = handle(1, 0);
+/// Its only class, where its queue is.
+pub const BELOW_LINK: u32 = handle(1, 1);
+/// The queue.
+pub const QUEUE: u32 = handle(2, 0);
+
+/// Attributes of the qdisc `link`, see `testbed/kernel/pkt_link.h`.
+const TCA_LINK_RATE64: u16 = 2;
+const TCA_LINK_DELAY64: u16 = 3;
+
+/// Ethernet's header, which counts on the wire and in buffers.
+pub const ETHERNET: u64 = 14;
+
+/// A host or switch.
+#[derive(Debug)]
+pub struct Node {
+    /// Its network namespace.
+    pub namespace: OwnedFd,
+    /// Talks to the kernel in that namespace.
+    pub socket: Socket,
+}
+
+/// All hosts, then all switches.
+#[derive(Debug)]
+pub struct Cluster {
+    /// By [`NodeId`].
+    pub nodes: Vec<Node>,
+}
+
+impl Cluster {
+    /// Builds the network of a scenario.
+    pub fn new(scenario: &Scenario, topology: &Topology) -> Result<Self> {
+        let linux = scenario.linux.as_ref().expect("a scenario for Linux has this section");
+        sys::allow_files(1 << 20).map_err(at("limit on open files"))?;
+        for (name, value) in everywhere(scenario) {
+            files::set(name, &value)?;
+        }
+        let mut outside = Socket::open().map_err(at("netlink"))?;
+        let nodes = (0..topology.nodes() as NodeId).map(|id| node(id, linux, topology)).collect::<Result<_>>()?;
+        let mut cluster = Self { nodes };
+        for (id, port) in (0..).zip(topology.ports()) {
+            if id < port.reverse {
+                cluster.add_link(&mut outside, id, linux, topology)?;
+            }
+        }
+        for id in 0..topology.ports().len() as PortId {
+            cluster.add_port(id, scenario, linux, topology)?;
+        }
+        for id in 0..topology.nodes() as NodeId {
+            cluster.add_routes(id, topology).map_err(|e| e.to_string())?;
+        }
+        Ok(cluster)
+    }
+
+    /// The netlink socket of the node that has a port.
+    pub fn socket_of(&mut self, port: &Port) -> &mut Socket {
+        &mut self.nodes[port.from as usize].socket
+    }
+
+    fn add_link(&self, outside: &mut Socket, port: PortId, linux: &Linux, topology: &Topology) -> Result<()> {
+        let reverse = topology.ports()[port as usize].reverse;
+        let names = [port, reverse].map(|id| interface_name(topology, id));
+        let end = |id: PortId, name| End {
+            name,
+            index: interface(topology, id),
+            namespace: self.nodes[topology.ports()[id as usize].from as usize].namespace.as_fd(),
+            mac: mac(id),
+            mtu: linux.mtu.0 as u32,
+            gso_max_size: linux.gso_max_size.0 as u32,
+        };
+        add_veth(outside, &end(port, &names[0]), &end(reverse, &names[1])).map_err(|e| e.to_string())
+    }
+
+    /// Switches an interface on and gives it its wire and its queue.
+    fn add_port(&mut self, id: PortId, scenario: &Scenario, linux: &Linux, topology: &Topology) -> Result<()> {
+        let port = &topology.ports()[id as usize];
+        let index = interface(topology, id);
+        let socket = self.socket_of(port);
+        let wire = |m: Message| m.u64(TCA_LINK_RATE64, port.rate.0).u64(TCA_LINK_DELAY64, port.delay / 1000);
+        let root = Place { index, parent: ROOT, handle: LINK };
+        let queue = Place { index, parent: BELOW_LINK, handle: QUEUE };
+        let mut install = || {
+            up(socket, index)?;
+            add_neighbour(socket, index, NEIGHBOUR, mac(port.reverse))?;
+            qdisc::replace(socket, root, "link", wire)?;
+            if is_host(topology, port.from) {
+                qdisc::replace_plain(socket, queue, linux.qdisc.expect("it is resolved").name(), &[])
+            } else {
+                let marking = scenario.switch.ecn.iter().flatten().find(|e| e.rate == port.rate);
+                let marking = marking.filter(|_| matches!(scenario.transport, transport::Config::Dctcp(_)));
+                add_buffer(socket, queue, linux, marking)
+            }
+        };
+        install().map_err(|e| format!("{}: {e}", topology.port_name(id)))
+    }
+
+    fn add_routes(&mut self, id: NodeId, topology: &Topology) -> onramp_netlink::Result<()> {
+        let socket = &mut self.nodes[id as usize].socket;
+        let hop = |port| Hop { index: interface(topology, port), gateway: NEIGHBOUR };
+        // The loopback: without any address of its own, a namespace refuses routes.
+        up(socket, 1)?;
+        if is_host(topology, id) {
+            let port = topology.ports_of(id)[0];
+            add(socket, interface(topology, port), address(id))?;
+            return add_route(socket, Ipv4Addr::UNSPECIFIED, 0, &[hop(port)], Some(address(id)));
+        }
+        for host in 0..topology.hosts() as u32 {
+            let hops: Vec<Hop> = topology.next_ports(id, host).map(hop).collect();
+            add_route(socket, address(host), 32, &hops, None)?;
+        }
+        Ok(())
+    }
+}
+
+/// The queue of a switch port: drop-tail, or with marks from a threshold on.
+fn add_buffer(
+    socket: &mut Socket,
+    place: Place,
+    linux: &Linux,
+    marking: Option<&Ecn>,
+) -> onramp_netlink::Result<()> {
+    let buffer = linux.port_buffer();
+    let Some(ecn) = marking else {
+        return match buffer {
+            PortBuffer::Bytes(bytes) => qdisc::replace_plain(socket, place, "bfifo", &(bytes as u32).to_ne_bytes()),
+            PortBuffer::Packets(count) => qdisc::replace_plain(socket, place, "pfifo", &count.to_ne_bytes()),
+        };
+    };
+    let limit = match buffer {
+        PortBuffer::Bytes(bytes) => bytes as u32,
+        PortBuffer::Packets(count) => count * (linux.mtu.0 + ETHERNET) as u32,
+    };
+    const TCA_RED_PARMS: u16 = 1;
+    const TCA_RED_STAB: u16 = 2;
+    const TCA_RED_MAX_P: u16 = 3;
+    const TC_RED_ECN: u8 = 1;
+    // struct tc_red_qopt: limit, qth_min, qth_max, Wlog, Plog, Scell_log, flags. With
+    // Wlog = 0 the "average" is the queue itself, and max = min + 1 makes the step.
+    let threshold = ecn.kmin.0 as u32;
+    let mut parameters = [limit, threshold, threshold + 1].map(u32::to_ne_bytes).concat();
+    parameters.extend([0, 1, 0, TC_RED_ECN]);
+    // An idle queue is empty: its average is forgotten at once.
+    let forget = [31u8; 256];
+    qdisc::replace(socket, place, "red", |m| {
+        m.attr(TCA_RED_PARMS, &parameters).attr(TCA_RED_STAB, &forget).u32(TCA_RED_MAX_P, u32::MAX)
+    })
+}
+
+fn node(id: NodeId, linux: &Linux, topology: &Topology) -> Result<Node> {
+    let named = |what: &str| format!("{}: {what}", topology.name(id));
+    sys::new_network().map_err(at(named("network namespace")))?;
+    if is_host(topology, id) {
+        for (name, value) in &linux.sysctl {
+            files::set(name, value)?;
+        }
+    } else {
+        files::set("net.ipv4.ip_forward", "1")?;
+        files::set("net.ipv4.fib_multipath_hash_policy", "1")?;
+        // Else every switch would choose alike, and each run differently.
+        files::set("net.ipv4.fib_multipath_hash_seed", &(id + 1).to_string())?;
+    }
+    let namespace = File::open("/proc/self/ns/net").map_err(at(named("network namespace")))?;
+    let socket = Socket::open().map_err(at(named("netlink")))?;
+    Ok(Node { namespace: namespace.into(), socket })
+}
+
+/// Settings of the first namespace, which all later ones take over.
+fn everywhere(scenario: &Scenario) -> Vec<(&'static str, String)> {
+    vec![
+        ("net.core.devconf_inherit_init_net", "1".into()),
+        // Without IPv6 nothing announces itself or looks for routers.
+        ("net.ipv6.conf.all.disable_ipv6", "1".into()),
+        ("net.ipv6.conf.default.disable_ipv6", "1".into()),
+        ("net.ipv4.tcp_congestion_control", scenario.transport.kind().into()),
+        // Enough for 10 Gb/s with milliseconds of queue; autotuning starts where it always does.
+        ("net.ipv4.tcp_rmem", "4096 131072 33554432".into()),
+        // A flow of up to 4 MB is written in one piece: what waits in the socket is not sent any
+        // earlier, and the CPU takes no time either way.
+        ("net.ipv4.tcp_wmem", "4096 4194304 33554432".into()),
+    ]
+}

@@ -1,0 +1,175 @@
+//! Persistent TCP connections between hosts, in pools by pair of hosts.
+
+use super::cluster::Cluster;
+use super::{Result, at};
+use crate::plan::{address, host_at};
+use crate::sys::{self, Epoll};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Port that all hosts listen on.
+const LISTEN: u16 = 5000;
+/// First port of the connecting sides.
+const FIRST: u16 = 10_000;
+
+/// What a descriptor that is watched belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// A host's listening socket.
+    Listener(u32),
+    /// The sending end of a connection.
+    Sender(u32),
+    /// The receiving end of a connection.
+    Receiver(u32),
+}
+
+impl Key {
+    fn encode(self) -> u64 {
+        let (kind, number) = match self {
+            Key::Listener(host) => (0, host),
+            Key::Sender(connection) => (1, connection),
+            Key::Receiver(connection) => (2, connection),
+        };
+        kind << 32 | u64::from(number)
+    }
+
+    /// The key that `Epoll` reports.
+    pub fn decode(encoded: u64) -> Self {
+        let number = encoded as u32;
+        match encoded >> 32 {
+            0 => Key::Listener(number),
+            1 => Key::Sender(number),
+            _ => Key::Receiver(number),
+        }
+    }
+}
+
+/// A connection; data goes one way.
+#[derive(Debug)]
+pub struct Connection {
+    pub src: u32,
+    pub dst: u32,
+    /// The end that sends.
+    pub sender: OwnedFd,
+    /// The end that receives, once it was accepted.
+    pub receiver: Option<OwnedFd>,
+    /// The flow that uses it.
+    pub flow: Option<u32>,
+    /// Bytes that wake the receiver.
+    pub wake_at: u32,
+    /// Segments the sender had sent again, and its timeouts, when its last flow ended.
+    pub retransmitted: u32,
+    /// See `retransmitted`.
+    pub timeouts: u16,
+}
+
+/// All connections.
+#[derive(Debug)]
+pub struct Connections {
+    listeners: Vec<OwnedFd>,
+    all: Vec<Connection>,
+    idle: Vec<Vec<u32>>,
+    /// By source host and port: connections that were not accepted yet.
+    pending: BTreeMap<(u32, u16), u32>,
+    next_port: Vec<u16>,
+}
+
+impl Connections {
+    /// Has all hosts listen.
+    pub fn new(cluster: &Cluster, hosts: usize, epoll: &Epoll) -> Result<Self> {
+        let listen = |host: usize| {
+            sys::enter_network(cluster.nodes[host].namespace.as_fd())?;
+            let socket = sys::tcp_socket(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, LISTEN))?;
+            sys::listen(socket.as_fd())?;
+            epoll.watch(socket.as_fd(), false, Key::Listener(host as u32).encode())?;
+            Ok(socket)
+        };
+        let listeners: std::io::Result<_> = (0..hosts).map(listen).collect();
+        Ok(Self {
+            listeners: listeners.map_err(at("listening sockets"))?,
+            all: Vec::new(),
+            idle: vec![Vec::new(); hosts * hosts],
+            pending: BTreeMap::new(),
+            next_port: vec![FIRST; hosts],
+        })
+    }
+
+    /// Opens an idle connection.
+    pub fn open(&mut self, src: u32, dst: u32, cluster: &Cluster, epoll: &Epoll) -> Result<()> {
+        let place = format!("connection from {} to {}", address(src), address(dst));
+        let port = self.next_port[src as usize];
+        self.next_port[src as usize] =
+            port.checked_add(1).ok_or_else(|| format!("{place}: its host has no port left"))?;
+        let number = self.all.len() as u32;
+        let connect = || {
+            sys::enter_network(cluster.nodes[src as usize].namespace.as_fd())?;
+            let socket = sys::tcp_socket(SocketAddrV4::new(address(src), port))?;
+            sys::no_delay(socket.as_fd())?;
+            sys::connect(socket.as_fd(), SocketAddrV4::new(address(dst), LISTEN))?;
+            epoll.watch(socket.as_fd(), true, Key::Sender(number).encode())?;
+            Ok(socket)
+        };
+        let sender = connect().map_err(|e: std::io::Error| format!("{place}: {e}"))?;
+        self.pending.insert((src, port), number);
+        let new =
+            Connection { src, dst, sender, receiver: None, flow: None, wake_at: 1, retransmitted: 0, timeouts: 0 };
+        self.all.push(new);
+        self.idle_of(src, dst).push(number);
+        Ok(())
+    }
+
+    /// Takes what has arrived at a host; the connections' numbers.
+    pub fn accept(&mut self, host: u32, epoll: &Epoll) -> Result<Vec<u32>> {
+        let mut accepted = Vec::new();
+        let place = || format!("connections to {}", address(host));
+        while let Some((socket, from)) = sys::accept(self.listeners[host as usize].as_fd()).map_err(at(place()))? {
+            // Whoever else connects, such as a port scanner under `exec`, is none of ours.
+            let Some(number) = self.pending.remove(&(host_at(*from.ip()), from.port())) else { continue };
+            epoll.watch(socket.as_fd(), false, Key::Receiver(number).encode()).map_err(at(place()))?;
+            self.all[number as usize].receiver = Some(socket);
+            accepted.push(number);
+        }
+        Ok(accepted)
+    }
+
+    /// Whether all connections are open at both ends.
+    pub fn all_accepted(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Takes an idle connection, the one used last.
+    pub fn take(&mut self, src: u32, dst: u32) -> Option<u32> {
+        self.idle_of(src, dst).pop()
+    }
+
+    /// Gives a connection back.
+    pub fn give_back(&mut self, number: u32) {
+        let Connection { src, dst, .. } = self.all[number as usize];
+        self.idle_of(src, dst).push(number);
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    fn idle_of(&mut self, src: u32, dst: u32) -> &mut Vec<u32> {
+        let hosts = self.listeners.len();
+        &mut self.idle[src as usize * hosts + dst as usize]
+    }
+}
+
+impl std::ops::Index<u32> for Connections {
+    type Output = Connection;
+
+    fn index(&self, number: u32) -> &Connection {
+        &self.all[number as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Connections {
+    fn index_mut(&mut self, number: u32) -> &mut Connection {
+        &mut self.all[number as usize]
+    }
+}

@@ -1,0 +1,43 @@
+//! Commands on hosts of the cluster.
+
+use super::cluster::Cluster;
+use super::{Result, at};
+use crate::sys;
+use crate::task::{Job, Said};
+use onramp_sim::topology::Topology;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Time each command has before the next one starts, such as for a server to listen.
+const HEAD_START: Duration = Duration::from_millis(50);
+
+/// Runs `jobs`, all at the same time; the last one's end is the end of all.
+pub fn run(jobs: &[Job], topology: &Topology, cluster: &Cluster, out: &Path) -> Result<Said> {
+    let mut running = Vec::new();
+    for (i, job) in jobs.iter().enumerate() {
+        let host = topology.host_named(&job.host)?;
+        let start = || {
+            let file = File::create(out.join(format!("{i}.out")))?;
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", &job.command]).env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+            command.stdin(Stdio::null()).stderr(file.try_clone()?).stdout(file);
+            sys::start_in(&mut command, cluster.nodes[host as usize].namespace.as_raw_fd());
+            command.spawn()
+        };
+        running.push(start().map_err(at(&job.command))?);
+        sleep(HEAD_START);
+    }
+    let status = running.last_mut().map(|last| last.wait()).transpose().map_err(at("wait"))?;
+    for (i, mut process) in running.into_iter().enumerate() {
+        // The servers' last words, if they come to an end by themselves.
+        sleep(HEAD_START);
+        let _ = process.kill();
+        let _ = process.wait();
+        File::open(out.join(format!("{i}.out"))).and_then(|file| file.sync_all()).map_err(at(i))?;
+    }
+    Ok(Said::Done { complete: true, status: status.and_then(|s| s.code()).unwrap_or(1) })
+}

@@ -1,0 +1,392 @@
+//! Plays the scenario's traffic: one loop over all hosts' sockets.
+//!
+//! A flow is a number of bytes written to an idle connection at its arrival. It is
+//! complete when the receiving application has the last of them; sender and
+//! receiver share one clock, so this is the time an application would see. The
+//! processor takes no time, but every system call costs the host a few
+//! microseconds, so there are as few as possible: a receiver is woken when a flow,
+//! or a large part of it, is there, and takes it without copying.
+
+use super::agents::Agents;
+use super::cluster::Cluster;
+use super::connections::{Connections, Key};
+use super::counters::{self, Counters, us};
+use super::results::Results;
+use super::series::Series;
+use super::{Result, at, say};
+use crate::arrivals::{self, Arrival};
+use crate::sys::{self, Epoll};
+use crate::task::{STOP, Said, Status};
+use onramp_sim::Scenario;
+use onramp_sim::host::Size;
+use onramp_sim::measure::{FlowRecord, Recorder};
+use onramp_sim::topology::Topology;
+use onramp_sim::units::{MS, NS, Ps};
+use onramp_sim::workload;
+use serde_json::json;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// Most bytes that wait for their reader: fewer wake-ups, and far less than the
+/// receive buffer, so that the window never closes for it.
+const PORTION: u64 = 256 << 10;
+/// Most bytes of a long flow that wait to be sent, so that it ends soon after its stop.
+const UNSENT: u32 = 256 << 10;
+/// Turns of the loop between two looks at how far the run is.
+const TURNS: u32 = 4096;
+/// Quiet time before the first arrival.
+const QUIET: Ps = 10 * MS;
+/// A connection that takes longer than this to open never will.
+const PATIENCE: Ps = 5_000 * MS;
+
+/// A flow that has arrived.
+#[derive(Debug)]
+struct Flow {
+    arrival: Arrival,
+    id: u64,
+    request: Option<u64>,
+    connection: u32,
+    /// Bytes it has; of a long flow all that was written so far.
+    bytes: u64,
+    written: u64,
+    received: u64,
+    /// A long flow that has not stopped.
+    endless: bool,
+}
+
+struct Load<'a> {
+    topology: &'a Topology,
+    cluster: &'a mut Cluster,
+    epoll: Epoll,
+    connections: Connections,
+    recorder: Recorder,
+    series: Series,
+    /// By slot; slots of completed flows are used again.
+    flows: Vec<Option<Flow>>,
+    free: Vec<u32>,
+    /// When long flows stop, and their slots.
+    stops: BinaryHeap<Reverse<(Ps, u32)>>,
+    started: u64,
+    finished: u64,
+    opened_late: u64,
+    /// The kernel's clock at time 0, in nanoseconds.
+    zero_ns: u64,
+    duration: Ps,
+    alive_at_end: u64,
+}
+
+/// Plays the scenario and writes the results.
+pub fn run(
+    scenario: &Scenario,
+    topology: &Topology,
+    base: &Path,
+    cluster: &mut Cluster,
+    agents: Agents,
+    out: &Path,
+) -> Result<Said> {
+    let sources = workload::sources(scenario, topology, base)?;
+    let arrivals = arrivals::all(sources);
+    sys::be_exact().map_err(at("real-time class"))?;
+    let epoll = Epoll::new().map_err(at("epoll"))?;
+    let mut load = Load {
+        topology,
+        connections: Connections::new(cluster, topology.hosts(), &epoll)?,
+        cluster,
+        epoll,
+        recorder: Recorder::new(&scenario.measure, topology),
+        series: Series::new(&scenario.measure, topology),
+        flows: Vec::new(),
+        free: Vec::new(),
+        stops: BinaryHeap::new(),
+        started: 0,
+        finished: 0,
+        opened_late: 0,
+        zero_ns: sys::now_ns(),
+        duration: scenario.duration.0,
+        alive_at_end: 0,
+    };
+    load.open(&arrivals)?;
+    let opened = load.connections.len();
+    let before = Counters::read(load.cluster, topology)?;
+    load.zero_ns = sys::now_ns();
+    let limit = scenario.time_limit.expect("it is resolved").0;
+    let complete = load.play(&arrivals, limit, out)?;
+    let now = load.now();
+    let counted = Counters::read(load.cluster, topology)?.since(&before);
+    let results = Results {
+        unfinished: load.unfinished(now)?,
+        flows: load.recorder.take_flows(),
+        requests: load.recorder.take_requests(),
+        counters: json!(null),
+        samples: Vec::new(),
+    };
+    let (samples, series_names) = load.series.finish();
+    let counters = json!({
+        "network": counted.network(topology, now),
+        "onramp_stats": agents.stats()?,
+        "engine": {
+            "simulated_us": us(now),
+            "packet_hops": counted.packet_hops(),
+            "kernel": kernel_release(),
+            "connections_opened_before": opened,
+            "connections_opened_late": load.opened_late,
+        },
+        "unfinished": { "flows": results.unfinished.len(), "requests": load.recorder.requests_open() },
+        "series_names": series_names,
+    });
+    Results { samples, counters, ..results }.write(out)?;
+    agents.stop()?;
+    Ok(Said::Done { complete, status: 0 })
+}
+
+fn kernel_release() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().into()
+}
+
+impl Load<'_> {
+    fn now(&self) -> Ps {
+        (sys::now_ns() - self.zero_ns) * NS
+    }
+
+    /// Opens the connections that the arrivals will probably need, and lets the
+    /// network come to rest.
+    fn open(&mut self, arrivals: &[Arrival]) -> Result<()> {
+        for ((src, dst), count) in arrivals::connections(arrivals, self.topology) {
+            for _ in 0..count {
+                self.connections.open(src, dst, self.cluster, &self.epoll)?;
+            }
+            self.wait(0)?;
+        }
+        while !self.connections.all_accepted() {
+            if self.now() > PATIENCE {
+                return Err("the connections between the hosts do not open".into());
+            }
+            self.wait(MS)?;
+        }
+        let rest = self.now() + QUIET;
+        while self.now() < rest {
+            self.wait(rest - self.now())?;
+        }
+        Ok(())
+    }
+
+    /// Plays all arrivals and waits for the flows' ends; false if it was stopped before.
+    fn play(&mut self, arrivals: &[Arrival], limit: Ps, out: &Path) -> Result<bool> {
+        let mut waiting = arrivals.iter().peekable();
+        let mut sample_at = self.series.interval();
+        let mut turns = 0;
+        loop {
+            let mut now = self.now();
+            while let Some(arrival) = waiting.next_if(|a| a.at <= now) {
+                self.start(*arrival)?;
+                self.alive_at_end = self.alive();
+                now = self.now();
+            }
+            while let Some(Reverse((_, slot))) = self.stops.peek().filter(|Reverse((at, _))| *at <= now).copied() {
+                self.stops.pop();
+                self.stop(slot, now)?;
+            }
+            if let Some(at) = sample_at.as_mut().filter(|at| **at <= now) {
+                let connections = &self.connections;
+                let receiver = |number: u32| connections[number].receiver.as_ref().map(AsFd::as_fd);
+                self.series.sample(now, self.cluster, self.topology, receiver)?;
+                *at += self.series.interval().expect("there are samples to take");
+            }
+            if waiting.peek().is_none() && self.alive() == 0 || now >= limit {
+                return Ok(true);
+            }
+            turns += 1;
+            if turns % TURNS == 0 && self.report(now, out)? {
+                return Ok(false);
+            }
+            let next = [waiting.peek().map(|a| a.at), self.stops.peek().map(|Reverse((at, _))| *at), sample_at];
+            let next = next.into_iter().flatten().min().unwrap_or(limit).min(limit);
+            self.wait(next.saturating_sub(now))?;
+        }
+    }
+
+    fn alive(&self) -> u64 {
+        self.started - self.finished
+    }
+
+    /// Says how far the run is; true if it is to stop.
+    fn report(&mut self, now: Ps, out: &Path) -> Result<bool> {
+        // Flows are still alive when arrivals end; how long they take is not known.
+        const ARRIVALS: f64 = 0.85;
+        let share = if now < self.duration {
+            ARRIVALS * now as f64 / self.duration as f64
+        } else {
+            let left = self.alive() as f64 / self.alive_at_end.max(1) as f64;
+            ARRIVALS + (1.0 - ARRIVALS) * (1.0 - left).max(0.0)
+        };
+        let packet_hops = counters::packet_hops(self.cluster)?;
+        say(&Said::Status(Status { share, simulated_us: us(now), packet_hops, flows_done: self.finished }));
+        Ok(out.join(STOP).exists())
+    }
+
+    /// Waits for something to happen, at most `span`, and deals with it.
+    fn wait(&mut self, span: Ps) -> Result<()> {
+        let mut keys = Vec::new();
+        self.epoll.wait(span.div_ceil(NS), &mut keys).map_err(at("epoll"))?;
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let now = self.now();
+        for key in keys {
+            match Key::decode(key) {
+                Key::Listener(host) => {
+                    for number in self.connections.accept(host, &self.epoll)? {
+                        self.expect(number)?;
+                        self.receive(number, now)?;
+                    }
+                }
+                Key::Sender(number) => self.send(number)?,
+                Key::Receiver(number) => self.receive(number, now)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, arrival: Arrival) -> Result<()> {
+        let flow = &arrival.flow;
+        let connection = match self.connections.take(flow.src, flow.dst) {
+            Some(connection) => connection,
+            None => {
+                self.opened_late += 1;
+                self.connections.open(flow.src, flow.dst, self.cluster, &self.epoll)?;
+                self.connections.take(flow.src, flow.dst).expect("one was opened")
+            }
+        };
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.flows.push(None);
+            self.flows.len() as u32 - 1
+        });
+        let (bytes, endless) = match flow.size {
+            Size::Bytes(bytes) => (bytes, false),
+            Size::Until(stop) => {
+                self.stops.push(Reverse((stop, slot)));
+                let sender = self.connections[connection].sender.as_fd();
+                sys::limit_unsent(sender, UNSENT).map_err(at("TCP_NOTSENT_LOWAT"))?;
+                let name = format!("{}->{}", self.topology.name(flow.src), self.topology.name(flow.dst));
+                self.series.watch_rate(self.started, &name, connection);
+                (0, true)
+            }
+        };
+        let request = flow.request.map(|part| self.recorder.request(flow, part, arrival.at));
+        let id = self.started;
+        self.started += 1;
+        self.flows[slot as usize] =
+            Some(Flow { arrival, id, request, connection, bytes, written: 0, received: 0, endless });
+        self.connections[connection].flow = Some(slot);
+        self.expect(connection)?;
+        self.send(connection)
+    }
+
+    /// Has the receiver woken when what its flow still lacks, or a portion of it, is there.
+    fn expect(&mut self, number: u32) -> Result<()> {
+        let connection = &mut self.connections[number];
+        let (Some(slot), Some(receiver)) = (connection.flow, &connection.receiver) else { return Ok(()) };
+        let flow = self.flows[slot as usize].as_ref().expect("a connection's flow is alive");
+        let left = if flow.endless { PORTION } else { (flow.bytes - flow.received).clamp(1, PORTION) };
+        if connection.wake_at != left as u32 {
+            connection.wake_at = left as u32;
+            sys::wake_at(receiver.as_fd(), left as u32).map_err(at("SO_RCVLOWAT"))?;
+        }
+        Ok(())
+    }
+
+    /// Writes as much of the flow as the socket takes.
+    fn send(&mut self, number: u32) -> Result<()> {
+        let connection = &self.connections[number];
+        let Some(slot) = connection.flow else { return Ok(()) };
+        let flow = self.flows[slot as usize].as_mut().expect("a connection's flow is alive");
+        loop {
+            let left = if flow.endless { u64::MAX } else { flow.bytes - flow.written };
+            if left == 0 {
+                return Ok(());
+            }
+            let sent = sys::send_zeros(connection.sender.as_fd(), left).map_err(at("send"))?;
+            flow.written += sent;
+            if flow.endless {
+                flow.bytes = flow.written;
+            }
+            if sent == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes what has come of the flow; it may be the last of it.
+    fn receive(&mut self, number: u32, now: Ps) -> Result<()> {
+        let connection = &self.connections[number];
+        let (Some(slot), Some(receiver)) = (connection.flow, &connection.receiver) else { return Ok(()) };
+        let flow = self.flows[slot as usize].as_mut().expect("a connection's flow is alive");
+        let most = if flow.endless { PORTION * 64 } else { flow.bytes - flow.received };
+        let place = || format!("connection from host {} to {}", connection.src, connection.dst);
+        let got = sys::discard(receiver.as_fd(), most).map_err(at(place()))?;
+        flow.received += got.ok_or_else(|| format!("{}: was closed", place()))?;
+        if flow.received == flow.bytes && !flow.endless {
+            self.finish(slot, now)
+        } else {
+            self.expect(number)
+        }
+    }
+
+    /// A long flow writes nothing more.
+    fn stop(&mut self, slot: u32, now: Ps) -> Result<()> {
+        let flow = self.flows[slot as usize].as_mut().expect("a long flow lives until it stops");
+        flow.endless = false;
+        let connection = flow.connection;
+        self.expect(connection)?;
+        self.receive(connection, now)
+    }
+
+    fn finish(&mut self, slot: u32, now: Ps) -> Result<()> {
+        let flow = self.flows[slot as usize].take().expect("only a flow that is alive ends");
+        self.free.push(slot);
+        self.finished += 1;
+        let record = self.record(&flow, now)?;
+        self.recorder.flow_done(record);
+        self.connections[flow.connection].flow = None;
+        if matches!(flow.arrival.flow.size, Size::Until(_)) {
+            // Its socket keeps the limit on what may wait, so no other flow gets it.
+            self.series.forget(flow.connection);
+        } else {
+            self.connections.give_back(flow.connection);
+        }
+        Ok(())
+    }
+
+    /// What is known of a flow now.
+    fn record(&mut self, flow: &Flow, now: Ps) -> Result<FlowRecord> {
+        let connection = &mut self.connections[flow.connection];
+        let info = sys::tcp_info(connection.sender.as_fd()).map_err(at("TCP_INFO"))?;
+        let retransmitted = info.retransmitted - std::mem::replace(&mut connection.retransmitted, info.retransmitted);
+        let timeouts = info.timeouts - std::mem::replace(&mut connection.timeouts, info.timeouts);
+        let new = &flow.arrival.flow;
+        let fct_ps = now - flow.arrival.at;
+        Ok(FlowRecord {
+            id: flow.id,
+            traffic: new.traffic,
+            request: flow.request,
+            src: new.src,
+            dst: new.dst,
+            bytes: flow.bytes,
+            start_ps: flow.arrival.at,
+            fct_ps,
+            receiver_fct_ps: fct_ps,
+            ideal_ps: arrivals::ideal(self.topology, new.src, new.dst, flow.bytes),
+            retransmitted,
+            timeouts: timeouts.into(),
+            paused_ps: 0,
+        })
+    }
+
+    fn unfinished(&mut self, now: Ps) -> Result<Vec<FlowRecord>> {
+        let mut alive: Vec<Flow> = std::mem::take(&mut self.flows).into_iter().flatten().collect();
+        alive.sort_by_key(|flow| flow.id);
+        alive.iter().map(|flow| self.record(flow, now)).collect()
+    }
+}

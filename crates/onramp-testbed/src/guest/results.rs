@@ -1,0 +1,80 @@
+//! The files the guest leaves: records of a fixed length, one after the other, as
+//! Python reads them.
+
+use super::{Result, at};
+use onramp_sim::measure::{FlowRecord, RequestRecord, Sample};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+fn flow(f: &FlowRecord) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend(f.id.to_le_bytes());
+    bytes.extend(f.traffic.to_le_bytes());
+    bytes.extend(f.request.map_or(-1, |r| r as i64).to_le_bytes());
+    bytes.extend(f.src.to_le_bytes());
+    bytes.extend(f.dst.to_le_bytes());
+    for value in [f.bytes, f.start_ps, f.fct_ps, f.receiver_fct_ps, f.ideal_ps] {
+        bytes.extend(value.to_le_bytes());
+    }
+    bytes.extend(f.retransmitted.to_le_bytes());
+    bytes.extend(f.timeouts.to_le_bytes());
+    bytes.extend(f.paused_ps.to_le_bytes());
+    bytes
+}
+
+fn request(r: &RequestRecord) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend(r.id.to_le_bytes());
+    for value in [r.traffic, r.requester, r.flows] {
+        bytes.extend(value.to_le_bytes());
+    }
+    for value in [r.bytes, r.start_ps, r.rct_ps, r.receiver_rct_ps] {
+        bytes.extend(value.to_le_bytes());
+    }
+    bytes
+}
+
+fn sample(s: &Sample) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend(s.time_ps.to_le_bytes());
+    bytes.extend(s.series.to_le_bytes());
+    bytes.extend(s.value.to_le_bytes());
+    bytes
+}
+
+/// Everything a run yields.
+#[derive(Debug, Default)]
+pub struct Results {
+    /// Completed flows.
+    pub flows: Vec<FlowRecord>,
+    /// Flows that were alive at the end.
+    pub unfinished: Vec<FlowRecord>,
+    /// Completed requests.
+    pub requests: Vec<RequestRecord>,
+    /// Values over time.
+    pub samples: Vec<Sample>,
+    /// The parts of summary.json that do not come from flows, and names of series.
+    pub counters: serde_json::Value,
+}
+
+impl Results {
+    /// Writes the files; they are on the host when this returns.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        let save = |name: &str, records: &mut dyn Iterator<Item = Vec<u8>>| {
+            let write = || {
+                let mut file = BufWriter::with_capacity(1 << 20, File::create(folder.join(name))?);
+                for record in records {
+                    file.write_all(&record)?;
+                }
+                file.into_inner()?.sync_all()
+            };
+            write().map_err(at(name))
+        };
+        save("flows.bin", &mut self.flows.iter().map(flow))?;
+        save("unfinished.bin", &mut self.unfinished.iter().map(flow))?;
+        save("requests.bin", &mut self.requests.iter().map(request))?;
+        save("samples.bin", &mut self.samples.iter().map(sample))?;
+        save("counters.json", &mut std::iter::once(self.counters.to_string().into_bytes()))
+    }
+}

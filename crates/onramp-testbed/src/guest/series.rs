@@ -1,0 +1,113 @@
+//! Values over time: queues, utilization, rates of long flows.
+
+use super::cluster::{Cluster, LINK, QUEUE};
+use super::counters::link_stats;
+use super::{Result, at};
+use crate::plan::interface;
+use crate::sys;
+use onramp_netlink::qdisc;
+use onramp_sim::measure::Sample;
+use onramp_sim::scenario::Measure;
+use onramp_sim::topology::{PortId, Topology};
+use onramp_sim::units::{NS, Ps, SEC};
+use std::os::fd::BorrowedFd;
+
+/// A counter that is turned into a rate.
+#[derive(Debug)]
+struct Watched {
+    series: u32,
+    port: PortId,
+    last: u64,
+}
+
+/// A long flow whose rate is recorded.
+#[derive(Debug)]
+struct Rate {
+    series: u32,
+    connection: u32,
+    last: u64,
+}
+
+/// Takes the samples.
+#[derive(Debug)]
+pub struct Series {
+    interval: Ps,
+    queues: Vec<(u32, PortId)>,
+    links: Vec<Watched>,
+    flow_rates: bool,
+    rates: Vec<Rate>,
+    names: Vec<String>,
+    samples: Vec<Sample>,
+}
+
+impl Series {
+    /// Resolves what the scenario wants recorded.
+    pub fn new(config: &Measure, topology: &Topology) -> Self {
+        let mut names = Vec::new();
+        let mut named = |what: &str, port: &String| {
+            names.push(format!("{what} {port}"));
+            let id = topology.port_named(port).expect("the scenario was checked");
+            (names.len() as u32 - 1, id)
+        };
+        let queues = config.queues.iter().map(|port| named("queue", port)).collect();
+        let links = config.links.iter().map(|port| named("utilization", port));
+        let links = links.map(|(series, port)| Watched { series, port, last: 0 }).collect();
+        let flow_rates = config.flow_rates;
+        Self { interval: config.interval.0, queues, links, flow_rates, rates: vec![], names, samples: vec![] }
+    }
+
+    /// Time between samples, if there is anything to sample.
+    pub fn interval(&self) -> Option<Ps> {
+        let something = !self.queues.is_empty() || !self.links.is_empty() || self.flow_rates;
+        something.then_some(self.interval)
+    }
+
+    /// Starts recording the rate of a long flow; `name` says between whom.
+    pub fn watch_rate(&mut self, id: u64, name: &str, connection: u32) {
+        if self.flow_rates {
+            self.names.push(format!("rate flow {id} {name}"));
+            self.rates.push(Rate { series: self.names.len() as u32 - 1, connection, last: 0 });
+        }
+    }
+
+    /// The flow on a connection is done.
+    pub fn forget(&mut self, connection: u32) {
+        self.rates.retain(|rate| rate.connection != connection);
+    }
+
+    /// Takes one sample of everything; `receiver` finds a connection's receiving end.
+    pub fn sample<'c>(
+        &mut self,
+        now: Ps,
+        cluster: &mut Cluster,
+        topology: &Topology,
+        receiver: impl Fn(u32) -> Option<BorrowedFd<'c>>,
+    ) -> Result<()> {
+        let mut push = |series, value| self.samples.push(Sample { time_ps: now, series, value });
+        let mut ask = |port: PortId, handle| {
+            let p = &topology.ports()[port as usize];
+            let found = qdisc::get(cluster.socket_of(p), interface(topology, port), handle);
+            found.map(Option::unwrap_or_default).map_err(|e| e.to_string())
+        };
+        for &(series, port) in &self.queues {
+            push(series, f64::from(ask(port, QUEUE)?.queued_bytes));
+        }
+        for link in &mut self.links {
+            let busy = link_stats(&ask(link.port, LINK)?).busy_ns;
+            push(link.series, ((busy - link.last) * NS) as f64 / self.interval as f64);
+            link.last = busy;
+        }
+        for rate in &mut self.rates {
+            let Some(socket) = receiver(rate.connection) else { continue };
+            let received = sys::tcp_info(socket).map_err(at("tcp_info"))?.received;
+            push(rate.series, (received - rate.last) as f64 * 8.0 * SEC as f64 / self.interval as f64);
+            rate.last = received;
+        }
+        Ok(())
+    }
+
+    /// All samples and the names of their series.
+    pub fn finish(self) -> (Vec<Sample>, Vec<String>) {
+        (self.samples, self.names)
+    }
+}

@@ -1,0 +1,103 @@
+//! The command line.
+
+use super::Failure;
+use crate::task::Job;
+use std::path::PathBuf;
+
+const USAGE: &str = "usage: onramp-testbed run --scenario FILE [--base DIR] --out DIR\n       \
+    onramp-testbed exec --scenario FILE [--base DIR] 'h1: COMMAND'…   (the last one's end is the end)\n       \
+    onramp-testbed kernel   (which kernel is used)";
+
+/// What to do.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Play a scenario.
+    Run {
+        /// Folder of the results.
+        out: PathBuf,
+    },
+    /// Run commands on the scenario's hosts.
+    Exec {
+        /// In this order.
+        jobs: Vec<Job>,
+    },
+    /// Say which kernel is used.
+    Kernel,
+}
+
+/// The command line, taken apart.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Arguments {
+    pub command: Command,
+    pub scenario: PathBuf,
+    /// What paths in the scenario are relative to; by default its folder.
+    pub base: PathBuf,
+    /// End when the calling process does.
+    pub tied: bool,
+}
+
+/// Takes a command line apart.
+pub fn parse(mut given: impl Iterator<Item = String>) -> Result<Arguments, Failure> {
+    let wrong = |message: String| Failure::usage(format!("onramp-testbed: {message}\n{USAGE}"));
+    let verb = given.next().unwrap_or_default();
+    let (mut scenario, mut base, mut out, mut tied) = (None, None, None, false);
+    let mut rest = Vec::new();
+    while let Some(argument) = given.next() {
+        let slot = match argument.as_str() {
+            "--scenario" => &mut scenario,
+            "--base" => &mut base,
+            "--out" => &mut out,
+            "--tied" => {
+                tied = true;
+                continue;
+            }
+            _ if argument.starts_with("--") => return Err(wrong(format!("{argument}: no such option"))),
+            _ => {
+                rest.push(argument);
+                continue;
+            }
+        };
+        let value = given.next().ok_or_else(|| wrong(format!("{argument}: needs a value")))?;
+        *slot = Some(PathBuf::from(value));
+    }
+    let command = match verb.as_str() {
+        "run" if rest.is_empty() => Command::Run { out: out.ok_or_else(|| wrong("--out DIR is missing".into()))? },
+        "exec" if !rest.is_empty() => Command::Exec {
+            jobs: rest.iter().map(|job| job.parse()).collect::<Result<_, String>>().map_err(wrong)?,
+        },
+        "kernel" if rest.is_empty() => Command::Kernel,
+        _ => return Err(wrong(format!("\"{verb}\" and what follows is no command"))),
+    };
+    if command != Command::Kernel && scenario.is_none() {
+        return Err(wrong("--scenario FILE is missing".into()));
+    }
+    let scenario = scenario.unwrap_or_default();
+    let folder = || scenario.parent().map(PathBuf::from).unwrap_or_default();
+    let base = base.unwrap_or_else(folder);
+    Ok(Arguments { command, scenario, base, tied })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Option<Arguments> {
+        parse(line.split('|').map(String::from)).ok()
+    }
+
+    #[test]
+    fn commands_are_read() {
+        let run = parsed("run|--scenario|a/s.toml|--out|o").unwrap();
+        assert_eq!(run.command, Command::Run { out: "o".into() });
+        assert_eq!(run.base, PathBuf::from("a"));
+        let exec = parsed("exec|--scenario|s.toml|h1: ls|h0: ls").unwrap();
+        assert!(matches!(exec.command, Command::Exec { jobs } if jobs.len() == 2));
+    }
+
+    #[test]
+    fn what_is_missing_or_unknown_is_refused() {
+        for line in ["", "run|--out|o", "run|--scenario|s", "exec|--scenario|s", "run|--fast", "run|--out", "exec|h1"] {
+            assert_eq!(parsed(line), None, "{line}");
+        }
+    }
+}
