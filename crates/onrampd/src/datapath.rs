@@ -208,7 +208,7 @@ impl Datapath {
     /// Runs a program on a packet, without any device: what it returns, and the packet then.
     ///
     /// # Errors
-    /// The kernel refuses the packet: fewer than 14 bytes, or too long.
+    /// The kernel refuses the packet: no more than an Ethernet header, or too long.
     pub fn test_run(&mut self, program: Program, packet: &[u8]) -> Result<(u32, Vec<u8>), Error> {
         let mut out = vec![0; packet.len() + 256];
         let options = TestRunOptions { data_in: Some(packet), data_out: Some(&mut out), ..TestRunOptions::default() };

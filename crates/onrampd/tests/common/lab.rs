@@ -1,0 +1,1 @@
+//! Two hosts joined by a cable.

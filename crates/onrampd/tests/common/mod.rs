@@ -1,0 +1,15 @@
+//! What the tests share.
+
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "each test uses a part")]
+
+pub mod lab;
+pub mod packet;
+
+/// Whether this runs as root on a kernel that lets it load programs; says so if not.
+pub fn privileged() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("skipped: needs root, for eBPF and network namespaces");
+    }
+    root
+}

@@ -1,0 +1,374 @@
+//! The eBPF programs, fed packet by packet through `BPF_PROG_TEST_RUN`: verifier and JIT are
+//! this machine's.
+
+mod common;
+
+use common::packet::{ACK, PSH_ACK, TCP, UDP, ethernet, ip, or_ack, tcp, udp};
+use common::privileged;
+use onramp_core::orack::{Addresses, OrAck};
+use onrampd::abi::{self, or_counter};
+use onrampd::agent::now;
+use onrampd::config::{Config, Mode, Peer, load};
+use onrampd::datapath::{Datapath, Program};
+use proptest::prelude::*;
+use proptest::test_runner::{Config as Runs, TestRunner};
+use std::cell::RefCell;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+
+const US: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 3));
+const US6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
+const PEER6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2));
+const KEY: [u8; 16] = [7; 16];
+const MS: u64 = 1_000_000;
+
+/// TC's "as if I were not here", and "drop".
+const NEXT: u32 = u32::MAX;
+const DROP: u32 = 2;
+
+struct Host {
+    datapath: Datapath,
+    before: Vec<u64>,
+}
+
+impl Host {
+    fn new(mode: Mode) -> Self {
+        Self::with(mode, |_| {})
+    }
+
+    fn with(mode: Mode, change: impl FnOnce(&mut Config)) -> Self {
+        let text = "interface = \"eth0\"\nthreshold = \"50us\"\nmax_pause = \"500ms\"\nidle = \"10s\"";
+        let mut config = load(text, "test", Path::new("")).unwrap();
+        config.mode = mode;
+        config.peers = [PEER, PEER6, US, US6].map(peer).into();
+        change(&mut config);
+        let mut datapath = Datapath::load(1024, 1024).unwrap();
+        datapath.set_peers(&config.peers).unwrap();
+        datapath.set_config(&config.for_programs(0, 0, u64::MAX)).unwrap();
+        let before = datapath.counters().unwrap();
+        Self { datapath, before }
+    }
+
+    fn run(&mut self, program: Program, packet: &[u8]) -> u32 {
+        let (verdict, after) = self.datapath.test_run(program, packet).unwrap();
+        assert_eq!(after, packet, "packets are never changed");
+        verdict
+    }
+
+    /// The counters that changed since this was last asked.
+    fn counted(&mut self) -> Vec<(or_counter, u64)> {
+        let after = self.datapath.counters().unwrap();
+        let changed = |i: or_counter| (i, after[i as usize] - self.before[i as usize]);
+        let found = (0..abi::OR_COUNTERS).map(changed).filter(|(_, n)| *n > 0).collect();
+        self.before = after;
+        found
+    }
+}
+
+fn peer(address: IpAddr) -> Peer {
+    Peer { address, key: onrampd::config::Key(KEY), clock_offset: Some(0) }
+}
+
+fn data(seq: u32, flags: u8, payload: usize) -> Vec<u8> {
+    ip(US, PEER, TCP, &tcp(1000, 80, seq, flags, &vec![0; payload]))
+}
+
+fn ack(seq: u32, received_at: u64) -> OrAck {
+    let none = Addresses::V4 { source: Ipv4Addr::UNSPECIFIED, destination: Ipv4Addr::UNSPECIFIED };
+    OrAck { addresses: none, source_port: 1000, destination_port: 80, protocol: TCP, sequence: seq, received_at, tag: 0 }
+}
+
+#[test]
+fn a_flow_is_held_once_its_or_ack_says_so() {
+    if !privileged() {
+        return;
+    }
+    let mut host = Host::new(Mode::Enforce);
+    // 100 bytes that end a burst: the last one is OR-ACKed.
+    assert_eq!(host.run(Program::Gate, &data(5, PSH_ACK, 100)), 0);
+    assert_eq!(host.counted(), [(abi::OR_SENT, 1), (abi::OR_SENT_BYTES, 100), (abi::OR_STAMPED, 1)]);
+
+    // Received 200 ms after it left: β is 1/4 and nothing was held, so 200 ms less T to go.
+    let acked = or_ack(US, PEER, &KEY, ack(104, now() + 200 * MS));
+    assert_eq!(host.run(Program::Ingress, &acked), DROP, "an OR-ACK ends here");
+    assert_eq!(host.counted(), [(abi::OR_ACKS_RECEIVED, 1)]);
+    let path = host.datapath.paths().unwrap().into_iter().find(|(peer, _)| *peer == PEER).unwrap().1;
+    assert!((200 * MS as i64..400 * MS as i64).contains(&path.owd), "{}", path.owd);
+    assert_eq!((path.or_acks, path.owd, path.owd), (1, path.owd_min, path.owd_sum));
+
+    let wait = u64::from(host.run(Program::Gate, &data(105, ACK, 100)));
+    assert!((1..400 * MS).contains(&wait), "{wait}");
+    assert_eq!(host.run(Program::Gate, &data(105, ACK, 0)), 0, "an ACK is not held");
+    assert_eq!(host.run(Program::Gate, &ip(US, STRANGER, TCP, &tcp(1000, 80, 1, ACK, &[0; 9]))), 0);
+    assert_eq!(host.counted(), [(abi::OR_HELD, 1)]);
+    // Asked again, it is the same pause.
+    assert!(host.run(Program::Gate, &data(105, ACK, 100)) > 0);
+    assert_eq!(host.counted(), []);
+
+    std::thread::sleep(std::time::Duration::from_nanos(wait));
+    assert_eq!(host.run(Program::Gate, &data(105, ACK, 100)), 0);
+    let (_, flow) = host.datapath.flows().next().unwrap();
+    assert_eq!((flow.pauses, flow.or_acks, flow.bytes, flow.held_since), (1, 1, 200, 0));
+    assert!(flow.held >= wait, "{} < {wait}", flow.held);
+}
+
+#[test]
+fn a_new_flow_starts_with_what_its_path_knows() {
+    if !privileged() {
+        return;
+    }
+    let mut host = Host::new(Mode::Enforce);
+    host.run(Program::Gate, &data(0, PSH_ACK, 1));
+    host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(0, now() + 400 * MS)));
+    let other = ip(US, PEER, TCP, &tcp(1001, 80, 0, PSH_ACK, b"x"));
+    assert!(host.run(Program::Gate, &other) > 0);
+}
+
+#[test]
+fn observing_holds_nothing_but_counts_what_would_be_held() {
+    if !privileged() {
+        return;
+    }
+    let mut host = Host::new(Mode::Observe);
+    assert_eq!(host.run(Program::Egress, &data(0, PSH_ACK, 1)), NEXT);
+    host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(0, now() + 200 * MS)));
+    host.counted();
+    assert_eq!(host.run(Program::Egress, &data(1, PSH_ACK, 1)), NEXT);
+    assert_eq!(host.run(Program::Gate, &data(2, PSH_ACK, 1)), 0, "nor does a gate that is still there");
+    let counted = host.counted();
+    assert!(counted.contains(&(abi::OR_HELD, 1)) && counted.contains(&(abi::OR_SENT, 2)), "{counted:?}");
+}
+
+#[test]
+fn without_its_agent_nothing_is_done() {
+    if !privileged() {
+        return;
+    }
+    let mut host = Host::new(Mode::Enforce);
+    let config = load("interface = \"eth0\"\nthreshold = \"1us\"", "test", Path::new("")).unwrap();
+    host.datapath.set_config(&config.for_programs(0, 0, now() - 1)).unwrap();
+    assert_eq!(host.run(Program::Gate, &data(0, PSH_ACK, 100)), 0);
+    assert_eq!(host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(0, 0))), NEXT);
+    assert_eq!(host.counted(), []);
+}
+
+#[test]
+fn sender_stamps_every_multiple_of_the_interval_and_the_end_of_a_burst() {
+    if !privileged() {
+        return;
+    }
+    let mut host = Host::new(Mode::Observe);
+    let mut stamps = |seq: u32, flags, payload| {
+        host.run(Program::Egress, &data(seq, flags, payload));
+        host.counted().iter().find(|(c, _)| *c == abi::OR_STAMPED).map_or(0, |(_, n)| *n)
+    };
+    assert_eq!(stamps(1, ACK, 1448), 0);
+    assert_eq!(stamps(1, PSH_ACK, 1448), 1);
+    assert_eq!(stamps(16_384 - 100, ACK, 100), 0, "the multiple is the next packet's first byte");
+    assert_eq!(stamps(16_384 - 100, ACK, 101), 1);
+    assert_eq!(stamps(16_384, ACK, 1448), 1);
+    assert_eq!(stamps(u32::MAX, ACK, 2), 1, "0 is a multiple, too");
+    assert_eq!(stamps(u32::MAX, PSH_ACK, 1), 1);
+}
+
+#[test]
+fn or_acks_that_are_not_true_change_nothing() {
+    if !privileged() {
+        return;
+    }
+    let mut host = Host::new(Mode::Enforce);
+    host.run(Program::Gate, &data(0, PSH_ACK, 1));
+    host.counted();
+    let late = now() + 300 * MS;
+    let good = or_ack(US, PEER, &KEY, ack(0, late));
+    let payload_at = 14 + 20 + 8;
+    let with = |at: usize, byte: u8| {
+        let mut bad = good.clone();
+        bad[payload_at + at] = byte;
+        bad
+    };
+    let short = {
+        let short = &good[payload_at..good.len() - 1];
+        ip(PEER, US, UDP, &udp(9471, 9471, short))
+    };
+    let long = ip(PEER, US, UDP, &udp(9471, 9471, &[&good[payload_at..], &[0; 24]].concat()));
+    let elsewhere = ip(US6, PEER6, UDP, &udp(9471, 9471, &good[payload_at..]));
+    let cases: &[(&str, Vec<u8>, or_counter)] = &[
+        ("version 2", with(0, 0x24), abi::OR_ACKS_MALFORMED),
+        ("family 5", with(0, 0x15), abi::OR_ACKS_MALFORMED),
+        ("family 6 in 36 bytes", with(0, 0x16), abi::OR_ACKS_MALFORMED),
+        ("too short", short, abi::OR_ACKS_MALFORMED),
+        ("too long", long, abi::OR_ACKS_MALFORMED),
+        ("empty", ip(PEER, US, UDP, &udp(9471, 9471, &[])), abi::OR_ACKS_MALFORMED),
+        ("other time", with(19, good[payload_at + 19] ^ 1), abi::OR_ACKS_BAD_TAG),
+        ("other port", with(3, good[payload_at + 3] ^ 1), abi::OR_ACKS_BAD_TAG),
+        ("other key", or_ack(US, PEER, &[8; 16], ack(0, late)), abi::OR_ACKS_BAD_TAG),
+        ("never sent", or_ack(US, PEER, &KEY, ack(1, late)), abi::OR_ACKS_NO_STAMP),
+        ("of another flow", or_ack(US, PEER, &KEY, OrAck { source_port: 1, ..ack(0, late) }), abi::OR_ACKS_NO_STAMP),
+        ("from a stranger", or_ack(US, STRANGER, &KEY, ack(0, late)), abi::OR_ACKS_UNKNOWN_PEER),
+        ("from another peer", elsewhere, abi::OR_ACKS_NO_STAMP),
+    ];
+    for (name, packet, counter) in cases {
+        assert_eq!(host.run(Program::Ingress, packet), DROP, "{name}");
+        assert_eq!(host.counted(), [(*counter, 1)], "{name}");
+        assert_eq!(host.run(Program::Gate, &data(1, ACK, 1)), 0, "{name}: nothing is held");
+        host.counted();
+    }
+    assert_eq!(host.run(Program::Ingress, &with(8, 0xff)), DROP, "the scrap does not matter");
+    assert_eq!(host.counted(), [(abi::OR_ACKS_RECEIVED, 1)]);
+    assert_eq!(host.run(Program::Ingress, &good), DROP);
+    assert_eq!(host.counted(), [(abi::OR_ACKS_NO_STAMP, 1)], "the same once more is a replay");
+}
+
+#[test]
+fn a_peer_whose_clock_is_not_known_is_not_measured() {
+    if !privileged() {
+        return;
+    }
+    let mut host = Host::with(Mode::Enforce, |c| c.peers[0].clock_offset = None);
+    host.run(Program::Gate, &data(0, PSH_ACK, 1));
+    assert_eq!(host.counted(), []);
+    assert_eq!(host.datapath.flows().count(), 0);
+}
+
+#[test]
+fn clocks_are_set_right() {
+    if !privileged() {
+        return;
+    }
+    // The peer's clock is 1 s ahead of ours, ours 2 s ahead of the kernel's.
+    let mut host = Host::with(Mode::Observe, |c| {
+        c.peers[0].clock_offset = Some(1_000 * MS as i64);
+        c.test.offset = 2_000 * MS as i64;
+    });
+    host.run(Program::Egress, &data(0, PSH_ACK, 1));
+    host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(0, now() + 3_000 * MS)));
+    let owd = host.datapath.paths().unwrap().into_iter().find(|(peer, _)| *peer == PEER).unwrap().1.owd;
+    assert!((0..200 * MS as i64).contains(&owd), "{owd}");
+}
+
+#[test]
+fn ipv6_and_udp_are_measured_too() {
+    if !privileged() {
+        return;
+    }
+    let mut host = Host::new(Mode::Observe);
+    let segment = ip(US6, PEER6, TCP, &tcp(1000, 80, 0, PSH_ACK, b"hello"));
+    host.run(Program::Egress, &segment);
+    host.run(Program::Ingress, &or_ack(US6, PEER6, &KEY, ack(4, now())));
+    assert!(host.counted().contains(&(abi::OR_ACKS_RECEIVED, 1)));
+
+    // About one in eight datagrams is chosen, by what is in it.
+    for n in 0..800u32 {
+        let payload = [&n.to_be_bytes()[..], &[3; 1196]].concat();
+        host.run(Program::Egress, &ip(US, PEER, UDP, &udp(1000, 443, &payload)));
+    }
+    let stamped = host.counted().iter().find(|(c, _)| *c == abi::OR_STAMPED).map_or(0, |(_, n)| *n);
+    assert!((60..140).contains(&stamped), "{stamped} of 800");
+}
+
+#[test]
+fn what_is_no_plain_packet_passes_untouched() {
+    if !privileged() {
+        return;
+    }
+    let mut host = Host::new(Mode::Enforce);
+    let plain = data(0, PSH_ACK, 100);
+    let with = |at: usize, byte: u8| {
+        let mut bytes = plain.clone();
+        bytes[at] = byte;
+        bytes
+    };
+    let vlan = [&plain[..12], &[0x81, 0, 0, 5], &plain[12..]].concat();
+    let v6 = ip(US6, PEER6, TCP, &tcp(1000, 80, 0, PSH_ACK, b"hello"));
+    let mut extended = v6.clone();
+    extended[20] = 0; // a hop-by-hop header comes next
+    let cases: &[(&str, Vec<u8>)] = &[
+        ("first fragment", with(20, 0x20)),
+        ("later fragment", with(21, 1)),
+        ("IP options", with(14, 0x46)),
+        ("IP version 6 in an IPv4 frame", with(14, 0x65)),
+        ("longer than the frame", with(16, 0xff)),
+        ("shorter than its headers", with(17, 39)),
+        ("TCP header too short", with(46, 0x40)),
+        ("TCP header longer than the packet", {
+            let mut bytes = data(0, PSH_ACK, 1);
+            bytes[46] = 0xf0;
+            bytes
+        }),
+        ("another protocol", with(23, 1)),
+        ("VLAN tag", vlan),
+        ("IPv6 extension header", extended),
+        ("ARP", ethernet(0x0806, &[0; 46])),
+        ("nearly nothing", ethernet(0x0800, &[0x45; 20])),
+    ];
+    for (name, packet) in cases {
+        assert_eq!(host.run(Program::Gate, packet), 0, "{name}");
+        assert_eq!(host.run(Program::Egress, packet), NEXT, "{name}");
+        assert_eq!(host.run(Program::Ingress, packet), NEXT, "{name}");
+        assert_eq!(host.counted(), [(abi::OR_UNPARSED, 3)], "{name}");
+    }
+    for length in 34..plain.len() {
+        assert_eq!(host.run(Program::Gate, &plain[..length]), 0, "cut to {length}");
+        assert_eq!(host.run(Program::Ingress, &plain[..length]), NEXT, "cut to {length}");
+        assert_eq!(host.counted(), [(abi::OR_UNPARSED, 2)], "cut to {length}");
+    }
+    // What comes after the IP packet is padding.
+    assert_eq!(host.run(Program::Gate, &[&plain[..], &[0; 6]].concat()), 0);
+    assert!(host.counted().contains(&(abi::OR_SENT_BYTES, 100)));
+}
+
+#[test]
+fn any_bytes_pass_through_all_programs() {
+    if !privileged() {
+        return;
+    }
+    let host = RefCell::new(Host::new(Mode::Enforce));
+    let kinds = [data(0, PSH_ACK, 60), or_ack(US, PEER, &KEY, ack(0, 5)), or_ack(US6, PEER6, &KEY, ack(0, 5))];
+    let strategy = (0..kinds.len(), proptest::collection::vec((0..140usize, any::<u8>()), 0..6), 15..140usize);
+    let mut runner = TestRunner::new(Runs { cases: 2000, failure_persistence: None, ..Runs::default() });
+    let outcome = runner.run(&strategy, |(kind, changes, length)| {
+        let mut packet = kinds[kind].clone();
+        packet.resize(length, 0);
+        for (at, byte) in changes {
+            if let Some(b) = packet.get_mut(at) {
+                *b = byte;
+            }
+        }
+        let mut host = host.borrow_mut();
+        // Newer kernels refuse to test with less than an IP header.
+        if host.datapath.test_run(Program::Gate, &packet).is_err() {
+            return Ok(());
+        }
+        let held = host.run(Program::Gate, &packet);
+        prop_assert!(u64::from(held) <= 500 * MS);
+        prop_assert_eq!(host.run(Program::Egress, &packet), NEXT);
+        let verdict = host.run(Program::Ingress, &packet);
+        prop_assert!(verdict == NEXT || verdict == DROP);
+        prop_assert_eq!(host.run(Program::Acker, &packet), DROP);
+        Ok(())
+    });
+    outcome.unwrap();
+}
+
+#[test]
+fn every_bucket_of_the_histogram_holds_what_it_says() {
+    if !privileged() {
+        return;
+    }
+    let mut host = Host::with(Mode::Observe, |c| c.peers.truncate(1));
+    // Aim at the middle of each bucket that is wide enough for the time this takes.
+    for bucket in 28..60usize {
+        let (low, high) = (onrampd::status::histogram::lower_bound(bucket), onrampd::status::histogram::lower_bound(bucket + 1));
+        let before = host.datapath.paths().unwrap()[0].1;
+        host.run(Program::Egress, &data(bucket as u32, PSH_ACK, 1));
+        host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(bucket as u32, now() + low)));
+        let after = host.datapath.paths().unwrap()[0].1;
+        let hit = (0..64).find(|i| after.histogram[*i] > before.histogram[*i]);
+        let bounds = onrampd::status::histogram::lower_bound;
+        let right = hit.is_some_and(|i| (bounds(i) as i64..bounds(i + 1) as i64).contains(&after.owd));
+        assert!(right, "{} ns (meant for {low}..{high}) went to bucket {hit:?}", after.owd);
+    }
+}
