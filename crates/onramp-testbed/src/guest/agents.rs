@@ -8,9 +8,10 @@ use onramp_sim::scenario::{OnRampVersion, Scenario};
 use onramp_sim::topology::Topology;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -40,14 +41,17 @@ pub fn start(program: &Path, scenario: &Scenario, topology: &Topology, cluster: 
     fs::create_dir_all(FOLDER).map_err(at(FOLDER))?;
     let key = format!("{FOLDER}/key");
     fs::write(&key, format!("{KEY}\n")).map_err(at(&key))?;
+    // The agent refuses a key that others can read.
+    fs::set_permissions(&key, Permissions::from_mode(0o600)).map_err(at(&key))?;
     let names = scenario.linux.iter().flat_map(|l| l.onramp_hosts.iter().flatten());
     let hosts: BTreeSet<u32> = names.map(|name| topology.host_named(name)).collect::<std::result::Result<_, _>>()?;
     let mut agents = Agents { program: program.into(), all: Vec::new() };
     for &host in &hosts {
         let file = format!("{FOLDER}/{host}.toml");
-        fs::write(&file, config(scenario, host, &hosts, &key)).map_err(at(&file))?;
+        fs::write(&file, config(scenario, topology, host, &hosts, &key)).map_err(at(&file))?;
         let mut command = Command::new(program);
-        command.args(["run", "--config", &file]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let log = File::create(log(host)).map_err(at(log(host)))?;
+        command.args(["run", "--config", &file]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         sys::start_in(&mut command, cluster.nodes[host as usize].namespace.as_raw_fd());
         let process = command.spawn().map_err(at(program.display()))?;
         agents.all.push(Agent { host, process });
@@ -57,14 +61,15 @@ pub fn start(program: &Path, scenario: &Scenario, topology: &Topology, cluster: 
         let output = agent.process.stdout.as_mut().expect("it is piped");
         BufReader::new(output).read_line(&mut line).map_err(at("agent"))?;
         if line.trim() != "ready" {
-            return Err(format!("the agent of {} did not get ready: {}", topology.name(agent.host), line.trim()));
+            return Err(format!("the agent of {} did not get ready: {}", topology.name(agent.host), complaint(agent.host)));
         }
     }
     Ok(agents)
 }
 
 /// The configuration of one host's agent.
-fn config(scenario: &Scenario, host: u32, hosts: &BTreeSet<u32>, key: &str) -> String {
+fn config(scenario: &Scenario, topology: &Topology, host: u32, hosts: &BTreeSet<u32>, key: &str) -> String {
+    let rate = topology.ports()[topology.ports_of(host)[0] as usize].rate;
     let onramp = &scenario.onramp;
     let linux = scenario.linux.as_ref().expect("a scenario for Linux has this section");
     let version = match onramp.version {
@@ -72,7 +77,7 @@ fn config(scenario: &Scenario, host: u32, hosts: &BTreeSet<u32>, key: &str) -> S
         OnRampVersion::Strawman => "strawman",
     };
     let peers = hosts.iter().filter(|peer| **peer != host).map(|peer| toml::Value::from(address(*peer).to_string()));
-    let entries: [(&str, toml::Value); 15] = [
+    let entries: [(&str, toml::Value); 16] = [
         ("mode", "enforce".into()),
         ("interface", "eth0".into()),
         ("parent", "1:1".into()),
@@ -80,16 +85,28 @@ fn config(scenario: &Scenario, host: u32, hosts: &BTreeSet<u32>, key: &str) -> S
         ("max_pause", onramp.max_pause.to_string().into()),
         ("gain", onramp.gain.into()),
         ("beta_start", onramp.beta_start.into()),
-        ("count_old_acks", onramp.count_old_acks.into()),
         ("version", version.into()),
+        // The link cuts large segments up, so their bytes leave one after another.
+        ("line_rate", rate.to_string().into()),
         ("or_ack_interval", linux.or_ack_interval.to_string().into()),
         ("port", i64::from(PORT).into()),
         ("clock", "shared".into()),
         ("key_file", key.into()),
         ("socket", socket(host).into()),
+        ("state_dir", format!("{FOLDER}/{host}.state").into()),
         ("peers", peers.collect::<Vec<_>>().into()),
     ];
     entries.into_iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
+}
+
+fn log(host: u32) -> String {
+    format!("{FOLDER}/{host}.log")
+}
+
+/// What an agent has complained of, in one line.
+fn complaint(host: u32) -> String {
+    let text = fs::read_to_string(log(host)).unwrap_or_default();
+    if text.is_empty() { "it said nothing".into() } else { text.lines().collect::<Vec<_>>().join(" | ") }
 }
 
 fn socket(host: u32) -> String {
@@ -99,7 +116,7 @@ fn socket(host: u32) -> String {
 impl Agents {
     /// The "onramp_stats" part of summary.json: sums over all agents.
     pub fn stats(&self) -> Result<Value> {
-        let mut sums = Sums::default();
+        let mut sums = Sums::new();
         for agent in &self.all {
             let mut command = Command::new(&self.program);
             let output = command.args(["status", "--json", "--socket", &socket(agent.host)]).output();
@@ -119,7 +136,8 @@ impl Agents {
         for mut agent in self.all {
             let status = agent.process.wait().map_err(at("agent"))?;
             if !status.success() {
-                return Err(format!("the agent at {} ended with {status}", address(agent.host)));
+                let said = complaint(agent.host);
+                return Err(format!("the agent at {} ended with {status}: {said}", address(agent.host)));
             }
         }
         Ok(())
@@ -127,47 +145,69 @@ impl Agents {
 }
 
 /// What is added up over agents.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Sums {
-    counters: [u64; 4],
-    owd: OneWayDelays,
+    /// In the order of [`COUNTERS`].
+    counters: [u64; COUNTERS.len()],
+    held: u64,
+    held_ns: u64,
+    or_acks: u64,
+    owd_sum_ns: f64,
+    owd_min_ns: f64,
 }
 
-/// One-way delays of all agents together.
-#[derive(Debug, Default)]
-struct OneWayDelays {
-    samples: u64,
-    sum_us: f64,
-    max_us: f64,
-}
-
-/// What an agent's status calls its counters.
-const COUNTERS: [&str; 4] = ["or_acks", "or_acks_sent", "pauses", "paused_ns"];
+/// What is passed on of an agent's counters, under the same names.
+const COUNTERS: [&str; 9] = [
+    "or_acks_sent",
+    "or_acks_sent_bytes",
+    "or_acks_failed",
+    "or_acks_malformed",
+    "or_acks_unknown_peer",
+    "or_acks_bad_tag",
+    "or_acks_no_stamp",
+    "stamped",
+    "table_full",
+];
 
 impl Sums {
+    fn new() -> Self {
+        let counters = [0; COUNTERS.len()];
+        Self { counters, held: 0, held_ns: 0, or_acks: 0, owd_sum_ns: 0.0, owd_min_ns: f64::INFINITY }
+    }
+
     fn add(&mut self, status: &Value) {
+        let each = |list: &Value| list.as_array().cloned().unwrap_or_default();
         for (sum, name) in self.counters.iter_mut().zip(COUNTERS) {
             *sum += status["counters"][name].as_u64().unwrap_or_default();
         }
-        let owd = &status["owd_us"];
-        let samples = owd["samples"].as_u64().unwrap_or_default();
-        self.owd.samples += samples;
-        self.owd.sum_us += samples as f64 * owd["mean"].as_f64().unwrap_or_default();
-        self.owd.max_us = self.owd.max_us.max(owd["max"].as_f64().unwrap_or_default());
+        for gate in each(&status["interfaces"]).iter().flat_map(|i| each(&i["gates"])) {
+            self.held += gate["held"].as_u64().unwrap_or_default();
+            self.held_ns += gate["held_ns"].as_u64().unwrap_or_default();
+        }
+        for path in each(&status["paths"]) {
+            let or_acks = path["or_acks"].as_u64().unwrap_or_default();
+            self.or_acks += or_acks;
+            if let (Some(mean), Some(min)) = (path["owd"]["mean_ns"].as_f64(), path["owd"]["min_ns"].as_f64()) {
+                self.owd_sum_ns += or_acks as f64 * mean;
+                self.owd_min_ns = self.owd_min_ns.min(min);
+            }
+        }
     }
 
     fn to_json(&self) -> Value {
-        let [or_acks, or_acks_sent, pauses, paused_ns] = self.counters;
-        json!({
-            "or_acks": or_acks,
-            "or_acks_sent": or_acks_sent,
-            "pauses": pauses,
-            "paused_us": paused_ns as f64 / 1000.0,
-            "owd_us": {
-                "mean": self.owd.sum_us / self.owd.samples.max(1) as f64,
-                "max": self.owd.max_us,
-                "samples": self.owd.samples,
-            },
-        })
+        let owd = (self.or_acks > 0).then(|| {
+            let mean = self.owd_sum_ns / self.or_acks as f64;
+            json!({"mean": mean / 1000.0, "min": self.owd_min_ns / 1000.0, "samples": self.or_acks})
+        });
+        let mut all = json!({
+            "or_acks": self.or_acks,
+            "pauses": self.held,
+            "paused_us": self.held_ns as f64 / 1000.0,
+            "owd_us": owd.unwrap_or_else(|| json!({"samples": 0})),
+        });
+        for (name, sum) in COUNTERS.iter().zip(self.counters) {
+            all[name] = sum.into();
+        }
+        all
     }
 }

@@ -13,6 +13,7 @@ use onramp_sim::transport;
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 /// The wire of every interface.
 pub const LINK: u32 = handle(1, 0);
@@ -27,6 +28,10 @@ const TCA_LINK_DELAY64: u16 = 3;
 
 /// Ethernet's header, which counts on the wire and in buffers.
 pub const ETHERNET: u64 = 14;
+
+/// The kernel takes note of links that came up at most once a second; before, they
+/// drop everything.
+const LINKS_COME_UP: Duration = Duration::from_secs(3);
 
 /// A host or switch.
 #[derive(Debug)]
@@ -66,6 +71,7 @@ impl Cluster {
         for id in 0..topology.nodes() as NodeId {
             cluster.add_routes(id, topology).map_err(|e| e.to_string())?;
         }
+        std::thread::sleep(LINKS_COME_UP);
         Ok(cluster)
     }
 
@@ -184,11 +190,9 @@ fn node(id: NodeId, linux: &Linux, topology: &Topology) -> Result<Node> {
 /// Settings of the first namespace, which all later ones take over.
 fn everywhere(scenario: &Scenario) -> Vec<(&'static str, String)> {
     vec![
-        ("net.core.devconf_inherit_init_net", "1".into()),
-        // Without IPv6 nothing announces itself or looks for routers.
-        ("net.ipv6.conf.all.disable_ipv6", "1".into()),
-        ("net.ipv6.conf.default.disable_ipv6", "1".into()),
         ("net.ipv4.tcp_congestion_control", scenario.transport.kind().into()),
+        // Pages of all sockets together: else a small guest drops what a host of its own would take.
+        ("net.ipv4.tcp_mem", "4000000 4000000 4000000".into()),
         // Enough for 10 Gb/s with milliseconds of queue; autotuning starts where it always does.
         ("net.ipv4.tcp_rmem", "4096 131072 33554432".into()),
         // A flow of up to 4 MB is written in one piece: what waits in the socket is not sent any

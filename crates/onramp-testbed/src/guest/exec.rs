@@ -1,4 +1,4 @@
-//! Commands on hosts of the cluster.
+//! Commands on hosts (and switches) of the cluster.
 
 use super::cluster::Cluster;
 use super::{Result, at};
@@ -19,13 +19,14 @@ const HEAD_START: Duration = Duration::from_millis(50);
 pub fn run(jobs: &[Job], topology: &Topology, cluster: &Cluster, out: &Path) -> Result<Said> {
     let mut running = Vec::new();
     for (i, job) in jobs.iter().enumerate() {
-        let host = topology.host_named(&job.host)?;
+        let node = (0..topology.nodes()).find(|&node| topology.name(node as u32) == job.host);
+        let node = node.ok_or_else(|| format!("\"{}\": no such host or switch", job.host))?;
         let start = || {
             let file = File::create(out.join(format!("{i}.out")))?;
             let mut command = Command::new("/bin/sh");
             command.args(["-c", &job.command]).env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
             command.stdin(Stdio::null()).stderr(file.try_clone()?).stdout(file);
-            sys::start_in(&mut command, cluster.nodes[host as usize].namespace.as_raw_fd());
+            sys::start_in(&mut command, cluster.nodes[node].namespace.as_raw_fd());
             command.spawn()
         };
         running.push(start().map_err(at(&job.command))?);

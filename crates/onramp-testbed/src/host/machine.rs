@@ -72,9 +72,9 @@ fn start(kernel: &Path, folder: &Path, nodes: usize) -> io::Result<Machine> {
     let own = std::env::current_exe()?;
     let mut command = Command::new(kernel);
     command
-        .arg(format!("mem={}M", 1024 + 16 * nodes))
+        .arg(format!("mem={}M", 2048 + 32 * nodes))
         .args(["rootfstype=hostfs", "rootflags=/", "ro", "time-travel=inf-cpu", "seccomp=auto"])
-        .args(["con=none", "con0=fd:0,fd:1", "quiet", "panic=-1", "umid=onramp"])
+        .args(["con=none", "con0=fd:0,fd:1", "quiet", "panic=-1", "ipv6.disable_ipv6=1", "umid=onramp"])
         .arg(format!("uml_dir={}/.uml", folder.display()))
         .arg(format!("init=\"{}\"", own.display()))
         .arg(format!("{FOLDER}=\"{}\"", folder.display()))
