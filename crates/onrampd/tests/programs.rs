@@ -77,7 +77,15 @@ fn data(seq: u32, flags: u8, payload: usize) -> Vec<u8> {
 
 fn ack(seq: u32, received_at: u64) -> OrAck {
     let none = Addresses::V4 { source: Ipv4Addr::UNSPECIFIED, destination: Ipv4Addr::UNSPECIFIED };
-    OrAck { addresses: none, source_port: 1000, destination_port: 80, protocol: TCP, sequence: seq, received_at, tag: 0 }
+    OrAck {
+        addresses: none,
+        source_port: 1000,
+        destination_port: 80,
+        protocol: TCP,
+        sequence: seq,
+        received_at,
+        tag: 0,
+    }
 }
 
 #[test]
@@ -361,7 +369,8 @@ fn every_bucket_of_the_histogram_holds_what_it_says() {
     let mut host = Host::with(Mode::Observe, |c| c.peers.truncate(1));
     // Aim at the middle of each bucket that is wide enough for the time this takes.
     for bucket in 28..60usize {
-        let (low, high) = (onrampd::status::histogram::lower_bound(bucket), onrampd::status::histogram::lower_bound(bucket + 1));
+        let (low, high) =
+            (onrampd::status::histogram::lower_bound(bucket), onrampd::status::histogram::lower_bound(bucket + 1));
         let before = host.datapath.paths().unwrap()[0].1;
         host.run(Program::Egress, &data(bucket as u32, PSH_ACK, 1));
         host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(bucket as u32, now() + low)));

@@ -1,1 +1,223 @@
-//! Two hosts joined by a cable.
+//! Two hosts, that is network namespaces, joined by a cable.
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde_json::Value;
+use std::fs::{self, File, Permissions};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+pub const KEY: &str = "000102030405060708090a0b0c0d0e0f";
+pub const KEY_BYTES: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+
+/// Two hosts, "a" with 10.9.0.1 and fd09::1, "b" with 10.9.0.2 and fd09::2, and a folder.
+/// All of it goes with this.
+pub struct Lab {
+    name: String,
+    pub folder: PathBuf,
+}
+
+impl Lab {
+    pub fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("or{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(&name);
+        fs::create_dir_all(&folder).unwrap();
+        let key = folder.join("key");
+        fs::write(&key, KEY).unwrap();
+        fs::set_permissions(key, Permissions::from_mode(0o600)).unwrap();
+        let lab = Self { name, folder };
+        let (a, b) = (lab.host("a"), lab.host("b"));
+        run(&format!("ip netns add {a}"));
+        run(&format!("ip netns add {b}"));
+        lab.cable();
+        lab
+    }
+
+    /// Lays the cable, once more if the old one was cut.
+    pub fn cable(&self) {
+        let (a, b) = (self.host("a"), self.host("b"));
+        run(&format!("ip link add eth0 netns {a} type veth peer name eth0 netns {b}"));
+        for (host, last) in [(a, 1), (b, 2)] {
+            run(&format!("ip -n {host} addr add 10.9.0.{last}/24 dev eth0"));
+            run(&format!("ip -n {host} addr add fd09::{last}/64 dev eth0 nodad"));
+            run(&format!("ip -n {host} link set lo up"));
+            run(&format!("ip -n {host} link set eth0 up"));
+        }
+    }
+
+    pub fn host(&self, host: &str) -> String {
+        format!("{}{host}", self.name)
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Writes a host's configuration, with `more` at its end.
+    pub fn configure(&self, host: &str, more: &str) -> PathBuf {
+        let other = if host == "a" { 2 } else { 1 };
+        let path = self.file(&format!("{host}.toml"));
+        let text = format!(
+            "interface = \"eth0\"\nkey_file = \"key\"\nclock = \"shared\"\npeers = [\"10.9.0.{other}\", \
+             \"fd09::{other}\"]\nsocket = \"{host}.sock\"\nstate_dir = \"{host}\"\n{more}\n"
+        );
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Starts a host's agent and waits until it is ready.
+    pub fn agent(&self, host: &str, more: &str) -> Agent {
+        let config = self.configure(host, more);
+        let log = File::create(self.file(&format!("{host}.log"))).unwrap();
+        let mut child = self
+            .command(host, env!("CARGO_BIN_EXE_onrampd"))
+            .args(["run", "--config"])
+            .arg(config)
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let log = self.log(host);
+        assert_eq!(line, "ready\n", "{log}");
+        Agent { child, socket: self.file(&format!("{host}.sock")) }
+    }
+
+    pub fn log(&self, host: &str) -> String {
+        fs::read_to_string(self.file(&format!("{host}.log"))).unwrap_or_default()
+    }
+
+    /// A command on a host.
+    pub fn command(&self, host: &str, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.host(host), program]);
+        command
+    }
+
+    /// What `ip` or `tc` says on a host.
+    pub fn says(&self, host: &str, what: &str) -> String {
+        let (program, arguments) = what.split_once(' ').unwrap();
+        run(&format!("{program} -n {} {arguments}", self.host(host)))
+    }
+
+    /// Does `work` in a thread that is on a host.
+    pub fn on<T: Send>(&self, host: &str, work: impl FnOnce() -> T + Send) -> T {
+        let namespace = File::open(format!("/run/netns/{}", self.host(host))).unwrap();
+        thread::scope(|s| {
+            let inside = s.spawn(|| {
+                move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+                work()
+            });
+            inside.join().unwrap()
+        })
+    }
+
+    /// Sends `bytes` from "a" to "b" by TCP; true if all arrived in time.
+    pub fn transfer(&self, to: &str, bytes: usize) -> bool {
+        let to: IpAddr = to.parse().unwrap();
+        let patience = Some(Duration::from_secs(20));
+        let listener = self.on("b", move || TcpListener::bind((to, 0)).unwrap());
+        let port = listener.local_addr().unwrap().port();
+        thread::scope(|s| {
+            let got = s.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.set_read_timeout(patience).unwrap();
+                std::io::copy(&mut stream, &mut std::io::sink()).unwrap_or(0)
+            });
+            self.on("a", move || {
+                let mut stream = TcpStream::connect((to, port)).unwrap();
+                stream.set_write_timeout(patience).unwrap();
+                stream.write_all(&vec![1; bytes]).unwrap();
+            });
+            got.join().unwrap() == bytes as u64
+        })
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for host in ["a", "b"] {
+            let _ = Command::new("ip").args(["netns", "del", &self.host(host)]).status();
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A running agent; killed with this.
+pub struct Agent {
+    child: Child,
+    pub socket: PathBuf,
+}
+
+impl Agent {
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Ends it as an operator would; true if it ended well.
+    pub fn end(mut self) -> bool {
+        self.signal(rustix::process::Signal::TERM);
+        self.child.wait().unwrap().success()
+    }
+
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Its status, as anybody gets it.
+    pub fn status(&self) -> Value {
+        let output = onrampd(&["status", "--json", "--flows", "10", "--socket", self.socket.to_str().unwrap()]);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+    }
+
+    pub fn counter(&self, name: &str) -> u64 {
+        self.status()["counters"][name].as_u64().unwrap()
+    }
+
+    /// What is known of the path to `peer`.
+    pub fn path(&self, peer: &str) -> Value {
+        let status = self.status();
+        let paths = status["paths"].as_array().unwrap();
+        paths.iter().find(|p| p["peer"] == peer).unwrap_or_else(|| panic!("{status}")).clone()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs onrampd to its end.
+pub fn onrampd(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_onrampd")).args(arguments).output().unwrap()
+}
+
+/// Waits until something is so, for at most five seconds.
+pub fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !so() {
+        assert!(start.elapsed() < Duration::from_secs(5), "never {what}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// Runs a command that must succeed; what it says.
+pub fn run(command: &str) -> String {
+    let mut words = command.split(' ');
+    let mut child = Command::new(words.next().unwrap()).args(words).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(child.wait().unwrap().success(), "{command}");
+    said
+}

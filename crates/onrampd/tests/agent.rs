@@ -1,0 +1,305 @@
+//! The agent as a whole, on this machine's kernel: two network namespaces and a cable.
+
+mod common;
+
+use common::lab::{KEY_BYTES, Lab, onrampd, until};
+use common::privileged;
+use onramp_core::orack::{Addresses, MAX_LEN, OrAck};
+use onramp_netlink::Socket;
+use onrampd::config::Parent;
+use onrampd::gate::{self, Gate};
+use onrampd::{acker, tc};
+use rustix::process::Signal;
+use std::fs;
+use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+const T: &str = "threshold = \"50us\"";
+
+/// What an agent could leave behind on a host.
+fn traces(lab: &Lab, host: &str) -> String {
+    let mut all = lab.says(host, "ip -o link show");
+    all.retain(|c| c != '\n');
+    let mut left = Vec::new();
+    if all.contains(acker::NAME) {
+        left.push(acker::NAME.to_string());
+    }
+    for what in ["tc qdisc show dev eth0", "tc filter show dev eth0 ingress", "tc filter show dev eth0 egress"] {
+        let said = lab.says(host, what);
+        if said.contains("onramp") || said.contains("clsact") || said.contains("bpf") {
+            left.push(said);
+        }
+    }
+    left.extend(fs::read_dir(lab.file(host)).into_iter().flatten().map(|f| f.unwrap().path().display().to_string()));
+    if lab.file(&format!("{host}.sock")).exists() {
+        left.push("socket".into());
+    }
+    left.join("\n")
+}
+
+#[test]
+fn delays_are_measured_and_nothing_is_left_behind() {
+    if !privileged() {
+        return;
+    }
+    for attach in ["tcx", "clsact"] {
+        let lab = Lab::new();
+        let more = format!("{T}\nattach = \"{attach}\"");
+        let (a, b) = (lab.agent("a", &more), lab.agent("b", &more));
+        for peer in ["10.9.0.2", "fd09::2"] {
+            assert!(lab.transfer(peer, 20_000_000));
+            until("are there delays", || a.path(peer)["or_acks"].as_u64() > Some(10));
+            let owd = &a.path(peer)["owd"];
+            let [min, p50, p99] = ["min_ns", "p50_ns", "p99_ns"].map(|key| owd[key].as_i64().unwrap());
+            assert!(0 < min && min < 10_000_000 && p50 <= p99, "{owd}");
+        }
+        let status = a.status();
+        assert_eq!((&status["attached"], &status["mode"]), (&attach.into(), &"observe".into()));
+        assert!(status["counters"]["sent_bytes"].as_u64() >= Some(40_000_000), "{status}");
+        assert_eq!(b.counter("or_acks_sent"), a.counter("or_acks_received"), "{status}");
+        let flow = &status["flows"]["top"][0];
+        assert!(flow["or_acks"].as_u64() > Some(10) && flow["protocol"] == "tcp", "{flow}");
+        assert!(a.end() && b.end());
+        for host in ["a", "b"] {
+            assert_eq!(traces(&lab, host), "", "{attach}");
+        }
+    }
+}
+
+#[test]
+fn killed_it_leaves_traffic_alone_and_the_next_start_cleans_up() {
+    if !privileged() {
+        return;
+    }
+    for attach in ["tcx", "clsact"] {
+        let lab = Lab::new();
+        let more = format!("{T}\nattach = \"{attach}\"");
+        let (a, b) = (lab.agent("a", &more), lab.agent("b", &more));
+        assert!(lab.transfer("10.9.0.2", 1_000_000));
+        a.kill();
+        b.kill();
+        assert!(lab.transfer("10.9.0.2", 20_000_000));
+        assert!(lab.says("a", "ip link").contains(acker::NAME), "what a crash leaves");
+
+        let (a, b) = (lab.agent("a", &more), lab.agent("b", &more));
+        assert!(lab.transfer("10.9.0.2", 1_000_000));
+        assert!(a.path("10.9.0.2")["or_acks"].as_u64() > Some(0));
+        let filters = lab.says("a", "tc filter show dev eth0 ingress").matches("handle 0x24ff").count();
+        assert!(filters <= 1, "{filters} filters");
+        assert!(a.end() && b.end());
+        assert_eq!(traces(&lab, "a"), "");
+    }
+}
+
+#[test]
+fn a_reload_keeps_flows_and_a_wrong_one_changes_nothing() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::new();
+    let (a, _b) = (lab.agent("a", T), lab.agent("b", T));
+    assert!(lab.transfer("10.9.0.2", 1_000_000));
+    let threshold = || a.status()["parameters"]["threshold_ns"].as_u64();
+
+    lab.configure("a", "threshold = \"70us\"\nor_ack_interval = \"4KiB\"");
+    a.signal(Signal::HUP);
+    until("is reloaded", || threshold() == Some(70_000));
+    let status = a.status();
+    assert!(status["flows"]["count"].as_u64() > Some(0) && status["counters"]["sent"].as_u64() > Some(0), "{status}");
+    assert!(a.path("10.9.0.2")["or_acks"].as_u64() > Some(0));
+
+    for (wrong, said) in [
+        ("threshold = \"70\"", "a.toml:7: threshold: "),
+        ("threshold = \"80us\"\nmax_flows = 100", "max_flows cannot change"),
+        ("threshold = \"80us\"\nmode = \"enforce\"\nparent = \"1:1\"", "parent cannot change"),
+    ] {
+        lab.configure("a", wrong);
+        a.signal(Signal::HUP);
+        until("is it told of", || a.status()["problems"].to_string().contains(said));
+        assert_eq!(threshold(), Some(70_000));
+    }
+
+    // Of two peers, one leaves and comes back.
+    let text = fs::read_to_string(lab.configure("a", T)).unwrap();
+    fs::write(lab.file("a.toml"), text.replace("\"10.9.0.2\", ", "")).unwrap();
+    a.signal(Signal::HUP);
+    until("has it left", || a.status()["paths"].as_array().unwrap().len() == 1);
+    lab.configure("a", T);
+    a.signal(Signal::HUP);
+    until("is it back", || a.status()["paths"].as_array().unwrap().len() == 2);
+}
+
+#[test]
+fn without_the_gate_enforcing_is_refused_and_leaves_nothing() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::new();
+    let mut socket = lab.on("a", || Socket::open().unwrap());
+    let index = acker::find(&mut socket, "eth0").unwrap().unwrap().index;
+    let gate = Gate { kind: gate::KIND, options: &|m| m };
+    let plan = gate::plan("eth0", &[], Parent::Root, gate::KIND).unwrap();
+    if gate::install(&mut socket, index, &plan, &gate).is_ok() {
+        eprintln!("skipped: this kernel has the gate");
+        return;
+    }
+    let config = lab.configure("a", &format!("{T}\nmode = \"enforce\""));
+    let output = lab.command("a", env!("CARGO_BIN_EXE_onrampd")).args(["run", "--config"]).arg(&config).output();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("sch_onramp") && said.contains("observe"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(traces(&lab, "a"), "");
+
+    // The same by a reload: it stays as it was.
+    let a = lab.agent("a", T);
+    lab.configure("a", &format!("{T}\nmode = \"enforce\""));
+    a.signal(Signal::HUP);
+    until("is it told of", || a.status()["problems"].to_string().contains("sch_onramp"));
+    assert_eq!(a.status()["mode"], "observe");
+    assert!(lab.transfer("10.9.0.2", 1_000_000));
+    assert!(a.counter("sent") > 0, "it still observes");
+}
+
+/// With another qdisc in the gate's place, since this kernel may not have it.
+#[test]
+fn what_was_there_before_the_gate_is_put_back() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::new();
+    let mut socket = lab.on("a", || Socket::open().unwrap());
+    let index = acker::find(&mut socket, "eth0").unwrap().unwrap().index;
+    let stand_in = Gate { kind: "bfifo", options: &|m| m.push(&500_000u32.to_ne_bytes()) };
+    let mut there_and_back = |parent: Parent| {
+        let show = || lab.says("a", "tc qdisc show dev eth0");
+        let before = show();
+        let present = tc::qdiscs(&mut socket, index).unwrap();
+        let plan = gate::plan("eth0", &present, parent, "bfifo").unwrap();
+        gate::install(&mut socket, index, &plan, &stand_in).unwrap();
+        assert!(show().contains("bfifo") && lab.transfer("10.9.0.2", 100_000), "{}", show());
+        gate::restore(&mut socket, index, &plan).unwrap();
+        assert!(lab.transfer("10.9.0.2", 100_000), "{}", show());
+        (before, show())
+    };
+    let (before, after) = there_and_back(Parent::Root);
+    assert_eq!(before, after, "the kernel's own");
+
+    lab.says("a", "tc qdisc replace dev eth0 root handle 7: pfifo limit 77");
+    let (before, after) = there_and_back(Parent::Root);
+    assert_eq!(before, after, "an operator's, with its options");
+
+    lab.says("a", "tc qdisc replace dev eth0 root handle 1: htb default 1");
+    lab.says("a", "tc class add dev eth0 parent 1: classid 1:1 htb rate 1gbit");
+    let (_, after) = there_and_back(Parent::Class(0x1_0001));
+    assert!(after.contains("pfifo") && !after.contains("bfifo"), "{after}");
+
+    lab.says("a", "tc qdisc del dev eth0 root");
+    lab.says("a", "tc qdisc replace dev eth0 root handle 1: tbf rate 1gbit burst 100k latency 10ms");
+    let hidden = tc::qdiscs(&mut lab.on("a", || Socket::open().unwrap()), index).unwrap();
+    assert_eq!(hidden.len(), 2, "what tc does not show: {hidden:?}");
+}
+
+#[test]
+fn the_status_is_for_everybody_and_bounded() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::new();
+    let a = lab.agent("a", T);
+    assert_eq!(fs::metadata(&a.socket).unwrap().permissions().mode() & 0o777, 0o666);
+    let shown = onrampd(&["status", "--socket", a.socket.to_str().unwrap()]);
+    let text = String::from_utf8(shown.stdout).unwrap();
+    assert!(text.contains("observe") && text.contains("10.9.0.2"), "{text}");
+
+    // A second agent in the same place is refused and leaves the first alone.
+    let config = lab.file("a.toml");
+    let second = lab.command("a", env!("CARGO_BIN_EXE_onrampd")).args(["run", "--config"]).arg(config).output();
+    assert!(String::from_utf8_lossy(&second.unwrap().stderr).contains("another agent"));
+    assert_eq!(a.status()["mode"], "observe");
+    assert!(a.end());
+    let gone = onrampd(&["status", "--socket", lab.file("a.sock").to_str().unwrap()]);
+    assert_eq!(gone.status.code(), Some(1));
+}
+
+#[test]
+fn an_interface_that_comes_back_is_taken_up_again() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::new();
+    let (a, _b) = (lab.agent("a", T), lab.agent("b", T));
+    lab.says("a", "ip link del eth0");
+    until("is it missed", || a.status()["interfaces"][0]["present"] == false);
+    lab.cable();
+    until("is it taken up", || a.status()["problems"].to_string().contains("taking it up"));
+    std::thread::sleep(Duration::from_millis(1100));
+    assert!(lab.transfer("10.9.0.2", 1_000_000));
+    until("are there delays", || a.path("10.9.0.2")["or_acks"].as_u64() > Some(0));
+}
+
+/// The receiver's OR-ACKs, taken in by a plain socket: the kernel's own checks of IP and UDP
+/// pass, and every field says what it should.
+#[test]
+fn or_acks_are_valid_datagrams() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::new();
+    let _b = lab.agent("b", T);
+    for (us, peer) in [("10.9.0.1", "10.9.0.2"), ("fd09::1", "fd09::2")] {
+        let [us, peer]: [IpAddr; 2] = [us, peer].map(|a| a.parse().unwrap());
+        let or_acks = lab.on("a", move || UdpSocket::bind((us, 9471)).unwrap());
+        or_acks.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let listener = lab.on("b", move || TcpListener::bind((peer, 0)).unwrap());
+        let port = listener.local_addr().unwrap().port();
+        let before = onrampd::agent::now();
+        let local = lab.on("a", move || {
+            let mut stream = TcpStream::connect((peer, port)).unwrap();
+            std::io::Write::write_all(&mut stream, b"a burst").unwrap();
+            stream.local_addr().unwrap()
+        });
+        let mut buffer = [0; MAX_LEN + 1];
+        let (length, from) = or_acks.recv_from(&mut buffer).unwrap();
+        let ack = OrAck::decode(&buffer[..length]).unwrap();
+        assert_eq!((from.ip(), from.port()), (peer, 9471));
+        assert_eq!((ack.source_port, ack.destination_port, ack.protocol), (local.port(), port, 6));
+        assert_eq!(ack.tag, ack.expected_tag(&KEY_BYTES));
+        assert!((before..onrampd::agent::now()).contains(&ack.received_at));
+        let addresses = match (us, peer) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => Addresses::V4 { source, destination },
+            (IpAddr::V6(source), IpAddr::V6(destination)) => Addresses::V6 { source, destination },
+            _ => unreachable!(),
+        };
+        assert_eq!(ack.addresses, addresses);
+    }
+}
+
+#[test]
+fn forged_or_acks_are_counted_and_change_nothing() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::new();
+    let a = lab.agent("a", T);
+    assert!(lab.transfer("10.9.0.2", 100_000), "to a host that does not answer");
+    let forger = lab.on("b", || UdpSocket::bind("10.9.0.2:9471").unwrap());
+    let addresses = Addresses::V4 { source: [10, 9, 0, 1].into(), destination: [10, 9, 0, 2].into() };
+    let ack = OrAck {
+        addresses,
+        source_port: 1,
+        destination_port: 2,
+        protocol: 6,
+        sequence: 3,
+        received_at: u64::MAX,
+        tag: 4,
+    };
+    for _ in 0..10 {
+        forger.send_to(ack.encode(&mut [0; MAX_LEN]), "10.9.0.1:9471").unwrap();
+        forger.send_to(b"nonsense", "10.9.0.1:9471").unwrap();
+    }
+    until("are they counted", || a.counter("or_acks_bad_tag") == 10 && a.counter("or_acks_malformed") == 10);
+    assert_eq!(a.path("10.9.0.2")["owd"], serde_json::Value::Null);
+    assert_eq!(a.status()["flows"]["pauses"], 0);
+}

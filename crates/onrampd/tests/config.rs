@@ -1,0 +1,221 @@
+//! Mistakes in a configuration: one line each, with file, line, key and what would be right.
+
+use onrampd::config::{Attach, Config, Mode, Parent, load};
+use proptest::prelude::*;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const MINIMAL: &str = "interface = \"eth0\"\nthreshold = \"50us\"\n";
+
+fn read(text: &str) -> Result<Config, Vec<String>> {
+    load(text, "f.toml", Path::new("/etc/onramp")).map_err(|all| all.iter().map(ToString::to_string).collect())
+}
+
+/// What is said of a minimal file with `more`.
+fn said(more: &str) -> String {
+    read(&format!("{MINIMAL}{more}")).map_or_else(|all| all.join("\n"), |_| "nothing".into())
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("onrampd-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn write(&self, name: &str, text: &str, mode: u32) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn little_must_be_said() {
+    let config = read(MINIMAL).unwrap();
+    assert_eq!((config.mode, config.parent, config.attach), (Mode::Observe, Parent::Root, Attach::Auto));
+    assert_eq!((config.params.threshold, config.params.max_pause), (50_000, 150_000));
+    assert_eq!((config.params.gain_shift, config.params.beta_start, config.interval_shift), (4, 16_384, 14));
+    assert_eq!((config.port, config.idle, config.line_rate), (9471, 1_000_000, None));
+    assert_eq!((config.max_flows, config.max_stamps), (65_536, 131_072));
+    assert_eq!(config.socket, Path::new("/run/onrampd/onrampd.sock"));
+}
+
+#[test]
+fn much_can_be_said() {
+    let config = read(
+        r#"
+        interfaces = ["eth0", "eth1"]
+        mode = "enforce"
+        parent = "1:a"
+        attach = "clsact"
+        threshold = "50us"
+        max_pause = "1ms"
+        gain = 0.25
+        version = "strawman"
+        beta_start = 1
+        or_ack_interval = "4KiB"
+        port = 7
+        line_rate = "10Gbps"
+        idle = "2ms"
+        key = "000102030405060708090a0b0c0d0e0f"
+        peers = ["10.0.0.2", "fd00::2"]
+        socket = "/tmp/s"
+        state_dir = "state"
+        [[peer]]
+        address = "10.0.0.3"
+        clock_offset = "-12us"
+        key = "ffffffffffffffffffffffffffffffff"
+        [gate]
+        limit = 100
+        [test]
+        clock_drift = "20ppm"
+        "#,
+    );
+    let config = config.unwrap();
+    assert_eq!((config.mode, config.parent, config.interval_shift), (Mode::Enforce, Parent::Class(0x1_000a), 12));
+    assert!(config.params.strawman && config.params.gain_shift == 2 && config.params.beta_start == 65_536);
+    assert_eq!(config.state_dir, Path::new("/etc/onramp/state"));
+    assert_eq!(config.gate.limit, Some(100));
+    let offsets: Vec<_> = config.peers.iter().map(|p| p.clock_offset).collect();
+    assert_eq!(offsets, [None, None, Some(-12_000)]);
+    assert_ne!(config.peers[0].key, config.peers[2].key);
+    let programs = config.for_programs(5, 1, 2);
+    assert_eq!((programs.acker_ifindex, programs.test_clock.base, programs.valid_until), (5, 1, 2));
+    assert_eq!(programs.segment_rate, (0.8 * 65_536.0) as u32);
+}
+
+#[test]
+fn mistakes_say_where_they_are_and_what_would_be_right() {
+    let cases = [
+        ("threshhold = \"5us\"", "f.toml:3: threshhold: is not a known key: did you mean threshold?"),
+        ("colour = 1", "f.toml:3: colour: is not a known key: known are mode, interface"),
+        (
+            "max_pause = \"150\"",
+            "f.toml:3: max_pause: \"150\" is not a time: write a number and a unit (s, ms, us, ns)",
+        ),
+        ("max_pause = 150", "f.toml:3: max_pause: integer 150 is not a time in quotes with its unit, such as \"50us\""),
+        ("mode = \"on\"", "f.toml:3: mode: \"on\" is not \"observe\" or \"enforce\""),
+        ("gain = 0.1", "f.toml:3: gain: 0.1 is not one of 0.25, 0.125"),
+        ("gain = nan", "f.toml:3: gain: NaN is not one of"),
+        ("beta_start = 1.5", "f.toml:3: beta_start: 1.5 is outside 0 to 1"),
+        ("or_ack_interval = \"10KiB\"", "f.toml:3: or_ack_interval: is no power of two from 1KiB to 1MiB"),
+        ("parent = \"1:\"", "f.toml:3: parent: \"1:\" is not \"root\", \"mq\" or a class such as \"1:1\""),
+        ("port = 0", "f.toml:3: port: 0 is no port"),
+        ("port = 70000", "f.toml:3: port: integer 70000 is not a whole number"),
+        ("max_flows = 1", "f.toml:3: max_flows: is outside 16 to"),
+        ("peers = [\"10.0.0.2\"]", "f.toml:3: peers[0]: has no key: write key_file = "),
+        ("peers = [\n\"10.0.0.2\",\n\"10.0.0\"]", "f.toml:5: peers[1]: is no IP address, such as \"10.0.0.2\""),
+        ("key = \"00\"", "f.toml:3: key: is not 32 hex digits: make some with `openssl rand -hex 16`"),
+        ("key_file = \"absent\"", "f.toml:3: key_file: cannot read /etc/onramp/absent"),
+        ("[gate]\nquantum = 1", "f.toml:4: gate.quantum: must be at least 256"),
+        ("[gate]\nlimits = 1", "f.toml:4: gate.limits: is not a known key: did you mean limit?"),
+        ("[[peer]]\nclock_offset = \"1us\"", "f.toml:3: peer[0].address: is missing: write one, such as address"),
+        ("[test]\nclock_drift = \"1s\"", "f.toml:4: test.clock_drift: \"1s\" is not a drift"),
+        ("a = [", "f.toml:3: "),
+        ("interfaces = [\"eth1\"]", "f.toml:1: interface: is given beside interfaces: keep one of the two"),
+    ];
+    for (more, message) in cases {
+        let said = said(more);
+        assert!(said.starts_with(message) && !said.contains('\n'), "{more}: {said}");
+    }
+    assert_eq!(
+        read("threshold = \"1us\"").unwrap_err(),
+        ["f.toml: interface: is missing: write one, such as interface = \"eth0\""]
+    );
+    assert!(read("").unwrap_err()[0].contains("threshold: is missing: write one, such as threshold = \"50us\""));
+    for name in ["", "a/b", "0123456789abcdef", "..", "onramp0", "a\\nb"] {
+        assert!(read(&format!("interface = \"{name}\"\nthreshold = \"1us\"")).is_err(), "{name:?}");
+    }
+}
+
+#[test]
+fn every_mistake_is_told_in_the_order_of_the_file() {
+    let all = said("gain = 2\nport = 0\nidle = \"0ns\"\npeers = [\"0.0.0.0\"]");
+    let lines: Vec<&str> = all.lines().map(|l| l.split(": ").nth(1).unwrap()).collect();
+    assert_eq!(lines, ["gain", "port", "idle", "peers[0]", "peers[0]"]);
+}
+
+#[test]
+fn peers_are_said_once_and_fit_their_clock() {
+    let key = "key = \"000102030405060708090a0b0c0d0e0f\"\n";
+    assert!(said(&format!("{key}peers = [\"10.0.0.2\", \"::ffff:10.0.0.2\"]")).contains("is given twice"));
+    let both = format!("{key}clock = \"shared\"\n[[peer]]\naddress = \"10.0.0.2\"\nclock_offset = \"1us\"");
+    assert!(said(&both).contains("f.toml:7: peer[0].clock_offset: has no meaning with clock = \"shared\""));
+    assert!(said(&format!("{key}peers = [\"224.0.0.1\"]")).contains("is not the address of another host"));
+}
+
+#[test]
+fn secrets_must_not_be_readable_by_everybody() {
+    let folder = Folder::new("secrets");
+    let digits = "000102030405060708090a0b0c0d0e0f\n";
+    folder.write("open", digits, 0o644);
+    folder.write("closed", digits, 0o640);
+    let with = |name: &str, text: &str, mode| {
+        let path = folder.write(name, &format!("{MINIMAL}peers = [\"10.0.0.2\"]\n{text}"), mode);
+        Config::open(&path).map_err(|all| all[0].to_string())
+    };
+    assert!(with("a", "key_file = \"open\"", 0o644).unwrap_err().contains("chmod o-rwx"));
+    let config = with("b", "key_file = \"closed\"", 0o644).unwrap();
+    assert_eq!(config.peers[0].key.0[..3], [0, 1, 2]);
+    let inline = format!("key = \"{}\"", digits.trim());
+    assert!(with("c", &inline, 0o644).unwrap_err().contains("everybody"));
+    assert!(with("d", &inline, 0o600).is_ok());
+}
+
+#[test]
+fn the_command_says_it_line_by_line_and_exits_with_2() {
+    let folder = Folder::new("command");
+    let check =
+        |path: &Path| Command::new(env!("CARGO_BIN_EXE_onrampd")).arg("check-config").arg(path).output().unwrap();
+    let good = check(&folder.write("good.toml", MINIMAL, 0o644));
+    assert!(good.status.success() && good.stderr.is_empty());
+    for bad in [
+        folder.write("bad.toml", "interface = 1", 0o644),
+        folder.write("binary", "\u{0}\u{1}", 0o644),
+        folder.0.join("absent"),
+        folder.0.clone(),
+    ] {
+        let output = check(&bad);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.starts_with(&*bad.to_string_lossy()), "{said}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text_is_a_configuration_or_some_lines(text in "\\PC{0,200}") {
+        for line in read(&text).err().into_iter().flatten() {
+            prop_assert!(line.starts_with("f.toml") && !line.contains('\n'), "{line}");
+        }
+    }
+
+    #[test]
+    fn any_values_of_known_keys_too(
+        lines in proptest::collection::vec((
+            prop::sample::select(vec!["mode", "interface", "interfaces", "parent", "threshold", "gain", "port", "peers",
+                "peer", "gate", "test", "key", "key_file", "line_rate", "or_ack_interval", "gate.limit", "max_flows"]),
+            prop::sample::select(vec!["1", "-1", "0.5", "\"\"", "\"1us\"", "\"1:1\"", "[]", "[1]", "[\"a\"]", "{}",
+                "[{}]", "nan", "1979-05-27", "\"10.0.0.2\"", "[\"10.0.0.2\"]", "true", "\"16KiB\"", "\"\\u0007\""]),
+        ), 0..6),
+    ) {
+        let text: String = lines.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+        for line in read(&text).err().into_iter().flatten() {
+            prop_assert!(line.starts_with("f.toml") && !line.contains('\n'), "{line}");
+        }
+    }
+}
