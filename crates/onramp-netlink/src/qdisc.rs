@@ -116,7 +116,9 @@ pub fn list(socket: &mut Socket) -> Result<Vec<Qdisc>> {
 /// # Errors
 /// What the kernel answered.
 pub fn get(socket: &mut Socket, index: u32, handle: u32) -> Result<Option<Qdisc>> {
-    let message = Message::new(libc::RTM_GETQDISC, 0, format!("qdisc {handle:x} of interface {index}"));
+    // Without NLM_F_ECHO the kernel answers only those who listen for changes.
+    let message =
+        Message::new(libc::RTM_GETQDISC, libc::NLM_F_ECHO, format!("qdisc {handle:x} of interface {index}"));
     let place = Place { index, parent: 0, handle };
     Ok(socket.query(message.push(&place.head()))?.first().and_then(|bytes| parse(bytes)))
 }
