@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,16 @@ def main() -> None:
     def report(status: Status) -> None:
         _say({"status": dataclasses.asdict(status)})
 
+    parent = os.getppid()
+
+    def orphaned_or(stop: Stop) -> bool:
+        if os.getppid() != parent:
+            raise BrokenPipeError
+        return stop()
+
     try:
         with Stop() as stop:
-            summary = execute(scenario, folder, stop=stop, report=report)
+            summary = execute(scenario, folder, stop=lambda: orphaned_or(stop), report=report)
     except BrokenPipeError:  # whoever asked is gone
         return
     except OnRampError as e:

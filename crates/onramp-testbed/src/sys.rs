@@ -74,6 +74,29 @@ pub fn tie(command: &mut Command) {
     }
 }
 
+/// The processors this process may use.
+pub fn processors() -> io::Result<Vec<usize>> {
+    // SAFETY: a set of processors is plain bits, and the pointer and its length are those of `set`.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        checked(libc::sched_getaffinity(0, size_of_val(&set), &raw mut set).into())?;
+        set
+    };
+    // SAFETY: the numbers are below the set's size.
+    Ok((0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect())
+}
+
+/// Lets this process and what it starts use one processor only.
+pub fn stay_on(processor: usize) -> io::Result<()> {
+    // SAFETY: as above; the number is one that `processors` gave.
+    let done = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &raw const set)
+    };
+    checked(done.into()).map(drop)
+}
+
 /// Makes this process end with the one that started it.
 pub fn end_with_parent() -> io::Result<()> {
     // SAFETY: no pointers.

@@ -34,8 +34,10 @@ use std::path::Path;
 const PORTION: u64 = 256 << 10;
 /// Most bytes of a long flow that wait to be sent, so that it ends soon after its stop.
 const UNSENT: u32 = 256 << 10;
-/// Turns of the loop between two looks at how far the run is.
-const TURNS: u32 = 4096;
+/// Turns of the loop between two looks at whether the run is to stop.
+const TURNS: u32 = 256;
+/// Such looks between two reports of how far it is.
+const LOOKS: u32 = 8;
 /// Quiet time before the first arrival.
 const QUIET: Ps = 10 * MS;
 /// A connection that takes longer than this to open never will.
@@ -198,8 +200,11 @@ impl Load<'_> {
                 return Ok(true);
             }
             turns += 1;
-            if turns % TURNS == 0 && self.report(now, out)? {
+            if turns % TURNS == 0 && out.join(STOP).exists() {
                 return Ok(false);
+            }
+            if turns % (TURNS * LOOKS) == 0 {
+                self.report(now)?;
             }
             let next = [waiting.peek().map(|a| a.at), self.stops.peek().map(|Reverse((at, _))| *at), sample_at];
             let next = next.into_iter().flatten().min().unwrap_or(limit).min(limit);
@@ -211,8 +216,8 @@ impl Load<'_> {
         self.started - self.finished
     }
 
-    /// Says how far the run is; true if it is to stop.
-    fn report(&mut self, now: Ps, out: &Path) -> Result<bool> {
+    /// Says how far the run is.
+    fn report(&mut self, now: Ps) -> Result<()> {
         // Flows are still alive when arrivals end; how long they take is not known.
         const ARRIVALS: f64 = 0.85;
         let share = if now < self.duration {
@@ -223,7 +228,7 @@ impl Load<'_> {
         };
         let packet_hops = counters::packet_hops(self.cluster)?;
         say(&Said::Status(Status { share, simulated_us: us(now), packet_hops, flows_done: self.finished }));
-        Ok(out.join(STOP).exists())
+        Ok(())
     }
 
     /// Waits for something to happen, at most `span`, and deals with it.

@@ -97,6 +97,7 @@ fn listen(mut machine: Machine, folder: &Path, tell: &dyn Fn(&Said) -> io::Resul
     let mut last = VecDeque::new();
     let mut stopping = false;
     let mut line = Vec::new();
+    let mut outcome = None;
     loop {
         if sys::asked_to_stop() && !stopping {
             stopping = true;
@@ -119,7 +120,7 @@ fn listen(mut machine: Machine, folder: &Path, tell: &dyn Fn(&Said) -> io::Resul
                     return Err(Failure::run("nobody listens any more"));
                 }
                 if let Said::Done { status, .. } = said {
-                    return Ok(status);
+                    outcome = Some(status);
                 }
             }
             Err(_) if text.is_empty() => {}
@@ -132,5 +133,5 @@ fn listen(mut machine: Machine, folder: &Path, tell: &dyn Fn(&Said) -> io::Resul
         }
     }
     let words: Vec<String> = last.into();
-    Err(Failure::run(format!("the testbed kernel ended early; its last words: {}", words.join(" | "))))
+    outcome.ok_or_else(|| Failure::run(format!("the testbed kernel ended early; its last words: {}", words.join(" | "))))
 }

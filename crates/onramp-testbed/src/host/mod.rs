@@ -3,6 +3,7 @@
 mod arguments;
 mod kernel;
 mod machine;
+mod processor;
 
 use crate::task::{Said, Task, Work};
 use arguments::{Arguments, Command};
@@ -53,6 +54,7 @@ fn run(arguments: &Arguments) -> Result<i32, Failure> {
     let agent = if scenario.onramp.enabled { Some(agent()?) } else { None };
     let base = std::path::absolute(&arguments.base).map_err(|e| in_folder(&arguments.base, &e))?;
     let nodes = scenario_nodes(&scenario, &base)?;
+    let _processor = processor::take();
     let task = |work| Task { scenario: scenario.to_toml(), base: base.clone(), agent: agent.clone(), work };
     match &arguments.command {
         Command::Kernel => unreachable!("answered above"),
