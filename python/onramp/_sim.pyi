@@ -6,9 +6,7 @@ class ScenarioError(ValueError):
 def version() -> str:
     """Version of the simulator."""
 
-def resolve(
-    text: str, file: str, base: str, overrides: list[tuple[str, str]], on: str | None = None
-) -> str:
+def resolve(text: str, file: str, base: str, overrides: list[tuple[str, str]], on: str | None = None) -> str:
     """Check a scenario for "sim", "linux" or any, and fill in every default; `file` is what messages call it."""
 
 def input_files(resolved: str) -> list[tuple[str, str]]:

@@ -101,7 +101,9 @@ class Cache:
                 stage, target = self._stage(s).resolve(), (self.folder / s.digest).resolve()
                 key = f"onramp-{s.digest}"
                 futures[
-                    client.submit(_remote, s.text, str(s.base.resolve()), s.on, str(stage), str(target), key=key)
+                    client.submit(
+                        _remote, s.text, str(s.base.resolve()), s.on, str(stage), str(target), key=key
+                    )
                 ] = label
             waiting = set(futures)
             while waiting and not stop():

@@ -43,9 +43,7 @@ class Point:
         return ", ".join(f"{key}={value}" for key, value in self.values.items())
 
 
-def grid(
-    path: Path, overrides: Overrides, vary: Mapping[str, Sequence[str]], on: str = "sim"
-) -> list[Point]:
+def grid(path: Path, overrides: Overrides, vary: Mapping[str, Sequence[str]], on: str = "sim") -> list[Point]:
     """All combinations of `vary`, key to values; the last key varies fastest."""
     points = []
     for combination in itertools.product(*vary.values()):

@@ -108,7 +108,17 @@ def run(
     """
     kernel()
     raw = folder / "raw"
-    command = [runner(), "run", "--tied", "--scenario", folder / "scenario.toml", "--base", folder, "--out", raw]
+    command = [
+        runner(),
+        "run",
+        "--tied",
+        "--scenario",
+        folder / "scenario.toml",
+        "--base",
+        folder,
+        "--out",
+        raw,
+    ]
     environment = dict(os.environ)
     if agent := _program("onrampd", "ONRAMPD"):
         environment["ONRAMPD"] = str(agent)

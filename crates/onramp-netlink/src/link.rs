@@ -65,8 +65,7 @@ pub fn add_veth(socket: &mut Socket, one: &End<'_>, other: &End<'_>) -> Result<(
     let what = format!("veth {} to {}", one.name, other.name);
     let message = Message::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, what);
     socket.request(one.describe(message).nested(IFLA_LINKINFO, |m| {
-        m.text(IFLA_INFO_KIND, "veth")
-            .nested(IFLA_INFO_DATA, |m| m.nested(VETH_INFO_PEER, |m| other.describe(m)))
+        m.text(IFLA_INFO_KIND, "veth").nested(IFLA_INFO_DATA, |m| m.nested(VETH_INFO_PEER, |m| other.describe(m)))
     }))
 }
 

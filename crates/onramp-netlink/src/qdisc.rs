@@ -45,12 +45,7 @@ impl Place {
 ///
 /// # Errors
 /// What the kernel answered.
-pub fn replace(
-    socket: &mut Socket,
-    place: Place,
-    kind: &str,
-    options: impl FnOnce(Message) -> Message,
-) -> Result<()> {
+pub fn replace(socket: &mut Socket, place: Place, kind: &str, options: impl FnOnce(Message) -> Message) -> Result<()> {
     let what = format!("qdisc {kind} on interface {}", place.index);
     let message = Message::new(libc::RTM_NEWQDISC, libc::NLM_F_CREATE | libc::NLM_F_REPLACE, what);
     socket.request(message.push(&place.head()).text(TCA_KIND, kind).nested(TCA_OPTIONS, options))
@@ -117,8 +112,7 @@ pub fn list(socket: &mut Socket) -> Result<Vec<Qdisc>> {
 /// What the kernel answered.
 pub fn get(socket: &mut Socket, index: u32, handle: u32) -> Result<Option<Qdisc>> {
     // Without NLM_F_ECHO the kernel answers only those who listen for changes.
-    let message =
-        Message::new(libc::RTM_GETQDISC, libc::NLM_F_ECHO, format!("qdisc {handle:x} of interface {index}"));
+    let message = Message::new(libc::RTM_GETQDISC, libc::NLM_F_ECHO, format!("qdisc {handle:x} of interface {index}"));
     let place = Place { index, parent: 0, handle };
     Ok(socket.query(message.push(&place.head()))?.first().and_then(|bytes| parse(bytes)))
 }

@@ -86,9 +86,10 @@ impl Socket {
                     continue;
                 }
                 match i32::from(message.kind) {
-                    libc::NLMSG_ERROR | libc::NLMSG_DONE => return outcome(message.payload).map_err(|(e, detail)| {
-                        Error { detail, ..failed(io::Error::from_raw_os_error(e)) }
-                    }),
+                    libc::NLMSG_ERROR | libc::NLMSG_DONE => {
+                        return outcome(message.payload)
+                            .map_err(|(e, detail)| Error { detail, ..failed(io::Error::from_raw_os_error(e)) });
+                    }
                     _ => answer(message.payload),
                 }
             }

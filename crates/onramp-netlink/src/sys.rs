@@ -18,9 +18,7 @@ pub fn open() -> io::Result<OwnedFd> {
     };
     for (option, value) in [(libc::NETLINK_EXT_ACK, 1i32), (libc::NETLINK_CAP_ACK, 1)] {
         // SAFETY: the pointer and its length are those of `value`.
-        let done = unsafe {
-            libc::setsockopt(fd.as_raw_fd(), libc::SOL_NETLINK, option, (&raw const value).cast(), 4)
-        };
+        let done = unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_NETLINK, option, (&raw const value).cast(), 4) };
         checked(done as isize)?;
     }
     Ok(fd)

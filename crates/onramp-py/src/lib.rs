@@ -32,7 +32,8 @@ fn resolve(
     overrides: Vec<(String, String)>,
     on: Option<&str>,
 ) -> PyResult<String> {
-    let known = |name| Substrate::named(name).ok_or_else(|| PyValueError::new_err(format!("on: {name} is not sim, linux")));
+    let known =
+        |name| Substrate::named(name).ok_or_else(|| PyValueError::new_err(format!("on: {name} is not sim, linux")));
     let on = on.map(known).transpose()?;
     py.detach(|| Scenario::load_for(on, text, file, Path::new(base), &overrides))
         .map(|(scenario, _)| scenario.to_toml())

@@ -22,8 +22,7 @@ pub fn mount(source: &str, target: &str, kind: &str, read_only: bool, options: &
     let [source, target, kind, options] = [c_text(source)?, c_text(target)?, c_text(kind)?, c_text(options)?];
     let flags = if read_only { libc::MS_RDONLY } else { 0 };
     // SAFETY: all pointers are to texts that end with a zero and outlive the call.
-    let done =
-        unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) };
+    let done = unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) };
     checked(done.into()).map(drop)
 }
 
@@ -101,6 +100,14 @@ pub fn stay_on(processor: usize) -> io::Result<()> {
 pub fn end_with_parent() -> io::Result<()> {
     // SAFETY: no pointers.
     checked(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) }.into()).map(drop)
+}
+
+/// Makes `fd` the descriptor number `number` of the child that `command` starts.
+pub fn hand_over(command: &mut Command, fd: RawFd, number: RawFd) {
+    // SAFETY: between fork and exec only calls that are safe in a signal handler.
+    unsafe {
+        command.pre_exec(move || checked(libc::dup2(fd, number).into()).map(drop));
+    }
 }
 
 /// Makes `command` start in a network namespace.
@@ -316,8 +323,7 @@ impl Epoll {
         let interest = if writable { libc::EPOLLOUT } else { libc::EPOLLIN };
         let mut event = libc::epoll_event { events: (interest | libc::EPOLLET) as u32, u64: key };
         // SAFETY: the pointer is to `event`.
-        let done =
-            unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event) };
+        let done = unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event) };
         checked(done.into()).map(drop)
     }
 
@@ -325,10 +331,8 @@ impl Epoll {
     /// whether the descriptor has failed, go to `keys`.
     pub fn wait(&mut self, span_ns: u64, keys: &mut Vec<u64>) -> io::Result<()> {
         keys.clear();
-        let span = libc::timespec {
-            tv_sec: (span_ns / 1_000_000_000) as i64,
-            tv_nsec: (span_ns % 1_000_000_000) as i64,
-        };
+        let span =
+            libc::timespec { tv_sec: (span_ns / 1_000_000_000) as i64, tv_nsec: (span_ns % 1_000_000_000) as i64 };
         // SAFETY: the pointers are to `events`, of which there are as many as said, and to `span`.
         let got = unsafe {
             libc::epoll_pwait2(

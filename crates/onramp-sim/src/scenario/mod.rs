@@ -12,8 +12,8 @@ mod substrate;
 pub(crate) mod tagged;
 mod validate;
 
-pub(crate) use load::Mistake;
 pub use linux::{HostQdisc, Linux, PortBuffer};
+pub(crate) use load::Mistake;
 pub use load::{Override, ScenarioError};
 pub use substrate::Substrate;
 

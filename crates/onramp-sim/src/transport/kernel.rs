@@ -26,5 +26,4 @@ impl Settings for Config {
     fn ecn_defaults(&self) -> Option<EcnDefault> {
         None
     }
-
 }

@@ -61,7 +61,11 @@ pub fn start(program: &Path, scenario: &Scenario, topology: &Topology, cluster: 
         let output = agent.process.stdout.as_mut().expect("it is piped");
         BufReader::new(output).read_line(&mut line).map_err(at("agent"))?;
         if line.trim() != "ready" {
-            return Err(format!("the agent of {} did not get ready: {}", topology.name(agent.host), complaint(agent.host)));
+            return Err(format!(
+                "the agent of {} did not get ready: {}",
+                topology.name(agent.host),
+                complaint(agent.host)
+            ));
         }
     }
     Ok(agents)

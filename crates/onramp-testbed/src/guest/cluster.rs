@@ -136,12 +136,7 @@ impl Cluster {
 }
 
 /// The queue of a switch port: drop-tail, or with marks from a threshold on.
-fn add_buffer(
-    socket: &mut Socket,
-    place: Place,
-    linux: &Linux,
-    marking: Option<&Ecn>,
-) -> onramp_netlink::Result<()> {
+fn add_buffer(socket: &mut Socket, place: Place, linux: &Linux, marking: Option<&Ecn>) -> onramp_netlink::Result<()> {
     let buffer = linux.port_buffer();
     let Some(ecn) = marking else {
         return match buffer {

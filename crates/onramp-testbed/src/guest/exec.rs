@@ -24,7 +24,9 @@ pub fn run(jobs: &[Job], topology: &Topology, cluster: &Cluster, out: &Path) -> 
         let start = || {
             let file = File::create(out.join(format!("{i}.out")))?;
             let mut command = Command::new("/bin/sh");
-            command.args(["-c", &job.command]).env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+            command
+                .args(["-c", &job.command])
+                .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
             command.stdin(Stdio::null()).stderr(file.try_clone()?).stdout(file);
             sys::start_in(&mut command, cluster.nodes[node].namespace.as_raw_fd());
             command.spawn()

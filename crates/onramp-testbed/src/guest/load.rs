@@ -332,11 +332,7 @@ impl Load<'_> {
         let place = || format!("connection from host {} to {}", connection.src, connection.dst);
         let got = sys::discard(receiver.as_fd(), most).map_err(at(place()))?;
         flow.received += got.ok_or_else(|| format!("{}: was closed", place()))?;
-        if flow.received == flow.bytes && !flow.endless {
-            self.finish(slot, now)
-        } else {
-            self.expect(number)
-        }
+        if flow.received == flow.bytes && !flow.endless { self.finish(slot, now) } else { self.expect(number) }
     }
 
     /// A long flow writes nothing more.

@@ -62,9 +62,9 @@ pub fn parse(mut given: impl Iterator<Item = String>) -> Result<Arguments, Failu
     }
     let command = match verb.as_str() {
         "run" if rest.is_empty() => Command::Run { out: out.ok_or_else(|| wrong("--out DIR is missing".into()))? },
-        "exec" if !rest.is_empty() => Command::Exec {
-            jobs: rest.iter().map(|job| job.parse()).collect::<Result<_, String>>().map_err(wrong)?,
-        },
+        "exec" if !rest.is_empty() => {
+            Command::Exec { jobs: rest.iter().map(|job| job.parse()).collect::<Result<_, String>>().map_err(wrong)? }
+        }
         "kernel" if rest.is_empty() => Command::Kernel,
         _ => return Err(wrong(format!("\"{verb}\" and what follows is no command"))),
     };

@@ -4,14 +4,20 @@ use super::Failure;
 use crate::sys;
 use crate::task::{FOLDER, STOP, Said, TASK, Task};
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Lines of the kernel's own that are shown if it ends without a word from the guest.
 const LAST_LINES: usize = 12;
+/// The result folder is a descriptor of the kernel, so that its name, which may be any
+/// and is a new one every time, is not on the kernel's command line.
+const NUMBER: i32 = 9;
+/// See [`NUMBER`].
+const OPENED: &str = "/proc/self/fd/9";
 /// How often to look whether it is to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -50,16 +56,13 @@ pub fn run(
     folder: &Path,
     task: &Task,
     nodes: usize,
+    seed: u64,
     tell: &dyn Fn(&Said) -> io::Result<()>,
 ) -> Result<i32, Failure> {
     let failed = |e: io::Error| Failure::run(format!("{}: {e}", folder.display()));
-    let folder = &folder.canonicalize().map_err(failed)?;
-    if folder.to_string_lossy().contains([',', '"']) {
-        return Err(Failure::usage(format!("{}: choose a folder without comma and quote", folder.display())));
-    }
     let text = serde_json::to_vec(task).expect("a task has only what JSON can hold");
     std::fs::write(folder.join(TASK), text).map_err(failed)?;
-    let started = start(kernel, folder, nodes).map_err(|e| Failure::run(format!("{}: {e}", kernel.display())));
+    let started = start(kernel, folder, nodes, seed).map_err(|e| Failure::run(format!("{}: {e}", kernel.display())));
     let outcome = started.and_then(|machine| listen(machine, folder, tell));
     for left in [TASK, STOP] {
         let _ = std::fs::remove_file(folder.join(left));
@@ -68,18 +71,22 @@ pub fn run(
     outcome
 }
 
-fn start(kernel: &Path, folder: &Path, nodes: usize) -> io::Result<Machine> {
+fn start(kernel: &Path, folder: &Path, nodes: usize, seed: u64) -> io::Result<Machine> {
     let own = std::env::current_exe()?;
+    let opened = File::open(folder)?;
     let mut command = Command::new(kernel);
     command
         .arg(format!("mem={}M", 2048 + 32 * nodes))
         .args(["rootfstype=hostfs", "rootflags=/", "ro", "time-travel=inf-cpu", "seccomp=auto"])
         .args(["con=none", "con0=fd:0,fd:1", "quiet", "panic=-1", "ipv6.disable_ipv6=1", "umid=onramp"])
-        .arg(format!("uml_dir={}/.uml", folder.display()))
+        // The kernel's random numbers begin with its command line and the time of day.
+        .arg("time-travel-start=0")
+        .arg(format!("onramp.seed={seed}"))
+        .arg(format!("uml_dir={OPENED}/.uml"))
+        .arg(format!("{FOLDER}={OPENED}"))
         .arg(format!("init=\"{}\"", own.display()))
-        .arg(format!("{FOLDER}=\"{}\"", folder.display()))
         .env_clear()
-        .env("HOME", folder)
+        .env("HOME", OPENED)
         // The console wants to wait for input; there never is any.
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -88,6 +95,7 @@ fn start(kernel: &Path, folder: &Path, nodes: usize) -> io::Result<Machine> {
         command.env("TMPDIR", place);
     }
     sys::tie(&mut command);
+    sys::hand_over(&mut command, opened.as_raw_fd(), NUMBER);
     command.spawn().map(Machine)
 }
 
@@ -133,5 +141,6 @@ fn listen(mut machine: Machine, folder: &Path, tell: &dyn Fn(&Said) -> io::Resul
         }
     }
     let words: Vec<String> = last.into();
-    outcome.ok_or_else(|| Failure::run(format!("the testbed kernel ended early; its last words: {}", words.join(" | "))))
+    outcome
+        .ok_or_else(|| Failure::run(format!("the testbed kernel ended early; its last words: {}", words.join(" | "))))
 }

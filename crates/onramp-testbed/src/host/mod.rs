@@ -64,11 +64,12 @@ fn run(arguments: &Arguments) -> Result<i32, Failure> {
                 let line = serde_json::to_string(said).expect("all it says is JSON");
                 writeln!(std::io::stdout(), "{line}").and_then(|()| std::io::stdout().flush())
             };
-            machine::run(&kernel, out, &task(Work::Run), nodes, &tell)
+            machine::run(&kernel, out, &task(Work::Run), nodes, scenario.seed, &tell)
         }
         Command::Exec { jobs } => {
             let folder = machine::Temporary::new().map_err(|e| Failure::run(format!("temporary folder: {e}")))?;
-            let status = machine::run(&kernel, &folder.0, &task(Work::Exec(jobs.clone())), nodes, &|_| Ok(()))?;
+            let status =
+                machine::run(&kernel, &folder.0, &task(Work::Exec(jobs.clone())), nodes, scenario.seed, &|_| Ok(()))?;
             print_outputs(&folder.0, jobs);
             Ok(status)
         }
