@@ -7,11 +7,12 @@ export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
 
 RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core crates -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name '*.lock' -o -name '*.txt')
 
-.PHONY: help install demo test lint bindings bench clean
+.PHONY: help install testbed demo test lint bindings bench clean
 
 help:
 	@echo "make demo     install, then compare DCQCN with and without On-Ramp on 320 servers (minutes)"
 	@echo "make install  build everything into .venv; the command is .venv/bin/onramp"
+	@echo "make testbed  the Linux cluster: its programs and its kernel (minutes, once)"
 	@echo "make test     every test"
 	@echo "make lint     formatting, lints, types"
 	@echo "make bindings regenerate the Rust view of the C headers"
@@ -32,6 +33,12 @@ install: .venv/built
 .venv/built: .venv/made pyproject.toml $(RUST)
 	maturin develop --release --extras dev
 	@touch $@
+
+# The Linux cluster: its programs beside Python, where the package looks for them, and its kernel.
+testbed: install
+	cargo build --release -p onramp-testbed -p onrampd
+	install target/release/onramp-testbed target/release/onrampd .venv/bin/
+	testbed/kernel/build
 
 demo: install
 	@onramp compare scenarios/demo.toml

@@ -198,7 +198,7 @@ def test_an_interrupted_run_keeps_the_results_so_far(write: Callable[..., Path],
 def test_the_guest_cannot_change_the_machine(write: Callable[..., Path]) -> None:
     place = Path(__file__).parent
     job = f"h0: touch {place}/new; touch /tmp/new-{os.getpid()}; wc -c < {__file__}"
-    command = [testbed.runner(), "exec", "--scenario", write(STAR), job]
+    command: list[str | Path] = [testbed.runner(), "exec", "--scenario", write(STAR), job]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert not (place / "new").exists() and not Path(f"/tmp/new-{os.getpid()}").exists()

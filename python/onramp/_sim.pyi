@@ -7,7 +7,7 @@ def version() -> str:
     """Version of the simulator."""
 
 def resolve(text: str, file: str, base: str, overrides: list[tuple[str, str]], on: str | None = None) -> str:
-    """Check a scenario for "sim", "linux" or any, and fill in every default; `file` is what messages call it."""
+    """Check a scenario for "sim", "linux" or any; fill in every default. Messages call it `file`."""
 
 def input_files(resolved: str) -> list[tuple[str, str]]:
     """(dotted key, path as written) of the files a resolved scenario refers to."""

@@ -99,12 +99,9 @@ class Cache:
             futures = {}
             for label, s in self.missing(scenarios).items():
                 stage, target = self._stage(s).resolve(), (self.folder / s.digest).resolve()
-                key = f"onramp-{s.digest}"
-                futures[
-                    client.submit(
-                        _remote, s.text, str(s.base.resolve()), s.on, str(stage), str(target), key=key
-                    )
-                ] = label
+                places = [str(p) for p in (s.base.resolve(), stage, target)]
+                future = client.submit(_remote, s.text, s.on, *places, key=f"onramp-{s.digest}")
+                futures[future] = label
             waiting = set(futures)
             while waiting and not stop():
                 try:
@@ -121,7 +118,7 @@ class Cache:
         return self.folder / f".{scenario.digest}.{os.getpid()}"
 
 
-def _remote(text: str, base: str, on: str | None, stage: str, target: str) -> None:
+def _remote(text: str, on: str | None, base: str, stage: str, target: str) -> None:
     folder = Path(stage)
     folder.mkdir(exist_ok=True)
     execute(Scenario(text, Path(base), on), folder)

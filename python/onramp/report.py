@@ -96,7 +96,7 @@ def _of_comparison(c: Comparison) -> Part:
         subtitle="The same arrivals with and without On-Ramp",
         head=["", "without", "with", "ratio", "95% interval"],
         rows=rows,
-        notes=[*c.notes, *unfinished, DEFINITIONS],
+        notes=[*c.notes, *unfinished, DEFINITIONS[c.with_[0].summary["substrate"]]],
         svgs=_svgs(plots.save_all(c.sides, c.folder / "plots")),
         parameters=parameters(c.scenario, c.seeds, c.with_[0].summary),
         scenario=c.scenario.text,
@@ -120,7 +120,7 @@ def _of_run(result: Result) -> Part:
         subtitle="With On-Ramp" if s["onramp"] else "Without On-Ramp",
         head=["", "value"],
         rows=rows,
-        notes=[*filter(None, [unfinished_text(s)]), DEFINITIONS],
+        notes=[*filter(None, [unfinished_text(s)]), DEFINITIONS[s["substrate"]]],
         svgs=_svgs(plots.save_all({"": result}, result.folder / "plots")),
         parameters=parameters(result.scenario, [s["seed"]], s),
         scenario=result.scenario.text,
@@ -129,11 +129,14 @@ def _of_run(result: Result) -> Part:
 
 CARDS = {("incast", "mean"), ("incast", "p95"), ("small", "mean"), ("medium", "mean"), ("large", "mean")}
 
-DEFINITIONS = (
-    "RCT: request completion time, until the last answer's sender has its last ACK. "
+DEFINITIONS = {
+    "sim": "RCT: request completion time, until the last answer's sender has its last ACK. "
     "FCT: flow completion time, until the sender has the last ACK. "
-    "p95: exact 95th percentile of all completed."
-)
+    "p95: exact 95th percentile of all completed.",
+    "linux": "RCT: request completion time, until the requester has read the last byte. "
+    "FCT: flow completion time, until the receiver has read the last byte. "
+    "p95: exact 95th percentile of all completed.",
+}
 
 
 def _svgs(files: Sequence[Path]) -> list[str]:
@@ -146,16 +149,23 @@ def parameters(scenario: Scenario, seeds: Sequence[int], summary: Summary) -> li
     """What a reader needs to know of a scenario: name and text."""
     d = scenario.document
     onramp = {k: d["onramp"][k] for k in ("threshold", "version", "gain", "max_pause", "ack")}
+    linux = summary["substrate"] == "linux"
+    if linux:
+        onramp.pop("ack")
+        switches = [("Linux", _say(d["linux"]))]
+    else:
+        switches = [("Switch", _say({k: d["switch"][k] for k in ("loss", "buffer")}))]
+    run_by = [summary["version"], summary["commit"], summary["engine"].get("kernel")]
     return [
         ("Network", _say(d["network"])),
         *[("Traffic", _say(traffic)) for traffic in d["traffic"]],
         ("Congestion control", _say(d["transport"])),
         ("On-Ramp", _say(onramp)),
         ("Clocks", _say(d["clock"])),
-        ("Switch", _say({k: d["switch"][k] for k in ("loss", "buffer")})),
+        *switches,
         ("Arrivals during", d["duration"]),
         ("Seeds" if len(seeds) > 1 else "Seed", ", ".join(map(str, seeds))),
-        ("Simulator", " · ".join(filter(None, [summary["version"], summary["commit"]]))),
+        ("Run by" if linux else "Simulator", " · ".join(filter(None, run_by))),
     ]
 
 

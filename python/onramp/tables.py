@@ -16,6 +16,8 @@ def _field(name: str, kind: pa.DataType, unit: str, meaning: str, nullable: bool
 
 U32, U64, I64, F64 = pa.uint32(), pa.uint64(), pa.int64(), pa.float64()
 
+LAST_ACK = "until the sender has the last ACK; on Linux, until the receiver has the last byte"
+
 FLOWS = pa.schema(
     [
         _field("id", U64, "1", "number of the flow, in the order of arrival"),
@@ -25,7 +27,13 @@ FLOWS = pa.schema(
         _field("dst", U32, "1", "receiving host"),
         _field("bytes", U64, "B", "payload"),
         _field("start_ps", U64, "ps", "arrival, from the start of the run"),
-        _field("fct_ps", U64, "ps", "until the sender has the last ACK; null: not finished", nullable=True),
+        _field(
+            "fct_ps",
+            U64,
+            "ps",
+            "until the sender has the last ACK; on Linux, the receiver the last byte; null: not finished",
+            nullable=True,
+        ),
         _field("receiver_fct_ps", U64, "ps", "until the receiver has the last byte", nullable=True),
         _field("ideal_ps", U64, "ps", "FCT on an empty network"),
         _field("retransmitted", U32, "packets", "packets sent again"),
@@ -42,7 +50,12 @@ REQUESTS = pa.schema(
         _field("flows", U32, "1", "flows that answer it"),
         _field("bytes", U64, "B", "payload of all answers"),
         _field("start_ps", U64, "ps", "arrival, from the start of the run"),
-        _field("rct_ps", U64, "ps", "until the last answer's sender has its last ACK"),
+        _field(
+            "rct_ps",
+            U64,
+            "ps",
+            "until the last answer's sender has its last ACK; on Linux, the requester the last byte",
+        ),
         _field("receiver_rct_ps", U64, "ps", "until the requester has the last byte"),
     ]
 )

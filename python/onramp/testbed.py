@@ -59,7 +59,7 @@ def runner() -> Path:
     """
     path = _program("onramp-testbed", "ONRAMP_TESTBED")
     if path is None or not path.is_file():
-        raise OnRampError(f"{path or 'onramp-testbed'}: not found; run `make install`")
+        raise OnRampError(f"{path or 'onramp-testbed'}: not found; run `make testbed`")
     return path
 
 
@@ -108,17 +108,8 @@ def run(
     """
     kernel()
     raw = folder / "raw"
-    command = [
-        runner(),
-        "run",
-        "--tied",
-        "--scenario",
-        folder / "scenario.toml",
-        "--base",
-        folder,
-        "--out",
-        raw,
-    ]
+    command: list[str | Path] = [runner(), "run", "--tied", "--scenario", folder / "scenario.toml"]
+    command += ["--base", folder, "--out", raw]
     environment = dict(os.environ)
     if agent := _program("onrampd", "ONRAMPD"):
         environment["ONRAMPD"] = str(agent)
