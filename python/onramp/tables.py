@@ -27,13 +27,7 @@ FLOWS = pa.schema(
         _field("dst", U32, "1", "receiving host"),
         _field("bytes", U64, "B", "payload"),
         _field("start_ps", U64, "ps", "arrival, from the start of the run"),
-        _field(
-            "fct_ps",
-            U64,
-            "ps",
-            "until the sender has the last ACK; on Linux, the receiver the last byte; null: not finished",
-            nullable=True,
-        ),
+        _field("fct_ps", U64, "ps", f"{LAST_ACK}; null: not finished", nullable=True),
         _field("receiver_fct_ps", U64, "ps", "until the receiver has the last byte", nullable=True),
         _field("ideal_ps", U64, "ps", "FCT on an empty network"),
         _field("retransmitted", U32, "packets", "packets sent again"),
@@ -50,12 +44,7 @@ REQUESTS = pa.schema(
         _field("flows", U32, "1", "flows that answer it"),
         _field("bytes", U64, "B", "payload of all answers"),
         _field("start_ps", U64, "ps", "arrival, from the start of the run"),
-        _field(
-            "rct_ps",
-            U64,
-            "ps",
-            "until the last answer's sender has its last ACK; on Linux, the requester the last byte",
-        ),
+        _field("rct_ps", U64, "ps", f"of its last flow, {LAST_ACK}"),
         _field("receiver_rct_ps", U64, "ps", "until the requester has the last byte"),
     ]
 )
