@@ -59,7 +59,7 @@ lint: install
 # The Rust view of the C headers, generated and kept in the repository.
 bindings: install
 	LIBCLANG_PATH=$$(python -c 'import clang, pathlib; print(pathlib.Path(clang.__file__).parent / "native")') \
-		cargo build --quiet -p onramp-core --features regenerate
+		cargo build --quiet -p onramp-core -p onrampd --features onramp-core/regenerate,onrampd/regenerate
 
 bench: install
 	cargo bench -p onramp-sim

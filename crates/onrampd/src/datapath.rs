@@ -59,17 +59,52 @@ impl Program {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The object or one of its maps.
-    #[error("cannot load the eBPF programs: {0}{hint}", hint = privileges(.0))]
-    Load(#[from] EbpfError),
+    #[error("cannot load the eBPF programs: {}{}", causes(.source), privileges(.source))]
+    Load {
+        /// What it was.
+        #[from]
+        source: EbpfError,
+    },
     /// A program was refused.
-    #[error("the kernel refuses the program {0}: {1}")]
-    Program(&'static str, #[source] ProgramError),
+    #[error("the kernel refuses the program {name}: {}", causes(.source))]
+    Program {
+        /// Which one.
+        name: &'static str,
+        /// What it was.
+        source: ProgramError,
+    },
     /// Attaching failed.
-    #[error("cannot attach {0} to {1}: {2}")]
-    Attach(&'static str, String, #[source] ProgramError),
+    #[error("cannot attach {name} to {interface}: {}", causes(.source))]
+    Attach {
+        /// Which program.
+        name: &'static str,
+        /// To what.
+        interface: String,
+        /// What it was.
+        source: ProgramError,
+    },
     /// A map could not be read or written.
-    #[error("map {0}: {1}")]
-    Map(&'static str, #[source] MapError),
+    #[error("map {name}: {}", causes(.source))]
+    Map {
+        /// Which one.
+        name: &'static str,
+        /// What it was.
+        source: MapError,
+    },
+}
+
+/// The error and what is behind it, each once.
+fn causes(e: &dyn std::error::Error) -> String {
+    let mut said = e.to_string();
+    let mut next = e.source();
+    while let Some(e) = next {
+        let more = e.to_string();
+        if !said.contains(&more) {
+            said = format!("{said}: {more}");
+        }
+        next = e.source();
+    }
+    said
 }
 
 fn privileges(e: &EbpfError) -> &'static str {
@@ -104,7 +139,7 @@ impl Datapath {
             .load(OBJECT)?;
         for program in Program::ALL {
             let loaded = program.of_mut(&mut ebpf).and_then(SchedClassifier::load);
-            loaded.map_err(|e| Error::Program(program.name(), e))?;
+            loaded.map_err(|source| Error::Program { name: program.name(), source })?;
         }
         Ok(Self {
             config: take(&mut ebpf, "config")?,
@@ -121,7 +156,7 @@ impl Datapath {
     /// # Errors
     /// The map cannot be written.
     pub fn set_config(&mut self, config: &or_config) -> Result<(), Error> {
-        self.config.set(0, config, 0).map_err(|e| Error::Map("config", e))
+        self.config.set(0, config, 0).map_err(|source| Error::Map { name: "config", source })
     }
 
     /// Makes `peers` the hosts with which OR-ACKs are exchanged. What is known of the paths
@@ -130,7 +165,7 @@ impl Datapath {
     /// # Errors
     /// A map cannot be written.
     pub fn set_peers(&mut self, peers: &[Peer]) -> Result<(), Error> {
-        let failed = |e| Error::Map("peers", e);
+        let failed = |source| Error::Map { name: "peers", source };
         let wanted: HashSet<IpAddr> = peers.iter().map(|p| p.address).collect();
         let present: Vec<or_address> = self.peers.keys().collect::<Result<_, _>>().map_err(failed)?;
         for address in present.into_iter().filter(|a| !wanted.contains(&IpAddr::from(*a))) {
@@ -142,7 +177,7 @@ impl Datapath {
             let address = or_address::from(peer.address);
             match self.paths.insert(address, or_path::unknown(), BPF_NOEXIST) {
                 Err(MapError::SyscallError(e)) if e.io_error.kind() == io::ErrorKind::AlreadyExists => {}
-                done => done.map_err(|e| Error::Map("paths", e))?,
+                done => done.map_err(|source| Error::Map { name: "paths", source })?,
             }
             self.peers.insert(address, peer.for_programs(), 0).map_err(failed)?;
         }
@@ -155,7 +190,7 @@ impl Datapath {
     /// The map cannot be read.
     pub fn paths(&self) -> Result<Vec<(IpAddr, or_path)>, Error> {
         let all = self.paths.iter().map(|entry| entry.map(|(address, path)| (address.into(), path)));
-        all.collect::<Result<_, _>>().map_err(|e| Error::Map("paths", e))
+        all.collect::<Result<_, _>>().map_err(|source| Error::Map { name: "paths", source })
     }
 
     /// The flows of this moment. They come and go meanwhile, so that some may be missing.
@@ -170,7 +205,10 @@ impl Datapath {
     /// The map cannot be read.
     pub fn counters(&self) -> Result<Vec<u64>, Error> {
         let sum = |i| self.counters.get(&i, 0).map(|cpus| cpus.iter().sum());
-        (0..abi::OR_COUNTERS).map(sum).collect::<Result<_, _>>().map_err(|e| Error::Map("counters", e))
+        (0..abi::OR_COUNTERS)
+            .map(sum)
+            .collect::<Result<_, _>>()
+            .map_err(|source| Error::Map { name: "counters", source })
     }
 
     /// Attaches a program to an interface. It is detached when the link is dropped.
@@ -192,7 +230,7 @@ impl Datapath {
             let id = p.attach_with_options(interface, program.hook(), options)?;
             p.take_link(id)
         });
-        of.map_err(|e| Error::Attach(program.name(), interface.into(), e))
+        of.map_err(|source| Error::Attach { name: program.name(), interface: interface.into(), source })
     }
 
     /// The gate's program, as the gate takes it. Valid while `self` is.
@@ -202,7 +240,7 @@ impl Datapath {
     pub fn gate_fd(&mut self) -> Result<RawFd, Error> {
         let program = Program::Gate;
         let fd = program.of_mut(&mut self.ebpf).and_then(|p| Ok(p.fd()?.as_fd().as_raw_fd()));
-        fd.map_err(|e| Error::Program(program.name(), e))
+        fd.map_err(|source| Error::Program { name: program.name(), source })
     }
 
     /// Runs a program on a packet, without any device: what it returns, and the packet then.
@@ -213,7 +251,7 @@ impl Datapath {
         let mut out = vec![0; packet.len() + 256];
         let options = TestRunOptions { data_in: Some(packet), data_out: Some(&mut out), ..TestRunOptions::default() };
         let run = program.of_mut(&mut self.ebpf).and_then(|p| p.test_run(options));
-        let run = run.map_err(|e| Error::Program(program.name(), e))?;
+        let run = run.map_err(|source| Error::Program { name: program.name(), source })?;
         out.truncate(run.data_size_out as usize);
         Ok((run.return_value, out))
     }
@@ -224,8 +262,8 @@ const MAX_FLOWS_SCANNED: usize = 1 << 22;
 const BPF_NOEXIST: u64 = 1;
 
 fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &'static str) -> Result<T, Error> {
-    let map = ebpf.take_map(name).ok_or_else(|| Error::Map(name, MapError::InvalidName { name: name.into() }))?;
-    T::try_from(map).map_err(|e| Error::Map(name, e))
+    let map = ebpf.take_map(name).ok_or_else(|| MapError::InvalidName { name: name.into() });
+    map.and_then(T::try_from).map_err(|source| Error::Map { name, source })
 }
 
 /// How programs are attached to an interface.
@@ -250,8 +288,13 @@ impl Hooks {
     }
 }
 
-/// Whether the kernel has TCX: it is asked what is attached to the loopback interface.
+/// Whether the kernel has TCX: it is asked what is attached to the loopback interface. To be
+/// told of others' programs takes more privileges than to attach one, so only "what is that?"
+/// is a no.
 #[must_use]
 pub fn has_tcx() -> bool {
-    SchedClassifier::query_tcx("lo", TcAttachType::Ingress).is_ok()
+    match SchedClassifier::query_tcx("lo", TcAttachType::Ingress) {
+        Err(ProgramError::SyscallError(e)) => e.io_error.raw_os_error() != Some(libc::EINVAL),
+        _ => true,
+    }
 }

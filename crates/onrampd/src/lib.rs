@@ -14,11 +14,14 @@ pub mod acker;
 pub mod agent;
 pub mod config;
 pub mod datapath;
+pub mod doctor;
 pub mod gate;
 pub mod protocol;
 pub mod server;
 pub mod status;
+mod sys;
 pub mod tc;
+pub mod top;
 pub mod undo;
 
 /// Where `status` is answered, unless it is configured.

@@ -3,9 +3,9 @@
 use clap::{Parser, Subcommand};
 use onrampd::config::Config;
 use onrampd::protocol::Client;
-use onrampd::{agent, status};
+use onrampd::{agent, doctor, status, top};
 use std::fmt::Display;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -31,6 +31,16 @@ enum Command {
         /// Configuration (TOML).
         file: PathBuf,
     },
+    /// Say for each requirement whether this host meets it, and how to mend what does not.
+    /// Changes nothing.
+    Doctor {
+        /// Also look at what this configuration needs.
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+        /// JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Tell what the running agent measures and does. Needs no privileges.
     Status {
         /// One line of JSON.
@@ -39,6 +49,12 @@ enum Command {
         /// Also the flows held longest.
         #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20")]
         flows: Option<usize>,
+        /// The agent's socket.
+        #[arg(long, value_name = "PATH", default_value = onrampd::DEFAULT_SOCKET)]
+        socket: PathBuf,
+    },
+    /// Watch paths and flows live. Needs no privileges.
+    Top {
         /// The agent's socket.
         #[arg(long, value_name = "PATH", default_value = onrampd::DEFAULT_SOCKET)]
         socket: PathBuf,
@@ -56,8 +72,9 @@ fn main() -> ExitCode {
             Err(e) => fail(e),
         },
         Command::CheckConfig { file } => check_config(&file),
-        Command::Status { json, flows, socket } => show_status(json, flows.unwrap_or(0), &socket)
-            .map_or_else(|e| unreachable_agent(&socket, e), |()| ExitCode::SUCCESS),
+        Command::Doctor { config, json } => diagnose(config.as_deref(), json),
+        Command::Status { json, flows, socket } => asked(&socket, show_status(json, flows.unwrap_or(0), &socket)),
+        Command::Top { socket } => asked(&socket, top::run(&socket)),
     }
 }
 
@@ -66,8 +83,23 @@ fn fail(e: impl Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn unreachable_agent(socket: &Path, e: io::Error) -> ExitCode {
-    fail(format!("no agent answers at {}: {e}", socket.display()))
+/// The end of a command that asks the agent.
+fn asked(socket: &Path, done: io::Result<()>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader has seen enough.
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(e) if e.raw_os_error().is_some() => fail(format!("no agent answers at {}: {e}", socket.display())),
+        Err(e) => fail(e),
+    }
+}
+
+fn diagnose(config: Option<&Path>, json: bool) -> ExitCode {
+    let report = doctor::examine(config);
+    let text = if json { serde_json::json!(report).to_string() + "\n" } else { report.text() };
+    // A reader that has seen enough does not change the verdict.
+    let _ = io::stdout().write_all(text.as_bytes());
+    if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn check_config(file: &Path) -> ExitCode {
@@ -82,10 +114,6 @@ fn check_config(file: &Path) -> ExitCode {
 
 fn show_status(json: bool, flows: usize, socket: &Path) -> io::Result<()> {
     let mut client = Client::connect(socket)?;
-    if json {
-        print!("{}", client.line(flows)?);
-    } else {
-        print!("{}", status::show(&client.status(flows)?));
-    }
-    Ok(())
+    let text = if json { client.line(flows)? } else { status::show(&client.status(flows)?) };
+    io::stdout().write_all(text.as_bytes())
 }

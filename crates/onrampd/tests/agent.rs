@@ -303,3 +303,89 @@ fn forged_or_acks_are_counted_and_change_nothing() {
     assert_eq!(a.path("10.9.0.2")["owd"], serde_json::Value::Null);
     assert_eq!(a.status()["flows"]["pauses"], 0);
 }
+
+#[test]
+fn three_capabilities_are_enough() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::new();
+    // The key is the agent's own.
+    let nobody = "65534";
+    for path in [lab.folder.clone(), lab.file("key")] {
+        std::os::unix::fs::chown(path, Some(65_534), Some(65_534)).unwrap();
+    }
+    // Where another user may run it.
+    let program = lab.file("onrampd");
+    fs::copy(env!("CARGO_BIN_EXE_onrampd"), &program).unwrap();
+    let capabilities = "-all,+bpf,+net_admin,+perfmon";
+    let mut command = lab.command("a", "setpriv");
+    command.args([format!("--reuid={nobody}"), format!("--regid={nobody}"), "--clear-groups".into()]);
+    for set in ["inh-caps", "ambient-caps", "bounding-set"] {
+        command.arg(format!("--{set}={capabilities}"));
+    }
+    command.arg(program).args(["run", "--config"]).arg(lab.configure("a", T));
+    let (a, _b) = (lab.start("a", command), lab.agent("b", T));
+    assert!(lab.transfer("10.9.0.2", 1_000_000));
+    until("are there delays", || a.path("10.9.0.2")["or_acks"].as_u64() > Some(0));
+    assert!(a.end());
+    assert_eq!(traces(&lab, "a"), "");
+}
+
+#[test]
+fn the_doctor_names_what_is_missing_and_changes_nothing() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::new();
+    let config = lab.configure("a", T);
+    let doctor = |config: &std::path::Path| {
+        let mut command = lab.command("a", env!("CARGO_BIN_EXE_onrampd"));
+        let output = command.args(["doctor", "--json", "--config"]).arg(config).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(output.status.success(), report["ok"].as_bool().unwrap());
+        report
+    };
+    let named = |report: &serde_json::Value, name: &str| {
+        let checks = report["checks"].as_array().unwrap();
+        checks.iter().find(|c| c["name"] == name).unwrap_or_else(|| panic!("{name}: {report}")).clone()
+    };
+    let report = doctor(&config);
+    assert_eq!(report["ok"], true, "{report}");
+    for name in [
+        "kernel",
+        "privileges",
+        "BTF",
+        "eBPF",
+        "JIT",
+        "hooks",
+        "gate",
+        "clock",
+        "eth0",
+        "eth0 qdisc",
+        "eth0 offloads",
+        "eth0 others",
+    ] {
+        named(&report, name);
+    }
+    assert_eq!(named(&report, "eth0 others")["state"], "ok");
+    assert_eq!(traces(&lab, "a"), "");
+
+    // Another's filter, an interface that is down, another that is absent.
+    let a = lab.agent("a", &format!("{T}\nattach = \"clsact\""));
+    assert_eq!(named(&doctor(&config), "eth0 others")["state"], "ok", "our own is none");
+    lab.says("a", "tc filter add dev eth0 egress pref 5 protocol ip u32 match u32 0 0");
+    let others = named(&doctor(&config), "eth0 others");
+    assert!(others["state"] == "warn" && others["found"].to_string().contains("egress filter u32"), "{others}");
+    assert!(a.end());
+    let left = lab.says("a", "tc filter show dev eth0 egress");
+    assert!(left.contains("u32"), "it is not ours to remove: {left}");
+
+    lab.says("a", "ip link set eth0 down");
+    assert_eq!(named(&doctor(&config), "eth0")["state"], "warn");
+    fs::write(&config, "interface = \"eth7\"\nthreshold = \"1us\"").unwrap();
+    let report = doctor(&config);
+    assert_eq!((&report["ok"], &named(&report, "eth7")["state"]), (&false.into(), &"fail".into()));
+    fs::write(&config, "interface = 7").unwrap();
+    assert_eq!(doctor(&config)["ok"], false);
+}

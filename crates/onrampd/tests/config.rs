@@ -18,6 +18,15 @@ fn said(more: &str) -> String {
     read(&format!("{MINIMAL}{more}")).map_or_else(|all| all.join("\n"), |_| "nothing".into())
 }
 
+#[test]
+fn the_packaged_configuration_is_right() {
+    let folder = Folder::new("packaged");
+    folder.write("onrampd.key", "000102030405060708090a0b0c0d0e0f", 0o640);
+    let text = include_str!("../../../packaging/onrampd.toml");
+    let config = Config::open(&folder.write("onrampd.toml", text, 0o644));
+    assert_eq!(config.unwrap().peers.len(), 1);
+}
+
 struct Folder(PathBuf);
 
 impl Folder {

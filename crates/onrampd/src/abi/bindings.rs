@@ -370,7 +370,8 @@ pub const TCA_ONRAMP_MAX_HOLD64: _bindgen_ty_1 = 7;
 pub const TCA_ONRAMP_PROG_FD: _bindgen_ty_1 = 8;
 pub const TCA_ONRAMP_PROG_ID: _bindgen_ty_1 = 9;
 pub const TCA_ONRAMP_PROG_NAME: _bindgen_ty_1 = 10;
-pub const __TCA_ONRAMP_MAX: _bindgen_ty_1 = 11;
+pub const TCA_ONRAMP_PACING: _bindgen_ty_1 = 11;
+pub const __TCA_ONRAMP_MAX: _bindgen_ty_1 = 12;
 pub type _bindgen_ty_1 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq)]

@@ -4,7 +4,6 @@
 #[rustfmt::skip]
 #[expect(missing_docs, non_camel_case_types, reason = "all that C has, by its name there")]
 mod bindings;
-mod pod;
 
 pub use bindings::*;
 

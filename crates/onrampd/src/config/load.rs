@@ -160,6 +160,7 @@ fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Optio
         socket: in_run(f.socket, crate::DEFAULT_SOCKET),
         state_dir: in_run(f.state_dir, crate::DEFAULT_STATE_DIR),
         peers,
+        clock_is_shared: f.clock == Some(Clock::Shared),
         gate: f.gate,
         test: TestClock { offset: f.test.clock_offset.map_or(0, |o| o.0), drift: Drift(drift.0) },
     })
@@ -314,7 +315,7 @@ fn plain(e: &serde_path_to_error::Error<toml::de::Error>) -> Mistake {
     };
     let message = e.inner().message();
     let under = |key: &str| match path.strip_suffix(key).map(|outer| outer.strip_suffix('.').unwrap_or(outer)) {
-        Some(outer) if outer.is_empty() => key.to_string(),
+        Some("") => key.to_string(),
         Some(outer) => format!("{outer}.{key}"),
         None if path.is_empty() => key.to_string(),
         None => format!("{path}.{key}"),

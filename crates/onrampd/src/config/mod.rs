@@ -45,6 +45,8 @@ pub struct Config {
     pub state_dir: PathBuf,
     /// Hosts with which OR-ACKs are exchanged.
     pub peers: Vec<Peer>,
+    /// All peers go by this host's clock.
+    pub clock_is_shared: bool,
     /// Limits of the gate; what is not given is the kernel's default.
     pub gate: GateLimits,
     /// A wrong clock, for tests.

@@ -74,16 +74,15 @@ impl Lab {
 
     /// Starts a host's agent and waits until it is ready.
     pub fn agent(&self, host: &str, more: &str) -> Agent {
-        let config = self.configure(host, more);
+        let mut command = self.command(host, env!("CARGO_BIN_EXE_onrampd"));
+        command.args(["run", "--config"]).arg(self.configure(host, more));
+        self.start(host, command)
+    }
+
+    /// Starts a host's agent by a command of its own.
+    pub fn start(&self, host: &str, mut command: Command) -> Agent {
         let log = File::create(self.file(&format!("{host}.log"))).unwrap();
-        let mut child = self
-            .command(host, env!("CARGO_BIN_EXE_onrampd"))
-            .args(["run", "--config"])
-            .arg(config)
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let log = self.log(host);

@@ -1,0 +1,146 @@
+//! The gate, the interfaces, and who else is there.
+
+use super::Check;
+use crate::acker;
+use crate::config::quantity::show_time;
+use crate::config::{Config, Mode};
+use crate::datapath::{FILTER_HANDLE, FILTER_PRIORITY};
+use crate::gate;
+use crate::sys;
+use crate::tc::{self, EGRESS, INGRESS};
+use aya::programs::{SchedClassifier, TcAttachType};
+use onramp_netlink::message::{attr, u32_at};
+use onramp_netlink::qdisc::{self, Place, ROOT};
+use onramp_netlink::{Message, Socket};
+use std::fs;
+use std::io;
+use std::thread;
+
+const IFLA_GSO_MAX_SIZE: u16 = 41;
+/// The loopback interface's number in a new namespace.
+const LOOPBACK: u32 = 1;
+
+/// Tries the gate in a network namespace of its own, which is gone afterwards.
+pub(super) fn gate(needed: bool) -> Check {
+    let tried = thread::spawn(try_gate).join().unwrap_or_else(|_| Err(io::Error::other("no thread")));
+    let mend = "build and load the module sch_onramp (make datapath)";
+    match tried {
+        Ok(true) => Check::ok("gate", "qdisc onramp is there"),
+        Ok(false) if needed => Check::fail("gate", "this kernel has no qdisc onramp", mend),
+        Ok(false) => Check::warn("gate", "no qdisc onramp: enough to observe, not to enforce", mend),
+        Err(e) if module_installed() => Check::ok("gate", format!("module sch_onramp is installed (not tried: {e})")),
+        Err(e) if needed => Check::fail("gate", format!("no module sch_onramp, and it cannot be tried: {e}"), mend),
+        Err(e) => Check::warn("gate", format!("no module sch_onramp, and it cannot be tried: {e}"), mend),
+    }
+}
+
+fn try_gate() -> io::Result<bool> {
+    sys::leave_network()?;
+    let mut socket = Socket::open()?;
+    let place = Place { index: LOOPBACK, parent: ROOT, handle: 0 };
+    match qdisc::replace(&mut socket, place, gate::KIND, |m| m) {
+        Ok(()) => Ok(true),
+        Err(e) if e.errno() == Some(libc::ENOENT) => Ok(false),
+        Err(e) => Err(io::Error::other(e)),
+    }
+}
+
+fn module_installed() -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let listed = |path: &str| fs::read_to_string(path).is_ok_and(|text| text.contains("sch_onramp"));
+    listed("/proc/modules") || listed(&format!("/lib/modules/{release}/modules.dep"))
+}
+
+/// What concerns one interface.
+pub(super) fn interface(name: &str, config: &Config) -> Vec<Check> {
+    let failed = |e: String| vec![Check::fail(name, e, "see ip link")];
+    let mut socket = match Socket::open() {
+        Ok(socket) => socket,
+        Err(e) => return failed(e.to_string()),
+    };
+    let link = match acker::find(&mut socket, name) {
+        Ok(Some(link)) => link,
+        Ok(None) => return failed("there is no such interface".into()),
+        Err(e) => return failed(e.to_string()),
+    };
+    let up = if link.up { Check::ok(name, "up") } else { Check::warn(name, "down", format!("ip link set {name} up")) };
+    vec![
+        up,
+        place(&mut socket, name, link.index, config),
+        offloads(&mut socket, name, link.index, config),
+        neighbours(&mut socket, name, link.index),
+    ]
+}
+
+/// What is where the gate goes.
+fn place(socket: &mut Socket, name: &str, index: u32, config: &Config) -> Check {
+    let title = format!("{name} qdisc");
+    let present = match tc::qdiscs(socket, index) {
+        Ok(present) => present,
+        Err(e) => return Check::fail(title, e.to_string(), "see tc qdisc"),
+    };
+    if present.iter().any(|q| q.kind == gate::KIND) {
+        return Check::ok(title, "the gate is in place");
+    }
+    let now = present.iter().find(|q| q.parent == ROOT).map_or("none", |q| &q.kind);
+    match gate::plan(name, &present, config.parent, gate::KIND) {
+        Err(e) if config.mode == Mode::Enforce => Check::fail(title, e.to_string(), "or mode = \"observe\""),
+        Err(e) => Check::warn(title, e.to_string(), "before mode = \"enforce\""),
+        Ok(_) if config.mode == Mode::Observe => Check::ok(title, format!("{now}; stays, observing needs no gate")),
+        Ok(_) => Check::ok(title, format!("{now}; the gate takes its place and gives it back")),
+    }
+}
+
+/// A segment that the card cuts up leaves over time, but is stamped once.
+fn offloads(socket: &mut Socket, name: &str, index: u32, config: &Config) -> Check {
+    let title = format!("{name} offloads");
+    let size = gso_max_size(socket, index).unwrap_or(65_536);
+    let cuts = sys::cuts_segments(name).unwrap_or(false);
+    let found = format!("TSO {}, segments up to {size} bytes", if cuts { "on" } else { "off" });
+    let Some(rate) = config.line_rate.or_else(|| link_rate(name)) else {
+        return Check::ok(title, found);
+    };
+    let ns = u128::from(size) * 8 * 1_000_000_000 / u128::from(rate.max(1));
+    let ns = u64::try_from(ns).unwrap_or(u64::MAX);
+    let takes = show_time(i64::try_from(ns).unwrap_or(i64::MAX));
+    if cuts && ns > config.params.threshold / 2 {
+        let found = format!("{found}, each {takes} on the wire: over half the threshold");
+        let smaller = format!("ip link set {name} gso_max_size 16384, or a higher threshold");
+        let rate = if config.line_rate.is_none() { "; and set line_rate" } else { "" };
+        return Check::warn(title, found, format!("{smaller}{rate}"));
+    }
+    Check::ok(title, format!("{found}, each {takes} on the wire"))
+}
+
+/// In bits per second, if the driver tells.
+fn link_rate(name: &str) -> Option<u64> {
+    let megabits: i64 = fs::read_to_string(format!("/sys/class/net/{name}/speed")).ok()?.trim().parse().ok()?;
+    u64::try_from(megabits).ok().filter(|m| *m > 0).map(|m| m * 1_000_000)
+}
+
+fn gso_max_size(socket: &mut Socket, index: u32) -> Option<u32> {
+    let mut head = [0; 16];
+    head[4..8].copy_from_slice(&index.to_ne_bytes());
+    let answers = socket.query(Message::new(libc::RTM_GETLINK, 0, "interface").push(&head)).ok()?;
+    attr(answers.first()?.get(16..)?, IFLA_GSO_MAX_SIZE).and_then(|v| u32_at(v, 0))
+}
+
+/// Other programs that see the same packets.
+fn neighbours(socket: &mut Socket, name: &str, index: u32) -> Check {
+    let title = format!("{name} others");
+    let mut others = Vec::new();
+    for (hook, tcx, side) in [(INGRESS, TcAttachType::Ingress, "ingress"), (EGRESS, TcAttachType::Egress, "egress")] {
+        let filters = tc::filters(socket, index, hook).unwrap_or_default();
+        let ours = |f: &tc::Filter| f.priority == FILTER_PRIORITY && f.handle == u32::from(FILTER_HANDLE);
+        let filters = filters.into_iter().filter(|f| !ours(f));
+        others.extend(filters.map(|f| format!("{side} filter {} {} at {}", f.kind, f.name, f.priority)));
+        let programs = SchedClassifier::query_tcx(name, tcx).map(|(_, programs)| programs).unwrap_or_default();
+        let names = programs.iter().map(|p| p.name_as_str().unwrap_or("?").to_string());
+        others.extend(names.filter(|n| !n.starts_with("onramp_")).map(|n| format!("{side} TCX {n}")));
+    }
+    if others.is_empty() {
+        return Check::ok(title, "no other TC programs");
+    }
+    let mend = "fine if they let packets pass unchanged; one that redirects hides packets from On-Ramp";
+    Check::warn(title, others.join(", "), mend)
+}
