@@ -31,6 +31,9 @@ pub enum Error {
          (make datapath), or use mode = \"observe\""
     )]
     Missing,
+    /// There is no such class.
+    #[error("there is nothing to put the gate under: {0}: `tc class show` and `tc qdisc show` list what is there")]
+    NoParent(#[source] onramp_netlink::Error),
     /// What is there would be lost.
     #[error("{0}")]
     InTheWay(String),
@@ -69,13 +72,14 @@ pub struct Gate<'a> {
 /// The gate's options but for the program.
 #[must_use]
 pub fn options(config: &Config, message: Message) -> Message {
-    let GateLimits { limit, bytes, flow_limit, flows, quantum } = config.gate;
+    let GateLimits { limit, bytes, flow_limit, flows, quantum, pacing, cut: _ } = config.gate;
     let given = [
         (abi::TCA_ONRAMP_LIMIT, limit),
         (abi::TCA_ONRAMP_BYTES, bytes),
         (abi::TCA_ONRAMP_FLOW_LIMIT, flow_limit),
         (abi::TCA_ONRAMP_FLOWS, flows),
         (abi::TCA_ONRAMP_QUANTUM, quantum),
+        (abi::TCA_ONRAMP_PACING, pacing.map(u32::from)),
     ];
     let message = given.into_iter().fold(message, |m, (kind, value)| match value {
         Some(value) => m.u32(kind as u16, value),
@@ -151,19 +155,18 @@ pub fn install(socket: &mut Socket, index: u32, plan: &[Replaced], gate: &Gate<'
             qdisc::replace_plain(socket, Place { handle: MQ_HANDLE, ..place }, &item.kind, &[])
         };
         match done {
-            Err(e) if e.errno() == Some(libc::ENOENT) && item.kind == KIND && missing(&e) => {
-                return Err(Error::Missing);
-            }
+            Err(e) if e.errno() == Some(libc::ENOENT) && !missing(&e) => return Err(Error::NoParent(e)),
+            Err(e) if e.errno() == Some(libc::ENOENT) && item.kind == KIND => return Err(Error::Missing),
             done => done?,
         }
     }
     Ok(())
 }
 
-/// ENOENT is also the answer where a class does not exist; the kernel then says so.
+/// ENOENT is also the answer where there is no such class; the kernel then says so.
 fn missing(e: &onramp_netlink::Error) -> bool {
     let said = e.to_string();
-    said.contains("qdisc kind is unknown") || !said.contains("class")
+    !["Failed to find", "not found"].iter().any(|other| said.contains(other))
 }
 
 /// Puts back what was there, where ours still is. Packets that are held are let go first.

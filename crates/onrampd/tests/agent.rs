@@ -152,6 +152,11 @@ fn without_the_gate_enforcing_is_refused_and_leaves_nothing() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(traces(&lab, "a"), "");
 
+    lab.configure("a", &format!("{T}\nmode = \"enforce\"\nparent = \"1:1\""));
+    let output = lab.command("a", env!("CARGO_BIN_EXE_onrampd")).args(["run", "--config"]).arg(&config).output();
+    let said = String::from_utf8(output.unwrap().stderr).unwrap();
+    assert!(said.contains("nothing to put the gate under"), "{said}");
+
     // The same by a reload: it stays as it was.
     let a = lab.agent("a", T);
     lab.configure("a", &format!("{T}\nmode = \"enforce\""));
@@ -199,6 +204,41 @@ fn what_was_there_before_the_gate_is_put_back() {
     lab.says("a", "tc qdisc replace dev eth0 root handle 1: tbf rate 1gbit burst 100k latency 10ms");
     let hidden = tc::qdiscs(&mut lab.on("a", || Socket::open().unwrap()), index).unwrap();
     assert_eq!(hidden.len(), 2, "what tc does not show: {hidden:?}");
+}
+
+#[test]
+fn under_mq_each_queue_gets_a_gate_and_all_goes_back() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::new();
+    // A device whose queues the kernel puts under an mq of its own, which has no name.
+    lab.says("a", "ip link add many numtxqueues 3 type ifb");
+    lab.says("a", "ip link set many up");
+    let show = || lab.says("a", "tc qdisc show dev many");
+    let mut socket = lab.on("a", || Socket::open().unwrap());
+    let index = acker::find(&mut socket, "many").unwrap().unwrap().index;
+    let stand_in = Gate { kind: "bfifo", options: &|m| m.push(&500_000u32.to_ne_bytes()) };
+    for make in ["", "tc qdisc replace dev many root handle 5: mq"] {
+        if !make.is_empty() {
+            lab.says("a", make);
+        }
+        let before = show();
+        let present = tc::qdiscs(&mut socket, index).unwrap();
+        let plan = gate::plan("many", &present, Parent::Mq, "bfifo").unwrap();
+        gate::install(&mut socket, index, &plan, &stand_in).unwrap();
+        assert_eq!(show().matches("bfifo").count(), 3, "{}", show());
+        gate::restore(&mut socket, index, &plan).unwrap();
+        let kinds = |text: &str| {
+            let mut all: Vec<String> = text.lines().map(|l| l.split(' ').nth(1).unwrap().to_string()).collect();
+            all.sort();
+            all
+        };
+        assert_eq!(kinds(&show()), kinds(&before), "{before}{}", show());
+        if make.is_empty() {
+            assert_eq!(show(), before);
+        }
+    }
 }
 
 #[test]

@@ -103,6 +103,7 @@ fn much_can_be_said() {
     let programs = config.for_programs(5, 1, 2);
     assert_eq!((programs.acker_ifindex, programs.test_clock.base, programs.valid_until), (5, 1, 2));
     assert_eq!(programs.segment_rate, (0.8 * 65_536.0) as u32);
+    assert_eq!(u32::from(programs.flags), onrampd::abi::OR_CUT);
 }
 
 #[test]

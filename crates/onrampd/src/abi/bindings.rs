@@ -10,6 +10,7 @@ pub const ONRAMP_COUNT_OLD: u32 = 2;
 pub const OR_MODE_OFF: u32 = 0;
 pub const OR_MODE_OBSERVE: u32 = 1;
 pub const OR_MODE_ENFORCE: u32 = 2;
+pub const OR_CUT: u32 = 1;
 pub const OR_INTERVAL_SHIFT_MIN: u32 = 10;
 pub const OR_INTERVAL_SHIFT_MAX: u32 = 20;
 pub const OR_INTERVAL_SHIFT_DEFAULT: u32 = 14;
@@ -17,6 +18,7 @@ pub const OR_PEER_CLOCK_KNOWN: u32 = 1;
 pub const OR_OWD_FIRST_SHIFT: u32 = 10;
 pub const OR_OWD_SUB_SHIFT: u32 = 2;
 pub const OR_OWD_BUCKETS: u32 = 64;
+pub const ONRAMP_CUT: u32 = 2147483648;
 pub type or_u8 = u8;
 pub type or_u16 = u16;
 pub type or_u32 = u32;
@@ -196,7 +198,8 @@ pub struct or_config {
     pub interval_shift: or_u32,
     pub acker_ifindex: or_u32,
     pub port: or_u16,
-    pub reserved: [or_u8; 6usize],
+    pub flags: or_u16,
+    pub reserved: or_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -230,8 +233,11 @@ const _: () = {
         "Offset of field: or_config::port",
     ][::core::mem::offset_of!(or_config, port) - 88usize];
     [
+        "Offset of field: or_config::flags",
+    ][::core::mem::offset_of!(or_config, flags) - 90usize];
+    [
         "Offset of field: or_config::reserved",
-    ][::core::mem::offset_of!(or_config, reserved) - 90usize];
+    ][::core::mem::offset_of!(or_config, reserved) - 92usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq)]
@@ -383,6 +389,7 @@ pub struct tc_onramp_xstats {
     pub bytes_drops: __u64,
     pub flow_limit_drops: __u64,
     pub flows_drops: __u64,
+    pub cut: __u64,
     pub no_time: __u64,
     pub collected: __u64,
     pub flows: __u32,
@@ -392,7 +399,7 @@ pub struct tc_onramp_xstats {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of tc_onramp_xstats"][::core::mem::size_of::<tc_onramp_xstats>() - 88usize];
+    ["Size of tc_onramp_xstats"][::core::mem::size_of::<tc_onramp_xstats>() - 96usize];
     [
         "Alignment of tc_onramp_xstats",
     ][::core::mem::align_of::<tc_onramp_xstats>() - 8usize];
@@ -418,21 +425,24 @@ const _: () = {
         "Offset of field: tc_onramp_xstats::flows_drops",
     ][::core::mem::offset_of!(tc_onramp_xstats, flows_drops) - 48usize];
     [
+        "Offset of field: tc_onramp_xstats::cut",
+    ][::core::mem::offset_of!(tc_onramp_xstats, cut) - 56usize];
+    [
         "Offset of field: tc_onramp_xstats::no_time",
-    ][::core::mem::offset_of!(tc_onramp_xstats, no_time) - 56usize];
+    ][::core::mem::offset_of!(tc_onramp_xstats, no_time) - 64usize];
     [
         "Offset of field: tc_onramp_xstats::collected",
-    ][::core::mem::offset_of!(tc_onramp_xstats, collected) - 64usize];
+    ][::core::mem::offset_of!(tc_onramp_xstats, collected) - 72usize];
     [
         "Offset of field: tc_onramp_xstats::flows",
-    ][::core::mem::offset_of!(tc_onramp_xstats, flows) - 72usize];
+    ][::core::mem::offset_of!(tc_onramp_xstats, flows) - 80usize];
     [
         "Offset of field: tc_onramp_xstats::idle_flows",
-    ][::core::mem::offset_of!(tc_onramp_xstats, idle_flows) - 76usize];
+    ][::core::mem::offset_of!(tc_onramp_xstats, idle_flows) - 84usize];
     [
         "Offset of field: tc_onramp_xstats::throttled_flows",
-    ][::core::mem::offset_of!(tc_onramp_xstats, throttled_flows) - 80usize];
+    ][::core::mem::offset_of!(tc_onramp_xstats, throttled_flows) - 88usize];
     [
         "Offset of field: tc_onramp_xstats::reserved",
-    ][::core::mem::offset_of!(tc_onramp_xstats, reserved) - 84usize];
+    ][::core::mem::offset_of!(tc_onramp_xstats, reserved) - 92usize];
 };

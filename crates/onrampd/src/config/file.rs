@@ -44,6 +44,9 @@ pub struct File {
     /// Line rate of the interfaces: the bytes of a segment the card cuts up count as leaving
     /// one after another. Default: all at once.
     pub line_rate: Option<Rate>,
+    /// Where delays are above `threshold`, segments of up to 64 KB leave as packets, one by one.
+    /// Default true.
+    pub cut: Option<bool>,
     /// A flow that sent nothing for so long starts anew. Default 1ms.
     pub idle: Option<Time>,
     /// Flows remembered. Default 65536.

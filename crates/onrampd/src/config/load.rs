@@ -154,6 +154,7 @@ fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Optio
         interval_shift: interval_shift?,
         port: f.port.unwrap_or(9471),
         line_rate: f.line_rate.map(|r| r.0),
+        cut: f.cut.unwrap_or(true),
         idle,
         max_flows: f.max_flows.unwrap_or(65_536),
         max_stamps: f.max_stamps.unwrap_or(131_072),

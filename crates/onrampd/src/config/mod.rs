@@ -33,6 +33,8 @@ pub struct Config {
     pub port: u16,
     /// The line rate in bits per second, if large segments are to count as leaving byte by byte.
     pub line_rate: Option<u64>,
+    /// Where delays are above T, segments leave as packets.
+    pub cut: bool,
     /// A flow silent for this many nanoseconds starts anew.
     pub idle: u64,
     /// Flows remembered.
@@ -126,6 +128,10 @@ pub struct GateLimits {
     pub flows: Option<u32>,
     /// Bytes a flow sends in its turn.
     pub quantum: Option<u32>,
+    /// Local TCP flows leave at their pacing rate.
+    pub pacing: Option<bool>,
+    /// Where delays are above T, segments leave as packets. Default true.
+    pub cut: Option<bool>,
 }
 
 /// Added to every time stamp that leaves the host or is compared with one that came in.
@@ -187,7 +193,8 @@ impl Config {
             interval_shift: self.interval_shift,
             acker_ifindex,
             port: self.port,
-            reserved: [0; 6],
+            flags: if self.gate.cut.unwrap_or(true) { abi::OR_CUT as u16 } else { 0 },
+            reserved: 0,
         }
     }
 }

@@ -139,6 +139,7 @@ fn gate_of(q: &Qdisc) -> Gate {
         bytes_drops: x64!(bytes_drops),
         flow_limit_drops: x64!(flow_limit_drops),
         flows_drops: x64!(flows_drops),
+        cut: x64!(cut),
         no_time: x64!(no_time),
         collected: x64!(collected),
         flows: x32!(flows),

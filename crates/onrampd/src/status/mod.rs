@@ -68,6 +68,7 @@ pub struct Gate {
     pub bytes_drops: u64,
     pub flow_limit_drops: u64,
     pub flows_drops: u64,
+    pub cut: u64,
     pub no_time: u64,
     pub collected: u64,
     pub flows: u32,
