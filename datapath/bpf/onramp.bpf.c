@@ -16,13 +16,14 @@
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+#include "../sch_onramp/pkt_sched_onramp.h"
 #include "onramp_abi.h"
 #include "maps.h"
 #include "packet.h"
 #include "sender.h"
 #include "receiver.h"
 
-/* Nanoseconds to wait, 0 to go. */
+/* Nanoseconds to wait, 0 to go, or ONRAMP_CUT. */
 SEC("tc")
 int onramp_gate(struct __sk_buff *skb)
 {

@@ -43,6 +43,9 @@ struct or_clock {
 #define OR_MODE_OBSERVE 1
 #define OR_MODE_ENFORCE 2
 
+/* Where delays are above T, segments leave as packets; else whole, as TCP made them. */
+#define OR_CUT 1
+
 #define OR_INTERVAL_SHIFT_MIN 10
 #define OR_INTERVAL_SHIFT_MAX 20
 /* 16 KiB: about eleven packets of 1448 bytes. */
@@ -64,6 +67,7 @@ struct or_clock {
  *   multiple of 2^interval_shift, or if it ends a burst
  * @acker_ifindex: the device on which clones become OR-ACKs
  * @port: UDP port of OR-ACKs
+ * @flags: OR_CUT
  */
 struct or_config {
 	or_u64 valid_until;
@@ -75,7 +79,8 @@ struct or_config {
 	or_u32 interval_shift;
 	or_u32 acker_ifindex;
 	or_u16 port;
-	or_u8 reserved[6];
+	or_u16 flags;
+	or_u32 reserved;
 };
 
 /* The peer's clock against ours is known; without it nothing is measured. */

@@ -80,9 +80,17 @@ OR_INLINE struct or_flow *sender_flow(const struct or_packet *packet, const stru
 	return bpf_map_lookup_elem(&flows, &packet->flow);
 }
 
+/* Whether the segment is to leave in packets: it has some, and its path is congested. */
+OR_INLINE or_u32 sender_cuts(const struct __sk_buff *skb, const struct or_config *config,
+			     const struct or_path *path, or_u64 now)
+{
+	return config->flags & OR_CUT && skb->gso_segs > 1 && path->owd > 0 &&
+	       (or_u64)path->owd > config->params.threshold && now - path->owd_at < config->idle;
+}
+
 /*
- * A packet is about to leave. Returns for how long it has to wait; 0 if it leaves now,
- * in which case it has been stamped.
+ * A packet is about to leave. Returns for how long it has to wait, or that it has to be
+ * cut; 0 if it leaves now, in which case it has been stamped.
  */
 OR_INLINE or_u32 sender_departs(struct __sk_buff *skb, or_u32 mode)
 {
@@ -111,6 +119,8 @@ OR_INLINE or_u32 sender_departs(struct __sk_buff *skb, or_u32 mode)
 	path = bpf_map_lookup_elem(&paths, &packet.flow.destination);
 	if (!path)
 		return 0;
+	if (mode == OR_MODE_ENFORCE && config->mode == OR_MODE_ENFORCE && sender_cuts(skb, config, path, now))
+		return ONRAMP_CUT;
 	flow = sender_flow(&packet, config, path, now);
 	lock = flow_lock(&packet.flow);
 	if (!flow || !lock)
@@ -129,8 +139,8 @@ OR_INLINE or_u32 sender_departs(struct __sk_buff *skb, or_u32 mode)
 		bpf_spin_unlock(&lock->lock);
 		if (stopped)
 			count(OR_HELD, 1);
-		/* A pause is far shorter than the 4 s that fit. */
-		return release - now > 0xffffffff ? 0xffffffff : (or_u32)(release - now);
+		/* A pause is far shorter than the 2 s that fit. */
+		return release - now >= ONRAMP_CUT ? ONRAMP_CUT - 1 : (or_u32)(release - now);
 	}
 	if (flow->held_since && release <= now) {
 		flow->held += now - flow->held_since;

@@ -19,9 +19,17 @@ enum {
 	TCA_ONRAMP_PROG_FD, /* s32, a program of type sched_cls; -1: none; not in dumps */
 	TCA_ONRAMP_PROG_ID, /* u32, its id; dumps only */
 	TCA_ONRAMP_PROG_NAME, /* string, its name; dumps only */
+	TCA_ONRAMP_PACING, /* u32, 1: local TCP flows leave at their pacing rate; default 1 */
 	__TCA_ONRAMP_MAX,
 };
 #define TCA_ONRAMP_MAX (__TCA_ONRAMP_MAX - 1)
+
+/*
+ * The program's answer: for how many nanoseconds the packet's flow waits before it is
+ * asked again, 0 to let the packet go; with this bit, a segment is first cut into the
+ * packets it stands for, and the first of them is asked for.
+ */
+#define ONRAMP_CUT 0x80000000U
 
 /**
  * struct tc_onramp_xstats - what TCA_STATS_APP carries
@@ -32,6 +40,7 @@ enum {
  * @bytes_drops: for the limit on all bytes
  * @flow_limit_drops: for the limit on a flow's packets
  * @flows_drops: for want of room or memory for another flow
+ * @cut: segments cut into packets
  * @no_time: packets whose departure time was over 10 s ahead, and so was ignored
  * @collected: idle flows forgotten
  * @flows: flows, idle ones included
@@ -47,6 +56,7 @@ struct tc_onramp_xstats {
 	__u64 bytes_drops;
 	__u64 flow_limit_drops;
 	__u64 flows_drops;
+	__u64 cut;
 	__u64 no_time;
 	__u64 collected;
 	__u32 flows;

@@ -45,7 +45,7 @@ int parse_rtattr_flags(struct rtattr *tb[], int max, struct rtattr *rta, int len
 static void explain(void)
 {
 	fprintf(stderr, "Usage: ... onramp [ limit PACKETS ] [ bytes SIZE ] [ flow_limit PACKETS ]\n"
-			"                  [ flows NUMBER ] [ quantum SIZE ] [ max_hold TIME ]\n"
+			"                  [ flows NUMBER ] [ quantum SIZE ] [ max_hold TIME ] [ pacing 0|1 ]\n"
 			"The program that holds flows is attached by onrampd.\n");
 }
 
@@ -58,6 +58,7 @@ static const struct option {
 	{ "limit", TCA_ONRAMP_LIMIT, NUMBER },	     { "bytes", TCA_ONRAMP_BYTES, SIZE },
 	{ "flow_limit", TCA_ONRAMP_FLOW_LIMIT, NUMBER }, { "flows", TCA_ONRAMP_FLOWS, NUMBER },
 	{ "quantum", TCA_ONRAMP_QUANTUM, SIZE },     { "max_hold", TCA_ONRAMP_MAX_HOLD64, TIME },
+	{ "pacing", TCA_ONRAMP_PACING, NUMBER },
 };
 #define OPTIONS (sizeof(options) / sizeof(options[0]))
 
@@ -128,7 +129,7 @@ static int onramp_print(struct qdisc_util *qu, FILE *f, struct rtattr *opt)
 			snprintf(format, sizeof(format), "%s ", o->name);
 			print_time(o->name, format, time);
 		} else if (o->kind != TIME && a && RTA_PAYLOAD(a) >= sizeof(uint32_t)) {
-			snprintf(format, sizeof(format), "%s %%llu%s ", o->name, o->kind == SIZE ? "b" : "p");
+			snprintf(format, sizeof(format), "%s %%llu%s ", o->name, o->kind == SIZE ? "b" : "");
 			print_color_u64(ANY, o->name, format, *(uint32_t *)RTA_DATA(a));
 		}
 	}
@@ -151,6 +152,7 @@ static int onramp_print_xstats(struct qdisc_util *qu, FILE *f, struct rtattr *xs
 	memcpy(&s, RTA_DATA(xstats), sizeof(s));
 	print_color_u64(ANY, "held", "  held %llu ", s.held);
 	print_time("held_ns", "for ", s.held_ns);
+	print_color_u64(ANY, "cut", "cut %llu ", s.cut);
 	print_color_u64(ANY, "max_hold_reached", "max_hold reached %llu ", s.max_hold);
 	print_nl();
 	print_color_u64(ANY, "flows", "  flows %llu ", s.flows);
