@@ -180,8 +180,9 @@ impl Agent {
         let (name, index) = (self.ports[port].name.clone(), self.ports[port].index);
         match self.config.mode {
             Mode::Observe => {
-                let plan = std::mem::take(&mut self.touched(&name).replaced);
+                let plan = self.touched(&name).replaced.clone();
                 gate::restore(&mut self.socket, index, &plan)?;
+                self.touched(&name).replaced.clear();
                 if self.ports[port].egress.is_none() {
                     self.ports[port].egress = Some(self.datapath.attach(Program::Egress, &name, self.hooks)?);
                 }

@@ -5,7 +5,6 @@ use crate::datapath::{FILTER_HANDLE, FILTER_PRIORITY};
 use crate::gate::{self, Replaced};
 use crate::tc::{self, EGRESS, INGRESS};
 use onramp_netlink::Socket;
-use onramp_netlink::qdisc::ROOT;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -37,7 +36,11 @@ pub struct Undo {
 
 /// The file, one for each network namespace.
 #[derive(Debug)]
-pub struct UndoFile(PathBuf);
+pub struct UndoFile {
+    path: PathBuf,
+    /// The folder was not there before, so it goes with the file.
+    folder_is_ours: bool,
+}
 
 impl UndoFile {
     /// In `folder`, for the network namespace of this thread.
@@ -45,9 +48,10 @@ impl UndoFile {
     /// # Errors
     /// The namespace cannot be told, or the folder not be made.
     pub fn in_folder(folder: &Path) -> io::Result<Self> {
+        let folder_is_ours = !fs::exists(folder)?;
         fs::create_dir_all(folder)?;
         let namespace = fs::metadata("/proc/thread-self/ns/net")?.ino();
-        Ok(Self(folder.join(format!("undo-{namespace}.json"))))
+        Ok(Self { path: folder.join(format!("undo-{namespace}.json")), folder_is_ours })
     }
 
     /// What a crash left; none if there was none. A file that cannot be understood is none.
@@ -56,7 +60,7 @@ impl UndoFile {
     /// The file cannot be read.
     pub fn read(&self) -> io::Result<Option<Undo>> {
         let mut bytes = Vec::new();
-        match File::open(&self.0) {
+        match File::open(&self.path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?.take(MAX_FILE).read_to_end(&mut bytes)?,
         };
@@ -68,10 +72,10 @@ impl UndoFile {
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, undo: &Undo) -> io::Result<()> {
-        let new = self.0.with_extension("new");
+        let new = self.path.with_extension("new");
         let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         file.write_all(&serde_json::to_vec(undo)?)?;
-        fs::rename(new, &self.0)
+        fs::rename(new, &self.path)
     }
 
     /// Removes the file: all is undone.
@@ -79,10 +83,17 @@ impl UndoFile {
     /// # Errors
     /// The file cannot be removed.
     pub fn remove(&self) -> io::Result<()> {
-        match fs::remove_file(&self.0) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-            done => done,
+        match fs::remove_file(&self.path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            done => done?,
         }
+        if self.folder_is_ours
+            && let Some(folder) = self.path.parent()
+        {
+            // Another agent may have a file there.
+            let _ = fs::remove_dir(folder);
+        }
+        Ok(())
     }
 }
 
@@ -99,7 +110,7 @@ impl Undo {
             }
             let stale = tc::qdiscs(socket, link.index)?.into_iter().filter(|q| q.kind == gate::KIND);
             let replaced = stale.map(|q| Replaced { parent: q.parent, kind: q.kind, before: None });
-            let replaced: Vec<_> = replaced.filter(|r| r.parent == ROOT || r.parent != 0).collect();
+            let replaced = replaced.collect();
             self.interfaces.push(Touched { name: name.clone(), index: link.index, clsact_added: false, replaced });
         }
         Ok(())
@@ -151,10 +162,10 @@ mod tests {
         let undo = Undo { interfaces: vec![Touched { name: "eth0".into(), index: 2, ..Touched::default() }] };
         file.write(&undo).unwrap();
         assert_eq!(file.read().unwrap(), Some(undo));
-        fs::write(&file.0, "{\"interfaces\": 1").unwrap();
+        fs::write(&file.path, "{\"interfaces\": 1").unwrap();
         assert_eq!(file.read().unwrap(), None);
         file.remove().unwrap();
         file.remove().unwrap();
-        fs::remove_dir(folder).unwrap();
+        assert!(!folder.exists());
     }
 }
