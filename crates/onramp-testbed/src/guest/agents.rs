@@ -120,23 +120,39 @@ fn socket(host: u32) -> String {
     format!("{FOLDER}/{host}.sock")
 }
 
-/// An agent's answer on its socket, which spares a process for each.
-fn ask(host: u32) -> std::io::Result<String> {
-    let mut stream = UnixStream::connect(socket(host))?;
-    stream.write_all(b"{\"get\":\"status\"}\n")?;
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line)?;
-    Ok(line)
+/// What an agent tells on its socket, which spares a process for each question.
+fn status(host: u32) -> Result<Value> {
+    let ask = || {
+        let mut stream = UnixStream::connect(socket(host))?;
+        stream.write_all(b"{\"get\":\"status\"}\n")?;
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line)?;
+        Ok(serde_json::from_str(&line)?)
+    };
+    ask().map_err(|e: std::io::Error| format!("status of the agent at {}: {e}", address(host)))
 }
 
 impl Agents {
+    /// Whether a host has an agent.
+    pub fn is_on(&self, host: u32) -> bool {
+        self.all.iter().any(|agent| agent.host == host)
+    }
+
+    /// The latest one-way delay from one host to another and its age, both in
+    /// nanoseconds, if the sender's agent has learnt one.
+    pub fn one_way_delay(&self, src: u32, dst: u32) -> Result<Option<(i64, u64)>> {
+        let status = status(src)?;
+        let peer = address(dst).to_string();
+        let path = status["paths"].as_array().and_then(|all| all.iter().find(|path| path["peer"] == *peer));
+        let owd = path.map(|path| &path["owd"]);
+        Ok(owd.and_then(|owd| Some((owd["now_ns"].as_i64()?, owd["age_ns"].as_u64()?))))
+    }
+
     /// The "onramp_stats" part of summary.json: sums over all agents.
     pub fn stats(&self) -> Result<Value> {
         let mut sums = Sums::new();
         for agent in &self.all {
-            let place = || format!("status of the agent at {}", address(agent.host));
-            let line = ask(agent.host).map_err(at(place()))?;
-            sums.add(&serde_json::from_str(&line).map_err(at(place()))?);
+            sums.add(&status(agent.host)?);
         }
         Ok(sums.to_json())
     }

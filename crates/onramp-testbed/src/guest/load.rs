@@ -61,6 +61,7 @@ struct Flow {
 struct Load<'a> {
     topology: &'a Topology,
     cluster: &'a mut Cluster,
+    agents: &'a Agents,
     epoll: Epoll,
     connections: Connections,
     recorder: Recorder,
@@ -96,9 +97,10 @@ pub fn run(
         topology,
         connections: Connections::new(cluster, topology.hosts(), &epoll)?,
         cluster,
+        agents: &agents,
         epoll,
         recorder: Recorder::new(&scenario.measure, topology),
-        series: Series::new(&scenario.measure, topology),
+        series: Series::new(&scenario.measure, topology, &agents),
         flows: Vec::new(),
         free: Vec::new(),
         stops: BinaryHeap::new(),
@@ -193,7 +195,7 @@ impl Load<'_> {
             if let Some(at) = sample_at.as_mut().filter(|at| **at <= now) {
                 let connections = &self.connections;
                 let receiver = |number: u32| connections[number].receiver.as_ref().map(AsFd::as_fd);
-                self.series.sample(now, self.cluster, self.topology, receiver)?;
+                self.series.sample(now, self.cluster, self.topology, self.agents, receiver)?;
                 *at += self.series.interval().expect("there are samples to take");
             }
             if waiting.peek().is_none() && self.alive() == 0 || now >= limit {

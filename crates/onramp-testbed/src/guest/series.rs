@@ -1,5 +1,6 @@
-//! Values over time: queues, utilization, rates of long flows.
+//! Values over time: queues, utilization, rates of long flows, one-way delays.
 
+use super::agents::Agents;
 use super::cluster::{Cluster, LINK, QUEUE};
 use super::counters::link_stats;
 use super::{Result, at};
@@ -28,12 +29,21 @@ struct Rate {
     last: u64,
 }
 
+/// The way between two hosts whose one-way delay the sender's agent knows.
+#[derive(Debug)]
+struct Way {
+    series: u32,
+    src: u32,
+    dst: u32,
+}
+
 /// Takes the samples.
 #[derive(Debug)]
 pub struct Series {
     interval: Ps,
     queues: Vec<(u32, PortId)>,
     links: Vec<Watched>,
+    ways: Vec<Way>,
     flow_rates: bool,
     rates: Vec<Rate>,
     names: Vec<String>,
@@ -41,8 +51,9 @@ pub struct Series {
 }
 
 impl Series {
-    /// Resolves what the scenario wants recorded.
-    pub fn new(config: &Measure, topology: &Topology) -> Self {
+    /// Resolves what the scenario wants recorded; one-way delays only where there
+    /// are `agents` that measure them.
+    pub fn new(config: &Measure, topology: &Topology, agents: &Agents) -> Self {
         let mut names = Vec::new();
         let mut named = |what: &str, port: &String| {
             names.push(format!("{what} {port}"));
@@ -52,13 +63,22 @@ impl Series {
         let queues = config.queues.iter().map(|port| named("queue", port)).collect();
         let links = config.links.iter().map(|port| named("utilization", port));
         let links = links.map(|(series, port)| Watched { series, port, last: 0 }).collect();
+        let mut ways = Vec::new();
+        for pair in &config.owd {
+            let (src, dst) = pair.split_once("->").expect("the scenario was checked");
+            let [src, dst] = [src, dst].map(|name| topology.host_named(name).expect("the scenario was checked"));
+            if agents.is_on(src) && agents.is_on(dst) {
+                ways.push(Way { series: names.len() as u32, src, dst });
+                names.push(format!("owd {pair}"));
+            }
+        }
         let flow_rates = config.flow_rates;
-        Self { interval: config.interval.0, queues, links, flow_rates, rates: vec![], names, samples: vec![] }
+        Self { interval: config.interval.0, queues, links, ways, flow_rates, rates: vec![], names, samples: vec![] }
     }
 
     /// Time between samples, if there is anything to sample.
     pub fn interval(&self) -> Option<Ps> {
-        let something = !self.queues.is_empty() || !self.links.is_empty() || self.flow_rates;
+        let something = !self.queues.is_empty() || !self.links.is_empty() || !self.ways.is_empty() || self.flow_rates;
         something.then_some(self.interval)
     }
 
@@ -81,6 +101,7 @@ impl Series {
         now: Ps,
         cluster: &mut Cluster,
         topology: &Topology,
+        agents: &Agents,
         receiver: impl Fn(u32) -> Option<BorrowedFd<'c>>,
     ) -> Result<()> {
         let mut push = |series, value| self.samples.push(Sample { time_ps: now, series, value });
@@ -96,6 +117,13 @@ impl Series {
             let busy = link_stats(&ask(link.port, LINK)?).busy_ns;
             push(link.series, ((busy - link.last) * NS) as f64 / self.interval as f64);
             link.last = busy;
+        }
+        for way in &self.ways {
+            // What no OR-ACK has renewed since the last sample is no news.
+            let fresh = |(_, age): &(i64, u64)| age * NS <= self.interval;
+            if let Some((owd_ns, _)) = agents.one_way_delay(way.src, way.dst)?.filter(fresh) {
+                push(way.series, owd_ns as f64);
+            }
         }
         for rate in &mut self.rates {
             let Some(socket) = receiver(rate.connection) else { continue };
