@@ -387,6 +387,9 @@ pub struct Background {
     pub workload: String,
     /// Payload over host link capacity, above 0.
     pub load: f64,
+    /// Hosts it is between, by name. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Vec<String>>,
 }
 
 /// Who the incast load is defined for.
@@ -415,6 +418,9 @@ pub struct Incast {
     /// Default "server".
     #[serde(default)]
     pub scope: Scope,
+    /// Hosts it is between, by name. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Vec<String>>,
 }
 
 /// A flow that sends as fast as it may.

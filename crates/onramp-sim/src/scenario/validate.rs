@@ -222,25 +222,40 @@ fn check_traffic(s: &Scenario, traffic: &Traffic, rule: Rule<'_>) {
     }
 }
 
+/// Hosts that traffic is between: at least two, each once.
+fn check_members(named: Option<&[String]>, topology: &Topology) -> Vec<Mistake> {
+    let Some(names) = named else { return vec![] };
+    if names.len() < 2 {
+        return vec![Mistake::new("hosts", format!("{} hosts: traffic is between at least two", names.len()))];
+    }
+    let bad = names.iter().enumerate().filter_map(|(i, name)| {
+        let again = || names[..i].contains(name).then(|| format!("\"{name}\" is named twice"));
+        topology.host_named(name).err().or_else(again).map(|m| Mistake::new(format!("hosts[{i}]"), m))
+    });
+    bad.take(MAX_OF_A_LIST).collect()
+}
+
 fn check_traffic_placed(s: &Scenario, traffic: &Traffic, topology: &Topology, base: &Path) -> Vec<Mistake> {
     let mut wrong = Vec::new();
     let hosts = topology.hosts();
     match traffic {
         Traffic::Background(b) => {
+            wrong.extend(check_members(b.hosts.as_deref(), topology));
             let largest = workload::size_distribution(&b.workload, base).map(|cdf| cdf.largest());
             if let Err(m) = largest.and_then(|size| too_large(size, s)) {
                 wrong.push(Mistake::new("workload", m));
             }
         }
         Traffic::Incast(i) => {
-            if i.fan_out == 0 || i.fan_out as usize >= hosts {
+            let bad = check_members(i.hosts.as_deref(), topology);
+            let (what, hosts) = i.hosts.as_ref().map_or(("the network has", hosts), |h| ("it is between", h.len()));
+            if bad.is_empty() && (i.fan_out == 0 || i.fan_out as usize >= hosts) {
                 let most = hosts - 1;
-                let m = format!(
-                    "{} answering servers, but the network has {hosts} hosts: 1 to {most} are possible",
-                    i.fan_out
-                );
+                let m =
+                    format!("{} answering servers, but {what} {hosts} hosts: 1 to {most} are possible", i.fan_out);
                 wrong.push(Mistake::new("fan_out", m));
             }
+            wrong.extend(bad);
         }
         Traffic::Long(l) => {
             let bad = l.src.iter().enumerate().filter_map(|(j, name)| {

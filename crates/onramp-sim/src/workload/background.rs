@@ -14,8 +14,9 @@ use std::sync::Arc;
 struct Background {
     arrivals: Poisson,
     sizes: Arc<Cdf>,
-    src: u32,
-    hosts: u32,
+    /// The sender's place among `members`.
+    place: u32,
+    members: Arc<[u32]>,
     traffic: u32,
 }
 
@@ -26,13 +27,14 @@ pub(super) fn add(
     all: &mut Vec<Box<dyn Source>>,
 ) -> Result<(), String> {
     let sizes = Arc::new(size_distribution(&config.workload, base)?);
-    for src in 0..section.hosts() {
+    let members = section.members(config.hosts.as_deref())?;
+    for (place, &src) in members.iter().enumerate() {
         let rate = section.host_rate(src);
         all.push(Box::new(Background {
             arrivals: Poisson::new(section, "background", src, sizes.mean(), config.load, rate),
             sizes: Arc::clone(&sizes),
-            src,
-            hosts: section.hosts(),
+            place: place as u32,
+            members: Arc::clone(&members),
             traffic: section.number,
         }));
     }
@@ -46,10 +48,11 @@ impl Source for Background {
 
     fn take(&mut self, out: &mut Vec<NewFlow>) {
         let random = &mut self.arrivals.random;
-        let other = random::below(random, self.hosts - 1);
-        let dst = other + u32::from(other >= self.src);
+        let other = random::below(random, self.members.len() as u32 - 1);
+        let dst = self.members[(other + u32::from(other >= self.place)) as usize];
+        let src = self.members[self.place as usize];
         let size = Size::Bytes(self.sizes.sample(random::uniform(random)));
-        out.push(NewFlow { src: self.src, dst, size, traffic: self.traffic, request: None });
+        out.push(NewFlow { src, dst, size, traffic: self.traffic, request: None });
         self.arrivals.advance();
     }
 }

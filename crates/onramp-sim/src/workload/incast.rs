@@ -6,6 +6,7 @@ use crate::host::{NewFlow, RequestPart, Size};
 use crate::random;
 use crate::scenario::{self, Scope};
 use crate::units::{Ps, Rate};
+use std::sync::Arc;
 
 /// Requests of one host (On-Ramp's definition of the load), or of any host
 /// (HPCC's).
@@ -15,7 +16,7 @@ struct Incast {
     requester: Option<u32>,
     fan_out: u32,
     size: u64,
-    hosts: u32,
+    members: Arc<[u32]>,
     traffic: u32,
     /// Number of the next request, and how far apart this source's numbers are.
     number: u64,
@@ -28,9 +29,10 @@ pub(super) fn add(
     section: &Section<'_>,
     all: &mut Vec<Box<dyn Source>>,
 ) -> Result<(), String> {
-    let hosts = section.hosts();
-    if !(1..hosts).contains(&config.fan_out) {
-        return Err(format!("fan_out must be from 1 to {}, the number of other hosts", hosts - 1));
+    let members = section.members(config.hosts.as_deref())?;
+    let hosts = section.topology.hosts() as u32;
+    if !(1..members.len() as u32).contains(&config.fan_out) {
+        return Err(format!("fan_out must be from 1 to {}, the number of other hosts", members.len() - 1));
     }
     let bytes = f64::from(config.fan_out) * config.size.0 as f64;
     let incast = |requester: Option<u32>, capacity| Incast {
@@ -38,17 +40,17 @@ pub(super) fn add(
         requester,
         fan_out: config.fan_out,
         size: config.size.0,
-        hosts,
+        members: Arc::clone(&members),
         traffic: section.number,
         number: u64::from(requester.unwrap_or(0)),
         step: requester.map_or(1, |_| u64::from(hosts)),
     };
     match config.scope {
         Scope::Server => {
-            all.extend((0..hosts).map(|h| Box::new(incast(Some(h), section.host_rate(h))) as Box<dyn Source>));
+            all.extend(members.iter().map(|&h| Box::new(incast(Some(h), section.host_rate(h))) as Box<dyn Source>));
         }
         Scope::Network => {
-            let capacity = (0..hosts).map(|h| section.host_rate(h).0).sum();
+            let capacity = members.iter().map(|&h| section.host_rate(h).0).sum();
             all.push(Box::new(incast(None, Rate(capacity))));
         }
     }
@@ -62,12 +64,13 @@ impl Source for Incast {
 
     fn take(&mut self, out: &mut Vec<NewFlow>) {
         let random = &mut self.arrivals.random;
-        let dst = self.requester.unwrap_or_else(|| random::below(random, self.hosts));
+        let any = |random: &mut _| self.members[random::below(random, self.members.len() as u32) as usize];
+        let dst = self.requester.unwrap_or_else(|| any(random));
         // The first steps of a Fisher–Yates shuffle of all other hosts.
-        let mut others: Vec<u32> = (0..self.hosts).filter(|&h| h != dst).collect();
+        let mut others: Vec<u32> = self.members.iter().copied().filter(|&h| h != dst).collect();
         let request = Some(RequestPart { number: self.number, flows: self.fan_out });
         for i in 0..self.fan_out {
-            let left = self.hosts - 1 - i;
+            let left = self.members.len() as u32 - 1 - i;
             others.swap(i as usize, (i + random::below(random, left)) as usize);
             let src = others[i as usize];
             out.push(NewFlow { src, dst, size: Size::Bytes(self.size), traffic: self.traffic, request });

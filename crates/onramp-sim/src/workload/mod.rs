@@ -18,6 +18,7 @@ use crate::topology::Topology;
 use crate::units::{Ps, Rate};
 pub use sizes::{Cdf, is_built_in, size_distribution};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Largest flow a file may name: 1 TB.
 const MAX_BYTES: u64 = 1_000_000_000_000;
@@ -60,8 +61,12 @@ struct Section<'a> {
 }
 
 impl Section<'_> {
-    fn hosts(&self) -> u32 {
-        self.topology.hosts() as u32
+    /// The hosts that traffic is between.
+    fn members(&self, named: Option<&[String]>) -> Result<Arc<[u32]>, String> {
+        named.map_or_else(
+            || Ok((0..self.topology.hosts() as u32).collect()),
+            |names| names.iter().map(|name| self.topology.host_named(name)).collect(),
+        )
     }
 
     /// Rate of a host's link.

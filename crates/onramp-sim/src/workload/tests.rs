@@ -337,3 +337,18 @@ fn an_impossible_fan_out_is_no_endless_source() {
         assert_eq!(error, "traffic[0]: fan_out must be from 1 to 15, the number of other hosts");
     }
 }
+
+#[test]
+fn traffic_between_some_hosts_stays_between_them_and_has_its_load() {
+    let group = "hosts = [\"h3\", \"h5\", \"h8\", \"h13\"]\n";
+    let traffic = background("WebSearch", 0.5) + group + &incast(3, "2KB", 0.1, "server") + group;
+    let all: Vec<_> = arrivals("2s", 1, &traffic).into_iter().flatten().collect();
+    let members = BTreeSet::from([3, 5, 8, 13]);
+    assert!(all.iter().all(|(_, f)| f.src != f.dst && members.contains(&f.src) && members.contains(&f.dst)));
+    let met: BTreeSet<_> = all.iter().map(|(_, f)| (f.src, f.dst)).collect();
+    assert_eq!(met.len(), 12, "every pair");
+    for (section, load) in [(0, 0.5), (1, 0.1)] {
+        let measured = load_of(all.iter().filter(|(_, f)| f.traffic == section), 2 * SEC) / 4.0;
+        assert!((measured / load - 1.0).abs() < 0.1, "section {section}: {measured}");
+    }
+}
