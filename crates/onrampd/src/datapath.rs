@@ -243,6 +243,19 @@ impl Datapath {
         fd.map_err(|source| Error::Program { name: program.name(), source })
     }
 
+    /// What the kernel knows the programs by: hashes of their code, the same for every agent
+    /// of this version.
+    ///
+    /// # Errors
+    /// One is not loaded.
+    pub fn tags(&mut self) -> Result<Vec<u64>, Error> {
+        let tag = |program: Program| {
+            let info = program.of_mut(&mut self.ebpf).and_then(|p| p.info());
+            info.map(|i| i.tag()).map_err(|source| Error::Program { name: program.name(), source })
+        };
+        Program::ALL.into_iter().map(tag).collect()
+    }
+
     /// Runs a program on a packet, without any device: what it returns, and the packet then.
     ///
     /// # Errors

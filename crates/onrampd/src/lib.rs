@@ -9,6 +9,8 @@
 //! [`protocol`]. Edges are [`datapath`] (eBPF), [`tc`], [`gate`] and [`acker`] (netlink),
 //! [`server`] (the socket) and [`agent`], which holds them together.
 
+#![deny(unsafe_code)]
+
 pub mod abi;
 pub mod acker;
 pub mod agent;

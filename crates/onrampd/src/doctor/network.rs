@@ -4,11 +4,11 @@ use super::Check;
 use crate::acker;
 use crate::config::quantity::show_time;
 use crate::config::{Config, Mode};
-use crate::datapath::{FILTER_HANDLE, FILTER_PRIORITY};
+use crate::datapath::{Datapath, FILTER_HANDLE, FILTER_PRIORITY};
 use crate::gate;
 use crate::sys;
 use crate::tc::{self, EGRESS, INGRESS};
-use aya::programs::{SchedClassifier, TcAttachType};
+use aya::programs::{ProgramInfo, SchedClassifier, TcAttachType};
 use onramp_netlink::message::{attr, u32_at};
 use onramp_netlink::qdisc::{self, Place, ROOT};
 use onramp_netlink::{Message, Socket};
@@ -128,6 +128,8 @@ fn gso_max_size(socket: &mut Socket, index: u32) -> Option<u32> {
 /// Other programs that see the same packets.
 fn neighbours(socket: &mut Socket, name: &str, index: u32) -> Check {
     let title = format!("{name} others");
+    // By their code too: a kernel may not keep names.
+    let tags = Datapath::load(16, 16).and_then(|mut d| d.tags()).unwrap_or_default();
     let mut others = Vec::new();
     for (hook, tcx, side) in [(INGRESS, TcAttachType::Ingress, "ingress"), (EGRESS, TcAttachType::Egress, "egress")] {
         let filters = tc::filters(socket, index, hook).unwrap_or_default();
@@ -135,8 +137,9 @@ fn neighbours(socket: &mut Socket, name: &str, index: u32) -> Check {
         let filters = filters.into_iter().filter(|f| !ours(f));
         others.extend(filters.map(|f| format!("{side} filter {} {} at {}", f.kind, f.name, f.priority)));
         let programs = SchedClassifier::query_tcx(name, tcx).map(|(_, programs)| programs).unwrap_or_default();
-        let names = programs.iter().map(|p| p.name_as_str().unwrap_or("?").to_string());
-        others.extend(names.filter(|n| !n.starts_with("onramp_")).map(|n| format!("{side} TCX {n}")));
+        let name = |p: &ProgramInfo| p.name_as_str().unwrap_or("without a name").to_string();
+        let foreign = programs.iter().filter(|p| !name(p).starts_with("onramp_") && !tags.contains(&p.tag()));
+        others.extend(foreign.map(|p| format!("{side} TCX {}", name(p))));
     }
     if others.is_empty() {
         return Check::ok(title, "no other TC programs");
