@@ -182,6 +182,28 @@ fn sender_stamps_every_multiple_of_the_interval_and_the_end_of_a_burst() {
 }
 
 #[test]
+fn each_chosen_byte_of_a_segment_left_at_its_own_time() {
+    if !privileged() {
+        return;
+    }
+    // A byte in 8 µs.
+    let mut host = Host::with(Mode::Observe, |c| {
+        c.interval_shift = 10;
+        c.line_rate = Some(1_000_000);
+    });
+    host.run(Program::Egress, &data(1, PSH_ACK, 3000));
+    assert!(host.counted().contains(&(abi::OR_STAMPED, 3)));
+    let received_at = now() + 100 * MS;
+    let mut owd = |seq| {
+        host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(seq, received_at)));
+        assert_eq!(host.counted(), [(abi::OR_ACKS_RECEIVED, 1)], "{seq}");
+        host.datapath.paths().unwrap().into_iter().find(|(peer, _)| *peer == PEER).unwrap().1.owd
+    };
+    let [last, first, second] = [3000, 1024, 2048].map(&mut owd);
+    assert_eq!((first - second, second - last), (1024 * 8_000, 952 * 8_000));
+}
+
+#[test]
 fn or_acks_that_are_not_true_change_nothing() {
     if !privileged() {
         return;
