@@ -4,7 +4,6 @@
 //! `make bindings`, as for onramp-core.
 
 use std::env;
-use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -24,11 +23,6 @@ fn main() {
 
 fn compile() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    let source = fs::read_to_string(format!("{BPF}/onramp.bpf.c")).expect("the programs' source");
-    // libbpf takes both names of the section, aya only the older one.
-    let renamed = out.join("onramp.bpf.c");
-    fs::write(&renamed, source.replace("SEC(\"tc\")", "SEC(\"classifier\")")).expect("OUT_DIR can be written");
-
     let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
     let mut command = Command::new(&clang);
     command.args(["-target", "bpf", "-O2", "-g", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]);
@@ -39,7 +33,7 @@ fn compile() {
     }
     // So that file names in the object do not depend on where it is built.
     command.arg(format!("-fdebug-prefix-map={}=.", out.display()));
-    command.arg("-c").arg(&renamed).arg("-o").arg(out.join("onramp.bpf.o"));
+    command.arg("-c").arg(format!("{BPF}/onramp.bpf.c")).arg("-o").arg(out.join("onramp.bpf.o"));
     let made = command.output().unwrap_or_else(|e| {
         panic!("cannot run {}: {e}: install the packages clang, libbpf-dev and linux-libc-dev", clang.display())
     });

@@ -24,20 +24,20 @@
 #include "receiver.h"
 
 /* Nanoseconds to wait, 0 to go, or ONRAMP_CUT. */
-SEC("tc")
+SEC("classifier")
 int onramp_gate(struct __sk_buff *skb)
 {
 	return sender_departs(skb, OR_MODE_ENFORCE);
 }
 
-SEC("tc")
+SEC("classifier")
 int onramp_egress(struct __sk_buff *skb)
 {
 	sender_departs(skb, OR_MODE_OBSERVE);
 	return TC_ACT_UNSPEC;
 }
 
-SEC("tc")
+SEC("classifier")
 int onramp_ingress(struct __sk_buff *skb)
 {
 	or_u64 now = bpf_ktime_get_ns();
@@ -58,7 +58,7 @@ int onramp_ingress(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
-SEC("tc")
+SEC("classifier")
 int onramp_acker(struct __sk_buff *skb)
 {
 	return receiver_send_orack(skb);

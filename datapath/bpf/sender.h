@@ -143,7 +143,8 @@ OR_INLINE or_u32 sender_departs(struct __sk_buff *skb, or_u32 mode)
 		return release - now >= ONRAMP_CUT ? ONRAMP_CUT - 1 : (or_u32)(release - now);
 	}
 	if (flow->held_since && release <= now) {
-		flow->held += now - flow->held_since;
+		/* While only watching, the pause is over before a packet comes that tells. */
+		flow->held += onramp_sat_sub(mode == OR_MODE_ENFORCE ? now : flow->state.t_next, flow->held_since);
 		flow->held_since = 0;
 	}
 	stamp = onramp_stamp_packet(&flow->state, now);
@@ -170,7 +171,7 @@ OR_INLINE or_u32 sender_bucket(or_s64 owd)
 	if (x < 1ULL << OR_OWD_FIRST_SHIFT)
 		return 0;
 	x >>= OR_OWD_FIRST_SHIFT - OR_OWD_SUB_SHIFT;
-	if (x >> 16)
+	if (x >> (16 + OR_OWD_SUB_SHIFT))
 		x >>= 16, octave += 16;
 	if (x >> (8 + OR_OWD_SUB_SHIFT))
 		x >>= 8, octave += 8;

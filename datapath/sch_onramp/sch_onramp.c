@@ -292,6 +292,9 @@ static bool onramp_cut(struct Qdisc *sch, struct onramp_queue *f)
 		return false;
 	for (last = segments;; last = last->next) {
 		qdisc_skb_cb(last)->pkt_len = last->len;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 19, 0)
+		qdisc_skb_cb(last)->pkt_segs = 1;
+#endif
 		bytes += last->len;
 		count++;
 		if (!last->next)

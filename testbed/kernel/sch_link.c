@@ -110,6 +110,7 @@ static bool link_pull(struct Qdisc *sch, u64 start)
 	skb_list_walk_safe(segments, segments, next) {
 		skb_mark_not_on_list(segments);
 		qdisc_skb_cb(segments)->pkt_len = segments->len;
+		qdisc_skb_cb(segments)->pkt_segs = 1;
 		link_transmit(q, segments, count++ ? q->free_at : start);
 	}
 	sch->q.qlen += count - 1;

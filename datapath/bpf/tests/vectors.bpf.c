@@ -15,7 +15,7 @@ struct {
 	__type(value, struct vector_call);
 } calls SEC(".maps");
 
-SEC("tc")
+SEC("classifier")
 int vector(struct __sk_buff *skb __attribute__((unused)))
 {
 	or_u32 zero = 0;

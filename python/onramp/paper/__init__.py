@@ -1,6 +1,6 @@
-"""The paper's simulated figures: each a family of scenarios, a plot, and a verdict on what the text states.
+"""The paper's figures: each a family of scenarios, a plot, and a verdict on what the text states.
 
-A figure is a module with `NAME`, `TITLE`, `cases`, `draw` and `claims`; see `common.Figure`.
+A figure is a module with `NAME`, `ON`, `TITLE`, `cases`, `draw` and `claims`; see `common.Figure`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from typing import cast
 from onramp.errors import OnRampError
 from onramp.paper.common import Figure
 
-FIGURES = ("fig1", "fig2", "fig15", "fig16", "fig18", "fig22", "fig23", "fig26")
+FIGURES = (
+    *("fig1", "fig2", "fig5", "fig9", "fig10", "fig12", "fig13", "fig14", "fig15", "fig16", "fig18"),
+    *("fig19", "fig20", "fig21", "fig22", "fig23", "fig24", "fig26"),
+)
 
 
 def figure(name: str) -> Figure:

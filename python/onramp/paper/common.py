@@ -82,6 +82,8 @@ class Figure(Protocol):
     """A module of this package named figN."""
 
     NAME: str
+    #: Where it is run: "sim" or "linux".
+    ON: str
     TITLE: str
 
     def cases(self, quick: bool) -> list[Case]:
@@ -111,7 +113,7 @@ def folder() -> Path:
 
 def _loaded(figure: Figure, mode: Mode) -> dict[tuple[Key, int], Scenario]:
     return {
-        (case.key, seed): load(folder() / f"{case.file}.toml", {**case.overrides, "seed": seed}, "sim")
+        (case.key, seed): load(folder() / f"{case.file}.toml", {**case.overrides, "seed": seed}, figure.ON)
         for case in figure.cases(mode.quick)
         for seed in mode.seeds
     }

@@ -10,6 +10,7 @@ from onramp.plots import bars, style
 from onramp.result import Result
 
 NAME = "fig18"
+ON = "sim"
 TITLE = "Incast RCT over the inaccuracy of clocks, T = 2σ + 6 µs"
 
 SCHEMES = ("dcqcn", "timely", "hpcc")

@@ -1,0 +1,146 @@
+"""Figures 9 to 14, 19 and 21: WebSearch and incast between Linux hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Key, Runs, both, estimate, ratio
+from onramp.plots import bars, style
+from onramp.result import Result
+
+FILE = "cluster-websearch"
+
+#: Statistics of an incast request's completion time that the text gives factors for.
+STATISTICS = ("mean", "p90", "p95", "p99")
+#: "About 20% better" is read as at least this ratio of mean FCTs.
+BETTER = 1.15
+#: "Not worse" is read as at least this one.
+KEPT = 0.97
+
+
+def duration(quick: bool) -> str:
+    """How long flows arrive."""
+    return "20ms" if quick else "100ms"
+
+
+def pair(key: Key, quick: bool, overrides: Mapping[str, object]) -> list[Case]:
+    """A case without and a case with On-Ramp."""
+    return both(key, FILE, {"duration": duration(quick), **overrides})
+
+
+def rct(statistic: str) -> Callable[[Result], float | None]:
+    """A statistic of incast requests in microseconds."""
+    return lambda r: r.summary["incast"]["rct_us"][statistic]
+
+
+def fct(size: str, statistic: str = "mean") -> Callable[[Result], float | None]:
+    """A statistic of background flows of one size class in microseconds."""
+    return lambda r: r.summary["background"][size]["fct_us"][statistic]
+
+
+def count(name: str) -> Callable[[Result], float]:
+    """One of the network's counters."""
+    return lambda r: float(r.summary["network"][name])
+
+
+def sides(runs: Runs, key: Key) -> tuple[Sequence[Result], Sequence[Result]]:
+    """Runs without and with On-Ramp."""
+    return runs[(*key, WITHOUT)], runs[(*key, WITH)]
+
+
+def rct_claims(runs: Runs, key: Key, name: str, factors: Mapping[str, float]) -> list[Claim]:
+    """That requests are faster by the paper's factors."""
+    found = []
+    for statistic, factor in factors.items():
+        gain = ratio(*sides(runs, key), rct(statistic))
+        before, after = (estimate(r, lambda r, s=statistic: rct(s)(r) or 0.0) for r in sides(runs, key))  # type: ignore[misc]
+        found.append(
+            Claim(
+                f"{name}: {statistic} incast RCT is lower by {factor:g}×",
+                f"without/with at least {factor:g}",
+                f"{gain.text('×')} ({before.text()} to {after.text(' µs')})",
+                gain.mean >= factor,
+            )
+        )
+    return found
+
+
+def fct_claims(runs: Runs, key: Key, name: str, percent: Mapping[str, str]) -> list[Claim]:
+    """That small and medium flows gain, and large ones do not lose."""
+    found = []
+    for size, stated in percent.items():
+        gain = ratio(*sides(runs, key), fct(size))
+        least = KEPT if size == "large" else BETTER
+        found.append(
+            Claim(
+                f"{name}: mean FCT of {size} flows {stated}",
+                f"without/with at least {least:g}",
+                gain.text("×"),
+                gain.mean >= least,
+            )
+        )
+    return found
+
+
+def fewer(runs: Runs, key: Key, name: str, what: str, counter: str, stated: str, factor: float) -> Claim:
+    """That a counter's sum over seeds falls by a factor."""
+    before, after = (sum(count(counter)(r) for r in results) for results in sides(runs, key))
+    return Claim(
+        f"{name}: {what} {stated}",
+        f"at least {factor:g} times fewer",
+        f"{before:,.0f} without, {after:,.0f} with, all seeds together",
+        after * factor <= before and before > 0,
+    )
+
+
+def retransmitted(runs: Runs, key: Key, name: str, stated: str, factor: float) -> Claim:
+    """That the share of packets that are sent again falls."""
+
+    def share(r: Result) -> float:
+        network = r.summary["network"]
+        return float(network["retransmitted_packets"] / network["packets_sent"])
+
+    before, after = (estimate(r, share) for r in sides(runs, key))
+    return Claim(
+        f"{name}: retransmitted packets {stated}",
+        f"at least {factor:g} times fewer",
+        f"{before.text('%', 100)} without, {after.text('%', 100)} with",
+        before.mean > 0 and after.mean * factor <= before.mean,
+    )
+
+
+def mean_of(results: Sequence[Result], of: Callable[[Result], float | None]) -> float | None:
+    """Mean over seeds, of those that have the number."""
+    values = [v for v in (of(r) for r in results) if v is not None]
+    return float(np.mean(values)) if values else None
+
+
+def draw(runs: Runs, keys: Mapping[Key, str]) -> Figure:
+    """RCT statistics and FCT by size, one row per key."""
+    figure, axes = style.panels(len(keys), 2, (4.6, 2.6), width_ratios=(1, 1))
+    for (left, right), (key, title) in zip(zip(axes[::2], axes[1::2], strict=True), keys.items(), strict=True):
+        requests = {
+            side: [(mean_of(runs[(*key, side)], rct(s)), None) for s in STATISTICS] for side in (WITHOUT, WITH)
+        }
+        flows = {
+            side: [
+                (mean_of(runs[(*key, side)], fct(s)), mean_of(runs[(*key, side)], fct(s, "p95")))
+                for s in ("small", "medium", "large")
+            ]
+            for side in (WITHOUT, WITH)
+        }
+        bars.panel(left, STATISTICS, requests, ratio=True)
+        bars.panel(right, ("small", "medium", "large"), flows, ratio=True)
+        left.set_title(f"Incast RCT, {title}", fontsize=9)
+        right.set_title(f"FCT, {title}", fontsize=9)
+        left.set_ylabel("µs")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
+    return figure
+
+
+def normalised(runs: Runs, key: Key, base: Key, of: Callable[[Result], float | None]) -> Estimate:
+    """A number of one case over that of another, seed by seed."""
+    return ratio(runs[key], runs[base], of)

@@ -1,0 +1,45 @@
+"""Figure 10: BBR on Linux, WebSearch at 40% and incast at 2%; and DCTCP, which the paper ran elsewhere."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from onramp.paper import cluster
+from onramp.paper.common import Case, Claim, Runs, ratio
+
+NAME = "fig10"
+ON = "linux"
+TITLE = "Linux, BBR and DCTCP, WebSearch at 40% and incast at 2%: RCT and FCT"
+
+BBR, DCTCP = ("bbr",), ("dctcp",)
+
+
+def cases(quick: bool) -> list[Case]:
+    """Both congestion controls, without and with On-Ramp."""
+    return [c for cc in (BBR, DCTCP) for c in cluster.pair(cc, quick, {"transport.kind": cc[0]})]
+
+
+def draw(runs: Runs) -> Figure:
+    """RCT and FCT of both."""
+    return cluster.draw(runs, {BBR: "BBR", DCTCP: "DCTCP"})
+
+
+def claims(runs: Runs) -> list[Claim]:
+    """Section 5.2.1, "Varying congestion control algorithms"; §3 on DCTCP."""
+    stated = {"small": "28% lower", "medium": "25% lower", "large": "the same"}
+    found = [
+        *cluster.rct_claims(runs, BBR, "BBR", dict.fromkeys(cluster.STATISTICS, 4.2)),
+        *cluster.fct_claims(runs, BBR, "BBR", stated),
+        cluster.retransmitted(runs, BBR, "BBR", "21 times fewer", 2),
+    ]
+    for what, of in (("mean incast RCT", cluster.rct("mean")), ("mean FCT of large flows", cluster.fct("large"))):
+        gain = ratio(*cluster.sides(runs, DCTCP), of)
+        found.append(
+            Claim(
+                f"DCTCP: On-Ramp is a safeguard, {what} is not worse",
+                f"without/with at least {cluster.KEPT}",
+                gain.text("×"),
+                gain.mean >= cluster.KEPT,
+            )
+        )
+    return found

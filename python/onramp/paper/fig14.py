@@ -1,0 +1,34 @@
+"""Figure 14: CUBIC on Linux, WebSearch at 60% and incast at 2%."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from onramp.paper import cluster
+from onramp.paper.common import Case, Claim, Runs
+
+NAME = "fig14"
+ON = "linux"
+TITLE = "Linux, CUBIC, WebSearch at 60% and incast at 2%: RCT and FCT"
+
+KEY = ("60%",)
+
+
+def cases(quick: bool) -> list[Case]:
+    """Without and with On-Ramp."""
+    return cluster.pair(KEY, quick, {"traffic.0.load": 0.6})
+
+
+def draw(runs: Runs) -> Figure:
+    """RCT and FCT."""
+    return cluster.draw(runs, {KEY: "60% load"})
+
+
+def claims(runs: Runs) -> list[Claim]:
+    """Section 5.2.2."""
+    stated = {"small": "23% lower", "medium": "20% lower", "large": "4% lower, at least not worse"}
+    return [
+        *cluster.rct_claims(runs, KEY, "CUBIC at 60%", dict.fromkeys(cluster.STATISTICS, 2.3)),
+        *cluster.fct_claims(runs, KEY, "CUBIC at 60%", stated),
+        cluster.retransmitted(runs, KEY, "CUBIC at 60%", "at least halved", 2),
+    ]

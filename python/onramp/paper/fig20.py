@@ -1,0 +1,93 @@
+"""Figure 20: two groups that share a network, with and without On-Ramp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow.compute as pc
+from matplotlib.figure import Figure
+
+from onramp.paper import cluster
+from onramp.paper.common import WITHOUT, Case, Claim, Runs, ratio
+from onramp.plots import bars, style
+from onramp.result import Result
+from onramp.summary import microseconds
+
+NAME = "fig20"
+ON = "linux"
+TITLE = "Linux, CUBIC: two groups share a network, neither, one or both with On-Ramp"
+
+NEITHER, ONE, BOTH = "neither", "group 1", "both"
+#: Traffic sections of the scenario: background and incast of each group.
+GROUPS = {"group 1": (0, 1), "group 2": (2, 3)}
+FIRST = [f"h{i}" for i in range(0, 48, 2)]
+
+
+def cases(quick: bool) -> list[Case]:
+    """On-Ramp nowhere, in one group, in both."""
+    span = {"duration": cluster.duration(quick)}
+    return [
+        Case((NEITHER,), "cluster-groups", {**span, "onramp.enabled": False}),
+        Case((ONE,), "cluster-groups", {**span, "linux.onramp_hosts": FIRST}),
+        Case((BOTH,), "cluster-groups", span),
+    ]
+
+
+def _rct(group: str, statistic: Callable[[np.ndarray], float]) -> Callable[[Result], float | None]:
+    def of(result: Result) -> float | None:
+        requests = result.requests
+        mine = requests.filter(pc.equal(requests["traffic"], GROUPS[group][1]))
+        return statistic(microseconds(mine["rct_ps"])) if len(mine) else None
+
+    return of
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean())
+
+
+def _p95(values: np.ndarray) -> float:
+    return float(np.percentile(values, 95))
+
+
+def _bar(results: Sequence[Result], group: str) -> bars.Bar:
+    return cluster.mean_of(results, _rct(group, _mean)), cluster.mean_of(results, _rct(group, _p95))
+
+
+def draw(runs: Runs) -> Figure:
+    """RCT of each group over who has On-Ramp."""
+    figure, axes = style.panels(1, 2, (3.6, 2.7), sharey=True)
+    for ax, group in zip(axes, GROUPS, strict=True):
+        bars.panel(ax, [NEITHER, ONE, BOTH], {WITHOUT: [_bar(runs[k,], group) for k in (NEITHER, ONE, BOTH)]})
+        for patch, colour in zip(ax.patches, (style.WITHOUT, *style.LAYERS[:2]), strict=False):
+            patch.set_facecolor(colour)
+        ax.set_title(f"Incast RCT, {group}")
+        ax.set_xlabel("who has On-Ramp")
+    axes[0].set_ylabel("µs (bar: mean, whisker: p95)")
+    return figure
+
+
+def claims(runs: Runs) -> list[Claim]:
+    """Section 7.3."""
+    found = []
+    for group in GROUPS:
+        gain = ratio(runs[NEITHER,], runs[ONE,], _rct(group, _p95))
+        found.append(
+            Claim(
+                f"{group} does better when group 1 uses On-Ramp than when neither does",
+                "p95 RCT, neither over group 1, above 1",
+                gain.text("×"),
+                gain.mean > 1,
+            )
+        )
+    more = ratio(runs[ONE,], runs[BOTH,], _rct("group 1", _p95))
+    found.append(
+        Claim(
+            "group 1 gains only slightly more when group 2 uses On-Ramp, too",
+            "p95 RCT, group 1 over both, between 0.9 and 1.3",
+            more.text("×"),
+            0.9 <= more.mean <= 1.3,
+        )
+    )
+    return found

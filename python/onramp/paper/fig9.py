@@ -1,0 +1,35 @@
+"""Figure 9: CUBIC on Linux, WebSearch at 40% and incast at 2%."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from onramp.paper import cluster
+from onramp.paper.common import Case, Claim, Runs
+
+NAME = "fig9"
+ON = "linux"
+TITLE = "Linux, CUBIC, WebSearch at 40% and incast at 2%: RCT and FCT"
+
+KEY = ("40%",)
+
+
+def cases(quick: bool) -> list[Case]:
+    """Without and with On-Ramp."""
+    return cluster.pair(KEY, quick, {"traffic.0.load": 0.4})
+
+
+def draw(runs: Runs) -> Figure:
+    """RCT and FCT."""
+    return cluster.draw(runs, {KEY: "40% load"})
+
+
+def claims(runs: Runs) -> list[Claim]:
+    """Section 5.2.1, basic scenario."""
+    factors = {"mean": 2.6, "p90": 3.0, "p95": 3.1, "p99": 2.8}
+    stated = {"small": "21% lower", "medium": "19% lower", "large": "7% lower, at least not worse"}
+    return [
+        *cluster.rct_claims(runs, KEY, "CUBIC at 40%", factors),
+        *cluster.fct_claims(runs, KEY, "CUBIC at 40%", stated),
+        cluster.retransmitted(runs, KEY, "CUBIC at 40%", "from 0.0693% to 0.0314%", 2),
+    ]

@@ -1,0 +1,118 @@
+"""Figures 5 and 24: long CUBIC flows share a link; the strawman and the final version."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from onramp.paper.common import WITHOUT, Case, Claim, Runs, estimate
+from onramp.plots import style
+from onramp.plots.throughput import flow_rates, stack
+from onramp.result import Result
+from onramp.scenario import quantity
+
+STRAWMAN, FINAL = "strawman", "final"
+#: T in microseconds.
+THRESHOLD = 50.0
+#: Throughput within this share of the baseline's.
+WITHIN = 0.98
+
+
+def cases(file: str, quick: bool) -> list[Case]:
+    """Without On-Ramp, with the strawman, with the final version."""
+    del quick  # seconds each
+    return [
+        Case((WITHOUT,), file, {"onramp.enabled": False}),
+        Case((STRAWMAN,), file, {"onramp.version": "strawman"}),
+        Case((FINAL,), file, {}),
+    ]
+
+
+def port(result: Result) -> str:
+    """The shared link."""
+    return str(result.scenario.document["measure"]["queues"][0])
+
+
+def delay(result: Result, span: tuple[float, float]) -> np.ndarray:
+    """Queueing delay in microseconds between two times in seconds, shape (n,)."""
+    t, queue = result.samples(f"queue {port(result)}")
+    rate = quantity(result.scenario.document["network"]["host_rate"])
+    return np.asarray((queue * 8e6 / rate)[(t >= span[0]) & (t < span[1])])
+
+
+def used(result: Result, span: tuple[float, float]) -> float:
+    """Share of the link that is used between two times."""
+    t, share = result.samples(f"utilization {port(result)}")
+    return float(share[(t >= span[0]) & (t < span[1])].mean())
+
+
+def fairness(result: Result, span: tuple[float, float]) -> float:
+    """Jain's index of mean rates over stretches of 20 ms, averaged; 1 if all are equal."""
+    t, rates = flow_rates(result)
+    edges = np.arange(span[0], span[1] - 0.0199, 0.02)
+    shares = [rates[:, (t >= a) & (t < a + 0.02)].mean(axis=1) for a in edges]
+    return float(np.mean([x.sum() ** 2 / (len(x) * (x**2).sum()) for x in shares]))
+
+
+def draw(runs: Runs) -> Figure:
+    """Queueing delay above, throughput of each flow below; runs of the first seed."""
+    titles = {WITHOUT: "no On-Ramp", STRAWMAN: "strawman", FINAL: "final"}
+    figure, axes = style.panels(2, 3, (3.6, 2.3), sharex=True)
+    for i, (side, title) in enumerate(titles.items()):
+        result = runs[side,][0]
+        t, queue = result.samples(f"queue {port(result)}")
+        rate = quantity(result.scenario.document["network"]["host_rate"])
+        axes[i].plot(*style.envelope(t * 1e3, queue * 8e6 / rate), color=style.LAYERS[0], lw=0.7)
+        axes[i].axhline(THRESHOLD, color=style.LAYERS[3], lw=0.8, ls="--")
+        axes[i].set_title(title)
+        stack(axes[3 + i], *flow_rates(result))
+        axes[3 + i].set_xlabel("time (ms)")
+    axes[0].set_ylabel("queueing delay (µs)")
+    axes[3].set_ylabel("throughput (Gb/s)")
+    for row in (axes[:3], axes[3:]):
+        top = max(ax.get_ylim()[1] for ax in row)
+        for ax in row:
+            ax.set_ylim(0, top)
+    return figure
+
+
+def claims(runs: Runs, span: tuple[float, float]) -> list[Claim]:
+    """Section 3.2, between two times in seconds."""
+    share = {side: estimate(runs[side,], lambda r: used(r, span)) for side in (WITHOUT, STRAWMAN, FINAL)}
+    queue = {side: estimate(runs[side,], lambda r: float(delay(r, span).mean())) for side in share}
+    swing = {side: estimate(runs[side,], lambda r: float(delay(r, span).std())) for side in share}
+    low = {side: estimate(runs[side,], lambda r: float((delay(r, span) < 1).mean())) for side in share}
+    fair = {side: estimate(runs[side,], lambda r: fairness(r, span)) for side in share}
+    return [
+        Claim(
+            "the strawman undershoots T and under-utilizes the link",
+            "queue empty more often than with the final version, and less of the link used",
+            f"empty in {low[STRAWMAN].text('%', 100)} of samples and {share[STRAWMAN].text('%', 100)} used; "
+            f"final {low[FINAL].text('%', 100)} and {share[FINAL].text('%', 100)}",
+            low[STRAWMAN].mean > low[FINAL].mean and share[STRAWMAN].mean < share[FINAL].mean,
+        ),
+        Claim(
+            "the final version fixes that",
+            f"throughput at least {WITHIN:.0%} of that without On-Ramp",
+            f"{share[WITHOUT].text('%', 100)} without, {share[FINAL].text('%', 100)} with",
+            share[FINAL].mean >= WITHIN * share[WITHOUT].mean,
+        ),
+        Claim(
+            "the OWD is around T",
+            "mean queueing delay at most twice T",
+            f"{queue[FINAL].text(' µs')}; without On-Ramp {queue[WITHOUT].text(' µs')}",
+            queue[FINAL].mean <= 2 * THRESHOLD,
+        ),
+        Claim(
+            "the final version removes most fluctuations of the queue",
+            "standard deviation of the delay at most half of that without On-Ramp, and below the strawman's",
+            f"{swing[FINAL].text(' µs')}; strawman {swing[STRAWMAN].text()}, without {swing[WITHOUT].text()}",
+            swing[FINAL].mean <= swing[WITHOUT].mean / 2 and swing[FINAL].mean < swing[STRAWMAN].mean,
+        ),
+        Claim(
+            "flows share the link more fairly",
+            "Jain's index over 20 ms is larger than without On-Ramp",
+            f"{fair[WITHOUT].text()} without, {fair[STRAWMAN].text()} strawman, {fair[FINAL].text()} final",
+            fair[FINAL].mean > fair[WITHOUT].mean,
+        ),
+    ]
