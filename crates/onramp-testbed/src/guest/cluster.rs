@@ -151,16 +151,21 @@ fn add_buffer(socket: &mut Socket, place: Place, linux: &Linux, marking: Option<
     const TCA_RED_PARMS: u16 = 1;
     const TCA_RED_STAB: u16 = 2;
     const TCA_RED_MAX_P: u16 = 3;
-    const TC_RED_ECN: u8 = 1;
+    const TCA_RED_FLAGS: u16 = 4;
+    const TC_RED_ECN: u32 = 1;
+    const TC_RED_NODROP: u32 = 8;
     // struct tc_red_qopt: limit, qth_min, qth_max, Wlog, Plog, Scell_log, flags. With
     // Wlog = 0 the "average" is the queue itself, and max = min + 1 makes the step.
     let threshold = ecn.kmin.0 as u32;
     let mut parameters = [limit, threshold, threshold + 1].map(u32::to_ne_bytes).concat();
-    parameters.extend([0, 1, 0, TC_RED_ECN]);
+    parameters.extend([0, 1, 0, 0]);
+    // What cannot be marked, such as an OR-ACK, passes. A bit field: values, then which count.
+    let flags = [TC_RED_ECN | TC_RED_NODROP; 2].map(u32::to_ne_bytes).concat();
     // An idle queue is empty: its average is forgotten at once.
     let forget = [31u8; 256];
     qdisc::replace(socket, place, "red", |m| {
-        m.attr(TCA_RED_PARMS, &parameters).attr(TCA_RED_STAB, &forget).u32(TCA_RED_MAX_P, u32::MAX)
+        let m = m.attr(TCA_RED_PARMS, &parameters).attr(TCA_RED_STAB, &forget).u32(TCA_RED_MAX_P, u32::MAX);
+        m.attr(TCA_RED_FLAGS, &flags)
     })
 }
 
