@@ -61,6 +61,9 @@ pub struct Linux {
     pub mtu: Bytes,
     /// An OR-ACK for every this many bytes of a flow, a power of two. Default 16 KiB.
     pub or_ack_interval: Bytes,
+    /// Whether On-Ramp has segments cut into packets where delays are above its threshold; else they
+    /// leave whole, as the paper's do. Default true.
+    pub cut_segments: bool,
     /// Hosts with On-Ramp, where it is enabled. Default: all.
     pub onramp_hosts: Option<Vec<String>>,
     /// Further kernel settings of every host, such as `"net.ipv4.tcp_slow_start_after_idle" = "0"`.
@@ -76,6 +79,7 @@ impl Default for Linux {
             gso_max_size: MAX_GSO,
             mtu: Bytes(1500),
             or_ack_interval: Bytes(16 << 10),
+            cut_segments: true,
             onramp_hosts: None,
             sysctl: BTreeMap::new(),
         }

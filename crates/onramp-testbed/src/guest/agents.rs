@@ -81,7 +81,7 @@ fn config(scenario: &Scenario, topology: &Topology, host: u32, hosts: &BTreeSet<
         OnRampVersion::Strawman => "strawman",
     };
     let peers = hosts.iter().filter(|peer| **peer != host).map(|peer| toml::Value::from(address(*peer).to_string()));
-    let entries: [(&str, toml::Value); 18] = [
+    let entries: [(&str, toml::Value); 19] = [
         ("mode", "enforce".into()),
         ("interface", "eth0".into()),
         ("parent", "1:1".into()),
@@ -93,6 +93,7 @@ fn config(scenario: &Scenario, topology: &Topology, host: u32, hosts: &BTreeSet<
         // The link cuts large segments up, so their bytes leave one after another.
         ("line_rate", rate.to_string().into()),
         ("or_ack_interval", linux.or_ack_interval.to_string().into()),
+        ("gate.cut", linux.cut_segments.into()),
         ("port", i64::from(PORT).into()),
         ("clock", "shared".into()),
         ("key_file", key.into()),
