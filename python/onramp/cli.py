@@ -291,6 +291,9 @@ def report_command(folders: tuple[Path, ...], out: Path | None, force: bool) -> 
 
 @commands.command("paper")
 @click.argument("figures", nargs=-1, metavar="[LIST | figN …]")
+@click.option(
+    "--on", type=click.Choice(["sim", "linux"]), help="Only figures of this substrate; each has one."
+)
 @click.option("--quick", is_flag=True, help="Short runs, one seed: about a minute per figure on two cores.")
 @click.option("--seeds", callback=_seeds, metavar="1,2,3", help="Default: 1,2,3; with --quick 1.")
 @JOBS
@@ -304,7 +307,7 @@ def report_command(folders: tuple[Path, ...], out: Path | None, force: bool) -> 
 )
 @click.option("--markdown", is_flag=True, help="Print the stored verdicts as a Markdown table; run nothing.")
 def paper_command(
-    figures: tuple[str, ...], quick: bool, seeds: list[int], jobs: int, out: Path, markdown: bool
+    figures: tuple[str, ...], on: str | None, quick: bool, seeds: list[int], jobs: int, out: Path, markdown: bool
 ) -> int:
     """Rerun figures of the paper: plot, table, and a verdict against what the text states.
 
@@ -314,12 +317,16 @@ def paper_command(
     from onramp import paper
     from onramp.paper import common
 
+    every = [name for name in paper.FIGURES if on in (None, paper.figure(name).ON)]
+    for name in figures:
+        if name in paper.FIGURES and name not in every:
+            raise OnRampError(f"{name}: runs with --on {paper.figure(name).ON} only")
     if markdown:
-        click.echo(common.markdown(common.stored(out, figures or paper.FIGURES, quick)))
+        click.echo(common.markdown(common.stored(out, figures or every, quick)))
         return 0
     if not figures or [f.lower() for f in figures] == ["list"]:
-        for name in paper.FIGURES:
-            click.echo(f"{name:6} {paper.figure(name).TITLE}")
+        for name in every:
+            click.echo(f"{name:6} {paper.figure(name).ON:6} {paper.figure(name).TITLE}")
         return 0
     mode = common.Mode(quick, tuple(seeds or ([1] if quick else [1, 2, 3])))
     chosen = [paper.figure(name) for name in figures]

@@ -105,9 +105,9 @@ def claims(runs: Runs, span: tuple[float, float]) -> list[Claim]:
         ),
         Claim(
             "the final version removes most fluctuations of the queue",
-            "standard deviation of the delay at most half of that without On-Ramp, and below the strawman's",
+            "standard deviation of the queueing delay at most half of the strawman's",
             f"{swing[FINAL].text(' µs')}; strawman {swing[STRAWMAN].text()}, without {swing[WITHOUT].text()}",
-            swing[FINAL].mean <= swing[WITHOUT].mean / 2 and swing[FINAL].mean < swing[STRAWMAN].mean,
+            swing[FINAL].mean <= swing[STRAWMAN].mean / 2,
         ),
         Claim(
             "flows share the link more fairly",
