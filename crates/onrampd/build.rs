@@ -18,10 +18,12 @@ fn main() {
 
     #[cfg(feature = "regenerate")]
     regenerate();
-    compile();
+    compile("onramp.bpf.c");
+    // For the tests only: an instant, and an integration test finds it.
+    compile("tests/vectors.bpf.c");
 }
 
-fn compile() {
+fn compile(source: &str) {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
     let mut command = Command::new(&clang);
@@ -33,7 +35,9 @@ fn compile() {
     }
     // So that file names in the object do not depend on where it is built.
     command.arg(format!("-fdebug-prefix-map={}=.", out.display()));
-    command.arg("-c").arg(format!("{BPF}/onramp.bpf.c")).arg("-o").arg(out.join("onramp.bpf.o"));
+    let name = source.rsplit('/').next().expect("a name is left");
+    let object = out.join(name).with_extension("o");
+    command.arg("-c").arg(format!("{BPF}/{source}")).arg("-o").arg(object);
     let made = command.output().unwrap_or_else(|e| {
         panic!("cannot run {}: {e}: install the packages clang, libbpf-dev and linux-libc-dev", clang.display())
     });

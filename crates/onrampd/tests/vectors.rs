@@ -1,0 +1,144 @@
+//! The algorithm in the kernel gives the vectors' numbers: the header is the same as everywhere,
+//! its compiler, verifier and JIT are not.
+
+mod common;
+#[path = "../../onramp-core/tests/common/vectors.rs"]
+mod vectors;
+
+use aya::Ebpf;
+use aya::maps::{Array, MapData};
+use aya::programs::{SchedClassifier, TestRun as _, TestRunOptions};
+use common::privileged;
+use onramp_core::Stamp;
+use onrampd::abi::{ONRAMP_COUNT_OLD, ONRAMP_STRAWMAN, onramp_flow, onramp_params, onramp_stamp};
+use std::cell::RefCell;
+use std::rc::Rc;
+use vectors::{Flag, replay};
+
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/vectors.bpf.o"));
+
+/// `struct vector_call` and its numbers, of `datapath/bpf/tests/vectors.h`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct VectorCall {
+    flow: onramp_flow,
+    params: onramp_params,
+    stamp: onramp_stamp,
+    now: u64,
+    owd: i64,
+    result: u64,
+    call: u32,
+    reserved: u32,
+}
+
+// SAFETY: plain numbers without padding; the kernel refuses the map if its size differs.
+unsafe impl aya::Pod for VectorCall {}
+
+const INIT: u32 = 0;
+const START: u32 = 1;
+const STAMP: u32 = 2;
+const ACKED: u32 = 3;
+const RELEASE: u32 = 4;
+const TOTAL: u32 = 5;
+
+/// The program and the map through which it is called.
+struct Kernel {
+    ebpf: Ebpf,
+    calls: Array<MapData, VectorCall>,
+}
+
+impl Kernel {
+    fn load() -> Self {
+        let mut ebpf = Ebpf::load(OBJECT).unwrap();
+        let program: &mut SchedClassifier = ebpf.program_mut("vector").unwrap().try_into().unwrap();
+        program.load().unwrap();
+        let calls = ebpf.take_map("calls").unwrap().try_into().unwrap();
+        Self { ebpf, calls }
+    }
+
+    fn call(&mut self, call: &mut VectorCall) {
+        self.calls.set(0, *call, 0).unwrap();
+        let program: &mut SchedClassifier = self.ebpf.program_mut("vector").unwrap().try_into().unwrap();
+        let packet = [0; 64];
+        let run = program.test_run(TestRunOptions { data_in: Some(&packet), ..TestRunOptions::default() });
+        assert_eq!(run.unwrap().return_value, 0);
+        *call = self.calls.get(&0, 0).unwrap();
+    }
+}
+
+struct InKernel {
+    kernel: Rc<RefCell<Kernel>>,
+    /// The latest call; has the flow and its parameters.
+    last: VectorCall,
+}
+
+impl InKernel {
+    fn call(&mut self, call: u32, change: impl FnOnce(&mut VectorCall)) -> VectorCall {
+        self.last.call = call;
+        change(&mut self.last);
+        self.kernel.borrow_mut().call(&mut self.last);
+        self.last
+    }
+}
+
+impl vectors::Flow for InKernel {
+    fn start(&mut self, now: u64, owd: i64, measured_at: u64) -> u64 {
+        let stamp = onramp_stamp { time: measured_at, paused: 0 };
+        let done = self.call(START, |c| (c.now, c.owd, c.stamp) = (now, owd, stamp));
+        done.flow.t_next
+    }
+
+    fn stamp(&mut self, now: u64) -> Stamp {
+        let onramp_stamp { time, paused } = self.call(STAMP, |c| c.now = now).stamp;
+        Stamp { time, paused }
+    }
+
+    fn acked(&mut self, now: u64, stamp: Stamp, owd: i64) -> (u64, u32, u64) {
+        let stamp = onramp_stamp { time: stamp.time, paused: stamp.paused };
+        let done = self.call(ACKED, |c| (c.now, c.owd, c.stamp) = (now, owd, stamp));
+        (done.flow.t_next, done.flow.beta, done.result)
+    }
+
+    fn release(&mut self, ready: u64) -> u64 {
+        self.call(RELEASE, |c| c.now = ready).result
+    }
+
+    fn total(&mut self, now: u64) -> u64 {
+        self.call(TOTAL, |c| c.now = now).result
+    }
+}
+
+#[test]
+fn every_vector_gives_the_numbers_worked_out_by_hand_in_the_kernel() {
+    if !privileged() {
+        return;
+    }
+    let kernel = Rc::new(RefCell::new(Kernel::load()));
+    replay(|raw, init| {
+        let flag = |flag, bit| if raw.flags.contains(&flag) { bit } else { 0 };
+        let params = onramp_params {
+            threshold: raw.threshold,
+            max_pause: raw.max_pause,
+            gain_shift: raw.gain_shift,
+            flags: flag(Flag::Strawman, ONRAMP_STRAWMAN) | flag(Flag::CountOld, ONRAMP_COUNT_OLD),
+            beta_start: raw.beta_start,
+            reserved: 0,
+        };
+        let nothing = onramp_flow {
+            t_next: 0,
+            paused: 0,
+            as_of: 0,
+            since: 0,
+            last_owd: 0,
+            last_paused: 0,
+            last_sent: 0,
+            beta: 0,
+            seen: 0,
+        };
+        let stamp = onramp_stamp { time: 0, paused: 0 };
+        let last = VectorCall { flow: nothing, params, stamp, now: 0, owd: 0, result: 0, call: INIT, reserved: 0 };
+        let mut flow = InKernel { kernel: Rc::clone(&kernel), last };
+        flow.call(INIT, |c| c.now = init);
+        flow
+    });
+}
