@@ -27,8 +27,8 @@ pub struct Task {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// Play the scenario's traffic.
-    Run,
+    /// Play the scenario's traffic, with commands beside it.
+    Run(Vec<Job>),
     /// Run commands on hosts.
     Exec(Vec<Job>),
 }

@@ -3,20 +3,23 @@
 use super::cluster::Cluster;
 use super::{Result, at};
 use crate::sys;
-use crate::task::{Job, Said};
+use crate::task::Job;
 use onramp_sim::topology::Topology;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
 /// Time each command has before the next one starts, such as for a server to listen.
 const HEAD_START: Duration = Duration::from_millis(50);
 
-/// Runs `jobs`, all at the same time; the last one's end is the end of all.
-pub fn run(jobs: &[Job], topology: &Topology, cluster: &Cluster, out: &Path) -> Result<Said> {
+/// Commands that run, all at the same time.
+pub struct Running(Vec<Child>);
+
+/// Starts `jobs`; their outputs go to files in `out`.
+pub fn start(jobs: &[Job], topology: &Topology, cluster: &Cluster, out: &Path) -> Result<Running> {
     let mut running = Vec::new();
     for (i, job) in jobs.iter().enumerate() {
         let node = (0..topology.nodes()).find(|&node| topology.name(node as u32) == job.host);
@@ -34,13 +37,20 @@ pub fn run(jobs: &[Job], topology: &Topology, cluster: &Cluster, out: &Path) -> 
         running.push(start().map_err(at(&job.command))?);
         sleep(HEAD_START);
     }
-    let status = running.last_mut().map(|last| last.wait()).transpose().map_err(at("wait"))?;
-    for (i, mut process) in running.into_iter().enumerate() {
-        // The servers' last words, if they come to an end by themselves.
-        sleep(HEAD_START);
-        let _ = process.kill();
-        let _ = process.wait();
-        File::open(out.join(format!("{i}.out"))).and_then(|file| file.sync_all()).map_err(at(i))?;
+    Ok(Running(running))
+}
+
+impl Running {
+    /// The last one's end is the end of all; its exit status.
+    pub fn finish(mut self, out: &Path) -> Result<i32> {
+        let status = self.0.last_mut().map(|last| last.wait()).transpose().map_err(at("wait"))?;
+        for (i, mut process) in self.0.into_iter().enumerate() {
+            // The servers' last words, if they come to an end by themselves.
+            sleep(HEAD_START);
+            let _ = process.kill();
+            let _ = process.wait();
+            File::open(out.join(format!("{i}.out"))).and_then(|file| file.sync_all()).map_err(at(i))?;
+        }
+        Ok(status.and_then(|s| s.code()).unwrap_or(1))
     }
-    Ok(Said::Done { complete: true, status: status.and_then(|s| s.code()).unwrap_or(1) })
 }

@@ -64,11 +64,16 @@ fn work() -> Result<Said> {
         None => agents::Agents::default(),
     };
     match task.work {
-        Work::Run => load::run(&scenario, &topology, &base, &mut cluster, agents, out),
+        Work::Run(jobs) => {
+            let beside = exec::start(&jobs, &topology, &cluster, out)?;
+            let said = load::run(&scenario, &topology, &base, &mut cluster, agents, out)?;
+            beside.finish(out)?;
+            Ok(said)
+        }
         Work::Exec(jobs) => {
-            let said = exec::run(&jobs, &topology, &cluster, out);
+            let status = exec::start(&jobs, &topology, &cluster, out).and_then(|running| running.finish(out));
             agents.stop()?;
-            said
+            Ok(Said::Done { complete: true, status: status? })
         }
     }
 }

@@ -4,7 +4,7 @@ use super::Failure;
 use crate::task::Job;
 use std::path::PathBuf;
 
-const USAGE: &str = "usage: onramp-testbed run --scenario FILE [--base DIR] --out DIR\n       \
+const USAGE: &str = "usage: onramp-testbed run --scenario FILE [--base DIR] --out DIR ['h1: COMMAND'…]   (beside the traffic)\n       \
     onramp-testbed exec --scenario FILE [--base DIR] 'h1: COMMAND'…   (the last one's end is the end)\n       \
     onramp-testbed kernel   (which kernel is used)";
 
@@ -15,6 +15,8 @@ pub enum Command {
     Run {
         /// Folder of the results.
         out: PathBuf,
+        /// Commands beside the traffic.
+        jobs: Vec<Job>,
     },
     /// Run commands on the scenario's hosts.
     Exec {
@@ -60,11 +62,10 @@ pub fn parse(mut given: impl Iterator<Item = String>) -> Result<Arguments, Failu
         let value = given.next().ok_or_else(|| wrong(format!("{argument}: needs a value")))?;
         *slot = Some(PathBuf::from(value));
     }
+    let jobs = || rest.iter().map(|job| job.parse()).collect::<Result<_, String>>().map_err(wrong);
     let command = match verb.as_str() {
-        "run" if rest.is_empty() => Command::Run { out: out.ok_or_else(|| wrong("--out DIR is missing".into()))? },
-        "exec" if !rest.is_empty() => {
-            Command::Exec { jobs: rest.iter().map(|job| job.parse()).collect::<Result<_, String>>().map_err(wrong)? }
-        }
+        "run" => Command::Run { out: out.ok_or_else(|| wrong("--out DIR is missing".into()))?, jobs: jobs()? },
+        "exec" if !rest.is_empty() => Command::Exec { jobs: jobs()? },
         "kernel" if rest.is_empty() => Command::Kernel,
         _ => return Err(wrong(format!("\"{verb}\" and what follows is no command"))),
     };
@@ -88,10 +89,12 @@ mod tests {
     #[test]
     fn commands_are_read() {
         let run = parsed("run|--scenario|a/s.toml|--out|o").unwrap();
-        assert_eq!(run.command, Command::Run { out: "o".into() });
+        assert_eq!(run.command, Command::Run { out: "o".into(), jobs: Vec::new() });
         assert_eq!(run.base, PathBuf::from("a"));
         let exec = parsed("exec|--scenario|s.toml|h1: ls|h0: ls").unwrap();
         assert!(matches!(exec.command, Command::Exec { jobs } if jobs.len() == 2));
+        let beside = parsed("run|--scenario|s.toml|h0: ls|--out|o").unwrap();
+        assert!(matches!(beside.command, Command::Run { jobs, .. } if jobs.len() == 1));
     }
 
     #[test]

@@ -58,13 +58,13 @@ fn run(arguments: &Arguments) -> Result<i32, Failure> {
     let task = |work| Task { scenario: scenario.to_toml(), base: base.clone(), agent: agent.clone(), work };
     match &arguments.command {
         Command::Kernel => unreachable!("answered above"),
-        Command::Run { out } => {
+        Command::Run { out, jobs } => {
             std::fs::create_dir_all(out).map_err(|e| in_folder(out, &e))?;
             let tell = |said: &Said| {
                 let line = serde_json::to_string(said).expect("all it says is JSON");
                 writeln!(std::io::stdout(), "{line}").and_then(|()| std::io::stdout().flush())
             };
-            machine::run(&kernel, out, &task(Work::Run), nodes, scenario.seed, &tell)
+            machine::run(&kernel, out, &task(Work::Run(jobs.clone())), nodes, scenario.seed, &tell)
         }
         Command::Exec { jobs } => {
             let folder = machine::Temporary::new().map_err(|e| Failure::run(format!("temporary folder: {e}")))?;
