@@ -14,6 +14,8 @@ TITLE = "Linux, CUBIC: RCT and FCT over T and g, normalised by no On-Ramp"
 
 THRESHOLDS = (50, 100, 150, 200, 300, 500)
 GAINS = {"1/4": 0.25, "1/16": 0.0625, "1/64": 0.015625}
+#: The scenario's own g: the same runs as its own T.
+DEFAULT = "1/16"
 KINDS = ("incast", "small", "medium", "large")
 
 
@@ -22,7 +24,7 @@ def cases(quick: bool) -> list[Case]:
     found = [c for c in cluster.pair((), quick, {}) if c.key == (WITHOUT,)]
     changes: dict[tuple[str, str], dict[str, object]] = {
         **{("T", str(t)): {"onramp.threshold": f"{t}us"} for t in THRESHOLDS},
-        **{("g", g): {"onramp.gain": value} for g, value in GAINS.items()},
+        **{("g", g): {"onramp.gain": value} for g, value in GAINS.items() if g != DEFAULT},
     }
     for key, overrides in changes.items():
         found += [Case(key, c.file, c.overrides) for c in cluster.pair((), quick, overrides) if c.key == (WITH,)]
@@ -30,6 +32,8 @@ def cases(quick: bool) -> list[Case]:
 
 
 def _relative(runs: Runs, key: tuple[str, str], kind: str, statistic: str) -> Estimate:
+    if key == ("g", DEFAULT):
+        key = ("T", str(THRESHOLDS[0]))
     of = cluster.rct(statistic) if kind == "incast" else cluster.fct(kind, statistic)
     return cluster.normalised(runs, key, (WITHOUT,), of)
 
