@@ -5,15 +5,18 @@ export PATH := $(CURDIR)/.venv/bin:$(HOME)/.cargo/bin:$(PATH)
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
 
-RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core crates -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name '*.lock' -o -name '*.txt')
+# What the Python module is built from.
+RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core crates/onramp-core crates/onramp-sim crates/onramp-py -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name '*.lock' -o -name '*.txt')
 
-.PHONY: help install testbed demo test lint bindings bench clean
+.PHONY: help install testbed demo test lint bindings bench agent install-agent datapath clean
 
 help:
 	@echo "make demo     install, then compare DCQCN with and without On-Ramp on 320 servers (minutes)"
 	@echo "make install  build everything into .venv; the command is .venv/bin/onramp"
 	@echo "make testbed  the Linux cluster: its programs and its kernel (minutes, once)"
 	@echo "make test     every test"
+	@echo "make agent    the host agent, and tc's plugin for the gate; then as root: make install-agent"
+	@echo "make datapath the gate's module against stock kernels' headers: 6.1, 6.12, the newest"
 	@echo "make lint     formatting, lints, types"
 	@echo "make bindings regenerate the Rust view of the C headers"
 	@echo "make bench    packet-hops per second, and instructions per packet-hop"
@@ -40,11 +43,30 @@ testbed: install
 	install target/release/onramp-testbed target/release/onrampd .venv/bin/
 	testbed/kernel/build
 
+agent:
+	cargo build --release -p onrampd
+	$(MAKE) --quiet -C datapath/tc
+
+# As root, after make agent; nothing is built or overwritten that an operator has changed.
+install-agent:
+	@test -x target/release/onrampd || { echo "run make agent first" >&2; exit 1; }
+	install -D target/release/onrampd $(DESTDIR)/usr/bin/onrampd
+	install -D -m 644 packaging/onrampd.service $(DESTDIR)/etc/systemd/system/onrampd.service
+	install -D -m 644 packaging/onrampd.sysusers $(DESTDIR)/etc/sysusers.d/onrampd.conf
+	@test -e $(DESTDIR)/etc/onrampd/onrampd.toml || install -D -m 644 packaging/onrampd.toml $(DESTDIR)/etc/onrampd/onrampd.toml
+	$(MAKE) --quiet -C datapath/tc install
+	install -d $(DESTDIR)/usr/src/onramp-0.1.0
+	install -m 644 datapath/sch_onramp/* $(DESTDIR)/usr/src/onramp-0.1.0/
+
+datapath:
+	testbed/stock/modules
+	$(MAKE) --quiet -C datapath/tc
+
 demo: install
 	@onramp compare scenarios/demo.toml
 
 # The determinism test runs in both builds: their results must be the same bytes.
-test: install
+test: testbed
 	cargo test --workspace
 	cargo test --release -p onramp-sim --test determinism
 	pytest

@@ -307,7 +307,13 @@ def report_command(folders: tuple[Path, ...], out: Path | None, force: bool) -> 
 )
 @click.option("--markdown", is_flag=True, help="Print the stored verdicts as a Markdown table; run nothing.")
 def paper_command(
-    figures: tuple[str, ...], on: str | None, quick: bool, seeds: list[int], jobs: int, out: Path, markdown: bool
+    figures: tuple[str, ...],
+    on: str | None,
+    quick: bool,
+    seeds: list[int],
+    jobs: int,
+    out: Path,
+    markdown: bool,
 ) -> int:
     """Rerun figures of the paper: plot, table, and a verdict against what the text states.
 

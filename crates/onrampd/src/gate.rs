@@ -28,7 +28,7 @@ pub enum Error {
     /// The module is missing.
     #[error(
         "this kernel has no queueing discipline \"onramp\": build and load the module sch_onramp \
-         (make datapath), or use mode = \"observe\""
+         with dkms (docs/agent.md), or use mode = \"observe\""
     )]
     Missing,
     /// There is no such class.

@@ -54,7 +54,7 @@ impl Drop for Folder {
 fn little_must_be_said() {
     let config = read(MINIMAL).unwrap();
     assert_eq!((config.mode, config.parent, config.attach), (Mode::Observe, Parent::Root, Attach::Auto));
-    assert_eq!((config.params.threshold, config.params.max_pause), (50_000, 150_000));
+    assert_eq!((config.params.threshold, config.params.max_pause), (50_000, 2_000_000));
     assert_eq!((config.params.gain_shift, config.params.beta_start, config.interval_shift), (4, 16_384, 14));
     assert_eq!((config.port, config.idle, config.line_rate), (9471, 1_000_000, None));
     assert_eq!((config.max_flows, config.max_stamps), (65_536, 131_072));

@@ -121,9 +121,12 @@ def mean_of(results: Sequence[Result], of: Callable[[Result], float | None]) -> 
 def draw(runs: Runs, keys: Mapping[Key, str]) -> Figure:
     """RCT statistics and FCT by size, one row per key."""
     figure, axes = style.panels(len(keys), 2, (4.6, 2.6), width_ratios=(1, 1))
-    for (left, right), (key, title) in zip(zip(axes[::2], axes[1::2], strict=True), keys.items(), strict=True):
+    for (left, right), (key, title) in zip(
+        zip(axes[::2], axes[1::2], strict=True), keys.items(), strict=True
+    ):
         requests = {
-            side: [(mean_of(runs[(*key, side)], rct(s)), None) for s in STATISTICS] for side in (WITHOUT, WITH)
+            side: [(mean_of(runs[(*key, side)], rct(s)), None) for s in STATISTICS]
+            for side in (WITHOUT, WITH)
         }
         flows = {
             side: [

@@ -32,7 +32,10 @@ def claims(runs: Runs) -> list[Claim]:
         *cluster.fct_claims(runs, BBR, "BBR", stated),
         cluster.retransmitted(runs, BBR, "BBR", "21 times fewer", 2),
     ]
-    for what, of in (("mean incast RCT", cluster.rct("mean")), ("mean FCT of large flows", cluster.fct("large"))):
+    for what, of in (
+        ("mean incast RCT", cluster.rct("mean")),
+        ("mean FCT of large flows", cluster.fct("large")),
+    ):
         gain = ratio(*cluster.sides(runs, DCTCP), of)
         found.append(
             Claim(

@@ -17,7 +17,9 @@ LOW, HIGH = ("40%",), ("80%",)
 def cases(quick: bool) -> list[Case]:
     """Both loads, without and with On-Ramp."""
     return [
-        c for key, load in ((LOW, 0.4), (HIGH, 0.8)) for c in cluster.pair(key, quick, {"traffic.0.load": load})
+        c
+        for key, load in ((LOW, 0.4), (HIGH, 0.8))
+        for c in cluster.pair(key, quick, {"traffic.0.load": load})
     ]
 
 

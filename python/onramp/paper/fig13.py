@@ -18,7 +18,9 @@ def cases(quick: bool) -> list[Case]:
     """Both incast loads, without and with On-Ramp; longer, since requests are few."""
     span = {"duration": "40ms" if quick else "200ms", "traffic.1.size": "500KB"}
     return [
-        c for key, (load, _) in LOADS.items() for c in cluster.pair(key, quick, {**span, "traffic.1.load": load})
+        c
+        for key, (load, _) in LOADS.items()
+        for c in cluster.pair(key, quick, {**span, "traffic.1.load": load})
     ]
 
 

@@ -24,7 +24,11 @@ def cases(quick: bool) -> list[Case]:
     """Without On-Ramp, and with it for every size."""
     found = [c for c in cluster.pair((), quick, {}) if c.key == (WITHOUT,)]
     for kind, overrides in KINDS.items():
-        found += [Case((*c.key, kind), c.file, c.overrides) for c in cluster.pair((), quick, overrides) if c.key == (WITH,)]
+        found += [
+            Case((*c.key, kind), c.file, c.overrides)
+            for c in cluster.pair((), quick, overrides)
+            if c.key == (WITH,)
+        ]
     return found
 
 
@@ -35,7 +39,9 @@ def draw(runs: Runs) -> Figure:
     titles = {"incast": "Incast RCT", **{s: bars.TITLES[s] for s in ("small", "medium", "large")}}
     for ax, (name, title) in zip(axes, titles.items(), strict=True):
         of = cluster.rct if name == "incast" else lambda s, name=name: cluster.fct(name, s)  # type: ignore[misc]
-        values = [(cluster.mean_of(runs[k], of("mean")), cluster.mean_of(runs[k], of("p95"))) for k in keys.values()]
+        values = [
+            (cluster.mean_of(runs[k], of("mean")), cluster.mean_of(runs[k], of("p95"))) for k in keys.values()
+        ]
         bars.panel(ax, list(keys), {WITH: values})
         ax.patches[0].set_facecolor(style.WITHOUT)
         ax.set_title(title, fontsize=9)

@@ -27,7 +27,9 @@ def cases(quick: bool) -> list[Case]:
         **{("g", g): {"onramp.gain": value} for g, value in GAINS.items() if g != DEFAULT},
     }
     for key, overrides in changes.items():
-        found += [Case(key, c.file, c.overrides) for c in cluster.pair((), quick, overrides) if c.key == (WITH,)]
+        found += [
+            Case(key, c.file, c.overrides) for c in cluster.pair((), quick, overrides) if c.key == (WITH,)
+        ]
     return found
 
 

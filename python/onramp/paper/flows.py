@@ -49,7 +49,7 @@ def used(result: Result, span: tuple[float, float]) -> float:
 def fairness(result: Result, span: tuple[float, float]) -> float:
     """Jain's index of mean rates over stretches of 20 ms, averaged; 1 if all are equal."""
     t, rates = flow_rates(result)
-    edges = np.arange(span[0], span[1] - 0.0199, 0.02)
+    edges = np.arange(max(span[0], t[0]), min(span[1], t[-1]) - 0.0199, 0.02)
     shares = [rates[:, (t >= a) & (t < a + 0.02)].mean(axis=1) for a in edges]
     return float(np.mean([x.sum() ** 2 / (len(x) * (x**2).sum()) for x in shares]))
 

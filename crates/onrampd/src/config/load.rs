@@ -16,6 +16,8 @@ use toml::de::{DeTable, DeValue};
 /// Longest file that is read, in bytes.
 pub const MAX_FILE: u64 = 4 << 20;
 const MAX_PEERS: usize = crate::datapath::MAX_PEERS;
+/// Default `max_pause`, in nanoseconds (docs/algorithm.md).
+const MAX_PAUSE: u64 = 2_000_000;
 
 /// What is wrong with a configuration: one mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,9 +221,9 @@ fn params(f: &File, mistakes: &mut Vec<Mistake>) -> Option<Params> {
     if threshold == 0 {
         mistakes.push(mistake("threshold", "must be above 0, such as \"50us\""));
     }
-    let max_pause = f.max_pause.map_or(threshold.saturating_mul(3), |t| t.0);
+    let max_pause = f.max_pause.map_or(MAX_PAUSE, |t| t.0);
     if f.max_pause.is_some() && !(1..=1_000_000_000).contains(&max_pause) {
-        mistakes.push(mistake("max_pause", "must be above 0 and at most 1s; a few times the threshold is right"));
+        mistakes.push(mistake("max_pause", "must be above 0 and at most 1s, such as 2ms"));
     }
     let gain = f.gain.unwrap_or(1.0 / f64::from(1u32 << abi::ONRAMP_GAIN_SHIFT_DEFAULT));
     let gain_shift = (abi::ONRAMP_GAIN_SHIFT_MIN..=abi::ONRAMP_GAIN_SHIFT_MAX)

@@ -23,7 +23,7 @@ const LOOPBACK: u32 = 1;
 /// Tries the gate in a network namespace of its own, which is gone afterwards.
 pub(super) fn gate(needed: bool) -> Check {
     let tried = thread::spawn(try_gate).join().unwrap_or_else(|_| Err(io::Error::other("no thread")));
-    let mend = "build and load the module sch_onramp (make datapath)";
+    let mend = "build and load the module sch_onramp: dkms install onramp/0.1.0";
     match tried {
         Ok(true) => Check::ok("gate", "qdisc onramp is there"),
         Ok(false) if needed => Check::fail("gate", "this kernel has no qdisc onramp", mend),
