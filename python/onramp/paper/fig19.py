@@ -13,7 +13,7 @@ ON = "linux"
 TITLE = "Linux, CUBIC: On-Ramp with segments of 64 KB, of 16 KB, and cut up where it is congested"
 
 NONE, WHOLE, SMALL, CUT = "no On-Ramp", "64 KB", "16 KB", "64 KB, cut"
-KINDS = {
+KINDS: dict[str, dict[str, object]] = {
     WHOLE: {"linux.cut_segments": False},
     SMALL: {"linux.cut_segments": False, "linux.gso_max_size": "16KiB"},
     CUT: {},
@@ -38,7 +38,7 @@ def draw(runs: Runs) -> Figure:
     figure, axes = style.panels(1, 4, (2.9, 2.7))
     titles = {"incast": "Incast RCT", **{s: bars.TITLES[s] for s in ("small", "medium", "large")}}
     for ax, (name, title) in zip(axes, titles.items(), strict=True):
-        of = cluster.rct if name == "incast" else lambda s, name=name: cluster.fct(name, s)  # type: ignore[misc]
+        of = cluster.rct if name == "incast" else lambda s, name=name: cluster.fct(name, s)
         values = [
             (cluster.mean_of(runs[k], of("mean")), cluster.mean_of(runs[k], of("p95"))) for k in keys.values()
         ]

@@ -251,8 +251,7 @@ fn check_traffic_placed(s: &Scenario, traffic: &Traffic, topology: &Topology, ba
             let (what, hosts) = i.hosts.as_ref().map_or(("the network has", hosts), |h| ("it is between", h.len()));
             if bad.is_empty() && (i.fan_out == 0 || i.fan_out as usize >= hosts) {
                 let most = hosts - 1;
-                let m =
-                    format!("{} answering servers, but {what} {hosts} hosts: 1 to {most} are possible", i.fan_out);
+                let m = format!("{} answering servers, but {what} {hosts} hosts: 1 to {most} are possible", i.fan_out);
                 wrong.push(Mistake::new("fan_out", m));
             }
             wrong.extend(bad);
