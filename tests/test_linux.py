@@ -71,6 +71,16 @@ def star(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return onramp.run(STAR, out=tmp_path_factory.mktemp("linux") / "star", on="linux")
 
 
+@needs_agent
+def test_the_same_scenario_gives_the_same_bytes(tmp_path: Path) -> None:
+    overrides = {"transport.kind": "cubic", "onramp": {"threshold": "20us"}}
+    runs = [onramp.run(STAR, overrides, out=tmp_path / name, on="linux") for name in ("first", "second")]
+    for table in ("flows", "requests", "series"):
+        assert len({(run.folder / f"{table}.parquet").read_bytes() for run in runs}) == 1, table
+    assert runs[0].summary["onramp_stats"] == runs[1].summary["onramp_stats"]
+    assert runs[0].summary["onramp_stats"]["pauses"] > 0
+
+
 @needs_kernel
 def test_every_flow_ends_and_none_is_faster_than_its_links(star: Result) -> None:
     summary = star.summary
