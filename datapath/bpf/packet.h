@@ -151,12 +151,15 @@ OR_INLINE or_u32 packet_udp_id(struct __sk_buff *skb, or_u32 at, or_u32 length)
 	return (or_u32)(hash >> 32);
 }
 
-/* Whether sender and receiver choose that UDP packet: about one in 2^interval bytes. */
+/*
+ * Whether sender and receiver choose that UDP packet: at 16 KiB one in eight, which is
+ * every 11 KB of full packets.
+ */
 OR_INLINE or_u32 packet_udp_chosen(or_u32 id, or_u32 interval_shift)
 {
-	/* An eighth of all at 16 KiB, of packets of a bit less than 2 KiB. */
-	return id && !(id & ((1U << (interval_shift - OR_INTERVAL_SHIFT_MIN >= 1 ?
-				     interval_shift - OR_INTERVAL_SHIFT_MIN - 1 : 0)) - 1));
+	or_u32 bits = interval_shift > OR_INTERVAL_SHIFT_MIN ? interval_shift - OR_INTERVAL_SHIFT_MIN - 1 : 0;
+
+	return id && !(id & ((1U << (bits & 31)) - 1));
 }
 
 /*
