@@ -117,7 +117,7 @@ impl Agent {
         let only = UnixListener::bind_addr(&name).map_err(|_| Error::Running)?;
         let mut socket = Socket::open().map_err(io_error("netlink"))?;
         let folder = config.state_dir.display().to_string();
-        let undo_file = UndoFile::in_folder(&config.state_dir).map_err(io_error(folder.as_str()))?;
+        let mut undo_file = UndoFile::in_folder(&config.state_dir).map_err(io_error(folder.as_str()))?;
         let mut left = undo_file.read().map_err(io_error(folder.as_str()))?.unwrap_or_default();
         left.look(&mut socket, &config.interfaces)?;
         for problem in left.run(&mut socket) {

@@ -32,6 +32,9 @@ pub struct Touched {
 pub struct Undo {
     /// Interfaces.
     pub interfaces: Vec<Touched>,
+    /// The file's folder was not there before.
+    #[serde(default)]
+    pub folder_added: bool,
 }
 
 /// The file, one for each network namespace.
@@ -58,13 +61,16 @@ impl UndoFile {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn read(&self) -> io::Result<Option<Undo>> {
+    pub fn read(&mut self) -> io::Result<Option<Undo>> {
         let mut bytes = Vec::new();
         match File::open(&self.path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?.take(MAX_FILE).read_to_end(&mut bytes)?,
         };
-        Ok(serde_json::from_slice(&bytes).ok())
+        let left: Option<Undo> = serde_json::from_slice(&bytes).ok();
+        // The folder of the one that crashed is ours to remove, too.
+        self.folder_is_ours |= left.as_ref().is_some_and(|u| u.folder_added);
+        Ok(left)
     }
 
     /// Writes what must be undone. To be called before it is done.
@@ -74,7 +80,8 @@ impl UndoFile {
     pub fn write(&self, undo: &Undo) -> io::Result<()> {
         let new = self.path.with_extension("new");
         let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(&serde_json::to_vec(undo)?)?;
+        let undo = Undo { folder_added: self.folder_is_ours, ..undo.clone() };
+        file.write_all(&serde_json::to_vec(&undo)?)?;
         fs::rename(new, &self.path)
     }
 
@@ -157,10 +164,13 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_what_is_garbled_is_not() {
         let folder = std::env::temp_dir().join(format!("onrampd-undo-{}", std::process::id()));
-        let file = UndoFile::in_folder(&folder).unwrap();
+        let mut file = UndoFile::in_folder(&folder).unwrap();
         assert_eq!(file.read().unwrap(), None);
-        let undo = Undo { interfaces: vec![Touched { name: "eth0".into(), index: 2, ..Touched::default() }] };
+        let interfaces = vec![Touched { name: "eth0".into(), index: 2, ..Touched::default() }];
+        let undo = Undo { interfaces, folder_added: true };
         file.write(&undo).unwrap();
+        // As the next start finds it.
+        let mut file = UndoFile::in_folder(&folder).unwrap();
         assert_eq!(file.read().unwrap(), Some(undo));
         fs::write(&file.path, "{\"interfaces\": 1").unwrap();
         assert_eq!(file.read().unwrap(), None);
