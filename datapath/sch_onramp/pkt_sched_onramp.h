@@ -19,7 +19,7 @@ enum {
 	TCA_ONRAMP_PROG_FD, /* s32, a program of type sched_cls; -1: none; not in dumps */
 	TCA_ONRAMP_PROG_ID, /* u32, its id; dumps only */
 	TCA_ONRAMP_PROG_NAME, /* string, its name; dumps only */
-	TCA_ONRAMP_PACING, /* u32, 1: local TCP flows leave at their pacing rate; default 1 */
+	TCA_ONRAMP_PACING, /* u32, 1: local flows that were held leave at their pacing rate; default 1 */
 	__TCA_ONRAMP_MAX,
 };
 #define TCA_ONRAMP_MAX (__TCA_ONRAMP_MAX - 1)

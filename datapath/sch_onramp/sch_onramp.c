@@ -9,9 +9,9 @@
  *
  * A flow is what has the same header hash; its packets keep their order whatever the
  * program says. Flows take turns (deficit round robin; flows that were idle first, as
- * in fq_codel). skb->tstamp, a departure time set by TCP's pacing, is waited for, and a
- * local flow's packets stay as far apart as its pacing rate says, as in fq: a flow that
- * was held goes on at its rate, and not with all that has come together meanwhile.
+ * in fq_codel). skb->tstamp, a departure time set by TCP's pacing, is waited for. A local
+ * flow that was held goes on at its socket's pacing rate for a while, and not with all
+ * that has come together meanwhile.
  *
  * The program may also have a segment of up to 64 KB cut into packets, which then go one
  * by one. Otherwise each pause would end with 64 KB, whatever has been learnt meanwhile:
@@ -44,6 +44,8 @@
 #define ONRAMP_IDLE_NS (3ULL * NSEC_PER_SEC)
 /* Idle flows looked at when a flow is added. */
 #define ONRAMP_COLLECT 8
+/* A flow is paced until it has not been held for so long: many round trips. */
+#define ONRAMP_PACED_NS (10ULL * NSEC_PER_MSEC)
 /* A departure time further ahead is a receive stamp in the wall clock's time, not a
  * departure time: forwarded packets may carry one. */
 #define ONRAMP_HORIZON_NS (10ULL * NSEC_PER_SEC)
@@ -62,7 +64,8 @@
  * @until: throttled until then
  * @held_since: the program has held the first packet since then; 0: it has not
  * @idle_since: since when
- * @next_at: by its pacing rate, the next packet leaves no sooner
+ * @paced_until: its packets are paced until then
+ * @next_at: while they are, the next one leaves no sooner
  */
 struct onramp_queue {
 	struct hlist_node bucket;
@@ -77,6 +80,7 @@ struct onramp_queue {
 	u64 until;
 	u64 held_since;
 	u64 idle_since;
+	u64 paced_until;
 	u64 next_at;
 };
 
@@ -175,11 +179,6 @@ static int onramp_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff
 		return qdisc_drop(skb, sch, to_free);
 	}
 
-	/* TCP then leaves pacing to us, and BBR needs no timer of its own. */
-	if (q->pacing && skb->sk && sk_fullsock(skb->sk) &&
-	    READ_ONCE(skb->sk->sk_pacing_status) != SK_PACING_FQ)
-		smp_store_release(&skb->sk->sk_pacing_status, SK_PACING_FQ);
-
 	skb->next = NULL;
 	if (f->idle) {
 		f->idle = false;
@@ -263,13 +262,15 @@ static u64 onramp_departure(struct onramp_sched_data *q, struct onramp_queue *f,
 	return max3(at, f->next_at, now);
 }
 
-/* The packet leaves now; the flow's next one follows at its pacing rate. */
+/* The packet leaves now; the next one of a flow that is paced follows at its rate. */
 static void onramp_pace(struct onramp_sched_data *q, struct onramp_queue *f, struct sk_buff *skb, u64 now)
 {
 	unsigned long rate;
 	u64 gap, late;
 
-	if (!q->pacing || !skb->sk || !sk_fullsock(skb->sk))
+	if (f->held_since)
+		f->paced_until = now + ONRAMP_PACED_NS;
+	if (!q->pacing || now >= f->paced_until || !skb->sk || !sk_fullsock(skb->sk))
 		return;
 	rate = READ_ONCE(skb->sk->sk_pacing_rate);
 	if (!rate || rate == ~0UL)
