@@ -30,7 +30,7 @@ def _missing() -> str:
         testbed.kernel()
     except OnRampError as e:
         return str(e)
-    return "" if len(testbed.programs(onramp=True)) == 3 else "onrampd is not built: run `make testbed`"
+    return "" if testbed.agent() else "onrampd is not built: run `make testbed`"
 
 
 pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing())
@@ -109,7 +109,7 @@ def play(tmp_path_factory: pytest.TempPathFactory) -> Play:
 
 
 def _run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    _, _, agent = testbed.programs(onramp=True)
+    agent = testbed.agent()
     return subprocess.run(
         [testbed.runner(), *arguments],
         capture_output=True,
@@ -121,7 +121,9 @@ def _run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 def agent() -> str:
     """The agent's program, as hosts see it."""
-    return f"{SEEN}{testbed.programs(onramp=True)[2].resolve()}"
+    program = testbed.agent()
+    assert program is not None
+    return f"{SEEN}{program.resolve()}"
 
 
 def own_agents(hosts: int, **settings: str | int) -> list[str]:

@@ -78,10 +78,15 @@ def kernel() -> Path:
     return Path(asked.stdout.strip())
 
 
+def agent() -> Path | None:
+    """The agent's program, if it is built."""
+    return _program("onrampd", "ONRAMPD")
+
+
 def programs(*, onramp: bool) -> list[Path]:
     """Everything that a result depends on; with `onramp` the agent, too."""
-    agent = _program("onrampd", "ONRAMPD") if onramp else None
-    return [runner(), kernel(), *([agent] if agent else [])]
+    found = agent() if onramp else None
+    return [runner(), kernel(), *([found] if found else [])]
 
 
 def run(
@@ -111,8 +116,8 @@ def run(
     command: list[str | Path] = [runner(), "run", "--tied", "--scenario", folder / "scenario.toml"]
     command += ["--base", folder, "--out", raw]
     environment = dict(os.environ)
-    if agent := _program("onrampd", "ONRAMPD"):
-        environment["ONRAMPD"] = str(agent)
+    if found := agent():
+        environment["ONRAMPD"] = str(found)
     done: dict[str, Any] | None = None
     with (
         subprocess.Popen(

@@ -1,0 +1,55 @@
+"""The gate, the programs and the agent on kernels as distributions ship them."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from onramp import testbed
+
+STOCK = Path(__file__).parents[1] / "testbed" / "stock"
+#: What the scripts say where this machine cannot do it; all else is a failure.
+CANNOT = (
+    "missing; on Debian",
+    "no apt-get here",
+    "apt knows no mirror",
+    "apt-get update failed",
+    "download failed",
+    "no packaged kernel",
+)
+
+pytestmark = pytest.mark.skipif(
+    platform.machine() != "x86_64", reason=f"Debian's kernels for x86_64, not for {platform.machine()}"
+)
+
+
+def _run(script: str, *arguments: str | Path) -> str:
+    done = subprocess.run(
+        [STOCK / script, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    said = done.stderr.strip()
+    if done.returncode and any(reason in said for reason in CANNOT):
+        pytest.skip(said.splitlines()[0])
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("series", ["6.1", "6.12", "newest"])
+def test_the_gate_builds_without_warnings(series: str) -> None:
+    assert "sch_onramp.ko for Linux" in _run("modules", series)
+
+
+@pytest.mark.parametrize("series", ["6.1", "6.12"])
+def test_everything_works_and_nothing_is_left(series: str) -> None:
+    agent = testbed.agent()
+    if agent is None:
+        pytest.skip("onrampd is not built: run `make testbed`")
+    _run("modules", "--images", series)
+    said = _run("boot", series, agent.resolve()).splitlines()
+    assert said[-1] == "all held"
+    for step in ("verifier and JIT", "nothing is left on a", "nothing is left on b", "the module unloads"):
+        assert any(line.startswith(f"{step}: ok") for line in said), said
+    assert any(line.startswith("held ") and line.endswith("let go") for line in said), said
