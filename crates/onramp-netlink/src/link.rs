@@ -128,3 +128,17 @@ fn parse(bytes: &[u8]) -> Option<Link> {
         up: u32_at(bytes, 8)? & libc::IFF_UP as u32 != 0,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::made_up::reply;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_reply_is_an_interface_or_none(bytes in reply()) {
+            let _ = parse(&bytes);
+        }
+    }
+}

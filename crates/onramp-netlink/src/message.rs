@@ -141,8 +141,55 @@ pub fn text(value: &[u8]) -> String {
 }
 
 #[cfg(test)]
+pub(crate) mod made_up {
+    use super::{HEADER, Message};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    /// What might come from a kernel: a message with attributes, some of them nested, of which a
+    /// few bytes are changed and the end is cut.
+    pub fn reply() -> impl Strategy<Value = Vec<u8>> {
+        let attribute = (0..40u16, vec(any::<u8>(), 0..40));
+        let nested = (0..12u16, vec(attribute.clone(), 0..4));
+        let changes = vec((0..300usize, any::<u8>()), 0..4);
+        (vec(any::<u8>(), 0..24), vec(attribute, 0..6), vec(nested, 0..3), changes, 0..300usize).prop_map(
+            |(head, plain, nested, changes, length)| {
+                let mut message = Message::new(16, 0, "any").push(&head);
+                for (kind, value) in plain {
+                    message = message.attr(kind, &value);
+                }
+                for (kind, inner) in nested {
+                    message = message.nested(kind, |m| inner.iter().fold(m, |m, (k, v)| m.attr(*k, v)));
+                }
+                let mut bytes = message.numbered(1)[HEADER..].to_vec();
+                for (at, byte) in changes {
+                    if let Some(b) = bytes.get_mut(at) {
+                        *b = byte;
+                    }
+                }
+                bytes.truncate(length);
+                bytes
+            },
+        )
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_datagram_is_read_to_its_end(bytes in vec(any::<u8>(), 0..200), reply in super::made_up::reply()) {
+            for bytes in [bytes, reply] {
+                prop_assert!(received(&bytes).count() <= bytes.len() / HEADER);
+                prop_assert!(attrs(&bytes).count() <= bytes.len() / 4);
+                prop_assert!(attrs(&bytes).map(|(_, value)| value.len()).sum::<usize>() <= bytes.len());
+            }
+        }
+    }
 
     #[test]
     fn attributes_are_padded_nested_and_read_back() {

@@ -139,3 +139,17 @@ fn parse(bytes: &[u8]) -> Option<Qdisc> {
     found.extra = attr(stats, TCA_STATS_APP).unwrap_or_default().to_vec();
     Some(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::made_up::reply;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_reply_is_a_qdisc_or_none(bytes in reply()) {
+            let _ = parse(&bytes);
+        }
+    }
+}

@@ -106,5 +106,19 @@ fn outcome(payload: &[u8]) -> std::result::Result<(), (i32, String)> {
     }
     // Of the request only its header comes back (NETLINK_CAP_ACK), then attributes.
     let rest = payload.get(4 + message::HEADER..).unwrap_or_default();
-    Err((-code, message::attr(rest, NLMSGERR_ATTR_MSG).map(message::text).unwrap_or_default()))
+    Err((code.wrapping_neg(), message::attr(rest, NLMSGERR_ATTR_MSG).map(message::text).unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::made_up::reply;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_reply_is_an_error_or_none(bytes in reply()) {
+            let _ = outcome(&bytes);
+        }
+    }
 }
