@@ -39,7 +39,10 @@ pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing())
 FIRST_MS, LAST_MS = 10, 35
 ANSWERS = 20
 
-#: h1 and h2 fill h0's port; h3 to h22 answer its requests. h23 does nothing.
+#: Hosts that fill h0's port.
+LONG = 8
+
+#: h1 to h8 fill h0's port, h3 to h22 answer its requests. h23 does nothing.
 INCAST: dict[str, Any] = {
     "name": "incast",
     "duration": f"{LAST_MS}ms",
@@ -47,7 +50,7 @@ INCAST: dict[str, Any] = {
     "transport": {"kind": "cubic"},
     "linux": {"buffer_packets": 1000},
     "traffic": [
-        {"kind": "long", "src": ["h1", "h2"], "dst": "h0"},
+        {"kind": "long", "src": [f"h{n + 1}" for n in range(LONG)], "dst": "h0"},
         {"kind": "trace", "file": "requests.csv"},
     ],
 }
@@ -182,7 +185,7 @@ def test_an_incast_drops_nothing_and_takes_half_the_time(without: Played, with_:
     arrived, again = (np.sort(p.flows[fields], order="id") for p in (without, with_))
     assert np.array_equal(arrived, again), "arrivals are identical"
     assert len(with_.requests) == LAST_MS - FIRST_MS
-    assert with_.counters["network"]["drops"] == 0
+    assert with_.counters["network"]["drops"] == 0 < without.counters["network"]["drops"]
     assert with_.median_us < without.median_us / 2, (with_.median_us, without.median_us)
     stats = with_.counters["onramp_stats"]
     assert stats["pauses"] > 0 and stats["or_acks"] > 100
@@ -245,10 +248,10 @@ def test_forged_or_acks_change_nothing(play: Play, with_: Played) -> None:
     _finished(played)
     stats = played.counters["onramp_stats"]
     for refused in ("malformed", "unknown_peer", "bad_tag", "no_stamp"):
-        assert stats[f"or_acks_{refused}"] >= 500, stats
+        assert stats[f"or_acks_{refused}"] >= 200, stats
     assert played.counters["network"]["drops"] == 0
-    assert 0.8 < played.median_us / with_.median_us < 1.25, (played.median_us, with_.median_us)
-    sent = [np.sort(p.flows, order="id")["bytes"][:2].sum() for p in (played, with_)]
+    assert 0.67 < played.median_us / with_.median_us < 1.5, (played.median_us, with_.median_us)
+    sent = [np.sort(p.flows, order="id")["bytes"][:LONG].sum() for p in (played, with_)]
     assert 0.95 < sent[0] / sent[1] < 1.05, "the long flows got as much through"
 
 
@@ -263,7 +266,7 @@ def test_hosts_without_onramp_are_left_alone(play: Play, without: Played) -> Non
     assert udp["InDatagrams"] == udp["NoPorts"] == "0", "no OR-ACK came"
     stats = played.counters["onramp_stats"]
     assert stats["pauses"] == stats["or_acks_sent"] == stats["stamped"] == 0, stats
-    assert 0.8 < played.median_us / without.median_us < 1.25, (played.median_us, without.median_us)
+    assert 0.67 < played.median_us / without.median_us < 1.5, (played.median_us, without.median_us)
 
 
 def test_many_flows_pass_through_a_small_table(play: Play) -> None:
