@@ -2,7 +2,7 @@
 
 use super::Failure;
 use crate::task::Job;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const USAGE: &str = "usage: onramp-testbed run --scenario FILE [--base DIR] --out DIR ['h1: COMMAND'…]   (beside the traffic)\n       \
     onramp-testbed exec --scenario FILE [--base DIR] 'h1: COMMAND'…   (the last one's end is the end)\n       \
@@ -73,7 +73,8 @@ pub fn parse(mut given: impl Iterator<Item = String>) -> Result<Arguments, Failu
         return Err(wrong("--scenario FILE is missing".into()));
     }
     let scenario = scenario.unwrap_or_default();
-    let folder = || scenario.parent().map(PathBuf::from).unwrap_or_default();
+    // A bare file name has an empty parent.
+    let folder = || PathBuf::from(".").join(scenario.parent().unwrap_or(Path::new("")));
     let base = base.unwrap_or_else(folder);
     Ok(Arguments { command, scenario, base, tied })
 }
@@ -90,7 +91,7 @@ mod tests {
     fn commands_are_read() {
         let run = parsed("run|--scenario|a/s.toml|--out|o").unwrap();
         assert_eq!(run.command, Command::Run { out: "o".into(), jobs: Vec::new() });
-        assert_eq!(run.base, PathBuf::from("a"));
+        assert_eq!(run.base, PathBuf::from("./a"));
         let exec = parsed("exec|--scenario|s.toml|h1: ls|h0: ls").unwrap();
         assert!(matches!(exec.command, Command::Exec { jobs } if jobs.len() == 2));
         let beside = parsed("run|--scenario|s.toml|h0: ls|--out|o").unwrap();
