@@ -95,16 +95,24 @@ OR_INLINE void receiver_udp(or_u8 *udp, or_u16 port, or_u16 length)
 	orack_put16(udp + 6, 0);
 }
 
+/*
+ * Cuts the clone to @length and reads its Ethernet header into @frame, with the
+ * addresses changed: back to where it came from. Not 0 if that fails.
+ */
+OR_INLINE int receiver_turn_back(struct __sk_buff *skb, or_u8 *frame, or_u32 length)
+{
+	return bpf_skb_change_tail(skb, length, 0) || bpf_skb_load_bytes(skb, ETH_ALEN, frame, ETH_ALEN) ||
+	       bpf_skb_load_bytes(skb, 0, frame + ETH_ALEN, ETH_ALEN) ||
+	       bpf_skb_load_bytes(skb, 2 * ETH_ALEN, frame + 2 * ETH_ALEN, 2);
+}
+
 OR_INLINE int receiver_frame_v4(struct __sk_buff *skb, const struct scratch *s)
 {
 	or_u8 f[ORACK_WIRE_IPV4] = {};
 	or_u8 *ip = f + ETH_HLEN, *udp = f + RECEIVER_L4_IPV4;
 	or_u16 sum;
 
-	if (bpf_skb_change_tail(skb, ORACK_WIRE_IPV4, 0) || bpf_skb_load_bytes(skb, 0, f, ETH_HLEN))
-		return -1;
-	/* Back to where it came from: the addresses change places. */
-	if (bpf_skb_load_bytes(skb, ETH_ALEN, f, ETH_ALEN) || bpf_skb_load_bytes(skb, 0, f + ETH_ALEN, ETH_ALEN))
+	if (receiver_turn_back(skb, f, ORACK_WIRE_IPV4))
 		return -1;
 	ip[0] = 0x45;
 	orack_put16(ip + 2, ORACK_WIRE_IPV4 - ETH_HLEN);
@@ -129,9 +137,7 @@ OR_INLINE int receiver_frame_v6(struct __sk_buff *skb, const struct scratch *s)
 	or_u32 pseudo[2] = { bpf_htonl(8 + ORACK_LEN_IPV6), bpf_htonl(IPPROTO_UDP) };
 	or_u16 sum;
 
-	if (bpf_skb_change_tail(skb, ORACK_WIRE_IPV6, 0) || bpf_skb_load_bytes(skb, 0, f, ETH_HLEN))
-		return -1;
-	if (bpf_skb_load_bytes(skb, ETH_ALEN, f, ETH_ALEN) || bpf_skb_load_bytes(skb, 0, f + ETH_ALEN, ETH_ALEN))
+	if (receiver_turn_back(skb, f, ORACK_WIRE_IPV6))
 		return -1;
 	ip[0] = 0x60;
 	orack_put16(ip + 4, 8 + ORACK_LEN_IPV6);

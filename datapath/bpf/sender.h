@@ -102,10 +102,11 @@ OR_INLINE or_u32 sender_departs(struct __sk_buff *skb, or_u32 mode)
 	struct or_flow *flow;
 	struct or_peer *peer;
 	struct or_path *path;
-	or_u32 stopped = 0;
+	or_u32 stopped = 0, holds;
 
 	if (!config)
 		return 0;
+	holds = mode == OR_MODE_ENFORCE && config->mode == OR_MODE_ENFORCE;
 	if (!packet_parse(skb, &packet)) {
 		count(OR_UNPARSED, 1);
 		return 0;
@@ -119,7 +120,7 @@ OR_INLINE or_u32 sender_departs(struct __sk_buff *skb, or_u32 mode)
 	path = bpf_map_lookup_elem(&paths, &packet.flow.destination);
 	if (!path)
 		return 0;
-	if (mode == OR_MODE_ENFORCE && config->mode == OR_MODE_ENFORCE && sender_cuts(skb, config, path, now))
+	if (holds && sender_cuts(skb, config, path, now))
 		return ONRAMP_CUT;
 	flow = sender_flow(&packet, config, path, now);
 	lock = flow_lock(&packet.flow);
@@ -135,7 +136,7 @@ OR_INLINE or_u32 sender_departs(struct __sk_buff *skb, or_u32 mode)
 		flow->pauses++;
 		stopped = 1;
 	}
-	if (release > now && mode == OR_MODE_ENFORCE && config->mode == OR_MODE_ENFORCE) {
+	if (release > now && holds) {
 		bpf_spin_unlock(&lock->lock);
 		if (stopped)
 			count(OR_HELD, 1);

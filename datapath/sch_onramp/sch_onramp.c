@@ -28,7 +28,6 @@
 #include <linux/rbtree.h>
 #include <linux/siphash.h>
 #include <linux/slab.h>
-#include <linux/vmalloc.h>
 #include <linux/version.h>
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
 #include <net/gso.h>
@@ -285,7 +284,7 @@ static void onramp_pace(struct onramp_sched_data *q, struct onramp_queue *f, str
 static bool onramp_cut(struct Qdisc *sch, struct onramp_queue *f)
 {
 	struct onramp_sched_data *q = qdisc_priv(sch);
-	struct sk_buff *skb = f->head, *segments, *last = NULL;
+	struct sk_buff *skb = f->head, *segments, *last;
 	unsigned int count = 0, bytes = 0, was = qdisc_pkt_len(skb);
 
 	segments = skb_gso_segment(skb, netif_skb_features(skb) & ~NETIF_F_GSO_MASK);
