@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Key, Runs, both, estimate, ratio
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Key, Runs, both, estimate, ratio
 from onramp.plots import bars, style
 from onramp.result import Result
 
@@ -142,8 +142,3 @@ def draw(runs: Runs, keys: Mapping[Key, str]) -> Figure:
         left.set_ylabel("µs")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
     return figure
-
-
-def normalised(runs: Runs, key: Key, base: Key, of: Callable[[Result], float | None]) -> Estimate:
-    """A number of one case over that of another, seed by seed."""
-    return ratio(runs[key], runs[base], of)

@@ -1,4 +1,4 @@
-"""Figures 12: CUBIC on Linux, WebSearch at 80%; more is gained than at 40%."""
+"""Figure 12: CUBIC on Linux, WebSearch at 80%; more is gained than at 40%."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from onramp.paper import cluster
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Runs
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Runs, ratio
 from onramp.plots import bars, style
 
 NAME = "fig21"
@@ -37,7 +37,7 @@ def _relative(runs: Runs, key: tuple[str, str], kind: str, statistic: str) -> Es
     if key == ("g", DEFAULT):
         key = ("T", str(THRESHOLDS[0]))
     of = cluster.rct(statistic) if kind == "incast" else cluster.fct(kind, statistic)
-    return cluster.normalised(runs, key, (WITHOUT,), of)
+    return ratio(runs[key], runs[WITHOUT,], of)
 
 
 def draw(runs: Runs) -> Figure:
