@@ -39,8 +39,8 @@ fn regenerate() {
         // The compiler's own stdint.h: which libclang is used must not matter.
         .clang_args(["-I", CORE, "-std=c11", "-ffreestanding"])
         .allowlist_function("ffi_.*")
-        .allowlist_type("onramp_.*|orack")
-        .allowlist_var("ONRAMP_.*|ORACK_.*")
+        .allowlist_type("onramp_.*|orack|orprobe")
+        .allowlist_var("ONRAMP_.*|ORACK_.*|ORPROBE_.*")
         .derive_default(false)
         .layout_tests(true)
         .generate_comments(false)

@@ -85,6 +85,11 @@ struct {
 	__type(value, struct scratch);
 } scratch SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} exchanges SEC(".maps");
+
 OR_INLINE void count(or_u32 counter, or_u64 n)
 {
 	or_u64 *value = bpf_map_lookup_elem(&counters, &counter);
@@ -110,17 +115,6 @@ OR_INLINE struct or_config *config_at(or_u64 now)
 	if (!c || c->mode == OR_MODE_OFF || now > c->valid_until)
 		return 0;
 	return c;
-}
-
-/* What a clock shows above the one that shows @time. */
-OR_INLINE or_s64 clock_at(const struct or_clock *clock, or_u64 time)
-{
-	or_s64 elapsed = (or_s64)(time - clock->base);
-
-	/* In two halves, so that the product of days and drift fits in 64 bits. */
-	return clock->offset + (elapsed >> 16) * (clock->drift >> 16) +
-	       ((elapsed & 0xffff) * (clock->drift >> 16) >> 16) +
-	       ((elapsed >> 16) * (clock->drift & 0xffff) >> 16);
 }
 
 #endif

@@ -4,7 +4,8 @@
  *
  *   onramp_gate     run by the qdisc "onramp" before a packet leaves: may it?
  *   onramp_egress   the same at TC egress, for watching only: it never holds
- *   onramp_ingress  TC ingress: stamps data and has it OR-ACKed, takes in OR-ACKs
+ *   onramp_ingress  TC ingress: stamps data and has it OR-ACKed, takes in OR-ACKs,
+ *                   answers probes
  *   onramp_acker    TC egress of a dummy device: turns a clone into an OR-ACK
  *
  * Whatever is not understood, not known or out of date goes through as if On-Ramp
@@ -19,7 +20,9 @@
 #include "../sch_onramp/pkt_sched_onramp.h"
 #include "onramp_abi.h"
 #include "maps.h"
+#include "clock.h"
 #include "packet.h"
+#include "prober.h"
 #include "sender.h"
 #include "receiver.h"
 
@@ -43,6 +46,7 @@ int onramp_ingress(struct __sk_buff *skb)
 	or_u64 now = bpf_ktime_get_ns();
 	struct or_config *config = config_at(now);
 	struct or_packet packet;
+	struct orprobe probe;
 
 	if (!config)
 		return TC_ACT_UNSPEC;
@@ -50,7 +54,9 @@ int onramp_ingress(struct __sk_buff *skb)
 		count(OR_UNPARSED, 1);
 		return TC_ACT_UNSPEC;
 	}
-	if (packet_is_orack(&packet, config)) {
+	if (packet_is_ours(&packet, config)) {
+		if (prober_read(skb, &packet, config, &probe))
+			return prober_arrives(skb, &packet, config, &probe, now);
 		sender_acked(skb, &packet, config, now);
 		return TC_ACT_SHOT;
 	}

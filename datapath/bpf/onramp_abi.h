@@ -10,6 +10,7 @@
 
 #include "onramp.h"
 #include "orack.h"
+#include "orprobe.h"
 
 /* An address as IPv6; IPv4 as ::ffff:a.b.c.d. In network byte order. */
 struct or_address {
@@ -45,6 +46,8 @@ struct or_clock {
 
 /* Where delays are above T, segments leave as packets; else whole, as TCP made them. */
 #define OR_CUT 1
+/* Our clock against the fleet's is known; without it nothing is measured or OR-ACKed. */
+#define OR_CLOCK_KNOWN 2
 
 #define OR_INTERVAL_SHIFT_MIN 10
 #define OR_INTERVAL_SHIFT_MAX 20
@@ -56,8 +59,9 @@ struct or_clock {
  * @valid_until: the programs do nothing after this time. The agent keeps moving it
  *   ahead, so that packets flow freely soon after it died.
  * @params: of the algorithm
- * @test_clock: added to every time stamp that leaves this host or is compared with
- *   one that came in. All 0 but in tests of clock synchronisation.
+ * @clock: what our clock shows above the fleet's, at a time of our clock
+ * @test_clock: added to CLOCK_MONOTONIC wherever time stamps are taken. All 0 but in
+ *   tests of clock synchronisation.
  * @idle: a flow that sent nothing for this long starts anew, with what its path knows
  * @segment_rate: nanoseconds a byte of a segment takes to leave, in units of 2^-16:
  *   the bytes of a large segment are taken to leave one after another at line rate.
@@ -66,12 +70,15 @@ struct or_clock {
  * @interval_shift: a packet is OR-ACKed if it has a byte whose sequence number is a
  *   multiple of 2^interval_shift, or if it ends a burst
  * @acker_ifindex: the device on which clones become OR-ACKs
- * @port: UDP port of OR-ACKs
- * @flags: OR_CUT
+ * @port: UDP port of OR-ACKs and probes
+ * @flags: OR_CUT, OR_CLOCK_KNOWN
+ * @test_noise: standard deviation in nanoseconds of what is added to each time stamp. 0
+ *   but in tests.
  */
 struct or_config {
 	or_u64 valid_until;
 	struct onramp_params params;
+	struct or_clock clock;
 	struct or_clock test_clock;
 	or_u64 idle;
 	or_u32 segment_rate;
@@ -80,7 +87,7 @@ struct or_config {
 	or_u32 acker_ifindex;
 	or_u16 port;
 	or_u16 flags;
-	or_u32 reserved;
+	or_u32 test_noise;
 };
 
 /* The peer's clock against ours is known; without it nothing is measured. */
@@ -88,13 +95,16 @@ struct or_config {
 
 /**
  * struct or_peer - map "peers", by address: a host with which OR-ACKs are exchanged
- * @key: of the tags of OR-ACKs, in both directions
- * @clock: what the peer's clock shows above ours, at a time of the peer's clock
+ * @key: of the tags of OR-ACKs and probes, in both directions
+ * @clock: what the times of the peer's OR-ACKs show above the fleet's, at such a time
+ * @margin: the path's T is its least one-way delay and this, if that is above the
+ *   configured T; 0: as configured
  * @flags: OR_PEER_*
  */
 struct or_peer {
 	or_u64 key[2];
 	struct or_clock clock;
+	or_u64 margin;
 	or_u32 flags;
 	or_u32 reserved;
 };
@@ -104,11 +114,16 @@ struct or_peer {
 #define OR_OWD_SUB_SHIFT 2
 #define OR_OWD_BUCKETS 64
 
+/* The least one-way delay is that of the last one to two such times. */
+#define OR_OWD_MIN_WINDOW 60000000000ULL
+
 /**
  * struct or_path - map "paths", by peer address: what is known of the way to a peer
  * @owd: latest one-way delay
  * @owd_at: when it was learnt
- * @owd_min: least ever
+ * @owd_min: least since @owd_min_since
+ * @owd_min_before: least in the window before
+ * @owd_min_since: when the present window began
  * @or_acks: OR-ACKs that came back
  * @owd_sum: sum of their delays
  * @histogram: their histogram
@@ -117,6 +132,8 @@ struct or_path {
 	or_s64 owd;
 	or_u64 owd_at;
 	or_s64 owd_min;
+	or_s64 owd_min_before;
+	or_u64 owd_min_since;
 	or_u64 or_acks;
 	or_s64 owd_sum;
 	or_u32 histogram[OR_OWD_BUCKETS];
@@ -152,6 +169,26 @@ struct or_stamp_key {
 	or_u32 seq;
 };
 
+/**
+ * struct or_exchange - ring buffer "exchanges": a probe of ours that was answered
+ * @peer: whom it went to
+ * @sent: when it left, by our uncorrected clock, as in struct orprobe
+ * @received: when it arrived, by the peer's
+ * @returned: when the answer left, by the peer's
+ * @came_back: when the answer arrived, by ours
+ * @pair: number of its pair
+ * @second: 0 or 1
+ */
+struct or_exchange {
+	struct or_address peer;
+	or_u64 sent;
+	or_u64 received;
+	or_u64 returned;
+	or_u64 came_back;
+	or_u32 pair;
+	or_u32 second;
+};
+
 /* Map "counters", per CPU, by these numbers. */
 enum or_counter {
 	OR_SENT, /* data packets to peers that left */
@@ -167,7 +204,11 @@ enum or_counter {
 	OR_ACKS_UNKNOWN_PEER,
 	OR_ACKS_BAD_TAG,
 	OR_ACKS_NO_STAMP, /* for a packet never sent, or forgotten, or acknowledged before */
-	OR_ACKS_NO_CLOCK, /* the peer's clock is not known */
+	OR_ACKS_NO_CLOCK, /* the peer's clock is not known, or ours */
+	OR_PROBES_SENT,
+	OR_PROBES_ANSWERED, /* those of others */
+	OR_PROBES_RETURNED, /* answers to ours */
+	OR_PROBES_REFUSED, /* malformed, from an unknown host, or with a bad tag */
 	OR_UNPARSED, /* neither plain TCP nor plain UDP: fragments, extension headers, … */
 	OR_TABLE_FULL, /* a flow or a stamp found no room */
 	OR_COUNTERS,

@@ -128,7 +128,8 @@ OR_INLINE or_u32 packet_parse(struct __sk_buff *skb, struct or_packet *packet)
 	return 0;
 }
 
-OR_INLINE or_u32 packet_is_orack(const struct or_packet *packet, const struct or_config *config)
+/* An OR-ACK or a probe. */
+OR_INLINE or_u32 packet_is_ours(const struct or_packet *packet, const struct or_config *config)
 {
 	return packet->flow.protocol == IPPROTO_UDP && packet->flow.dport == config->port;
 }

@@ -37,7 +37,7 @@ OR_INLINE void receiver_data(struct __sk_buff *skb, const struct or_packet *pack
 	struct scratch *s;
 	struct or_peer *peer;
 
-	if (!packet->payload)
+	if (!packet->payload || !(config->flags & OR_CLOCK_KNOWN))
 		return;
 	peer = bpf_map_lookup_elem(&peers, &packet->flow.source);
 	if (!peer)
@@ -50,7 +50,7 @@ OR_INLINE void receiver_data(struct __sk_buff *skb, const struct or_packet *pack
 		return;
 
 	__builtin_memset(&s->ack, 0, sizeof(s->ack));
-	s->ack.time = now + clock_at(&config->test_clock, now);
+	s->ack.time = clock_fleet(config, clock_arrival(config, now));
 	s->ack.seq = seq;
 	s->ack.sport = packet->flow.sport;
 	s->ack.dport = packet->flow.dport;

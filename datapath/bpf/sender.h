@@ -57,14 +57,33 @@ OR_INLINE void sender_keep_udp(struct __sk_buff *skb, const struct or_packet *pa
 	}
 }
 
-/* A new flow, or one that starts anew: it takes up what its path knows. */
-OR_INLINE void sender_start(struct onramp_flow *state, const struct or_config *config,
-			    const struct or_path *path, or_u64 now)
+/* The least one-way delay of late. */
+OR_INLINE or_s64 sender_owd_min(const struct or_path *path)
 {
-	onramp_start(state, &config->params, now, path->owd, path->owd_at);
+	return path->owd_min < path->owd_min_before ? path->owd_min : path->owd_min_before;
 }
 
-OR_INLINE struct or_flow *sender_flow(const struct or_packet *packet, const struct or_config *config,
+/* The algorithm's parameters on a path: T follows its least delay and what clocks are good for. */
+OR_INLINE struct onramp_params sender_params(const struct or_config *config, const struct or_peer *peer,
+					     const struct or_path *path)
+{
+	struct onramp_params params = config->params;
+	or_s64 least = sender_owd_min(path);
+	or_u64 threshold = (least > 0 ? (or_u64)least : 0) + peer->margin;
+
+	if (peer->margin && path->or_acks && threshold > params.threshold)
+		params.threshold = threshold;
+	return params;
+}
+
+/* A new flow, or one that starts anew: it takes up what its path knows. */
+OR_INLINE void sender_start(struct onramp_flow *state, const struct onramp_params *params,
+			    const struct or_path *path, or_u64 now)
+{
+	onramp_start(state, params, now, path->owd, path->owd_at);
+}
+
+OR_INLINE struct or_flow *sender_flow(const struct or_packet *packet, const struct onramp_params *params,
 					 const struct or_path *path, or_u64 now)
 {
 	struct or_flow *flow = bpf_map_lookup_elem(&flows, &packet->flow);
@@ -72,8 +91,8 @@ OR_INLINE struct or_flow *sender_flow(const struct or_packet *packet, const stru
 
 	if (flow)
 		return flow;
-	onramp_init(&fresh.state, &config->params, now);
-	sender_start(&fresh.state, config, path, now);
+	onramp_init(&fresh.state, params, now);
+	sender_start(&fresh.state, params, path, now);
 	fresh.last_sent = now;
 	if (bpf_map_update_elem(&flows, &packet->flow, &fresh, BPF_NOEXIST))
 		count(OR_TABLE_FULL, 1);
@@ -82,10 +101,10 @@ OR_INLINE struct or_flow *sender_flow(const struct or_packet *packet, const stru
 
 /* Whether the segment is to leave in packets: it has some, and its path is congested. */
 OR_INLINE or_u32 sender_cuts(const struct __sk_buff *skb, const struct or_config *config,
-			     const struct or_path *path, or_u64 now)
+			     const struct onramp_params *params, const struct or_path *path, or_u64 now)
 {
 	return config->flags & OR_CUT && skb->gso_segs > 1 && path->owd > 0 &&
-	       (or_u64)path->owd > config->params.threshold && now - path->owd_at < config->idle;
+	       (or_u64)path->owd > params->threshold && now - path->owd_at < config->idle;
 }
 
 /*
@@ -96,6 +115,7 @@ OR_INLINE or_u32 sender_departs(struct __sk_buff *skb, or_u32 mode)
 {
 	or_u64 now = bpf_ktime_get_ns(), release;
 	struct or_config *config = config_at(now);
+	struct onramp_params params;
 	struct onramp_stamp stamp;
 	struct or_packet packet;
 	struct flow_lock *lock;
@@ -111,8 +131,12 @@ OR_INLINE or_u32 sender_departs(struct __sk_buff *skb, or_u32 mode)
 		count(OR_UNPARSED, 1);
 		return 0;
 	}
+	if (packet_is_ours(&packet, config)) {
+		prober_departs(skb, &packet, config, now);
+		return 0;
+	}
 	/* What carries no data says nothing of congestion, and may not be held: ACKs. */
-	if (!packet.payload || packet_is_orack(&packet, config))
+	if (!packet.payload || !(config->flags & OR_CLOCK_KNOWN))
 		return 0;
 	peer = bpf_map_lookup_elem(&peers, &packet.flow.destination);
 	if (!peer || !(peer->flags & OR_PEER_CLOCK_KNOWN))
@@ -120,16 +144,17 @@ OR_INLINE or_u32 sender_departs(struct __sk_buff *skb, or_u32 mode)
 	path = bpf_map_lookup_elem(&paths, &packet.flow.destination);
 	if (!path)
 		return 0;
-	if (holds && sender_cuts(skb, config, path, now))
+	params = sender_params(config, peer, path);
+	if (holds && sender_cuts(skb, config, &params, path, now))
 		return ONRAMP_CUT;
-	flow = sender_flow(&packet, config, path, now);
+	flow = sender_flow(&packet, &params, path, now);
 	lock = flow_lock(&packet.flow);
 	if (!flow || !lock)
 		return 0;
 
 	bpf_spin_lock(&lock->lock);
 	if (now - flow->last_sent > config->idle && now > flow->state.t_next && !flow->held_since)
-		sender_start(&flow->state, config, path, now);
+		sender_start(&flow->state, &params, path, now);
 	release = onramp_release(&flow->state, now);
 	if (release > now && !flow->held_since) {
 		flow->held_since = now;
@@ -195,8 +220,13 @@ OR_INLINE void sender_learn(struct or_path *path, or_s64 owd, or_u64 now)
 	path->owd_at = now;
 	path->or_acks++;
 	path->owd_sum += owd;
-	if (owd < path->owd_min)
+	if (now - path->owd_min_since > OR_OWD_MIN_WINDOW) {
+		path->owd_min_before = path->owd_min;
 		path->owd_min = owd;
+		path->owd_min_since = now;
+	} else if (owd < path->owd_min) {
+		path->owd_min = owd;
+	}
 	if (bucket < OR_OWD_BUCKETS)
 		path->histogram[bucket]++;
 }
@@ -230,6 +260,7 @@ OR_INLINE void sender_acked(struct __sk_buff *skb, const struct or_packet *packe
 {
 	struct or_stamp_key key = {};
 	struct onramp_stamp stamp, *kept;
+	struct onramp_params params;
 	or_u8 payload[ORACK_LEN_IPV6];
 	struct flow_lock *lock;
 	struct or_flow *flow;
@@ -277,23 +308,25 @@ OR_INLINE void sender_acked(struct __sk_buff *skb, const struct or_packet *packe
 		count(OR_ACKS_NO_STAMP, 1);
 		return;
 	}
-	if (!(peer->flags & OR_PEER_CLOCK_KNOWN)) {
+	if (!(peer->flags & OR_PEER_CLOCK_KNOWN) || !(config->flags & OR_CLOCK_KNOWN)) {
 		count(OR_ACKS_NO_CLOCK, 1);
 		return;
 	}
 	count(OR_ACKS_RECEIVED, 1);
-	owd = (or_s64)(ack.time - stamp.time) - clock_at(&peer->clock, ack.time) -
-	      clock_at(&config->test_clock, stamp.time);
+	owd = (or_s64)(ack.time - clock_fleet(config, clock_departure(config, stamp.time))) -
+	      clock_at(&peer->clock, ack.time);
 
 	path = bpf_map_lookup_elem(&paths, &key.flow.destination);
-	if (path)
-		sender_learn(path, owd, now);
+	if (!path)
+		return;
+	sender_learn(path, owd, now);
+	params = sender_params(config, peer, path);
 	flow = bpf_map_lookup_elem(&flows, &key.flow);
 	lock = flow_lock(&key.flow);
 	if (!flow || !lock)
 		return;
 	bpf_spin_lock(&lock->lock);
-	onramp_acked(&flow->state, &config->params, now, stamp, owd);
+	onramp_acked(&flow->state, &params, now, stamp, owd);
 	flow->or_acks++;
 	bpf_spin_unlock(&lock->lock);
 }

@@ -28,6 +28,17 @@ pub const ORACK_AT_DPORT: u32 = 10;
 pub const ORACK_AT_TIME: u32 = 12;
 pub const ORACK_AT_TAG: u32 = 20;
 pub const ORACK_AT_ADDRESSES: u32 = 28;
+pub const ORPROBE_LEN: u32 = 40;
+pub const ORPROBE_PROBE: u32 = 1;
+pub const ORPROBE_ANSWER: u32 = 2;
+pub const ORPROBE_AT_VERSION: u32 = 0;
+pub const ORPROBE_AT_SECOND: u32 = 1;
+pub const ORPROBE_AT_ZERO: u32 = 2;
+pub const ORPROBE_AT_PAIR: u32 = 4;
+pub const ORPROBE_AT_SENT: u32 = 8;
+pub const ORPROBE_AT_RECEIVED: u32 = 16;
+pub const ORPROBE_AT_RETURNED: u32 = 24;
+pub const ORPROBE_AT_TAG: u32 = 32;
 pub type or_u8 = u8;
 pub type or_u16 = u16;
 pub type or_u32 = u32;
@@ -161,6 +172,39 @@ const _: () = {
         "Offset of field: orack::reserved",
     ][::core::mem::offset_of!(orack, reserved) - 58usize];
 };
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct orprobe {
+    pub sent: or_u64,
+    pub received: or_u64,
+    pub returned: or_u64,
+    pub tag: or_u64,
+    pub pair: or_u32,
+    pub kind: or_u8,
+    pub second: or_u8,
+    pub reserved: [or_u8; 2usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of orprobe"][::core::mem::size_of::<orprobe>() - 40usize];
+    ["Alignment of orprobe"][::core::mem::align_of::<orprobe>() - 8usize];
+    ["Offset of field: orprobe::sent"][::core::mem::offset_of!(orprobe, sent) - 0usize];
+    [
+        "Offset of field: orprobe::received",
+    ][::core::mem::offset_of!(orprobe, received) - 8usize];
+    [
+        "Offset of field: orprobe::returned",
+    ][::core::mem::offset_of!(orprobe, returned) - 16usize];
+    ["Offset of field: orprobe::tag"][::core::mem::offset_of!(orprobe, tag) - 24usize];
+    ["Offset of field: orprobe::pair"][::core::mem::offset_of!(orprobe, pair) - 32usize];
+    ["Offset of field: orprobe::kind"][::core::mem::offset_of!(orprobe, kind) - 36usize];
+    [
+        "Offset of field: orprobe::second",
+    ][::core::mem::offset_of!(orprobe, second) - 37usize];
+    [
+        "Offset of field: orprobe::reserved",
+    ][::core::mem::offset_of!(orprobe, reserved) - 38usize];
+};
 unsafe extern "C" {
     pub fn ffi_init(flow: *mut onramp_flow, params: *const onramp_params, now: or_u64);
 }
@@ -199,6 +243,21 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     pub fn ffi_orack_tag(ack: *const orack, k0: or_u64, k1: or_u64) -> or_u64;
+}
+unsafe extern "C" {
+    pub fn ffi_orprobe_write(data: *mut or_u8, probe: *const orprobe);
+}
+unsafe extern "C" {
+    pub fn ffi_orprobe_parse(data: *const or_u8, probe: *mut orprobe) -> or_u32;
+}
+unsafe extern "C" {
+    pub fn ffi_orprobe_tag(
+        probe: *const orprobe,
+        source: *const or_u8,
+        destination: *const or_u8,
+        k0: or_u64,
+        k1: or_u64,
+    ) -> or_u64;
 }
 unsafe extern "C" {
     pub fn ffi_siphash(

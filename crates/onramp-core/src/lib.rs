@@ -34,6 +34,7 @@
 mod bindings;
 mod flow;
 pub mod orack;
+pub mod orprobe;
 mod params;
 
 pub use flow::{Flow, Stamp};

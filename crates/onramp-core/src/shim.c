@@ -3,6 +3,7 @@
 
 #include "onramp.h"
 #include "orack.h"
+#include "orprobe.h"
 
 void ffi_init(struct onramp_flow *flow, const struct onramp_params *params, or_u64 now)
 {
@@ -50,6 +51,22 @@ or_u32 ffi_orack_parse(const or_u8 *data, or_u64 len, struct orack *ack)
 or_u64 ffi_orack_tag(const struct orack *ack, or_u64 k0, or_u64 k1)
 {
 	return orack_tag(ack, k0, k1);
+}
+
+void ffi_orprobe_write(or_u8 *data, const struct orprobe *probe)
+{
+	orprobe_write(data, probe);
+}
+
+or_u32 ffi_orprobe_parse(const or_u8 *data, struct orprobe *probe)
+{
+	return orprobe_parse(data, probe);
+}
+
+or_u64 ffi_orprobe_tag(const struct orprobe *probe, const or_u8 *source, const or_u8 *destination,
+		       or_u64 k0, or_u64 k1)
+{
+	return orprobe_tag(probe, source, destination, k0, k1);
 }
 
 /* SipHash-2-4 of @count words and two bytes, for its published vectors. */

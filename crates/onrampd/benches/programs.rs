@@ -57,7 +57,7 @@ fn config(mode: Mode) -> Config {
     let text = "interface = \"sink\"\nthreshold = \"50us\"\nmax_pause = \"500ms\"\nidle = \"10s\"";
     let mut config = load(text, "bench", Path::new("")).expect("a configuration");
     config.mode = mode;
-    config.peers = [US, PEER].map(|address| Peer { address, key: Key(KEY), clock_offset: Some(0) }).into();
+    config.peers = [US, PEER].map(|address| Peer { address, key: Key(KEY), clock_offset: Some(0), margin: 0 }).into();
     config
 }
 
@@ -95,7 +95,7 @@ fn measure(sink: u32, acker: u32) {
     let mut datapath = Datapath::load(65_536, 131_072).expect("the programs");
     let config = config(Mode::Enforce);
     datapath.set_peers(&config.peers).expect("peers");
-    datapath.set_config(&config.for_programs(acker, 0, u64::MAX)).expect("a configuration");
+    datapath.set_config(&config.for_programs(acker, 0, u64::MAX, config.own_clock())).expect("a configuration");
     let mut bench = Bench { datapath, interface: sink };
     let row = |program: &str, packet: &str, ns: u32| println!("{program:<8}  {packet:<58}{ns:>6}");
     println!("{:<8}  {:<58}{:>6}", "program", "packet", "ns");

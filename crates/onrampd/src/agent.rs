@@ -221,7 +221,7 @@ impl Agent {
     /// Tells the programs that the agent lives, and what they are to do.
     fn beat(&mut self) -> Result<(), Error> {
         let acker = self.acker.as_ref().map_or(0, |(index, _)| *index);
-        let config = self.config.for_programs(acker, self.started, now() + VALID);
+        let config = self.config.for_programs(acker, self.started, now() + VALID, self.config.own_clock());
         Ok(self.datapath.set_config(&config)?)
     }
 

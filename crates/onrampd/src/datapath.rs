@@ -1,13 +1,15 @@
 //! The eBPF programs and their maps.
 
-use crate::abi::{self, or_address, or_config, or_flow, or_path, or_peer, or_tuple};
+use crate::abi::{self, or_address, or_config, or_exchange, or_flow, or_path, or_peer, or_tuple};
 use crate::config::{Attach, Peer};
-use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcHandle};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType, TestRun as _, TestRunOptions};
 use aya::{Ebpf, EbpfError, EbpfLoader, TestRunResult};
+use onramp_clock::Exchange;
 use std::collections::HashSet;
 use std::io;
+use std::mem::offset_of;
 use std::net::IpAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 
@@ -123,6 +125,35 @@ pub struct Datapath {
     paths: HashMap<MapData, or_address, or_path>,
     flows: HashMap<MapData, or_tuple, or_flow>,
     counters: PerCpuArray<MapData, u64>,
+    exchanges: Option<Exchanges>,
+}
+
+/// Probes that were answered, in the order in which the answers came.
+pub struct Exchanges(RingBuf<MapData>);
+
+impl Exchanges {
+    /// The next one, with the address of the peer.
+    pub fn take(&mut self) -> Option<(IpAddr, Exchange)> {
+        let item = self.0.next()?;
+        let u64_at = |at: usize| u64::from_ne_bytes(bytes_at(&item, at));
+        let u32_at = |at: usize| u32::from_ne_bytes(bytes_at(&item, at));
+        let word = |i: usize| u32_at(offset_of!(or_exchange, peer) + 4 * i);
+        let peer = or_address { word: [word(0), word(1), word(2), word(3)] };
+        let exchange = Exchange {
+            pair: u32_at(offset_of!(or_exchange, pair)),
+            second: u32_at(offset_of!(or_exchange, second)) != 0,
+            sent: u64_at(offset_of!(or_exchange, sent)),
+            received: u64_at(offset_of!(or_exchange, received)),
+            returned: u64_at(offset_of!(or_exchange, returned)),
+            came_back: u64_at(offset_of!(or_exchange, came_back)),
+        };
+        Some((peer.into(), exchange))
+    }
+}
+
+/// The bytes of a field; the programs write whole structures only.
+fn bytes_at<const N: usize>(item: &[u8], at: usize) -> [u8; N] {
+    item.get(at..at + N).and_then(|b| b.try_into().ok()).unwrap_or([0; N])
 }
 
 impl Datapath {
@@ -147,6 +178,7 @@ impl Datapath {
             paths: take(&mut ebpf, "paths")?,
             flows: take(&mut ebpf, "flows")?,
             counters: take(&mut ebpf, "counters")?,
+            exchanges: Some(Exchanges(take(&mut ebpf, "exchanges")?)),
             ebpf,
         })
     }
@@ -182,6 +214,11 @@ impl Datapath {
             self.peers.insert(address, peer.for_programs(), 0).map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// The probes that are answered, for whoever sends them; there is one such.
+    pub fn take_exchanges(&mut self) -> Option<Exchanges> {
+        self.exchanges.take()
     }
 
     /// What is known of the paths to the peers.

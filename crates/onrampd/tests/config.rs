@@ -100,10 +100,59 @@ fn much_can_be_said() {
     let offsets: Vec<_> = config.peers.iter().map(|p| p.clock_offset).collect();
     assert_eq!(offsets, [None, None, Some(-12_000)]);
     assert_ne!(config.peers[0].key, config.peers[2].key);
-    let programs = config.for_programs(5, 1, 2);
+    let programs = config.for_programs(5, 1, 2, config.own_clock());
     assert_eq!((programs.acker_ifindex, programs.test_clock.base, programs.valid_until), (5, 1, 2));
     assert_eq!(programs.segment_rate, (0.8 * 65_536.0) as u32);
-    assert_eq!(u32::from(programs.flags), onrampd::abi::OR_CUT);
+    assert_eq!(u32::from(programs.flags), onrampd::abi::OR_CUT | onrampd::abi::OR_CLOCK_KNOWN);
+}
+
+const FLEET: &str = "interface = \"eth0\"\n[fleet]\naddress = \"10.0.0.2\"\ncoordinators = [\"10.0.0.1:9472\"]\n";
+
+#[test]
+fn a_fleet_needs_little() {
+    let config = read(FLEET).unwrap();
+    assert!(config.auto_threshold && config.own_clock().is_none());
+    assert_eq!(config.params.threshold, 50_000);
+    let fleet = config.fleet.unwrap();
+    assert_eq!(fleet.folder, Path::new("/etc/onramp/fleet"));
+    assert_eq!((fleet.mesh.probes, fleet.mesh.window, fleet.mesh.interval), (10, 2_000_000_000, 8_000_000));
+    assert!(!read(&format!("threshold = \"90us\"\n{FLEET}")).unwrap().auto_threshold);
+}
+
+#[test]
+fn mistakes_about_a_fleet_are_told() {
+    let before = [
+        ("clock = \"shared\"", "f.toml:1: clock: is given beside [fleet], which synchronises clocks"),
+        ("peers = [\"10.0.0.3\"]", "f.toml:1: peers: has no meaning with [fleet]"),
+        ("threshold = \"9us\"\nthreshold_floor = \"1us\"", "f.toml:2: threshold_floor: has no meaning with a fixed"),
+        ("threshold = \"often\"", "f.toml:1: threshold: \"often\" is not a time"),
+        ("threshold = 5", "f.toml:1: threshold: integer 5 is not \"auto\" or a time in quotes"),
+        ("threshold_floor = \"0us\"", "f.toml:1: threshold_floor: must be above 0"),
+    ];
+    let after = [
+        ("window = \"1ms\"", "f.toml:5: fleet.window: is outside 10ms to 60s"),
+        ("interval = \"1s\"", "f.toml:5: fleet.interval: is outside 100us to a twentieth of fleet.window"),
+        ("probes = 0", "f.toml:5: fleet.probes: must be at least 1"),
+        ("max_uncertainty = \"0s\"", "f.toml:5: fleet.max_uncertainty: must be above 0"),
+        ("listen = \"9472\"", "f.toml:5: fleet.listen: is no address with a port, such as \"10.0.0.1:9472\""),
+        ("name = \"a\"", "f.toml:5: fleet.name: is not a known key"),
+    ];
+    let cases = before.map(|(more, said)| (format!("{more}\n{FLEET}"), said)).into_iter();
+    for (text, message) in cases.chain(after.map(|(more, said)| (format!("{FLEET}{more}"), said))) {
+        let said = read(&text).unwrap_err().join("\n");
+        assert!(said.starts_with(message) && !said.contains('\n'), "{said}");
+    }
+    for (wrong, message) in [
+        ("coordinators = []", "fleet.coordinators: is empty"),
+        ("coordinators = [\"10.0.0.1:1\", \"10.0.0.1:1\"]", "fleet.coordinators[1]: 10.0.0.1:1 is given twice"),
+        ("", "fleet.coordinators: is missing"),
+    ] {
+        let said = read(&FLEET.replace("coordinators = [\"10.0.0.1:9472\"]", wrong)).unwrap_err().join("\n");
+        assert!(said.contains(message), "{said}");
+    }
+    let said = read("interface = \"eth0\"\nclock = \"fleet\"\nthreshold = \"auto\"").unwrap_err().join("\n");
+    assert!(said.contains("clock: \"fleet\" takes a section [fleet]"), "{said}");
+    assert!(said.contains("threshold: \"auto\" takes a [fleet]"), "{said}");
 }
 
 #[test]
@@ -144,7 +193,8 @@ fn mistakes_say_where_they_are_and_what_would_be_right() {
         read("threshold = \"1us\"").unwrap_err(),
         ["f.toml: interface: is missing: write one, such as interface = \"eth0\""]
     );
-    assert!(read("").unwrap_err()[0].contains("threshold: is missing: write one, such as threshold = \"50us\""));
+    let empty = read("").unwrap_err().join("\n");
+    assert!(empty.contains("threshold: is missing: write one, such as threshold = \"50us\""), "{empty}");
     for name in ["", "a/b", "0123456789abcdef", "..", "onramp0", "a\\nb"] {
         assert!(read(&format!("interface = \"{name}\"\nthreshold = \"1us\"")).is_err(), "{name:?}");
     }

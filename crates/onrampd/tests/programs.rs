@@ -3,9 +3,10 @@
 
 mod common;
 
-use common::packet::{ACK, PSH_ACK, TCP, UDP, ethernet, ip, or_ack, tcp, udp};
+use common::packet::{ACK, PSH_ACK, TCP, UDP, ethernet, ip, or_ack, probe, probe_in, tcp, udp};
 use common::privileged;
 use onramp_core::orack::{Addresses, OrAck};
+use onramp_core::orprobe::OrProbe;
 use onrampd::abi::{self, or_counter};
 use onrampd::agent::now;
 use onrampd::config::{Config, Mode, Peer, load};
@@ -27,6 +28,7 @@ const MS: u64 = 1_000_000;
 /// TC's "as if I were not here", and "drop".
 const NEXT: u32 = u32::MAX;
 const DROP: u32 = 2;
+const REDIRECT: u32 = 7;
 
 struct Host {
     datapath: Datapath,
@@ -46,7 +48,7 @@ impl Host {
         change(&mut config);
         let mut datapath = Datapath::load(1024, 1024).unwrap();
         datapath.set_peers(&config.peers).unwrap();
-        datapath.set_config(&config.for_programs(0, 0, u64::MAX)).unwrap();
+        datapath.set_config(&config.for_programs(0, 0, u64::MAX, config.own_clock())).unwrap();
         let before = datapath.counters().unwrap();
         Self { datapath, before }
     }
@@ -68,7 +70,7 @@ impl Host {
 }
 
 fn peer(address: IpAddr) -> Peer {
-    Peer { address, key: onrampd::config::Key(KEY), clock_offset: Some(0) }
+    Peer { address, key: onrampd::config::Key(KEY), clock_offset: Some(0), margin: 0 }
 }
 
 fn data(seq: u32, flags: u8, payload: usize) -> Vec<u8> {
@@ -156,7 +158,7 @@ fn without_its_agent_nothing_is_done() {
     }
     let mut host = Host::new(Mode::Enforce);
     let config = load("interface = \"eth0\"\nthreshold = \"1us\"", "test", Path::new("")).unwrap();
-    host.datapath.set_config(&config.for_programs(0, 0, now() - 1)).unwrap();
+    host.datapath.set_config(&config.for_programs(0, 0, now() - 1, config.own_clock())).unwrap();
     assert_eq!(host.run(Program::Gate, &data(0, PSH_ACK, 100)), 0);
     assert_eq!(host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(0, 0))), NEXT);
     assert_eq!(host.counted(), []);
@@ -299,6 +301,156 @@ fn ipv6_and_udp_are_measured_too() {
     assert!((60..140).contains(&stamped), "{stamped} of 800");
 }
 
+/// As it comes from `from`: with its tag.
+fn tagged(from: IpAddr, to: IpAddr, mut p: OrProbe) -> Vec<u8> {
+    p.tag = p.expected_tag(from, to, &KEY);
+    probe(from, to, p)
+}
+
+#[test]
+fn a_probe_gets_all_its_stamps() {
+    if !privileged() {
+        return;
+    }
+    for (us, peer) in [(US, PEER), (US6, PEER6)] {
+        for (program, goes_on) in [(Program::Gate, 0), (Program::Egress, NEXT)] {
+            let mut host = Host::with(Mode::Enforce, |c| c.test.offset = 1_000 * MS as i64);
+            let times = |after: u64| 1_000 * MS + after..1_000 * MS + now();
+            let start = now();
+            // It leaves: by our uncorrected clock, and with a tag.
+            let fresh = OrProbe { pair: 7, second: true, ..OrProbe::default() };
+            let (verdict, sent) = host.datapath.test_run(program, &probe(us, peer, fresh)).unwrap();
+            assert_eq!(verdict, goes_on);
+            let left = probe_in(&sent);
+            assert!(times(start).contains(&left.sent), "{left:?}");
+            assert_eq!(left, OrProbe { sent: left.sent, tag: left.expected_tag(us, peer, &KEY), ..fresh });
+            assert_eq!(host.counted(), [(abi::OR_PROBES_SENT, 1)]);
+            assert_eq!(host.run(program, &sent), goes_on, "what passes through keeps its stamp");
+            assert_eq!(host.counted(), []);
+
+            // The peer's probe comes in, goes back, and leaves with a tag of ours.
+            let theirs = OrProbe { pair: 9, sent: 5, ..OrProbe::default() };
+            let (verdict, back) = host.datapath.test_run(Program::Ingress, &tagged(peer, us, theirs)).unwrap();
+            assert_eq!(verdict, REDIRECT);
+            let turned = probe_in(&back);
+            assert!(times(start).contains(&turned.received), "{turned:?}");
+            assert_eq!(turned, OrProbe { answer: true, received: turned.received, ..theirs });
+            assert_eq!(back[..14], [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], &back[12..14]].concat());
+            assert_eq!(back[14..], probe(us, peer, turned)[14..], "its addresses are the other way round");
+            let (_, answer) = host.datapath.test_run(program, &back).unwrap();
+            let answer = probe_in(&answer);
+            assert!((turned.received..=1_000 * MS + now()).contains(&answer.returned));
+            assert_eq!(answer.tag, answer.expected_tag(us, peer, &KEY));
+            assert_eq!(host.counted(), [(abi::OR_PROBES_ANSWERED, 1)]);
+
+            // The answer to ours is reported, and ends here.
+            let answer = OrProbe { answer: true, pair: 7, second: true, sent: 1, received: 2, returned: 3, tag: 0 };
+            let mut exchanges = host.datapath.take_exchanges().unwrap();
+            assert_eq!(host.run(Program::Ingress, &tagged(peer, us, answer)), DROP);
+            let (from, seen) = exchanges.take().unwrap();
+            assert_eq!(from, peer);
+            assert_eq!((seen.pair, seen.second, seen.sent, seen.received, seen.returned), (7, true, 1, 2, 3));
+            assert!(times(start).contains(&seen.came_back));
+            assert!(exchanges.take().is_none());
+            assert_eq!(host.counted(), [(abi::OR_PROBES_RETURNED, 1)]);
+        }
+    }
+}
+
+#[test]
+fn probes_that_are_not_true_are_dropped() {
+    if !privileged() {
+        return;
+    }
+    let mut host = Host::new(Mode::Enforce);
+    let good = tagged(PEER, US, OrProbe { pair: 1, sent: 5, ..OrProbe::default() });
+    let payload_at = good.len() - 40;
+    let with = |at: usize, byte: u8| {
+        let mut bad = good.clone();
+        bad[payload_at + at] = byte;
+        bad
+    };
+    let other_key = {
+        let mut p = probe_in(&good);
+        p.tag = p.expected_tag(PEER, US, &[8; 16]);
+        probe(PEER, US, p)
+    };
+    let ports = ip(PEER, US, UDP, &udp(5000, 9471, &good[payload_at..]));
+    let cases: &[(&str, Vec<u8>, or_counter)] = &[
+        ("without a tag", probe(PEER, US, OrProbe { pair: 1, sent: 5, ..OrProbe::default() }), abi::OR_PROBES_REFUSED),
+        ("other time", with(15, 6), abi::OR_PROBES_REFUSED),
+        ("as an answer", with(0, 0x12), abi::OR_PROBES_REFUSED),
+        ("other key", other_key, abi::OR_PROBES_REFUSED),
+        ("sent back", probe(US, PEER, probe_in(&good)), abi::OR_PROBES_REFUSED),
+        ("from a stranger", probe(STRANGER, US, probe_in(&good)), abi::OR_PROBES_REFUSED),
+        ("another version", with(0, 0x21), abi::OR_ACKS_MALFORMED),
+        ("third of a pair", with(1, 2), abi::OR_ACKS_MALFORMED),
+        ("from another port", ports, abi::OR_ACKS_MALFORMED),
+        ("cut", ip(PEER, US, UDP, &udp(9471, 9471, &good[payload_at..good.len() - 1])), abi::OR_ACKS_MALFORMED),
+    ];
+    for (name, packet, counter) in cases {
+        assert_eq!(host.run(Program::Ingress, packet), DROP, "{name}");
+        assert_eq!(host.counted(), [(*counter, 1)], "{name}");
+    }
+    let stranger = probe(US, STRANGER, OrProbe::default());
+    assert_eq!(host.run(Program::Gate, &stranger), 0, "what leaves for a stranger is not stamped");
+    assert_eq!(host.counted(), []);
+    assert!(host.datapath.take_exchanges().unwrap().take().is_none());
+}
+
+#[test]
+fn without_a_clock_nothing_is_acknowledged_or_held_but_probes_are_answered() {
+    if !privileged() {
+        return;
+    }
+    let mut host = Host::new(Mode::Enforce);
+    let config = load("interface = \"eth0\"\nthreshold = \"50us\"", "test", Path::new("")).unwrap();
+    host.run(Program::Gate, &data(0, PSH_ACK, 1));
+    host.datapath.set_config(&config.for_programs(0, 0, u64::MAX, None)).unwrap();
+    host.counted();
+    assert_eq!(host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(0, now() + 300 * MS))), DROP);
+    assert_eq!(host.run(Program::Gate, &data(1, PSH_ACK, 1)), 0);
+    assert_eq!(host.run(Program::Ingress, &ip(PEER, US, TCP, &tcp(80, 1000, 0, PSH_ACK, b"x"))), NEXT);
+    assert_eq!(host.counted(), [(abi::OR_ACKS_NO_CLOCK, 1)]);
+    let (verdict, _) = host.datapath.test_run(Program::Ingress, &tagged(PEER, US, OrProbe::default())).unwrap();
+    assert_eq!(verdict, REDIRECT);
+}
+
+#[test]
+fn our_clock_is_set_right_by_offset_and_drift() {
+    if !privileged() {
+        return;
+    }
+    // Our clock gained 1 s and 1000 ppm over the last 100 s: 1.1 s against the fleet's.
+    let mut host = Host::new(Mode::Observe);
+    let mut config = load("interface = \"eth0\"\nthreshold = \"50us\"", "test", Path::new("")).unwrap();
+    config.peers = [PEER].map(peer).into();
+    let base = now().wrapping_sub(100_000 * MS);
+    let clock = abi::or_clock { base, offset: 1_000 * MS as i64, drift: (1 << 32) / 1000 };
+    host.datapath.set_config(&config.for_programs(0, 0, u64::MAX, Some(clock))).unwrap();
+    host.run(Program::Egress, &data(0, PSH_ACK, 1));
+    host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(0, now() - 1_100 * MS)));
+    let owd = host.datapath.paths().unwrap().into_iter().find(|(peer, _)| *peer == PEER).unwrap().1.owd;
+    assert!((-(MS as i64)..200 * MS as i64).contains(&owd), "{owd}");
+}
+
+#[test]
+fn t_follows_the_path_where_it_has_a_margin() {
+    if !privileged() {
+        return;
+    }
+    let mut host = Host::with(Mode::Enforce, |c| c.peers[0].margin = 400 * MS);
+    host.run(Program::Gate, &data(0, PSH_ACK, 1));
+    // The least delay: T is then 100 ms and 400 ms more, so 300 ms are no reason to wait.
+    host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(0, now() + 100 * MS)));
+    host.run(Program::Gate, &data(1, PSH_ACK, 1));
+    host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(1, now() + 300 * MS)));
+    assert_eq!(host.run(Program::Gate, &data(2, PSH_ACK, 1)), 0);
+    host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(2, now() + 900 * MS)));
+    let wait = u64::from(host.run(Program::Gate, &data(3, PSH_ACK, 1)));
+    assert!((1..=500 * MS).contains(&wait), "{wait}");
+}
+
 #[test]
 fn what_is_no_plain_packet_passes_untouched() {
     if !privileged() {
@@ -356,7 +508,13 @@ fn any_bytes_pass_through_all_programs() {
         return;
     }
     let host = RefCell::new(Host::new(Mode::Enforce));
-    let kinds = [data(0, PSH_ACK, 60), or_ack(US, PEER, &KEY, ack(0, 5)), or_ack(US6, PEER6, &KEY, ack(0, 5))];
+    let kinds = [
+        data(0, PSH_ACK, 60),
+        or_ack(US, PEER, &KEY, ack(0, 5)),
+        or_ack(US6, PEER6, &KEY, ack(0, 5)),
+        tagged(PEER, US, OrProbe::default()),
+        tagged(PEER6, US6, OrProbe { answer: true, ..OrProbe::default() }),
+    ];
     let strategy = (0..kinds.len(), proptest::collection::vec((0..140usize, any::<u8>()), 0..6), 15..140usize);
     let mut runner = TestRunner::new(Runs { cases: 2000, failure_persistence: None, ..Runs::default() });
     let outcome = runner.run(&strategy, |(kind, changes, length)| {
@@ -375,8 +533,8 @@ fn any_bytes_pass_through_all_programs() {
         let held = host.run(Program::Gate, &packet);
         prop_assert!(u64::from(held) <= 500 * MS);
         prop_assert_eq!(host.run(Program::Egress, &packet), NEXT);
-        let verdict = host.run(Program::Ingress, &packet);
-        prop_assert!(verdict == NEXT || verdict == DROP);
+        let (verdict, _) = host.datapath.test_run(Program::Ingress, &packet).unwrap();
+        prop_assert!(verdict == NEXT || verdict == DROP || verdict == REDIRECT);
         prop_assert_eq!(host.run(Program::Acker, &packet), DROP);
         Ok(())
     });

@@ -11,6 +11,7 @@ pub const OR_MODE_OFF: u32 = 0;
 pub const OR_MODE_OBSERVE: u32 = 1;
 pub const OR_MODE_ENFORCE: u32 = 2;
 pub const OR_CUT: u32 = 1;
+pub const OR_CLOCK_KNOWN: u32 = 2;
 pub const OR_INTERVAL_SHIFT_MIN: u32 = 10;
 pub const OR_INTERVAL_SHIFT_MAX: u32 = 20;
 pub const OR_INTERVAL_SHIFT_DEFAULT: u32 = 14;
@@ -18,6 +19,7 @@ pub const OR_PEER_CLOCK_KNOWN: u32 = 1;
 pub const OR_OWD_FIRST_SHIFT: u32 = 10;
 pub const OR_OWD_SUB_SHIFT: u32 = 2;
 pub const OR_OWD_BUCKETS: u32 = 64;
+pub const OR_OWD_MIN_WINDOW: u64 = 60000000000;
 pub const ONRAMP_CUT: u32 = 2147483648;
 pub type or_u8 = u8;
 pub type or_u16 = u16;
@@ -191,6 +193,7 @@ const _: () = {
 pub struct or_config {
     pub valid_until: or_u64,
     pub params: onramp_params,
+    pub clock: or_clock,
     pub test_clock: or_clock,
     pub idle: or_u64,
     pub segment_rate: or_u32,
@@ -199,11 +202,11 @@ pub struct or_config {
     pub acker_ifindex: or_u32,
     pub port: or_u16,
     pub flags: or_u16,
-    pub reserved: or_u32,
+    pub test_noise: or_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of or_config"][::core::mem::size_of::<or_config>() - 96usize];
+    ["Size of or_config"][::core::mem::size_of::<or_config>() - 120usize];
     ["Alignment of or_config"][::core::mem::align_of::<or_config>() - 8usize];
     [
         "Offset of field: or_config::valid_until",
@@ -212,55 +215,62 @@ const _: () = {
         "Offset of field: or_config::params",
     ][::core::mem::offset_of!(or_config, params) - 8usize];
     [
+        "Offset of field: or_config::clock",
+    ][::core::mem::offset_of!(or_config, clock) - 40usize];
+    [
         "Offset of field: or_config::test_clock",
-    ][::core::mem::offset_of!(or_config, test_clock) - 40usize];
+    ][::core::mem::offset_of!(or_config, test_clock) - 64usize];
     [
         "Offset of field: or_config::idle",
-    ][::core::mem::offset_of!(or_config, idle) - 64usize];
+    ][::core::mem::offset_of!(or_config, idle) - 88usize];
     [
         "Offset of field: or_config::segment_rate",
-    ][::core::mem::offset_of!(or_config, segment_rate) - 72usize];
+    ][::core::mem::offset_of!(or_config, segment_rate) - 96usize];
     [
         "Offset of field: or_config::mode",
-    ][::core::mem::offset_of!(or_config, mode) - 76usize];
+    ][::core::mem::offset_of!(or_config, mode) - 100usize];
     [
         "Offset of field: or_config::interval_shift",
-    ][::core::mem::offset_of!(or_config, interval_shift) - 80usize];
+    ][::core::mem::offset_of!(or_config, interval_shift) - 104usize];
     [
         "Offset of field: or_config::acker_ifindex",
-    ][::core::mem::offset_of!(or_config, acker_ifindex) - 84usize];
+    ][::core::mem::offset_of!(or_config, acker_ifindex) - 108usize];
     [
         "Offset of field: or_config::port",
-    ][::core::mem::offset_of!(or_config, port) - 88usize];
+    ][::core::mem::offset_of!(or_config, port) - 112usize];
     [
         "Offset of field: or_config::flags",
-    ][::core::mem::offset_of!(or_config, flags) - 90usize];
+    ][::core::mem::offset_of!(or_config, flags) - 114usize];
     [
-        "Offset of field: or_config::reserved",
-    ][::core::mem::offset_of!(or_config, reserved) - 92usize];
+        "Offset of field: or_config::test_noise",
+    ][::core::mem::offset_of!(or_config, test_noise) - 116usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq)]
 pub struct or_peer {
     pub key: [or_u64; 2usize],
     pub clock: or_clock,
+    pub margin: or_u64,
     pub flags: or_u32,
     pub reserved: or_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of or_peer"][::core::mem::size_of::<or_peer>() - 48usize];
+    ["Size of or_peer"][::core::mem::size_of::<or_peer>() - 56usize];
     ["Alignment of or_peer"][::core::mem::align_of::<or_peer>() - 8usize];
     ["Offset of field: or_peer::key"][::core::mem::offset_of!(or_peer, key) - 0usize];
     [
         "Offset of field: or_peer::clock",
     ][::core::mem::offset_of!(or_peer, clock) - 16usize];
     [
+        "Offset of field: or_peer::margin",
+    ][::core::mem::offset_of!(or_peer, margin) - 40usize];
+    [
         "Offset of field: or_peer::flags",
-    ][::core::mem::offset_of!(or_peer, flags) - 40usize];
+    ][::core::mem::offset_of!(or_peer, flags) - 48usize];
     [
         "Offset of field: or_peer::reserved",
-    ][::core::mem::offset_of!(or_peer, reserved) - 44usize];
+    ][::core::mem::offset_of!(or_peer, reserved) - 52usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq)]
@@ -268,13 +278,15 @@ pub struct or_path {
     pub owd: or_s64,
     pub owd_at: or_u64,
     pub owd_min: or_s64,
+    pub owd_min_before: or_s64,
+    pub owd_min_since: or_u64,
     pub or_acks: or_u64,
     pub owd_sum: or_s64,
     pub histogram: [or_u32; 64usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of or_path"][::core::mem::size_of::<or_path>() - 296usize];
+    ["Size of or_path"][::core::mem::size_of::<or_path>() - 312usize];
     ["Alignment of or_path"][::core::mem::align_of::<or_path>() - 8usize];
     ["Offset of field: or_path::owd"][::core::mem::offset_of!(or_path, owd) - 0usize];
     [
@@ -284,14 +296,20 @@ const _: () = {
         "Offset of field: or_path::owd_min",
     ][::core::mem::offset_of!(or_path, owd_min) - 16usize];
     [
+        "Offset of field: or_path::owd_min_before",
+    ][::core::mem::offset_of!(or_path, owd_min_before) - 24usize];
+    [
+        "Offset of field: or_path::owd_min_since",
+    ][::core::mem::offset_of!(or_path, owd_min_since) - 32usize];
+    [
         "Offset of field: or_path::or_acks",
-    ][::core::mem::offset_of!(or_path, or_acks) - 24usize];
+    ][::core::mem::offset_of!(or_path, or_acks) - 40usize];
     [
         "Offset of field: or_path::owd_sum",
-    ][::core::mem::offset_of!(or_path, owd_sum) - 32usize];
+    ][::core::mem::offset_of!(or_path, owd_sum) - 48usize];
     [
         "Offset of field: or_path::histogram",
-    ][::core::mem::offset_of!(or_path, histogram) - 40usize];
+    ][::core::mem::offset_of!(or_path, histogram) - 56usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq)]
@@ -345,6 +363,43 @@ const _: () = {
         "Offset of field: or_stamp_key::seq",
     ][::core::mem::offset_of!(or_stamp_key, seq) - 40usize];
 };
+#[repr(C)]
+#[derive(Debug, Copy, Clone, PartialEq)]
+pub struct or_exchange {
+    pub peer: or_address,
+    pub sent: or_u64,
+    pub received: or_u64,
+    pub returned: or_u64,
+    pub came_back: or_u64,
+    pub pair: or_u32,
+    pub second: or_u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of or_exchange"][::core::mem::size_of::<or_exchange>() - 56usize];
+    ["Alignment of or_exchange"][::core::mem::align_of::<or_exchange>() - 8usize];
+    [
+        "Offset of field: or_exchange::peer",
+    ][::core::mem::offset_of!(or_exchange, peer) - 0usize];
+    [
+        "Offset of field: or_exchange::sent",
+    ][::core::mem::offset_of!(or_exchange, sent) - 16usize];
+    [
+        "Offset of field: or_exchange::received",
+    ][::core::mem::offset_of!(or_exchange, received) - 24usize];
+    [
+        "Offset of field: or_exchange::returned",
+    ][::core::mem::offset_of!(or_exchange, returned) - 32usize];
+    [
+        "Offset of field: or_exchange::came_back",
+    ][::core::mem::offset_of!(or_exchange, came_back) - 40usize];
+    [
+        "Offset of field: or_exchange::pair",
+    ][::core::mem::offset_of!(or_exchange, pair) - 48usize];
+    [
+        "Offset of field: or_exchange::second",
+    ][::core::mem::offset_of!(or_exchange, second) - 52usize];
+};
 pub const OR_SENT: or_counter = 0;
 pub const OR_SENT_BYTES: or_counter = 1;
 pub const OR_HELD: or_counter = 2;
@@ -359,9 +414,13 @@ pub const OR_ACKS_UNKNOWN_PEER: or_counter = 10;
 pub const OR_ACKS_BAD_TAG: or_counter = 11;
 pub const OR_ACKS_NO_STAMP: or_counter = 12;
 pub const OR_ACKS_NO_CLOCK: or_counter = 13;
-pub const OR_UNPARSED: or_counter = 14;
-pub const OR_TABLE_FULL: or_counter = 15;
-pub const OR_COUNTERS: or_counter = 16;
+pub const OR_PROBES_SENT: or_counter = 14;
+pub const OR_PROBES_ANSWERED: or_counter = 15;
+pub const OR_PROBES_RETURNED: or_counter = 16;
+pub const OR_PROBES_REFUSED: or_counter = 17;
+pub const OR_UNPARSED: or_counter = 18;
+pub const OR_TABLE_FULL: or_counter = 19;
+pub const OR_COUNTERS: or_counter = 20;
 pub type or_counter = ::core::ffi::c_uint;
 pub type __u32 = ::core::ffi::c_uint;
 pub type __u64 = ::core::ffi::c_ulonglong;

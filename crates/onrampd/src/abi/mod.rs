@@ -37,7 +37,22 @@ impl or_path {
     /// Of a path nothing is known of.
     #[must_use]
     pub fn unknown() -> Self {
-        Self { owd: 0, owd_at: 0, owd_min: i64::MAX, or_acks: 0, owd_sum: 0, histogram: [0; 64] }
+        Self {
+            owd: 0,
+            owd_at: 0,
+            owd_min: i64::MAX,
+            owd_min_before: i64::MAX,
+            owd_min_since: 0,
+            or_acks: 0,
+            owd_sum: 0,
+            histogram: [0; 64],
+        }
+    }
+
+    /// The least one-way delay of late, if there was an OR-ACK.
+    #[must_use]
+    pub fn least(&self) -> Option<i64> {
+        (self.or_acks > 0).then_some(self.owd_min.min(self.owd_min_before))
     }
 }
 

@@ -1,12 +1,13 @@
 //! The keys of the configuration file.
 
-use super::quantity::{Drift, Offset, Rate, Size, Time};
+use super::quantity::{Drift, Offset, Rate, Size, Threshold, Time};
 use super::{Attach, GateLimits, Mode};
 use serde::Deserialize;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-/// The file. Every key is optional but `threshold`, an interface and a key.
+/// The file. Every key is optional but an interface, and either a fleet, or a `threshold`
+/// and a key.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
@@ -21,9 +22,12 @@ pub struct File {
     /// `"auto"`, `"tcx"` or `"clsact"`. Default auto.
     pub attach: Option<Attach>,
     /// T, the one-way delay above which a flow pauses. It must lie above the smallest delay
-    /// of the network and the error of the clocks.
-    pub threshold: Time,
-    /// No flow is held longer without a break. Default three times `threshold`.
+    /// of the network and the error of the clocks. `"auto"`, the default in a fleet: each
+    /// path's least delay, plus twice the uncertainty of both clocks and the noise of stamps.
+    pub threshold: Option<Threshold>,
+    /// With `threshold = "auto"`, T is never below this. Default 50us.
+    pub threshold_floor: Option<Time>,
+    /// No flow is held longer without a break. Default 2ms.
     pub max_pause: Option<Time>,
     /// g, a power of two from 1/4 to 1/64. Default 0.0625.
     pub gain: Option<f64>,
@@ -39,7 +43,8 @@ pub struct File {
     pub key_file: Option<PathBuf>,
     /// The secret itself, for peers without one of their own.
     pub key: Option<String>,
-    /// `"shared"`: all peers run on this kernel; `"static"`: each peer's `clock_offset`.
+    /// `"shared"`: all peers run on this kernel; `"static"`: each peer's `clock_offset`;
+    /// `"fleet"`, the default where there is a `[fleet]`: hosts synchronise by probes.
     pub clock: Option<Clock>,
     /// Line rate of the interfaces: the bytes of a segment the card cuts up count as leaving
     /// one after another. Default: all at once.
@@ -63,6 +68,8 @@ pub struct File {
     /// Peers of which more is to be said.
     #[serde(default)]
     pub peer: Vec<PeerSection>,
+    /// The hosts this one synchronises with; they are its peers.
+    pub fleet: Option<FleetSection>,
     /// Limits of the gate.
     #[serde(default)]
     pub gate: GateLimits,
@@ -83,6 +90,30 @@ pub struct PeerSection {
     pub key: Option<String>,
 }
 
+/// `[fleet]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FleetSection {
+    /// This host's address, by which the others send to it.
+    pub address: IpAddr,
+    /// Coordinators, the preferred one first.
+    pub coordinators: Vec<SocketAddr>,
+    /// Where certificates are. Default fleet.
+    pub folder: Option<PathBuf>,
+    /// A coordinator runs in this agent, and takes connections here.
+    pub listen: Option<SocketAddr>,
+    /// As coordinator: how many others each host probes. Default 10.
+    pub probes: Option<usize>,
+    /// As coordinator: time between two corrections. Default 2s.
+    pub window: Option<Time>,
+    /// As coordinator: time between two pairs of probes to one host. Default 8ms.
+    pub interval: Option<Time>,
+    /// Where the clocks' difference is less certain than this, nothing is held. Default 25us.
+    pub max_uncertainty: Option<Time>,
+    /// A socket of chrony's (`refclock SOCK`) that is told the fleet's time.
+    pub chrony: Option<PathBuf>,
+}
+
 /// `[test]`
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -91,6 +122,8 @@ pub struct TestSection {
     pub clock_offset: Option<Offset>,
     /// Our clock runs too fast by this.
     pub clock_drift: Option<Drift>,
+    /// Standard deviation of what is added to each time stamp, which has a heavy tail, too.
+    pub stamp_noise: Option<Time>,
 }
 
 /// Which form of the algorithm.
@@ -109,4 +142,5 @@ pub enum Version {
 pub enum Clock {
     Shared,
     Static,
+    Fleet,
 }

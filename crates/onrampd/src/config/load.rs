@@ -2,8 +2,8 @@
 
 use super::file::{Clock, File, Version};
 use super::key::{Key, world_readable};
-use super::quantity::Drift;
-use super::{Attach, Config, Mode, Params, Parent, Peer, TestClock};
+use super::quantity::{Drift, Threshold};
+use super::{Attach, Config, Fleet, Mesh, Mode, Params, Parent, Peer, TestClock};
 use crate::abi;
 use serde::Deserialize as _;
 use std::collections::HashSet;
@@ -18,6 +18,10 @@ pub const MAX_FILE: u64 = 4 << 20;
 const MAX_PEERS: usize = crate::datapath::MAX_PEERS;
 /// Default `max_pause`, in nanoseconds (docs/algorithm.md).
 const MAX_PAUSE: u64 = 2_000_000;
+/// Default `threshold_floor`, in nanoseconds: what was measured to be right at 10 Gb/s.
+const THRESHOLD_FLOOR: u64 = 50_000;
+/// Default `fleet.max_uncertainty`, in nanoseconds: half of that.
+const MAX_UNCERTAINTY: u64 = 25_000;
 
 /// What is wrong with a configuration: one mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +134,10 @@ fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Optio
     if drift.0.abs() > 100_000_000 {
         mistakes.push(mistake("test.clock_drift", "is beyond 100000ppm"));
     }
+    let noise = f.test.stamp_noise.map_or(0, |t| t.0);
+    if noise > 1_000_000 {
+        mistakes.push(mistake("test.stamp_noise", "is above 1ms"));
+    }
     let gate = &f.gate;
     for (key, value, low) in [
         ("gate.flow_limit", gate.flow_limit, 1),
@@ -145,7 +153,9 @@ fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Optio
     if gate.quantum.is_some_and(|q| q > 1 << 20) {
         mistakes.push(mistake("gate.quantum", "must be at most 1048576"));
     }
-    let peers = peers(&f, file, base, mistakes);
+    let fleet = fleet(&f, base, mistakes);
+    // A fleet's members are its peers.
+    let peers = if fleet.is_some() { Vec::new() } else { peers(&f, file, base, mistakes) };
     let in_run = |given: Option<PathBuf>, default: &str| given.map_or(default.into(), |p| base.join(p));
     Some(Config {
         mode: f.mode.unwrap_or(Mode::Observe),
@@ -163,9 +173,11 @@ fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Optio
         socket: in_run(f.socket, crate::DEFAULT_SOCKET),
         state_dir: in_run(f.state_dir, crate::DEFAULT_STATE_DIR),
         peers,
+        auto_threshold: f.fleet.is_some() && !matches!(f.threshold, Some(Threshold::Fixed(_))),
         clock_is_shared: f.clock == Some(Clock::Shared),
+        fleet,
         gate: f.gate,
-        test: TestClock { offset: f.test.clock_offset.map_or(0, |o| o.0), drift: Drift(drift.0) },
+        test: TestClock { offset: f.test.clock_offset.map_or(0, |o| o.0), drift: Drift(drift.0), noise: noise as u32 },
     })
 }
 
@@ -216,10 +228,26 @@ fn parent(text: &str) -> Result<Parent, String> {
 }
 
 fn params(f: &File, mistakes: &mut Vec<Mistake>) -> Option<Params> {
-    let threshold = f.threshold.0;
     let before = mistakes.len();
+    let floor = f.threshold_floor.map_or(THRESHOLD_FLOOR, |t| t.0);
+    let (key, threshold) = match f.threshold {
+        Some(Threshold::Fixed(threshold)) => ("threshold", threshold),
+        _ if f.fleet.is_some() => ("threshold_floor", floor),
+        Some(Threshold::Auto) => {
+            let needed = "\"auto\" takes a [fleet], whose clocks are synchronised: write a time such as \"50us\"";
+            mistakes.push(mistake("threshold", needed));
+            ("threshold", floor)
+        }
+        None => {
+            mistakes.push(mistake("threshold", "is missing: write one, such as threshold = \"50us\""));
+            ("threshold", floor)
+        }
+    };
     if threshold == 0 {
-        mistakes.push(mistake("threshold", "must be above 0, such as \"50us\""));
+        mistakes.push(mistake(key, "must be above 0, such as \"50us\""));
+    }
+    if f.threshold_floor.is_some() && key == "threshold" {
+        mistakes.push(mistake("threshold_floor", "has no meaning with a fixed threshold: remove one"));
     }
     let max_pause = f.max_pause.map_or(MAX_PAUSE, |t| t.0);
     if f.max_pause.is_some() && !(1..=1_000_000_000).contains(&max_pause) {
@@ -248,6 +276,59 @@ fn interval_shift(bytes: u64) -> Result<u32, String> {
     let shift = bytes.trailing_zeros();
     let fits = bytes.is_power_of_two() && (abi::OR_INTERVAL_SHIFT_MIN..=abi::OR_INTERVAL_SHIFT_MAX).contains(&shift);
     fits.then_some(shift).ok_or_else(|| "is no power of two from 1KiB to 1MiB, such as \"16KiB\"".into())
+}
+
+fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
+    let Some(section) = &f.fleet else {
+        if f.clock == Some(Clock::Fleet) {
+            mistakes.push(mistake("clock", "\"fleet\" takes a section [fleet]: `onrampd join` writes one"));
+        }
+        return None;
+    };
+    if matches!(f.clock, Some(Clock::Shared | Clock::Static)) {
+        mistakes.push(mistake("clock", "is given beside [fleet], which synchronises clocks: remove one"));
+    }
+    let listed = [("peers", !f.peers.is_empty()), ("peer", !f.peer.is_empty())];
+    let secret = [("key", f.key.is_some()), ("key_file", f.key_file.is_some())];
+    for (key, _) in listed.into_iter().chain(secret).filter(|(_, given)| *given) {
+        mistakes.push(mistake(key, "has no meaning with [fleet], whose members are peers with keys of their own"));
+    }
+    if let Err(message) = usable(section.address) {
+        mistakes.push(mistake("fleet.address", message));
+    }
+    if section.coordinators.is_empty() {
+        mistakes.push(mistake("fleet.coordinators", "is empty: write one, such as [\"10.0.0.1:9472\"]"));
+    }
+    let mut seen = HashSet::new();
+    for (i, coordinator) in section.coordinators.iter().enumerate() {
+        if !seen.insert(coordinator) {
+            mistakes.push(mistake(format!("fleet.coordinators[{i}]"), format!("{coordinator} is given twice")));
+        }
+    }
+    if section.probes == Some(0) {
+        mistakes.push(mistake("fleet.probes", "must be at least 1"));
+    }
+    let window = section.window.map_or(onramp_clock::WINDOW, |t| t.0);
+    let interval = section.interval.map_or(onramp_clock::schedule::INTERVAL, |t| t.0);
+    if !(10_000_000..=60_000_000_000).contains(&window) {
+        mistakes.push(mistake("fleet.window", "is outside 10ms to 60s"));
+    }
+    if !(100_000..=window / 20).contains(&interval) {
+        mistakes.push(mistake("fleet.interval", "is outside 100us to a twentieth of fleet.window"));
+    }
+    let max_uncertainty = section.max_uncertainty.map_or(MAX_UNCERTAINTY, |t| t.0);
+    if max_uncertainty == 0 {
+        mistakes.push(mistake("fleet.max_uncertainty", "must be above 0, such as \"25us\""));
+    }
+    Some(Fleet {
+        address: section.address.to_canonical(),
+        coordinators: section.coordinators.clone(),
+        folder: base.join(section.folder.as_deref().unwrap_or(Path::new("fleet"))),
+        listen: section.listen,
+        mesh: Mesh { probes: section.probes.unwrap_or(onramp_clock::mesh::PEERS), window, interval },
+        max_uncertainty,
+        chrony: section.chrony.clone(),
+    })
 }
 
 fn peers(f: &File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Vec<Peer> {
@@ -296,7 +377,7 @@ fn peers(f: &File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Vec<
             None => common,
         };
         let clock_offset = if clock == Clock::Shared { Some(0) } else { offset.map(|o| o.0) };
-        all.extend(key.map(|key| Peer { address: address.to_canonical(), key, clock_offset }));
+        all.extend(key.map(|key| Peer { address: address.to_canonical(), key, clock_offset, margin: 0 }));
     }
     if seen.len() > MAX_PEERS {
         mistakes.push(mistake("peers", format!("are more than {MAX_PEERS}")));
@@ -325,7 +406,7 @@ fn plain(e: &serde_path_to_error::Error<toml::de::Error>) -> Mistake {
     };
     if let Some(key) = message.strip_prefix("missing field `").and_then(|m| m.strip_suffix('`')) {
         let example = match key {
-            "threshold" => ": write one, such as threshold = \"50us\"",
+            "coordinators" => ": write them, such as coordinators = [\"10.0.0.1:9472\"]",
             "address" => ": write one, such as address = \"10.0.0.2\"",
             _ => "",
         };
@@ -353,6 +434,9 @@ fn plain(e: &serde_path_to_error::Error<toml::de::Error>) -> Mistake {
             other => other,
         };
         return mistake(path, format!("{} is not {expected}", found.replace('`', "")));
+    }
+    if message.contains("invalid socket address") {
+        return mistake(path, "is no address with a port, such as \"10.0.0.1:9472\"");
     }
     if message.contains("invalid IP address") {
         return mistake(path, "is no IP address, such as \"10.0.0.2\"");

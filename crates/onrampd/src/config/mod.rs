@@ -8,7 +8,7 @@ mod load;
 pub mod quantity;
 
 use crate::abi;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 pub use key::Key;
@@ -47,8 +47,12 @@ pub struct Config {
     pub state_dir: PathBuf,
     /// Hosts with which OR-ACKs are exchanged.
     pub peers: Vec<Peer>,
+    /// T is of each path, and never below `params.threshold`.
+    pub auto_threshold: bool,
     /// All peers go by this host's clock.
     pub clock_is_shared: bool,
+    /// The hosts this one synchronises with.
+    pub fleet: Option<Fleet>,
     /// Limits of the gate; what is not given is the kernel's default.
     pub gate: GateLimits,
     /// A wrong clock, for tests.
@@ -112,6 +116,38 @@ pub struct Peer {
     pub key: Key,
     /// What its clock shows above ours, in nanoseconds; none: not known, nothing is measured.
     pub clock_offset: Option<i64>,
+    /// T is the path's least delay and this, in nanoseconds; 0: as configured.
+    pub margin: u64,
+}
+
+/// The hosts this one synchronises with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fleet {
+    /// This host's address among them.
+    pub address: IpAddr,
+    /// Coordinators, the preferred one first.
+    pub coordinators: Vec<SocketAddr>,
+    /// Where certificates are.
+    pub folder: PathBuf,
+    /// A coordinator runs in this agent, and takes connections here.
+    pub listen: Option<SocketAddr>,
+    /// What that coordinator has the hosts do.
+    pub mesh: Mesh,
+    /// Where the clocks' difference is less certain than so many nanoseconds, nothing is held.
+    pub max_uncertainty: u64,
+    /// A socket of chrony's that is told the fleet's time.
+    pub chrony: Option<PathBuf>,
+}
+
+/// How a fleet's hosts probe each other; times in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mesh {
+    /// How many others each host probes.
+    pub probes: usize,
+    /// Between two corrections.
+    pub window: u64,
+    /// Between two pairs of probes to one host.
+    pub interval: u64,
 }
 
 /// Limits of the gate.
@@ -141,6 +177,8 @@ pub struct TestClock {
     pub offset: i64,
     /// Parts per billion.
     pub drift: quantity::Drift,
+    /// Standard deviation of a time stamp's noise, in nanoseconds.
+    pub noise: u32,
 }
 
 impl Config {
@@ -163,16 +201,39 @@ impl Config {
             ("attach", self.attach == new.attach),
             ("max_flows", self.max_flows == new.max_flows),
             ("max_stamps", self.max_stamps == new.max_stamps),
+            ("fleet", self.fleet == new.fleet),
             ("socket", self.socket == new.socket),
             ("state_dir", self.state_dir == new.state_dir),
         ];
         fixed.iter().find(|(_, same)| !same).map(|(key, _)| *key)
     }
 
-    /// What the programs read, valid until `valid_until`; test clocks drift from `start` on.
+    /// Our clock against that of the fleet, where there is none: it is everybody's, or each
+    /// peer's is known against it.
     #[must_use]
-    pub fn for_programs(&self, acker_ifindex: u32, start: u64, valid_until: u64) -> abi::or_config {
+    pub fn own_clock(&self) -> Option<abi::or_clock> {
+        self.fleet.is_none().then_some(abi::or_clock { base: 0, offset: 0, drift: 0 })
+    }
+
+    /// This host's wrong clock, which drifts from `start` on.
+    #[must_use]
+    pub fn test_clock(&self, start: u64) -> abi::or_clock {
+        abi::or_clock { base: start, offset: self.test.offset, drift: self.test.drift.fixed_point() }
+    }
+
+    /// What the programs read, valid until `valid_until`, with our clock against the fleet's
+    /// if that is known; test clocks drift from `start` on.
+    #[must_use]
+    pub fn for_programs(
+        &self,
+        acker_ifindex: u32,
+        start: u64,
+        valid_until: u64,
+        clock: Option<abi::or_clock>,
+    ) -> abi::or_config {
         let p = &self.params;
+        let cut = if self.gate.cut.unwrap_or(true) { abi::OR_CUT } else { 0 };
+        let known = if clock.is_some() { abi::OR_CLOCK_KNOWN } else { 0 };
         abi::or_config {
             valid_until,
             params: abi::onramp_params {
@@ -183,7 +244,8 @@ impl Config {
                 beta_start: p.beta_start,
                 reserved: 0,
             },
-            test_clock: abi::or_clock { base: start, offset: self.test.offset, drift: self.test.drift.fixed_point() },
+            clock: clock.unwrap_or(abi::or_clock { base: 0, offset: 0, drift: 0 }),
+            test_clock: self.test_clock(start),
             idle: self.idle,
             segment_rate: self.line_rate.map_or(0, segment_rate),
             mode: match self.mode {
@@ -193,8 +255,8 @@ impl Config {
             interval_shift: self.interval_shift,
             acker_ifindex,
             port: self.port,
-            flags: if self.gate.cut.unwrap_or(true) { abi::OR_CUT as u16 } else { 0 },
-            reserved: 0,
+            flags: (cut | known) as u16,
+            test_noise: self.test.noise,
         }
     }
 }
@@ -212,6 +274,7 @@ impl Peer {
         abi::or_peer {
             key: self.key.halves(),
             clock: abi::or_clock { base: 0, offset: self.clock_offset.unwrap_or(0), drift: 0 },
+            margin: self.margin,
             flags: if self.clock_offset.is_some() { abi::OR_PEER_CLOCK_KNOWN } else { 0 },
             reserved: 0,
         }

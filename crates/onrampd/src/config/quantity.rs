@@ -108,6 +108,35 @@ quantity!(
     DRIFT_UNITS
 );
 
+/// T: given, or what each path calls for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threshold {
+    /// Of the path's least delay and what the clocks are good for.
+    Auto,
+    /// The same for all paths, in nanoseconds.
+    Fixed(u64),
+}
+
+impl<'de> serde::Deserialize<'de> for Threshold {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct V;
+        impl Visitor<'_> for V {
+            type Value = Threshold;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "\"auto\" or a time in quotes with its unit, such as \"50us\"")
+            }
+            fn visit_str<E: de::Error>(self, v: &str) -> Result<Threshold, E> {
+                if v == "auto" {
+                    Ok(Threshold::Auto)
+                } else {
+                    v.parse().map(|Time(t)| Threshold::Fixed(t)).map_err(E::custom)
+                }
+            }
+        }
+        d.deserialize_any(V)
+    }
+}
+
 impl Drift {
     /// Seconds per second in units of 2^-32.
     #[must_use]

@@ -105,6 +105,10 @@ const COUNTERS: [(abi::or_counter, &str); abi::OR_COUNTERS as usize] = [
     (abi::OR_ACKS_BAD_TAG, "or_acks_bad_tag"),
     (abi::OR_ACKS_NO_STAMP, "or_acks_no_stamp"),
     (abi::OR_ACKS_NO_CLOCK, "or_acks_no_clock"),
+    (abi::OR_PROBES_SENT, "probes_sent"),
+    (abi::OR_PROBES_ANSWERED, "probes_answered"),
+    (abi::OR_PROBES_RETURNED, "probes_returned"),
+    (abi::OR_PROBES_REFUSED, "probes_refused"),
     (abi::OR_UNPARSED, "unparsed"),
     (abi::OR_TABLE_FULL, "table_full"),
 ];

@@ -1,6 +1,7 @@
 //! Packets, byte by byte.
 
 use onramp_core::orack::{Addresses, MAX_LEN, OrAck};
+use onramp_core::orprobe::OrProbe;
 use std::net::IpAddr;
 
 pub const TCP: u8 = 6;
@@ -52,4 +53,15 @@ pub fn or_ack(source: IpAddr, destination: IpAddr, key: &[u8; 16], mut ack: OrAc
     };
     ack.tag = ack.expected_tag(key);
     ip(destination, source, UDP, &udp(9471, 9471, ack.encode(&mut [0; MAX_LEN])))
+}
+
+/// A probe or an answer on its way, as its tag says.
+pub fn probe(source: IpAddr, destination: IpAddr, probe: OrProbe) -> Vec<u8> {
+    ip(source, destination, UDP, &udp(9471, 9471, &probe.encode()))
+}
+
+/// The probe or answer in a packet.
+pub fn probe_in(packet: &[u8]) -> OrProbe {
+    let payload = packet.last_chunk().expect("it is long enough");
+    OrProbe::decode(payload).expect("it is one")
 }
