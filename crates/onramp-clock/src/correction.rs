@@ -2,6 +2,7 @@
 
 /// What to subtract from a host's clock to get the fleet's time.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Correction {
     /// When it was right, in nanoseconds of the host's own clock.
     pub base: u64,

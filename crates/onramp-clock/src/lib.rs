@@ -18,11 +18,13 @@ pub mod coded;
 mod correction;
 mod exchange;
 mod fit;
+mod graph;
 pub mod log;
 pub mod mesh;
 mod network;
 mod random;
 pub mod schedule;
+mod svm;
 
 pub use correction::Correction;
 pub use exchange::Exchange;
