@@ -95,7 +95,9 @@ fn measure(sink: u32, acker: u32) {
     let mut datapath = Datapath::load(65_536, 131_072).expect("the programs");
     let config = config(Mode::Enforce);
     datapath.set_peers(&config.peers).expect("peers");
-    datapath.set_config(&config.for_programs(acker, 0, u64::MAX, config.own_clock())).expect("a configuration");
+    datapath
+        .set_config(&config.for_programs(acker, u64::MAX, config.own_clock(), config.test_clock(0)))
+        .expect("a configuration");
     let mut bench = Bench { datapath, interface: sink };
     let row = |program: &str, packet: &str, ns: u32| println!("{program:<8}  {packet:<58}{ns:>6}");
     println!("{:<8}  {:<58}{:>6}", "program", "packet", "ns");

@@ -1,12 +1,15 @@
 //! The agent: puts everything in place, keeps it going, takes it away again.
 
+use crate::abi::or_clock;
 use crate::acker;
 use crate::config::{Config, ConfigError, Mode};
 use crate::datapath::{Datapath, Hooks, Program};
+use crate::fleet::serve;
 use crate::gate::{self, Gate};
 use crate::protocol::Request;
 use crate::server::Server;
 use crate::status::{self, Facts, Status};
+use crate::sync::{Settings, Sync};
 use crate::tc;
 use crate::undo::{Touched, Undo, UndoFile};
 use aya::programs::tc::SchedClassifierLink;
@@ -20,6 +23,7 @@ use std::os::fd::AsFd as _;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 
 const SECOND: u64 = 1_000_000_000;
 /// The programs stop so long after the agent's last sign of life.
@@ -93,7 +97,37 @@ struct Agent {
     acker: Option<(u32, SchedClassifierLink)>,
     problems: Vec<String>,
     flows: (u64, usize, status::Flows),
+    /// This host's clock as tests have it.
+    test_clock: or_clock,
+    sync: Option<Sync>,
+    coordinator: Option<Coordinator>,
     _only: UnixListener,
+}
+
+/// The coordinator that runs in this agent.
+struct Coordinator {
+    stop: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Coordinator {
+    fn start(mut server: serve::Server) -> io::Result<Self> {
+        let (stop, stopped) = UnixStream::pair()?;
+        let run = move || {
+            if let Err(e) = server.run(&stopped) {
+                eprintln!("onrampd: the coordinator has ended: {e}");
+            }
+        };
+        let thread = std::thread::Builder::new().name("coordinator".into()).spawn(run)?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Coordinator {
+    fn drop(&mut self) {
+        self.stop = None;
+        self.thread.take().map(JoinHandle::join);
+    }
 }
 
 /// Runs the agent until it is told to end by SIGINT or SIGTERM.
@@ -123,9 +157,13 @@ impl Agent {
         for problem in left.run(&mut socket) {
             eprintln!("onrampd: cleaning up after a crash: {problem}");
         }
+        let started = now();
         Ok(Self {
             path: path.into(),
-            started: now(),
+            started,
+            test_clock: config.test_clock(started),
+            sync: None,
+            coordinator: None,
             datapath: Datapath::load(config.max_flows, config.max_stamps)?,
             hooks: Hooks::choose(config.attach),
             socket,
@@ -150,7 +188,16 @@ impl Agent {
         }
         let link = self.datapath.attach(Program::Acker, acker::NAME, self.hooks)?;
         self.acker = Some((index, link));
-        self.datapath.set_peers(&self.config.peers)?;
+        if let Some(fleet) = self.config.fleet.clone() {
+            let failed = || io_error("fleet");
+            if let Some(listen) = fleet.listen {
+                let server = serve::Server::open(listen, &fleet.folder, fleet.mesh).map_err(failed())?;
+                self.coordinator = Some(Coordinator::start(server).map_err(failed())?);
+            }
+            if let Some(exchanges) = self.datapath.take_exchanges() {
+                self.sync = Sync::start(&self.config, exchanges).map_err(failed())?;
+            }
+        }
         self.beat()?;
         for name in self.config.interfaces.clone() {
             let found = acker::find(&mut self.socket, &name)?.ok_or(Error::NoInterface(name))?;
@@ -218,11 +265,28 @@ impl Agent {
         self.undo_file.write(&self.undo).map_err(io_error("what must be undone"))
     }
 
+    /// What this host's uncorrected clock shows.
+    fn reading(&self, now: u64) -> u64 {
+        now.wrapping_add_signed(self.test_clock.at(now))
+    }
+
+    /// What the synchronisation of clocks calls for, in a fleet.
+    fn settings(&self) -> Option<Settings> {
+        let (sync, fleet) = (self.sync.as_ref()?, self.config.fleet.as_ref()?);
+        Some(sync.view().settings(&self.config, fleet, self.reading(now())))
+    }
+
     /// Tells the programs that the agent lives, and what they are to do.
     fn beat(&mut self) -> Result<(), Error> {
         let acker = self.acker.as_ref().map_or(0, |(index, _)| *index);
-        let config = self.config.for_programs(acker, self.started, now() + VALID, self.config.own_clock());
-        Ok(self.datapath.set_config(&config)?)
+        let (clock, peers) = match self.settings() {
+            Some(settings) => (settings.clock, settings.peers),
+            None => (self.config.own_clock(), self.config.peers.clone()),
+        };
+        // A clock that is not known is withdrawn before anything else.
+        let config = self.config.for_programs(acker, now() + VALID, clock, self.test_clock);
+        self.datapath.set_config(&config)?;
+        Ok(self.datapath.set_peers(&peers)?)
     }
 
     /// Takes up an interface that went and came back.
@@ -245,13 +309,16 @@ impl Agent {
         notify("READY=1");
         let mut next = now() + BEAT;
         loop {
-            wait(&server, &signals, next.saturating_sub(now())).map_err(io_error("poll"))?;
+            wait(&server, &signals, self.sync.as_ref(), next.saturating_sub(now())).map_err(io_error("poll"))?;
             if signals.end() {
                 notify("STOPPING=1");
                 return Ok(());
             }
             if signals.reload() {
                 self.reload();
+            }
+            if self.sync.as_mut().is_some_and(Sync::changed) {
+                self.beat().unwrap_or_else(|e| self.problem(e.to_string()));
             }
             if now() >= next {
                 next = now() + BEAT;
@@ -277,6 +344,10 @@ impl Agent {
             return;
         }
         let old = std::mem::replace(&mut self.config, new);
+        // A test's clock goes on from where it is.
+        let (now, was) = (now(), old.test.offset);
+        let offset = self.test_clock.at(now) + self.config.test.offset - was;
+        self.test_clock = or_clock { offset, ..self.config.test_clock(now) };
         if let Err(e) = self.apply() {
             self.problem(format!("not reloaded: {e}"));
             self.config = old;
@@ -287,7 +358,6 @@ impl Agent {
     }
 
     fn apply(&mut self) -> Result<(), Error> {
-        self.datapath.set_peers(&self.config.peers)?;
         // First, so that nothing is held any more where the gate is to go.
         self.beat()?;
         (0..self.ports.len()).try_for_each(|port| self.engage(port))
@@ -316,6 +386,9 @@ impl Agent {
             now,
             started: self.started,
             config: &self.config,
+            test_clock: self.test_clock,
+            view: self.sync.as_ref().map(Sync::view),
+            settings: self.settings(),
             hooks: self.hooks,
             problems: &self.problems,
             interfaces: &interfaces,
@@ -341,6 +414,8 @@ impl Agent {
             port.egress = None;
         });
         self.acker = None;
+        self.sync = None;
+        self.coordinator = None;
         let problems = self.undo.run(&mut self.socket);
         problems.iter().for_each(|problem| eprintln!("onrampd: not undone: {problem}"));
         // What could not be undone is tried again at the next start.
@@ -385,13 +460,14 @@ fn came(stream: &mut UnixStream) -> bool {
 }
 
 /// Waits for a signal, a client or the end of `ns`.
-fn wait(server: &Server, signals: &Signals, ns: u64) -> io::Result<()> {
+fn wait(server: &Server, signals: &Signals, sync: Option<&Sync>, ns: u64) -> io::Result<()> {
     let timeout = Timespec { tv_sec: (ns / SECOND) as i64, tv_nsec: (ns % SECOND) as _ };
     let readable = [signals.end.as_fd(), signals.reload.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     let clients = server
         .waits()
         .map(|(fd, full)| PollFd::from_borrowed_fd(fd, if full { PollFlags::OUT } else { PollFlags::IN }));
-    let mut all: Vec<PollFd<'_>> = readable.into_iter().chain(clients).collect();
+    let sync = sync.map(|sync| PollFd::from_borrowed_fd(sync.as_fd(), PollFlags::IN));
+    let mut all: Vec<PollFd<'_>> = readable.into_iter().chain(sync).chain(clients).collect();
     match poll(&mut all, Some(&timeout)) {
         Err(e) if e != rustix::io::Errno::INTR => Err(e.into()),
         _ => Ok(()),

@@ -1,11 +1,17 @@
 //! The command line of onrampd.
 
-use clap::{Parser, Subcommand};
-use onrampd::config::Config;
+use clap::{Args, Parser, Subcommand};
+use onrampd::config::quantity::Time;
+use onrampd::config::{Config, Mesh, Mode};
+use onrampd::fleet::pki::Token;
+use onrampd::fleet::setup::{self, Host};
+use onrampd::fleet::{join, serve, show};
 use onrampd::protocol::Client;
 use onrampd::{agent, doctor, status, top};
 use std::fmt::Display;
 use std::io::{self, Write as _};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -25,6 +31,62 @@ enum Command {
         /// Configuration (TOML).
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
+    },
+    /// Found a fleet: write certificates and a configuration with this host as coordinator,
+    /// and print the command that other hosts join with.
+    Init {
+        #[command(flatten)]
+        host: HostArguments,
+        /// This host's address, by which the others send to it.
+        #[arg(long)]
+        address: IpAddr,
+        /// TCP port of the coordinator.
+        #[arg(long, default_value_t = 9472)]
+        port: u16,
+    },
+    /// Join a fleet: fetch a certificate and write a configuration.
+    Join {
+        /// What `onrampd init` or `onrampd token` printed on the coordinator.
+        token: Token,
+        #[command(flatten)]
+        host: HostArguments,
+        /// This host's address, by which the others send to it. Default: the one on the way to
+        /// the coordinator.
+        #[arg(long)]
+        address: Option<IpAddr>,
+    },
+    /// On the coordinator: print the token that hosts join with.
+    Token {
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+    },
+    /// Be a fleet's coordinator, without an agent, until SIGINT or SIGTERM.
+    Coordinator {
+        /// The fleet's folder, copied from the host that founded it.
+        #[arg(long, value_name = "DIR")]
+        folder: PathBuf,
+        /// Where hosts connect.
+        #[arg(long, value_name = "ADDRESS:PORT")]
+        listen: SocketAddr,
+        /// How many others each host probes.
+        #[arg(long, value_name = "N", default_value_t = onramp_clock::mesh::PEERS)]
+        probes: usize,
+        /// Time between two corrections.
+        #[arg(long, value_name = "TIME", default_value = "2s")]
+        window: Time,
+        /// Time between two pairs of probes to one host.
+        #[arg(long, value_name = "TIME", default_value = "8ms")]
+        interval: Time,
+    },
+    /// Tell how the fleet's clocks are, as its coordinator knows it.
+    Fleet {
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+        /// JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Say what is wrong with a configuration, one line a mistake.
     CheckConfig {
@@ -61,8 +123,50 @@ enum Command {
     },
 }
 
+#[derive(Args)]
+struct HostArguments {
+    /// The interface that packets leave by.
+    #[arg(long)]
+    interface: String,
+    /// Hold packets at once, instead of only watching.
+    #[arg(long)]
+    enforce: bool,
+    /// The configuration to write; certificates go to the folder `fleet` beside it.
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    config: PathBuf,
+}
+
+impl From<HostArguments> for Host {
+    fn from(a: HostArguments) -> Self {
+        let mode = if a.enforce { Mode::Enforce } else { Mode::Observe };
+        Self { config: a.config, interface: a.interface, mode }
+    }
+}
+
+const DEFAULT_CONFIG: &str = "/etc/onrampd/onrampd.toml";
+
 fn main() -> ExitCode {
     match Cli::parse().command {
+        Command::Init { host, address, port } => done(setup::init(&host.into(), address, port).map(|token| {
+            format!("start the agent, then on every other host:\n\n  onrampd join {token} --interface NAME\n\n")
+        })),
+        Command::Join { token, host, address } => {
+            done(setup::join(&host.into(), &token, address).map(|a| format!("joined as {a}: start the agent\n")))
+        }
+        Command::Token { config } => {
+            with_config(&config, |config| done(setup::token(config).map(|token| format!("{token}\n"))))
+        }
+        Command::Coordinator { folder, listen, probes, window, interval } => {
+            let mesh = Mesh { probes, window: window.0, interval: interval.0 };
+            match mesh.check() {
+                Ok(()) => coordinate(listen, &folder, mesh),
+                Err(message) => {
+                    eprintln!("onrampd: {message}");
+                    ExitCode::from(2)
+                }
+            }
+        }
+        Command::Fleet { config, json } => with_config(&config, |config| done(fleet(config, json))),
         Command::Run { config } => match agent::run(&config) {
             Ok(()) => ExitCode::SUCCESS,
             Err(e @ agent::Error::Config(_)) => {
@@ -71,11 +175,51 @@ fn main() -> ExitCode {
             }
             Err(e) => fail(e),
         },
-        Command::CheckConfig { file } => check_config(&file),
+        Command::CheckConfig { file } => with_config(&file, |_| ExitCode::SUCCESS),
         Command::Doctor { config, json } => diagnose(config.as_deref(), json),
         Command::Status { json, flows, socket } => asked(&socket, show_status(json, flows.unwrap_or(0), &socket)),
         Command::Top { socket } => asked(&socket, top::run(&socket)),
     }
+}
+
+fn done(text: io::Result<String>) -> ExitCode {
+    match text {
+        Ok(text) => {
+            // A reader that has seen enough does not make it a failure.
+            let _ = io::stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(e) => fail(e),
+    }
+}
+
+fn with_config(file: &Path, work: impl FnOnce(&Config) -> ExitCode) -> ExitCode {
+    match Config::open(file) {
+        Ok(config) => work(&config),
+        Err(errors) => {
+            errors.iter().for_each(|e| eprintln!("{e}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn fleet(config: &Config, json: bool) -> io::Result<String> {
+    let fleet = config.fleet.as_ref().ok_or_else(|| io::Error::other("the configuration has no [fleet]"))?;
+    let found = join::fleet(&fleet.coordinators, &fleet.folder)?;
+    if json { Ok(serde_json::to_string(&found)? + "\n") } else { Ok(show::hosts(&found)) }
+}
+
+fn coordinate(listen: SocketAddr, folder: &Path, mesh: Mesh) -> ExitCode {
+    let work = || {
+        let (signals, stop) = UnixStream::pair()?;
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::low_level::pipe::register(signal, signals.try_clone()?)?;
+        }
+        let mut server = serve::Server::open(listen, folder, mesh)?;
+        println!("ready");
+        server.run(&stop)
+    };
+    done(work().map(|()| String::new()))
 }
 
 fn fail(e: impl Display) -> ExitCode {
@@ -100,16 +244,6 @@ fn diagnose(config: Option<&Path>, json: bool) -> ExitCode {
     // A reader that has seen enough does not change the verdict.
     let _ = io::stdout().write_all(text.as_bytes());
     if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn check_config(file: &Path) -> ExitCode {
-    match Config::open(file) {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(errors) => {
-            errors.iter().for_each(|e| eprintln!("{e}"));
-            ExitCode::from(2)
-        }
-    }
 }
 
 fn show_status(json: bool, flows: usize, socket: &Path) -> io::Result<()> {

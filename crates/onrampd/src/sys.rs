@@ -1,5 +1,5 @@
 //! The crate's only unsafe code: that the structures shared with the programs are plain
-//! data, and three system calls that have no safe form.
+//! data, and a few system calls that have no safe form.
 
 #![expect(unsafe_code, reason = "only here")]
 
@@ -7,7 +7,7 @@ use crate::abi::{onramp_stamp, or_address, or_config, or_flow, or_path, or_peer,
 use aya::Pod;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::io;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd as _;
 
 macro_rules! plain {
@@ -29,6 +29,25 @@ plain!(or_address, or_config, or_flow, or_path, or_peer, or_stamp_key, or_tuple,
 pub fn leave_network() -> io::Result<()> {
     // SAFETY: descriptors stay shared with the other threads.
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
+}
+
+/// Has a socket send its datagrams without a checksum: probes have a tag, and are changed on
+/// their way out.
+///
+/// # Errors
+/// The kernel does not have it.
+pub fn send_no_checksum(socket: &UdpSocket) -> io::Result<()> {
+    const UDP_NO_CHECK6_TX: libc::c_int = 101;
+    let (level, option) = match socket.local_addr()? {
+        SocketAddr::V4(_) => (libc::SOL_SOCKET, libc::SO_NO_CHECK),
+        SocketAddr::V6(_) => (libc::IPPROTO_UDP, UDP_NO_CHECK6_TX),
+    };
+    let on: libc::c_int = 1;
+    // SAFETY: a valid pointer and its size; nobody keeps it.
+    let done = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), size_of_val(&on) as libc::socklen_t)
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// The largest error of the system clock in microseconds, if something keeps it synchronised.

@@ -136,7 +136,7 @@ impl Drop for Screen {
 mod tests {
     use super::*;
     use crate::config::Mode;
-    use crate::status::{Interface, Parameters};
+    use crate::status::{Clock, Interface, Parameters};
 
     fn flow(port: u16, pauses: u64) -> Flow {
         Flow {
@@ -163,6 +163,7 @@ mod tests {
             attached: "tcx".into(),
             problems: Vec::new(),
             interfaces: vec![Interface { name: "eth0".into(), present: true, gates: Vec::new() }],
+            clock: Clock::default(),
             parameters: Parameters {
                 threshold_ns: 50_000,
                 max_pause_ns: 150_000,

@@ -100,7 +100,7 @@ fn much_can_be_said() {
     let offsets: Vec<_> = config.peers.iter().map(|p| p.clock_offset).collect();
     assert_eq!(offsets, [None, None, Some(-12_000)]);
     assert_ne!(config.peers[0].key, config.peers[2].key);
-    let programs = config.for_programs(5, 1, 2, config.own_clock());
+    let programs = config.for_programs(5, 2, config.own_clock(), config.test_clock(1));
     assert_eq!((programs.acker_ifindex, programs.test_clock.base, programs.valid_until), (5, 1, 2));
     assert_eq!(programs.segment_rate, (0.8 * 65_536.0) as u32);
     assert_eq!(u32::from(programs.flags), onrampd::abi::OR_CUT | onrampd::abi::OR_CLOCK_KNOWN);
@@ -131,7 +131,7 @@ fn mistakes_about_a_fleet_are_told() {
     ];
     let after = [
         ("window = \"1ms\"", "f.toml:5: fleet.window: is outside 10ms to 60s"),
-        ("interval = \"1s\"", "f.toml:5: fleet.interval: is outside 100us to a twentieth of fleet.window"),
+        ("interval = \"1s\"", "f.toml:5: fleet.interval: is outside 100us to a twentieth of the window"),
         ("probes = 0", "f.toml:5: fleet.probes: must be at least 1"),
         ("max_uncertainty = \"0s\"", "f.toml:5: fleet.max_uncertainty: must be above 0"),
         ("listen = \"9472\"", "f.toml:5: fleet.listen: is no address with a port, such as \"10.0.0.1:9472\""),

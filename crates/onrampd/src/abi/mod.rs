@@ -33,6 +33,15 @@ impl From<or_address> for IpAddr {
     }
 }
 
+impl or_clock {
+    /// What the clock shows above the one that shows `time`, as the programs reckon.
+    #[must_use]
+    pub fn at(&self, time: u64) -> i64 {
+        let elapsed = i128::from(time.wrapping_sub(self.base).cast_signed());
+        self.offset + ((elapsed * i128::from(self.drift)) >> 32) as i64
+    }
+}
+
 impl or_path {
     /// Of a path nothing is known of.
     #[must_use]

@@ -305,16 +305,14 @@ fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
             mistakes.push(mistake(format!("fleet.coordinators[{i}]"), format!("{coordinator} is given twice")));
         }
     }
-    if section.probes == Some(0) {
-        mistakes.push(mistake("fleet.probes", "must be at least 1"));
-    }
-    let window = section.window.map_or(onramp_clock::WINDOW, |t| t.0);
-    let interval = section.interval.map_or(onramp_clock::schedule::INTERVAL, |t| t.0);
-    if !(10_000_000..=60_000_000_000).contains(&window) {
-        mistakes.push(mistake("fleet.window", "is outside 10ms to 60s"));
-    }
-    if !(100_000..=window / 20).contains(&interval) {
-        mistakes.push(mistake("fleet.interval", "is outside 100us to a twentieth of fleet.window"));
+    let mesh = Mesh {
+        probes: section.probes.unwrap_or(onramp_clock::mesh::PEERS),
+        window: section.window.map_or(onramp_clock::WINDOW, |t| t.0),
+        interval: section.interval.map_or(onramp_clock::schedule::INTERVAL, |t| t.0),
+    };
+    if let Err(message) = mesh.check() {
+        let (key, message) = message.split_once(": ").unwrap_or(("", &message));
+        mistakes.push(mistake(format!("fleet.{key}"), message));
     }
     let max_uncertainty = section.max_uncertainty.map_or(MAX_UNCERTAINTY, |t| t.0);
     if max_uncertainty == 0 {
@@ -325,7 +323,7 @@ fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
         coordinators: section.coordinators.clone(),
         folder: base.join(section.folder.as_deref().unwrap_or(Path::new("fleet"))),
         listen: section.listen,
-        mesh: Mesh { probes: section.probes.unwrap_or(onramp_clock::mesh::PEERS), window, interval },
+        mesh,
         max_uncertainty,
         chrony: section.chrony.clone(),
     })

@@ -181,6 +181,25 @@ pub struct TestClock {
     pub noise: u32,
 }
 
+impl Mesh {
+    /// Whether hosts can do it.
+    ///
+    /// # Errors
+    /// What is wrong, in one line that begins with the key.
+    pub fn check(&self) -> Result<(), String> {
+        if self.probes == 0 {
+            return Err("probes: must be at least 1".into());
+        }
+        if !(10_000_000..=60_000_000_000).contains(&self.window) {
+            return Err("window: is outside 10ms to 60s".into());
+        }
+        if !(100_000..=self.window / 20).contains(&self.interval) {
+            return Err("interval: is outside 100us to a twentieth of the window".into());
+        }
+        Ok(())
+    }
+}
+
 impl Config {
     /// Reads the configuration at `path`.
     ///
@@ -222,14 +241,14 @@ impl Config {
     }
 
     /// What the programs read, valid until `valid_until`, with our clock against the fleet's
-    /// if that is known; test clocks drift from `start` on.
+    /// if that is known, and what tests have it wrong by.
     #[must_use]
     pub fn for_programs(
         &self,
         acker_ifindex: u32,
-        start: u64,
         valid_until: u64,
         clock: Option<abi::or_clock>,
+        test_clock: abi::or_clock,
     ) -> abi::or_config {
         let p = &self.params;
         let cut = if self.gate.cut.unwrap_or(true) { abi::OR_CUT } else { 0 };
@@ -245,7 +264,7 @@ impl Config {
                 reserved: 0,
             },
             clock: clock.unwrap_or(abi::or_clock { base: 0, offset: 0, drift: 0 }),
-            test_clock: self.test_clock(start),
+            test_clock,
             idle: self.idle,
             segment_rate: self.line_rate.map_or(0, segment_rate),
             mode: match self.mode {

@@ -1,11 +1,12 @@
 //! From maps and netlink to [`Status`].
 
 use super::histogram::quantile;
-use super::{Flow, Flows, Gate, Interface, Owd, Parameters, Path, Status};
-use crate::abi::{self, or_flow, or_path, or_tuple, tc_onramp_xstats};
+use super::{Clock, Flow, Flows, Gate, Interface, Owd, Parameters, Path, Status};
+use crate::abi::{self, or_clock, or_flow, or_path, or_tuple, tc_onramp_xstats};
 use crate::config::Config;
 use crate::datapath::Hooks;
 use crate::gate;
+use crate::sync::{Settings, View};
 use onramp_netlink::message::{u32_at, u64_at};
 use onramp_netlink::qdisc::Qdisc;
 use std::collections::BTreeMap;
@@ -20,6 +21,12 @@ pub struct Facts<'a> {
     pub started: u64,
     /// In force.
     pub config: &'a Config,
+    /// This host's clock as tests have it.
+    pub test_clock: or_clock,
+    /// What is known of clocks, in a fleet.
+    pub view: Option<View>,
+    /// What became of it.
+    pub settings: Option<Settings>,
     /// How programs are attached.
     pub hooks: Hooks,
     /// What went wrong.
@@ -66,6 +73,7 @@ pub fn collect(facts: Facts<'_>) -> Status {
             idle_ns: facts.config.idle,
             line_rate_bps: facts.config.line_rate,
         },
+        clock: clock(&facts),
         paths,
         counters: counters(facts.counters),
         flows: facts.flows,
@@ -77,16 +85,45 @@ fn beta(q16: u32) -> f64 {
 }
 
 fn path_of(peer: IpAddr, path: &or_path, facts: &Facts<'_>) -> Path {
-    let known = facts.config.peers.iter().any(|p| p.address == peer && p.clock_offset.is_some());
+    let peers = facts.settings.as_ref().map_or(&facts.config.peers, |s| &s.peers);
+    let entry = peers.iter().find(|p| p.address == peer);
+    // As the programs reckon: sender_params() in sender.h.
+    let margin = entry.map_or(0, |p| p.margin);
+    let least = path.least().filter(|_| margin > 0).map_or(0, |least| least.max(0).unsigned_abs() + margin);
     let owd = (path.or_acks > 0).then(|| Owd {
         now_ns: path.owd,
         age_ns: facts.now.saturating_sub(path.owd_at),
-        min_ns: path.owd_min,
+        min_ns: path.least().unwrap_or(path.owd),
         mean_ns: path.owd_sum / path.or_acks as i64,
         p50_ns: quantile(&path.histogram, 0.5).unwrap_or(path.owd),
         p99_ns: quantile(&path.histogram, 0.99).unwrap_or(path.owd),
     });
-    Path { peer, clock_known: known, or_acks: path.or_acks, owd }
+    Path {
+        peer,
+        clock_known: entry.is_some_and(|p| p.clock_offset.is_some()),
+        threshold_ns: facts.config.params.threshold.max(least),
+        or_acks: path.or_acks,
+        owd,
+    }
+}
+
+fn clock(facts: &Facts<'_>) -> Clock {
+    let (Some(view), Some(settings)) = (&facts.view, &facts.settings) else {
+        let source = if facts.config.clock_is_shared { "shared" } else { "static" };
+        return Clock { source: source.into(), known: true, ..Clock::default() };
+    };
+    let test = facts.test_clock.at(facts.now);
+    let reading = facts.now.wrapping_add_signed(test);
+    Clock {
+        source: "fleet".into(),
+        known: settings.clock.is_some(),
+        reason: settings.reason.clone(),
+        uncertainty_ns: settings.uncertainty,
+        drift_ppm: view.correction.map(|c| c.drift * 1e6),
+        fleet_ns: settings.clock.map(|c| test - c.at(reading)),
+        noise_ns: view.correction.map(|_| view.noise),
+        coordinator: view.coordinator,
+    }
 }
 
 /// What the counters are called.

@@ -10,7 +10,7 @@ pub use text::{flow_lines, path_lines, show};
 use crate::config::Mode;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Everything. Times in nanoseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -31,6 +31,8 @@ pub struct Status {
     pub interfaces: Vec<Interface>,
     /// In force.
     pub parameters: Parameters,
+    /// Of this host.
+    pub clock: Clock,
     /// One for each peer.
     pub paths: Vec<Path>,
     /// Since the start.
@@ -99,6 +101,27 @@ pub struct Parameters {
     pub line_rate_bps: Option<u64>,
 }
 
+/// This host's clock.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Clock {
+    /// "shared", "static" or "fleet".
+    pub source: String,
+    /// Well enough to measure delays.
+    pub known: bool,
+    /// Why it is not.
+    pub reason: String,
+    /// Standard deviation, in a fleet.
+    pub uncertainty_ns: Option<f64>,
+    /// How much faster it runs than the fleet's time, in parts per million.
+    pub drift_ppm: Option<f64>,
+    /// The fleet's time less CLOCK_MONOTONIC.
+    pub fleet_ns: Option<i64>,
+    /// Standard deviation of a time stamp's noise.
+    pub noise_ns: Option<f64>,
+    /// The coordinator that serves.
+    pub coordinator: Option<SocketAddr>,
+}
+
 /// The way to a peer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Path {
@@ -106,6 +129,8 @@ pub struct Path {
     pub peer: IpAddr,
     /// Without it, nothing is measured.
     pub clock_known: bool,
+    /// T.
+    pub threshold_ns: u64,
     /// OR-ACKs that came back.
     pub or_acks: u64,
     /// One-way delays; none before the first OR-ACK.
@@ -119,7 +144,7 @@ pub struct Owd {
     pub now_ns: i64,
     /// How long ago it was learnt.
     pub age_ns: u64,
-    /// The least ever.
+    /// The least of the last minute or two.
     pub min_ns: i64,
     /// Mean since the start.
     pub mean_ns: i64,

@@ -1,6 +1,6 @@
 //! The status for people.
 
-use super::{Flow, Path, Status};
+use super::{Clock, Flow, Path, Status};
 use crate::config::Mode;
 use crate::config::quantity::show_time;
 use std::fmt::Write as _;
@@ -26,6 +26,7 @@ pub fn show(status: &Status) -> String {
         p.or_ack_interval_bytes,
         p.port
     );
+    out.push_str(&clock_line(&status.clock));
     for problem in &status.problems {
         let _ = writeln!(out, "problem: {problem}");
     }
@@ -76,15 +77,32 @@ pub fn show(status: &Status) -> String {
     out
 }
 
+fn clock_line(clock: &Clock) -> String {
+    if clock.source != "fleet" {
+        return format!("clock {}\n", clock.source);
+    }
+    let coordinator = clock.coordinator.map_or("no coordinator".into(), |c| format!("coordinator {c}"));
+    let Some(uncertainty) = clock.uncertainty_ns.filter(|_| clock.known) else {
+        return format!("clock not known, so nothing is held: {} · {coordinator}\n", clock.reason);
+    };
+    let [uncertainty, noise] = [uncertainty, clock.noise_ns.unwrap_or(0.0)].map(|ns| show_time(ns.round() as i64));
+    let drift = clock.drift_ppm.unwrap_or(0.0);
+    format!("clock within {uncertainty} (1σ) · {drift:+.3} ppm · stamps within {noise} · {coordinator}\n")
+}
+
 /// A table of paths, its heading first.
 #[must_use]
 pub fn path_lines(paths: &[Path]) -> Vec<String> {
-    let heading = format!("{:<40}{:>10}{:>10}{:>10}{:>10}{:>12}", "path to", "owd now", "min", "p50", "p99", "OR-ACKs");
+    let heading = format!(
+        "{:<40}{:>10}{:>10}{:>10}{:>10}{:>10}{:>12}",
+        "path to", "T", "owd now", "min", "p50", "p99", "OR-ACKs"
+    );
     let line = |p: &Path| {
         let owd = p.owd.map(|o| [o.now_ns, o.min_ns, o.p50_ns, o.p99_ns].map(show_time));
         let [now, min, p50, p99] = owd.unwrap_or_else(|| ["–"; 4].map(String::from));
         let clock = if p.clock_known { "" } else { "  clock not known" };
-        format!("{:<40}{now:>10}{min:>10}{p50:>10}{p99:>10}{:>12}{clock}", p.peer.to_string(), p.or_acks)
+        let threshold = show_time(p.threshold_ns as i64);
+        format!("{:<40}{threshold:>10}{now:>10}{min:>10}{p50:>10}{p99:>10}{:>12}{clock}", p.peer.to_string(), p.or_acks)
     };
     [heading].into_iter().chain(paths.iter().map(line)).collect()
 }

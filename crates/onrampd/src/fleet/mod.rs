@@ -1,0 +1,18 @@
+//! A fleet: hosts that know each other and synchronise their clocks.
+//!
+//! One of them has a coordinator ([`coordinator`], pure; [`serve`] has its sockets). It
+//! tells who is a member and who probes whom, has all hosts report at once what their
+//! probes say, and returns each host's correction. It keeps nothing that matters: after a
+//! restart it takes the fleet's time over from its hosts.
+//!
+//! Hosts and coordinator talk in lines of JSON ([`wire`]) over TLS with certificates on
+//! both sides ([`pki`], [`link`]); a token admits a new host ([`join`], [`setup`]).
+
+pub mod coordinator;
+pub mod join;
+pub mod link;
+pub mod pki;
+pub mod serve;
+pub mod setup;
+pub mod show;
+pub mod wire;

@@ -1,0 +1,434 @@
+//! Who is who: the fleet's certificates, the token that admits a host, the keys of pairs.
+//!
+//! The authority signs a certificate for each host, which holds its address, and one for
+//! the coordinator, which holds a name no host gets. Certificates do not end, and no
+//! system clock is asked whether they are valid: clocks may be years apart here.
+
+use crate::config::Key;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use ring::{digest, hmac};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{CryptoProvider, ring as provider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::time_provider::TimeProvider;
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The coordinator's name in its certificate.
+const COORDINATOR: &str = "coordinator.onramp";
+/// All hosts: the authority's certificate, their own, its key.
+const AUTHORITY: &str = "authority.pem";
+const HOST: &str = "host.pem";
+const HOST_KEY: &str = "host.key";
+/// Coordinators only: the authority's key, and what tokens and keys of pairs are made from.
+const AUTHORITY_KEY: &str = "authority.key";
+const SECRET: &str = "secret";
+
+/// Any time: certificates do not end.
+#[derive(Debug)]
+struct NoTime;
+
+impl TimeProvider for NoTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(1_600_000_000)))
+    }
+}
+
+fn crypto() -> Arc<CryptoProvider> {
+    Arc::new(provider::default_provider())
+}
+
+fn other(e: impl fmt::Display) -> io::Error {
+    io::Error::other(e.to_string())
+}
+
+/// Puts the path before an error.
+fn at<E: fmt::Display>(path: &Path) -> impl FnOnce(E) -> io::Error {
+    let path = path.display().to_string();
+    move |e| other(format!("{path}: {e}"))
+}
+
+fn write_new(folder: &Path, name: &str, text: &str, mode: u32) -> io::Result<()> {
+    let path = folder.join(name);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).map_err(at(&path))?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(at(&path))
+}
+
+/// What everybody knows of the authority.
+fn authority_params() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    params.distinguished_name.push(DnType::CommonName, "On-Ramp fleet");
+    params
+}
+
+fn named(name: &str) -> Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::new([name.to_string()])?;
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.use_authority_key_identifier_extension = true;
+    Ok(params)
+}
+
+/// Whether this host has founded or joined a fleet whose certificates are in `folder`.
+#[must_use]
+pub fn is_member(folder: &Path) -> bool {
+    folder.join(AUTHORITY).exists()
+}
+
+/// Founds a fleet: a new authority, and a certificate for the host at `address`, in `folder`,
+/// which is made.
+///
+/// # Errors
+/// There is a fleet already, or something cannot be written.
+pub fn found(folder: &Path, address: IpAddr) -> io::Result<()> {
+    must_be_new(folder)?;
+    let key = KeyPair::generate().map_err(other)?;
+    let certificate = authority_params().self_signed(&key).map_err(other)?;
+    let mut secret = [0; 32];
+    SystemRandom::new().fill(&mut secret).map_err(other)?;
+    fs::create_dir_all(folder).map_err(at(folder))?;
+    write_new(folder, AUTHORITY_KEY, &key.serialize_pem(), 0o640)?;
+    write_new(folder, SECRET, &format!("{}\n", hex(&secret)), 0o640)?;
+    write_new(folder, AUTHORITY, &certificate.pem(), 0o644)?;
+    let host = KeyPair::generate().map_err(other)?;
+    let signed = Authority::open(folder)?.admit(address, host.public_key_raw())?;
+    store(folder, &signed, &host)
+}
+
+fn must_be_new(folder: &Path) -> io::Result<()> {
+    let before = format!("{}: this host is in a fleet already: remove the folder to leave it", folder.display());
+    if is_member(folder) { Err(io::Error::new(io::ErrorKind::AlreadyExists, before)) } else { Ok(()) }
+}
+
+fn store(folder: &Path, certificate: &str, key: &KeyPair) -> io::Result<()> {
+    write_new(folder, HOST_KEY, &key.serialize_pem(), 0o640)?;
+    write_new(folder, HOST, certificate, 0o644)
+}
+
+/// The fleet's authority and secret: what makes a coordinator.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
+    /// The same as text.
+    pem: String,
+    secret: hmac::Key,
+}
+
+impl Authority {
+    /// Reads what [`found`] wrote.
+    ///
+    /// # Errors
+    /// This host is no coordinator, or the files are broken.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        let read = |name: &str| {
+            let path = folder.join(name);
+            fs::read_to_string(&path).map_err(at(&path))
+        };
+        let broken = |name: &str| at(&folder.join(name))("is broken: copy it anew from the first coordinator");
+        let key = KeyPair::from_pem(&read(AUTHORITY_KEY)?).map_err(|_| broken(AUTHORITY_KEY))?;
+        let secret: [u8; 32] = unhex(read(SECRET)?.trim()).ok_or_else(|| broken(SECRET))?;
+        let pem = read(AUTHORITY)?;
+        let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|_| broken(AUTHORITY))?;
+        let secret = hmac::Key::new(hmac::HMAC_SHA256, &secret);
+        Ok(Self { issuer: Issuer::new(authority_params(), key), certificate, pem, secret })
+    }
+
+    /// A host's certificate for its public key, a point of P-256.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn admit(&self, address: IpAddr, public_key: &[u8]) -> io::Result<String> {
+        // Uncompressed: 4, then two coordinates.
+        if public_key.len() != 65 || public_key[0] != 4 {
+            return Err(other("the public key is no point of P-256"));
+        }
+        let params = named(&address.to_canonical().to_string()).map_err(other)?;
+        Ok(params.signed_by(&HostKey(public_key), &self.issuer).map_err(other)?.pem())
+    }
+
+    /// The authority's certificate.
+    #[must_use]
+    pub fn certificate(&self) -> &str {
+        &self.pem
+    }
+
+    fn derive(&self, parts: &[&[u8]]) -> [u8; 16] {
+        let mut context = hmac::Context::with_key(&self.secret);
+        parts.iter().for_each(|part| context.update(part));
+        *context.sign().as_ref().first_chunk().expect("SHA-256 has 32 bytes")
+    }
+
+    /// What admits a host; the same until the fleet is founded anew.
+    #[must_use]
+    pub fn token(&self, coordinator: SocketAddr) -> Token {
+        let fingerprint = fingerprint(&self.certificate);
+        Token { coordinator, fingerprint, secret: self.derive(&[b"token"]) }
+    }
+
+    /// Whether a token's secret is right. Takes the same time for all wrong ones.
+    #[must_use]
+    pub fn admits(&self, secret: &[u8; 16]) -> bool {
+        self.derive(&[b"token"]).iter().zip(secret).fold(0, |wrong, (a, b)| wrong | (a ^ b)) == 0
+    }
+
+    /// The key of a pair's OR-ACKs and probes, the same in both directions.
+    #[must_use]
+    pub fn pair_key(&self, a: IpAddr, b: IpAddr) -> Key {
+        let octets = |address: IpAddr| match address {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+            IpAddr::V6(v6) => v6.octets(),
+        };
+        Key(self.derive(&[b"pair", &octets(a.min(b)), &octets(a.max(b))]))
+    }
+
+    /// For the coordinator's side of connections; hosts without a certificate may connect, to
+    /// join.
+    ///
+    /// # Errors
+    /// The authority is broken.
+    pub fn server(&self) -> io::Result<Arc<ServerConfig>> {
+        let key = KeyPair::generate().map_err(other)?;
+        let signed = named(COORDINATOR).and_then(|p| p.signed_by(&key, &self.issuer)).map_err(other)?;
+        let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(&self.certificate)?), crypto())
+            .allow_unauthenticated()
+            .build()
+            .map_err(other)?;
+        // The authority comes along: who joins knows its fingerprint only.
+        let chain = vec![signed.der().clone(), self.certificate.clone()];
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let config = ServerConfig::builder_with_details(crypto(), Arc::new(NoTime))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(other)?
+            .with_client_cert_verifier(clients)
+            .with_single_cert(chain, key)
+            .map_err(other)?;
+        Ok(Arc::new(config))
+    }
+}
+
+fn roots(certificate: &CertificateDer<'static>) -> io::Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.clone()).map_err(other)?;
+    Ok(roots)
+}
+
+/// Whether a host's certificate is that of `address`. That the authority signed it, TLS has
+/// seen to.
+#[must_use]
+pub fn is_of(certificate: &CertificateDer<'_>, address: IpAddr) -> bool {
+    ParsedCertificate::try_from(certificate)
+        .is_ok_and(|parsed| verify_server_name(&parsed, &ServerName::IpAddress(address.to_canonical().into())).is_ok())
+}
+
+/// For a host's side of connections.
+///
+/// # Errors
+/// The host has not joined, or its files are broken.
+pub fn client(folder: &Path) -> io::Result<Arc<ClientConfig>> {
+    let certificate = |name: &str| {
+        let path = folder.join(name);
+        CertificateDer::from_pem_file(&path).map_err(at(&path))
+    };
+    let path = folder.join(HOST_KEY);
+    let key = PrivateKeyDer::from_pem_file(&path).map_err(at(&path))?;
+    let config = client_builder()?
+        .with_root_certificates(roots(&certificate(AUTHORITY)?)?)
+        .with_client_auth_cert(vec![certificate(HOST)?], key)
+        .map_err(other)?;
+    Ok(Arc::new(config))
+}
+
+fn client_builder() -> io::Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>> {
+    ClientConfig::builder_with_details(crypto(), Arc::new(NoTime))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(other)
+}
+
+/// The coordinator, by its name.
+#[must_use]
+pub fn coordinator() -> ServerName<'static> {
+    ServerName::try_from(COORDINATOR).expect("it is a name")
+}
+
+/// A host about to join: its key.
+pub struct Newcomer(KeyPair);
+
+impl Newcomer {
+    /// With a new key.
+    ///
+    /// # Errors
+    /// The host has joined before, or there is no randomness.
+    pub fn new(folder: &Path) -> io::Result<Self> {
+        must_be_new(folder)?;
+        Ok(Self(KeyPair::generate().map_err(other)?))
+    }
+
+    /// Its public key.
+    #[must_use]
+    pub fn public_key(&self) -> &[u8] {
+        self.0.public_key_raw()
+    }
+
+    /// For a connection to a coordinator with the token's authority.
+    ///
+    /// # Errors
+    /// TLS cannot be set up.
+    pub fn client(token: &Token) -> io::Result<Arc<ClientConfig>> {
+        let verifier = ByFingerprint { fingerprint: token.fingerprint, crypto: crypto() };
+        let config =
+            client_builder()?.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth();
+        Ok(Arc::new(config))
+    }
+
+    /// Keeps what the coordinator answered in `folder`, which is made.
+    ///
+    /// # Errors
+    /// It is not the token's authority, or something cannot be written.
+    pub fn store(&self, folder: &Path, token: &Token, certificate: &str, authority: &str) -> io::Result<()> {
+        let parsed = CertificateDer::from_pem_slice(authority.as_bytes()).map_err(other)?;
+        CertificateDer::from_pem_slice(certificate.as_bytes()).map_err(other)?;
+        if fingerprint(&parsed) != token.fingerprint {
+            return Err(other("the coordinator sent another authority than the token's"));
+        }
+        fs::create_dir_all(folder).map_err(at(folder))?;
+        store(folder, certificate, &self.0)?;
+        // Last, since it says that the host has joined.
+        write_new(folder, AUTHORITY, authority, 0o644)
+    }
+}
+
+/// A host's public key, to be signed.
+struct HostKey<'a>(&'a [u8]);
+
+impl PublicKeyData for HostKey<'_> {
+    fn der_bytes(&self) -> &[u8] {
+        self.0
+    }
+
+    fn algorithm(&self) -> &'static rcgen::SignatureAlgorithm {
+        &rcgen::PKCS_ECDSA_P256_SHA256
+    }
+}
+
+/// Trusts the authority with a fingerprint.
+#[derive(Debug)]
+struct ByFingerprint {
+    fingerprint: [u8; 32],
+    crypto: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for ByFingerprint {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let wrong = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+        let authority = intermediates.iter().find(|c| fingerprint(c) == self.fingerprint).ok_or(wrong)?;
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.clone().into_owned())?;
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), self.crypto.clone())
+            .build()
+            .map_err(|e| rustls::Error::General(e.to_string()))?
+            .verify_server_cert(end_entity, &[], server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.crypto.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.crypto.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.crypto.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// What admits a host: where to join, whom to trust, and a secret.
+/// As text: `address:port/hex`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Token {
+    /// A coordinator.
+    pub coordinator: SocketAddr,
+    fingerprint: [u8; 32],
+    /// Shown to the coordinator.
+    pub secret: [u8; 16],
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}{}", self.coordinator, hex(&self.fingerprint), hex(&self.secret))
+    }
+}
+
+/// Tokens do not appear in logs.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Token({})", self.coordinator)
+    }
+}
+
+impl FromStr for Token {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = "is no token: copy all that `onrampd init` or `onrampd token` prints on the coordinator";
+        let (coordinator, rest) = text.trim().split_once('/').ok_or(wrong)?;
+        let coordinator = coordinator.parse().map_err(|_| wrong)?;
+        let bytes: [u8; 48] = unhex(rest).ok_or(wrong)?;
+        let (fingerprint, secret) = (bytes.first_chunk().ok_or(wrong)?, bytes.last_chunk().ok_or(wrong)?);
+        Ok(Self { coordinator, fingerprint: *fingerprint, secret: *secret })
+    }
+}
+
+fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
+    let digest = digest::digest(&digest::SHA256, certificate);
+    *digest.as_ref().first_chunk().expect("SHA-256 has 32 bytes")
+}
+
+/// Hex digits.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// As many bytes as hex digits say, if they say that many.
+#[must_use]
+pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    if text.len() != 2 * N || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (i, b) in bytes.iter_mut().enumerate() {
+        *b = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).ok()?;
+    }
+    Some(bytes)
+}

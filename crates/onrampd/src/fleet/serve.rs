@@ -1,0 +1,217 @@
+//! A coordinator's sockets.
+
+use super::coordinator::{Conn, Coordinator};
+use super::link::Link;
+use super::pki::{Authority, is_of, unhex};
+use super::wire::{self, FromCoordinator, FromHost, MAX_FROM_HOST};
+use crate::agent::now;
+use crate::config::Mesh;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::{ServerConfig, ServerConnection};
+use std::collections::BTreeMap;
+use std::io::{self, Read as _};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+
+const SECOND: u64 = 1_000_000_000;
+const MAX_CONNECTIONS: usize = 8192;
+/// Connections that have not said who they are.
+const MAX_STRANGERS: usize = 256;
+/// They have so long for it.
+const PATIENCE: u64 = 10 * SECOND;
+/// A host is heard of in every round; one that is silent for so many is gone.
+const SILENT_ROUNDS: u64 = 3;
+
+/// A coordinator, ready to serve.
+pub struct Server {
+    listener: TcpListener,
+    tls: Arc<ServerConfig>,
+    authority: Arc<Authority>,
+    coordinator: Coordinator,
+    connections: BTreeMap<Conn, Connection>,
+    next: Conn,
+    silence: u64,
+}
+
+struct Connection {
+    link: Link,
+    peer: SocketAddr,
+    host: Option<IpAddr>,
+    /// When something sensible was last heard.
+    heard: u64,
+    /// Nothing more is taken from it.
+    ending: bool,
+}
+
+impl Server {
+    /// Takes up the fleet in `folder` at `listen`.
+    ///
+    /// # Errors
+    /// There is no authority, or the address cannot be had.
+    pub fn open(listen: SocketAddr, folder: &Path, mesh: Mesh) -> io::Result<Self> {
+        let authority = Arc::new(Authority::open(folder)?);
+        let taken = |e: io::Error| io::Error::new(e.kind(), format!("cannot listen at {listen}: {e}"));
+        let listener = TcpListener::bind(listen).map_err(taken)?;
+        listener.set_nonblocking(true)?;
+        let keys = authority.clone();
+        Ok(Self {
+            tls: authority.server()?,
+            coordinator: Coordinator::new(mesh, Box::new(move |a, b| keys.pair_key(a, b)), now()),
+            listener,
+            authority,
+            connections: BTreeMap::new(),
+            next: 0,
+            silence: PATIENCE + SILENT_ROUNDS * mesh.window,
+        })
+    }
+
+    /// Serves until `stop` has something to read.
+    ///
+    /// # Errors
+    /// The system does not let us wait.
+    pub fn run(&mut self, stop: &UnixStream) -> io::Result<()> {
+        stop.set_nonblocking(true)?;
+        loop {
+            self.wait(stop)?;
+            match (&*stop).read(&mut [0; 1]) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                _ => return Ok(()),
+            }
+            let now = now();
+            self.accept(now);
+            self.tend(now);
+            for (conn, what) in self.coordinator.tick(now) {
+                self.say(conn, &what);
+            }
+            self.clean(now);
+        }
+    }
+
+    fn wait(&self, stop: &UnixStream) -> io::Result<()> {
+        // Silence is noticed within a second.
+        let ns = self.coordinator.due().saturating_sub(now()).min(SECOND);
+        let timeout = Timespec { tv_sec: (ns / SECOND) as i64, tv_nsec: (ns % SECOND) as _ };
+        let listening = [stop.as_fd(), self.listener.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let flags = |link: &Link| if link.wants_write() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let links = self.connections.values().map(|c| PollFd::from_borrowed_fd(c.link.as_fd(), flags(&c.link)));
+        let mut fds: Vec<PollFd<'_>> = listening.into_iter().chain(links).collect();
+        match poll(&mut fds, Some(&timeout)) {
+            Err(e) if e != rustix::io::Errno::INTR => Err(e.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn accept(&mut self, now: u64) {
+        while let Ok((socket, peer)) = self.listener.accept() {
+            let strangers = self.connections.values().filter(|c| c.host.is_none()).count();
+            if self.connections.len() >= MAX_CONNECTIONS || strangers >= MAX_STRANGERS {
+                continue;
+            }
+            let _ = socket.set_nodelay(true);
+            let tls = ServerConnection::new(self.tls.clone()).map_err(io::Error::other);
+            let Ok(link) = tls.and_then(|tls| Link::new(socket, tls, MAX_FROM_HOST)) else { continue };
+            self.next += 1;
+            self.connections.insert(self.next, Connection { link, peer, host: None, heard: now, ending: false });
+        }
+    }
+
+    fn tend(&mut self, now: u64) {
+        let all: Vec<Conn> = self.connections.keys().copied().collect();
+        for conn in all {
+            let Some(connection) = self.connections.get_mut(&conn) else { continue };
+            let open = connection.link.tend();
+            while let Some(line) = self.next_line(conn) {
+                self.heard(now, conn, &line);
+            }
+            if open.is_err() {
+                self.drop_connection(now, conn);
+            }
+        }
+    }
+
+    fn next_line(&mut self, conn: Conn) -> Option<Vec<u8>> {
+        self.connections.get_mut(&conn).filter(|c| !c.ending)?.link.line()
+    }
+
+    fn heard(&mut self, now: u64, conn: Conn, line: &[u8]) {
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        let message = match wire::parse::<FromHost>(line) {
+            Ok(message) if message.is_sound() => message,
+            Ok(_) => return self.refuse(conn, "says what no host can have measured"),
+            Err(e) => return self.refuse(conn, &e),
+        };
+        connection.heard = now;
+        match message {
+            FromHost::Join { secret, address, public_key } => self.join(conn, &secret, address, &public_key),
+            FromHost::Hello { address, correction, .. } => {
+                if !connection.link.certificate().is_some_and(|c| is_of(c, address)) {
+                    return self.refuse(conn, &format!("no certificate of {address}: join first"));
+                }
+                connection.host = Some(address.to_canonical());
+                let old = self.coordinator.hello(now, conn, address.to_canonical(), correction);
+                old.and_then(|old| self.connections.remove(&old));
+            }
+            FromHost::Report { round, edges } if connection.host.is_some() => {
+                self.coordinator.report(conn, round, edges);
+            }
+            FromHost::Fleet if connection.link.certificate().is_some() => {
+                let fleet = FromCoordinator::Fleet(self.coordinator.fleet());
+                self.say(conn, &fleet);
+            }
+            FromHost::Report { .. } | FromHost::Fleet => self.refuse(conn, "not known here: join first"),
+        }
+    }
+
+    fn join(&mut self, conn: Conn, secret: &str, address: IpAddr, public_key: &str) {
+        if !unhex(secret).is_some_and(|s| self.authority.admits(&s)) {
+            return self.refuse(conn, "the token is not this fleet's, or an old one");
+        }
+        let admitted = match unhex::<65>(public_key) {
+            Some(key) => self.authority.admit(address, &key),
+            None => Err(io::Error::other("the public key is not 65 bytes in hex digits")),
+        };
+        match admitted {
+            Ok(certificate) => {
+                eprintln!("onrampd: {address} has joined");
+                let joined = FromCoordinator::Joined { certificate, authority: self.authority.certificate().into() };
+                self.say(conn, &joined);
+            }
+            Err(e) => self.refuse(conn, &e.to_string()),
+        }
+    }
+
+    /// Says why, and takes nothing more.
+    fn refuse(&mut self, conn: Conn, reason: &str) {
+        if let Some(connection) = self.connections.get_mut(&conn) {
+            eprintln!("onrampd: refused {}: {reason}", connection.peer);
+            connection.ending = true;
+        }
+        self.say(conn, &FromCoordinator::Refused { reason: reason.into() });
+    }
+
+    fn say(&mut self, conn: Conn, what: &FromCoordinator) {
+        if let Some(connection) = self.connections.get_mut(&conn)
+            && connection.link.say(what).and_then(|()| connection.link.tend()).is_err()
+        {
+            connection.ending = true;
+        }
+    }
+
+    fn drop_connection(&mut self, now: u64, conn: Conn) {
+        self.connections.remove(&conn);
+        self.coordinator.gone(now, conn);
+    }
+
+    /// Lets go of those that are silent, or refused and told so.
+    fn clean(&mut self, now: u64) {
+        let over = |c: &Connection| {
+            let patience = if c.host.is_some() { self.silence } else { PATIENCE };
+            now.saturating_sub(c.heard) > patience || (c.ending && !c.link.wants_write())
+        };
+        let gone: Vec<Conn> = self.connections.iter().filter(|(_, c)| over(c)).map(|(conn, _)| *conn).collect();
+        gone.into_iter().for_each(|conn| self.drop_connection(now, conn));
+    }
+}

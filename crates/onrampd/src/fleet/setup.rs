@@ -1,0 +1,120 @@
+//! What `init`, `join` and `token` do: a host's folder of certificates and its configuration.
+
+use super::pki::{self, Authority, Token};
+use crate::config::{Config, Fleet, Mode};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::unix::fs::{OpenOptionsExt as _, chown};
+use std::path::{Path, PathBuf};
+
+/// The group whose agent must read the keys.
+const GROUP: &str = "onrampd";
+
+/// What the operator says of a host.
+pub struct Host {
+    /// Its configuration, which is written; certificates go to the folder `fleet` beside it.
+    pub config: PathBuf,
+    /// The interface that packets leave by.
+    pub interface: String,
+    /// Whether packets are held.
+    pub mode: Mode,
+}
+
+impl Host {
+    fn folder(&self) -> PathBuf {
+        self.config.parent().unwrap_or(Path::new("")).join("fleet")
+    }
+
+    /// Whether nothing is in the way, and the configuration would be a right one.
+    fn check(&self, text: &str) -> io::Result<()> {
+        let shown = self.config.display();
+        if self.config.exists() {
+            let exists = format!("{shown}: exists: move it away, or give --config another file");
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, exists));
+        }
+        let base = self.config.parent().unwrap_or(Path::new(""));
+        let checked = crate::config::load(text, &shown.to_string(), base);
+        checked.map(|_| ()).map_err(|errors| io::Error::other(errors[0].to_string()))
+    }
+
+    fn text(&self, address: IpAddr, coordinator: SocketAddr, listen: Option<SocketAddr>) -> String {
+        let mode = match self.mode {
+            Mode::Observe => "# Measures and computes pauses, holds nothing. Then: \"enforce\".\nmode = \"observe\"",
+            Mode::Enforce => "mode = \"enforce\"",
+        };
+        let listen = listen.map_or(String::new(), |at| format!("listen = \"{at}\"\n"));
+        let interface = toml::Value::from(self.interface.as_str());
+        format!(
+            "interface = {interface}\n{mode}\n\n[fleet]\naddress = \"{address}\"\ncoordinators = [\"{coordinator}\"]\n{listen}"
+        )
+    }
+
+    fn write(&self, text: &str) -> io::Result<()> {
+        let at = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", self.config.display()));
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&self.config).map_err(at)?;
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(at)?;
+        give_to_agent(&self.folder());
+        Ok(())
+    }
+}
+
+/// Founds a fleet on this host, which becomes its coordinator. Returns the token for others.
+///
+/// # Errors
+/// There is a configuration or a fleet already, or something cannot be written.
+pub fn init(host: &Host, address: IpAddr, port: u16) -> io::Result<Token> {
+    let at = SocketAddr::new(address, port);
+    let text = host.text(address, at, Some(at));
+    host.check(&text)?;
+    let folder = host.folder();
+    pki::found(&folder, address)?;
+    host.write(&text)?;
+    Ok(Authority::open(&folder)?.token(at))
+}
+
+/// Joins a token's fleet; without an address, as the one by which this host reaches the
+/// coordinator. Returns it.
+///
+/// # Errors
+/// There is a configuration already, the coordinator refuses, or something cannot be written.
+pub fn join(host: &Host, token: &Token, address: Option<IpAddr>) -> io::Result<IpAddr> {
+    let address = address.map_or_else(|| towards(token.coordinator), Ok)?;
+    let text = host.text(address, token.coordinator, None);
+    host.check(&text)?;
+    super::join::join(token, address, &host.folder())?;
+    host.write(&text)?;
+    Ok(address)
+}
+
+/// The token of the fleet whose coordinator has this configuration.
+///
+/// # Errors
+/// This host is no coordinator.
+pub fn token(config: &Config) -> io::Result<Token> {
+    let none =
+        || io::Error::other("this host's configuration has no [fleet] with a coordinator: ask on the coordinator");
+    let Fleet { listen, folder, coordinators, .. } = config.fleet.as_ref().ok_or_else(none)?;
+    let listen = listen.ok_or_else(none)?;
+    // An address that others can call, even if all are listened at.
+    let called = if listen.ip().is_unspecified() { coordinators[0] } else { listen };
+    Ok(Authority::open(folder)?.token(called))
+}
+
+/// This host's address on the way to another one.
+fn towards(other: SocketAddr) -> io::Result<IpAddr> {
+    let any = if other.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(other).map_err(|e| io::Error::new(e.kind(), format!("no way to {other}: {e}")))?;
+    Ok(socket.local_addr()?.ip())
+}
+
+/// Lets the agent's group read the keys, if there is such a group and we may.
+fn give_to_agent(folder: &Path) {
+    let groups = fs::read_to_string("/etc/group").unwrap_or_default();
+    let line = groups.lines().find_map(|line| line.strip_prefix(GROUP)?.strip_prefix(':').map(String::from));
+    let Some(group) = line.and_then(|rest| rest.split(':').nth(1)?.parse().ok()) else { return };
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let _ = chown(entry.path(), None, Some(group));
+    }
+}

@@ -1,0 +1,292 @@
+//! What hosts and coordinator tell each other: lines of JSON, read with bounds.
+
+use crate::config::Key;
+use onramp_clock::{Correction, EdgeFit};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::net::IpAddr;
+
+/// Longest line a host may say.
+pub const MAX_FROM_HOST: usize = 1 << 20;
+/// Longest line a coordinator may say: the delays of a thousand hosts.
+pub const MAX_FROM_COORDINATOR: usize = 16 << 20;
+/// Hosts a report may be about.
+const MAX_EDGES: usize = 4096;
+/// Clocks do not differ in frequency by more than this: ten times what the worst do.
+const MAX_DRIFT: f64 = 1e-3;
+
+/// What a host says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "say", rename_all = "lowercase", deny_unknown_fields)]
+pub enum FromHost {
+    /// It wants to be admitted. Needs no certificate.
+    Join {
+        /// Of the token, in hex digits.
+        secret: String,
+        /// Its address.
+        address: IpAddr,
+        /// To be signed, in hex digits.
+        public_key: String,
+    },
+    /// It is there.
+    Hello {
+        /// Its address, that of its certificate.
+        address: IpAddr,
+        /// Of onrampd.
+        version: String,
+        /// The correction it goes by, of an earlier coordinator.
+        correction: Option<Correction>,
+    },
+    /// What its probes say.
+    Report {
+        /// The round that asked for it.
+        round: u64,
+        /// One for each host it probes that answered.
+        edges: Vec<Edge>,
+    },
+    /// It wants to know how the fleet is.
+    Fleet,
+}
+
+/// What a coordinator says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "say", rename_all = "lowercase", deny_unknown_fields)]
+pub enum FromCoordinator {
+    /// No, and why.
+    Refused {
+        /// In words.
+        reason: String,
+    },
+    /// The host is admitted.
+    Joined {
+        /// Its certificate.
+        certificate: String,
+        /// The authority's.
+        authority: String,
+    },
+    /// Who is there, and what to do.
+    Members {
+        /// All but the host itself.
+        members: Vec<Member>,
+        /// Whom to probe.
+        probe: Vec<IpAddr>,
+        /// Nanoseconds between two pairs of probes to one host.
+        interval: u64,
+        /// Nanoseconds between two reports.
+        window: u64,
+    },
+    /// Report now.
+    Collect {
+        /// A number.
+        round: u64,
+    },
+    /// What a round gave.
+    Corrected {
+        /// The host's; none: its clock is not known.
+        correction: Option<Correction>,
+        /// Why it is not.
+        reason: String,
+        /// Those whose times can be compared with this host's.
+        comparable: Vec<Certainty>,
+        /// Standard deviation of a time stamp's noise, in nanoseconds: the fleet's median.
+        noise: f64,
+    },
+    /// How the fleet is.
+    Fleet(Fleet),
+}
+
+/// What one host's probes say about another.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Edge {
+    /// The other.
+    pub to: IpAddr,
+    /// Its clock, as seen.
+    pub fit: EdgeFit,
+    /// One-way delays of the probes by that fit.
+    pub forward: Delays,
+    /// The same of the answers.
+    pub backward: Delays,
+}
+
+/// One-way delays in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Delays {
+    /// The least.
+    pub min_ns: i64,
+    /// Median.
+    pub p50_ns: i64,
+    /// 99th percentile.
+    pub p99_ns: i64,
+}
+
+/// A member of the fleet, as another sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    /// Its address.
+    pub address: IpAddr,
+    /// What the two sign OR-ACKs and probes with.
+    #[serde(serialize_with = "write_key", deserialize_with = "read_key")]
+    pub key: Key,
+}
+
+/// How well a host's clock is known.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Certainty {
+    /// The host.
+    pub address: IpAddr,
+    /// Standard deviation of its offset at the time of the correction, in nanoseconds.
+    pub sigma: f64,
+    /// The same of its drift.
+    pub drift_sigma: f64,
+}
+
+/// How a fleet is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fleet {
+    /// Its hosts.
+    pub hosts: Vec<HostState>,
+    /// Groups of hosts whose times can be compared; one, if all is well.
+    pub parts: Vec<Vec<IpAddr>>,
+    /// Pairs whose probes disagree with all others, and by how many nanoseconds.
+    pub excluded: Vec<(IpAddr, IpAddr, f64)>,
+    /// Standard deviation of what one pair's probes say, in nanoseconds.
+    pub edge_sigma_ns: f64,
+    /// Rounds so far.
+    pub rounds: u64,
+    /// One-way delays of each pair that probes, in both directions.
+    pub delays: Vec<Pair>,
+}
+
+/// A host of the fleet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostState {
+    /// Its address.
+    pub address: IpAddr,
+    /// It is connected to the coordinator.
+    pub connected: bool,
+    /// "synchronised", or what is wrong.
+    pub state: String,
+    /// Standard deviation of its clock, in nanoseconds.
+    pub uncertainty_ns: Option<f64>,
+    /// How much faster its clock runs than the fleet's time, in parts per million.
+    pub drift_ppm: Option<f64>,
+}
+
+/// One-way delays from one host to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pair {
+    /// From this one.
+    pub from: IpAddr,
+    /// To this one.
+    pub to: IpAddr,
+    /// What they are.
+    pub owd: Delays,
+}
+
+fn write_key<S: Serializer>(key: &Key, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&super::pki::hex(&key.0))
+}
+
+fn read_key<'de, D: Deserializer<'de>>(from: D) -> Result<Key, D::Error> {
+    String::deserialize(from)?.parse().map_err(D::Error::custom)
+}
+
+/// Reads a line, without its end.
+///
+/// # Errors
+/// It is not understood.
+pub fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(line).map_err(|e| format!("not understood: {e}"))
+}
+
+impl FromHost {
+    /// Whether all numbers are such as a host can have measured.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        match self {
+            Self::Hello { correction, .. } => correction.is_none_or(|c| is_sound(&c)),
+            Self::Report { edges, .. } => edges.len() <= MAX_EDGES && edges.iter().all(Edge::is_sound),
+            Self::Join { .. } | Self::Fleet => true,
+        }
+    }
+}
+
+impl Edge {
+    fn is_sound(&self) -> bool {
+        let f = &self.fit;
+        let numbers = [f.delay, f.residual, f.sigma, f.drift_sigma, f.noise];
+        numbers.iter().all(|n| n.is_finite()) && f.sigma >= 0.0 && f.drift.abs() <= MAX_DRIFT
+    }
+}
+
+/// Whether a correction is one that a coordinator can have made.
+#[must_use]
+pub fn is_sound(c: &Correction) -> bool {
+    let spreads = [c.sigma, c.drift_sigma, c.wander];
+    c.drift.abs() <= MAX_DRIFT && spreads.iter().all(|s| s.is_finite() && *s >= 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn fit() -> EdgeFit {
+        let (base, offset) = (u64::MAX / 3, -100_000_000_000_000_000);
+        let (delay, residual, sigma, noise) = (4e3, 10.0, 2.5, 3.0);
+        EdgeFit { base, offset, drift: 3e-5, delay, residual, sigma, drift_sigma: 1e-9, noise, points: 9, seen: 10 }
+    }
+
+    fn report(fit: EdgeFit) -> FromHost {
+        let delays = Delays { min_ns: 1, p50_ns: 2, p99_ns: 3 };
+        let edge = Edge { to: [10, 0, 0, 2].into(), fit, forward: delays, backward: delays };
+        FromHost::Report { round: 7, edges: vec![edge] }
+    }
+
+    #[test]
+    fn what_is_said_is_heard() {
+        let member = Member { address: [10, 0, 0, 2].into(), key: Key([0xa5; 16]) };
+        let members = FromCoordinator::Members { members: vec![member], probe: vec![], interval: 1, window: 2 };
+        let line = serde_json::to_vec(&members).unwrap();
+        assert_eq!(parse::<FromCoordinator>(&line), Ok(members));
+        let line = serde_json::to_vec(&report(fit())).unwrap();
+        assert_eq!(parse::<FromHost>(&line), Ok(report(fit())));
+        assert!(report(fit()).is_sound());
+    }
+
+    #[test]
+    fn what_nobody_can_measure_is_not_sound() {
+        for bad in [
+            EdgeFit { drift: 0.5, ..fit() },
+            EdgeFit { sigma: -1.0, ..fit() },
+            EdgeFit { sigma: f64::INFINITY, ..fit() },
+            EdgeFit { delay: f64::NAN, ..fit() },
+        ] {
+            assert!(!report(bad).is_sound(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_message_or_refused(bytes in vec(any::<u8>(), 0..300)) {
+            let _ = parse::<FromHost>(&bytes);
+            let _ = parse::<FromCoordinator>(&bytes);
+        }
+
+        #[test]
+        fn a_changed_line_is_a_message_or_refused(at in 0usize..400, byte in any::<u8>()) {
+            let mut line = serde_json::to_vec(&report(fit())).unwrap();
+            let length = line.len();
+            line[at % length] = byte;
+            let _ = parse::<FromHost>(&line).map(|m| m.is_sound());
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! This host's part in the synchronisation of a fleet's clocks.
+//!
+//! A thread of its own sends probes when they are due ([`prober`]), notices when a clock has
+//! stepped ([`guard`]), and talks to a coordinator ([`member`]). What comes of it is a
+//! [`View`], from which the agent sets the programs' clocks and thresholds.
+
+mod guard;
+mod member;
+mod prober;
+mod view;
+
+pub use view::{Settings, View};
+
+use crate::agent::now;
+use crate::config::Config;
+use crate::datapath::Exchanges;
+use crate::fleet::wire::{FromCoordinator, FromHost};
+use member::Membership;
+use prober::Prober;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+const SECOND: u64 = 1_000_000_000;
+/// Between two looks at the answers that came: a clock that stepped is noticed this soon.
+const LOOK: u64 = 20_000_000;
+
+/// The thread, as the agent holds it.
+pub struct Sync {
+    view: Arc<Mutex<View>>,
+    /// Readable when the view has changed; closed to end the thread.
+    pipe: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sync {
+    /// Begins to synchronise, if the configuration has a fleet.
+    ///
+    /// # Errors
+    /// The host has not joined, or a socket cannot be had.
+    pub fn start(config: &Config, exchanges: Exchanges) -> io::Result<Option<Self>> {
+        let Some(fleet) = &config.fleet else { return Ok(None) };
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        theirs.set_nonblocking(true)?;
+        let view = Arc::new(Mutex::new(View::default()));
+        let mut worker = Worker {
+            prober: Prober::open(fleet.address, config.port, exchanges)?,
+            membership: Membership::new(fleet)?,
+            view: view.clone(),
+            pipe: theirs,
+        };
+        // Sleeps end when they should, not 50 us later.
+        let run = move || {
+            let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
+            if let Err(e) = worker.run() {
+                eprintln!("onrampd: clocks are no longer synchronised: {e}");
+            }
+        };
+        let thread = std::thread::Builder::new().name("sync".into()).spawn(run)?;
+        Ok(Some(Self { view, pipe: Some(ours), thread: Some(thread) }))
+    }
+
+    /// The present view.
+    #[must_use]
+    pub fn view(&self) -> View {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the view has changed since this was last asked.
+    pub fn changed(&mut self) -> bool {
+        self.pipe.as_mut().is_some_and(|pipe| pipe.read(&mut [0; 64]).is_ok_and(|n| n > 0))
+    }
+}
+
+impl AsFd for Sync {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pipe.as_ref().expect("it is there until the end").as_fd()
+    }
+}
+
+impl Drop for Sync {
+    fn drop(&mut self) {
+        self.pipe = None;
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+struct Worker {
+    prober: Prober,
+    membership: Membership,
+    view: Arc<Mutex<View>>,
+    pipe: UnixStream,
+}
+
+impl Worker {
+    /// Works until the agent closes its end of the pipe.
+    fn run(&mut self) -> io::Result<()> {
+        let mut look = now() + LOOK;
+        loop {
+            let due = self.prober.due().min(look).min(self.membership.due());
+            self.wait(due.saturating_sub(now()))?;
+            if matches!(self.pipe.read(&mut [0; 1]), Ok(0)) {
+                return Ok(());
+            }
+            self.prober.send_due(now());
+            if now() >= look {
+                look = now() + LOOK;
+                self.look();
+            }
+            let heard = self.membership.tend(now());
+            let connected = self.membership.coordinator();
+            let changed = {
+                let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+                let changed = view.coordinator != connected || view.trouble != self.membership.trouble();
+                view.coordinator = connected;
+                view.trouble = self.membership.trouble();
+                changed
+            };
+            if changed {
+                self.tell();
+            }
+            heard.into_iter().for_each(|message| self.heard(message));
+        }
+    }
+
+    fn wait(&self, ns: u64) -> io::Result<()> {
+        let ns = ns.min(SECOND);
+        let timeout = Timespec { tv_sec: (ns / SECOND) as i64, tv_nsec: (ns % SECOND) as _ };
+        let links = self.membership.waits();
+        let links = links.map(|(fd, write)| {
+            PollFd::from_borrowed_fd(fd, if write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN })
+        });
+        let pipe = PollFd::from_borrowed_fd(self.pipe.as_fd(), PollFlags::IN);
+        let mut fds: Vec<PollFd<'_>> = [pipe].into_iter().chain(links).collect();
+        match poll(&mut fds, Some(&timeout)) {
+            Err(e) if e != rustix::io::Errno::INTR => Err(e.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes in the answers that have come.
+    fn look(&mut self) {
+        self.prober.take_answers();
+        if self.prober.own_clock_stepped() {
+            self.change(|view| {
+                view.withdraw("this host's clock stepped, or changed its frequency: waiting for a round")
+            });
+        }
+    }
+
+    fn heard(&mut self, message: FromCoordinator) {
+        match message {
+            FromCoordinator::Members { members, probe, interval, window } => {
+                self.prober.set_targets(&probe, interval, window, now());
+                self.change(|view| view.members = members);
+            }
+            FromCoordinator::Collect { round } => {
+                self.look();
+                let edges = self.prober.collect();
+                let correction = self.view.lock().unwrap_or_else(PoisonError::into_inner).correction;
+                self.membership.say(&FromHost::Report { round, edges }, correction);
+            }
+            FromCoordinator::Corrected { correction, reason, comparable, noise } => {
+                self.membership.corrected(correction);
+                self.change(|view| view.correct(correction, reason, comparable, noise));
+            }
+            // Answers to questions that are not asked here.
+            FromCoordinator::Refused { .. } | FromCoordinator::Joined { .. } | FromCoordinator::Fleet(_) => {}
+        }
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut View)) {
+        change(&mut self.view.lock().unwrap_or_else(PoisonError::into_inner));
+        self.tell();
+    }
+
+    fn tell(&mut self) {
+        // If the pipe is full, the agent has enough to read.
+        let _ = self.pipe.write(&[1]);
+    }
+}

@@ -1,0 +1,194 @@
+//! Sends pairs of probes when they are due, and keeps what comes back until it is asked for.
+
+use super::guard::Guard;
+use crate::datapath::Exchanges;
+use crate::fleet::wire::{Delays, Edge};
+use onramp_clock::schedule::{SPACING, Schedule};
+use onramp_clock::{EdgeFit, Exchange, FitOptions, fit};
+use onramp_core::orprobe::OrProbe;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+
+/// Pairs under way to one peer; answers to older ones do not count.
+const UNDER_WAY: u32 = 256;
+/// Which times are drawn.
+const SEED: u64 = 0x6f6e_7261_6d70;
+
+/// This host's probes.
+pub struct Prober {
+    us: IpAddr,
+    port: u16,
+    socket: UdpSocket,
+    exchanges: Exchanges,
+    targets: BTreeMap<IpAddr, Target>,
+    /// Next probes: when, to whom, whether it is the second of its pair.
+    due: BinaryHeap<Reverse<(u64, IpAddr, bool)>>,
+}
+
+/// A host that is probed.
+struct Target {
+    schedule: Schedule,
+    /// Of the schedule.
+    start: u64,
+    /// The pair to send next.
+    pair: u32,
+    under_way: BTreeSet<(u32, bool)>,
+    seen: Vec<Exchange>,
+    /// More than would come in a window twice as long are not kept.
+    most: usize,
+    guard: Guard,
+    /// Since it last stepped, nothing was fitted.
+    stepped: bool,
+}
+
+impl Prober {
+    /// Probes from `us`, on `port`.
+    ///
+    /// # Errors
+    /// The address is not this host's, or the port is taken.
+    pub fn open(us: IpAddr, port: u16, exchanges: Exchanges) -> io::Result<Self> {
+        let at = SocketAddr::new(us, port);
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("cannot send probes from {at}: {e}"));
+        let socket = UdpSocket::bind(at).map_err(named)?;
+        socket.set_nonblocking(true)?;
+        crate::sys::send_no_checksum(&socket)?;
+        let (targets, due) = (BTreeMap::new(), BinaryHeap::new());
+        Ok(Self { us, port, socket, exchanges, targets, due })
+    }
+
+    /// Probes `targets` from now on, a pair in each `interval`; `window` is the time between
+    /// two reports.
+    pub fn set_targets(&mut self, targets: &[IpAddr], interval: u64, window: u64, now: u64) {
+        let wanted: BTreeSet<IpAddr> = targets.iter().copied().filter(|t| *t != self.us).collect();
+        self.targets.retain(|address, _| wanted.contains(address));
+        let interval = interval.clamp(4 * SPACING, 60_000_000_000);
+        let most = 4 * (window / interval).clamp(1, 100_000) as usize;
+        for address in wanted {
+            let us = self.us;
+            self.targets.entry(address).or_insert_with(|| Target {
+                schedule: Schedule::new(number(us), number(address), interval, SEED),
+                start: now,
+                pair: 0,
+                under_way: BTreeSet::new(),
+                seen: Vec::new(),
+                most,
+                guard: Guard::default(),
+                stepped: false,
+            });
+        }
+        let next = |(address, t): (&IpAddr, &Target)| Reverse((t.start + t.schedule.due(t.pair), *address, false));
+        self.due = self.targets.iter().map(next).collect();
+    }
+
+    /// When the next probe is due.
+    #[must_use]
+    pub fn due(&self) -> u64 {
+        self.due.peek().map_or(u64::MAX, |Reverse((at, ..))| *at)
+    }
+
+    /// Sends what is due.
+    pub fn send_due(&mut self, now: u64) {
+        while let Some(&Reverse((at, address, second))) = self.due.peek()
+            && at <= now
+        {
+            self.due.pop();
+            let Some(target) = self.targets.get_mut(&address) else { continue };
+            let probe = OrProbe { pair: target.pair, second, ..OrProbe::default() };
+            // Tag and times are written where it leaves. What is not sent does not come back.
+            let _ = self.socket.send_to(&probe.encode(), SocketAddr::new(address, self.port));
+            target.under_way.insert((target.pair, second));
+            if !second {
+                self.due.push(Reverse((now + SPACING, address, true)));
+                continue;
+            }
+            target.next_pair(now);
+            self.due.push(Reverse((target.start + target.schedule.due(target.pair), address, false)));
+        }
+    }
+
+    /// Takes in the answers that have come.
+    pub fn take_answers(&mut self) {
+        while let Some((peer, exchange)) = self.exchanges.take() {
+            if let Some(target) = self.targets.get_mut(&peer) {
+                target.answered(exchange);
+            }
+        }
+    }
+
+    /// Whether this host's own clock is not what it was: most of the others say so. Told once.
+    pub fn own_clock_stepped(&mut self) -> bool {
+        let stepped = self.targets.values().filter(|t| t.guard.stepped()).count();
+        let fresh = self.targets.values().any(|t| t.guard.stepped() && !t.stepped);
+        let own = fresh && 2 * stepped > self.targets.len();
+        for target in self.targets.values_mut().filter(|t| own || (t.guard.stepped() && !t.stepped)) {
+            // What was seen before the step says nothing of the time after it.
+            target.seen.clear();
+            target.stepped = true;
+        }
+        own
+    }
+
+    /// What was seen since this was last asked.
+    pub fn collect(&mut self) -> Vec<Edge> {
+        self.targets.iter_mut().filter_map(|(address, target)| target.collect(*address)).collect()
+    }
+}
+
+impl Target {
+    /// The first pair that is not due yet: none is made up for.
+    fn next_pair(&mut self, now: u64) {
+        self.pair = self.pair.wrapping_add(1);
+        while self.start + self.schedule.due(self.pair) < now {
+            self.pair = self.pair.wrapping_add(1);
+        }
+        let oldest = self.pair.saturating_sub(UNDER_WAY);
+        self.under_way = self.under_way.split_off(&(oldest, false));
+    }
+
+    fn answered(&mut self, exchange: Exchange) {
+        // Each probe of ours is answered once; all else is a replay.
+        if !self.under_way.remove(&(exchange.pair, exchange.second)) {
+            return;
+        }
+        self.guard.see(&exchange);
+        if self.seen.len() < self.most {
+            self.seen.push(exchange);
+        }
+    }
+
+    fn collect(&mut self, to: IpAddr) -> Option<Edge> {
+        let seen = std::mem::take(&mut self.seen);
+        let found = fit(&seen, &FitOptions::default());
+        self.guard.expect(found);
+        self.stepped = false;
+        let fit = found?;
+        let forward = seen.iter().map(|e| delay(&fit, e.received, e.sent, e.sent));
+        let backward = seen.iter().map(|e| -delay(&fit, e.returned, e.came_back, e.came_back));
+        Some(Edge { to, fit, forward: delays(forward.collect())?, backward: delays(backward.collect())? })
+    }
+}
+
+/// What the other clock's `there` shows above ours' `here`, by a fit of the two.
+fn delay(fit: &EdgeFit, there: u64, here: u64, at: u64) -> i64 {
+    let drifted = fit.drift * at.wrapping_sub(fit.base).cast_signed() as f64;
+    there.wrapping_sub(here).cast_signed().wrapping_sub(fit.offset).wrapping_sub(drifted.round() as i64)
+}
+
+fn delays(mut all: Vec<i64>) -> Option<Delays> {
+    all.sort_unstable();
+    let last = all.len().checked_sub(1)? as f64;
+    let at = |q: f64| all.get((last * q).round() as usize).copied();
+    Some(Delays { min_ns: at(0.0)?, p50_ns: at(0.5)?, p99_ns: at(0.99)? })
+}
+
+/// A number for an address, so that hosts draw different times.
+fn number(address: IpAddr) -> u32 {
+    match address {
+        IpAddr::V4(v4) => v4.to_bits(),
+        IpAddr::V6(v6) => {
+            v6.octets().chunks(4).fold(0, |n, c| n.rotate_left(7) ^ u32::from_be_bytes([c[0], c[1], c[2], c[3]]))
+        }
+    }
+}

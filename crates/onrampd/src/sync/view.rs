@@ -1,0 +1,167 @@
+//! What a host knows of its clock and the others', and what the programs make of it. Pure.
+
+use crate::abi::or_clock;
+use crate::config::{Config, Fleet, Peer};
+use crate::fleet::wire::{Certainty, Member};
+use onramp_clock::Correction;
+use std::net::SocketAddr;
+
+/// What a host knows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct View {
+    /// The other members.
+    pub members: Vec<Member>,
+    /// Of this host's clock.
+    pub correction: Option<Correction>,
+    /// Why there is none.
+    pub reason: String,
+    /// Hosts whose times can be compared with this one's.
+    pub comparable: Vec<Certainty>,
+    /// Standard deviation of a time stamp's noise, in nanoseconds.
+    pub noise: f64,
+    /// The coordinator, while it is connected.
+    pub coordinator: Option<SocketAddr>,
+    /// Why it is not.
+    pub trouble: String,
+}
+
+/// What the programs are told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// This host's clock against the fleet's time, if it is known well enough.
+    pub clock: Option<or_clock>,
+    /// Why it is not.
+    pub reason: String,
+    /// Standard deviation of this host's clock at the moment, in nanoseconds.
+    pub uncertainty: Option<f64>,
+    /// The other members.
+    pub peers: Vec<Peer>,
+}
+
+impl View {
+    /// Takes over what a round gave.
+    pub fn correct(&mut self, correction: Option<Correction>, reason: String, comparable: Vec<Certainty>, noise: f64) {
+        self.correction = correction.filter(crate::fleet::wire::is_sound);
+        self.reason = reason;
+        self.comparable = comparable;
+        self.noise = noise.max(0.0);
+    }
+
+    /// The correction no longer holds.
+    pub fn withdraw(&mut self, reason: &str) {
+        self.correction = None;
+        self.reason = reason.into();
+    }
+
+    /// What the programs are told when this host's uncorrected clock shows `reading`.
+    #[must_use]
+    pub fn settings(&self, config: &Config, fleet: &Fleet, reading: u64) -> Settings {
+        let limit = fleet.max_uncertainty as f64;
+        let uncertainty = self.correction.map(|c| c.uncertainty_at(reading));
+        let known = self.correction.filter(|_| uncertainty.is_some_and(|u| u <= limit));
+        let reason = match (&self.correction, uncertainty) {
+            (Some(_), Some(u)) if u > limit => {
+                let away = if self.trouble.is_empty() { String::new() } else { format!(": {}", self.trouble) };
+                format!("the clock is off by {:.0} us, maybe; {:.0} us are allowed{away}", u / 1e3, limit / 1e3)
+            }
+            (Some(_), _) => String::new(),
+            (None, _) if !self.trouble.is_empty() => self.trouble.clone(),
+            (None, _) if self.reason.is_empty() => "waiting for a first round".into(),
+            (None, _) => self.reason.clone(),
+        };
+        // Both ends of a path: the clock of each, and the stamp of each.
+        let margin = |own: &Correction, c: &Certainty| {
+            let other = Correction { sigma: c.sigma, drift_sigma: c.drift_sigma, ..*own }.uncertainty_at(reading);
+            let u = own.uncertainty_at(reading);
+            (other <= limit).then(|| (2.0 * (u * u + other * other).sqrt() + 2.0 * self.noise).ceil().max(1.0) as u64)
+        };
+        let peer = |member: &Member| {
+            let certainty = self.comparable.iter().find(|c| c.address == member.address);
+            let margin = known.as_ref().zip(certainty).and_then(|(own, certainty)| margin(own, certainty));
+            Peer {
+                address: member.address,
+                key: member.key,
+                clock_offset: margin.map(|_| 0),
+                margin: margin.filter(|_| config.auto_threshold).unwrap_or(0),
+            }
+        };
+        Settings {
+            clock: known.map(|c| or_clock { base: c.base, offset: c.offset, drift: fixed_point(c.drift) }),
+            reason,
+            uncertainty,
+            peers: self.members.iter().map(peer).collect(),
+        }
+    }
+}
+
+/// Seconds per second in units of 2^-32.
+fn fixed_point(drift: f64) -> i64 {
+    (drift * (1u64 << 32) as f64).round() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Key, load};
+    use std::net::IpAddr;
+    use std::path::Path;
+
+    const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+
+    fn config(more: &str) -> Config {
+        let text = format!(
+            "interface = \"eth0\"\n{more}\n[fleet]\naddress = \"10.0.0.1\"\ncoordinators = [\"10.0.0.1:9472\"]\n\
+             max_uncertainty = \"10us\""
+        );
+        load(&text, "test", Path::new("")).unwrap()
+    }
+
+    fn view() -> View {
+        let correction =
+            Correction { base: 1_000, offset: -5, drift: 1.0 / 65536.0, sigma: 300.0, drift_sigma: 1e-7, wander: 0.0 };
+        View {
+            members: vec![Member { address: PEER, key: Key([1; 16]) }],
+            correction: Some(correction),
+            comparable: vec![Certainty { address: PEER, sigma: 400.0, drift_sigma: 0.0 }],
+            noise: 50.0,
+            ..View::default()
+        }
+    }
+
+    #[test]
+    fn t_has_both_clocks_uncertainty_and_the_noise_of_stamps() {
+        let auto = config("");
+        let settings = view().settings(&auto, auto.fleet.as_ref().unwrap(), 1_000);
+        assert_eq!(settings.clock.map(|c| (c.base, c.offset, c.drift)), Some((1_000, -5, 65_536)));
+        assert_eq!((settings.peers[0].clock_offset, settings.peers[0].margin), (Some(0), 2 * 500 + 2 * 50));
+        let fixed = config("threshold = \"50us\"");
+        let settings = view().settings(&fixed, fixed.fleet.as_ref().unwrap(), 1_000);
+        assert_eq!((settings.peers[0].clock_offset, settings.peers[0].margin), (Some(0), 0));
+    }
+
+    #[test]
+    fn t_grows_with_age_until_nothing_is_measured_any_more() {
+        let config = config("");
+        let at = |s: u64| view().settings(&config, config.fleet.as_ref().unwrap(), 1_000 + s * 1_000_000_000);
+        assert!(at(0).peers[0].margin < at(1).peers[0].margin && at(1).peers[0].margin < at(50).peers[0].margin);
+        // 100 ns a second: 10 us after 100 s.
+        assert!(at(99).clock.is_some() && at(99).reason.is_empty());
+        let old = at(101);
+        assert_eq!((old.clock, old.peers[0].clock_offset, old.peers[0].margin), (None, None, 0));
+        assert!(old.reason.contains("10 us are allowed"), "{}", old.reason);
+    }
+
+    #[test]
+    fn who_cannot_be_compared_is_not_measured() {
+        let config = config("");
+        let settings = |view: View| view.settings(&config, config.fleet.as_ref().unwrap(), 1_000);
+        let other_part = settings(View { comparable: vec![], ..view() });
+        assert!(other_part.clock.is_some() && other_part.peers[0].clock_offset.is_none());
+        let mut stepped = view();
+        stepped.withdraw("it stepped");
+        let stepped = settings(stepped);
+        assert!(stepped.clock.is_none() && stepped.peers[0].clock_offset.is_none() && stepped.reason == "it stepped");
+        let alone = settings(View::default());
+        assert_eq!((alone.reason.as_str(), alone.peers.len()), ("waiting for a first round", 0));
+    }
+}
