@@ -12,15 +12,21 @@ use std::hint::black_box;
 use std::time::Instant;
 
 fn main() {
-    println!("{:<32}{:>12}", "case", "ms each");
+    println!("{:<48}{:>12}", "case", "ms each");
     for (name, stamps, load) in [("hardware, idle", Stamps::Hardware, 0.0), ("software, 80%", Stamps::Software, 0.8)] {
         let mut random = Random(1);
         let clock = |random: &mut Random| Clock::random(random, 1e17, 30e-6);
         let (a, b) = (clock(&mut random), clock(&mut random));
         let exchanges = World::new(stamps, load, 1).exchanges((1, a), (2, b), 0.0);
         let each = time(200, || black_box(fit(black_box(&exchanges), &FitOptions::default())).is_some());
-        println!("{:<32}{each:>12.3}", format!("fit, {name}, {} probes", exchanges.len()));
+        println!("{:<48}{each:>12.3}", format!("fit, {name}, {} probes", exchanges.len()));
     }
+    let hosts: Vec<u32> = (0..1000).collect();
+    println!(
+        "{:<48}{:>12.3}",
+        "mesh, 1000 hosts",
+        time(5, || mesh::edges(black_box(&hosts), mesh::PEERS, 1).len() > 1)
+    );
     for (count, liar) in [(50, false), (1000, false), (1000, true)] {
         let mut random = Random(1);
         let hosts: Vec<u32> = (0..count).collect();
@@ -47,7 +53,7 @@ fn main() {
             .collect();
         let solve = || solve(black_box(&edges), &BTreeMap::new(), &NetworkOptions::default()).hosts.len() > 1;
         let name = format!("solve, {count} hosts, {} edges{}", edges.len(), if liar { ", a liar" } else { "" });
-        println!("{name:<32}{:>12.3}", time(5, solve));
+        println!("{name:<48}{:>12.3}", time(5, solve));
     }
 }
 

@@ -14,6 +14,9 @@ const PRECISION: f64 = 1e-12;
 /// (Huber's loss), so that no wrong edge can pull hard.
 const FULL_COUNT: f64 = 1.5;
 
+/// What a weight so reduced leaves of a normal variable's variance.
+const VARIANCE_LEFT: f64 = 0.866;
+
 /// Reweighting ends when no potential moves more than this many of the edges'
 /// median standard deviation, or after so many times.
 const SETTLED: f64 = 0.02;
@@ -138,7 +141,7 @@ impl Graph {
                 *weight = full[i] * (full_count / off[i]).min(1.0);
             }
         }
-        let squares: f64 = surplus.iter().zip(&weights).map(|(s, w)| w * s * s).sum();
+        let squares: f64 = surplus.iter().zip(&weights).map(|(s, w)| w * s * s / VARIANCE_LEFT).sum();
         let scale = ((squares + PRIOR_LOOPS) / (self.loops() as f64 + PRIOR_LOOPS)).sqrt();
         Estimate { potential, surplus, scale, weights }
     }

@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::Random;
-use onramp_clock::{Correction, Edge, EdgeFit, HostId, NetworkOptions, Solution, mesh, solve};
+use common::{Clock, Random, Stamps, World};
+use onramp_clock::{Correction, Edge, EdgeFit, FitOptions, HostId, NetworkOptions, Solution, fit, mesh, solve};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ fn edge(from: (HostId, Truth), to: (HostId, Truth), late: i64, sigma: f64, error
         delay: 10_000.0,
         residual: sigma,
         sigma,
-        drift_sigma: sigma * 1e-9,
+        drift_sigma: sigma * 1e-10,
         noise: sigma,
         points: 400,
         seen: 500,
@@ -217,4 +217,40 @@ fn averaging_divides_the_error_and_says_by_how_much() {
     assert!((20.0..26.0).contains(&host), "{host}");
     assert!(along > 4.0 * averaged);
     assert!((0.93..0.98).contains(&(within as f64 / hosts as f64)), "{within} of {hosts}");
+}
+
+#[test]
+fn a_clock_that_steps_in_the_window_is_suspected() {
+    let mut random = Random(4);
+    let hosts: Vec<HostId> = (0..12).collect();
+    let clocks: Vec<Clock> = hosts.iter().map(|_| Clock::random(&mut random, 1e17, 30e-6)).collect();
+    let stepped = 5;
+    // A millisecond forward, a second into the window.
+    let late = clocks[stepped as usize].read(1e9);
+    let step = |t: &mut u64| *t += if *t >= late { 1_000_000 } else { 0 };
+    let edges: Vec<Edge> = mesh::edges(&hosts, 10, 4)
+        .into_iter()
+        .filter_map(|(from, to)| {
+            let of = |host: HostId| (host, clocks[host as usize]);
+            let mut exchanges = World::new(Stamps::Hardware, 0.0, 4).exchanges(of(from), of(to), 0.0);
+            for e in &mut exchanges {
+                if from == stepped {
+                    [&mut e.sent, &mut e.came_back].into_iter().for_each(step);
+                } else if to == stepped {
+                    [&mut e.received, &mut e.returned].into_iter().for_each(step);
+                }
+            }
+            Some(Edge { from, to, fit: fit(&exchanges, &FitOptions::default())? })
+        })
+        .collect();
+    let solution = solve(&edges, &BTreeMap::new(), &NetworkOptions::default());
+    // Either its edges could not be fitted, or it got no correction for what they say.
+    let times: BTreeMap<HostId, i64> = solution
+        .hosts
+        .iter()
+        .map(|(host, correction, _)| (*host, correction.to_fleet(clocks[*host as usize].read(1e9))))
+        .collect();
+    assert!(!times.contains_key(&stepped), "{:?}", solution.suspects);
+    assert_eq!(times.len(), 11);
+    assert!(spread(&times) <= 4, "{times:?}");
 }
