@@ -55,3 +55,41 @@ impl Correction {
         (i128::from(t) - i128::from(self.base)) as f64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const YEARS: u64 = 1_700_000_000_000_000_000;
+
+    fn correction() -> Correction {
+        let (offset, drift) = (1_000_000_000_000_000_123, 10e-6);
+        Correction { base: YEARS, offset, drift, sigma: 30.0, drift_sigma: 20e-9, wander: 2e-9 }
+    }
+
+    #[test]
+    fn offsets_follow_the_drift_both_ways() {
+        let c = correction();
+        assert_eq!(c.offset_at(YEARS), c.offset);
+        assert_eq!(c.offset_at(YEARS + 1_000_000_000), c.offset + 10_000);
+        assert_eq!(c.offset_at(YEARS - 1_000_000_000), c.offset - 10_000);
+        assert_eq!(c.to_fleet(YEARS), YEARS as i64 - c.offset);
+    }
+
+    #[test]
+    fn uncertainty_grows_with_age() {
+        let c = correction();
+        assert_eq!(c.uncertainty_at(YEARS), 30.0);
+        // 2 s: 30 ns, 40 ns of drift, 4 ns of wander.
+        let two = (30.0_f64.powi(2) + 40.0_f64.powi(2) + 4.0_f64.powi(2)).sqrt();
+        assert!((c.uncertainty_at(YEARS + 2_000_000_000) - two).abs() < 1e-9);
+        assert!((c.uncertainty_at(YEARS - 2_000_000_000) - two).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_fleet_of_one_is_its_own_time() {
+        let c = Correction::identity(YEARS);
+        assert_eq!(c.to_fleet(YEARS + 5), (YEARS + 5) as i64);
+        assert_eq!(c.uncertainty_at(0), 0.0);
+    }
+}

@@ -133,7 +133,8 @@ pub fn fit(exchanges: &[Exchange], options: &FitOptions) -> Option<EdgeFit> {
     // centred, offset and drift are independent.
     let (there, back) = (mean(&forward), mean(&backward));
     let count = (forward.len() + backward.len()) as f64;
-    if count < LEAST_KEPT {
+    let xx = sum_xx(&forward, there) + sum_xx(&backward, back);
+    if count < LEAST_KEPT || xx <= 0.0 {
         return None;
     }
     let x = (there.x + back.x) / 2.0;
@@ -146,12 +147,12 @@ pub fn fit(exchanges: &[Exchange], options: &FitOptions) -> Option<EdgeFit> {
     let kept: Vec<Crossing> = forward.iter().chain(&backward).copied().collect();
     Some(EdgeFit {
         base: base.saturating_add_signed(x.round() as i64),
-        offset: common.wrapping_add(((there.y - back.y) / 2.0 + margin.slope * (x - x.round())).round() as i64),
+        offset: common.wrapping_add(((there.y - back.y) / 2.0).round() as i64),
         drift: margin.slope,
         delay: (margin.forward + margin.backward) / 2.0,
         residual: variance.sqrt(),
         sigma: (ERROR_SCALE * ERROR_SCALE * variance * ends + ROUNDING * ROUNDING).sqrt(),
-        drift_sigma: ERROR_SCALE * (variance / (sum_xx(&forward, there) + sum_xx(&backward, back))).sqrt(),
+        drift_sigma: ERROR_SCALE * (variance / xx).sqrt(),
         noise: noise(&kept),
         points: kept.len() as u32,
         seen: 2 * pairs.len() as u32,

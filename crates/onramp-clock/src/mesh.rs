@@ -41,3 +41,66 @@ pub fn edges(hosts: &[HostId], k: usize, seed: u64) -> Vec<(HostId, HostId)> {
     }
     edges.into_iter().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn connected(hosts: &[HostId], edges: &[(HostId, HostId)]) -> bool {
+        let mut reached = BTreeSet::from([hosts[0]]);
+        for _ in hosts {
+            let next: Vec<HostId> = edges
+                .iter()
+                .flat_map(|&(a, b)| [(a, b), (b, a)])
+                .filter_map(|(a, b)| reached.contains(&a).then_some(b))
+                .collect();
+            reached.extend(next);
+        }
+        hosts.iter().all(|h| reached.contains(h))
+    }
+
+    #[test]
+    fn every_host_probes_k_others_once() {
+        let hosts: Vec<HostId> = (0..200).map(|i| 5 * i + 2).collect();
+        let edges = edges(&hosts, 10, 1);
+        let mut probed: BTreeMap<HostId, usize> = BTreeMap::new();
+        for &(from, to) in &edges {
+            assert_ne!(from, to);
+            assert!(!edges.contains(&(to, from)));
+            *probed.entry(from).or_default() += 1;
+        }
+        assert!(hosts.iter().all(|h| probed[h] == 10));
+    }
+
+    #[test]
+    fn few_hosts_all_meet() {
+        assert_eq!(edges(&[], 10, 1), []);
+        assert_eq!(edges(&[7, 7], 10, 1), []);
+        assert_eq!(edges(&[7, 9, 7], 10, 1).len(), 1);
+        let hosts: Vec<HostId> = (0..11).collect();
+        assert_eq!(edges(&hosts, 10, 1).len(), 55);
+    }
+
+    #[test]
+    fn sparse_meshes_are_connected_and_repeat() {
+        for seed in 0..20 {
+            let hosts: Vec<HostId> = (0..60).collect();
+            for k in 0..3 {
+                assert!(connected(&hosts, &edges(&hosts, k, seed)));
+            }
+            let reversed: Vec<HostId> = hosts.iter().rev().copied().collect();
+            assert_eq!(edges(&hosts, 3, seed), edges(&reversed, 3, seed));
+        }
+        let hosts: Vec<HostId> = (0..60).collect();
+        assert_ne!(edges(&hosts, 3, 1), edges(&hosts, 3, 2));
+    }
+
+    #[test]
+    fn one_host_more_leaves_most_edges() {
+        let hosts: Vec<HostId> = (0..101).collect();
+        let (less, more) = (edges(&hosts[..100], 10, 1), edges(&hosts, 10, 1));
+        let kept = less.iter().filter(|e| more.contains(e)).count();
+        assert!(kept * 100 > less.len() * 90, "{kept} of {}", less.len());
+    }
+}

@@ -39,3 +39,28 @@ impl Schedule {
         u64::from(pair) * self.interval + place
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_pair_in_every_interval_and_none_overlap() {
+        for interval in [0, 2 * SPACING, INTERVAL] {
+            let schedule = Schedule::new(1, 2, interval, 3);
+            let interval = interval.max(2 * SPACING);
+            for pair in 0..1000 {
+                assert_eq!(schedule.due(pair) / interval, u64::from(pair));
+                assert!(schedule.due(pair + 1) >= schedule.due(pair) + 2 * SPACING);
+            }
+        }
+    }
+
+    #[test]
+    fn peers_do_not_march_in_step() {
+        let place = |to, pair| Schedule::new(1, to, INTERVAL, 3).due(pair) % INTERVAL;
+        let mean = (0..1000).map(|pair| place(2, pair).abs_diff(place(3, pair))).sum::<u64>() / 1000;
+        // Two uniform places are a third of the interval apart.
+        assert!(mean.abs_diff(INTERVAL / 3) < INTERVAL / 20, "{mean}");
+    }
+}

@@ -92,6 +92,8 @@ impl Stamps {
 /// A FIFO port with Poisson arrivals of packets and bursts: M/G/1.
 pub struct Queue {
     load: f64,
+    /// Between arrivals on average, in nanoseconds.
+    gap: f64,
     /// Work that is waiting at `at`, in nanoseconds.
     waiting: f64,
     at: f64,
@@ -106,7 +108,7 @@ const BURSTS: f64 = 0.5;
 
 impl Queue {
     pub fn new(load: f64) -> Self {
-        Self { load, waiting: 0.0, at: -20e6, next: -20e6 }
+        Self { load, gap: Self::mean_service() / load, waiting: 0.0, at: -20e6, next: -20e6 }
     }
 
     fn service(random: &mut Random) -> f64 {
@@ -133,7 +135,7 @@ impl Queue {
         while self.next <= t {
             self.waiting = (self.waiting - (self.next - self.at)).max(0.0) + Self::service(random);
             self.at = self.next;
-            self.next += random.exponential() * Self::mean_service() / self.load;
+            self.next += random.exponential() * self.gap;
         }
         self.waiting = (self.waiting - (t - self.at)).max(0.0);
         self.at = t;
