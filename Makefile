@@ -6,7 +6,7 @@ export VIRTUAL_ENV := $(CURDIR)/.venv
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
 
 # What the Python module is built from.
-RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core crates/onramp-core crates/onramp-sim crates/onramp-py -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name '*.lock' -o -name '*.txt')
+RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core crates/onramp-clock crates/onramp-core crates/onramp-sim crates/onramp-py -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name '*.lock' -o -name '*.txt')
 
 .PHONY: help install testbed demo test lint bindings bench agent install-agent datapath clean
 

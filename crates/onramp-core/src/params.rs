@@ -28,6 +28,14 @@ impl Params {
         })
     }
 
+    /// The same with another T in nanoseconds, at least 1.
+    #[inline]
+    #[must_use]
+    pub fn with_threshold(mut self, threshold: u64) -> Self {
+        self.0.threshold = threshold.max(1);
+        self
+    }
+
     /// T in nanoseconds.
     #[must_use]
     pub fn threshold(&self) -> u64 {

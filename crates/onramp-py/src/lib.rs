@@ -3,7 +3,8 @@
 //! Tables cross as columns of little-endian bytes, which Python wraps without
 //! copying; everything long runs without the GIL.
 
-use onramp_sim::measure::{FlowRecord, RequestRecord, Sample};
+use onramp_sim::clock::accuracy::ClockRecord;
+use onramp_sim::measure::{FlowRecord, NextRecord, RequestRecord, Sample};
 use onramp_sim::scenario::Substrate;
 use onramp_sim::units::{Ps, US};
 use onramp_sim::{Scenario, ScenarioError};
@@ -142,6 +143,30 @@ impl Simulation {
             .add("time_ps", |s: &Sample| s.time_ps.to_le_bytes())?
             .add("name", |s| s.series.to_le_bytes())?
             .add("value", |s| s.value.to_le_bytes())
+            .map(|c| c.dict)
+    }
+
+    fn take_clock<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let rows = self.sim.take_clock_records();
+        let columns = Columns { py, rows: &rows, dict: PyDict::new(py) };
+        columns
+            .add("time_ps", |c: &ClockRecord| c.time_ps.to_le_bytes())?
+            .add("host", |c| c.host.to_le_bytes())?
+            .add("error_ns", |c| c.error_ns.to_le_bytes())?
+            .add("uncertainty_ns", |c| c.uncertainty_ns.to_le_bytes())
+            .map(|c| c.dict)
+    }
+
+    fn next_owd<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let rows = self.sim.next_records();
+        let columns = Columns { py, rows: &rows, dict: PyDict::new(py) };
+        columns
+            .add("time_ps", |r: &NextRecord| r.time_ps.to_le_bytes())?
+            .add("src", |r| r.src.to_le_bytes())?
+            .add("dst", |r| r.dst.to_le_bytes())?
+            .add("owd_ns", |r| r.owd_ns.to_le_bytes())?
+            .add("rtt_ns", |r| r.rtt_ns.to_le_bytes())?
+            .add("next_owd_ns", |r| r.next_owd_ns.to_le_bytes())
             .map(|c| c.dict)
     }
 

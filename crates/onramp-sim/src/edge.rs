@@ -2,8 +2,10 @@
 //!
 //! The algorithm itself is `core/onramp.h`, through [`onramp_core`].
 
-use crate::scenario::{OnRamp, OnRampVersion};
-use crate::units::{NS, Ps};
+use crate::clock::Margin;
+use crate::scenario::{OnRamp, OnRampVersion, Threshold};
+use crate::units::{NS, Ps, Span};
+use hdrhistogram::Histogram;
 use onramp_core::{BETA_ONE, Flow, Params, Stamp};
 use std::collections::HashMap;
 
@@ -15,6 +17,8 @@ pub struct Edge {
     /// One gate per flow slot.
     gates: Vec<Gate>,
     paths: Vec<PathOwd>,
+    /// Where T follows the clocks.
+    auto: Option<Auto>,
     /// From (sender, receiver) to an index of `paths`.
     known: HashMap<(u32, u32), u32>,
     /// Pauses begun.
@@ -38,14 +42,57 @@ struct PathOwd {
     at: u64,
 }
 
+/// Per path, T is its smallest delay and the clocks' margin (§3.2, §7.1).
+#[derive(Debug)]
+struct Auto {
+    floor: i64,
+    paths: Vec<AutoPath>,
+    /// T at every OR-ACK, in nanoseconds.
+    thresholds: Histogram<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct AutoPath {
+    params: Params,
+    /// Smallest delay under the present corrections, and under those before:
+    /// corrections shift delays by a little, and a path is never long without a
+    /// smallest one.
+    least: [i64; 2],
+    epoch: u32,
+}
+
+impl Auto {
+    fn learn(&mut self, path: u32, owd_ns: i64, margin: Margin) {
+        let path = &mut self.paths[path as usize];
+        if path.epoch != margin.epoch {
+            path.least = [i64::MAX, path.least[0]];
+            path.epoch = margin.epoch;
+        }
+        path.least[0] = path.least[0].min(owd_ns);
+        let least = path.least[0].min(path.least[1]);
+        let threshold = least.saturating_add_unsigned(margin.ns).max(self.floor) as u64;
+        path.params = path.params.with_threshold(threshold);
+        self.thresholds.saturating_record(threshold);
+    }
+}
+
 impl Edge {
     /// Gates with the scenario's parameters; none, if On-Ramp is off.
     pub fn new(config: &OnRamp) -> Option<Self> {
         if !config.enabled {
             return None;
         }
-        let ns = |span: Option<crate::units::Span>| span.unwrap_or_default().0 / NS;
-        let params = Params::builder(ns(config.threshold).max(1), ns(Some(config.max_pause)).max(1))
+        let ns = |span: Span| (span.0 / NS).max(1);
+        let (threshold, auto) = match config.threshold.expect("the scenario is resolved") {
+            Threshold::Fixed(threshold) => (ns(threshold), None),
+            Threshold::Auto => {
+                let floor = ns(config.threshold_floor.unwrap_or_default());
+                // One nanosecond to 10 s, to three digits.
+                let thresholds = Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("the bounds are valid");
+                (floor, Some(Auto { floor: floor as i64, paths: Vec::new(), thresholds }))
+            }
+        };
+        let params = Params::builder(threshold, ns(config.max_pause))
             .gain_shift((1.0 / config.gain).log2().round() as u32)
             .beta_start((config.beta_start * f64::from(BETA_ONE)).round() as u32)
             .strawman(config.version == OnRampVersion::Strawman)
@@ -57,6 +104,7 @@ impl Edge {
             start_from_path: config.start_from_path,
             gates: Vec::new(),
             paths: Vec::new(),
+            auto,
             known: HashMap::new(),
             pauses: 0,
             paused: 0,
@@ -69,12 +117,16 @@ impl Edge {
         let paths = &mut self.paths;
         let path = *self.known.entry((src, dst)).or_insert_with(|| {
             paths.push(PathOwd { owd: 0, at: 0 });
+            if let Some(auto) = &mut self.auto {
+                auto.paths.push(AutoPath { params: self.params, least: [i64::MAX; 2], epoch: 0 });
+            }
             (paths.len() - 1) as u32
         });
-        let mut flow = Flow::new(&self.params, now / NS);
+        let params = self.params_of(path);
+        let mut flow = Flow::new(&params, now / NS);
         let latest = self.paths[path as usize];
         if self.start_from_path {
-            flow.start(&self.params, now / NS, latest.owd, latest.at);
+            flow.start(&params, now / NS, latest.owd, latest.at);
             self.pauses += u64::from(flow.t_next() > now / NS);
         }
         let gate = Gate { flow, path };
@@ -101,20 +153,34 @@ impl Edge {
     #[inline]
     pub fn acked(&mut self, slot: u32, now: Ps, sent_ns: u64, paused: u32, owd_ns: i32) {
         let now = now / NS;
+        let params = self.params_of(self.gates[slot as usize].path);
         let gate = &mut self.gates[slot as usize];
         let held = gate.flow.t_next() > now;
         let total = gate.flow.paused_total(now);
         let stamp = Stamp { time: sent_ns, paused: crate::network::packet::unwrap_ns(total, paused) };
-        gate.flow.acked(&self.params, now, stamp, i64::from(owd_ns));
+        gate.flow.acked(&params, now, stamp, i64::from(owd_ns));
         self.pauses += u64::from(!held && gate.flow.t_next() > now);
     }
 
     /// An OR-ACK came back, of a flow alive or done: it tells of the path.
     #[inline]
-    pub fn learn(&mut self, slot: u32, now: Ps, owd_ns: i32) {
+    pub fn learn(&mut self, slot: u32, now: Ps, owd_ns: i32, margin: Margin) {
         let path = self.gates[slot as usize].path;
         self.or_acks += 1;
         self.paths[path as usize] = PathOwd { owd: i64::from(owd_ns), at: now / NS };
+        if let Some(auto) = &mut self.auto {
+            auto.learn(path, i64::from(owd_ns), margin);
+        }
+    }
+
+    #[inline]
+    fn params_of(&self, path: u32) -> Params {
+        self.auto.as_ref().map_or(self.params, |auto| auto.paths[path as usize].params)
+    }
+
+    /// Thresholds of all OR-ACKs so far, in nanoseconds, where they follow the clocks.
+    pub fn thresholds(&self) -> Option<&Histogram<u64>> {
+        self.auto.as_ref().map(|auto| &auto.thresholds)
     }
 
     /// Time the flow has been paused, in picoseconds.

@@ -1,11 +1,12 @@
 //! The simulation: events in, state changes out. Switches are here; hosts are
 //! in [`crate::host`].
 
-use crate::clock;
+use crate::clock::Clocks;
+use crate::clock::accuracy::ClockRecord;
 use crate::edge::Edge;
 use crate::events::{Ahead, Event, Events, Timer};
 use crate::host::{Flows, Nic};
-use crate::measure::{FlowRecord, Recorder, RequestRecord, Sample};
+use crate::measure::{FlowRecord, NextOwd, NextRecord, Recorder, RequestRecord, Sample};
 use crate::network::buffer::{Admission, Buffer, Ingress};
 use crate::network::ecn::Ecn;
 use crate::network::int::{Hop, IntStore, Units};
@@ -52,7 +53,9 @@ pub struct Simulation {
     pub(crate) int: IntStore,
     pub(crate) int_units: Option<Units>,
     pub(crate) edge: Option<Edge>,
-    pub(crate) clock_offsets: Vec<i64>,
+    pub(crate) clocks: Clocks,
+    /// Time 0 of the scenario: synchronisation may begin before it.
+    pub(crate) origin: Ps,
     pub(crate) measure: Recorder,
     sources: Vec<Box<dyn Source>>,
     ecn_random: Pcg64Mcg,
@@ -73,7 +76,7 @@ pub struct Simulation {
     pub(crate) rto: Ps,
     pub(crate) separate_or_acks: bool,
     pub(crate) or_ack_every: u32,
-    duration: Ps,
+    pub(crate) duration: Ps,
     time_limit: Ps,
 
     pub(crate) flow_count: u64,
@@ -84,6 +87,7 @@ pub struct Simulation {
     sampling: bool,
     sources_left: usize,
     sent: u64,
+    sent_before: u64,
     pub(crate) delivered: u64,
     pfc_arrived: u64,
     dropped: u64,
@@ -113,6 +117,9 @@ impl Simulation {
         let payload = scenario.host.payload.0;
         let header = HEADER + config.extra_header();
         let ack_size = config.ack_bytes() as u16;
+        let origin = scenario.clock.lead.unwrap_or_default().0;
+        let size = scenario.measure.next_owd;
+        let next = (size > 0).then(|| NextOwd::new(size, scenario.seed, origin));
         let mut events = Events::default();
         let mut ports: Vec<Port> = Vec::with_capacity(topology.ports().len());
         for port in topology.ports() {
@@ -137,8 +144,9 @@ impl Simulation {
             int: IntStore::default(),
             int_units: config.int().then_some(int_units),
             edge: Edge::new(&scenario.onramp),
-            clock_offsets: clock::offsets(&scenario.clock, scenario.seed, topology.hosts()),
-            measure: Recorder::new(&scenario.measure, &topology),
+            clocks: Clocks::new(&scenario.clock, scenario.seed, topology.hosts()),
+            origin,
+            measure: Recorder::new(&scenario.measure, &topology).from_origin(origin).with_next(next),
             sources: workload::sources(scenario, &topology, base)?,
             ecn_random: random::stream(scenario.seed, "ecn", 0),
             transport: scenario.transport.clone(),
@@ -156,7 +164,7 @@ impl Simulation {
             separate_or_acks: scenario.onramp.enabled && scenario.onramp.ack == OrAckMode::Separate,
             or_ack_every: scenario.onramp.ack_every,
             duration: scenario.duration.0,
-            time_limit: scenario.time_limit.unwrap_or_default().0,
+            time_limit: scenario.time_limit.unwrap_or_default().0.saturating_add(origin),
             flow_count: 0,
             alive: 0,
             alive_at_end: 0,
@@ -165,6 +173,7 @@ impl Simulation {
             sampling: false,
             sources_left: 0,
             sent: 0,
+            sent_before: 0,
             delivered: 0,
             pfc_arrived: 0,
             dropped: 0,
@@ -177,13 +186,14 @@ impl Simulation {
         for i in 0..sim.sources.len() {
             sim.schedule_source(i as u32);
         }
+        sim.start_clocks(scenario.seed);
         Ok(sim)
     }
 
     /// Runs until simulated time `until` (picoseconds), at most `max_events`
     /// events. True when nothing is left to happen.
     pub fn run(&mut self, until: Ps, max_events: u64) -> bool {
-        let limit = until.min(self.time_limit);
+        let limit = until.saturating_add(self.origin).min(self.time_limit);
         for _ in 0..max_events {
             let Some((at, event, ahead)) = self.events.pop(limit) else {
                 self.now = self.now.max(limit);
@@ -216,9 +226,9 @@ impl Simulation {
         while !self.run(Ps::MAX, u64::MAX) {}
     }
 
-    /// Simulated time in picoseconds.
+    /// Simulated time in picoseconds; 0 while only the clocks are synchronised.
     pub fn now(&self) -> Ps {
-        self.now
+        self.now.saturating_sub(self.origin)
     }
 
     /// An estimate from 0 to 1 of how much of the run is done.
@@ -226,8 +236,8 @@ impl Simulation {
         // Flows are still alive when arrivals end; how long they take is not
         // known, so that part is counted by flows.
         const ARRIVALS: f64 = 0.85;
-        if self.now < self.duration {
-            return ARRIVALS * self.now as f64 / self.duration as f64;
+        if self.now() < self.duration {
+            return ARRIVALS * self.now() as f64 / self.duration as f64;
         }
         let at_end = self.alive_at_end.max(1) as f64;
         ARRIVALS + (1.0 - ARRIVALS) * (1.0 - self.alive as f64 / at_end).max(0.0)
@@ -279,6 +289,20 @@ impl Simulation {
         self.measure.take_samples()
     }
 
+    /// Samples of the clocks' errors since the last call.
+    pub fn take_clock_records(&mut self) -> Vec<ClockRecord> {
+        match &mut self.clocks {
+            Clocks::Constant(_) => vec![],
+            Clocks::Running(clocks) => clocks.take_records(),
+        }
+    }
+
+    /// The sampled packets that have arrived, beside those acknowledged before
+    /// they left.
+    pub fn next_records(&self) -> Vec<NextRecord> {
+        self.measure.next_records()
+    }
+
     /// Names of the time series.
     pub fn series_names(&self) -> &[String] {
         self.measure.series_names()
@@ -292,7 +316,8 @@ impl Simulation {
     }
 
     /// The parts of `summary.json` that do not come from flows: "network",
-    /// "onramp_stats", "unfinished" and the simulator's part of "engine".
+    /// "onramp_stats", "unfinished", the simulator's part of "engine", and "clock" if
+    /// clocks are synchronised over the network.
     pub fn counters(&self) -> serde_json::Value {
         let us = |ps: Ps| ps as f64 / US as f64;
         let delays = |h: &hdrhistogram::Histogram<u64>| {
@@ -303,9 +328,9 @@ impl Simulation {
         owd["samples"] = json!(self.measure.owd_ns.len());
         let edge = self.edge.as_ref();
         let alive_paused: Ps = self.flows.alive().map(|s| edge.map_or(0, |e| e.paused_total(s, self.now))).sum();
-        json!({
+        let mut all = json!({
             "network": {
-                "packets_sent": self.sent,
+                "packets_sent": self.sent - self.sent_before,
                 "drops": self.dropped,
                 "ecn_marked": self.marked,
                 "retransmitted_packets": self.retransmitted,
@@ -321,16 +346,24 @@ impl Simulation {
                 "paused_us": us(edge.map_or(0, |e| e.paused) + alive_paused),
                 "owd_us": owd,
             },
-            "engine": { "simulated_us": us(self.now), "packet_hops": self.hops },
+            "engine": { "simulated_us": us(self.now()), "packet_hops": self.hops },
             "unfinished": { "flows": self.alive, "requests": self.measure.requests_open() },
-        })
+        });
+        if let Clocks::Running(clocks) = &self.clocks {
+            let rates = self.envs.iter().map(|env| env.line_rate).sum();
+            all["clock"] = clocks.summary(self.now, rates);
+            if let Some(thresholds) = edge.and_then(Edge::thresholds) {
+                all["clock"]["threshold_us"] = delays(thresholds);
+            }
+        }
+        all
     }
 
     /// Share of its capacity each link has carried so far: one by one in a small
     /// network, else mean and maximum by kind of link.
     fn utilization(&self) -> serde_json::Value {
         const FEW: usize = 64;
-        let share = |p: &Port| p.sending(self.now) as f64 / self.now.max(1) as f64;
+        let share = |p: &Port| p.sending(self.now) as f64 / self.now().max(1) as f64;
         let mut all = serde_json::Map::new();
         if self.ports.len() <= FEW {
             for (id, port) in self.ports.iter().enumerate() {
@@ -350,6 +383,14 @@ impl Simulation {
         all.into()
     }
 
+    /// Time 0: what synchronisation has sent before does not count as load.
+    pub(crate) fn begin(&mut self) {
+        self.sent_before = self.sent;
+        for port in &mut self.ports {
+            port.tx_bytes = 0;
+        }
+    }
+
     fn finished(&self) -> bool {
         self.alive == 0 && self.sources_left == 0
     }
@@ -360,6 +401,7 @@ impl Simulation {
             Timer::Stop(slot) => self.stop_flow(slot),
             Timer::Wake(host) => self.nic_wake(host),
             Timer::Timeouts => self.check_timeouts(),
+            Timer::Clock(tick) => self.clock_tick(tick),
             Timer::Sample => {
                 self.measure.sample(self.now, &self.ports, &self.flows, self.payload);
                 self.sampling = !self.finished();
@@ -373,7 +415,7 @@ impl Simulation {
     fn schedule_source(&mut self, i: u32) {
         if let Some(at) = self.sources[i as usize].next_at() {
             self.sources_left += 1;
-            self.events.timer(at, Timer::Source(i));
+            self.events.timer(self.origin + at, Timer::Source(i));
         }
     }
 
@@ -505,7 +547,7 @@ impl Simulation {
     /// Whether hosts hold packets of this kind back while they are paused.
     #[inline]
     fn pausable(&self, kind: Kind) -> bool {
-        self.ack_class == Class::Data || matches!(kind, Kind::DATA | Kind::OR_ACK)
+        self.ack_class == Class::Data || matches!(kind, Kind::DATA | Kind::OR_ACK | Kind::PROBE | Kind::ECHO)
     }
 
     /// Sends a PFC frame to the other end of `id`, before everything that waits.
@@ -533,6 +575,12 @@ impl Simulation {
 
     fn drop(&mut self, packet: &Packet) {
         self.dropped += 1;
+        if packet.is_probe() {
+            if let Clocks::Running(clocks) = &mut self.clocks {
+                clocks.lost(packet);
+            }
+            return;
+        }
         if self.int_units.is_some() && packet.kind != Kind::OR_ACK {
             self.int.remove(packet.aux);
         }

@@ -1,4 +1,4 @@
-//! Quantities with their unit: simulated time, link rates, byte counts.
+//! Quantities with their unit: simulated time, link rates, byte counts, drifts of clocks.
 //!
 //! In a scenario every quantity is written with its unit ("16us", "100Gbps",
 //! "32MiB"); a bare number is refused, since the two most common mistakes with
@@ -39,6 +39,8 @@ const BYTE_UNITS: &[Unit] = &[
     ("KB", 1_000),
     ("B", 1),
 ];
+
+const DRIFT_UNITS: &[Unit] = &[("ppm", 1_000_000), ("ppb", 1_000), ("ppt", 1)];
 
 fn parse(text: &str, what: &str, example: &str, units: &[Unit]) -> Result<u64, String> {
     let text = text.trim();
@@ -121,6 +123,7 @@ macro_rules! quantity {
 quantity!(Span, "A span of time, in picoseconds.", "time", "16us", TIME_UNITS);
 quantity!(Rate, "A rate, in bits per second.", "rate", "100Gbps", RATE_UNITS);
 quantity!(Bytes, "A number of bytes.", "size", "32MiB", BYTE_UNITS);
+quantity!(Drift, "A share of a clock's frequency, in parts per trillion.", "drift", "30ppm", DRIFT_UNITS);
 
 impl Rate {
     /// Time to send `bytes` at this rate, in picoseconds, rounded up.
@@ -137,6 +140,13 @@ impl Rate {
     /// This rate times `factor`, to the nearest bit per second.
     pub fn scaled(self, factor: f64) -> Rate {
         Rate((self.0 as f64 * factor).round() as u64)
+    }
+}
+
+impl Drift {
+    /// As seconds per second.
+    pub fn share(self) -> f64 {
+        self.0 as f64 * 1e-12
     }
 }
 
@@ -158,6 +168,8 @@ mod tests {
         assert_eq!("1.048 ms".parse(), Ok(Span(1_048 * US)));
         assert_eq!("100Gbps".parse(), Ok(Rate(100_000_000_000)));
         assert_eq!("32MiB".parse(), Ok(Bytes(33_554_432)));
+        assert_eq!("0.5ppb".parse(), Ok(Drift(500)));
+        assert_eq!("30ppm".parse::<Drift>().map(Drift::share), Ok(30e-6));
     }
 
     #[test]

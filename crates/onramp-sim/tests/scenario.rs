@@ -238,7 +238,17 @@ s.toml:14: switch.ecn[1].pmax: NaN is outside 0 to 1"#,
     (
         r#"threshold = "16us""#,
         "threshold = 16",
-        r#"s.toml:25: onramp.threshold: 16 is not a time in quotes with its unit, such as "16us""#,
+        r#"s.toml:25: onramp.threshold: 16 is not a time in quotes with its unit, such as "16us", or "auto""#,
+    ),
+    (
+        r#"threshold = "16us""#,
+        r#"threshold = "auto""#,
+        r#"s.toml:25: onramp.threshold: "auto" has no uncertainty to go by with sync = "gaussian": write a time, such as "16us""#,
+    ),
+    (
+        "gain = 0.0625",
+        r#"threshold_floor = "10us""#,
+        r#"s.toml:26: onramp.threshold_floor: has no effect with a fixed threshold: write threshold = "auto""#,
     ),
     (
         r#"threshold = "16us""#,
@@ -273,7 +283,55 @@ s.toml:14: switch.ecn[1].pmax: NaN is outside 0 to 1"#,
 "#,
         r#"sync = "gausian"
 "#,
-        r#"s.toml:29: clock.sync: "gausian" is not one of perfect, gaussian: did you mean "gaussian"?"#,
+        r#"s.toml:29: clock.sync: "gausian" is not one of perfect, gaussian, huygens, ntp: did you mean "gaussian"?"#,
+    ),
+    (
+        r#"sync = "gaussian""#,
+        r#"sync = "ntp""#,
+        r#"s.toml:30: clock.sigma: has no effect with sync = "ntp": write sync = "gaussian""#,
+    ),
+    (
+        r#"sigma = "200ns""#,
+        r#"drift = "30ppm""#,
+        r#"s.toml:30: clock.drift: has no effect with sync = "gaussian": write sync = "huygens" or "ntp""#,
+    ),
+    (
+        r#"sync = "gaussian"
+sigma = "200ns""#,
+        r#"sync = "ntp"
+peers = 10"#,
+        r#"s.toml:30: clock.peers: has no effect with sync = "ntp": write sync = "huygens""#,
+    ),
+    (
+        r#"sync = "gaussian"
+sigma = "200ns""#,
+        r#"sync = "huygens"
+drift = "30us"
+window = "1us"
+probe_interval = "1s"
+wander = "2ppm"
+peers = 0"#,
+        r#"s.toml:30: clock.drift: "30us" is not a drift: write a number and a unit (ppm, ppb, ppt), such as "30ppm""#,
+    ),
+    (
+        r#"sync = "gaussian"
+sigma = "200ns""#,
+        r#"sync = "huygens"
+drift = "501ppm"
+window = "1us"
+wander = "2ppm"
+peers = 0"#,
+        r#"s.toml:30: clock.drift: 501ppm is more than 500ppm, which NTP can correct: such as "30ppm"
+s.toml:31: clock.window: 1us is outside 1ms to 60s: such as "2s"
+s.toml:32: clock.wander: 2ppm in a second is more than 1ppm: such as "1ppb"
+s.toml:33: clock.peers: must be at least 1, such as 10"#,
+    ),
+    (
+        r#"sync = "gaussian"
+sigma = "200ns""#,
+        r#"sync = "huygens"
+probe_interval = "1s""#,
+        r#"s.toml:30: clock.probe_interval: 1s is outside 40us to 250ms: such as "8ms""#,
     ),
     (
         r#"queues = ["tor0->h0"]"#,
@@ -450,7 +508,11 @@ const SET: &[(&str, &str, &str)] = &[
         "[{ rate = \"1Gbps\", kmin = \"1KB\", kmax = \"1KB\", pmax = 1 }]",
         "--set: switch.ecn.0.rate: no link has 1Gbps: the rates are 100Gbps, 400Gbps",
     ),
-    ("onramp.threshold", "12", "--set: onramp.threshold: 12 is not a time in quotes with its unit, such as \"16us\""),
+    (
+        "onramp.threshold",
+        "12",
+        "--set: onramp.threshold: 12 is not a time in quotes with its unit, such as \"16us\", or \"auto\"",
+    ),
     (
         "onramp.threshold",
         "0us",

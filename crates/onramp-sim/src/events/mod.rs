@@ -12,6 +12,7 @@
 
 mod wheel;
 
+use crate::clock::Tick;
 use crate::network::Packet;
 use crate::slab::Slab;
 use crate::units::Ps;
@@ -42,6 +43,8 @@ pub enum Timer {
     Timeouts,
     /// Sample queues and rates.
     Sample,
+    /// Something about the clocks.
+    Clock(Tick),
 }
 
 /// The next event of the same lane: likely to come in a few events' time, so

@@ -1,6 +1,7 @@
-//! The NIC of a host: ACKs first, then the flows in turn, each when its pacer
+//! The NIC of a host: ACKs first, then what its agent sends, then the flows in turn, each when its pacer
 //! and its On-Ramp gate let it.
 
+use crate::clock::Clocks;
 use crate::events::Timer;
 use crate::network::Packet;
 use crate::scenario::Class;
@@ -17,8 +18,9 @@ pub struct Nic {
     port: PortId,
     /// ACKs and NACKs.
     pub acks: VecDeque<Packet>,
-    /// OR-ACKs; like data, they wait while the data class is paused.
-    pub or_acks: VecDeque<Packet>,
+    /// OR-ACKs, probes and answers to them; like data, they wait while the data
+    /// class is paused.
+    pub agent: VecDeque<Packet>,
     /// Flows that may send now, in turn.
     ready: VecDeque<u32>,
     /// Flows that may send later. Entries whose time is not their flow's `wake`
@@ -34,7 +36,7 @@ impl Nic {
         Self {
             port,
             acks: VecDeque::new(),
-            or_acks: VecDeque::new(),
+            agent: VecDeque::new(),
             ready: VecDeque::new(),
             pacer: BinaryHeap::new(),
             wake_at: None,
@@ -59,8 +61,11 @@ impl Simulation {
         if paused {
             return;
         }
-        if let Some(or_ack) = nic.or_acks.pop_front() {
-            return self.start(port, or_ack);
+        if let Some(packet) = nic.agent.pop_front() {
+            if let (Clocks::Running(clocks), true) = (&mut self.clocks, packet.is_probe()) {
+                clocks.leaves(&packet, self.now);
+            }
+            return self.start(port, packet);
         }
         while let Some(slot) = self.next_ready(host) {
             match self.release_time(slot) {

@@ -1,6 +1,6 @@
 //! The receiving end of a flow.
 
-use crate::network::packet::{AFTER_TIMEOUT, MARKED};
+use crate::network::packet::{AFTER_TIMEOUT, MARKED, UNMEASURED, unwrap_ns};
 use crate::network::{Kind, Packet};
 use crate::sim::Simulation;
 use crate::units::NS;
@@ -12,6 +12,9 @@ impl Simulation {
     /// A packet has reached its host.
     pub(crate) fn receive(&mut self, host: u32, packet: Packet) {
         self.delivered += 1;
+        if packet.is_probe() {
+            return self.receive_probe(host, packet);
+        }
         let flow = &mut self.flows[packet.flow];
         flow.under_way -= 1;
         match packet.kind {
@@ -22,13 +25,20 @@ impl Simulation {
     }
 
     fn receive_data(&mut self, host: u32, packet: Packet) {
-        let now_ns = self.now / NS;
         let flow = &mut self.flows[packet.flow];
+        let sent = unwrap_ns(self.now / NS, packet.sent_ns) * NS;
         // By the hosts' clocks, so it may be negative.
-        let true_owd = (now_ns as u32).wrapping_sub(packet.sent_ns) as i32;
-        let clocks = self.clock_offsets[host as usize] - self.clock_offsets[flow.src as usize];
-        let owd = (i64::from(true_owd) + clocks).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
-        self.measure.owd(flow.watch_owd, self.now, owd);
+        let owd = match self.clocks.owd(flow.src, host, sent, self.now) {
+            Some(owd) => {
+                let owd = owd.clamp(i64::from(UNMEASURED + 1), i64::from(i32::MAX)) as i32;
+                self.measure.owd(flow.watch_owd, self.now, owd);
+                owd
+            }
+            None => UNMEASURED,
+        };
+        if let Some(next) = &mut self.measure.next {
+            next.arrives(&packet, self.now);
+        }
 
         let reply = Packet {
             owd_ns: owd,
@@ -46,7 +56,7 @@ impl Simulation {
                 let aux = if self.int_units.is_some() { self.int[packet.aux].1 } else { packet.aux };
                 let or_ack = Packet { kind: Kind::OR_ACK, size: OR_ACK_BYTES, aux, ..reply };
                 flow.under_way += 1;
-                self.nics[host as usize].or_acks.push_back(or_ack);
+                self.nics[host as usize].agent.push_back(or_ack);
             }
         }
         let kind = if packet.seq == flow.expected {

@@ -4,7 +4,7 @@ use super::flow::{Flow, NewFlow, Size};
 use crate::events::Timer;
 use crate::measure::FlowRecord;
 use crate::network::int::IntStack;
-use crate::network::packet::{AFTER_TIMEOUT, MARKED, unwrap_ns};
+use crate::network::packet::{AFTER_TIMEOUT, MARKED, UNMEASURED, unwrap_ns};
 use crate::network::{Kind, Packet};
 use crate::random;
 use crate::sim::Simulation;
@@ -71,7 +71,11 @@ impl Simulation {
         if let Some(edge) = &mut self.edge {
             edge.open(slot, new.src, new.dst, self.now);
         }
+        if let Some(next) = &mut self.measure.next {
+            next.open(slot);
+        }
         if let Size::Until(stop) = new.size {
+            let stop = self.origin + stop;
             self.measure.watch_rate(slot, id, &self.topology, new.src, new.dst);
             self.events.timer(stop, Timer::Stop(slot));
         }
@@ -144,6 +148,9 @@ impl Simulation {
             flags: if flow.backoff > 0 { AFTER_TIMEOUT } else { 0 },
         };
         let host = flow.src;
+        if let Some(next) = &mut self.measure.next {
+            next.leaves(&packet, host, now);
+        }
         self.start(port, packet);
         let link_free = now + self.ports[port as usize].time_for(size);
         self.line_up(host, slot, link_free);
@@ -160,10 +167,19 @@ impl Simulation {
         if (packet.kind == Kind::OR_ACK || !self.separate_or_acks)
             && let Some(edge) = &mut self.edge
         {
-            edge.learn(slot, now, packet.owd_ns);
-            if !finished {
-                edge.acked(slot, now, sent_ns, stamp, packet.owd_ns);
+            // Without a delay or a margin the gate stays open.
+            let margin = if packet.owd_ns == UNMEASURED { None } else { self.clocks.margin(flow.src, flow.dst, now) };
+            if let Some(margin) = margin {
+                edge.learn(slot, now, packet.owd_ns, margin);
+                if !finished {
+                    edge.acked(slot, now, sent_ns, stamp, packet.owd_ns);
+                }
             }
+        }
+        if packet.kind != Kind::OR_ACK
+            && let Some(next) = &mut self.measure.next
+        {
+            next.acked(packet, now / NS - sent_ns);
         }
         if !finished && packet.kind != Kind::OR_ACK {
             if packet.seq > flow.acked {
@@ -228,7 +244,7 @@ impl Simulation {
             src: flow.src,
             dst: flow.dst,
             bytes: flow.bytes,
-            start_ps: flow.start,
+            start_ps: flow.start - self.origin,
             fct_ps: self.now - flow.start,
             receiver_fct_ps: flow.received_at - flow.start,
             ideal_ps: self.ideal(flow),

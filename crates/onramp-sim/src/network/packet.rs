@@ -25,6 +25,10 @@ impl Kind {
     pub const PAUSE: Kind = Kind(4);
     /// Priority flow control: resume it.
     pub const RESUME: Kind = Kind(5);
+    /// A question about the time.
+    pub const PROBE: Kind = Kind(6);
+    /// The answer to it.
+    pub const ECHO: Kind = Kind(7);
 }
 
 /// Set on a data packet by a switch (ECN), and on its ACK by the receiver.
@@ -33,20 +37,24 @@ pub const MARKED: u8 = 1;
 /// acknowledges it even if it has it already, since the ACK may have been lost.
 pub const AFTER_TIMEOUT: u8 = 2;
 
+/// The hosts have no clocks to measure a one-way delay by.
+pub const UNMEASURED: i32 = i32::MIN;
+
 /// One packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
     /// When the data packet left its host, in nanoseconds of true time (low 32
     /// bits); echoed in its ACK.
     pub sent_ns: u32,
-    /// Slot of its flow.
+    /// Slot of its flow; of a probe, its number.
     pub flow: u32,
     /// Data: its number in the flow. ACK: the number of the next expected packet.
     pub seq: u32,
     /// Its record in the INT store; without INT, On-Ramp's pause total at its
     /// transmission in nanoseconds (low 32 bits). Echoed in its ACK.
     pub aux: u32,
-    /// ACK: the data packet's one-way delay in nanoseconds, by the hosts' clocks.
+    /// ACK: the data packet's one-way delay in nanoseconds, by the hosts' clocks,
+    /// or [`UNMEASURED`].
     pub owd_ns: i32,
     /// The host it goes to.
     pub dst: u16,
@@ -63,6 +71,12 @@ pub struct Packet {
 }
 
 impl Packet {
+    /// Whether it asks for or tells a time, and belongs to no flow.
+    #[inline]
+    pub fn is_probe(&self) -> bool {
+        matches!(self.kind, Kind::PROBE | Kind::ECHO)
+    }
+
     /// Whether it is a PFC frame, which ends at the next port.
     #[inline]
     pub fn is_pfc(&self) -> bool {

@@ -5,17 +5,21 @@
 //! its field, so that a resolved scenario says everything and running it again
 //! gives the same bytes.
 
+mod clock;
 mod linux;
 mod load;
 pub(crate) mod plain;
 mod substrate;
 pub(crate) mod tagged;
+mod threshold;
 mod validate;
 
+pub use clock::{Clock, Stamps, Sync};
 pub use linux::{HostQdisc, Linux, PortBuffer};
 pub(crate) use load::Mistake;
 pub use load::{Override, ScenarioError};
 pub use substrate::Substrate;
+pub use threshold::Threshold;
 
 use crate::topology::{self, Topology};
 use crate::transport;
@@ -289,9 +293,13 @@ pub enum OrAckMode {
 pub struct OnRamp {
     /// Default true where there is an `[onramp]` section.
     pub enabled: bool,
-    /// T: packets are held while the one-way delay is above it. Default: the
-    /// longest one-way delay of an empty network plus 10 us (§5.1.4).
-    pub threshold: Option<Span>,
+    /// T: packets are held while the one-way delay is above it. Default: with
+    /// clocks that are synchronised over the network "auto", else the longest
+    /// one-way delay of an empty network plus 10 us (§5.1.4).
+    pub threshold: Option<Threshold>,
+    /// With "auto": T is never below this. Default: what the fixed T would be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold_floor: Option<Span>,
     /// Default "final".
     pub version: OnRampVersion,
     /// EWMA gain g, a power of two from 1/4 to 1/64. Default 1/16.
@@ -317,6 +325,7 @@ impl Default for OnRamp {
         Self {
             enabled: true,
             threshold: None,
+            threshold_floor: None,
             version: OnRampVersion::Final,
             gain: 1.0 / 16.0,
             max_pause: Span(100 * US),
@@ -335,27 +344,6 @@ impl OnRamp {
     }
 }
 
-/// The hosts' clocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Sync {
-    /// All clocks show the true time.
-    #[default]
-    Perfect,
-    /// Each host's clock is off by a constant drawn from N(0, sigma).
-    Gaussian,
-}
-
-/// The hosts' clocks.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Clock {
-    /// Default "perfect".
-    pub sync: Sync,
-    /// Standard deviation of a host's clock offset, with "gaussian".
-    pub sigma: Span,
-}
-
 /// What is recorded besides flows and requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -370,11 +358,20 @@ pub struct Measure {
     pub flow_rates: bool,
     /// Host pairs ("from->to") whose measured one-way delays are recorded.
     pub owd: Vec<String>,
+    /// Packets, of all that leave after one of their flow was acknowledged, whose
+    /// one-way delay is recorded beside the acknowledged one's. Default 0.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub next_owd: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 impl Default for Measure {
     fn default() -> Self {
-        Self { interval: Span(10 * US), queues: vec![], links: vec![], flow_rates: false, owd: vec![] }
+        Self { interval: Span(10 * US), queues: vec![], links: vec![], flow_rates: false, owd: vec![], next_owd: 0 }
     }
 }
 
@@ -533,7 +530,12 @@ impl Scenario {
         if Substrate::Linux.has(&self.transport) {
             self.linux.get_or_insert_default().resolve(&self.transport, &self.onramp, topology);
         }
-        self.onramp.threshold.get_or_insert(Span((topology.max_base_owd().div_ceil(US)) * US + margin));
+        self.clock.resolve();
+        let fixed = Span((topology.max_base_owd().div_ceil(US)) * US + margin);
+        let own = if self.clock.sync.over_the_network() { Threshold::Auto } else { Threshold::Fixed(fixed) };
+        if *self.onramp.threshold.get_or_insert(own) == Threshold::Auto {
+            self.onramp.threshold_floor.get_or_insert(fixed);
+        }
         for t in &mut self.traffic {
             if let Traffic::Long(long) = t {
                 long.stop.get_or_insert(self.duration);

@@ -76,9 +76,13 @@ impl Substrate {
             }
             Some(_) => {}
         }
-        if s.clock.sync != Sync::Perfect {
-            let message = "is simulated only: on Linux all hosts share one clock, sync = \"perfect\"";
+        if !matches!(s.clock.sync, Sync::Perfect | Sync::Huygens) {
+            let message =
+                format!("\"{}\" is simulated only; use --on sim, or one of perfect, huygens", s.clock.sync.name());
             wrong.push(Mistake::new("clock.sync", message));
+        }
+        if s.measure.next_owd > 0 {
+            wrong.push(Mistake::new("measure.next_owd", "is simulated only; use --on sim, or leave it out"));
         }
         wrong
     }

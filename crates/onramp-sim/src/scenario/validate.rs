@@ -1,7 +1,7 @@
 //! Rules that the type of a value does not already keep.
 
 use super::load::Mistake;
-use super::{Loss, Scenario, Sync, Traffic};
+use super::{Loss, Scenario, Threshold, Traffic};
 use crate::topology::Topology;
 use crate::units::{Bytes, NS, Rate, SEC, Span, US};
 use crate::workload;
@@ -27,14 +27,12 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
     }
     check_host(s, &mut rule);
     check_onramp(s, &mut rule);
-    rule(
-        s.clock.sync == Sync::Gaussian || s.clock.sigma == Span(0),
-        "clock.sigma",
-        "has no effect with sync = \"perfect\": write sync = \"gaussian\"".into(),
-    );
-    rule(s.clock.sigma <= Span(SEC), "clock.sigma", format!("{} is more than 1s", s.clock.sigma));
+    super::clock::check(s, &mut rule);
     let interval = s.measure.interval;
     rule(interval >= Span(100 * NS), "measure.interval", format!("{interval} is shorter than 100ns: such as \"10us\""));
+    let most = 1_000_000;
+    let next = s.measure.next_owd;
+    rule(next <= most, "measure.next_owd", format!("{next} is more than {most}: such as 20000"));
     check_switch(s, &mut rule);
     super::linux::check(s, &mut rule);
     s.transport.settings().check(&mut |ok, key, message| rule(ok, &format!("transport.{key}"), message));
@@ -106,9 +104,13 @@ fn check_host(s: &Scenario, rule: Rule<'_>) {
 }
 
 fn check_onramp(s: &Scenario, rule: Rule<'_>) {
-    if let Some(threshold) = s.onramp.threshold.filter(|_| s.onramp.enabled) {
-        let message = format!("{threshold} must be above the one-way delay of an empty path, such as \"16us\"");
-        rule(threshold >= Span(NS), "onramp.threshold", message);
+    for (key, threshold) in
+        [("threshold", s.onramp.threshold), ("threshold_floor", s.onramp.threshold_floor.map(Threshold::Fixed))]
+    {
+        if let Some(Threshold::Fixed(threshold)) = threshold.filter(|_| s.onramp.enabled) {
+            let message = format!("{threshold} must be above the one-way delay of an empty path, such as \"16us\"");
+            rule(threshold >= Span(NS), &format!("onramp.{key}"), message);
+        }
     }
     rule(s.onramp.max_pause >= Span(NS), "onramp.max_pause", "must be at least 1ns, such as \"1ms\"".into());
     let gains = [4.0, 8.0, 16.0, 32.0, 64.0].map(|d| 1.0 / d);

@@ -1,28 +1,24 @@
-//! The hosts' clocks: how far each is off.
+//! Clocks that are off by a constant each.
 
 use crate::random;
-use crate::scenario::{Clock, Sync};
+use crate::scenario::Clock;
 
-/// Offset of every host's clock from true time, in nanoseconds.
+/// Offset of every host's clock from true time, normally distributed, in nanoseconds.
 pub fn offsets(clock: &Clock, seed: u64, hosts: usize) -> Vec<i64> {
     let mut random = random::stream(seed, "clock", 0);
     let sigma_ns = clock.sigma.0 as f64 / 1000.0;
-    (0..hosts)
-        .map(|_| match clock.sync {
-            Sync::Perfect => 0,
-            Sync::Gaussian => (random::normal(&mut random) * sigma_ns).round() as i64,
-        })
-        .collect()
+    (0..hosts).map(|_| (random::normal(&mut random) * sigma_ns).round() as i64).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Sync;
     use crate::units::{NS, Span};
 
     #[test]
     fn gaussian_offsets_have_the_stated_spread() {
-        let clock = Clock { sync: Sync::Gaussian, sigma: Span(200 * NS) };
+        let clock = Clock { sync: Sync::Gaussian, sigma: Span(200 * NS), ..Clock::default() };
         let offsets = offsets(&clock, 1, 20_000);
         let mean = offsets.iter().sum::<i64>() as f64 / 20_000.0;
         let variance = offsets.iter().map(|&o| (o as f64 - mean).powi(2)).sum::<f64>() / 20_000.0;

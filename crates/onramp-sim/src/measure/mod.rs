@@ -8,6 +8,10 @@ use crate::units::{NS, Ps, SEC};
 use hdrhistogram::Histogram;
 use std::collections::HashMap;
 
+mod next_owd;
+
+pub use next_owd::{NextOwd, NextRecord};
+
 /// A flow that is done (or alive, at the time of asking).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowRecord {
@@ -90,6 +94,8 @@ struct Watched {
 /// Collects records until they are taken, and statistics of the whole run.
 #[derive(Debug)]
 pub struct Recorder {
+    /// Time 0: times that are written down count from here.
+    origin: Ps,
     interval: Ps,
     flow_rates: bool,
     queues: Vec<(u32, u32)>,
@@ -109,6 +115,8 @@ pub struct Recorder {
     /// One-way delays of data packets by the hosts' clocks, in nanoseconds;
     /// negative ones count as 0.
     pub owd_ns: Histogram<u64>,
+    /// Delays of packets beside those of the ones acknowledged before, if wanted.
+    pub next: Option<NextOwd>,
 }
 
 impl Recorder {
@@ -134,6 +142,7 @@ impl Recorder {
         // One nanosecond to 10 s, to three digits.
         let histogram = || Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("the bounds are valid");
         Self {
+            origin: 0,
             interval: config.interval.0,
             flow_rates: config.flow_rates,
             queues,
@@ -149,7 +158,20 @@ impl Recorder {
             request_count: 0,
             queue_ns: histogram(),
             owd_ns: histogram(),
+            next: None,
         }
+    }
+
+    /// Counts times from `origin` on.
+    #[must_use]
+    pub fn from_origin(self, origin: Ps) -> Self {
+        Self { origin, ..self }
+    }
+
+    /// Records delays of packets beside those of the ones acknowledged before.
+    #[must_use]
+    pub fn with_next(self, next: Option<NextOwd>) -> Self {
+        Self { next, ..self }
     }
 
     /// Time between samples.
@@ -175,7 +197,7 @@ impl Recorder {
     pub fn owd(&mut self, series: Option<u32>, now: Ps, owd_ns: i32) {
         self.owd_ns.saturating_record(owd_ns.max(0) as u64);
         if let Some(series) = series {
-            self.samples.push(Sample { time_ps: now, series, value: f64::from(owd_ns) });
+            self.samples.push(Sample { time_ps: now - self.origin, series, value: f64::from(owd_ns) });
         }
     }
 
@@ -194,7 +216,7 @@ impl Recorder {
             requester: flow.dst,
             flows: part.flows,
             bytes: 0,
-            start_ps: now,
+            start_ps: now - self.origin,
             rct_ps: 0,
             receiver_rct_ps: 0,
         };
@@ -224,7 +246,8 @@ impl Recorder {
         for port in ports.iter().filter(|p| !p.host) {
             self.queue_ns.saturating_record(port.queue_delay() / NS);
         }
-        let mut push = |series, value| self.samples.push(Sample { time_ps: now, series, value });
+        let time_ps = now - self.origin;
+        let mut push = |series, value| self.samples.push(Sample { time_ps, series, value });
         for &(port, series) in &self.queues {
             push(series, ports[port as usize].data_bytes as f64);
         }
@@ -263,6 +286,11 @@ impl Recorder {
     /// Requests done since the last call.
     pub fn take_requests(&mut self) -> Vec<RequestRecord> {
         std::mem::take(&mut self.requests)
+    }
+
+    /// See [`NextOwd::records`].
+    pub fn next_records(&self) -> Vec<NextRecord> {
+        self.next.as_ref().map_or(vec![], NextOwd::records)
     }
 
     /// Samples since the last call.

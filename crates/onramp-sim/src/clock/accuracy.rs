@@ -1,0 +1,70 @@
+//! How far the corrected clocks are off, as only a simulator can know it.
+
+use super::running::HostClock;
+use crate::units::Ps;
+use hdrhistogram::Histogram;
+use serde_json::{Value, json};
+
+/// One host's clock at one moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClockRecord {
+    /// When, from time 0 on.
+    pub time_ps: Ps,
+    /// Which host.
+    pub host: u32,
+    /// How far it is ahead of the mean of all hosts, in nanoseconds.
+    pub error_ns: f64,
+    /// Standard deviation of that as the host knows it, in nanoseconds.
+    pub uncertainty_ns: f64,
+}
+
+/// What was seen of the clocks.
+#[derive(Debug)]
+pub struct Accuracy {
+    records: Vec<ClockRecord>,
+    /// Difference of two hosts, over all pairs and samples, in nanoseconds.
+    errors: Histogram<u64>,
+    uncertainties: Histogram<u64>,
+}
+
+impl Default for Accuracy {
+    fn default() -> Self {
+        // One nanosecond to 100 s, to three digits.
+        let histogram = || Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("the bounds are valid");
+        Self { records: Vec::new(), errors: histogram(), uncertainties: histogram() }
+    }
+}
+
+impl Accuracy {
+    /// Looks at all hosts that have a correction; `now` in true time, `since` from time 0 on.
+    pub fn sample(&mut self, hosts: &mut [HostClock], now: Ps, since: Ps) {
+        let known =
+            (0..).zip(hosts).filter_map(|(host, clock)| Some((host, clock.error(now)?, clock.uncertainty(now)?)));
+        let known: Vec<(u32, i64, f64)> = known.collect();
+        let Some(&(_, first, _)) = known.first() else { return };
+        // Fleet time may be far from true time, so differences come before means.
+        let mean = known.iter().map(|&(_, error, _)| (error - first) as f64).sum::<f64>() / known.len() as f64;
+        for (i, &(host, error, uncertainty_ns)) in known.iter().enumerate() {
+            for &(_, other, _) in &known[..i] {
+                self.errors.saturating_record(error.abs_diff(other));
+            }
+            self.uncertainties.saturating_record(uncertainty_ns as u64);
+            let error_ns = (error - first) as f64 - mean;
+            self.records.push(ClockRecord { time_ps: since, host, error_ns, uncertainty_ns });
+        }
+    }
+
+    /// Records since the last call.
+    pub fn take_records(&mut self) -> Vec<ClockRecord> {
+        std::mem::take(&mut self.records)
+    }
+
+    /// For `summary.json`.
+    pub fn summary(&self) -> (Value, Value) {
+        let percentiles = |h: &Histogram<u64>| {
+            let at = |q| if h.is_empty() { Value::Null } else { json!(h.value_at_quantile(q)) };
+            json!({"p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "max": at(1.0)})
+        };
+        (percentiles(&self.errors), percentiles(&self.uncertainties))
+    }
+}

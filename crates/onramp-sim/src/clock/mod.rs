@@ -1,0 +1,90 @@
+//! The hosts' clocks: how far each is off, and what corrects it.
+//!
+//! Constant offsets cost nothing while packets fly. Clocks that run on their own
+//! ([`oscillator`]) read differently at every moment, are stamped with noise
+//! ([`stamps`]), and are corrected from [`probes`] that cross the simulated
+//! network: by `onramp_clock` ([`huygens`]) or as RFC 5905 has it ([`ntp`]).
+
+pub mod accuracy;
+mod constant;
+mod huygens;
+mod ntp;
+mod oscillator;
+mod probes;
+mod running;
+mod stamps;
+
+pub use running::Running;
+
+use crate::scenario::{Clock, Sync};
+use crate::units::Ps;
+
+/// All hosts' clocks.
+#[derive(Debug)]
+pub enum Clocks {
+    /// Each is off by a constant, in nanoseconds.
+    Constant(Vec<i64>),
+    /// They run on their own and are synchronised over the network.
+    Running(Box<Running>),
+}
+
+/// What the clocks' owner is woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tick {
+    /// The first probe of an edge's next pair.
+    First(u32),
+    /// The second probe of a pair.
+    Second(u32),
+    /// A window of probes is over.
+    Window,
+    /// The window's corrections are there.
+    Correct,
+    /// A host asks its time server.
+    Poll(u32),
+    /// Time 0: what is measured counts from here.
+    Begin,
+    /// The clocks' errors are looked at.
+    Sample,
+}
+
+/// How much delays of a path may differ by the clocks' fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Margin {
+    /// Twice the joint uncertainty, and the stamps' noise, in nanoseconds.
+    pub ns: u64,
+    /// Number of the corrections in force: with new ones, delays shift.
+    pub epoch: u32,
+}
+
+impl Clocks {
+    /// The clocks of a scenario's hosts.
+    pub fn new(clock: &Clock, seed: u64, hosts: usize) -> Self {
+        match clock.sync {
+            Sync::Perfect => Self::Constant(vec![0; hosts]),
+            Sync::Gaussian => Self::Constant(constant::offsets(clock, seed, hosts)),
+            Sync::Huygens | Sync::Ntp => Self::Running(Box::new(Running::new(clock, seed, hosts))),
+        }
+    }
+
+    /// The one-way delay of a packet that left `src` at `sent` and reaches `dst`
+    /// now, as these hosts measure it, in nanoseconds; `None` while one of them
+    /// has no correction. Times in picoseconds of true time.
+    #[inline]
+    pub fn owd(&mut self, src: u32, dst: u32, sent: Ps, now: Ps) -> Option<i64> {
+        let true_owd = ((now / crate::units::NS) - (sent / crate::units::NS)) as i64;
+        match self {
+            Self::Constant(offsets) => Some(true_owd + offsets[dst as usize] - offsets[src as usize]),
+            Self::Running(clocks) => Some(true_owd + clocks.owd_error(src, dst, sent, now)?),
+        }
+    }
+
+    /// The margin of the path between two hosts; `None` if their clocks are too
+    /// uncertain to tell a delay.
+    #[inline]
+    pub fn margin(&mut self, src: u32, dst: u32, now: Ps) -> Option<Margin> {
+        match self {
+            Self::Constant(_) => Some(Margin { ns: 0, epoch: 0 }),
+            Self::Running(clocks) => clocks.margin(src, dst, now),
+        }
+    }
+}

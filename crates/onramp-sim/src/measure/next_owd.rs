@@ -1,0 +1,106 @@
+//! What the last acknowledged packet tells of the next one (paper Figs. 4 and 6).
+
+use crate::network::Packet;
+use crate::network::packet::{UNMEASURED, unwrap_ns};
+use crate::random;
+use crate::units::{NS, Ps};
+use rand_pcg::Pcg64Mcg;
+use std::collections::HashMap;
+
+/// A packet that has arrived, and the one acknowledged last when it left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextRecord {
+    /// When it left.
+    pub time_ps: Ps,
+    /// Sending host.
+    pub src: u32,
+    /// Receiving host.
+    pub dst: u32,
+    /// One-way delay of the acknowledged packet by the hosts' clocks, in nanoseconds.
+    pub owd_ns: i32,
+    /// Its round-trip time, in nanoseconds.
+    pub rtt_ns: u64,
+    /// True one-way delay of this packet, in nanoseconds.
+    pub next_owd_ns: u64,
+}
+
+/// A uniform sample of bounded size of all packets that leave after one of their
+/// flow was acknowledged (reservoir sampling, algorithm R).
+#[derive(Debug)]
+pub struct NextOwd {
+    size: usize,
+    origin: Ps,
+    random: Pcg64Mcg,
+    /// Delay and round-trip time of the packet acknowledged last, by slot of the flow.
+    last: Vec<Option<(i32, u64)>>,
+    seen: u64,
+    /// The delay of this packet is 0 until it arrives.
+    sample: Vec<NextRecord>,
+    /// Places of packets under way: by slot, number and departure.
+    under_way: HashMap<(u32, u32, u32), usize>,
+}
+
+impl NextOwd {
+    /// An empty sample of at most `size` packets; times count from `origin`.
+    pub fn new(size: u32, seed: u64, origin: Ps) -> Self {
+        Self {
+            size: size as usize,
+            origin,
+            random: random::stream(seed, "next owd", 0),
+            last: Vec::new(),
+            seen: 0,
+            sample: Vec::new(),
+            under_way: HashMap::new(),
+        }
+    }
+
+    /// A new flow in `slot`.
+    pub fn open(&mut self, slot: u32) {
+        self.last.resize(self.last.len().max(slot as usize + 1), None);
+        self.last[slot as usize] = None;
+    }
+
+    /// A packet was acknowledged.
+    pub fn acked(&mut self, ack: &Packet, rtt_ns: u64) {
+        if ack.owd_ns != UNMEASURED {
+            self.last[ack.flow as usize] = Some((ack.owd_ns, rtt_ns));
+        }
+    }
+
+    /// A packet leaves `src`.
+    pub fn leaves(&mut self, packet: &Packet, src: u32, now: Ps) {
+        let Some((owd_ns, rtt_ns)) = self.last[packet.flow as usize] else { return };
+        self.seen += 1;
+        let record =
+            NextRecord { time_ps: now - self.origin, src, dst: u32::from(packet.dst), owd_ns, rtt_ns, next_owd_ns: 0 };
+        let place = if self.sample.len() < self.size {
+            self.sample.push(record);
+            self.sample.len() - 1
+        } else {
+            let place = (random::uniform(&mut self.random) * self.seen as f64) as usize;
+            if place >= self.size {
+                return;
+            }
+            self.sample[place] = record;
+            place
+        };
+        self.under_way.insert((packet.flow, packet.seq, packet.sent_ns), place);
+    }
+
+    /// A packet arrives.
+    pub fn arrives(&mut self, packet: &Packet, now: Ps) {
+        let key = (packet.flow, packet.seq, packet.sent_ns);
+        let Some(place) = self.under_way.remove(&key) else { return };
+        let sent_ns = unwrap_ns(now / NS, packet.sent_ns);
+        let record = &mut self.sample[place];
+        // Another packet may have taken the place.
+        if (record.time_ps + self.origin) / NS == sent_ns && record.dst == u32::from(packet.dst) {
+            record.next_owd_ns = now / NS - sent_ns;
+        }
+    }
+
+    /// The sampled packets that have arrived.
+    pub fn records(&self) -> Vec<NextRecord> {
+        self.sample.iter().filter(|r| r.next_owd_ns > 0).copied().collect()
+    }
+}
