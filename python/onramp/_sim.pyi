@@ -34,9 +34,13 @@ class Simulation:
         """Requests completed since the last call."""
     def take_series(self) -> dict[str, bytes]:
         """Samples taken since the last call."""
+    def take_clock(self) -> dict[str, bytes]:
+        """Samples of the clocks' errors since the last call; none unless they are synchronised."""
+    def next_owd(self) -> dict[str, bytes]:
+        """Sampled packets that have arrived, beside those acknowledged before they left."""
     def unfinished_flows(self) -> dict[str, bytes]:
         """Flows alive now; their times so far are no completion times."""
     def series_names(self) -> list[str]:
         """Names that the `name` column of series counts in."""
     def counters(self) -> str:
-        """JSON with "network", "onramp_stats", "engine" and "unfinished"."""
+        """JSON with "network", "onramp_stats", "engine", "unfinished", and "clock" if clocks are synchronised."""

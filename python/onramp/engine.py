@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from onramp import _sim, tables, testbed
@@ -126,6 +127,14 @@ class _Tables:
         self.series = tables.Writer(folder / "series.parquet", tables.SERIES)
         for table in (self.flows, self.requests, self.series):
             stack.callback(table.close)
+        self._folder, self._stack = folder, stack
+
+    def also(self, name: str, table: pa.Table) -> None:
+        """Write a table that not every run has; nothing, if it is empty."""
+        if len(table):
+            writer = tables.Writer(self._folder / f"{name}.parquet", table.schema)
+            self._stack.callback(writer.close)
+            writer.add(table)
 
 
 def _in_simulator(
@@ -141,11 +150,13 @@ def _in_simulator(
     while not complete and not stop():
         complete = simulation.advance(STEP_MS)
         write.flows.add(tables.flows(simulation.take_flows()))
-        write.requests.add(tables.requests(simulation.take_requests()))
+        write.requests.add(tables.rows(simulation.take_requests(), tables.REQUESTS))
         write.series.add(tables.series(simulation.take_series(), simulation.series_names()))
         now_us = simulation.now_ps / 1e6
         report(Status(simulation.progress, now_us, simulation.packet_hops, simulation.flows_done))
     write.flows.add(tables.flows(simulation.unfinished_flows(), finished=False))
+    write.also("clock", tables.rows(simulation.take_clock(), tables.CLOCK))
+    write.also("next_owd", tables.rows(simulation.next_owd(), tables.NEXT_OWD))
     counters = json.loads(simulation.counters())
     counters["engine"]["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return counters, complete
@@ -164,7 +175,8 @@ def _on_linux(
     write.flows.add(tables.flows(testbed.columns(raw / "flows.bin", testbed.FLOW)))
     unfinished = testbed.columns(raw / "unfinished.bin", testbed.FLOW)
     write.flows.add(tables.flows(unfinished, finished=False))
-    write.requests.add(tables.requests(testbed.columns(raw / "requests.bin", testbed.REQUEST)))
+    requests = testbed.columns(raw / "requests.bin", testbed.REQUEST)
+    write.requests.add(tables.rows(requests, tables.REQUESTS))
     samples = testbed.columns(raw / "samples.bin", testbed.SAMPLE)
     write.series.add(tables.series(samples, counters["series_names"]))
     shutil.rmtree(raw)

@@ -78,6 +78,16 @@ class Result:
         """Samples over time, one row per sample: `time_ps`, `name`, `value`."""
         return self._table("series")
 
+    @property
+    def clock(self) -> pa.Table:
+        """Errors of the hosts' clocks over time, if they were synchronised over the network."""
+        return self._table("clock")
+
+    @property
+    def next_owd(self) -> pa.Table:
+        """Packets beside those acknowledged before they left, if the scenario records them."""
+        return self._table("next_owd")
+
     def _table(self, name: str) -> pa.Table:
         return pq.read_table(self.folder / f"{name}.parquet")
 

@@ -80,7 +80,7 @@ def summarize(
         Tables of the run; of flows only `traffic`, `request`, `bytes`, `fct_ps`, `ideal_ps` are used,
         of requests `rct_ps`.
     counters : mapping
-        The engine's part: network, onramp_stats, engine, unfinished.
+        The engine's part: network, onramp_stats, engine, unfinished, and clock if there is one.
     complete : bool
         False if the run was stopped before its end.
     """
@@ -108,4 +108,5 @@ def summarize(
         "onramp_stats": counters["onramp_stats"],
         "engine": counters["engine"],
         "unfinished": counters["unfinished"],
+        **({"clock": counters["clock"]} if "clock" in counters else {}),
     }

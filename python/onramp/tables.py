@@ -14,7 +14,8 @@ def _field(name: str, kind: pa.DataType, unit: str, meaning: str, nullable: bool
     return pa.field(name, kind, nullable=nullable, metadata={"unit": unit, "meaning": meaning})
 
 
-U32, U64, I64, F64 = pa.uint32(), pa.uint64(), pa.int64(), pa.float64()
+U32, U64, F64 = pa.uint32(), pa.uint64(), pa.float64()
+I32, I64 = pa.int32(), pa.int64()
 
 LAST_ACK = "until the sender has the last ACK; on Linux, until the receiver has the last byte"
 
@@ -59,6 +60,26 @@ SERIES = pa.schema(
     ]
 )
 
+CLOCK = pa.schema(
+    [
+        _field("time_ps", U64, "ps", "when, from the start of the run"),
+        _field("host", U32, "1", "whose clock"),
+        _field("error_ns", F64, "ns", "how far it is ahead of the mean of all hosts, corrected"),
+        _field("uncertainty_ns", F64, "ns", "standard deviation of the error, as the host knows it"),
+    ]
+)
+
+NEXT_OWD = pa.schema(
+    [
+        _field("time_ps", U64, "ps", "when the packet left, from the start of the run"),
+        _field("src", U32, "1", "sending host"),
+        _field("dst", U32, "1", "receiving host"),
+        _field("owd_ns", I32, "ns", "measured one-way delay of the packet acknowledged last before it left"),
+        _field("rtt_ns", U64, "ns", "round-trip time of that packet"),
+        _field("next_owd_ns", U64, "ns", "true one-way delay of the packet itself"),
+    ]
+)
+
 Columns = Mapping[str, bytes]
 
 
@@ -81,9 +102,9 @@ def flows(columns: Columns, *, finished: bool = True) -> pa.Table:
     return pa.table(arrays, schema=FLOWS)
 
 
-def requests(columns: Columns) -> pa.Table:
-    """Completed requests as a table."""
-    return pa.table([pa.array(_column(columns, f), f.type) for f in REQUESTS], schema=REQUESTS)
+def rows(columns: Columns, schema: pa.Schema) -> pa.Table:
+    """Columns without nulls as a table of `schema`."""
+    return pa.table([pa.array(_column(columns, f), f.type) for f in schema], schema=schema)
 
 
 def series(columns: Columns, names: list[str]) -> pa.Table:
