@@ -1,4 +1,4 @@
-"""The paper's figures: each a family of scenarios, a plot, and a verdict on what the text states.
+"""The paper's figures, and one on its clocks: each a family of scenarios, a plot, and a verdict on what the text states.
 
 A figure is a module with `NAME`, `ON`, `TITLE`, `cases`, `draw` and `claims`; see `common.Figure`.
 """
@@ -12,8 +12,8 @@ from onramp.errors import OnRampError
 from onramp.paper.common import Figure
 
 FIGURES = (
-    *("fig1", "fig2", "fig5", "fig9", "fig10", "fig12", "fig13", "fig14", "fig15", "fig16", "fig18"),
-    *("fig19", "fig20", "fig21", "fig22", "fig23", "fig24", "fig26"),
+    *("fig1", "fig2", "fig5", "fig6", "fig9", "fig10", "fig12", "fig13", "fig14", "fig15", "fig16"),
+    *("fig18", "fig19", "fig20", "fig21", "fig22", "fig23", "fig24", "fig26", "clock"),
 )
 
 
