@@ -177,6 +177,7 @@ def _on_linux(
     write.flows.add(tables.flows(unfinished, finished=False))
     requests = testbed.columns(raw / "requests.bin", testbed.REQUEST)
     write.requests.add(tables.rows(requests, tables.REQUESTS))
+    write.also("clock", tables.rows(testbed.columns(raw / "clock.bin", testbed.CLOCK), tables.CLOCK))
     samples = testbed.columns(raw / "samples.bin", testbed.SAMPLE)
     write.series.add(tables.series(samples, counters["series_names"]))
     shutil.rmtree(raw)

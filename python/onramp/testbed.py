@@ -34,6 +34,7 @@ REQUEST = np.dtype(
         *[(name, "<u8") for name in ("bytes", "start_ps", "rct_ps", "receiver_rct_ps")],
     ]
 )
+CLOCK = np.dtype([("time_ps", "<u8"), ("host", "<u4"), ("error_ns", "<f8"), ("uncertainty_ns", "<f8")])
 SAMPLE = np.dtype([("time_ps", "<u8"), ("name", "<u4"), ("value", "<f8")])
 
 

@@ -1,6 +1,5 @@
-//! How far the corrected clocks are off, as only a simulator can know it.
+//! How far the corrected clocks are off, as only an experiment can know it.
 
-use super::running::HostClock;
 use crate::units::Ps;
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
@@ -36,11 +35,9 @@ impl Default for Accuracy {
 }
 
 impl Accuracy {
-    /// Looks at all hosts that have a correction; `now` in true time, `since` from time 0 on.
-    pub fn sample(&mut self, hosts: &mut [HostClock], now: Ps, since: Ps) {
-        let known =
-            (0..).zip(hosts).filter_map(|(host, clock)| Some((host, clock.error(now)?, clock.uncertainty(now)?)));
-        let known: Vec<(u32, i64, f64)> = known.collect();
+    /// Takes in the hosts whose clocks are known at the time `since` time 0: by how many
+    /// nanoseconds each is ahead of true time, and the standard deviation of that.
+    pub fn sample(&mut self, known: &[(u32, i64, f64)], since: Ps) {
         let Some(&(_, first, _)) = known.first() else { return };
         // Fleet time may be far from true time, so differences come before means.
         let mean = known.iter().map(|&(_, error, _)| (error - first) as f64).sum::<f64>() / known.len() as f64;

@@ -14,6 +14,7 @@ mod probes;
 mod running;
 mod stamps;
 
+pub use oscillator::Oscillator;
 pub use running::Running;
 
 use crate::scenario::{Clock, Sync};

@@ -39,6 +39,13 @@ impl Oscillator {
         Self { offset, gained: 0.0, at: 0, frequency, step, random }
     }
 
+    /// How far it is off at the start, in nanoseconds, and how fast it gains, in seconds per
+    /// second.
+    #[must_use]
+    pub fn start(&self) -> (i64, f64) {
+        (self.offset, self.frequency)
+    }
+
     /// Brings the random walk up to `now`.
     pub fn advance(&mut self, now: Ps) {
         while self.at + STEP <= now {

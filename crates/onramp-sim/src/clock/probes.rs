@@ -207,7 +207,9 @@ impl Simulation {
                 probe = Some((host, clocks.probe(trip, ntp::WIRE)));
             }
             (Tick::Sample, _) => {
-                clocks.accuracy.sample(&mut clocks.hosts, now, now - self.origin);
+                let known = (0..).zip(&mut clocks.hosts);
+                let known = known.filter_map(|(host, clock)| Some((host, clock.error(now)?, clock.uncertainty(now)?)));
+                clocks.accuracy.sample(&known.collect::<Vec<_>>(), now - self.origin);
                 let interval = (self.duration / SAMPLES).max(NS);
                 if now + interval <= self.origin + self.duration {
                     next.push((now + interval, tick));

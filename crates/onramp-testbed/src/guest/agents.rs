@@ -4,7 +4,8 @@ use super::cluster::Cluster;
 use super::{Result, at};
 use crate::plan::address;
 use crate::sys;
-use onramp_sim::scenario::{OnRampVersion, Scenario};
+use onramp_sim::clock::Oscillator;
+use onramp_sim::scenario::{OnRampVersion, Scenario, Stamps, Sync, Threshold};
 use onramp_sim::topology::Topology;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -18,6 +19,8 @@ use std::process::{Child, Command, Stdio};
 
 /// Folder of the agents' configurations and sockets.
 const FOLDER: &str = "/run/onramp";
+/// What starts the coordinator of a fleet; beside it, its process number and its log.
+const COORDINATOR: &str = "/run/onramp/coordinator";
 /// UDP port that OR-ACKs go to.
 const PORT: u16 = 9471;
 /// What all agents sign OR-ACKs with: 16 bytes, in hexadecimal digits.
@@ -34,6 +37,10 @@ struct Agent {
 #[derive(Debug, Default)]
 pub struct Agents {
     all: Vec<Agent>,
+    /// Where their clocks are synchronised: whoever does it, on the first host.
+    coordinator: Option<Child>,
+    /// When they began, by the kernel's clock.
+    since_ns: u64,
 }
 
 /// Starts the agents and waits until each has its gate in place.
@@ -45,7 +52,10 @@ pub fn start(program: &Path, scenario: &Scenario, topology: &Topology, cluster: 
     fs::set_permissions(&key, Permissions::from_mode(0o600)).map_err(at(&key))?;
     let names = scenario.linux.iter().flat_map(|l| l.onramp_hosts.iter().flatten());
     let hosts: BTreeSet<u32> = names.map(|name| topology.host_named(name)).collect::<std::result::Result<_, _>>()?;
-    let mut agents = Agents::default();
+    let mut agents = Agents { since_ns: sys::now_ns(), ..Agents::default() };
+    if scenario.clock.sync == Sync::Huygens {
+        agents.coordinator = found(program, scenario, topology, cluster, &hosts)?;
+    }
     for &host in &hosts {
         let file = format!("{FOLDER}/{host}.toml");
         fs::write(&file, config(scenario, topology, host, &hosts, &key)).map_err(at(&file))?;
@@ -57,18 +67,109 @@ pub fn start(program: &Path, scenario: &Scenario, topology: &Topology, cluster: 
         agents.all.push(Agent { host, process });
     }
     for agent in &mut agents.all {
-        let mut line = String::new();
-        let output = agent.process.stdout.as_mut().expect("it is piped");
-        BufReader::new(output).read_line(&mut line).map_err(at("agent"))?;
-        if line.trim() != "ready" {
-            return Err(format!(
-                "the agent of {} did not get ready: {}",
-                topology.name(agent.host),
-                complaint(agent.host)
-            ));
-        }
+        let who = format!("the agent of {}", topology.name(agent.host));
+        wait_until_ready(&mut agent.process, &who, &log(agent.host))?;
     }
     Ok(agents)
+}
+
+fn wait_until_ready(process: &mut Child, who: &str, log: &str) -> Result<()> {
+    let mut line = String::new();
+    let output = process.stdout.as_mut().expect("it is piped");
+    BufReader::new(output).read_line(&mut line).map_err(at(who))?;
+    if line.trim() == "ready" { Ok(()) } else { Err(format!("{who} did not get ready: {}", complaint(log))) }
+}
+
+/// Founds a fleet as an operator would: a coordinator on the first host, all hosts join.
+/// Returns the coordinator, which can be started anew with the script of that name.
+fn found(
+    program: &Path,
+    scenario: &Scenario,
+    topology: &Topology,
+    cluster: &Cluster,
+    hosts: &BTreeSet<u32>,
+) -> Result<Option<Child>> {
+    let Some(&first) = hosts.first() else { return Ok(None) };
+    let namespace = |host: u32| cluster.nodes[host as usize].namespace.as_raw_fd();
+    let run = |host: u32, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        let folder = fleet(host);
+        fs::create_dir_all(&folder).map_err(at(&folder))?;
+        let written = format!("{folder}/written.toml");
+        command.args(arguments).args(["--interface", "eth0", "--config", &written, "--address"]);
+        command.arg(address(host).to_string()).stdin(Stdio::null());
+        sys::start_in(&mut command, namespace(host));
+        let output = command.output().map_err(at(program.display()))?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let complained = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() {
+            Ok(said)
+        } else {
+            Err(format!("{} cannot be in a fleet: {}", topology.name(host), complained.trim()))
+        }
+    };
+    let said = run(first, &["init"])?;
+    let token = said.split_whitespace().find(|word| word.contains('/')).unwrap_or_default();
+    let clock = &scenario.clock;
+    let [window, interval] = [clock.window, clock.probe_interval].map(|span| span.expect("it is resolved"));
+    let listen = coordinator(first);
+    let script = format!(
+        "exec {} coordinator --folder {}/fleet --listen {listen} --probes {} --window {window} --interval {interval}\n",
+        program.display(),
+        fleet(first),
+        clock.peers.expect("it is resolved"),
+    );
+    fs::write(COORDINATOR, script).map_err(at(COORDINATOR))?;
+    let mut command = Command::new("/bin/sh");
+    let log = format!("{COORDINATOR}.log");
+    let to = File::create(&log).map_err(at(&log))?;
+    command.arg(COORDINATOR).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(to);
+    sys::start_in(&mut command, namespace(first));
+    let mut process = command.spawn().map_err(at("coordinator"))?;
+    let pid = format!("{COORDINATOR}.pid");
+    fs::write(&pid, process.id().to_string()).map_err(at(&pid))?;
+    wait_until_ready(&mut process, "the coordinator", &log)?;
+    for &host in hosts.iter().skip(1) {
+        run(host, &["join", token])?;
+    }
+    Ok(Some(process))
+}
+
+/// A host's folder for the fleet.
+fn fleet(host: u32) -> String {
+    format!("{FOLDER}/{host}.fleet")
+}
+
+fn coordinator(host: u32) -> String {
+    format!("{}:9472", address(host))
+}
+
+/// What a host's agent is told of clocks.
+fn clock(scenario: &Scenario, host: u32, hosts: &BTreeSet<u32>, key: &str) -> Vec<(&'static str, toml::Value)> {
+    let clock = &scenario.clock;
+    if clock.sync != Sync::Huygens {
+        let peers = hosts.iter().filter(|peer| **peer != host);
+        let peers = peers.map(|peer| toml::Value::from(address(*peer).to_string())).collect::<Vec<_>>();
+        return vec![("clock", "shared".into()), ("key_file", key.into()), ("peers", peers.into())];
+    }
+    let first = *hosts.first().expect("this host is one");
+    // The same clocks as in the simulator, but for their wander.
+    let (offset, drift) = Oscillator::new(clock, scenario.seed, host).start();
+    let noise = match clock.stamps {
+        Some(Stamps::Software) => 300,
+        Some(Stamps::Hardware) => 5,
+        Some(Stamps::Exact) | None => 0,
+    };
+    let limit = clock.max_uncertainty.expect("it is resolved");
+    vec![
+        ("fleet.address", address(host).to_string().into()),
+        ("fleet.coordinators", vec![toml::Value::from(coordinator(first))].into()),
+        ("fleet.folder", format!("{}/fleet", fleet(host)).into()),
+        ("fleet.max_uncertainty", limit.to_string().into()),
+        ("test.clock_offset", format!("{offset}ns").into()),
+        ("test.clock_drift", format!("{:.0}ppb", drift * 1e9).into()),
+        ("test.stamp_noise", format!("{noise}ns").into()),
+    ]
 }
 
 /// The configuration of one host's agent.
@@ -80,12 +181,17 @@ fn config(scenario: &Scenario, topology: &Topology, host: u32, hosts: &BTreeSet<
         OnRampVersion::Final => "final",
         OnRampVersion::Strawman => "strawman",
     };
-    let peers = hosts.iter().filter(|peer| **peer != host).map(|peer| toml::Value::from(address(*peer).to_string()));
-    let entries: [(&str, toml::Value); 19] = [
+    let threshold = match onramp.threshold.expect("it is resolved") {
+        Threshold::Fixed(threshold) => vec![("threshold", threshold.to_string().into())],
+        Threshold::Auto => {
+            let floor = onramp.threshold_floor.expect("it is resolved");
+            vec![("threshold", "auto".into()), ("threshold_floor", floor.to_string().into())]
+        }
+    };
+    let entries: [(&str, toml::Value); 15] = [
         ("mode", "enforce".into()),
         ("interface", "eth0".into()),
         ("parent", "1:1".into()),
-        ("threshold", onramp.threshold.expect("it is resolved").to_string().into()),
         ("max_pause", onramp.max_pause.to_string().into()),
         ("gain", onramp.gain.into()),
         ("beta_start", onramp.beta_start.into()),
@@ -95,25 +201,23 @@ fn config(scenario: &Scenario, topology: &Topology, host: u32, hosts: &BTreeSet<
         ("or_ack_interval", linux.or_ack_interval.to_string().into()),
         ("gate.cut", linux.cut_segments.into()),
         ("port", i64::from(PORT).into()),
-        ("clock", "shared".into()),
-        ("key_file", key.into()),
         ("socket", socket(host).into()),
         ("state_dir", format!("{FOLDER}/{host}.state").into()),
         // Two dozen agents share one memory; 16 Ki stamps are 256 MiB under way.
         ("max_flows", 16_384.into()),
         ("max_stamps", 16_384.into()),
-        ("peers", peers.collect::<Vec<_>>().into()),
     ];
-    entries.into_iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
+    let entries = entries.into_iter().chain(threshold).chain(clock(scenario, host, hosts, key));
+    entries.map(|(key, value)| format!("{key} = {value}\n")).collect()
 }
 
 fn log(host: u32) -> String {
     format!("{FOLDER}/{host}.log")
 }
 
-/// What an agent has complained of, in one line.
-fn complaint(host: u32) -> String {
-    let text = fs::read_to_string(log(host)).unwrap_or_default();
+/// What a log says, in one line.
+fn complaint(log: &str) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
     if text.is_empty() { "it said nothing".into() } else { text.lines().collect::<Vec<_>>().join(" | ") }
 }
 
@@ -134,6 +238,38 @@ fn status(host: u32) -> Result<Value> {
 }
 
 impl Agents {
+    /// The hosts whose clocks are known: by how many nanoseconds each is ahead of the kernel's,
+    /// corrected, and the standard deviation of that.
+    pub fn clocks(&self) -> Result<Vec<(u32, i64, f64)>> {
+        let mut known = Vec::new();
+        for agent in &self.all {
+            let clock = status(agent.host)?["clock"].take();
+            let state = clock["fleet_ns"].as_i64().zip(clock["uncertainty_ns"].as_f64());
+            known.extend(state.map(|(ahead, sigma)| (agent.host, ahead, sigma)));
+        }
+        Ok(known)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The mean share of a host's link that its probes and answers take.
+    pub fn probe_share(&self, topology: &Topology) -> Result<f64> {
+        /// Ethernet 14, IPv4 20, UDP 8, probe 40, FCS 4.
+        const WIRE_BITS: f64 = 86.0 * 8.0;
+        let seconds = (sys::now_ns() - self.since_ns) as f64 / 1e9;
+        let mut sum = 0.0;
+        for agent in &self.all {
+            let counters = status(agent.host)?["counters"].take();
+            let count = |name: &str| counters[name].as_f64().unwrap_or_default();
+            let rate = topology.ports()[topology.ports_of(agent.host)[0] as usize].rate.0 as f64;
+            sum += (count("probes_sent") + count("probes_answered")) * WIRE_BITS / (rate * seconds);
+        }
+        Ok(sum / self.all.len().max(1) as f64)
+    }
+
     /// Whether a host has an agent.
     pub fn is_on(&self, host: u32) -> bool {
         self.all.iter().any(|agent| agent.host == host)
@@ -159,14 +295,19 @@ impl Agents {
     }
 
     /// Has the agents undo everything and end.
-    pub fn stop(self) -> Result<()> {
+    pub fn stop(mut self) -> Result<()> {
+        // It may have been killed on purpose, or a newer one may serve in its place.
+        if let Some(mut coordinator) = self.coordinator.take() {
+            let _ = coordinator.kill();
+            let _ = coordinator.wait();
+        }
         for agent in &self.all {
             sys::terminate(agent.process.id()).map_err(at("agent"))?;
         }
         for mut agent in self.all {
             let status = agent.process.wait().map_err(at("agent"))?;
             if !status.success() {
-                let said = complaint(agent.host);
+                let said = complaint(&log(agent.host));
                 return Err(format!("the agent at {} ended with {status}: {said}", address(agent.host)));
             }
         }

@@ -8,6 +8,7 @@
 //! or a large part of it, is there, and takes it without copying.
 
 use super::agents::Agents;
+use super::clocks::Clocks;
 use super::cluster::Cluster;
 use super::connections::{Connections, Key};
 use super::counters::{self, Counters, us};
@@ -66,6 +67,7 @@ struct Load<'a> {
     connections: Connections,
     recorder: Recorder,
     series: Series,
+    clocks: Clocks,
     /// By slot; slots of completed flows are used again.
     flows: Vec<Option<Flow>>,
     free: Vec<u32>,
@@ -101,6 +103,7 @@ pub fn run(
         epoll,
         recorder: Recorder::new(&scenario.measure, topology),
         series: Series::new(&scenario.measure, topology, &agents),
+        clocks: Clocks::new(scenario, &agents),
         flows: Vec::new(),
         free: Vec::new(),
         stops: BinaryHeap::new(),
@@ -111,7 +114,8 @@ pub fn run(
         duration: scenario.duration.0,
         alive_at_end: 0,
     };
-    load.open(&arrivals)?;
+    let lead = scenario.clock.lead.filter(|_| load.clocks.interval().is_some());
+    load.open(&arrivals, lead.map_or(QUIET, |lead| lead.0.max(QUIET)))?;
     let opened = load.connections.len();
     let before = Counters::read(load.cluster, topology)?;
     load.zero_ns = sys::now_ns();
@@ -119,7 +123,9 @@ pub fn run(
     let complete = load.play(&arrivals, limit, out)?;
     let now = load.now();
     let counted = Counters::read(load.cluster, topology)?.since(&before);
+    let (clock, clocks) = load.clocks.finish(&agents, topology)?;
     let results = Results {
+        clocks,
         unfinished: load.unfinished(now)?,
         flows: load.recorder.take_flows(),
         requests: load.recorder.take_requests(),
@@ -127,7 +133,7 @@ pub fn run(
         samples: Vec::new(),
     };
     let (samples, series_names) = load.series.finish();
-    let counters = json!({
+    let mut counters = json!({
         "network": counted.network(topology, now),
         "onramp_stats": agents.stats()?,
         "engine": {
@@ -140,6 +146,9 @@ pub fn run(
         "unfinished": { "flows": results.unfinished.len(), "requests": load.recorder.requests_open() },
         "series_names": series_names,
     });
+    if let Some(clock) = clock {
+        counters["clock"] = clock;
+    }
     Results { samples, counters, ..results }.write(out)?;
     agents.stop()?;
     Ok(Said::Done { complete, status: 0 })
@@ -155,8 +164,8 @@ impl Load<'_> {
     }
 
     /// Opens the connections that the arrivals will probably need, and lets the
-    /// network come to rest.
-    fn open(&mut self, arrivals: &[Arrival]) -> Result<()> {
+    /// network come to rest for `quiet`.
+    fn open(&mut self, arrivals: &[Arrival], quiet: Ps) -> Result<()> {
         for ((src, dst), count) in arrivals::connections(arrivals, self.topology) {
             for _ in 0..count {
                 self.connections.open(src, dst, self.cluster, &self.epoll)?;
@@ -169,7 +178,7 @@ impl Load<'_> {
             }
             self.wait(MS)?;
         }
-        let rest = self.now() + QUIET;
+        let rest = self.now() + quiet;
         while self.now() < rest {
             self.wait(rest - self.now())?;
         }
@@ -180,6 +189,7 @@ impl Load<'_> {
     fn play(&mut self, arrivals: &[Arrival], limit: Ps, out: &Path) -> Result<bool> {
         let mut waiting = arrivals.iter().peekable();
         let mut sample_at = self.series.interval();
+        let mut clocks_at = self.clocks.interval();
         let mut turns = 0;
         loop {
             let mut now = self.now();
@@ -198,6 +208,10 @@ impl Load<'_> {
                 self.series.sample(now, self.cluster, self.topology, self.agents, receiver)?;
                 *at += self.series.interval().expect("there are samples to take");
             }
+            if let Some(at) = clocks_at.as_mut().filter(|at| **at <= now) {
+                self.clocks.sample(now, self.agents)?;
+                *at += self.clocks.interval().expect("there are clocks to look at");
+            }
             if waiting.peek().is_none() && self.alive() == 0 || now >= limit {
                 return Ok(true);
             }
@@ -208,7 +222,8 @@ impl Load<'_> {
             if turns % (TURNS * LOOKS) == 0 {
                 self.report(now)?;
             }
-            let next = [waiting.peek().map(|a| a.at), self.stops.peek().map(|Reverse((at, _))| *at), sample_at];
+            let next =
+                [waiting.peek().map(|a| a.at), self.stops.peek().map(|Reverse((at, _))| *at), sample_at, clocks_at];
             let next = next.into_iter().flatten().min().unwrap_or(limit).min(limit);
             self.wait(next.saturating_sub(now))?;
         }

@@ -1,6 +1,7 @@
 //! The guest's side: the only process of a freshly booted kernel.
 
 mod agents;
+mod clocks;
 mod cluster;
 mod connections;
 mod counters;

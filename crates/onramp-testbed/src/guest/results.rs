@@ -2,6 +2,7 @@
 //! Python reads them.
 
 use super::{Result, at};
+use onramp_sim::clock::accuracy::ClockRecord;
 use onramp_sim::measure::{FlowRecord, RequestRecord, Sample};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -43,6 +44,15 @@ fn sample(s: &Sample) -> Vec<u8> {
     bytes
 }
 
+fn clock(c: &ClockRecord) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend(c.time_ps.to_le_bytes());
+    bytes.extend(c.host.to_le_bytes());
+    bytes.extend(c.error_ns.to_le_bytes());
+    bytes.extend(c.uncertainty_ns.to_le_bytes());
+    bytes
+}
+
 /// Everything a run yields.
 #[derive(Debug, Default)]
 pub struct Results {
@@ -54,6 +64,8 @@ pub struct Results {
     pub requests: Vec<RequestRecord>,
     /// Values over time.
     pub samples: Vec<Sample>,
+    /// Errors of the clocks.
+    pub clocks: Vec<ClockRecord>,
     /// The parts of summary.json that do not come from flows, and names of series.
     pub counters: serde_json::Value,
 }
@@ -75,6 +87,7 @@ impl Results {
         save("unfinished.bin", &mut self.unfinished.iter().map(flow))?;
         save("requests.bin", &mut self.requests.iter().map(request))?;
         save("samples.bin", &mut self.samples.iter().map(sample))?;
+        save("clock.bin", &mut self.clocks.iter().map(clock))?;
         save("counters.json", &mut std::iter::once(self.counters.to_string().into_bytes()))
     }
 }

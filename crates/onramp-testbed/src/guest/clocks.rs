@@ -1,0 +1,58 @@
+//! How far the agents' clocks are off, against the one clock they all really have.
+
+use super::Result;
+use super::agents::Agents;
+use onramp_sim::clock::accuracy::{Accuracy, ClockRecord};
+use onramp_sim::scenario::{Scenario, Sync};
+use onramp_sim::topology::Topology;
+use onramp_sim::units::Ps;
+use serde_json::{Value, json};
+
+/// Looks per window of probes.
+const LOOKS: u64 = 10;
+
+/// What was seen of the clocks, if the agents synchronise them.
+#[derive(Debug)]
+pub struct Clocks {
+    accuracy: Accuracy,
+    interval: Option<Ps>,
+    /// Hosts' looks at which a clock was known, and all.
+    known: u64,
+    all: u64,
+}
+
+impl Clocks {
+    /// Nothing seen yet.
+    pub fn new(scenario: &Scenario, agents: &Agents) -> Self {
+        let synchronised = scenario.clock.sync == Sync::Huygens && agents.len() > 0;
+        let window = scenario.clock.window.filter(|_| synchronised);
+        Self { accuracy: Accuracy::default(), interval: window.map(|w| w.0 / LOOKS), known: 0, all: 0 }
+    }
+
+    /// Time between two looks, if there is something to see.
+    pub fn interval(&self) -> Option<Ps> {
+        self.interval
+    }
+
+    /// Takes a look at all agents.
+    pub fn sample(&mut self, now: Ps, agents: &Agents) -> Result<()> {
+        let known = agents.clocks()?;
+        self.known += known.len() as u64;
+        self.all += agents.len() as u64;
+        self.accuracy.sample(&known, now);
+        Ok(())
+    }
+
+    /// The "clock" part of summary.json, and the records; none, if nothing was synchronised.
+    pub fn finish(&mut self, agents: &Agents, topology: &Topology) -> Result<(Option<Value>, Vec<ClockRecord>)> {
+        let Some(_) = self.interval else { return Ok((None, Vec::new())) };
+        let (error, uncertainty) = self.accuracy.summary();
+        let summary = json!({
+            "error_ns": error,
+            "uncertainty_ns": uncertainty,
+            "known": self.known as f64 / self.all.max(1) as f64,
+            "probe_share": agents.probe_share(topology)?,
+        });
+        Ok((Some(summary), self.accuracy.take_records()))
+    }
+}
