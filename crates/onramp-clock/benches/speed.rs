@@ -45,6 +45,7 @@ fn main() {
                     sigma: 20.0,
                     drift_sigma: 1e-9,
                     noise: 4.0,
+                    queue: 0.0,
                     points: 900,
                     seen: 1000,
                 };

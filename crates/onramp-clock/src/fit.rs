@@ -32,6 +32,9 @@ pub struct EdgeFit {
     pub drift_sigma: f64,
     /// Standard deviation of one stamp's noise, in nanoseconds.
     pub noise: f64,
+    /// How much longer than known before the shortest way was, in nanoseconds: the offset may
+    /// be off by as much. See [`LeastDelay`](crate::LeastDelay); 0 until then.
+    pub queue: f64,
     /// Pairs the fit rests on, each direction counted.
     pub points: u32,
     /// Pairs that there were, each direction counted.
@@ -154,6 +157,7 @@ pub fn fit(exchanges: &[Exchange], options: &FitOptions) -> Option<EdgeFit> {
         sigma: (ERROR_SCALE * ERROR_SCALE * variance * ends + ROUNDING * ROUNDING).sqrt(),
         drift_sigma: ERROR_SCALE * (variance / xx).sqrt(),
         noise: noise(&kept),
+        queue: 0.0,
         points: kept.len() as u32,
         seen: 2 * pairs.len() as u32,
     })

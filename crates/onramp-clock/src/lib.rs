@@ -19,6 +19,7 @@ mod correction;
 mod exchange;
 mod fit;
 mod graph;
+mod least;
 pub mod log;
 pub mod mesh;
 mod network;
@@ -29,6 +30,7 @@ mod svm;
 pub use correction::Correction;
 pub use exchange::Exchange;
 pub use fit::{EdgeFit, FitOptions, fit};
+pub use least::LeastDelay;
 pub use network::{Edge, NetworkOptions, Solution, solve};
 
 /// A host's number, chosen by whoever runs the mesh.

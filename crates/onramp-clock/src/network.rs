@@ -115,7 +115,7 @@ pub fn solve(edges: &[Edge], previous: &BTreeMap<HostId, Correction>, options: &
 fn tidy(edges: &[Edge]) -> Vec<Edge> {
     let usable = |e: &&Edge| {
         let errors = (0.0..=1e18).contains(&e.fit.sigma) && (0.0..=1.0).contains(&e.fit.drift_sigma);
-        e.from != e.to && errors && e.fit.drift.abs() <= STEEPEST
+        e.from != e.to && errors && e.fit.queue >= 0.0 && e.fit.drift.abs() <= STEEPEST
     };
     let mut edges: Vec<Edge> = edges.iter().filter(usable).copied().collect();
     edges.sort_by(|a, b| {
@@ -328,11 +328,15 @@ impl Mesh {
             for &i in part {
                 let place = places[i];
                 let base = clamp(place.reading);
+                // All ways to a busy host queue alike, which no loop shows: the edge that
+                // queued least has the best of it.
+                let queues = self.graph.arcs(i).iter().map(|&(_, edge)| self.edges[edge].fit.queue);
+                let queue = queues.fold(f64::INFINITY, f64::min);
                 let correction = Correction {
                     base,
                     offset: i64::try_from(i128::from(base) - now).unwrap_or_default(),
                     drift: -libm::expm1(rate - place.rate),
-                    sigma: place.variance.sqrt(),
+                    sigma: libm::hypot(place.variance.sqrt(), if queue.is_finite() { queue } else { 0.0 }),
                     drift_sigma: place.rate_variance.sqrt(),
                     wander: options.wander,
                 };

@@ -35,6 +35,7 @@ fn edge(from: (HostId, Truth), to: (HostId, Truth), late: i64, sigma: f64, error
         sigma,
         drift_sigma: sigma * 1e-10,
         noise: sigma,
+        queue: 0.0,
         points: 400,
         seen: 500,
     };
@@ -165,7 +166,7 @@ proptest! {
         let edges: Vec<Edge> = raw
             .iter()
             .map(|&(from, to, base, offset, drift, sigma, drift_sigma)| {
-                let fit = EdgeFit { base, offset, drift, delay: 0.0, residual: 0.0, sigma, drift_sigma, noise: 0.0, points: 0, seen: 0 };
+                let fit = EdgeFit { base, offset, drift, delay: 0.0, residual: 0.0, sigma, drift_sigma, noise: 0.0, queue: 0.0, points: 0, seen: 0 };
                 Edge { from, to, fit }
             })
             .collect();

@@ -221,7 +221,7 @@ impl FromHost {
 impl Edge {
     fn is_sound(&self) -> bool {
         let f = &self.fit;
-        let numbers = [f.delay, f.residual, f.sigma, f.drift_sigma, f.noise];
+        let numbers = [f.delay, f.residual, f.sigma, f.drift_sigma, f.noise, f.queue];
         numbers.iter().all(|n| n.is_finite()) && f.sigma >= 0.0 && f.drift.abs() <= MAX_DRIFT
     }
 }
@@ -242,7 +242,19 @@ mod tests {
     fn fit() -> EdgeFit {
         let (base, offset) = (u64::MAX / 3, -100_000_000_000_000_000);
         let (delay, residual, sigma, noise) = (4e3, 10.0, 2.5, 3.0);
-        EdgeFit { base, offset, drift: 3e-5, delay, residual, sigma, drift_sigma: 1e-9, noise, points: 9, seen: 10 }
+        EdgeFit {
+            base,
+            offset,
+            drift: 3e-5,
+            delay,
+            residual,
+            sigma,
+            drift_sigma: 1e-9,
+            noise,
+            queue: 0.0,
+            points: 9,
+            seen: 10,
+        }
     }
 
     fn report(fit: EdgeFit) -> FromHost {

@@ -55,7 +55,19 @@ mod tests {
     fn fit() -> EdgeFit {
         let (base, offset, drift) = (1_000_000_000, YEAR, 1e-5);
         let (delay, residual, sigma, noise) = (5e3, 10.0, 20.0, 5.0);
-        EdgeFit { base, offset, drift, delay, residual, sigma, drift_sigma: 1e-9, noise, points: 9, seen: 9 }
+        EdgeFit {
+            base,
+            offset,
+            drift,
+            delay,
+            residual,
+            sigma,
+            drift_sigma: 1e-9,
+            noise,
+            queue: 0.0,
+            points: 9,
+            seen: 9,
+        }
     }
 
     /// At `sent`, with so much delay in each direction and B off by `step`.

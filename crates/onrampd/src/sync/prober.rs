@@ -4,7 +4,7 @@ use super::guard::Guard;
 use crate::datapath::Exchanges;
 use crate::fleet::wire::{Delays, Edge};
 use onramp_clock::schedule::{SPACING, Schedule};
-use onramp_clock::{EdgeFit, Exchange, FitOptions, fit};
+use onramp_clock::{EdgeFit, Exchange, FitOptions, LeastDelay, fit};
 use onramp_core::orprobe::OrProbe;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -38,6 +38,8 @@ struct Target {
     seen: Vec<Exchange>,
     /// More than would come in a window twice as long are not kept.
     most: usize,
+    window: u64,
+    least: LeastDelay,
     guard: Guard,
     /// Since it last stepped, nothing was fitted.
     stepped: bool,
@@ -74,6 +76,8 @@ impl Prober {
                 under_way: BTreeSet::new(),
                 seen: Vec::new(),
                 most,
+                window,
+                least: LeastDelay::default(),
                 guard: Guard::default(),
                 stepped: false,
             });
@@ -160,7 +164,7 @@ impl Target {
 
     fn collect(&mut self, to: IpAddr) -> Option<Edge> {
         let seen = std::mem::take(&mut self.seen);
-        let found = fit(&seen, &FitOptions::default());
+        let found = fit(&seen, &FitOptions::default()).map(|fit| self.least.judge(fit, self.window));
         self.guard.expect(found);
         self.stepped = false;
         let fit = found?;
