@@ -1,5 +1,22 @@
 //! A host's clock against the fleet's time.
 
+/// Two corrections contradict each other if they are so many standard deviations apart.
+const CONTRADICTION: f64 = 6.0;
+
+/// What two windows are wrong by in common, such as a way that is longer in one direction, does
+/// not average out: two together are at most this much better than the better one.
+const AT_BEST: f64 = 0.5;
+
+/// The share of the second of two values in their weighted mean, and the mean's standard
+/// deviation, by theirs.
+fn weigh(first: f64, second: f64) -> (f64, f64) {
+    let both = libm::hypot(first, second);
+    if both == 0.0 {
+        return (0.5, 0.0);
+    }
+    ((first / both).powi(2), (first * second / both).max(AT_BEST * first.min(second)))
+}
+
 /// What to subtract from a host's clock to get the fleet's time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -50,6 +67,31 @@ impl Correction {
         libm::sqrt(self.sigma * self.sigma + drift * drift + wander * wander)
     }
 
+    /// This correction and what `before` foretells at its base, each by its uncertainty, as a
+    /// Kalman filter weighs them: a window of queues then moves the clock little. If the two
+    /// contradict each other, the clock is not what it was, and this one holds.
+    #[must_use]
+    pub fn weighed_with(self, before: &Self) -> Self {
+        let age = before.age(self.base);
+        let apart = self.offset.saturating_sub(before.offset_at(self.base)) as f64;
+        let doubt = before.uncertainty_at(self.base);
+        let drift_apart = self.drift - before.drift;
+        let drift_doubt = libm::hypot(before.drift_sigma, before.wander * age / 1e9);
+        let contradict = |apart: f64, a: f64, b: f64| apart.abs() > CONTRADICTION * libm::hypot(a, b);
+        if contradict(apart, self.sigma, doubt) || contradict(drift_apart, self.drift_sigma, drift_doubt) {
+            return self;
+        }
+        let (share, sigma) = weigh(self.sigma, doubt);
+        let (drift_share, drift_sigma) = weigh(self.drift_sigma, drift_doubt);
+        Self {
+            offset: self.offset - libm::rint(share * apart) as i64,
+            drift: self.drift - drift_share * drift_apart,
+            sigma,
+            drift_sigma,
+            ..self
+        }
+    }
+
     /// Nanoseconds from `base` to `t`, negative before it.
     fn age(&self, t: u64) -> f64 {
         (i128::from(t) - i128::from(self.base)) as f64
@@ -84,6 +126,39 @@ mod tests {
         let two = (30.0_f64.powi(2) + 40.0_f64.powi(2) + 4.0_f64.powi(2)).sqrt();
         assert!((c.uncertainty_at(YEARS + 2_000_000_000) - two).abs() < 1e-9);
         assert!((c.uncertainty_at(YEARS - 2_000_000_000) - two).abs() < 1e-9);
+    }
+
+    /// Two seconds later the clock is foretold to be within 50.2 ns.
+    fn later(apart: i64, sigma: f64) -> Correction {
+        let base = YEARS + 2_000_000_000;
+        Correction { base, offset: correction().offset_at(base) + apart, sigma, ..correction() }
+    }
+
+    #[test]
+    fn a_doubtful_window_moves_the_clock_little() {
+        let queued = later(5_000, 5_000.0).weighed_with(&correction());
+        assert!((queued.offset - later(0, 1.0).offset).abs() <= 1, "{queued:?}");
+        assert!((50.0..50.5).contains(&queued.sigma) && queued.drift == correction().drift);
+        let sure = later(100, 5.0).weighed_with(&correction());
+        assert_eq!(sure.offset, later(99, 5.0).offset);
+        assert!(sure.sigma > 4.9 && sure.sigma < 5.0);
+    }
+
+    #[test]
+    fn what_two_alike_say_is_at_best_twice_as_good() {
+        let both = later(10, 50.2).weighed_with(&correction());
+        assert_eq!(both.offset, later(5, 1.0).offset);
+        assert!((35.0..36.0).contains(&both.sigma), "{}", both.sigma);
+        let exact = Correction { sigma: 0.0, drift_sigma: 0.0, wander: 0.0, ..correction() };
+        assert_eq!(exact.weighed_with(&exact), exact);
+    }
+
+    #[test]
+    fn a_clock_that_stepped_is_believed() {
+        let stepped = later(1_000_000, 30.0);
+        assert_eq!(stepped.weighed_with(&correction()), stepped);
+        let faster = Correction { drift: 40e-6, ..later(0, 30.0) };
+        assert_eq!(faster.weighed_with(&correction()), faster);
     }
 
     #[test]

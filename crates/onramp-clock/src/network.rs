@@ -85,7 +85,8 @@ const ROUNDS: usize = 8;
 ///
 /// `previous` are the corrections in force: the new fleet time continues the
 /// old, so that the median change of the hosts known before is zero, and losing
-/// any host changes nothing. In a part without a host known before, the lowest
+/// any host changes nothing; and each host's new correction is weighed with what
+/// its previous one foretells. In a part without a host known before, the lowest
 /// host is the reference: its clock is the time.
 #[must_use]
 pub fn solve(edges: &[Edge], previous: &BTreeMap<HostId, Correction>, options: &NetworkOptions) -> Solution {
@@ -339,6 +340,10 @@ impl Mesh {
                     sigma: libm::hypot(place.variance.sqrt(), if queue.is_finite() { queue } else { 0.0 }),
                     drift_sigma: place.rate_variance.sqrt(),
                     wander: options.wander,
+                };
+                let correction = match previous.get(&self.hosts[i]) {
+                    Some(before) if options.network_effect => correction.weighed_with(before),
+                    _ => correction,
                 };
                 solution.hosts.push((self.hosts[i], correction, solution.parts.len() as u32));
             }
