@@ -56,6 +56,14 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return onramp.run(SMALL, out=tmp_path_factory.mktemp("runs") / "small")
 
 
+@pytest.fixture(scope="session")
+def synchronised(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """Results of SMALL, longer, with clocks that are synchronised by short windows while flows arrive."""
+    clock = {"sync": "huygens", "window": "5ms", "probe_interval": "50us", "lead": "1ms"}
+    overrides = {"clock": clock, "onramp.threshold": "auto", "duration": "15ms", "measure.next_owd": 2000}
+    return onramp.run(SMALL, overrides, out=tmp_path_factory.mktemp("runs") / "synchronised")
+
+
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
     """Write a scenario file, from TOML or nested dicts."""

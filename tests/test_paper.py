@@ -18,6 +18,8 @@ from onramp.result import Result
 
 #: Figures over time, of flows into one port.
 STAR = ("fig1", "fig2", "fig5", "fig22", "fig23", "fig24")
+#: Figures of synchronised clocks.
+CLOCKS = ("fig6", "fig18", "clock")
 
 
 @pytest.mark.parametrize("name", paper.FIGURES)
@@ -71,10 +73,10 @@ def test_measures_of_the_star_are_right_on_a_made_up_run(equilibrium: Result) ->
 
 @pytest.mark.parametrize("name", paper.FIGURES)
 def test_every_figure_can_be_drawn_and_judged(
-    name: str, small: Result, equilibrium: Result, tmp_path: Path
+    name: str, small: Result, equilibrium: Result, synchronised: Result, tmp_path: Path
 ) -> None:
     figure = paper.figure(name)
-    result = equilibrium if name in STAR else small
+    result = equilibrium if name in STAR else synchronised if name in CLOCKS else small
     runs = {case.key: [result, result] for case in figure.cases(True)}
     with style.styled():
         assert figure.draw(runs).axes

@@ -1,4 +1,4 @@
-"""The paper's figures, and one on its clocks: each a family of scenarios, a plot, and a verdict on what the text states.
+"""The paper's figures, and one on its clocks: scenarios, a plot, a verdict on what the text states.
 
 A figure is a module with `NAME`, `ON`, `TITLE`, `cases`, `draw` and `claims`; see `common.Figure`.
 """

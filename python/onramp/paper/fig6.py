@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from onramp.paper.common import Case, Claim, Estimate, Runs, estimate
@@ -15,10 +18,14 @@ ON = "sim"
 TITLE = "OWD of the next packet over OWD (Huygens), RTT and OWD (NTP) of the last acknowledged one"
 
 #: Signal to the case it is taken from, and the column.
-SIGNALS = {"OWD (Huygens)": ("huygens", "owd_ns"), "RTT": ("huygens", "rtt_ns"), "OWD (NTP)": ("ntp", "owd_ns")}
+SIGNALS = {
+    "OWD (Huygens)": ("huygens", "owd_ns"),
+    "RTT": ("huygens", "rtt_ns"),
+    "OWD (NTP)": ("ntp", "owd_ns"),
+}
 PERCENTILES = (10, 25, 50, 75, 90)
 
-#: What is called high, and how much less is called clearly lower; of Spearman's coefficient.
+#: What is called high, and how much less is called clearly lower.
 HIGH, LOWER = 0.7, 0.1
 
 
@@ -51,9 +58,8 @@ def _ranks(x: Floats) -> Floats:
 
 
 def pearson(x: Floats, y: Floats) -> float:
-    """Pearson's correlation of the logarithms, of those values that have one."""
-    positive = (x > 0) & (y > 0)
-    return float(np.corrcoef(np.log(x[positive]), np.log(y[positive]))[0, 1])
+    """Pearson's correlation, in microseconds: of ranks, half are those of packets that met no queue."""
+    return float(np.corrcoef(x, y)[0, 1])
 
 
 def draw(runs: Runs) -> Figure:
@@ -66,7 +72,7 @@ def draw(runs: Runs) -> Figure:
         shown = x > 0
         top.scatter(x[shown], y[shown], s=2, lw=0, alpha=0.25, color=style.WITH, rasterized=True)
         top.set(xscale="log", yscale="log", xlabel=f"{name} of the last-acked packet (µs)")
-        top.set_title(f"{name}: ρ = {spearman(x, y):.2f}")
+        top.set_title(f"{name}: r = {pearson(x, y):.2f}")
         for axis in (top.xaxis, top.yaxis):
             style.log_ticks(axis)
         if not shown.all():
@@ -76,61 +82,64 @@ def draw(runs: Runs) -> Figure:
         bottom.set_xlabel(f"{name} of the last-acked packet (µs)")
     for ax in axes[:: len(SIGNALS)]:
         ax.set_ylabel("OWD of the next packet (µs)")
-    limits = [f([ax.get_ylim() for ax in axes[len(SIGNALS) :]], axis=0)[i] for i, f in enumerate((np.min, np.max))]
+    limits = [
+        f([ax.get_ylim() for ax in axes[len(SIGNALS) :]], axis=0)[i] for i, f in enumerate((np.min, np.max))
+    ]
     for ax in axes[len(SIGNALS) :]:
         ax.set_ylim(*limits)
     axes[len(SIGNALS)].legend(fontsize=7.5, loc="upper left")
     return figure
 
 
-def _percentiles(ax: style.Axes, x: Floats, y: Floats, bins: int = 24) -> None:
+def _percentiles(ax: Axes, x: Floats, y: Floats, bins: int = 24) -> None:
     """Percentiles of `y` over equal stretches of `x` between its 1st and 99th percentile."""
-    edges = np.linspace(*np.percentile(x, (1, 99)), bins + 1)
+    low, high = np.percentile(x, (1, 99))
+    edges = np.linspace(low, high, bins + 1)
     place = np.digitize(x, edges) - 1
     centres, rows = [], []
     for i in range(bins):
         members = y[place == i]
-        if len(members) >= 20:
+        if len(members) >= 50:
             centres.append((edges[i] + edges[i + 1]) / 2)
             rows.append(np.percentile(members, PERCENTILES))
     if not rows:
         return
-    low, quarter, median, three, high = np.array(rows).T
-    ax.fill_between(centres, low, high, color=style.WITH, alpha=0.15, lw=0, label="p10 to p90")
-    ax.fill_between(centres, quarter, three, color=style.WITH, alpha=0.3, lw=0, label="p25 to p75")
+    p10, p25, median, p75, p90 = np.array(rows).T
+    ax.fill_between(centres, p10, p90, color=style.WITH, alpha=0.15, lw=0, label="p10 to p90")
+    ax.fill_between(centres, p25, p75, color=style.WITH, alpha=0.3, lw=0, label="p25 to p75")
     ax.plot(centres, median, color=style.WITH, lw=1.5, label="median")
     ax.set_ylim(bottom=0)
 
 
 def claims(runs: Runs) -> list[Claim]:
     """Section 3.3."""
+    linear = {name: _of(runs, name, pearson) for name in SIGNALS}
     rank = {name: _of(runs, name, spearman) for name in SIGNALS}
-    log = {name: _of(runs, name, pearson) for name in SIGNALS}
     owd, *others = SIGNALS
 
     def measured(name: str) -> str:
-        return f"{rank[name].text()} (Pearson's of logarithms {log[name].text()})"
+        return f"{linear[name].text()} (of ranks {rank[name].text()})"
 
     found = [
         Claim(
             f"{owd} of the last-acked packet is highly correlated with the next packet's OWD",
-            f"Spearman's coefficient at least {HIGH}",
+            f"Pearson's coefficient at least {HIGH}",
             measured(owd),
-            rank[owd].mean >= HIGH,
+            linear[owd].mean >= HIGH,
         )
     ]
     for name in others:
         found.append(
             Claim(
                 f"{name} does not correlate well",
-                f"Spearman's coefficient lower by at least {LOWER}",
-                f"{measured(name)}, against {rank[owd].text()}",
-                rank[name].mean <= rank[owd].mean - LOWER,
+                f"Pearson's coefficient lower by at least {LOWER}",
+                f"{measured(name)}, against {linear[owd].text()}",
+                linear[name].mean <= linear[owd].mean - LOWER,
             )
         )
     return found
 
 
-def _of(runs: Runs, name: str, coefficient: type[spearman]) -> Estimate:  # type: ignore[valid-type]
+def _of(runs: Runs, name: str, coefficient: Callable[[Floats, Floats], float]) -> Estimate:
     case, column = SIGNALS[name]
     return estimate(runs[case,], lambda r: coefficient(*signal(r, column)))
