@@ -547,7 +547,7 @@ impl Simulation {
     /// Whether hosts hold packets of this kind back while they are paused.
     #[inline]
     fn pausable(&self, kind: Kind) -> bool {
-        self.ack_class == Class::Data || matches!(kind, Kind::DATA | Kind::OR_ACK | Kind::PROBE | Kind::ECHO)
+        self.ack_class == Class::Data || !matches!(kind, Kind::ACK | Kind::NACK)
     }
 
     /// Sends a PFC frame to the other end of `id`, before everything that waits.

@@ -69,6 +69,7 @@ impl Running {
     }
 
     /// A probe or an answer leaves its host.
+    #[cold]
     pub(crate) fn leaves(&mut self, packet: &Packet, now: Ps) {
         self.probe_bytes += u64::from(packet.size);
         let trip = &mut self.under_way[packet.flow];
@@ -108,6 +109,7 @@ impl Running {
     }
 
     /// A probe or an answer was dropped.
+    #[cold]
     pub(crate) fn lost(&mut self, packet: &Packet) {
         self.under_way.remove(packet.flow);
     }
@@ -170,6 +172,7 @@ impl Simulation {
     }
 
     /// Something about the clocks is due.
+    #[cold]
     pub(crate) fn clock_tick(&mut self, tick: Tick) {
         let now = self.now;
         let Clocks::Running(clocks) = &mut self.clocks else { return };
@@ -228,6 +231,7 @@ impl Simulation {
     }
 
     /// A probe or an answer has reached its host.
+    #[cold]
     pub(crate) fn receive_probe(&mut self, host: u32, packet: Packet) {
         let now = self.now;
         let Clocks::Running(clocks) = &mut self.clocks else { return };

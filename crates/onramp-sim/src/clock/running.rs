@@ -105,6 +105,7 @@ impl Running {
 
     /// What the clocks add to the delay of a packet from `src`, sent at `sent`,
     /// to `dst`, where it arrives now, in nanoseconds.
+    #[cold]
     pub fn owd_error(&mut self, src: u32, dst: u32, sent: Ps, now: Ps) -> Option<i64> {
         let from = &mut self.hosts[src as usize];
         // The walk of the frequency stays in the present, which comes after `sent`.
@@ -117,6 +118,7 @@ impl Running {
     }
 
     /// See [`super::Clocks::margin`].
+    #[cold]
     pub fn margin(&mut self, src: u32, dst: u32, now: Ps) -> Option<Margin> {
         let [a, b] = [src, dst].map(|host| self.hosts[host as usize].uncertainty(now));
         let joint = libm::hypot(a?, b?);

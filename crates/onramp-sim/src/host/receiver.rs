@@ -1,6 +1,6 @@
 //! The receiving end of a flow.
 
-use crate::network::packet::{AFTER_TIMEOUT, MARKED, UNMEASURED, unwrap_ns};
+use crate::network::packet::{AFTER_TIMEOUT, MARKED, UNMEASURED};
 use crate::network::{Kind, Packet};
 use crate::sim::Simulation;
 use crate::units::NS;
@@ -26,10 +26,11 @@ impl Simulation {
 
     fn receive_data(&mut self, host: u32, packet: Packet) {
         let flow = &mut self.flows[packet.flow];
-        let sent = unwrap_ns(self.now / NS, packet.sent_ns) * NS;
+        let true_owd = ((self.now / NS) as u32).wrapping_sub(packet.sent_ns);
         // By the hosts' clocks, so it may be negative.
-        let owd = match self.clocks.owd(flow.src, host, sent, self.now) {
-            Some(owd) => {
+        let owd = match self.clocks.owd_error(flow.src, host, true_owd, self.now) {
+            Some(error) => {
+                let owd = i64::from(true_owd) + error;
                 let owd = owd.clamp(i64::from(UNMEASURED + 1), i64::from(i32::MAX)) as i32;
                 self.measure.owd(flow.watch_owd, self.now, owd);
                 owd

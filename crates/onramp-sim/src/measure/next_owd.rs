@@ -55,12 +55,14 @@ impl NextOwd {
     }
 
     /// A new flow in `slot`.
+    #[cold]
     pub fn open(&mut self, slot: u32) {
         self.last.resize(self.last.len().max(slot as usize + 1), None);
         self.last[slot as usize] = None;
     }
 
     /// A packet was acknowledged.
+    #[cold]
     pub fn acked(&mut self, ack: &Packet, rtt_ns: u64) {
         if ack.owd_ns != UNMEASURED {
             self.last[ack.flow as usize] = Some((ack.owd_ns, rtt_ns));
@@ -68,6 +70,7 @@ impl NextOwd {
     }
 
     /// A packet leaves `src`.
+    #[cold]
     pub fn leaves(&mut self, packet: &Packet, src: u32, now: Ps) {
         let Some((owd_ns, rtt_ns)) = self.last[packet.flow as usize] else { return };
         self.seen += 1;
@@ -88,6 +91,7 @@ impl NextOwd {
     }
 
     /// A packet arrives.
+    #[cold]
     pub fn arrives(&mut self, packet: &Packet, now: Ps) {
         let key = (packet.flow, packet.seq, packet.sent_ns);
         let Some(place) = self.under_way.remove(&key) else { return };
