@@ -12,6 +12,7 @@ from conftest import SMALL, Command
 from onramp import tables
 from onramp.paper import clock, fig6
 from onramp.result import Result
+from onramp.terminal import clock_text
 
 
 def test_summary_tells_how_far_the_clocks_were_off(synchronised: Result, small: Result) -> None:
@@ -24,6 +25,13 @@ def test_summary_tells_how_far_the_clocks_were_off(synchronised: Result, small: 
     assert 0 < found["probe_share"] < 0.2
     assert 0 < found["threshold_us"]["p50"] <= found["threshold_us"]["max"]
     assert "clock" not in small.summary
+
+
+def test_a_line_tells_how_far_the_clocks_were_apart(synchronised: Result, small: Result) -> None:
+    p50, p99 = (synchronised.summary["clock"]["error_ns"][key] for key in ("p50", "p99"))
+    text = clock_text(synchronised.summary)
+    assert f"{p50:,} ns" in text and f"{p99:,} ns" in text
+    assert clock_text(small.summary) == ""
 
 
 def test_clock_table_is_the_summary_in_detail(synchronised: Result) -> None:

@@ -112,7 +112,8 @@ def run(
     else:
         console = terminal.console()
         console.print(terminal.summary_table(summary, loaded.document["measure"]["links"]))
-        lines = [terminal.unfinished_text(summary), terminal.engine_text(summary), str(target)]
+        texts = (terminal.unfinished_text, terminal.clock_text, terminal.engine_text)
+        lines = [*(text(summary) for text in texts), str(target)]
         console.print("", *filter(None, lines), sep="\n", soft_wrap=True)
     return 0 if summary["complete"] else INTERRUPTED
 

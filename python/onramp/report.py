@@ -17,7 +17,7 @@ from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import Scenario
 from onramp.summary import Summary
-from onramp.terminal import interval_text, ratio_text, state, unfinished_text
+from onramp.terminal import clock_text, interval_text, ratio_text, state, unfinished_text
 
 
 @dataclass
@@ -120,7 +120,7 @@ def _of_run(result: Result) -> Part:
         subtitle="With On-Ramp" if s["onramp"] else "Without On-Ramp",
         head=["", "value"],
         rows=rows,
-        notes=[*filter(None, [unfinished_text(s)]), DEFINITIONS[s["substrate"]]],
+        notes=[*filter(None, [unfinished_text(s), clock_text(s)]), DEFINITIONS[s["substrate"]]],
         svgs=_svgs(plots.save_all({"": result}, result.folder / "plots")),
         parameters=parameters(result.scenario, [s["seed"]], s),
         scenario=result.scenario.text,

@@ -118,6 +118,17 @@ def unfinished_text(summary: Summary) -> str:
     return f"Unfinished: {left['flows']:,} flows, {left['requests']:,} requests (in no statistic above)."
 
 
+def clock_text(summary: Summary) -> str:
+    """A line on how well clocks were synchronised; empty if they were not, or no two had a correction."""
+    error = summary.get("clock", {}).get("error_ns")
+    if error is None or error["p50"] is None:
+        return ""
+    return (
+        f"Clocks: {error['p50']:,} ns apart at the median over pairs of hosts and time, "
+        f"{error['p99']:,} ns at p99."
+    )
+
+
 def engine_text(summary: Summary) -> str:
     """A line on how fast the run was."""
     e = summary["engine"]

@@ -70,6 +70,7 @@ mod tests {
     use super::*;
     use crate::scenario::Sync;
     use crate::units::{Drift, Span};
+    use proptest::prelude::*;
 
     fn clock(offset: Span, drift: Drift, wander: Drift) -> Clock {
         Clock {
@@ -121,6 +122,29 @@ mod tests {
         let found = (squares / 2_000.0).sqrt();
         let expected = 1.0 * (100f64.powi(3) / 3.0).sqrt();
         assert!((found / expected - 1.0).abs() < 0.06, "{found} ns, expected {expected} ns");
+    }
+
+    proptest! {
+        /// Whatever the steps between two looks: time goes on, about as fast as it should.
+        #[test]
+        fn it_never_jumps(
+            host in 0u32..50,
+            offset in 0u64..86_400,
+            steps in prop::collection::vec(0u64..3 * SEC, 1..40),
+        ) {
+            let clock = clock(Span(offset * SEC), Drift(500_000_000), Drift(1_000_000));
+            let mut one = Oscillator::new(&clock, 9, host);
+            let (mut t, mut before) = (0, one.reading(0));
+            for step in steps {
+                t += step;
+                one.advance(t);
+                let now = one.reading(t);
+                let (passed, truly) = ((now - before) as f64, step as f64 / NS as f64);
+                // 500 ppm, and 100 times what 1 ppm walks in two minutes.
+                prop_assert!((passed - truly).abs() <= 1.6e-3 * truly + 2.0, "{passed} ns in {truly} ns");
+                before = now;
+            }
+        }
     }
 
     #[test]
