@@ -1,6 +1,6 @@
 //! What runs where, and the section that only Linux has.
 
-use onramp_sim::scenario::{HostQdisc, PortBuffer, Substrate};
+use onramp_sim::scenario::{Clock, HostQdisc, PortBuffer, Substrate, Threshold};
 use onramp_sim::{Scenario, Simulation};
 use std::path::Path;
 
@@ -55,8 +55,32 @@ fn what_only_the_simulator_has_does_not_run_on_linux() {
         "s.toml:4: network.kind: is simulated only; use --on sim, or one of star, leaf-spine, dumbbell"
     );
     assert!(refused(Substrate::Linux, "hosts = 4", "hosts = 4000").contains("at most 512"));
-    let drifting = "[clock]\nsync = \"gaussian\"\n\n[[traffic]]";
-    assert!(refused(Substrate::Linux, "[[traffic]]", drifting).contains("clock.sync"));
+    for sync in ["gaussian", "ntp"] {
+        assert_eq!(
+            refused(Substrate::Linux, "[[traffic]]", &format!("[clock]\nsync = \"{sync}\"\n\n[[traffic]]")),
+            format!("s.toml:12: clock.sync: \"{sync}\" is simulated only; use --on sim, or one of perfect, huygens")
+        );
+    }
+    let sampled = "[measure]\nnext_owd = 10\n\n[[traffic]]";
+    assert!(refused(Substrate::Linux, "[[traffic]]", sampled).contains("measure.next_owd: is simulated only"));
+}
+
+#[test]
+fn huygens_runs_on_both_and_writes_its_defaults_out() {
+    let huygens = "[clock]\nsync = \"huygens\"\n\n[onramp]\n\n[[traffic]]";
+    let text = STAR.replacen("[[traffic]]", huygens, 1);
+    for (on, transport) in [(Substrate::Sim, "dcqcn"), (Substrate::Linux, "cubic")] {
+        let text = text.replacen("cubic", transport, 1);
+        let (s, _) = Scenario::load_for(Some(on), &text, "s.toml", Path::new(""), &[]).unwrap();
+        assert_eq!(s.onramp.threshold, Some(Threshold::Auto));
+        assert!(s.onramp.threshold_floor.is_some() && s.clock.window.is_some() && s.clock.stamps.is_some());
+        let again = Scenario::load(&s.to_toml(), "again", Path::new(""), &[]).unwrap().0;
+        assert_eq!(again.to_toml(), s.to_toml());
+    }
+    // Where clocks are given, T stays a time, and no key of [clock] appears.
+    let plain = load(None, "[[traffic]]", "[onramp]\n\n[[traffic]]").unwrap();
+    assert!(matches!(plain.onramp.threshold, Some(Threshold::Fixed(_))));
+    assert_eq!(plain.clock, Clock::default());
 }
 
 #[test]
