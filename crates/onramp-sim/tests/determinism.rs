@@ -3,20 +3,35 @@
 mod common;
 
 use common::*;
+use onramp_sim::Simulation;
+
+const QUEUES: (&str, &str) = ("measure.queues", "[\"tor0->h0\", \"core0->agg0\"]");
 
 /// FNV-1a over everything recorded.
-fn digest(transport: &str, onramp: &str) -> String {
-    let set = [
-        ("onramp.enabled", onramp),
-        ("clock.sync", "gaussian"),
-        ("clock.sigma", "200ns"),
-        ("measure.queues", "[\"tor0->h0\", \"core0->agg0\"]"),
-    ];
-    let mut sim = build_with(&format!("{SMALL_FAT_TREE}{LOADED}"), transport, &set);
+fn hash(mut sim: Simulation) -> u64 {
     sim.run_to_end();
+    let clocks = sim.take_clock_records();
     let all = format!("{:?}{:?}{:?}{}", sim.take_flows(), sim.take_requests(), sim.take_samples(), sim.counters());
-    let hash = all.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    let all = if clocks.is_empty() { all } else { format!("{all}{clocks:?}") };
+    all.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+}
+
+fn digest(transport: &str, onramp: &str) -> String {
+    let set = [("onramp.enabled", onramp), ("clock.sync", "gaussian"), ("clock.sigma", "200ns"), QUEUES];
+    let hash = hash(build_with(&format!("{SMALL_FAT_TREE}{LOADED}"), transport, &set));
     format!("{:<40} onramp={onramp:<6} {hash:016x}", transport.replace('\n', " "))
+}
+
+/// With clocks that run on their own, synchronised by short windows before and by
+/// one that ends while flows arrive.
+fn synchronised(sync: &str) -> String {
+    let mut set = vec![("onramp.enabled", "true"), ("clock.sync", sync), QUEUES];
+    set.extend(match sync {
+        "ntp" => vec![("clock.lead", "1200s")],
+        _ => vec![("clock.lead", "21900us"), ("clock.window", "11ms"), ("clock.probe_interval", "100us")],
+    });
+    let hash = hash(build_with(&format!("{SMALL_FAT_TREE}{LOADED}"), TRANSPORTS[0], &set));
+    format!("{:<40} onramp=true   {hash:016x}", format!("{} sync={sync}", TRANSPORTS[0]))
 }
 
 /// `make test` runs this in a debug and in a release build; both compare with
@@ -25,6 +40,7 @@ fn digest(transport: &str, onramp: &str) -> String {
 fn results_are_the_same_in_every_build() {
     let lines: Vec<String> =
         TRANSPORTS.iter().flat_map(|t| ["false", "true"].map(|onramp| digest(t, onramp))).collect();
+    let lines = [lines, ["huygens", "ntp"].map(synchronised).to_vec()].concat();
     let found = lines.join("\n") + "\n";
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/digests.txt");
     if std::env::var_os("UPDATE").is_some() {
