@@ -10,17 +10,19 @@ use onramp_sim::topology::Topology;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Folder of the agents' configurations and sockets.
+/// Folder of the agents' configurations, sockets, logs and process numbers, by host.
 const FOLDER: &str = "/run/onramp";
 /// What starts the coordinator of a fleet; beside it, its process number and its log.
 const COORDINATOR: &str = "/run/onramp/coordinator";
+const KILLED: i32 = 9;
 /// UDP port that OR-ACKs go to.
 const PORT: u16 = 9471;
 /// What all agents sign OR-ACKs with: 16 bytes, in hexadecimal digits.
@@ -64,6 +66,7 @@ pub fn start(program: &Path, scenario: &Scenario, topology: &Topology, cluster: 
         command.args(["run", "--config", &file]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         sys::start_in(&mut command, cluster.nodes[host as usize].namespace.as_raw_fd());
         let process = command.spawn().map_err(at(program.display()))?;
+        write_number(&process, &format!("{FOLDER}/{host}.pid"))?;
         agents.all.push(Agent { host, process });
     }
     for agent in &mut agents.all {
@@ -78,6 +81,11 @@ fn wait_until_ready(process: &mut Child, who: &str, log: &str) -> Result<()> {
     let output = process.stdout.as_mut().expect("it is piped");
     BufReader::new(output).read_line(&mut line).map_err(at(who))?;
     if line.trim() == "ready" { Ok(()) } else { Err(format!("{who} did not get ready: {}", complaint(log))) }
+}
+
+/// For commands that kill it, or have it read its configuration again.
+fn write_number(process: &Child, file: &str) -> Result<()> {
+    fs::write(file, process.id().to_string()).map_err(at(file))
 }
 
 /// Founds a fleet as an operator would: a coordinator on the first host, all hosts join.
@@ -126,8 +134,7 @@ fn found(
     command.arg(COORDINATOR).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(to);
     sys::start_in(&mut command, namespace(first));
     let mut process = command.spawn().map_err(at("coordinator"))?;
-    let pid = format!("{COORDINATOR}.pid");
-    fs::write(&pid, process.id().to_string()).map_err(at(&pid))?;
+    write_number(&process, &format!("{COORDINATOR}.pid"))?;
     wait_until_ready(&mut process, "the coordinator", &log)?;
     for &host in hosts.iter().skip(1) {
         run(host, &["join", token])?;
@@ -225,10 +232,14 @@ fn socket(host: u32) -> String {
     format!("{FOLDER}/{host}.sock")
 }
 
-/// What an agent tells on its socket, which spares a process for each question.
+/// What an agent tells on its socket, which spares a process for each question. Null, if it was
+/// killed.
 fn status(host: u32) -> Result<Value> {
     let ask = || {
-        let mut stream = UnixStream::connect(socket(host))?;
+        let mut stream = match UnixStream::connect(socket(host)) {
+            Err(e) if e.kind() == ErrorKind::ConnectionRefused => return Ok(Value::Null),
+            stream => stream?,
+        };
         stream.write_all(b"{\"get\":\"status\"}\n")?;
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line)?;
@@ -306,7 +317,9 @@ impl Agents {
         }
         for mut agent in self.all {
             let status = agent.process.wait().map_err(at("agent"))?;
-            if !status.success() {
+            // Killed by a command beside the run.
+            let killed = status.signal() == Some(KILLED);
+            if !status.success() && !killed {
                 let said = complaint(&log(agent.host));
                 return Err(format!("the agent at {} ended with {status}: {said}", address(agent.host)));
             }
