@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from onramp import testbed
-from onramp.errors import OnRampError
+import cluster
+from cluster import PYTHON, ROOT, SEEN, Played, agent, finished, needs_cluster
 from onramp.scenario import to_toml
 
-ROOT = Path(__file__).parents[1]
-#: The machine's files as the cluster's hosts see them, read-only.
-SEEN = Path("/run/host")
-PYTHON = f"{SEEN}{sys.executable}"
 FORGE = f"{PYTHON} {SEEN}{ROOT}/tests/guest/forge.py"
 
-
-def _missing() -> str:
-    try:
-        testbed.kernel()
-    except OnRampError as e:
-        return str(e)
-    return "" if testbed.agent() else "onrampd is not built: run `make testbed`"
-
-
-pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing())
+pytestmark = needs_cluster
 
 #: Requests go out from here on, one a millisecond: the queue has built up.
 FIRST_MS, LAST_MS = 10, 35
@@ -58,28 +42,6 @@ ONRAMP: dict[str, Any] = {"threshold": "50us", "max_pause": "2ms"}
 WITH: dict[str, Any] = {**INCAST, "onramp": ONRAMP}
 
 
-@dataclass(frozen=True)
-class Played:
-    """What came of a run on the cluster."""
-
-    counters: dict[str, Any]
-    flows: np.ndarray[Any, Any]
-    requests: np.ndarray[Any, Any]
-    #: What each command beside it said.
-    said: list[str]
-
-    @property
-    def rct_us(self) -> np.ndarray[Any, Any]:
-        """Completion times of the requests, in their order."""
-        ordered = np.sort(self.requests, order="start_ps")
-        return np.asarray(ordered["rct_ps"] / 1e6)
-
-    @property
-    def median_us(self) -> float:
-        """Of all requests' completion times."""
-        return float(np.median(self.rct_us))
-
-
 Play = Callable[..., Played]
 
 
@@ -96,37 +58,10 @@ def play(tmp_path_factory: pytest.TempPathFactory) -> Play:
 
     def play(scenario: dict[str, Any], trace: list[str], *jobs: str) -> Played:
         folder = tmp_path_factory.mktemp("cluster")
-        (folder / "scenario.toml").write_text(to_toml(scenario))
         (folder / "requests.csv").write_text("\n".join(["src,dst,bytes,start_ns,request", *trace]) + "\n")
-        out = folder / "out"
-        done = _run("run", "--scenario", folder / "scenario.toml", "--out", out, *jobs)
-        assert done.returncode == 0, done.stderr
-        return Played(
-            json.loads((out / "counters.json").read_text()),
-            np.fromfile(out / "flows.bin", testbed.FLOW),
-            np.fromfile(out / "requests.bin", testbed.REQUEST),
-            [(out / f"{i}.out").read_text() for i in range(len(jobs))],
-        )
+        return cluster.play(folder, scenario, *jobs)
 
     return play
-
-
-def _run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    agent = testbed.agent()
-    return subprocess.run(
-        [testbed.runner(), *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "ONRAMPD": str(agent)},
-        check=False,
-    )
-
-
-def agent() -> str:
-    """The agent's program, as hosts see it."""
-    program = testbed.agent()
-    assert program is not None
-    return f"{SEEN}{program.resolve()}"
 
 
 def own_agents(hosts: int, **settings: str | int) -> list[str]:
@@ -174,13 +109,9 @@ def with_(play: Play) -> Played:
     return play(WITH, answers())
 
 
-def _finished(played: Played) -> None:
-    assert played.counters["unfinished"] == {"flows": 0, "requests": 0}
-
-
 def test_an_incast_drops_nothing_and_takes_half_the_time(without: Played, with_: Played) -> None:
     for played in (without, with_):
-        _finished(played)
+        finished(played)
     fields = ["id", "src", "dst", "start_ps"]
     arrived, again = (np.sort(p.flows[fields], order="id") for p in (without, with_))
     assert np.array_equal(arrived, again), "arrivals are identical"
@@ -204,7 +135,7 @@ def test_killed_agents_leave_traffic_as_it_was_without_them(play: Play, without:
     end = f"sleep 0.08; kill -9 $(cat /run/*.pid); sleep 0.005; {gates}; echo LATER; sleep 0.05; {gates}"
     jobs = [*own_agents(3 + ANSWERS), f"h1: {end}"]
     played = play(scenario, answers(last), *jobs)
-    _finished(played)
+    finished(played)
     first, later = played.said[-1].split("LATER")
     assert "qdisc onramp" in first, "the kernel keeps the gate"
     held = [text.split("held ")[1].split(" ")[0] for text in (first, later)]
@@ -229,7 +160,7 @@ def test_a_tenth_of_the_or_acks_may_get_lost(play: Play, without: Played) -> Non
     lose = f"tc qdisc add dev h$n clsact; tc filter add dev h$n egress bpf da bytecode '{code}'"
     played = play(WITH, answers(), f"s0: set -e; for n in $(seq 22); do {lose}; done; echo set up")
     assert played.said == ["set up\n"]
-    _finished(played)
+    finished(played)
     stats = played.counters["onramp_stats"]
     lost = 1 - stats["or_acks"] / stats["or_acks_sent"]
     assert 0.05 < lost < 0.15, stats
@@ -248,7 +179,7 @@ def test_forged_or_acks_change_nothing(play: Play, with_: Played) -> None:
         f"h23: sleep 0.06; {FORGE} blind 10.0.0.24 10.0.0.1 10.0.0.2 30; echo done",
     )
     assert played.said == ["", "done\n"]
-    _finished(played)
+    finished(played)
     stats = played.counters["onramp_stats"]
     for refused in ("malformed", "unknown_peer", "bad_tag", "no_stamp"):
         assert stats[f"or_acks_{refused}"] >= 200, stats
@@ -263,7 +194,7 @@ def test_hosts_without_onramp_are_left_alone(play: Play, without: Played) -> Non
     hosts = [f"h{n}" for n in range(1, 24, 2)]
     scenario = {**WITH, "linux": {**INCAST["linux"], "onramp_hosts": hosts}}
     played = play(scenario, answers(), "h0: sleep 0.12; cat /proc/net/snmp")
-    _finished(played)
+    finished(played)
     names, values = (line.split()[1:] for line in played.said[0].splitlines() if line.startswith("Udp:"))
     udp = dict(zip(names, values, strict=True))
     assert udp["InDatagrams"] == udp["NoPorts"] == "0", "no OR-ACK came"
@@ -286,7 +217,7 @@ def test_many_flows_pass_through_a_small_table(play: Play) -> None:
     }
     last = f"h0: sleep 0.3; {status('/run/0.sock')}"
     played = play(scenario, lines, *own_agents(hosts, max_flows=room, max_stamps=room), last)
-    _finished(played)
+    finished(played)
     assert len(played.flows) == flows
     assert played.counters["engine"]["connections_opened_before"] > flows / 2
     told = json.loads(played.said[-1])
@@ -296,7 +227,7 @@ def test_many_flows_pass_through_a_small_table(play: Play) -> None:
 
 def _exec(folder: Path, scenario: dict[str, Any], *jobs: str) -> str:
     (folder / "scenario.toml").write_text(to_toml(scenario))
-    done = _run("exec", "--scenario", folder / "scenario.toml", *jobs)
+    done = cluster.run("exec", "--scenario", folder / "scenario.toml", *jobs)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
