@@ -34,11 +34,11 @@ BUSY = [f"h{n}" for n in range(8)]
 ONRAMP: dict[str, Any] = {"threshold": "auto", "threshold_floor": "100us"}
 
 
-def traffic(load: float) -> list[dict[str, Any]]:
-    """WebSearch, and requests."""
+def traffic(load: float, requests: float = 0.02) -> list[dict[str, Any]]:
+    """WebSearch, and requests, each at a load."""
     return [
         {"kind": "background", "workload": "WebSearch", "load": load, "hosts": BUSY},
-        {"kind": "incast", "fan_out": 6, "size": "2KB", "load": 0.02, "hosts": BUSY},
+        {"kind": "incast", "fan_out": 6, "size": "2KB", "load": requests, "hosts": BUSY},
     ]
 
 
@@ -163,7 +163,7 @@ def test_the_others_do_not_notice(faults: tuple[Played, Played]) -> None:
 
 def test_a_coordinator_may_be_gone_for_half_a_minute(tmp_path: Path) -> None:
     clock = {**CLOCK, "window": "2s", "probe_interval": "16ms", "lead": "5s"}
-    scenario = {**STAR, "duration": "40s", "clock": clock, "traffic": traffic(0.02)}
+    scenario = {**STAR, "duration": "40s", "clock": clock, "traffic": traffic(0.02, 0.002)}
     pid = "/run/onramp/coordinator.pid"
     outage = f"h0: sleep 7; kill -9 $(cat {pid}); sleep 30; (sh /run/onramp/coordinator > /dev/null 2>&1 &)"
     rct = {}
