@@ -194,9 +194,8 @@ impl Agent {
                 let server = serve::Server::open(listen, &fleet.folder, fleet.mesh).map_err(failed())?;
                 self.coordinator = Some(Coordinator::start(server).map_err(failed())?);
             }
-            if let Some(exchanges) = self.datapath.take_exchanges() {
-                self.sync = Sync::start(&self.config, exchanges).map_err(failed())?;
-            }
+            let exchanges = self.datapath.take_exchanges();
+            self.sync = Sync::start(&self.config, exchanges).map_err(failed())?;
         }
         self.beat()?;
         for name in self.config.interfaces.clone() {
@@ -425,6 +424,25 @@ impl Agent {
             eprintln!("onrampd: {e}");
         }
     }
+}
+
+/// Takes part in a fleet without eBPF programs or privileges: probes are stamped by the kernel,
+/// nothing is held, and `onrampd owd` shows the delays. Ends on SIGINT or SIGTERM.
+///
+/// # Errors
+/// Why it could not start.
+pub fn measure(config: &Config) -> Result<(), Error> {
+    let mut signals = Signals::catch().map_err(io_error("signals"))?;
+    let sync = Sync::start(config, None).map_err(io_error("fleet"))?;
+    let _sync = sync.ok_or_else(|| Error::Io("fleet".into(), io::Error::other("the configuration has no [fleet]")))?;
+    println!("ready");
+    let _ = io::stdout().flush();
+    notify("READY=1");
+    while !signals.end() {
+        let fd = PollFd::from_borrowed_fd(signals.end.as_fd(), PollFlags::IN);
+        let _ = poll(&mut [fd], None);
+    }
+    Ok(())
 }
 
 /// Signals as bytes in pipes.

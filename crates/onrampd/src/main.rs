@@ -79,6 +79,13 @@ enum Command {
         #[arg(long, value_name = "TIME", default_value = "8ms")]
         interval: Time,
     },
+    /// Take part in a fleet without eBPF and without privileges: only measure, hold nothing.
+    /// Probes are stamped by the kernel's sockets.
+    Measure {
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+    },
     /// Tell how the fleet's clocks are, as its coordinator knows it.
     Fleet {
         /// Configuration (TOML).
@@ -166,6 +173,10 @@ fn main() -> ExitCode {
                 }
             }
         }
+        Command::Measure { config } => with_config(&config, |config| match agent::measure(config) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => fail(e),
+        }),
         Command::Fleet { config, json } => with_config(&config, |config| done(fleet(config, json))),
         Command::Run { config } => match agent::run(&config) {
             Ok(()) => ExitCode::SUCCESS,

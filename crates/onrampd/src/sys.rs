@@ -50,6 +50,89 @@ pub fn send_no_checksum(socket: &UdpSocket) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// A datagram and when the kernel saw it, in nanoseconds of CLOCK_REALTIME.
+pub struct Stamped {
+    /// Bytes, of which the buffer may have had no room for all.
+    pub length: usize,
+    /// Who sent it.
+    pub from: Option<SocketAddr>,
+    /// When it came, or left.
+    pub at: Option<u64>,
+}
+
+/// Has the kernel stamp, in software, what a socket sends and receives. What was sent comes back
+/// with its stamp, as [`receive_stamped`] says.
+///
+/// # Errors
+/// The kernel does not have it.
+pub fn stamp_by_kernel(socket: &UdpSocket) -> io::Result<()> {
+    let flags =
+        libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+    // SAFETY: a valid pointer and its size; nobody keeps it.
+    let done = unsafe {
+        let size = size_of_val(&flags) as libc::socklen_t;
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPING, (&raw const flags).cast(), size)
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The next datagram that came; or, with `departures`, the next that left, as a whole packet
+/// with its headers.
+///
+/// # Errors
+/// There is none, or the socket is broken.
+pub fn receive_stamped(socket: &UdpSocket, buffer: &mut [u8], departures: bool) -> io::Result<Stamped> {
+    // Room for the stamps, and for what the error queue says beside them.
+    let mut control = [0u64; 32];
+    // SAFETY: all zeros is a valid value for both.
+    let (mut name, mut message): (libc::sockaddr_storage, libc::msghdr) = unsafe { std::mem::zeroed() };
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    message.msg_name = (&raw mut name).cast();
+    message.msg_namelen = size_of_val(&name) as libc::socklen_t;
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control) as _;
+    let flags = libc::MSG_DONTWAIT | if departures { libc::MSG_ERRQUEUE } else { 0 };
+    // SAFETY: all that the message points to lives until the call returns.
+    let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
+    let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
+    let mut at = None;
+    // SAFETY: the kernel has filled the control messages in; each is read within its length.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+        while let Some(h) = header.as_ref() {
+            if h.cmsg_level == libc::SOL_SOCKET
+                && h.cmsg_type == libc::SCM_TIMESTAMPING
+                && h.cmsg_len >= libc::CMSG_LEN(size_of::<libc::timespec>() as u32) as usize
+            {
+                let time: libc::timespec = std::ptr::read_unaligned(libc::CMSG_DATA(header).cast());
+                at = Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64).filter(|at| *at > 0);
+            }
+            header = libc::CMSG_NXTHDR(&raw const message, header);
+        }
+    }
+    Ok(Stamped { length, from: address_in(&name), at })
+}
+
+fn address_in(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
+    let at: *const libc::sockaddr_storage = name;
+    match libc::c_int::from(name.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the family says what it is, and the storage is large enough for it.
+            let v4: libc::sockaddr_in = unsafe { std::ptr::read(at.cast()) };
+            let address = std::net::Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+            Some((address, u16::from_be(v4.sin_port)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: the same.
+            let v6: libc::sockaddr_in6 = unsafe { std::ptr::read(at.cast()) };
+            Some((std::net::Ipv6Addr::from(v6.sin6_addr.s6_addr), u16::from_be(v6.sin6_port)).into())
+        }
+        _ => None,
+    }
+}
+
 /// The largest error of the system clock in microseconds, if something keeps it synchronised.
 ///
 /// # Errors

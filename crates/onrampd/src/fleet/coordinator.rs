@@ -48,6 +48,7 @@ struct Host {
     /// Its connection, or when that ended.
     conn: Result<Conn, u64>,
     number: HostId,
+    by_programs: bool,
     report: Option<Vec<Edge>>,
     state: String,
 }
@@ -72,7 +73,14 @@ impl Coordinator {
 
     /// A host is there, and goes by a correction of an earlier coordinator. Returns the
     /// connection it had until now, if it had another.
-    pub fn hello(&mut self, now: u64, conn: Conn, address: IpAddr, correction: Option<Correction>) -> Option<Conn> {
+    pub fn hello(
+        &mut self,
+        now: u64,
+        conn: Conn,
+        address: IpAddr,
+        correction: Option<Correction>,
+        by_programs: bool,
+    ) -> Option<Conn> {
         let next = self.numbers.len() as HostId;
         let number = *self.numbers.entry(address).or_insert(next);
         if let Some(correction) = correction {
@@ -80,7 +88,7 @@ impl Coordinator {
             self.corrections.entry(number).or_insert(correction);
         }
         let state = "waiting for its first round".into();
-        let old = self.hosts.insert(address, Host { conn: Ok(conn), number, report: None, state });
+        let old = self.hosts.insert(address, Host { conn: Ok(conn), number, by_programs, report: None, state });
         // Everybody hears of a new one; one that came back hears of everybody.
         self.membership_changed(now);
         old.and_then(|old| old.conn.ok()).filter(|old| *old != conn)
@@ -171,6 +179,9 @@ impl Coordinator {
         let numbers: Vec<HostId> = by_number.keys().copied().collect();
         let mut probes: BTreeMap<HostId, Vec<IpAddr>> = BTreeMap::new();
         for (from, to) in mesh::edges(&numbers, self.mesh.probes, SEED) {
+            // Who answers best is asked: programs do at once, and know when their answer left.
+            let [asks, answers] = [from, to].map(|n| self.hosts[&by_number[&n]].by_programs);
+            let (from, to) = if asks && !answers { (to, from) } else { (from, to) };
             probes.entry(from).or_default().push(by_number[&to]);
         }
         let tell = |(address, host): (&IpAddr, &Host)| {

@@ -146,12 +146,12 @@ impl Server {
         connection.heard = now;
         match message {
             FromHost::Join { secret, address, public_key } => self.join(conn, &secret, address, &public_key),
-            FromHost::Hello { address, correction, .. } => {
+            FromHost::Hello { address, correction, by_programs, .. } => {
                 if !connection.link.certificate().is_some_and(|c| is_of(c, address)) {
                     return self.refuse(conn, &format!("no certificate of {address}: join first"));
                 }
                 connection.host = Some(address.to_canonical());
-                let old = self.coordinator.hello(now, conn, address.to_canonical(), correction);
+                let old = self.coordinator.hello(now, conn, address.to_canonical(), correction, by_programs);
                 old.and_then(|old| self.connections.remove(&old));
             }
             FromHost::Report { round, edges } if connection.host.is_some() => {

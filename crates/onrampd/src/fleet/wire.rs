@@ -36,6 +36,8 @@ pub enum FromHost {
         version: String,
         /// The correction it goes by, of an earlier coordinator.
         correction: Option<Correction>,
+        /// It stamps probes, and answers them, by the eBPF programs.
+        by_programs: bool,
     },
     /// What its probes say.
     Report {

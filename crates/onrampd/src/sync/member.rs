@@ -25,6 +25,8 @@ const RETURN: u64 = 10 * SECOND;
 /// This host's place in its fleet.
 pub struct Membership {
     us: IpAddr,
+    /// This host's stamps are the programs'.
+    by_programs: bool,
     coordinators: Vec<SocketAddr>,
     tls: Arc<ClientConfig>,
     /// The one that serves.
@@ -50,9 +52,10 @@ impl Membership {
     ///
     /// # Errors
     /// The host has not joined.
-    pub fn new(fleet: &Fleet) -> io::Result<Self> {
+    pub fn new(fleet: &Fleet, by_programs: bool) -> io::Result<Self> {
         Ok(Self {
             us: fleet.address,
+            by_programs,
             coordinators: fleet.coordinators.clone(),
             tls: pki::client(&fleet.folder)?,
             serving: None,
@@ -189,6 +192,7 @@ impl Membership {
             address: self.us,
             version: env!("CARGO_PKG_VERSION").into(),
             correction: self.correction,
+            by_programs: self.by_programs,
         })?;
         Ok(Call { link, which, heard: now })
     }

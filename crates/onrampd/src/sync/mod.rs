@@ -4,6 +4,7 @@
 //! stepped ([`guard`]), and talks to a coordinator ([`member`]). What comes of it is a
 //! [`View`], from which the agent sets the programs' clocks and thresholds.
 
+mod answers;
 mod guard;
 mod member;
 mod prober;
@@ -37,19 +38,21 @@ pub struct Sync {
 }
 
 impl Sync {
-    /// Begins to synchronise, if the configuration has a fleet.
+    /// Begins to synchronise, if the configuration has a fleet: with the stamps of `programs`,
+    /// or with the kernel's.
     ///
     /// # Errors
     /// The host has not joined, or a socket cannot be had.
-    pub fn start(config: &Config, exchanges: Exchanges) -> io::Result<Option<Self>> {
+    pub fn start(config: &Config, programs: Option<Exchanges>) -> io::Result<Option<Self>> {
         let Some(fleet) = &config.fleet else { return Ok(None) };
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
         let view = Arc::new(Mutex::new(View::default()));
+        let by_programs = programs.is_some();
         let mut worker = Worker {
-            prober: Prober::open(fleet.address, config.port, exchanges)?,
-            membership: Membership::new(fleet)?,
+            prober: Prober::open(fleet.address, config, programs)?,
+            membership: Membership::new(fleet, by_programs)?,
             view: view.clone(),
             pipe: theirs,
         };
@@ -106,6 +109,7 @@ impl Worker {
             if matches!(self.pipe.read(&mut [0; 1]), Ok(0)) {
                 return Ok(());
             }
+            self.prober.tend();
             self.prober.send_due(now());
             if now() >= look {
                 look = now() + LOOK;
@@ -135,7 +139,8 @@ impl Worker {
             PollFd::from_borrowed_fd(fd, if write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN })
         });
         let pipe = PollFd::from_borrowed_fd(self.pipe.as_fd(), PollFlags::IN);
-        let mut fds: Vec<PollFd<'_>> = [pipe].into_iter().chain(links).collect();
+        let probes = self.prober.waits().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let mut fds: Vec<PollFd<'_>> = [pipe].into_iter().chain(probes).chain(links).collect();
         match poll(&mut fds, Some(&timeout)) {
             Err(e) if e != rustix::io::Errno::INTR => Err(e.into()),
             _ => Ok(()),
@@ -155,6 +160,7 @@ impl Worker {
     fn heard(&mut self, message: FromCoordinator) {
         match message {
             FromCoordinator::Members { members, probe, interval, window } => {
+                self.prober.set_members(&members);
                 self.prober.set_targets(&probe, interval, window, now());
                 self.change(|view| view.members = members);
             }

@@ -1,8 +1,10 @@
 //! Sends pairs of probes when they are due, and keeps what comes back until it is asked for.
 
+use super::answers::{Answers, KernelStamps};
 use super::guard::Guard;
+use crate::config::Config;
 use crate::datapath::Exchanges;
-use crate::fleet::wire::{Delays, Edge};
+use crate::fleet::wire::{Delays, Edge, Member};
 use onramp_clock::schedule::{SPACING, Schedule};
 use onramp_clock::{EdgeFit, Exchange, FitOptions, LeastDelay, fit};
 use onramp_core::orprobe::OrProbe;
@@ -10,6 +12,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::BorrowedFd;
 
 /// Pairs under way to one peer; answers to older ones do not count.
 const UNDER_WAY: u32 = 256;
@@ -21,7 +24,7 @@ pub struct Prober {
     us: IpAddr,
     port: u16,
     socket: UdpSocket,
-    exchanges: Exchanges,
+    answers: Answers,
     targets: BTreeMap<IpAddr, Target>,
     /// Next probes: when, to whom, whether it is the second of its pair.
     due: BinaryHeap<Reverse<(u64, IpAddr, bool)>>,
@@ -46,18 +49,41 @@ struct Target {
 }
 
 impl Prober {
-    /// Probes from `us`, on `port`.
+    /// Probes from `us`, stamped by the programs, or without them by the kernel.
     ///
     /// # Errors
     /// The address is not this host's, or the port is taken.
-    pub fn open(us: IpAddr, port: u16, exchanges: Exchanges) -> io::Result<Self> {
+    pub fn open(us: IpAddr, config: &Config, programs: Option<Exchanges>) -> io::Result<Self> {
+        let port = config.port;
         let at = SocketAddr::new(us, port);
         let named = |e: io::Error| io::Error::new(e.kind(), format!("cannot send probes from {at}: {e}"));
         let socket = UdpSocket::bind(at).map_err(named)?;
         socket.set_nonblocking(true)?;
         crate::sys::send_no_checksum(&socket)?;
+        let answers = match programs {
+            Some(exchanges) => Answers::Programs(exchanges),
+            None => {
+                let test_clock = config.test_clock(crate::agent::now());
+                Answers::Kernel(Box::new(KernelStamps::new(&socket, us, port, test_clock)?))
+            }
+        };
         let (targets, due) = (BTreeMap::new(), BinaryHeap::new());
-        Ok(Self { us, port, socket, exchanges, targets, due })
+        Ok(Self { us, port, socket, answers, targets, due })
+    }
+
+    /// Others whose probes are answered.
+    pub fn set_members(&mut self, members: &[Member]) {
+        self.answers.set_members(members);
+    }
+
+    /// What to wait for, if probes of others are answered here.
+    pub fn waits(&self) -> Option<BorrowedFd<'_>> {
+        self.answers.waits(&self.socket)
+    }
+
+    /// Answers the probes that have come, if that is done here.
+    pub fn tend(&mut self) {
+        self.answers.tend(&self.socket);
     }
 
     /// Probes `targets` from now on, a pair in each `interval`; `window` is the time between
@@ -99,8 +125,8 @@ impl Prober {
         {
             self.due.pop();
             let Some(target) = self.targets.get_mut(&address) else { continue };
-            let probe = OrProbe { pair: target.pair, second, ..OrProbe::default() };
-            // Tag and times are written where it leaves. What is not sent does not come back.
+            let probe = self.answers.seal(OrProbe { pair: target.pair, second, ..OrProbe::default() }, address);
+            // What is not sent does not come back.
             let _ = self.socket.send_to(&probe.encode(), SocketAddr::new(address, self.port));
             target.under_way.insert((target.pair, second));
             if !second {
@@ -114,7 +140,8 @@ impl Prober {
 
     /// Takes in the answers that have come.
     pub fn take_answers(&mut self) {
-        while let Some((peer, exchange)) = self.exchanges.take() {
+        self.tend();
+        while let Some((peer, exchange)) = self.answers.take() {
             if let Some(target) = self.targets.get_mut(&peer) {
                 target.answered(exchange);
             }
