@@ -6,7 +6,9 @@ use crate::random;
 use crate::scenario::Clock;
 use crate::units::{MS, NS, Ps};
 use onramp_clock::schedule::{SPACING, Schedule};
-use onramp_clock::{Correction, Edge, Exchange, FitOptions, HostId, NetworkOptions, Solution, fit, mesh, solve};
+use onramp_clock::{
+    Correction, Edge, Exchange, FitOptions, HostId, LeastDelay, NetworkOptions, Solution, fit, mesh, solve,
+};
 use std::collections::BTreeMap;
 
 /// From the end of a window until its corrections are in force: fits, their way
@@ -27,6 +29,7 @@ pub struct Probed {
     pairs: u32,
     /// Exchanges of the present window.
     exchanges: Vec<Exchange>,
+    least: LeastDelay,
 }
 
 /// The probe mesh and its windows.
@@ -59,6 +62,7 @@ impl Huygens {
                 schedule: Schedule::new(from, to, interval, seed),
                 pairs: 0,
                 exchanges: Vec::new(),
+                least: LeastDelay::default(),
             }
         };
         Self {
@@ -113,7 +117,8 @@ impl Huygens {
             (0..).zip(hosts).filter_map(|(host, clock)| Some((host, clock.correction?))).collect();
         let fitted = |edge: &mut Probed| {
             let exchanges = std::mem::take(&mut edge.exchanges);
-            Some(Edge { from: edge.from, to: edge.to, fit: fit(&exchanges, &self.fit)? })
+            let fit = edge.least.judge(fit(&exchanges, &self.fit)?, self.window / NS);
+            Some(Edge { from: edge.from, to: edge.to, fit })
         };
         let edges: Vec<Edge> = self.edges.iter_mut().filter_map(fitted).collect();
         self.solution = solve(&edges, &previous, &self.network);
