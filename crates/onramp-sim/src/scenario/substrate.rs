@@ -81,6 +81,12 @@ impl Substrate {
                 format!("\"{}\" is simulated only; use --on sim, or one of perfect, huygens", s.clock.sync.name());
             wrong.push(Mistake::new("clock.sync", message));
         }
+        for (key, value) in [("coded", s.clock.coded), ("network_effect", s.clock.network_effect)] {
+            if value == Some(false) {
+                let message = "is simulated only: the agents always do it; use --on sim, or leave it out";
+                wrong.push(Mistake::new(format!("clock.{key}"), message));
+            }
+        }
         if s.measure.next_owd > 0 {
             wrong.push(Mistake::new("measure.next_owd", "is simulated only; use --on sim, or leave it out"));
         }
