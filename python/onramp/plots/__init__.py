@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from matplotlib.figure import Figure
 
 from onramp.errors import OnRampError
-from onramp.plots import bars, cdf, queue, style, throughput
+from onramp.plots import bars, cdf, clock, queue, style, throughput
 
 if TYPE_CHECKING:
     from onramp.result import Result
@@ -19,6 +19,7 @@ KINDS: Mapping[str, Callable[[Mapping[str, Result]], Figure | None]] = {
     "cdf": cdf.draw,
     "queue": queue.draw,
     "throughput": throughput.draw,
+    "clock": clock.draw,
 }
 
 
