@@ -34,7 +34,8 @@ def draw(sides: Mapping[str, Result]) -> Figure | None:
         doubts[row, column] = np.asarray(table["uncertainty_ns"])
         errors -= np.nanmedian(errors, axis=1, keepdims=True)
         t, doubt = times / 1e12, np.nanmedian(doubts, axis=1)
-        ax.fill_between(t, -doubt, doubt, color=style.WITHOUT, alpha=0.45, lw=0, label="±1σ as reported, median")
+        reported = "±1σ as reported, median"
+        ax.fill_between(t, -doubt, doubt, color=style.WITHOUT, alpha=0.45, lw=0, label=reported)
         for i in range(len(hosts)):
             label = "a host" if i == 0 else None
             ax.plot(t, errors[:, i], color=style.WITH, lw=0.7, alpha=0.6, label=label)
