@@ -19,6 +19,7 @@ pub mod datapath;
 pub mod doctor;
 pub mod fleet;
 pub mod gate;
+pub mod owd;
 pub mod protocol;
 pub mod server;
 pub mod status;

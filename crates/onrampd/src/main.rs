@@ -5,7 +5,8 @@ use onrampd::config::quantity::Time;
 use onrampd::config::{Config, Mesh, Mode};
 use onrampd::fleet::pki::Token;
 use onrampd::fleet::setup::{self, Host};
-use onrampd::fleet::{join, serve, show};
+use onrampd::fleet::{join, serve, show, wire};
+use onrampd::owd::{Matrix, heatmap, table};
 use onrampd::protocol::Client;
 use onrampd::{agent, doctor, status, top};
 use std::fmt::Display;
@@ -95,6 +96,18 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show the one-way delays between the fleet's hosts, as its coordinator knows them.
+    Owd {
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+        /// JSON.
+        #[arg(long)]
+        json: bool,
+        /// Also write them as a picture.
+        #[arg(long, value_name = "FILE")]
+        png: Option<PathBuf>,
+    },
     /// Say what is wrong with a configuration, one line a mistake.
     CheckConfig {
         /// Configuration (TOML).
@@ -177,7 +190,15 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(e) => fail(e),
         }),
-        Command::Fleet { config, json } => with_config(&config, |config| done(fleet(config, json))),
+        Command::Fleet { config, json } => {
+            with_fleet(
+                &config,
+                |fleet| {
+                    if json { Ok(serde_json::to_string(fleet)? + "\n") } else { Ok(show::hosts(fleet)) }
+                },
+            )
+        }
+        Command::Owd { config, json, png } => with_fleet(&config, |fleet| delays(fleet, json, png.as_deref())),
         Command::Run { config } => match agent::run(&config) {
             Ok(()) => ExitCode::SUCCESS,
             Err(e @ agent::Error::Config(_)) => {
@@ -214,10 +235,24 @@ fn with_config(file: &Path, work: impl FnOnce(&Config) -> ExitCode) -> ExitCode 
     }
 }
 
-fn fleet(config: &Config, json: bool) -> io::Result<String> {
-    let fleet = config.fleet.as_ref().ok_or_else(|| io::Error::other("the configuration has no [fleet]"))?;
-    let found = join::fleet(&fleet.coordinators, &fleet.folder)?;
-    if json { Ok(serde_json::to_string(&found)? + "\n") } else { Ok(show::hosts(&found)) }
+/// What `show` makes of the state of the configuration's fleet.
+fn with_fleet(config: &Path, show: impl FnOnce(&wire::Fleet) -> io::Result<String>) -> ExitCode {
+    with_config(config, |checked| match &checked.fleet {
+        Some(fleet) => done(join::fleet(&fleet.coordinators, &fleet.folder).and_then(|found| show(&found))),
+        None => {
+            eprintln!("{}: has no [fleet]: `onrampd init` or `onrampd join` writes one", config.display());
+            ExitCode::from(2)
+        }
+    })
+}
+
+fn delays(fleet: &wire::Fleet, json: bool, png: Option<&Path>) -> io::Result<String> {
+    let matrix = Matrix::of(fleet);
+    if let Some(path) = png {
+        let written = std::fs::write(path, heatmap::png(&matrix)?);
+        written.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+    }
+    if json { Ok(serde_json::to_string(&matrix)? + "\n") } else { Ok(table::show(&matrix)) }
 }
 
 fn coordinate(listen: SocketAddr, folder: &Path, mesh: Mesh) -> ExitCode {
