@@ -142,51 +142,30 @@ fn put_changes<const N: usize>(bytes: &mut Vec<u8>, before: &mut [u64; N], now: 
 /// If it is not exactly a log: cut short, longer, of another version, or damaged.
 pub fn read(from: impl Read) -> Result<Log, LogError> {
     let mut reader = Reader { bytes: io::BufReader::new(from), at: 0 };
-    for expected in MAGIC.bytes() {
-        if reader.byte().map_err(|e| if matches!(e, LogError::Io(_)) { e } else { LogError::Magic })? != expected {
-            return Err(LogError::Magic);
-        }
-    }
-    let version = reader.byte()?;
-    if version != VERSION {
-        return Err(LogError::Version(version));
-    }
-    let window = reader.number()?;
-    if window == 0 {
-        return Err(reader.invalid("the window is 0; it must be 1 ns or longer"));
-    }
-    let mut records = Vec::new();
-    let mut before = Before::default();
-    loop {
-        let tag = reader.byte()?;
-        match tag {
-            END => break,
-            _ if records.len() == MOST_RECORDS => return Err(reader.invalid("too many records; 2^24 are allowed")),
-            FIRST | SECOND => {
-                let (from, to) = (reader.host()?, reader.host()?);
-                let [pair, sent, there, stay, back] = reader.changes(before.edges.entry((from, to)).or_default())?;
-                let pair = u32::try_from(pair).map_err(|_| reader.invalid("a pair's number is above 2^32"))?;
-                let received = sent.wrapping_add(there);
-                let returned = received.wrapping_add(stay);
-                let came_back = returned.wrapping_add(back);
-                let exchange = Exchange { pair, second: tag == SECOND, sent, received, returned, came_back };
-                records.push(Record::Exchange { from, to, exchange });
-            }
-            TRUTH => {
-                let host = reader.host()?;
-                let [at, ahead] = reader.changes(before.hosts.entry(host).or_default())?;
-                records.push(Record::Truth { host, at, ahead: ahead.cast_signed() });
-            }
-            _ => return Err(reader.invalid("no record starts with this; 0 to 3 do")),
-        }
-    }
-    if reader.number()? != records.len() as u64 {
-        return Err(reader.invalid("the number of records is another than that of those before"));
-    }
-    if reader.bytes.read(&mut [0])? != 0 {
+    let mut log = Log { window: reader.head()?, records: Vec::new() };
+    reader.records(&mut log.records)?;
+    if !reader.is_at_end()? {
         return Err(LogError::Invalid { at: reader.at, what: "the log goes on after its end" });
     }
-    Ok(Log { window, records })
+    Ok(log)
+}
+
+/// Reads logs that were written one after another, as whoever keeps adding to a file does.
+///
+/// # Errors
+///
+/// If it is not exactly that, of one window's length.
+pub fn read_joined(from: impl Read) -> Result<Log, LogError> {
+    let mut reader = Reader { bytes: io::BufReader::new(from), at: 0 };
+    let mut log = Log { window: reader.head()?, records: Vec::new() };
+    reader.records(&mut log.records)?;
+    while !reader.is_at_end()? {
+        if reader.head()? != log.window {
+            return Err(reader.invalid("the window is another than that of the log before"));
+        }
+        reader.records(&mut log.records)?;
+    }
+    Ok(log)
 }
 
 struct Reader<R> {
@@ -194,10 +173,64 @@ struct Reader<R> {
     at: u64,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: io::BufRead> Reader<R> {
     /// An error at the byte that was read last.
     fn invalid(&self, what: &'static str) -> LogError {
         LogError::Invalid { at: self.at.saturating_sub(1), what }
+    }
+
+    fn is_at_end(&mut self) -> io::Result<bool> {
+        Ok(self.bytes.fill_buf()?.is_empty())
+    }
+
+    /// What comes before the records: returns the window.
+    fn head(&mut self) -> Result<u64, LogError> {
+        for expected in MAGIC.bytes() {
+            if self.byte().map_err(|e| if matches!(e, LogError::Io(_)) { e } else { LogError::Magic })? != expected {
+                return Err(LogError::Magic);
+            }
+        }
+        let version = self.byte()?;
+        if version != VERSION {
+            return Err(LogError::Version(version));
+        }
+        let window = self.number()?;
+        if window == 0 {
+            return Err(self.invalid("the window is 0; it must be 1 ns or longer"));
+        }
+        Ok(window)
+    }
+
+    /// Adds a log's records to those of the logs before.
+    fn records(&mut self, records: &mut Vec<Record>) -> Result<(), LogError> {
+        let (mut before, present) = (Before::default(), records.len());
+        loop {
+            let tag = self.byte()?;
+            match tag {
+                END => break,
+                _ if records.len() == MOST_RECORDS => return Err(self.invalid("too many records; 2^24 are allowed")),
+                FIRST | SECOND => {
+                    let (from, to) = (self.host()?, self.host()?);
+                    let [pair, sent, there, stay, back] = self.changes(before.edges.entry((from, to)).or_default())?;
+                    let pair = u32::try_from(pair).map_err(|_| self.invalid("a pair's number is above 2^32"))?;
+                    let received = sent.wrapping_add(there);
+                    let returned = received.wrapping_add(stay);
+                    let came_back = returned.wrapping_add(back);
+                    let exchange = Exchange { pair, second: tag == SECOND, sent, received, returned, came_back };
+                    records.push(Record::Exchange { from, to, exchange });
+                }
+                TRUTH => {
+                    let host = self.host()?;
+                    let [at, ahead] = self.changes(before.hosts.entry(host).or_default())?;
+                    records.push(Record::Truth { host, at, ahead: ahead.cast_signed() });
+                }
+                _ => return Err(self.invalid("no record starts with this; 0 to 3 do")),
+            }
+        }
+        if self.number()? != (records.len() - present) as u64 {
+            return Err(self.invalid("the number of records is another than that of those before"));
+        }
+        Ok(())
     }
 
     fn byte(&mut self) -> Result<u8, LogError> {

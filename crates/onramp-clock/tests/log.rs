@@ -31,6 +31,19 @@ proptest! {
     }
 
     #[test]
+    fn logs_one_after_another_are_read_as_one(first in vec(record(), 0..20), then in vec(record(), 0..20), cut: prop::sample::Index) {
+        let [one, two] = [&first, &then].map(|r| bytes(&Log { window: 7, records: r.clone() }));
+        let both = [one.clone(), two.clone()].concat();
+        let records = [first.clone(), then].concat();
+        prop_assert_eq!(log::read_joined(&*both).expect("two logs"), Log { window: 7, records: records.clone() });
+        prop_assert_eq!(log::read_joined(&*one).expect("a log"), Log { window: 7, records: first });
+        let cut = &both[..one.len() + 1 + cut.index(two.len() - 1)];
+        prop_assert!(log::read_joined(cut).is_err());
+        let other = bytes(&Log { window: 8, records });
+        prop_assert!(log::read_joined(&*[one, other].concat()).is_err());
+    }
+
+    #[test]
     fn a_log_cut_short_or_too_long_is_refused(records in vec(record(), 0..10), cut: prop::sample::Index, more: u8) {
         let whole = bytes(&Log { window: 1, records });
         prop_assert!(log::read(&whole[..cut.index(whole.len())]).is_err());

@@ -2,9 +2,11 @@
 
 use crate::abi::or_clock;
 use crate::acker;
+use crate::chrony::{self, Chrony};
 use crate::config::{Config, ConfigError, Mode};
 use crate::datapath::{Datapath, Hooks, Program};
 use crate::fleet::serve;
+use crate::fleet::wire::Realtime;
 use crate::gate::{self, Gate};
 use crate::protocol::Request;
 use crate::server::Server;
@@ -23,6 +25,7 @@ use std::os::fd::AsFd as _;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 const SECOND: u64 = 1_000_000_000;
@@ -76,6 +79,17 @@ pub fn now() -> u64 {
     time.tv_sec as u64 * SECOND + time.tv_nsec as u64
 }
 
+/// CLOCK_MONOTONIC and CLOCK_REALTIME at one instant: of three looks, the one that was least
+/// interrupted.
+fn both_clocks() -> (u64, i64) {
+    let look = || {
+        let (before, time, after) = (now(), clock_gettime(ClockId::Realtime), now());
+        (after - before, before.midpoint(after), time.tv_sec * SECOND as i64 + time.tv_nsec)
+    };
+    let (_, monotonic, realtime) = [look(), look(), look()].into_iter().min().expect("there are three");
+    (monotonic, realtime)
+}
+
 /// What one interface carries.
 struct Port {
     name: String,
@@ -101,6 +115,9 @@ struct Agent {
     test_clock: or_clock,
     sync: Option<Sync>,
     coordinator: Option<Coordinator>,
+    chrony: Option<Chrony>,
+    /// It is not there, which was told.
+    chrony_missing: bool,
     _only: UnixListener,
 }
 
@@ -108,18 +125,20 @@ struct Agent {
 struct Coordinator {
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
+    realtime: Arc<Mutex<Option<Realtime>>>,
 }
 
 impl Coordinator {
     fn start(mut server: serve::Server) -> io::Result<Self> {
         let (stop, stopped) = UnixStream::pair()?;
+        let realtime = server.realtime();
         let run = move || {
             if let Err(e) = server.run(&stopped) {
                 eprintln!("onrampd: the coordinator has ended: {e}");
             }
         };
         let thread = std::thread::Builder::new().name("coordinator".into()).spawn(run)?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
+        Ok(Self { stop: Some(stop), thread: Some(thread), realtime })
     }
 }
 
@@ -164,6 +183,8 @@ impl Agent {
             test_clock: config.test_clock(started),
             sync: None,
             coordinator: None,
+            chrony: None,
+            chrony_missing: false,
             datapath: Datapath::load(config.max_flows, config.max_stamps)?,
             hooks: Hooks::choose(config.attach),
             socket,
@@ -194,6 +215,7 @@ impl Agent {
                 let server = serve::Server::open(listen, &fleet.folder, fleet.mesh).map_err(failed())?;
                 self.coordinator = Some(Coordinator::start(server).map_err(failed())?);
             }
+            self.chrony = fleet.chrony.map(Chrony::new).transpose().map_err(failed())?;
             let exchanges = self.datapath.take_exchanges();
             self.sync = Sync::start(&self.config, exchanges).map_err(failed())?;
         }
@@ -288,6 +310,30 @@ impl Agent {
         Ok(self.datapath.set_peers(&peers)?)
     }
 
+    /// Tells the coordinator in this agent the time of day, and chrony how far the system
+    /// clock is from that of the coordinator's host.
+    fn tell_the_time(&mut self) {
+        let (monotonic, realtime) = both_clocks();
+        let clock = self.settings().and_then(|s| s.clock);
+        let instant = clock.map(|clock| chrony::Instant::new(&clock, self.reading(monotonic), realtime));
+        if let Some(coordinator) = &self.coordinator {
+            let told = instant.zip(clock).map(|(instant, clock)| instant.realtime(&clock));
+            *coordinator.realtime.lock().unwrap_or_else(PoisonError::into_inner) = told;
+        }
+        let (Some(chrony), Some(sync), Some(fleet)) = (&self.chrony, &self.sync, &self.config.fleet) else { return };
+        let view = sync.view();
+        // Nobody follows himself.
+        let own = view.coordinator.is_some_and(|c| c.ip() == fleet.address);
+        let Some((instant, reference)) = instant.zip(view.realtime).filter(|_| !own) else { return };
+        let offered = chrony.offer(realtime, instant.behind(&reference));
+        let missing = std::mem::replace(&mut self.chrony_missing, offered.is_err());
+        if let Err(e) = offered
+            && !missing
+        {
+            self.problem(e.to_string());
+        }
+    }
+
     /// Takes up an interface that went and came back.
     fn look_after_ports(&mut self) -> Result<(), Error> {
         let links = link::list(&mut self.socket)?;
@@ -324,6 +370,7 @@ impl Agent {
                 // Programs that hear nothing stop by themselves; the next beat may come through.
                 let beaten = self.beat().and_then(|()| self.look_after_ports());
                 beaten.unwrap_or_else(|e| self.problem(e.to_string()));
+                self.tell_the_time();
             }
             server.tend(&mut |request| self.answer(request));
         }

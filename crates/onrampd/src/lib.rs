@@ -14,6 +14,7 @@
 pub mod abi;
 pub mod acker;
 pub mod agent;
+pub mod chrony;
 pub mod config;
 pub mod datapath;
 pub mod doctor;
@@ -21,6 +22,7 @@ pub mod fleet;
 pub mod gate;
 pub mod owd;
 pub mod protocol;
+pub mod replay;
 pub mod server;
 pub mod status;
 pub mod sync;

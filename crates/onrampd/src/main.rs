@@ -8,7 +8,7 @@ use onrampd::fleet::setup::{self, Host};
 use onrampd::fleet::{join, serve, show, wire};
 use onrampd::owd::{Matrix, heatmap, table};
 use onrampd::protocol::Client;
-use onrampd::{agent, doctor, status, top};
+use onrampd::{agent, doctor, replay, status, top};
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
@@ -108,6 +108,15 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         png: Option<PathBuf>,
     },
+    /// Fit and solve again what agents kept of their probes (`fleet.log`): each window's clocks.
+    Replay {
+        /// Logs of the same time, from one or several hosts.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Say what is wrong with a configuration, one line a mistake.
     CheckConfig {
         /// Configuration (TOML).
@@ -199,6 +208,9 @@ fn main() -> ExitCode {
             )
         }
         Command::Owd { config, json, png } => with_fleet(&config, |fleet| delays(fleet, json, png.as_deref())),
+        Command::Replay { files, json } => done(replay::run(&files).and_then(|windows| {
+            if json { Ok(serde_json::to_string(&windows)? + "\n") } else { Ok(replay::show(&windows)) }
+        })),
         Command::Run { config } => match agent::run(&config) {
             Ok(()) => ExitCode::SUCCESS,
             Err(e @ agent::Error::Config(_)) => {

@@ -325,7 +325,8 @@ fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
         listen: section.listen,
         mesh,
         max_uncertainty,
-        chrony: section.chrony.clone(),
+        chrony: section.chrony.as_ref().map(|socket| base.join(socket)),
+        log: section.log.as_ref().map(|file| base.join(file)),
     })
 }
 

@@ -137,6 +137,8 @@ pub struct Fleet {
     pub max_uncertainty: u64,
     /// A socket of chrony's that is told the fleet's time.
     pub chrony: Option<PathBuf>,
+    /// A file that what probes saw is added to.
+    pub log: Option<PathBuf>,
 }
 
 /// How a fleet's hosts probe each other; times in nanoseconds.

@@ -1,7 +1,7 @@
 //! What a coordinator decides: who is a member, who probes whom, what each host's correction
 //! is. Pure: connections are numbers, times are arguments.
 
-use super::wire::{Certainty, Delays, Edge, Fleet, FromCoordinator, HostState, Member, Pair};
+use super::wire::{Certainty, Delays, Edge, Fleet, FromCoordinator, HostState, Member, Pair, Realtime};
 use crate::config::{Key, Mesh};
 use onramp_clock::{Correction, HostId, NetworkOptions, Solution, mesh, solve};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +42,7 @@ pub struct Coordinator {
     /// When changed membership is told.
     tell: Option<u64>,
     fleet: Fleet,
+    realtime: Option<Realtime>,
 }
 
 struct Host {
@@ -68,7 +69,13 @@ impl Coordinator {
             due: now + mesh.window,
             tell: None,
             fleet: Fleet::default(),
+            realtime: None,
         }
+    }
+
+    /// From now on the time of day is this.
+    pub fn set_realtime(&mut self, realtime: Option<Realtime>) {
+        self.realtime = realtime;
     }
 
     /// A host is there, and goes by a correction of an earlier coordinator. Returns the
@@ -267,7 +274,10 @@ impl Coordinator {
             .into();
             if let Ok(conn) = host.conn {
                 let reason = if correction.is_some() { String::new() } else { host.state.clone() };
-                said.push((conn, FromCoordinator::Corrected { correction, reason, comparable, noise }));
+                said.push((
+                    conn,
+                    FromCoordinator::Corrected { correction, reason, comparable, noise, realtime: self.realtime },
+                ));
             }
         }
         said

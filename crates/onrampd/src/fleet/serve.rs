@@ -3,7 +3,7 @@
 use super::coordinator::{Conn, Coordinator};
 use super::link::Link;
 use super::pki::{Authority, is_of, unhex};
-use super::wire::{self, FromCoordinator, FromHost, MAX_FROM_HOST};
+use super::wire::{self, FromCoordinator, FromHost, MAX_FROM_HOST, Realtime};
 use crate::agent::now;
 use crate::config::Mesh;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,7 +14,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const SECOND: u64 = 1_000_000_000;
 const MAX_CONNECTIONS: usize = 8192;
@@ -34,6 +34,7 @@ pub struct Server {
     connections: BTreeMap<Conn, Connection>,
     next: Conn,
     silence: u64,
+    realtime: Arc<Mutex<Option<Realtime>>>,
 }
 
 struct Connection {
@@ -65,7 +66,14 @@ impl Server {
             connections: BTreeMap::new(),
             next: 0,
             silence: PATIENCE + SILENT_ROUNDS * mesh.window,
+            realtime: Arc::default(),
         })
+    }
+
+    /// Where this host's agent keeps the time of day up to date.
+    #[must_use]
+    pub fn realtime(&self) -> Arc<Mutex<Option<Realtime>>> {
+        self.realtime.clone()
     }
 
     /// Serves until `stop` has something to read.
@@ -83,6 +91,7 @@ impl Server {
             let now = now();
             self.accept(now);
             self.tend(now);
+            self.coordinator.set_realtime(*self.realtime.lock().unwrap_or_else(PoisonError::into_inner));
             for (conn, what) in self.coordinator.tick(now) {
                 self.say(conn, &what);
             }

@@ -92,6 +92,8 @@ pub enum FromCoordinator {
         comparable: Vec<Certainty>,
         /// Standard deviation of a time stamp's noise, in nanoseconds: the fleet's median.
         noise: f64,
+        /// The time of day, if the coordinator's host has a clock that is known.
+        realtime: Option<Realtime>,
     },
     /// How the fleet is.
     Fleet(Fleet),
@@ -144,6 +146,18 @@ pub struct Certainty {
     pub sigma: f64,
     /// The same of its drift.
     pub drift_sigma: f64,
+}
+
+/// CLOCK_REALTIME of the coordinator's host by the fleet's time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Realtime {
+    /// When, of the fleet's time in nanoseconds.
+    pub at: i64,
+    /// How far it was ahead of the fleet's time then, in nanoseconds.
+    pub ahead: i64,
+    /// How much faster it runs than the fleet's time, in seconds per second.
+    pub drift: f64,
 }
 
 /// How a fleet is.
@@ -233,6 +247,14 @@ impl Edge {
 pub fn is_sound(c: &Correction) -> bool {
     let spreads = [c.sigma, c.drift_sigma, c.wander];
     c.drift.abs() <= MAX_DRIFT && spreads.iter().all(|s| s.is_finite() && *s >= 0.0)
+}
+
+impl Realtime {
+    /// Whether it is such as a coordinator's host can have measured.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.drift.abs() <= MAX_DRIFT
+    }
 }
 
 #[cfg(test)]

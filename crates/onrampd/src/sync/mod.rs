@@ -1,11 +1,12 @@
 //! This host's part in the synchronisation of a fleet's clocks.
 //!
 //! A thread of its own sends probes when they are due ([`prober`]), notices when a clock has
-//! stepped ([`guard`]), and talks to a coordinator ([`member`]). What comes of it is a
-//! [`View`], from which the agent sets the programs' clocks and thresholds.
+//! stepped ([`guard`]), keeps what they saw if it is asked to ([`log`]), and talks to a
+//! coordinator ([`member`]). What comes of it is a [`View`], from which the agent sets the programs' clocks and thresholds.
 
 mod answers;
 mod guard;
+mod log;
 mod member;
 mod prober;
 mod view;
@@ -15,7 +16,7 @@ pub use view::{Settings, View};
 use crate::agent::now;
 use crate::config::Config;
 use crate::datapath::Exchanges;
-use crate::fleet::wire::{FromCoordinator, FromHost};
+use crate::fleet::wire::{FromCoordinator, FromHost, Realtime};
 use member::Membership;
 use prober::Prober;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -170,9 +171,12 @@ impl Worker {
                 let correction = self.view.lock().unwrap_or_else(PoisonError::into_inner).correction;
                 self.membership.say(&FromHost::Report { round, edges }, correction);
             }
-            FromCoordinator::Corrected { correction, reason, comparable, noise } => {
+            FromCoordinator::Corrected { correction, reason, comparable, noise, realtime } => {
                 self.membership.corrected(correction);
-                self.change(|view| view.correct(correction, reason, comparable, noise));
+                self.change(|view| {
+                    view.correct(correction, reason, comparable, noise);
+                    view.realtime = realtime.filter(Realtime::is_sound);
+                });
             }
             // Answers to questions that are not asked here.
             FromCoordinator::Refused { .. } | FromCoordinator::Joined { .. } | FromCoordinator::Fleet(_) => {}

@@ -2,9 +2,11 @@
 
 use super::answers::{Answers, KernelStamps};
 use super::guard::Guard;
+use super::log::ProbeLog;
 use crate::config::Config;
 use crate::datapath::Exchanges;
 use crate::fleet::wire::{Delays, Edge, Member};
+use onramp_clock::log::Record;
 use onramp_clock::schedule::{SPACING, Schedule};
 use onramp_clock::{EdgeFit, Exchange, FitOptions, LeastDelay, fit};
 use onramp_core::orprobe::OrProbe;
@@ -28,6 +30,9 @@ pub struct Prober {
     targets: BTreeMap<IpAddr, Target>,
     /// Next probes: when, to whom, whether it is the second of its pair.
     due: BinaryHeap<Reverse<(u64, IpAddr, bool)>>,
+    /// Between two reports, in nanoseconds.
+    window: u64,
+    log: Option<ProbeLog>,
 }
 
 /// A host that is probed.
@@ -49,10 +54,11 @@ struct Target {
 }
 
 impl Prober {
-    /// Probes from `us`, stamped by the programs, or without them by the kernel.
+    /// Probes from `us`, stamped by the programs, or without them by the kernel; what
+    /// they see goes to a log, if one is configured.
     ///
     /// # Errors
-    /// The address is not this host's, or the port is taken.
+    /// The address is not this host's, the port is taken, or the log cannot be written.
     pub fn open(us: IpAddr, config: &Config, programs: Option<Exchanges>) -> io::Result<Self> {
         let port = config.port;
         let at = SocketAddr::new(us, port);
@@ -68,7 +74,8 @@ impl Prober {
             }
         };
         let (targets, due) = (BTreeMap::new(), BinaryHeap::new());
-        Ok(Self { us, port, socket, answers, targets, due })
+        let log = config.fleet.as_ref().and_then(|f| f.log.as_deref()).map(ProbeLog::open).transpose()?;
+        Ok(Self { us, port, socket, answers, targets, due, window: onramp_clock::WINDOW, log })
     }
 
     /// Others whose probes are answered.
@@ -91,6 +98,7 @@ impl Prober {
     pub fn set_targets(&mut self, targets: &[IpAddr], interval: u64, window: u64, now: u64) {
         let wanted: BTreeSet<IpAddr> = targets.iter().copied().filter(|t| *t != self.us).collect();
         self.targets.retain(|address, _| wanted.contains(address));
+        self.window = window.max(1);
         let interval = interval.clamp(4 * SPACING, 60_000_000_000);
         let most = 4 * (window / interval).clamp(1, 100_000) as usize;
         for address in wanted {
@@ -163,7 +171,28 @@ impl Prober {
 
     /// What was seen since this was last asked.
     pub fn collect(&mut self) -> Vec<Edge> {
+        self.keep();
         self.targets.iter_mut().filter_map(|(address, target)| target.collect(*address)).collect()
+    }
+}
+
+impl Prober {
+    /// Adds what was seen to the log; after an error nothing more.
+    fn keep(&mut self) {
+        let Some(log) = &mut self.log else { return };
+        let from = number(self.us);
+        let seen = |(to, target): (&IpAddr, &Target)| {
+            let to = number(*to);
+            target.seen.iter().map(move |e| Record::Exchange { from, to, exchange: *e }).collect::<Vec<_>>()
+        };
+        let records: Vec<Record> = self.targets.iter().flat_map(seen).collect();
+        if records.is_empty() {
+            return;
+        }
+        if let Err(e) = log.add(self.window, records) {
+            eprintln!("onrampd: probes are no longer kept: {e}");
+            self.log = None;
+        }
     }
 }
 

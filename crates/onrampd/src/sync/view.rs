@@ -2,7 +2,7 @@
 
 use crate::abi::or_clock;
 use crate::config::{Config, Fleet, Peer};
-use crate::fleet::wire::{Certainty, Member};
+use crate::fleet::wire::{Certainty, Member, Realtime};
 use onramp_clock::Correction;
 use std::net::SocketAddr;
 
@@ -19,6 +19,8 @@ pub struct View {
     pub comparable: Vec<Certainty>,
     /// Standard deviation of a time stamp's noise, in nanoseconds.
     pub noise: f64,
+    /// The time of day.
+    pub realtime: Option<Realtime>,
     /// The coordinator, while it is connected.
     pub coordinator: Option<SocketAddr>,
     /// Why it is not.
