@@ -1,7 +1,7 @@
 //! One end of a TLS connection: lines in, lines out, never waiting.
 
-use rustls::Connection;
 use rustls::pki_types::CertificateDer;
+use rustls::{AlertDescription, Connection};
 use serde::Serialize;
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
@@ -62,7 +62,7 @@ impl Link {
             if let Err(e) = self.tls.process_new_packets() {
                 // So that the other end learns why.
                 let _ = self.flush();
-                return Err(io::Error::new(io::ErrorKind::InvalidData, e));
+                return Err(io::Error::new(io::ErrorKind::InvalidData, in_words(e)));
             }
             match self.tls.reader().read_to_end(&mut self.input) {
                 Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -116,6 +116,19 @@ impl Link {
         let mut line = serde_json::to_vec(what)?;
         line.push(b'\n');
         self.tls.writer().write_all(&line)
+    }
+}
+
+/// What a TLS error means here.
+fn in_words(e: rustls::Error) -> String {
+    match e {
+        rustls::Error::InvalidCertificate(_) => {
+            "is of another fleet: its certificate is not by the same authority".into()
+        }
+        rustls::Error::AlertReceived(AlertDescription::UnknownCA | AlertDescription::DecryptError) => {
+            "does not accept the certificate: it is of another fleet".into()
+        }
+        e => e.to_string(),
     }
 }
 

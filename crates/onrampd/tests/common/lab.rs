@@ -1,4 +1,4 @@
-//! Two hosts, that is network namespaces, joined by a cable.
+//! Hosts, that is network namespaces, joined by a cable or a switch.
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
@@ -16,15 +16,37 @@ use std::time::{Duration, Instant};
 pub const KEY: &str = "000102030405060708090a0b0c0d0e0f";
 pub const KEY_BYTES: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
-/// Two hosts, "a" with 10.9.0.1 and fd09::1, "b" with 10.9.0.2 and fd09::2, and a folder.
+/// Hosts, "a" with 10.9.0.1 and fd09::1, "b" with 10.9.0.2 and fd09::2 and so on, and a folder.
 /// All of it goes with this.
 pub struct Lab {
     name: String,
+    namespaces: Vec<&'static str>,
     pub folder: PathBuf,
 }
 
 impl Lab {
+    /// Two hosts and a cable.
     pub fn new() -> Self {
+        let lab = Self::with(&["a", "b"]);
+        lab.cable();
+        lab
+    }
+
+    /// Three hosts at a switch.
+    pub fn switched() -> Self {
+        let lab = Self::with(&["a", "b", "c", "switch"]);
+        lab.says("switch", "ip link add bridge type bridge");
+        lab.says("switch", "ip link set bridge up");
+        let switch = lab.host("switch");
+        for (host, last) in [("a", 1), ("b", 2), ("c", 3)] {
+            run(&format!("ip link add eth0 netns {} type veth peer name to-{host} netns {switch}", lab.host(host)));
+            lab.says("switch", &format!("ip link set to-{host} master bridge up"));
+            lab.address(host, last);
+        }
+        lab
+    }
+
+    fn with(namespaces: &[&'static str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("or{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let folder = std::env::temp_dir().join(&name);
@@ -32,11 +54,8 @@ impl Lab {
         let key = folder.join("key");
         fs::write(&key, KEY).unwrap();
         fs::set_permissions(key, Permissions::from_mode(0o600)).unwrap();
-        let lab = Self { name, folder };
-        let (a, b) = (lab.host("a"), lab.host("b"));
-        run(&format!("ip netns add {a}"));
-        run(&format!("ip netns add {b}"));
-        lab.cable();
+        let lab = Self { name, namespaces: namespaces.into(), folder };
+        namespaces.iter().for_each(|n| drop(run(&format!("ip netns add {}", lab.host(n)))));
         lab
     }
 
@@ -44,12 +63,15 @@ impl Lab {
     pub fn cable(&self) {
         let (a, b) = (self.host("a"), self.host("b"));
         run(&format!("ip link add eth0 netns {a} type veth peer name eth0 netns {b}"));
-        for (host, last) in [(a, 1), (b, 2)] {
-            run(&format!("ip -n {host} addr add 10.9.0.{last}/24 dev eth0"));
-            run(&format!("ip -n {host} addr add fd09::{last}/64 dev eth0 nodad"));
-            run(&format!("ip -n {host} link set lo up"));
-            run(&format!("ip -n {host} link set eth0 up"));
-        }
+        self.address("a", 1);
+        self.address("b", 2);
+    }
+
+    fn address(&self, host: &str, last: u8) {
+        self.says(host, &format!("ip addr add 10.9.0.{last}/24 dev eth0"));
+        self.says(host, &format!("ip addr add fd09::{last}/64 dev eth0 nodad"));
+        self.says(host, "ip link set lo up");
+        self.says(host, "ip link set eth0 up");
     }
 
     pub fn host(&self, host: &str) -> String {
@@ -143,7 +165,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        for host in ["a", "b"] {
+        for host in &self.namespaces {
             let _ = Command::new("ip").args(["netns", "del", &self.host(host)]).status();
         }
         let _ = fs::remove_dir_all(&self.folder);

@@ -1,0 +1,494 @@
+//! A fleet as a whole, on this machine's kernel: its hosts are network namespaces, with one
+//! clock that the tests have wrong on each of them.
+
+mod common;
+
+use common::lab::{Agent, Lab, onrampd, until};
+use common::privileged;
+use onramp_core::orprobe::OrProbe;
+use onrampd::agent::now;
+use onrampd::fleet::link::Link;
+use onrampd::fleet::pki::{self, Authority, Newcomer, Token};
+use onrampd::fleet::wire::{FromCoordinator, FromHost, parse};
+use rustix::process::Signal;
+use rustls::{ClientConfig, ClientConnection};
+use serde_json::Value;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, TcpStream, UdpSocket};
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Short rounds; and this machine's processors are shared, so clocks may be uncertain.
+const QUICK: &str = "window = \"200ms\"\ninterval = \"2ms\"\nmax_uncertainty = \"1ms\"";
+/// What two hosts' times may differ by, in nanoseconds: more than the delay of a packet
+/// between two namespaces, by which causality bounds it, even if processors are busy.
+const CLOSE: i64 = 50_000;
+const COORDINATOR: &str = "10.9.0.1:9472";
+
+/// A command of onrampd's on a host.
+fn command(lab: &Lab, host: &str, arguments: &[&str]) -> Command {
+    let mut command = lab.command(host, env!("CARGO_BIN_EXE_onrampd"));
+    command.args(arguments);
+    command
+}
+
+fn config(lab: &Lab, host: &str) -> PathBuf {
+    lab.file(&format!("{host}.d/onrampd.toml"))
+}
+
+/// Founds a fleet on "a"; the token.
+fn found(lab: &Lab, address: &str) -> String {
+    fs::create_dir_all(lab.file("a.d")).unwrap();
+    let config = config(lab, "a");
+    let said = command(lab, "a", &["init", "--interface", "eth0", "--address", address, "--config"])
+        .arg(&config)
+        .output()
+        .unwrap();
+    assert!(said.status.success(), "{said:?}");
+    let said = String::from_utf8(said.stdout).unwrap();
+    said.split("onrampd join ").nth(1).and_then(|s| s.split(' ').next()).expect("it prints the command").into()
+}
+
+fn join(lab: &Lab, host: &str, token: &str) -> Output {
+    fs::create_dir_all(lab.file(&format!("{host}.d"))).unwrap();
+    command(lab, host, &["join", token, "--interface", "eth0", "--config"]).arg(config(lab, host)).output().unwrap()
+}
+
+/// Adds to what `init` or `join` wrote.
+fn adjust(lab: &Lab, host: &str, fleet: &str, test: &str) {
+    let written = lab.file(&format!("{host}.written"));
+    if !written.exists() {
+        fs::copy(config(lab, host), &written).unwrap();
+    }
+    let text = fs::read_to_string(written).unwrap();
+    let [socket, state] = [format!("{host}.sock"), host.to_string()].map(|name| lab.file(&name).display().to_string());
+    let text = format!("socket = \"{socket}\"\nstate_dir = \"{state}\"\n{text}\n{fleet}\n[test]\n{test}\n");
+    fs::write(config(lab, host), text).unwrap();
+}
+
+/// Starts a host's agent.
+fn start(lab: &Lab, host: &str, fleet: &str, test: &str) -> Agent {
+    adjust(lab, host, fleet, test);
+    let mut command = command(lab, host, &["run", "--config"]);
+    command.arg(config(lab, host));
+    lab.start(host, command)
+}
+
+/// Two hosts that have joined, not yet started.
+fn two(lab: &Lab) -> String {
+    let token = found(lab, "10.9.0.1");
+    let a = start(lab, "a", QUICK, "");
+    let joined = join(lab, "b", &token);
+    assert!(joined.status.success(), "{joined:?}");
+    assert!(a.end());
+    token
+}
+
+/// A coordinator of its own on "c", for the fleet founded on "a".
+fn coordinator(lab: &Lab, address: &str) -> Agent {
+    let mut command =
+        command(lab, "c", &["coordinator", "--listen", address, "--window", "200ms", "--interval", "2ms"]);
+    command.arg("--folder").arg(lab.file("a.d/fleet"));
+    lab.start("coordinator", command)
+}
+
+fn known(agent: &Agent) -> bool {
+    agent.status()["clock"]["known"] == true
+}
+
+/// Waits for what may take rounds and reconnections.
+fn eventually(what: &str, mut so: impl FnMut() -> bool) {
+    let start = std::time::Instant::now();
+    while !so() {
+        assert!(start.elapsed() < Duration::from_secs(60), "never {what}");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// The fleet's time less this machine's, by a host's reckoning.
+fn fleet_ns(agent: &Agent) -> i64 {
+    let status = agent.status();
+    status["clock"]["fleet_ns"].as_i64().unwrap_or_else(|| panic!("{status}"))
+}
+
+/// Whether hosts have the same time.
+fn agree(agents: &[&Agent]) {
+    eventually("are all clocks known", || agents.iter().all(|a| known(a)));
+    let times: Vec<i64> = agents.iter().map(|a| fleet_ns(a)).collect();
+    let spread = times.iter().max().unwrap() - times.iter().min().unwrap();
+    assert!(spread < CLOSE, "{spread} ns: {times:?}");
+}
+
+fn fleet(lab: &Lab, host: &str) -> Value {
+    let said = command(lab, host, &["fleet", "--json", "--config"]).arg(config(lab, host)).output().unwrap();
+    serde_json::from_slice(&said.stdout).unwrap_or_else(|_| panic!("{said:?}"))
+}
+
+#[test]
+fn hosts_whose_clocks_are_years_apart_agree() {
+    if !privileged() {
+        return;
+    }
+    for (first, second) in [("10.9.0.1", "10.9.0.2"), ("fd09::1", "fd09::2")] {
+        let lab = Lab::new();
+        let token = found(&lab, first);
+        let a = start(&lab, "a", QUICK, "clock_offset = \"100000000s\"");
+        assert!(join(&lab, "b", &token).status.success());
+        let chrony = UnixDatagram::bind(lab.file("chrony.sock")).unwrap();
+        chrony.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let more = format!("{QUICK}\nchrony = \"../chrony.sock\"\nlog = \"../probes\"");
+        let b = start(&lab, "b", &more, "clock_offset = \"-20000s\"\nclock_drift = \"30ppm\"");
+        agree(&[&a, &b]);
+        assert!(fleet_ns(&a).abs() > 90_000_000_000_000_000, "the fleet's time is that of its first host");
+        let drift = |agent: &Agent| agent.status()["clock"]["drift_ppm"].as_f64().unwrap();
+        let apart = drift(&b) - drift(&a);
+        assert!((apart - 30.0).abs() < 20.0, "{apart} ppm");
+
+        // Delays of data are measured by these clocks.
+        assert!(lab.transfer(second, 5_000_000));
+        eventually("are there delays", || a.path(second)["or_acks"].as_u64() > Some(10));
+        let owd = &a.path(second)["owd"];
+        let least = owd["min_ns"].as_i64().unwrap();
+        assert!((-CLOSE..10_000_000).contains(&least), "{owd}");
+
+        // Both hosts' CLOCK_REALTIME is the same one.
+        let mut sample = [0; 64];
+        assert_eq!(chrony.recv(&mut sample).unwrap(), 40);
+        let offset = f64::from_ne_bytes(sample[16..24].try_into().unwrap());
+        assert!(offset.abs() * 1e9 < CLOSE as f64, "{offset} s");
+        assert_eq!(sample[36..40], 0x534f_434bu32.to_ne_bytes());
+
+        // The same by the coordinator.
+        let said = fleet(&lab, "b");
+        assert_eq!(said["parts"], serde_json::json!([[first, second]]), "{said}");
+        let hosts = said["hosts"].as_array().unwrap();
+        assert!(hosts.iter().all(|h| h["state"] == "synchronised" && h["connected"] == true), "{said}");
+        let owd = |more: &[&str]| {
+            let mut command = command(&lab, "b", &["owd", "--config"]);
+            command.arg(config(&lab, "b")).args(more).output().unwrap()
+        };
+        let json: Value = serde_json::from_slice(&owd(&["--json"]).stdout).unwrap();
+        assert_eq!((&json["hosts"], json["delays"].as_array().unwrap().len()), (&said["parts"][0], 2), "{json}");
+        let picture = lab.file("owd.png");
+        let table = owd(&["--png", picture.to_str().unwrap()]);
+        assert!(String::from_utf8_lossy(&table.stdout).contains(first), "{table:?}");
+        assert!(fs::read(&picture).unwrap().starts_with(b"\x89PNG"));
+        let nowhere = owd(&["--png", "/nowhere/owd.png"]);
+        assert_eq!((nowhere.status.code(), nowhere.stderr.split(|b| *b == b'\n').count()), (Some(1), 2), "{nowhere:?}");
+
+        // Either host probes the other; it has kept what it saw.
+        assert!(b.end() && a.end());
+        let replayed = onrampd(&["replay", "--json", lab.file("probes").to_str().unwrap()]);
+        let windows: Value = serde_json::from_slice(&replayed.stdout).unwrap_or_else(|_| panic!("{replayed:?}"));
+        for window in windows.as_array().unwrap() {
+            assert_eq!(window["hosts"].as_array().unwrap().len(), 2, "{window}");
+        }
+    }
+}
+
+#[test]
+fn a_host_without_others_says_so() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::new();
+    found(&lab, "10.9.0.1");
+    let a = start(&lab, "a", QUICK, "");
+    until("does it say so", || a.status()["clock"]["reason"] == "alone: no other host has joined");
+    assert!(!known(&a) && a.status()["clock"]["coordinator"] == COORDINATOR);
+    assert_eq!(fleet(&lab, "a")["hosts"][0]["state"], "alone: no other host has joined");
+}
+
+#[test]
+fn a_host_that_is_not_reached_is_told_of_and_the_others_go_on() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::switched();
+    let token = found(&lab, "10.9.0.1");
+    let a = start(&lab, "a", QUICK, "");
+    assert!(join(&lab, "b", &token).status.success() && join(&lab, "c", &token).status.success());
+    let b = start(&lab, "b", QUICK, "clock_offset = \"-7s\"");
+    let c = start(&lab, "c", QUICK, "clock_drift = \"-25ppm\"");
+    agree(&[&a, &b, &c]);
+
+    lab.says("switch", "ip link set to-c down");
+    let state = |host: usize| fleet(&lab, "b")["hosts"][host].clone();
+    eventually("is it missed", || state(2)["state"] == "no probe of its own, or to it, was answered");
+    agree(&[&a, &b]);
+    lab.says("switch", "ip link set to-c up");
+    eventually("is it back", || state(2)["state"] == "synchronised");
+    agree(&[&a, &b, &c]);
+}
+
+#[test]
+fn a_clock_that_steps_is_withdrawn_and_found_again() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::new();
+    two(&lab);
+    // Long enough that the step is noticed before the round ends.
+    let slow = "window = \"1s\"\ninterval = \"2ms\"\nmax_uncertainty = \"1ms\"";
+    let (a, b) = (start(&lab, "a", slow, ""), start(&lab, "b", slow, ""));
+    agree(&[&a, &b]);
+    adjust(&lab, "b", slow, "clock_offset = \"5ms\"");
+    let before = fleet(&lab, "a")["rounds"].as_u64().unwrap();
+    b.signal(Signal::HUP);
+    let stepped = |agent: &Agent| agent.status()["clock"]["reason"].to_string().contains("stepped");
+    until("does who probes say so", || stepped(&a) || stepped(&b));
+    let noticed = fleet(&lab, "a")["rounds"].as_u64().unwrap();
+    assert!(noticed <= before + 1, "{before}, {noticed}");
+    eventually("are there two more rounds", || fleet(&lab, "a")["rounds"].as_u64() > Some(noticed + 2));
+    agree(&[&a, &b]);
+}
+
+#[test]
+fn probes_that_are_not_the_other_hosts_change_nothing() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::switched();
+    let token = found(&lab, "10.9.0.1");
+    let a = start(&lab, "a", QUICK, "");
+    assert!(join(&lab, "b", &token).status.success() && join(&lab, "c", &token).status.success());
+    let b = start(&lab, "b", QUICK, "");
+    let c = start(&lab, "c", QUICK, "");
+    agree(&[&a, &b, &c]);
+    c.kill();
+    let [us, peer]: [IpAddr; 2] = [[10, 9, 0, 3].into(), [10, 9, 0, 1].into()];
+    let forger = lab.on("c", move || UdpSocket::bind((us, 9471)).unwrap());
+    let key = Authority::open(&lab.file("a.d/fleet")).unwrap().pair_key(us, peer).0;
+    let send = |payload: &[u8]| forger.send_to(payload, (peer, 9471)).unwrap();
+    let counters = || ["probes_refused", "probes_answered", "or_acks_malformed"].map(|name| a.counter(name));
+    let before = counters();
+    let probe = OrProbe { pair: 1 << 30, sent: now(), ..OrProbe::default() };
+    for forged in 0..10 {
+        send(&OrProbe { tag: 1 + forged, ..probe }.encode());
+        // One that a sent, turned back.
+        send(&OrProbe { tag: probe.expected_tag(peer, us, &key), ..probe }.encode());
+        // What a host that is no member has no key for.
+        send(&OrProbe { answer: true, tag: 1 + forged, ..probe }.encode());
+        send(&probe.encode()[..39]);
+    }
+    until("are they counted", || a.counter("probes_refused") >= before[0] + 30);
+    until("are they counted", || a.counter("or_acks_malformed") == before[2] + 10);
+    assert_eq!(a.counter("probes_refused"), before[0] + 30);
+
+    // With the right key, but no answer to anything: times that would move the clock by a second.
+    let returned = a.counter("probes_returned");
+    for _ in 0..10 {
+        let received = now() + 1_000_000_000;
+        let answer = OrProbe { answer: true, received, returned: received, ..probe };
+        send(&OrProbe { tag: answer.expected_tag(us, peer, &key), ..answer }.encode());
+    }
+    until("are they returned", || a.counter("probes_returned") >= returned + 10);
+    let rounds = || fleet(&lab, "a")["rounds"].as_u64().unwrap();
+    let before = rounds();
+    eventually("are there rounds", || rounds() > before + 2);
+    agree(&[&a, &b]);
+    assert_eq!(a.status()["problems"], serde_json::json!([]));
+}
+
+#[test]
+fn a_token_that_is_not_right_is_refused_and_leaves_nothing() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::switched();
+    let token = found(&lab, "10.9.0.1");
+    let a = start(&lab, "a", QUICK, "");
+    let digits = token.len();
+    let change = |at: usize| {
+        let digit = if token.as_bytes()[at] == b'0' { "1" } else { "0" };
+        format!("{}{digit}{}", &token[..at], &token[at + 1..])
+    };
+    for (wrong, said, status) in [
+        (token[..digits - 1].to_string(), "is no token: copy all", 2),
+        (token.replace('/', ""), "is no token: copy all", 2),
+        (String::new(), "is no token: copy all", 2),
+        (change(digits - 1), "the token is not this fleet's, or an old one", 1),
+        // Another fleet's authority.
+        (change(digits - 96), "10.9.0.1:9472: is of another fleet", 1),
+        (token.replace(":9472", ":9473"), "coordinator 10.9.0.1:9473: Connection refused", 1),
+    ] {
+        let refused = join(&lab, "b", &wrong);
+        let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(text.contains(said), "{wrong}: {text}");
+        assert_eq!(refused.status.code(), Some(status), "{text}");
+        assert!(status == 2 || text.lines().count() == 1, "{text}");
+        assert!(!lab.file("b.d/fleet").exists() && !config(&lab, "b").exists(), "{wrong}");
+    }
+    assert!(join(&lab, "b", &token).status.success());
+    let again = join(&lab, "b", &token);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("exists"), "{again:?}");
+
+    // The fleet founded anew: the old token and the old certificate are worth nothing.
+    assert!(a.end());
+    fs::remove_dir_all(lab.file("a.d")).unwrap();
+    fs::remove_file(lab.file("a.written")).unwrap();
+    let renewed = found(&lab, "10.9.0.1");
+    let _a = start(&lab, "a", QUICK, "");
+    let refused = join(&lab, "c", &token);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("is of another fleet"), "{refused:?}");
+    let asked = command(&lab, "b", &["fleet", "--config"]).arg(config(&lab, "b")).output().unwrap();
+    assert_eq!((asked.status.code(), asked.stderr.split(|b| *b == b'\n').count()), (Some(1), 2), "{asked:?}");
+    assert!(join(&lab, "c", &renewed).status.success());
+}
+
+/// Says something to the coordinator on "a"; its answer, if there is one.
+fn say(lab: &Lab, tls: Arc<ClientConfig>, what: &[&FromHost]) -> Option<FromCoordinator> {
+    let socket = lab.on("b", || TcpStream::connect(COORDINATOR).unwrap());
+    let mut link = Link::new(socket, ClientConnection::new(tls, pki::coordinator()).unwrap(), 1 << 20).unwrap();
+    what.iter().for_each(|what| link.say(what).unwrap());
+    let start = std::time::Instant::now();
+    loop {
+        let open = link.tend();
+        if let Some(line) = link.line() {
+            return Some(parse(&line).unwrap());
+        }
+        open.ok()?;
+        assert!(start.elapsed() < Duration::from_secs(5), "no answer");
+        sleep(Duration::from_millis(1));
+    }
+}
+
+fn refusal(said: Option<FromCoordinator>) -> String {
+    match said {
+        Some(FromCoordinator::Refused { reason }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::new();
+    let text = two(&lab);
+    let token: Token = text.parse().unwrap();
+    let (a, b) = (start(&lab, "a", QUICK, ""), start(&lab, "b", QUICK, ""));
+    agree(&[&a, &b]);
+    let hello =
+        |address: &str| FromHost::Hello { address: address.parse().unwrap(), version: String::new(), correction: None };
+    let report = FromHost::Report { round: 1, edges: vec![] };
+    let stranger = || Newcomer::client(&token).unwrap();
+    let member = || pki::client(&lab.file("b.d/fleet")).unwrap();
+    for (tls, said, reason) in [
+        (stranger(), hello("10.9.0.2"), "no certificate of 10.9.0.2: join first"),
+        (stranger(), report.clone(), "not known here: join first"),
+        (stranger(), FromHost::Fleet, "not known here: join first"),
+        (member(), hello("10.9.0.1"), "no certificate of 10.9.0.1: join first"),
+        (member(), report, "not known here: join first"),
+    ] {
+        assert_eq!(refusal(say(&lab, tls, &[&said])), reason);
+    }
+
+    // Lines that nobody understands, and one that does not end.
+    let line = |bytes: Vec<u8>| {
+        let mut socket = lab.on("b", || TcpStream::connect(COORDINATOR).unwrap());
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let mut tls = ClientConnection::new(member(), pki::coordinator()).unwrap();
+        let mut stream = rustls::Stream::new(&mut tls, &mut socket);
+        let mut answer = Vec::new();
+        // It may be closed before all is written, or without a goodbye.
+        let _ = stream.write_all(&bytes).and_then(|()| stream.read_to_end(&mut answer));
+        String::from_utf8(answer).unwrap()
+    };
+    for bad in [
+        &b"nonsense\n"[..],
+        b"{}\n",
+        b"\xff\xfe\n",
+        b"{\"say\":\"report\",\"round\":1,\"edges\":[],\"more\":1}\n",
+        b"\n",
+    ] {
+        let answer = line(bad.to_vec());
+        assert!(answer.contains("refused") && answer.contains("not understood"), "{answer}");
+    }
+    assert_eq!(line(vec![b'x'; 3 << 20]), "");
+
+    // No TLS at all.
+    for garbage in [vec![0; 100_000], b"GET / HTTP/1.1\r\n\r\n".to_vec()] {
+        let mut socket = lab.on("b", || TcpStream::connect(COORDINATOR).unwrap());
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let _ = socket.write_all(&garbage);
+        let closed = socket.read_to_end(&mut Vec::new());
+        assert!(!closed.is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock), "it stays open");
+    }
+    let rounds = || fleet(&lab, "b")["rounds"].as_u64().unwrap();
+    let before = rounds();
+    until("does it go on", || rounds() > before + 2);
+    agree(&[&a, &b]);
+}
+
+#[test]
+fn a_coordinator_that_was_killed_takes_the_fleets_time_over_from_its_hosts() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::switched();
+    two(&lab);
+    for host in ["a", "b"] {
+        adjust(&lab, host, "", "");
+        let written = lab.file(&format!("{host}.written"));
+        let text = fs::read_to_string(&written).unwrap();
+        let text = text.replace(&format!("listen = \"{COORDINATOR}\"\n"), "").replace(COORDINATOR, "10.9.0.3:9472");
+        fs::write(written, text).unwrap();
+    }
+    let first = coordinator(&lab, "10.9.0.3:9472");
+    // A clock that is soon too old, and one that is not.
+    let brief = QUICK.replace("1ms", "1us");
+    let (a, b) = (start(&lab, "a", QUICK, "clock_offset = \"3000000s\""), start(&lab, "b", &brief, ""));
+    agree(&[&a, &b]);
+    let (before, at) = (fleet_ns(&a), now());
+
+    first.kill();
+    eventually("is it missed", || a.status()["clock"]["coordinator"].is_null());
+    assert!(known(&a), "a clock stays known while it is certain enough");
+    eventually("is it too old", || !known(&b));
+    let reason = b.status()["clock"]["reason"].to_string();
+    assert!(reason.contains("1 us are allowed: coordinator 10.9.0.3:9472: "), "{reason}");
+    let shown = onrampd(&["status", "--socket", b.socket.to_str().unwrap()]);
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("clock not known, so nothing is held"), "{shown:?}");
+
+    let _second = coordinator(&lab, "10.9.0.3:9472");
+    agree(&[&a, &b]);
+    let jump = (fleet_ns(&a) - before).abs();
+    // Clocks that run alike may be taken for ones that are 2 ppm apart.
+    let allowed = CLOSE + (now() - at) as i64 / 500_000;
+    assert!(jump < allowed, "{jump} ns");
+}
+
+#[test]
+fn a_standby_takes_over_until_the_first_comes_back() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::switched();
+    let token = found(&lab, "10.9.0.1");
+    let a = start(&lab, "a", QUICK, "");
+    assert!(join(&lab, "b", &token).status.success());
+    let written = config(&lab, "b");
+    let text = fs::read_to_string(&written).unwrap();
+    fs::write(written, text.replace(COORDINATOR, "10.9.0.1:9472\", \"10.9.0.3:9472")).unwrap();
+    let _standby = coordinator(&lab, "10.9.0.3:9472");
+    let b = start(&lab, "b", QUICK, "clock_offset = \"1s\"");
+    agree(&[&a, &b]);
+    let serves = |address: &str| b.status()["clock"]["coordinator"] == address;
+    assert!(serves(COORDINATOR));
+    let before = fleet_ns(&b);
+    a.kill();
+    eventually("does the standby serve", || serves("10.9.0.3:9472"));
+    let a = start(&lab, "a", QUICK, "");
+    eventually("does the first serve again", || serves(COORDINATOR));
+    agree(&[&a, &b]);
+    let jump = (fleet_ns(&b) - before).abs();
+    assert!(jump < 2 * CLOSE, "{jump} ns");
+}
