@@ -314,3 +314,254 @@ fn delays(
         Pair { from: b, to: a, owd: shifted(seen.backward, -surplus) },
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onramp_clock::EdgeFit;
+
+    const WINDOW: u64 = 2_000 * MS;
+    /// By which each host's clock is ahead of the one before.
+    const AHEAD: i64 = 1_000_000_000_000;
+
+    fn host(n: u8) -> IpAddr {
+        [10, 0, 0, n].into()
+    }
+
+    /// What a host's probes say of others, who are as many times [`AHEAD`] as the numbers say.
+    fn edge(from: u8, to: u8, now: u64) -> Edge {
+        let offset = (i64::from(to) - i64::from(from)) * AHEAD;
+        let base = now.wrapping_add_signed(i64::from(from) * AHEAD);
+        let (delay, residual, sigma, noise) = (5e3, 10.0, 20.0, 30.0);
+        let delays = Delays { min_ns: 4_000, p50_ns: 5_000, p99_ns: 9_000 };
+        Edge {
+            to: host(to),
+            fit: EdgeFit {
+                base,
+                offset,
+                drift: 0.0,
+                delay,
+                residual,
+                sigma,
+                drift_sigma: 1e-9,
+                noise,
+                queue: 0.0,
+                points: 99,
+                seen: 100,
+            },
+            forward: delays,
+            backward: delays,
+        }
+    }
+
+    /// A coordinator, the time, and hosts whose connections have their numbers.
+    struct Lab {
+        coordinator: Coordinator,
+        now: u64,
+    }
+
+    impl Lab {
+        fn with(hosts: impl IntoIterator<Item = u8>) -> Self {
+            let mesh = Mesh { probes: 10, window: WINDOW, interval: 8 * MS };
+            let mut lab = Self { coordinator: Coordinator::new(mesh, Box::new(|_, _| Key([7; 16])), 0), now: 0 };
+            hosts.into_iter().for_each(|n| lab.hello(n));
+            lab
+        }
+
+        fn hello(&mut self, n: u8) {
+            self.coordinator.hello(self.now, n.into(), host(n), None);
+        }
+
+        /// Goes on until something is said.
+        fn next(&mut self) -> Said {
+            loop {
+                self.now = self.now.max(self.coordinator.due());
+                let said = self.coordinator.tick(self.now);
+                if !said.is_empty() || self.now > 1_000_000 * MS {
+                    return said;
+                }
+            }
+        }
+
+        /// The number of the round for which reports are asked.
+        fn collect(&mut self) -> u64 {
+            loop {
+                if let Some((_, FromCoordinator::Collect { round })) = self.next().first() {
+                    return *round;
+                }
+            }
+        }
+
+        /// A round in which each of `edges` is reported, and `all` report; what it gives.
+        fn round(&mut self, all: &[u8], edges: impl Fn(u64) -> Vec<(u8, Edge)>) -> BTreeMap<u8, FromCoordinator> {
+            let round = self.collect();
+            let edges = edges(self.now);
+            for n in all {
+                let own = edges.iter().filter(|(from, _)| from == n).map(|(_, edge)| *edge).collect();
+                self.coordinator.report(Conn::from(*n), round, own);
+            }
+            self.next().into_iter().map(|(conn, said)| (conn as u8, said)).collect()
+        }
+
+        fn state(&self, n: u8) -> String {
+            let fleet = self.coordinator.fleet();
+            fleet.hosts.iter().find(|h| h.address == host(n)).expect("it is a member").state.clone()
+        }
+    }
+
+    /// Everybody probes those with higher numbers.
+    fn full(hosts: &[u8]) -> impl Fn(u64) -> Vec<(u8, Edge)> + '_ {
+        move |now| {
+            let pairs = hosts.iter().flat_map(|a| hosts.iter().map(move |b| (*a, *b))).filter(|(a, b)| a < b);
+            pairs.map(|(a, b)| (a, edge(a, b, now))).collect()
+        }
+    }
+
+    fn correction(said: &FromCoordinator) -> Option<Correction> {
+        match said {
+            FromCoordinator::Corrected { correction, .. } => *correction,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn members_hear_of_each_other_and_a_round_gives_corrections() {
+        let mut lab = Lab::with(1..=4);
+        let said = lab.next();
+        assert_eq!(said.len(), 4);
+        let mut probed = 0;
+        for (_, what) in &said {
+            let FromCoordinator::Members { members, probe, .. } = what else { panic!("{what:?}") };
+            assert_eq!(members.len(), 3);
+            probed += probe.len();
+        }
+        assert_eq!(probed, 6, "each pair once");
+        let given = lab.round(&[1, 2, 3, 4], full(&[1, 2, 3, 4]));
+        let offsets: Vec<i64> = given.values().map(|said| correction(said).expect("known").offset).collect();
+        for pair in offsets.windows(2) {
+            assert!((pair[1] - pair[0] - AHEAD).abs() < 10, "{offsets:?}");
+        }
+        let FromCoordinator::Corrected { comparable, noise, .. } = &given[&2] else { panic!() };
+        assert_eq!((comparable.len(), *noise), (3, 30.0));
+        let fleet = lab.coordinator.fleet();
+        assert_eq!((fleet.delays.len(), fleet.parts.len(), fleet.rounds), (12, 1, 1));
+        assert!(fleet.delays.iter().all(|p| (p.owd.p50_ns - 5_000).abs() < 10), "{:?}", fleet.delays);
+    }
+
+    #[test]
+    fn one_that_lies_is_found_and_the_others_are_right() {
+        let all = [1, 2, 3, 4, 5, 6];
+        let mut lab = Lab::with(all);
+        // Each of its edges by another amount, or it would only have another clock.
+        let lying = |now| {
+            let mut edges = full(&all)(now);
+            for (i, (from, edge)) in edges.iter_mut().enumerate() {
+                if *from == 3 || edge.to == host(3) {
+                    edge.fit.offset += 1_000_000 * (1 + i as i64 * i as i64);
+                }
+            }
+            edges
+        };
+        let given = lab.round(&all, lying);
+        assert!(correction(&given[&3]).is_none() && lab.state(3).contains("disagree"), "{}", lab.state(3));
+        let [one, six] = [1, 6].map(|n| correction(&given[&n]).expect("known").offset);
+        assert!((six - one - 5 * AHEAD).abs() < 10);
+    }
+
+    #[test]
+    fn parts_that_do_not_reach_each_other_are_told_apart() {
+        let mut lab = Lab::with(1..=4);
+        let halves = |now| vec![(1, edge(1, 2, now)), (3, edge(3, 4, now))];
+        let given = lab.round(&[1, 2, 3, 4], halves);
+        assert_eq!(lab.coordinator.fleet().parts, [[host(1), host(2)], [host(3), host(4)]]);
+        let FromCoordinator::Corrected { comparable, .. } = &given[&1] else { panic!() };
+        assert_eq!(comparable.iter().map(|c| c.address).collect::<Vec<_>>(), [host(2)]);
+    }
+
+    #[test]
+    fn edges_that_mean_nothing_are_left_out() {
+        let mut lab = Lab::with(1..=3);
+        let odd = |now| {
+            let mut edges = full(&[1, 2, 3])(now);
+            // To itself, to nobody here, and once more with another offset.
+            edges.push((1, edge(1, 1, now)));
+            edges.push((1, edge(1, 9, now)));
+            let mut again = edge(1, 2, now);
+            again.fit.offset += 1_000_000_000;
+            edges.push((1, again));
+            edges
+        };
+        let given = lab.round(&[1, 2, 3], odd);
+        let [one, two] = [1, 2].map(|n| correction(&given[&n]).expect("known").offset);
+        assert!((two - one - AHEAD).abs() < 10, "the first counts");
+        assert_eq!(lab.coordinator.fleet().delays.len(), 6);
+    }
+
+    #[test]
+    fn who_does_not_report_does_not_keep_the_others() {
+        let mut lab = Lab::with(1..=3);
+        let round = lab.collect();
+        let asked = lab.now;
+        // Reports of another round, of nobody, and twice: the last counts.
+        lab.coordinator.report(1, round - 1, vec![edge(1, 2, asked)]);
+        lab.coordinator.report(77, round, vec![edge(1, 2, asked)]);
+        lab.coordinator.report(1, round, vec![]);
+        lab.coordinator.report(1, round, vec![edge(1, 2, asked)]);
+        let given: BTreeMap<u8, FromCoordinator> = lab.next().into_iter().map(|(c, s)| (c as u8, s)).collect();
+        assert!(lab.now - asked <= WINDOW / 4, "it waits for a part of a window");
+        assert!(
+            correction(&given[&1]).is_some() && correction(&given[&2]).is_some() && correction(&given[&3]).is_none()
+        );
+        assert_eq!(lab.state(3), "no probe of its own, or to it, was answered");
+        // Late, it changes nothing.
+        lab.coordinator.report(3, round, vec![edge(3, 1, asked)]);
+        assert_eq!(lab.state(3), "no probe of its own, or to it, was answered");
+        let (begun, next) = (lab.now, lab.collect());
+        assert!(next == round + 1 && lab.now - begun <= WINDOW);
+    }
+
+    #[test]
+    fn a_host_alone_hears_why() {
+        let mut lab = Lab::with([1]);
+        let given = lab.round(&[1], |_| vec![]);
+        assert!(correction(&given[&1]).is_none() && lab.state(1).starts_with("alone"));
+    }
+
+    #[test]
+    fn a_host_that_is_lost_stays_a_while_and_may_come_back() {
+        let mut lab = Lab::with(1..=3);
+        lab.round(&[1, 2, 3], full(&[1, 2, 3]));
+        lab.coordinator.gone(lab.now, 3);
+        let present = |lab: &Lab| lab.coordinator.fleet().hosts.len();
+        lab.round(&[1, 2], full(&[1, 2]));
+        assert_eq!(present(&lab), 3);
+        // It comes back by another connection; then by a third, while the second is still there.
+        assert_eq!(lab.coordinator.hello(lab.now, 30, host(3), None), None);
+        assert_eq!(lab.coordinator.hello(lab.now, 31, host(3), None), Some(30));
+        lab.coordinator.gone(lab.now, 30);
+        assert!(lab.coordinator.fleet().hosts[2].connected, "the old connection's end is not its");
+        lab.coordinator.gone(lab.now, 31);
+        lab.now += GRACE + MS;
+        lab.round(&[1, 2], full(&[1, 2]));
+        assert_eq!(present(&lab), 2);
+    }
+
+    #[test]
+    fn the_fleets_time_goes_on_with_another_coordinator() {
+        let all = [1, 2, 3];
+        let mut first = Lab::with(all);
+        // Its reference is host 1.
+        let given = first.round(&all, full(&all));
+        let mut second = Lab::with([]);
+        // Host 2 comes first, and would be the reference.
+        for n in [2, 1, 3] {
+            second.coordinator.hello(0, n.into(), host(n), correction(&given[&n]));
+        }
+        let then = second.round(&all, full(&all));
+        for n in all {
+            let [before, after] = [&given, &then].map(|round| correction(&round[&n]).expect("known"));
+            let at = after.base;
+            assert!((after.offset_at(at) - before.offset_at(at)).abs() < 50, "{n}: {before:?}, {after:?}");
+        }
+    }
+}

@@ -142,3 +142,73 @@ impl AsFd for Link {
         self.socket.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::pki::{self, Authority};
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::net::TcpListener;
+    use std::sync::{Arc, OnceLock};
+
+    const LONGEST: usize = 1_000;
+
+    /// Both ends of a connection, the server's first.
+    fn ends() -> [Link; 2] {
+        type Tls = (Arc<rustls::ServerConfig>, Arc<rustls::ClientConfig>);
+        static TLS: OnceLock<Tls> = OnceLock::new();
+        let (server, client) = TLS.get_or_init(|| {
+            let folder = std::env::temp_dir().join(format!("orlink{}", std::process::id()));
+            pki::found(&folder, [10, 0, 0, 1].into()).unwrap();
+            let tls = (Authority::open(&folder).unwrap().server().unwrap(), pki::client(&folder).unwrap());
+            std::fs::remove_dir_all(folder).unwrap();
+            tls
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let called = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let server = rustls::ServerConnection::new(server.clone()).unwrap();
+        let client = rustls::ClientConnection::new(client.clone(), pki::coordinator()).unwrap();
+        [Link::new(accepted, server, LONGEST).unwrap(), Link::new(called, client, LONGEST).unwrap()]
+    }
+
+    /// What arrives of `bytes` until the connection ends: lines, and how it ends.
+    fn sent(bytes: &[u8]) -> (Vec<Vec<u8>>, String) {
+        let [mut server, mut client] = ends();
+        client.tls.writer().write_all(bytes).unwrap();
+        let (mut lines, mut closed) = (Vec::new(), false);
+        loop {
+            // Its end has nothing to tell.
+            let _ = client.tend();
+            if !client.tls.is_handshaking() && !closed {
+                closed = true;
+                client.tls.send_close_notify();
+            }
+            let open = server.tend();
+            lines.extend(std::iter::from_fn(|| server.line()));
+            if let Err(e) = open {
+                return (lines, e.to_string());
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_of_the_longest_is_read_and_a_longer_one_ends_the_connection() {
+        let line = [vec![b'x'; LONGEST], vec![b'\n']].concat();
+        let (lines, _) = sent(&line);
+        assert!(lines == [&line[..LONGEST]]);
+        let (lines, end) = sent(&[&b"first\n"[..], &[b'x'; 100 * LONGEST]].concat());
+        assert_eq!((lines, end.as_str()), (vec![b"first".to_vec()], "a line is too long"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(16))]
+
+        #[test]
+        fn lines_arrive_whole_and_in_order(lines in vec(vec(any::<u8>().prop_filter("no end", |b| *b != b'\n'), 0..LONGEST), 0..40)) {
+            let bytes: Vec<u8> = lines.iter().flat_map(|line| line.iter().copied().chain([b'\n'])).collect();
+            prop_assert_eq!(sent(&bytes).0, lines);
+        }
+    }
+}

@@ -432,3 +432,108 @@ pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     }
     Some(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::path::PathBuf;
+
+    /// A folder that goes with this.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            Self(std::env::temp_dir().join(format!("orpki{}{name}", std::process::id())))
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    const US: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    const PEER: IpAddr = IpAddr::V6(std::net::Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 2));
+
+    #[test]
+    fn a_fleets_token_admits_and_another_fleets_does_not() {
+        let [ours, theirs] = [Folder::new("ours"), Folder::new("theirs")];
+        found(&ours.0, US).unwrap();
+        found(&theirs.0, US).unwrap();
+        let [ours, theirs] = [&ours.0, &theirs.0].map(|folder| Authority::open(folder).unwrap());
+        for coordinator in ["10.0.0.1:9472", "[fd09::1]:1"] {
+            let token = ours.token(coordinator.parse().unwrap());
+            assert_eq!(token.to_string().parse(), Ok(token));
+            assert!(ours.admits(&token.secret) && !theirs.admits(&token.secret));
+        }
+        let token = ours.token("10.0.0.1:9472".parse().unwrap());
+        for byte in 0..16 {
+            let mut wrong = token.secret;
+            wrong[byte] ^= 1;
+            assert!(!ours.admits(&wrong));
+        }
+        assert!(!format!("{token:?}").contains(&hex(&token.secret)), "tokens do not appear in logs");
+    }
+
+    #[test]
+    fn a_certificate_is_of_one_address() {
+        let folder = Folder::new("one");
+        found(&folder.0, US).unwrap();
+        let authority = Authority::open(&folder.0).unwrap();
+        let key = KeyPair::generate().unwrap();
+        for (own, other) in [(US, PEER), (PEER, US)] {
+            let pem = authority.admit(own, key.public_key_raw()).unwrap();
+            let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+            assert!(is_of(&certificate, own) && !is_of(&certificate, other));
+        }
+        let mapped = IpAddr::V6([0, 0, 0, 0, 0, 0xffff, 0x0a00, 1].into());
+        let pem = authority.admit(mapped, key.public_key_raw()).unwrap();
+        assert!(is_of(&CertificateDer::from_pem_slice(pem.as_bytes()).unwrap(), US), "IPv4 written as IPv6");
+        let raw = key.public_key_raw();
+        for wrong in [&raw[..64], &[], &[&[2], &raw[1..]].concat()] {
+            assert!(authority.admit(US, wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn a_pairs_key_is_the_same_from_both_ends_and_no_other_pairs() {
+        let folder = Folder::new("pairs");
+        found(&folder.0, US).unwrap();
+        let authority = Authority::open(&folder.0).unwrap();
+        let third = IpAddr::from([10, 0, 0, 3]);
+        assert_eq!(authority.pair_key(US, PEER).0, authority.pair_key(PEER, US).0);
+        let keys = [authority.pair_key(US, PEER).0, authority.pair_key(US, third).0, authority.pair_key(third, PEER).0];
+        assert!(keys[0] != keys[1] && keys[1] != keys[2] && keys[0] != keys[2]);
+    }
+
+    #[test]
+    fn a_fleet_is_not_founded_over_another_and_broken_files_are_named() {
+        let folder = Folder::new("twice");
+        found(&folder.0, US).unwrap();
+        assert!(found(&folder.0, US).unwrap_err().to_string().contains("is in a fleet already"));
+        assert!(Newcomer::new(&folder.0).is_err() && is_member(&folder.0));
+        for name in [AUTHORITY, AUTHORITY_KEY, SECRET] {
+            let path = folder.0.join(name);
+            let whole = fs::read(&path).unwrap();
+            fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+            let error = Authority::open(&folder.0).err().expect("it is broken").to_string();
+            assert!(error.starts_with(&format!("{}: ", path.display())), "{error}");
+            fs::write(&path, whole).unwrap();
+        }
+        assert!(Authority::open(&folder.0).is_ok() && client(&folder.0).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_token_or_refused(text in "[0-9a-f:./\\[\\]]{0,140}") {
+            let _ = text.parse::<Token>();
+        }
+
+        #[test]
+        fn hex_digits_read_back(bytes: [u8; 16]) {
+            prop_assert_eq!(unhex(&hex(&bytes)), Some(bytes));
+        }
+    }
+}
