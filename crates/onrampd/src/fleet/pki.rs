@@ -17,10 +17,10 @@ use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
 use std::fmt;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -63,7 +63,29 @@ fn at<E: fmt::Display>(path: &Path) -> impl FnOnce(E) -> io::Error {
 fn write_new(folder: &Path, name: &str, text: &str, mode: u32) -> io::Result<()> {
     let path = folder.join(name);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).map_err(at(&path))?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(at(&path))
+    // Whatever the umask: the agent's group must read it.
+    let done = file.set_permissions(Permissions::from_mode(mode)).and_then(|()| file.write_all(text.as_bytes()));
+    done.and_then(|()| file.sync_all()).map_err(at(&path))
+}
+
+/// Has `fill` write the files of `folder`, which is made: all of them or none.
+fn make(folder: &Path, fill: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+    let unfinished = folder.with_extension("new");
+    if let Some(parent) = folder.parent().filter(|p| !p.as_os_str().is_empty() && !p.exists()) {
+        fs::create_dir_all(parent).and_then(|()| open_to_all(parent)).map_err(at(parent))?;
+    }
+    // Of an attempt that was cut off.
+    let _ = fs::remove_dir_all(&unfinished);
+    fs::create_dir(&unfinished).and_then(|()| open_to_all(&unfinished)).map_err(at(&unfinished))?;
+    let made = fill(&unfinished).and_then(|()| fs::rename(&unfinished, folder).map_err(at(folder)));
+    if made.is_err() {
+        let _ = fs::remove_dir_all(&unfinished);
+    }
+    made
+}
+
+fn open_to_all(folder: &Path) -> io::Result<()> {
+    fs::set_permissions(folder, Permissions::from_mode(0o755))
 }
 
 /// What everybody knows of the authority.
@@ -99,13 +121,14 @@ pub fn found(folder: &Path, address: IpAddr) -> io::Result<()> {
     let certificate = authority_params().self_signed(&key).map_err(other)?;
     let mut secret = [0; 32];
     SystemRandom::new().fill(&mut secret).map_err(other)?;
-    fs::create_dir_all(folder).map_err(at(folder))?;
-    write_new(folder, AUTHORITY_KEY, &key.serialize_pem(), 0o640)?;
-    write_new(folder, SECRET, &format!("{}\n", hex(&secret)), 0o640)?;
-    write_new(folder, AUTHORITY, &certificate.pem(), 0o644)?;
-    let host = KeyPair::generate().map_err(other)?;
-    let signed = Authority::open(folder)?.admit(address, host.public_key_raw())?;
-    store(folder, &signed, &host)
+    make(folder, |folder| {
+        write_new(folder, AUTHORITY_KEY, &key.serialize_pem(), 0o640)?;
+        write_new(folder, SECRET, &format!("{}\n", hex(&secret)), 0o640)?;
+        write_new(folder, AUTHORITY, &certificate.pem(), 0o644)?;
+        let host = KeyPair::generate().map_err(other)?;
+        let signed = Authority::open(folder)?.admit(address, host.public_key_raw())?;
+        store(folder, &signed, &host)
+    })
 }
 
 fn must_be_new(folder: &Path) -> io::Result<()> {
@@ -303,10 +326,10 @@ impl Newcomer {
         if fingerprint(&parsed) != token.fingerprint {
             return Err(other("the coordinator sent another authority than the token's"));
         }
-        fs::create_dir_all(folder).map_err(at(folder))?;
-        store(folder, certificate, &self.0)?;
-        // Last, since it says that the host has joined.
-        write_new(folder, AUTHORITY, authority, 0o644)
+        make(folder, |folder| {
+            write_new(folder, AUTHORITY, authority, 0o644)?;
+            store(folder, certificate, &self.0)
+        })
     }
 }
 

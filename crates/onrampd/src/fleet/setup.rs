@@ -2,10 +2,10 @@
 
 use super::pki::{self, Authority, Token};
 use crate::config::{Config, Fleet, Mode};
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::unix::fs::{OpenOptionsExt as _, chown};
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
 /// The group whose agent must read the keys.
@@ -50,10 +50,19 @@ impl Host {
         )
     }
 
+    /// The last step. If it fails, the folder goes too, so that all can be tried again.
     fn write(&self, text: &str) -> io::Result<()> {
-        let at = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", self.config.display()));
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&self.config).map_err(at)?;
-        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(at)?;
+        let write = |mut file: File| {
+            // Whatever the umask: the agent's user must read it.
+            file.set_permissions(Permissions::from_mode(0o644))?;
+            let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+            written.inspect_err(|_| drop(fs::remove_file(&self.config)))
+        };
+        let made = OpenOptions::new().write(true).create_new(true).open(&self.config).and_then(write);
+        if let Err(e) = made {
+            let _ = fs::remove_dir_all(self.folder());
+            return Err(io::Error::new(e.kind(), format!("{}: {e}", self.config.display())));
+        }
         give_to_agent(&self.folder());
         Ok(())
     }
