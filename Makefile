@@ -47,13 +47,15 @@ agent:
 	cargo build --release -p onrampd
 	$(MAKE) --quiet -C datapath/tc
 
-# As root, after make agent; nothing is built or overwritten that an operator has changed.
+# As root, after make agent; nothing is built. onrampd init or join writes the configuration.
 install-agent:
 	@test -x target/release/onrampd || { echo "run make agent first" >&2; exit 1; }
 	install -D target/release/onrampd $(DESTDIR)/usr/bin/onrampd
 	install -D -m 644 packaging/onrampd.service $(DESTDIR)/etc/systemd/system/onrampd.service
 	install -D -m 644 packaging/onrampd.sysusers $(DESTDIR)/etc/sysusers.d/onrampd.conf
-	@test -e $(DESTDIR)/etc/onrampd/onrampd.toml || install -D -m 644 packaging/onrampd.toml $(DESTDIR)/etc/onrampd/onrampd.toml
+	install -D -m 644 packaging/onrampd-coordinator.service $(DESTDIR)/etc/systemd/system/onrampd-coordinator.service
+	install -D -m 644 packaging/onrampd.toml $(DESTDIR)/usr/share/doc/onrampd/onrampd.toml
+	install -d $(DESTDIR)/etc/onrampd
 	$(MAKE) --quiet -C datapath/tc install
 	install -d $(DESTDIR)/usr/src/onramp-0.1.0
 	install -m 644 datapath/sch_onramp/* $(DESTDIR)/usr/src/onramp-0.1.0/
