@@ -342,6 +342,45 @@ fn a_token_that_is_not_right_is_refused_and_leaves_nothing() {
     assert!(join(&lab, "c", &renewed).status.success());
 }
 
+#[test]
+fn the_doctor_knows_what_a_fleet_needs() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::new();
+    two(&lab);
+    let checks = |host: &str| {
+        let said = command(&lab, host, &["doctor", "--json", "--config"]).arg(config(&lab, host)).output().unwrap();
+        let report: Value = serde_json::from_slice(&said.stdout).unwrap_or_else(|_| panic!("{said:?}"));
+        ["certificates", "probes", "coordinator"].map(|name| {
+            let found = report["checks"].as_array().unwrap().iter().find(|c| c["name"] == name);
+            format!("{} {}", found.unwrap()["state"].as_str().unwrap(), found.unwrap()["found"].as_str().unwrap())
+        })
+    };
+    let [certificates, probes, coordinator] = checks("b");
+    assert!(certificates.starts_with("ok of 10.9.0.2") && probes == "ok UDP 10.9.0.2:9471 is free");
+    assert_eq!(coordinator, "warn coordinator 10.9.0.1:9472: Connection refused (os error 111)");
+
+    let (a, b) = (start(&lab, "a", QUICK, ""), start(&lab, "b", QUICK, ""));
+    agree(&[&a, &b]);
+    let [_, probes, coordinator] = checks("b");
+    assert_eq!(probes, "ok UDP 10.9.0.2:9471, by the running agent");
+    assert_eq!(coordinator, "ok 2 of 2 hosts synchronised");
+    assert!(b.end());
+
+    let text = fs::read_to_string(config(&lab, "b")).unwrap();
+    fs::write(config(&lab, "b"), text.replace("\"10.9.0.2\"", "\"10.9.0.7\"")).unwrap();
+    let [certificates, probes, _] = checks("b");
+    assert!(certificates.starts_with("fail ") && certificates.ends_with("is not of the address 10.9.0.7"));
+    assert_eq!(probes, "fail 10.9.0.7 is not an address of this host");
+    fs::write(config(&lab, "b"), text).unwrap();
+    let _other = lab.on("b", || UdpSocket::bind("10.9.0.2:9471").unwrap());
+    fs::remove_file(lab.file("b.d/fleet/host.key")).unwrap();
+    let [certificates, probes, _] = checks("b");
+    assert!(certificates.starts_with("fail ") && certificates.contains("host.key"), "{certificates}");
+    assert_eq!(probes, "fail UDP 10.9.0.2:9471 is taken by another program");
+}
+
 /// Says something to the coordinator on "a"; its answer, if there is one.
 fn say(lab: &Lab, tls: Arc<ClientConfig>, what: &[&FromHost]) -> Option<FromCoordinator> {
     let socket = lab.on("b", || TcpStream::connect(COORDINATOR).unwrap());

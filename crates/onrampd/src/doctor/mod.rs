@@ -1,6 +1,7 @@
 //! Whether this host can run On-Ramp: one line for each requirement, what is wrong and how
 //! to mend it. Changes nothing.
 
+mod fleet;
 mod host;
 mod network;
 
@@ -77,6 +78,7 @@ pub fn examine(config: Option<&Path>) -> Report {
     checks.push(network::gate(enforce));
     checks.push(host::clock(config.as_ref()));
     if let Some(config) = &config {
+        checks.extend(config.fleet.iter().flat_map(|fleet| fleet::all(config, fleet)));
         checks.extend(config.interfaces.iter().flat_map(|name| network::interface(name, config)));
     }
     Report { ok: checks.iter().all(|c| c.state != State::Fail), checks }

@@ -274,6 +274,18 @@ pub fn client(folder: &Path) -> io::Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
+/// Whether a host can take part with what is in `folder`, as `address`.
+///
+/// # Errors
+/// It has not joined, its files are broken, or it has joined as another address.
+pub fn check(folder: &Path, address: IpAddr) -> io::Result<()> {
+    client(folder)?;
+    let path = folder.join(HOST);
+    let certificate = CertificateDer::from_pem_file(&path).map_err(at(&path))?;
+    let wrong = || other(format!("{}: is not of the address {address}", path.display()));
+    is_of(&certificate, address).then_some(()).ok_or_else(wrong)
+}
+
 fn client_builder() -> io::Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>> {
     ClientConfig::builder_with_details(crypto(), Arc::new(NoTime))
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -537,6 +549,12 @@ mod tests {
         found(&folder.0, US).unwrap();
         assert!(found(&folder.0, US).unwrap_err().to_string().contains("is in a fleet already"));
         assert!(Newcomer::new(&folder.0).is_err() && is_member(&folder.0));
+        let cut_off = Folder::new("cut");
+        let unfinished = Folder(cut_off.0.with_extension("new"));
+        fs::create_dir(&unfinished.0).unwrap();
+        fs::write(unfinished.0.join(AUTHORITY_KEY), "half").unwrap();
+        found(&cut_off.0, US).unwrap();
+        assert!(!unfinished.0.exists() && Authority::open(&cut_off.0).is_ok());
         for name in [AUTHORITY, AUTHORITY_KEY, SECRET] {
             let path = folder.0.join(name);
             let whole = fs::read(&path).unwrap();

@@ -2,10 +2,10 @@
 
 use super::pki::{self, Authority, Token};
 use crate::config::{Config, Fleet, Mode};
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
 /// The group whose agent must read the keys.
@@ -118,11 +118,29 @@ fn towards(other: SocketAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
+/// The number of the agent's group, if there is one.
+fn group() -> Option<u32> {
+    let groups = fs::read_to_string("/etc/group").unwrap_or_default();
+    let rest = groups.lines().find_map(|line| line.strip_prefix(GROUP)?.strip_prefix(':'))?;
+    rest.split(':').nth(1)?.parse().ok()
+}
+
+/// A file in `folder` that the agent's group, if there is one, cannot read.
+#[must_use]
+pub fn unreadable(folder: &Path) -> Option<PathBuf> {
+    let group = group()?;
+    let cannot = |path: &PathBuf| {
+        let readable = |m: Metadata| m.mode() & 0o004 != 0 || (m.mode() & 0o040 != 0 && m.gid() == group);
+        !fs::metadata(path).is_ok_and(readable)
+    };
+    let mut files: Vec<PathBuf> = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    files.into_iter().find(cannot)
+}
+
 /// Lets the agent's group read the keys, if there is such a group and we may.
 fn give_to_agent(folder: &Path) {
-    let groups = fs::read_to_string("/etc/group").unwrap_or_default();
-    let line = groups.lines().find_map(|line| line.strip_prefix(GROUP)?.strip_prefix(':').map(String::from));
-    let Some(group) = line.and_then(|rest| rest.split(':').nth(1)?.parse().ok()) else { return };
+    let Some(group) = group() else { return };
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let _ = chown(entry.path(), None, Some(group));
     }
