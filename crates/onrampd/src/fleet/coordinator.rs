@@ -319,6 +319,8 @@ fn delays(
 mod tests {
     use super::*;
     use onramp_clock::EdgeFit;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     const WINDOW: u64 = 2_000 * MS;
     /// By which each host's clock is ahead of the one before.
@@ -562,6 +564,36 @@ mod tests {
             let [before, after] = [&given, &then].map(|round| correction(&round[&n]).expect("known"));
             let at = after.base;
             assert!((after.offset_at(at) - before.offset_at(at)).abs() < 50, "{n}: {before:?}, {after:?}");
+        }
+    }
+
+    fn any_edge() -> impl Strategy<Value = Edge> {
+        let numbers = (any::<u64>(), any::<i64>(), -1e-3..1e-3, 0.0..1e18, 0.0..1e3, any::<[i64; 6]>());
+        (1..6u8, numbers).prop_map(|(to, (base, offset, drift, sigma, drift_sigma, delays))| {
+            let [min_ns, p50_ns, p99_ns, a, b, c] = delays;
+            let fit = EdgeFit { base, offset, drift, sigma, drift_sigma, ..edge(1, to, 0).fit };
+            let forward = Delays { min_ns, p50_ns, p99_ns };
+            Edge { to: host(to), fit, forward, backward: Delays { min_ns: a, p50_ns: b, p99_ns: c } }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_reported_the_rounds_go_on(reports in vec((1..5u8, vec(any_edge(), 0..6)), 0..6)) {
+            let mut lab = Lab::with(1..=4);
+            for _ in 0..2 {
+                let round = lab.collect();
+                for (from, edges) in &reports {
+                    lab.coordinator.report((*from).into(), round, edges.clone());
+                }
+                let given = lab.next();
+                prop_assert_eq!(given.len(), 4);
+                for (_, said) in given {
+                    // What cannot be said in JSON would end connections.
+                    let line = serde_json::to_vec(&said).unwrap();
+                    prop_assert_eq!(super::super::wire::parse(&line), Ok(said));
+                }
+            }
         }
     }
 }
