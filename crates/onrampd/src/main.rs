@@ -42,7 +42,7 @@ enum Command {
         #[arg(long)]
         address: IpAddr,
         /// TCP port of the coordinator.
-        #[arg(long, default_value_t = 9472)]
+        #[arg(long, default_value_t = 9472, value_parser = clap::value_parser!(u16).range(1..))]
         port: u16,
     },
     /// Join a fleet: fetch a certificate and write a configuration.
@@ -232,6 +232,10 @@ fn done(text: io::Result<String>) -> ExitCode {
             // A reader that has seen enough does not make it a failure.
             let _ = io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
+        }
+        Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
+            eprintln!("onrampd: {e}");
+            ExitCode::from(2)
         }
         Err(e) => fail(e),
     }

@@ -45,7 +45,7 @@ pub struct Host {
 pub fn run(files: &[PathBuf]) -> io::Result<Vec<Window>> {
     let mut all: Option<Log> = None;
     for file in files {
-        let named = |e: String| io::Error::other(format!("{}: {e}", file.display()));
+        let named = |e: String| io::Error::new(io::ErrorKind::InvalidInput, format!("{}: {e}", file.display()));
         let open = File::open(file).map_err(|e| named(e.to_string()))?;
         let log = log::read_joined(open).map_err(|e| named(e.to_string()))?;
         match &mut all {

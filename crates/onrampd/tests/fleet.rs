@@ -415,8 +415,12 @@ fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
     let token: Token = text.parse().unwrap();
     let (a, b) = (start(&lab, "a", QUICK, ""), start(&lab, "b", QUICK, ""));
     agree(&[&a, &b]);
-    let hello =
-        |address: &str| FromHost::Hello { address: address.parse().unwrap(), version: String::new(), correction: None };
+    let hello = |address: &str| FromHost::Hello {
+        address: address.parse().unwrap(),
+        version: String::new(),
+        correction: None,
+        by_programs: true,
+    };
     let report = FromHost::Report { round: 1, edges: vec![] };
     let stranger = || Newcomer::client(&token).unwrap();
     let member = || pki::client(&lab.file("b.d/fleet")).unwrap();

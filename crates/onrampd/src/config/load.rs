@@ -293,8 +293,12 @@ fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
     for (key, _) in listed.into_iter().chain(secret).filter(|(_, given)| *given) {
         mistakes.push(mistake(key, "has no meaning with [fleet], whose members are peers with keys of their own"));
     }
-    if let Err(message) = usable(section.address) {
+    if usable(section.address).is_err() {
+        let message = format!("{}: no other host can send there: write this host's address", section.address);
         mistakes.push(mistake("fleet.address", message));
+    }
+    if section.listen.is_some_and(|at| at.port() == 0) {
+        mistakes.push(mistake("fleet.listen", "0 is no port: write one such as 9472"));
     }
     if section.coordinators.is_empty() {
         mistakes.push(mistake("fleet.coordinators", "is empty: write one, such as [\"10.0.0.1:9472\"]"));
@@ -303,6 +307,9 @@ fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
     for (i, coordinator) in section.coordinators.iter().enumerate() {
         if !seen.insert(coordinator) {
             mistakes.push(mistake(format!("fleet.coordinators[{i}]"), format!("{coordinator} is given twice")));
+        }
+        if coordinator.port() == 0 {
+            mistakes.push(mistake(format!("fleet.coordinators[{i}]"), "0 is no port: write one such as 9472"));
         }
     }
     let mesh = Mesh {

@@ -371,7 +371,7 @@ mod tests {
         }
 
         fn hello(&mut self, n: u8) {
-            self.coordinator.hello(self.now, n.into(), host(n), None);
+            self.coordinator.hello(self.now, n.into(), host(n), None, true);
         }
 
         /// Goes on until something is said.
@@ -538,8 +538,8 @@ mod tests {
         lab.round(&[1, 2], full(&[1, 2]));
         assert_eq!(present(&lab), 3);
         // It comes back by another connection; then by a third, while the second is still there.
-        assert_eq!(lab.coordinator.hello(lab.now, 30, host(3), None), None);
-        assert_eq!(lab.coordinator.hello(lab.now, 31, host(3), None), Some(30));
+        assert_eq!(lab.coordinator.hello(lab.now, 30, host(3), None, true), None);
+        assert_eq!(lab.coordinator.hello(lab.now, 31, host(3), None, true), Some(30));
         lab.coordinator.gone(lab.now, 30);
         assert!(lab.coordinator.fleet().hosts[2].connected, "the old connection's end is not its");
         lab.coordinator.gone(lab.now, 31);
@@ -557,7 +557,7 @@ mod tests {
         let mut second = Lab::with([]);
         // Host 2 comes first, and would be the reference.
         for n in [2, 1, 3] {
-            second.coordinator.hello(0, n.into(), host(n), correction(&given[&n]));
+            second.coordinator.hello(0, n.into(), host(n), correction(&given[&n]), true);
         }
         let then = second.round(&all, full(&all));
         for n in all {

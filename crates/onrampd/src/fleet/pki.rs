@@ -261,6 +261,9 @@ pub fn is_of(certificate: &CertificateDer<'_>, address: IpAddr) -> bool {
 /// # Errors
 /// The host has not joined, or its files are broken.
 pub fn client(folder: &Path) -> io::Result<Arc<ClientConfig>> {
+    if !is_member(folder) {
+        return Err(other(format!("{}: this host has not joined a fleet: see onrampd join", folder.display())));
+    }
     let certificate = |name: &str| {
         let path = folder.join(name);
         CertificateDer::from_pem_file(&path).map_err(at(&path))

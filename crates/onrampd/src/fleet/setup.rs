@@ -35,7 +35,7 @@ impl Host {
         }
         let base = self.config.parent().unwrap_or(Path::new(""));
         let checked = crate::config::load(text, &shown.to_string(), base);
-        checked.map(|_| ()).map_err(|errors| io::Error::other(errors[0].to_string()))
+        checked.map(|_| ()).map_err(|errors| wrong(format!("{}: {}", errors[0].key, errors[0].message)))
     }
 
     fn text(&self, address: IpAddr, coordinator: SocketAddr, listen: Option<SocketAddr>) -> String {
@@ -101,13 +101,16 @@ pub fn join(host: &Host, token: &Token, address: Option<IpAddr>) -> io::Result<I
 /// # Errors
 /// This host is no coordinator.
 pub fn token(config: &Config) -> io::Result<Token> {
-    let none =
-        || io::Error::other("this host's configuration has no [fleet] with a coordinator: ask on the coordinator");
+    let none = || wrong("this host's configuration has no [fleet] with a coordinator: ask on the coordinator");
     let Fleet { listen, folder, coordinators, .. } = config.fleet.as_ref().ok_or_else(none)?;
     let listen = listen.ok_or_else(none)?;
     // An address that others can call, even if all are listened at.
     let called = if listen.ip().is_unspecified() { coordinators[0] } else { listen };
     Ok(Authority::open(folder)?.token(called))
+}
+
+fn wrong(what: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what.into())
 }
 
 /// This host's address on the way to another one.

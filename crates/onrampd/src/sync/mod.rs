@@ -2,7 +2,8 @@
 //!
 //! A thread of its own sends probes when they are due ([`prober`]), notices when a clock has
 //! stepped ([`guard`]), keeps what they saw if it is asked to ([`log`]), and talks to a
-//! coordinator ([`member`]). What comes of it is a [`View`], from which the agent sets the programs' clocks and thresholds.
+//! coordinator ([`member`]). What comes of it is a [`View`], from which the agent sets the
+//! programs' clocks and thresholds.
 
 mod answers;
 mod guard;
