@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(lines.len(), 5);
         assert_eq!(
             lines[0],
-            "2 hosts · round 7 · a pair's probes say it within 34 ns · in 2 parts that do not reach each other"
+            "2 hosts · round 7 · a pair's probes say it within 35 ns · in 2 parts that do not reach each other"
         );
         assert!(lines[3].starts_with("10.0.0.2 ") && lines[3].ends_with("alone (not connected)"), "{text}");
         assert_eq!(lines[4], "left out: probes between 10.0.0.1 and 10.0.0.2 disagree by 5.00 µs");

@@ -303,9 +303,6 @@ mod tests {
     /// The picture and what it decodes to.
     fn picture(matrix: &Matrix) -> (u32, u32, Vec<u8>) {
         let bytes = png(matrix).unwrap();
-        if let Some(folder) = std::env::var_os("ONRAMP_PICTURES") {
-            std::fs::write(std::path::Path::new(&folder).join(format!("{}.png", matrix.hosts.len())), &bytes).unwrap();
-        }
         let mut reader = png::Decoder::new(io::Cursor::new(bytes)).read_info().unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
         let info = reader.next_frame(&mut pixels).unwrap();
@@ -314,11 +311,11 @@ mod tests {
 
     #[test]
     fn any_number_of_hosts_is_a_picture_and_the_same_one_each_time() {
-        for (n, k) in [(0, 0), (1, 0), (2, 1), (8, 3), (16, 5), (40, 10), (150, 4)] {
+        for (n, k) in [(0, 0), (1, 0), (2, 1), (8, 3), (40, 10), (150, 4)] {
             let matrix = matrix(n, k);
             let (width, height, pixels) = picture(&matrix);
             assert!(width < 1600 && height < 1600, "{n}: {width} x {height}");
-            assert_eq!(picture(&matrix).2, pixels, "{n}");
+            assert!(pixels == draw(&matrix).bytes, "{n}");
         }
     }
 
