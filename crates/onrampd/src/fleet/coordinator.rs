@@ -90,9 +90,11 @@ impl Coordinator {
     ) -> Option<Conn> {
         let next = self.numbers.len() as HostId;
         let number = *self.numbers.entry(address).or_insert(next);
-        if let Some(correction) = correction {
+        match correction {
             // The fleet's time goes on where it is already known.
-            self.corrections.entry(number).or_insert(correction);
+            Some(correction) => drop(self.corrections.entry(number).or_insert(correction)),
+            // It began anew, and its clock may have, too.
+            None => drop(self.corrections.remove(&number)),
         }
         let state = "waiting for its first round".into();
         let old = self.hosts.insert(address, Host { conn: Ok(conn), number, by_programs, report: None, state });
@@ -143,6 +145,7 @@ impl Coordinator {
         let mut said = Said::new();
         let lost = |h: &Host| h.conn.is_err_and(|since| now.saturating_sub(since) > GRACE);
         if self.hosts.values().any(lost) {
+            self.corrections.retain(|n, _| !self.hosts.values().any(|h| h.number == *n && lost(h)));
             self.hosts.retain(|_, h| !lost(h));
             self.membership_changed(now);
         }
@@ -230,7 +233,10 @@ impl Coordinator {
             ..Fleet::default()
         };
         let probed: BTreeSet<HostId> = network.iter().flat_map(|e| [e.from, e.to]).collect();
-        self.corrections = solution.hosts.iter().map(|(n, correction, _)| (*n, *correction)).collect();
+        // A round without them, such as the first of a coordinator, does not make hosts forgotten:
+        // the fleet's time would begin anew.
+        self.corrections.extend(solution.hosts.iter().map(|(n, correction, _)| (*n, *correction)));
+        self.corrections.retain(|n, _| !solution.suspects.contains(n));
         self.corrected(&solution, &by_number, &probed)
     }
 
@@ -565,6 +571,43 @@ mod tests {
             let at = after.base;
             assert!((after.offset_at(at) - before.offset_at(at)).abs() < 50, "{n}: {before:?}, {after:?}");
         }
+    }
+
+    #[test]
+    fn a_round_in_which_nothing_was_seen_does_not_end_the_fleets_time() {
+        let all = [1, 2, 3];
+        let mut first = Lab::with(all);
+        let given = first.round(&all, full(&all));
+        let mut second = Lab::with([]);
+        second.coordinator.hello(0, 3, host(3), correction(&given[&3]), true);
+        let alone = second.round(&[3], |_| vec![]);
+        assert!(correction(&alone[&3]).is_none());
+        for n in [2, 1] {
+            second.coordinator.hello(second.now, n.into(), host(n), correction(&given[&n]), true);
+        }
+        let then = second.round(&all, full(&all));
+        for n in all {
+            let [before, after] = [&given, &then].map(|round| correction(&round[&n]).expect("known"));
+            let at = after.base;
+            assert!((after.offset_at(at) - before.offset_at(at)).abs() < 1_000, "{n}: {before:?}, {after:?}");
+        }
+    }
+
+    #[test]
+    fn a_host_that_began_anew_is_not_taken_for_what_it_was() {
+        let all = [1, 2];
+        let mut lab = Lab::with(all);
+        let given = lab.round(&all, full(&all));
+        // Host 2 was started again, and its clock with it.
+        lab.hello(2);
+        let again = |now: u64| {
+            let mut edge = edge(1, 2, now);
+            edge.fit.offset = -5 * AHEAD;
+            vec![(1, edge)]
+        };
+        let then = lab.round(&all, again);
+        let [before, after] = [&given, &then].map(|round| correction(&round[&1]).expect("known"));
+        assert!((after.offset_at(after.base) - before.offset_at(after.base)).abs() < 1_000, "{before:?}, {after:?}");
     }
 
     fn any_edge() -> impl Strategy<Value = Edge> {
