@@ -105,6 +105,16 @@ fn the_linux_section_is_written_out_with_its_defaults() {
 }
 
 #[test]
+fn on_linux_no_part_of_the_synchronisation_can_be_switched_off() {
+    for part in ["coded", "network_effect"] {
+        let with = |value| format!("[clock]\nsync = \"huygens\"\n{part} = {value}\n\n[[traffic]]");
+        let found = refused(Substrate::Linux, "[[traffic]]", &with(false));
+        assert!(found.contains(&format!("clock.{part}: is simulated only")), "{found}");
+        assert!(load(Some(Substrate::Linux), "[[traffic]]", &with(true)).is_ok());
+    }
+}
+
+#[test]
 fn mistakes_in_the_linux_section_are_named() {
     let cases = [
         ("buffer = \"1MB\"\nbuffer_packets = 10", "linux.buffer: is given twice"),

@@ -535,3 +535,31 @@ fn a_standby_takes_over_until_the_first_comes_back() {
     let jump = (fleet_ns(&b) - before).abs();
     assert!(jump < 2 * CLOSE, "{jump} ns");
 }
+
+#[test]
+fn a_host_without_programs_takes_part_with_the_kernels_stamps() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::new();
+    two(&lab);
+    let a = start(&lab, "a", QUICK, "");
+    adjust(&lab, "b", QUICK, "clock_offset = \"3s\"\nclock_drift = \"20ppm\"");
+    let mut measure = command(&lab, "b", &["measure", "--config"]);
+    measure.arg(config(&lab, "b"));
+    let b = lab.start("b", measure);
+    let fleet = || -> Value {
+        let said = command(&lab, "a", &["fleet", "--json", "--config"]).arg(config(&lab, "a")).output().unwrap();
+        serde_json::from_slice(&said.stdout).unwrap()
+    };
+    let synchronised = |host: &Value| host["state"] == "synchronised";
+    eventually("synchronised", || fleet()["hosts"].as_array().unwrap().iter().filter(|h| synchronised(h)).count() == 2);
+    // Delays that fit, so offset and drift were found: both are between namespaces.
+    eventually("measured", || {
+        let delays = fleet()["delays"].take();
+        let all = delays.as_array().unwrap();
+        all.len() == 2 && all.iter().all(|pair| pair["owd"]["min_ns"].as_i64().unwrap().abs() < CLOSE)
+    });
+    assert!(a.counter("probes_answered") > 0 && a.counter("probes_sent") == 0, "it asks, and is not asked");
+    assert!(a.end() && b.end());
+}
