@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use onrampd::config::quantity::Time;
-use onrampd::config::{Config, Mesh, Mode};
+use onrampd::config::{Config, Fleet, Mesh, Mode};
 use onrampd::fleet::pki::Token;
 use onrampd::fleet::setup::{self, Host};
 use onrampd::fleet::{join, serve, show, wire};
@@ -195,19 +195,14 @@ fn main() -> ExitCode {
                 }
             }
         }
-        Command::Measure { config } => with_config(&config, |config| match agent::measure(config) {
+        Command::Measure { config } => with_fleet(&config, |config, _| match agent::measure(config) {
             Ok(()) => ExitCode::SUCCESS,
             Err(e) => fail(e),
         }),
         Command::Fleet { config, json } => {
-            with_fleet(
-                &config,
-                |fleet| {
-                    if json { Ok(serde_json::to_string(fleet)? + "\n") } else { Ok(show::hosts(fleet)) }
-                },
-            )
+            ask(&config, |fleet| if json { Ok(serde_json::to_string(fleet)? + "\n") } else { Ok(show::hosts(fleet)) })
         }
-        Command::Owd { config, json, png } => with_fleet(&config, |fleet| delays(fleet, json, png.as_deref())),
+        Command::Owd { config, json, png } => ask(&config, |fleet| delays(fleet, json, png.as_deref())),
         Command::Replay { files, json } => done(replay::run(&files).and_then(|windows| {
             if json { Ok(serde_json::to_string(&windows)? + "\n") } else { Ok(replay::show(&windows)) }
         })),
@@ -252,9 +247,13 @@ fn with_config(file: &Path, work: impl FnOnce(&Config) -> ExitCode) -> ExitCode 
 }
 
 /// What `show` makes of the state of the configuration's fleet.
-fn with_fleet(config: &Path, show: impl FnOnce(&wire::Fleet) -> io::Result<String>) -> ExitCode {
+fn ask(config: &Path, show: impl FnOnce(&wire::Fleet) -> io::Result<String>) -> ExitCode {
+    with_fleet(config, |_, fleet| done(join::fleet(&fleet.coordinators, &fleet.folder).and_then(|found| show(&found))))
+}
+
+fn with_fleet(config: &Path, work: impl FnOnce(&Config, &Fleet) -> ExitCode) -> ExitCode {
     with_config(config, |checked| match &checked.fleet {
-        Some(fleet) => done(join::fleet(&fleet.coordinators, &fleet.folder).and_then(|found| show(&found))),
+        Some(fleet) => work(checked, fleet),
         None => {
             eprintln!("{}: has no [fleet]: `onrampd init` or `onrampd join` writes one", config.display());
             ExitCode::from(2)
