@@ -31,7 +31,7 @@ pub use correction::Correction;
 pub use exchange::Exchange;
 pub use fit::{EdgeFit, FitOptions, fit};
 pub use least::LeastDelay;
-pub use network::{Edge, NetworkOptions, Solution, solve};
+pub use network::{Edge, NetworkOptions, Solution, noise, solve};
 
 /// A host's number, chosen by whoever runs the mesh.
 pub type HostId = u32;

@@ -41,6 +41,12 @@ impl Default for NetworkOptions {
     }
 }
 
+/// Standard deviation of one stamp's noise, in nanoseconds: the median of what the edges show.
+#[must_use]
+pub fn noise(edges: &[Edge]) -> f64 {
+    median(&edges.iter().map(|edge| edge.fit.noise).collect::<Vec<_>>())
+}
+
 /// The fleet's time, as corrections of its hosts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Solution {

@@ -14,10 +14,11 @@ use crate::status::{self, Facts, Status};
 use crate::sync::{Settings, Sync};
 use crate::tc;
 use crate::undo::{Touched, Undo, UndoFile};
+use crate::wait::{ready, wait};
 use aya::programs::tc::SchedClassifierLink;
 use onramp_netlink::Socket;
 use onramp_netlink::{link, qdisc};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{self, Read as _, Write as _};
@@ -313,6 +314,9 @@ impl Agent {
     /// Tells the coordinator in this agent the time of day, and chrony how far the system
     /// clock is from that of the coordinator's host.
     fn tell_the_time(&mut self) {
+        if self.coordinator.is_none() && self.chrony.is_none() {
+            return;
+        }
         let (monotonic, realtime) = both_clocks();
         let clock = self.settings().and_then(|s| s.clock);
         let instant = clock.map(|clock| chrony::Instant::new(&clock, self.reading(monotonic), realtime));
@@ -354,7 +358,7 @@ impl Agent {
         notify("READY=1");
         let mut next = now() + BEAT;
         loop {
-            wait(&server, &signals, self.sync.as_ref(), next.saturating_sub(now())).map_err(io_error("poll"))?;
+            wait_for(&server, &signals, self.sync.as_ref(), next.saturating_sub(now())).map_err(io_error("poll"))?;
             if signals.end() {
                 notify("STOPPING=1");
                 return Ok(());
@@ -525,18 +529,13 @@ fn came(stream: &mut UnixStream) -> bool {
 }
 
 /// Waits for a signal, a client or the end of `ns`.
-fn wait(server: &Server, signals: &Signals, sync: Option<&Sync>, ns: u64) -> io::Result<()> {
-    let timeout = Timespec { tv_sec: (ns / SECOND) as i64, tv_nsec: (ns % SECOND) as _ };
-    let readable = [signals.end.as_fd(), signals.reload.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+fn wait_for(server: &Server, signals: &Signals, sync: Option<&Sync>, ns: u64) -> io::Result<()> {
+    let readable = [signals.end.as_fd(), signals.reload.as_fd()].into_iter().chain(sync.map(|sync| sync.as_fd()));
+    // A client whose answer is not out yet is not listened to.
     let clients = server
         .waits()
         .map(|(fd, full)| PollFd::from_borrowed_fd(fd, if full { PollFlags::OUT } else { PollFlags::IN }));
-    let sync = sync.map(|sync| PollFd::from_borrowed_fd(sync.as_fd(), PollFlags::IN));
-    let mut all: Vec<PollFd<'_>> = readable.into_iter().chain(sync).chain(clients).collect();
-    match poll(&mut all, Some(&timeout)) {
-        Err(e) if e != rustix::io::Errno::INTR => Err(e.into()),
-        _ => Ok(()),
-    }
+    wait(readable.map(|fd| ready(fd, false)).chain(clients), ns)
 }
 
 /// Tells systemd, if it wants to know.

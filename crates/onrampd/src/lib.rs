@@ -30,6 +30,7 @@ mod sys;
 pub mod tc;
 pub mod top;
 pub mod undo;
+mod wait;
 
 /// Where `status` is answered, unless it is configured.
 pub const DEFAULT_SOCKET: &str = "/run/onrampd/onrampd.sock";

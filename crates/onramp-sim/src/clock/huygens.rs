@@ -7,7 +7,7 @@ use crate::scenario::Clock;
 use crate::units::{MS, NS, Ps};
 use onramp_clock::schedule::{SPACING, Schedule};
 use onramp_clock::{
-    Correction, Edge, Exchange, FitOptions, HostId, LeastDelay, NetworkOptions, Solution, fit, mesh, solve,
+    Correction, Edge, Exchange, FitOptions, HostId, LeastDelay, NetworkOptions, Solution, fit, mesh, noise, solve,
 };
 use std::collections::BTreeMap;
 
@@ -122,9 +122,7 @@ impl Huygens {
         };
         let edges: Vec<Edge> = self.edges.iter_mut().filter_map(fitted).collect();
         self.solution = solve(&edges, &previous, &self.network);
-        let mut noises: Vec<f64> = edges.iter().map(|edge| edge.fit.noise).collect();
-        noises.sort_unstable_by(f64::total_cmp);
-        self.noise = noises.get(noises.len() / 2).copied().unwrap_or_default();
+        self.noise = noise(&edges);
         [(now + PROCESSING, Tick::Correct), (now + self.window, Tick::Window)]
     }
 

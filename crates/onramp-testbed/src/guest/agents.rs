@@ -22,7 +22,6 @@ use std::process::{Child, Command, Stdio};
 const FOLDER: &str = "/run/onramp";
 /// What starts the coordinator of a fleet; beside it, its process number and its log.
 const COORDINATOR: &str = "/run/onramp/coordinator";
-const KILLED: i32 = 9;
 /// UDP port that OR-ACKs go to.
 const PORT: u16 = 9471;
 /// What all agents sign OR-ACKs with: 16 bytes, in hexadecimal digits.
@@ -318,7 +317,7 @@ impl Agents {
         for mut agent in self.all {
             let status = agent.process.wait().map_err(at("agent"))?;
             // Killed by a command beside the run.
-            let killed = status.signal() == Some(KILLED);
+            let killed = status.signal() == Some(libc::SIGKILL);
             if !status.success() && !killed {
                 let said = complaint(&log(agent.host));
                 return Err(format!("the agent at {} ended with {status}: {said}", address(agent.host)));

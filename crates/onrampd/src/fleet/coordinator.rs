@@ -232,12 +232,11 @@ impl Coordinator {
             delays: delays.flatten().collect(),
             ..Fleet::default()
         };
-        let probed: BTreeSet<HostId> = network.iter().flat_map(|e| [e.from, e.to]).collect();
         // A round without them, such as the first of a coordinator, does not make hosts forgotten:
         // the fleet's time would begin anew.
         self.corrections.extend(solution.hosts.iter().map(|(n, correction, _)| (*n, *correction)));
         self.corrections.retain(|n, _| !solution.suspects.contains(n));
-        self.corrected(&solution, &by_number, &probed)
+        self.corrected(&solution, &by_number, &network)
     }
 
     /// What each host hears of a round.
@@ -245,8 +244,10 @@ impl Coordinator {
         &mut self,
         solution: &Solution,
         by_number: &BTreeMap<HostId, IpAddr>,
-        probed: &BTreeSet<HostId>,
+        network: &[onramp_clock::Edge],
     ) -> Said {
+        let probed: BTreeSet<HostId> = network.iter().flat_map(|e| [e.from, e.to]).collect();
+        let noise = onramp_clock::noise(network);
         let mut parts: BTreeMap<u32, Vec<Certainty>> = BTreeMap::new();
         for (number, c, part) in &solution.hosts {
             if let Some(address) = by_number.get(number) {
@@ -255,10 +256,6 @@ impl Coordinator {
             }
         }
         let alone = self.hosts.len() == 1;
-        let mut noises: Vec<f64> =
-            self.hosts.values().flat_map(|h| h.report.iter().flatten()).map(|e| e.fit.noise).collect();
-        noises.sort_by(f64::total_cmp);
-        let noise = noises.get(noises.len() / 2).copied().unwrap_or(0.0);
         let mut said = Said::new();
         for (address, host) in &mut self.hosts {
             let (correction, comparable) = match correction_of(solution, host.number) {

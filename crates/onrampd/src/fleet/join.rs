@@ -3,7 +3,7 @@
 use super::link::Link;
 use super::pki::{self, Newcomer, Token};
 use super::wire::{self, Fleet, FromCoordinator, FromHost, MAX_FROM_COORDINATOR};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::wait::{ready, wait};
 use rustls::{ClientConfig, ClientConnection};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -68,8 +68,6 @@ fn ask(coordinator: SocketAddr, tls: Arc<ClientConfig>, question: &FromHost) -> 
         }
         open.map_err(named)?;
         let left = PATIENCE.checked_sub(begun.elapsed()).ok_or_else(|| named(io::ErrorKind::TimedOut.into()))?;
-        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-        let flags = if link.wants_write() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        poll(&mut [PollFd::from_borrowed_fd(link.as_fd(), flags)], Some(&timeout))?;
+        wait([ready(link.as_fd(), link.wants_write())].into_iter(), left.as_nanos() as u64)?;
     }
 }

@@ -6,7 +6,7 @@ use super::pki::{Authority, is_of, unhex};
 use super::wire::{self, FromCoordinator, FromHost, MAX_FROM_HOST, Realtime};
 use crate::agent::now;
 use crate::config::Mesh;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::wait::{ready, wait};
 use rustls::{ServerConfig, ServerConnection};
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -102,15 +102,9 @@ impl Server {
     fn wait(&self, stop: &UnixStream) -> io::Result<()> {
         // Silence is noticed within a second.
         let ns = self.coordinator.due().saturating_sub(now()).min(SECOND);
-        let timeout = Timespec { tv_sec: (ns / SECOND) as i64, tv_nsec: (ns % SECOND) as _ };
-        let listening = [stop.as_fd(), self.listener.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        let flags = |link: &Link| if link.wants_write() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        let links = self.connections.values().map(|c| PollFd::from_borrowed_fd(c.link.as_fd(), flags(&c.link)));
-        let mut fds: Vec<PollFd<'_>> = listening.into_iter().chain(links).collect();
-        match poll(&mut fds, Some(&timeout)) {
-            Err(e) if e != rustix::io::Errno::INTR => Err(e.into()),
-            _ => Ok(()),
-        }
+        let listening = [stop.as_fd(), self.listener.as_fd()].map(|fd| ready(fd, false));
+        let links = self.connections.values().map(|c| ready(c.link.as_fd(), c.link.wants_write()));
+        wait(listening.into_iter().chain(links), ns)
     }
 
     fn accept(&mut self, now: u64) {

@@ -76,8 +76,8 @@ impl Membership {
 
     /// Why none serves; empty while one does.
     #[must_use]
-    pub fn trouble(&self) -> String {
-        self.trouble.clone()
+    pub fn trouble(&self) -> &str {
+        &self.trouble
     }
 
     /// Descriptors to wait for, and whether also for room to write.
@@ -103,9 +103,8 @@ impl Membership {
         self.correction = correction;
     }
 
-    /// Says something to the coordinator, if there is one; and remembers the correction in force.
-    pub fn say(&mut self, what: &FromHost, correction: Option<Correction>) {
-        self.correction = correction;
+    /// Says something to the coordinator, if there is one.
+    pub fn say(&mut self, what: &FromHost) {
         if let Some(call) = &mut self.serving
             && let Err(e) = call.link.say(what).and_then(|()| call.link.tend())
         {

@@ -18,9 +18,9 @@ use crate::agent::now;
 use crate::config::Config;
 use crate::datapath::Exchanges;
 use crate::fleet::wire::{FromCoordinator, FromHost, Realtime};
+use crate::wait::{ready, wait};
 use member::Membership;
 use prober::Prober;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -118,41 +118,30 @@ impl Worker {
                 self.look();
             }
             let heard = self.membership.tend(now());
-            let connected = self.membership.coordinator();
-            let changed = {
-                let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
-                let changed = view.coordinator != connected || view.trouble != self.membership.trouble();
-                view.coordinator = connected;
-                view.trouble = self.membership.trouble();
-                changed
+            let (coordinator, trouble) = (self.membership.coordinator(), self.membership.trouble());
+            let told = {
+                let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+                view.coordinator == coordinator && view.trouble == trouble
             };
-            if changed {
-                self.tell();
+            if !told {
+                let trouble = trouble.to_string();
+                self.change(|view| (view.coordinator, view.trouble) = (coordinator, trouble));
             }
             heard.into_iter().for_each(|message| self.heard(message));
         }
     }
 
     fn wait(&self, ns: u64) -> io::Result<()> {
-        let ns = ns.min(SECOND);
-        let timeout = Timespec { tv_sec: (ns / SECOND) as i64, tv_nsec: (ns % SECOND) as _ };
-        let links = self.membership.waits();
-        let links = links.map(|(fd, write)| {
-            PollFd::from_borrowed_fd(fd, if write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN })
-        });
-        let pipe = PollFd::from_borrowed_fd(self.pipe.as_fd(), PollFlags::IN);
-        let probes = self.prober.waits().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        let mut fds: Vec<PollFd<'_>> = [pipe].into_iter().chain(probes).chain(links).collect();
-        match poll(&mut fds, Some(&timeout)) {
-            Err(e) if e != rustix::io::Errno::INTR => Err(e.into()),
-            _ => Ok(()),
-        }
+        let ours = [self.pipe.as_fd()].into_iter().chain(self.prober.waits()).map(|fd| ready(fd, false));
+        let links = self.membership.waits().map(|(fd, write)| ready(fd, write));
+        wait(ours.chain(links), ns.min(SECOND))
     }
 
     /// Takes in the answers that have come.
     fn look(&mut self) {
         self.prober.take_answers();
         if self.prober.own_clock_stepped() {
+            self.membership.corrected(None);
             self.change(|view| {
                 view.withdraw("this host's clock stepped, or changed its frequency: waiting for a round")
             });
@@ -169,8 +158,7 @@ impl Worker {
             FromCoordinator::Collect { round } => {
                 self.look();
                 let edges = self.prober.collect();
-                let correction = self.view.lock().unwrap_or_else(PoisonError::into_inner).correction;
-                self.membership.say(&FromHost::Report { round, edges }, correction);
+                self.membership.say(&FromHost::Report { round, edges });
             }
             FromCoordinator::Corrected { correction, reason, comparable, noise, realtime } => {
                 self.membership.corrected(correction);

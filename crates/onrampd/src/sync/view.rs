@@ -4,7 +4,8 @@ use crate::abi::or_clock;
 use crate::config::{Config, Fleet, Peer};
 use crate::fleet::wire::{Certainty, Member, Realtime};
 use onramp_clock::Correction;
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 
 /// What a host knows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -77,8 +78,9 @@ impl View {
             let u = own.uncertainty_at(reading);
             (other <= limit).then(|| (2.0 * (u * u + other * other).sqrt() + 2.0 * self.noise).ceil().max(1.0) as u64)
         };
+        let certainties: BTreeMap<IpAddr, &Certainty> = self.comparable.iter().map(|c| (c.address, c)).collect();
         let peer = |member: &Member| {
-            let certainty = self.comparable.iter().find(|c| c.address == member.address);
+            let certainty = certainties.get(&member.address);
             let margin = known.as_ref().zip(certainty).and_then(|(own, certainty)| margin(own, certainty));
             Peer {
                 address: member.address,
@@ -105,7 +107,6 @@ fn fixed_point(drift: f64) -> i64 {
 mod tests {
     use super::*;
     use crate::config::{Key, load};
-    use std::net::IpAddr;
     use std::path::Path;
 
     const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
