@@ -5,26 +5,32 @@
 //! randomness has a stream of its own, so that switching On-Ramp on does not
 //! change an arrival.
 //!
-//! A packet's way: [`workload`] makes a flow arrive; [`host`] sends its packets
-//! when its [`transport`] and the [`edge`] (On-Ramp) allow; [`network`] queues,
-//! marks and delays them over a [`topology`]; [`events`] keeps the order;
-//! [`measure`] writes down what happened; [`sim`] ties it together.
+//! A packet's way: [`workload`] makes a flow arrive; a [`stack`] makes packets of it,
+//! and [`host`] sends them when its congestion control ([`cc`]), shaper and On-Ramp's
+//! gate allow; [`network`] queues, marks and delays them over a [`topology`];
+//! [`engine`] keeps the order, cell by cell ([`cell`]); [`measure`] writes down what
+//! happened; [`sim`] ties it together. A [`scenario`] says what of all this there is,
+//! in the terms of [`config`].
+//!
+//! Folders depend on each other one way, from the end of this list to its beginning:
+//! config; engine; topology; network; cc, workload; stack, measure, clock; host; scenario;
+//! cell; sim.
 
+mod arrivals;
+pub mod cc;
+pub mod cell;
 pub mod clock;
-pub mod edge;
-pub mod events;
+pub mod config;
+pub mod engine;
 pub mod host;
 pub mod measure;
 pub mod network;
-mod prefetch;
-pub mod random;
 pub mod scenario;
 pub mod sim;
-mod slab;
+pub mod stack;
 pub mod topology;
-pub mod transport;
-pub mod units;
 pub mod workload;
 
+pub use config::units;
 pub use scenario::{Scenario, ScenarioError};
-pub use sim::Simulation;
+pub use sim::{Options, Simulation};

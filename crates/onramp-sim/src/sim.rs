@@ -1,32 +1,29 @@
-//! The simulation: events in, state changes out. Switches are here; hosts are
-//! in [`crate::host`].
+//! The simulation: cells, what they hand over, and what is written down.
 
-use crate::clock::Clocks;
+use crate::arrivals::{Arrival, Arrivals};
+use crate::cc::custom::Controllers;
+use crate::cell::{Cell, Parts};
 use crate::clock::accuracy::ClockRecord;
-use crate::edge::Edge;
-use crate::events::{Ahead, Event, Events, Timer};
-use crate::host::{Flows, Nic};
-use crate::measure::{FlowRecord, NextOwd, NextRecord, Recorder, RequestRecord, Sample};
-use crate::network::buffer::{Admission, Buffer, Ingress};
-use crate::network::ecn::Ecn;
-use crate::network::int::{Hop, IntStore, Units};
-use crate::network::packet::MARKED;
-use crate::network::port::Port;
-use crate::network::{Kind, Packet};
-use crate::prefetch::prefetch;
-use crate::random;
-use crate::scenario::{Class, Loss, OrAckMode, Scenario, Substrate};
-use crate::topology::{PortId, Topology};
-use crate::transport::{self, Env};
-use crate::units::{NS, Ps, Rate, US};
-use crate::workload::{self, Source};
-use rand_pcg::Pcg64Mcg;
-use serde_json::json;
+use crate::clock::{self, Clocks};
+use crate::config::units::{Ps, US};
+use crate::engine::{Events, turns};
+use crate::host::{self, Hosts, Note, Opening};
+use crate::measure::{Delays, FlowRecord, LongFlow, Meter, NextOwd, NextRecord, Recorder, RequestRecord, Sample, View};
+use crate::network::router::int::{Int, Units};
+use crate::network::router::plain::Plain;
+use crate::network::router::{self, Router};
+use crate::network::{self, Network, Part};
+use crate::scenario::{Resolved, Scenario, Section, Sync};
+use crate::topology::{Cells, PortId, Topology};
+use crate::workload::{LoadSpan, Size};
+use serde_json::{Value, json};
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
+use std::sync::Arc;
 
-/// Bytes of a data packet besides payload and the transport's own: Ethernet,
-/// IP, UDP, and a sequence number with class (HPCC's simulator).
-const HEADER: u64 = 48;
+/// Whether all flows are done is looked at this often, whatever the cells, so that
+/// the run ends at the same time.
+const CHECK: Ps = 10 * US;
 
 /// Where the packets are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,59 +39,15 @@ pub struct PacketCounts {
 }
 
 /// One run of one scenario.
-pub struct Simulation {
-    pub(crate) now: Ps,
-    pub(crate) events: Events,
-    pub(crate) topology: Topology,
-    pub(crate) ports: Vec<Port>,
-    buffers: Vec<Buffer>,
-    pub(crate) nics: Vec<Nic>,
-    pub(crate) flows: Flows,
-    pub(crate) int: IntStore,
-    pub(crate) int_units: Option<Units>,
-    pub(crate) edge: Option<Edge>,
-    pub(crate) clocks: Clocks,
-    /// Time 0 of the scenario: synchronisation may begin before it.
-    pub(crate) origin: Ps,
-    pub(crate) measure: Recorder,
-    sources: Vec<Box<dyn Source>>,
-    ecn_random: Pcg64Mcg,
+pub struct Simulation(Box<dyn Run>);
 
-    pub(crate) transport: transport::Config,
-    /// What the flows of each host know of it.
-    pub(crate) envs: Vec<Env>,
-    /// W_max in bytes, where a window limits the flows.
-    pub(crate) max_window: Option<f64>,
-    pub(crate) respace: bool,
-    pub(crate) payload: u64,
-    pub(crate) header: u64,
-    pub(crate) ack_size: u16,
-    pub(crate) ack_class: Class,
-    switch_ack_class: Class,
-    pfc_frame: u16,
-    pub(crate) nack_interval: Ps,
-    pub(crate) rto: Ps,
-    pub(crate) separate_or_acks: bool,
-    pub(crate) or_ack_every: u32,
-    pub(crate) duration: Ps,
-    time_limit: Ps,
-
-    pub(crate) flow_count: u64,
-    pub(crate) alive: u64,
-    alive_at_end: u64,
-    pub(crate) finished: u64,
-    pub(crate) timeouts_armed: bool,
-    sampling: bool,
-    sources_left: usize,
-    sent: u64,
-    sent_before: u64,
-    pub(crate) delivered: u64,
-    pfc_arrived: u64,
-    dropped: u64,
-    hops: u64,
-    pub(crate) retransmitted: u64,
-    pub(crate) timeouts: u64,
-    marked: u64,
+/// What a program may add to a simulation.
+#[derive(Default)]
+pub struct Options {
+    /// Controllers of its own, for transports of kind "custom".
+    pub controllers: Controllers,
+    /// The network is one cell, whatever it could be cut into: slower, the same results.
+    pub one_cell: bool,
 }
 
 impl Simulation {
@@ -102,279 +55,279 @@ impl Simulation {
     /// to `base`.
     ///
     /// # Errors
-    /// A file that could be read when the scenario was checked and now cannot.
+    /// A file that could be read when the scenario was checked and now cannot; a
+    /// transport that the simulator has not.
     pub fn new(scenario: &Scenario, topology: Topology, base: &Path) -> Result<Self, String> {
-        if !Substrate::Sim.has(&scenario.transport) {
-            return Err(format!("{} runs on Linux only", scenario.transport.kind()));
-        }
-        let config = scenario.transport.settings();
-        let (base_rtt, bdp) = topology.max_base_rtt_and_bdp();
-        let int_units = Units::new(topology.host_rate().0 as f64);
-        let env = |host| {
-            let port = topology.ports_of(host)[0];
-            Env { line_rate: topology.ports()[port as usize].rate.0 as f64, base_rtt, int_units }
-        };
-        let payload = scenario.host.payload.0;
-        let header = HEADER + config.extra_header();
-        let ack_size = config.ack_bytes() as u16;
-        let origin = scenario.clock.lead.unwrap_or_default().0;
-        let size = scenario.measure.next_owd;
-        let next = (size > 0).then(|| NextOwd::new(size, scenario.seed, origin));
-        let mut events = Events::default();
-        let mut ports: Vec<Port> = Vec::with_capacity(topology.ports().len());
-        for port in topology.ports() {
-            let host = (port.from as usize) < topology.hosts();
-            let ecn = per_rate(&scenario.switch.ecn, port.rate, |e| e.rate).filter(|_| !host);
-            let alpha = per_rate(&scenario.switch.alpha, port.rate, |a| a.rate).map_or(1.0, |a| a.alpha);
-            let headroom = per_rate(&scenario.switch.headroom, port.rate, |h| h.rate).map_or(0, |h| h.bytes.0);
-            let ingress = Ingress::new(scenario.switch.reserve.0, headroom, alpha);
-            let mut port = Port::new(port, host, ecn.map_or(Ecn::OFF, Ecn::new), ingress);
-            let sizes = [(payload + header) as u16, ack_size];
-            port.lanes = events.lanes_for(sizes, sizes.map(|s| port.time_for(s)), port.delay);
-            ports.push(port);
-        }
-        let buffers = buffers(scenario, &topology);
-        let mut sim = Self {
-            now: 0,
-            events,
-            ports,
-            buffers,
-            nics: (0..topology.hosts() as u32).map(|host| Nic::new(topology.ports_of(host)[0])).collect(),
-            flows: Flows::default(),
-            int: IntStore::default(),
-            int_units: config.int().then_some(int_units),
-            edge: Edge::new(&scenario.onramp),
-            clocks: Clocks::new(&scenario.clock, scenario.seed, topology.hosts()),
-            origin,
-            measure: Recorder::new(&scenario.measure, &topology).from_origin(origin).with_next(next),
-            sources: workload::sources(scenario, &topology, base)?,
-            ecn_random: random::stream(scenario.seed, "ecn", 0),
-            transport: scenario.transport.clone(),
-            envs: (0..topology.hosts() as u32).map(env).collect(),
-            max_window: config.window().then(|| scenario.host.max_window.map_or(bdp, |w| w.0) as f64),
-            respace: config.respace(),
-            payload,
-            header,
-            ack_size,
-            ack_class: scenario.host.ack_class.unwrap_or_default(),
-            switch_ack_class: scenario.switch.ack_class,
-            pfc_frame: scenario.switch.pfc_frame.0 as u16,
-            nack_interval: scenario.host.nack_interval.0,
-            rto: scenario.host.rto.0,
-            separate_or_acks: scenario.onramp.enabled && scenario.onramp.ack == OrAckMode::Separate,
-            or_ack_every: scenario.onramp.ack_every,
-            duration: scenario.duration.0,
-            time_limit: scenario.time_limit.unwrap_or_default().0.saturating_add(origin),
-            flow_count: 0,
-            alive: 0,
-            alive_at_end: 0,
-            finished: 0,
-            timeouts_armed: false,
-            sampling: false,
-            sources_left: 0,
-            sent: 0,
-            sent_before: 0,
-            delivered: 0,
-            pfc_arrived: 0,
-            dropped: 0,
-            hops: 0,
-            retransmitted: 0,
-            timeouts: 0,
-            marked: 0,
-            topology,
-        };
-        for i in 0..sim.sources.len() {
-            sim.schedule_source(i as u32);
-        }
-        sim.start_clocks(scenario.seed);
-        Ok(sim)
+        Self::with(scenario, topology, base, &Options::default())
     }
 
-    /// Runs until simulated time `until` (picoseconds), at most `max_events`
-    /// events. True when nothing is left to happen.
-    pub fn run(&mut self, until: Ps, max_events: u64) -> bool {
-        let limit = until.saturating_add(self.origin).min(self.time_limit);
-        for _ in 0..max_events {
-            let Some((at, event, ahead)) = self.events.pop(limit) else {
-                self.now = self.now.max(limit);
-                return self.finished() || limit == self.time_limit;
-            };
-            self.now = at;
-            match ahead {
-                Ahead::Arrive { link, flow } => {
-                    // The other direction of a link is its neighbour.
-                    prefetch(&self.ports, usize::from(link) ^ 1);
-                    self.flows.prefetch(flow);
-                }
-                Ahead::PortReady(port) => prefetch(&self.ports, port as usize),
-                Ahead::Nothing => {}
+    /// The same with a program's own controllers.
+    ///
+    /// # Errors
+    /// As [`Simulation::new`].
+    pub fn with(scenario: &Scenario, topology: Topology, base: &Path, options: &Options) -> Result<Self, String> {
+        let resolved = Resolved::new(scenario, &topology, &options.controllers)?;
+        let units = Units::new(topology.host_rate().0 as f64);
+        let sources = scenario.sources(&topology, base)?;
+        let arrivals = Arrivals::new(sources, resolved.sections.len(), resolved.span.seed);
+        Ok(match resolved.router {
+            router::Kind::Plain => Self(Box::new(Engine::new(&Plain, &resolved, topology, arrivals, options.one_cell))),
+            router::Kind::Int => {
+                Self(Box::new(Engine::new(&Int { units }, &resolved, topology, arrivals, options.one_cell)))
             }
-            match event {
-                Event::Arrive(packet) => self.arrive(packet),
-                Event::PortReady(port) => self.port_ready(port),
-                Event::Timer(timer) => self.timer(timer),
-            }
-            if self.finished() {
-                return true;
-            }
-        }
-        false
+        })
     }
 
     /// Runs to the end.
     pub fn run_to_end(&mut self) {
         while !self.run(Ps::MAX, u64::MAX) {}
     }
+}
 
-    /// Simulated time in picoseconds; 0 while only the clocks are synchronised.
-    pub fn now(&self) -> Ps {
-        self.now.saturating_sub(self.origin)
+impl Deref for Simulation {
+    type Target = dyn Run;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
     }
+}
 
+impl DerefMut for Simulation {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut *self.0
+    }
+}
+
+/// What a simulation can do and tell. Times are in picoseconds from time 0.
+pub trait Run: Send + core::marker::Sync {
+    /// Cells run on this many threads from now on; the results do not depend on it.
+    fn set_threads(&mut self, threads: usize);
+    /// Runs until simulated time `until`, or for about `max_events` events. True when
+    /// nothing is left to happen.
+    fn run(&mut self, until: Ps, max_events: u64) -> bool;
+    /// Simulated time; 0 until load is measured.
+    fn now(&self) -> Ps;
     /// An estimate from 0 to 1 of how much of the run is done.
-    pub fn progress(&self) -> f64 {
-        // Flows are still alive when arrivals end; how long they take is not
-        // known, so that part is counted by flows.
-        const ARRIVALS: f64 = 0.85;
-        if self.now() < self.duration {
-            return ARRIVALS * self.now() as f64 / self.duration as f64;
-        }
-        let at_end = self.alive_at_end.max(1) as f64;
-        ARRIVALS + (1.0 - ARRIVALS) * (1.0 - self.alive as f64 / at_end).max(0.0)
-    }
-
+    fn progress(&self) -> f64;
     /// Packets that have crossed a link, counted once for every link.
-    pub fn packet_hops(&self) -> u64 {
-        self.hops
-    }
-
-    /// Flows that have arrived.
-    pub fn flows_started(&self) -> u64 {
-        self.flow_count
-    }
-
-    /// Flows that are done.
-    pub fn flows_finished(&self) -> u64 {
-        self.finished
-    }
-
+    fn packet_hops(&self) -> u64;
+    /// Flows that have arrived since time 0.
+    fn flows_started(&self) -> u64;
+    /// Those of them that are done.
+    fn flows_finished(&self) -> u64;
     /// Packets put on or taken off the network so far.
-    pub fn packet_counts(&self) -> PacketCounts {
-        let queued: usize = self.ports.iter().map(Port::waiting).sum();
-        PacketCounts {
-            sent: self.sent,
-            delivered: self.delivered + self.pfc_arrived,
-            dropped: self.dropped,
-            in_flight: self.events.packets_in_flight() + queued as u64,
-        }
-    }
-
+    fn packet_counts(&self) -> PacketCounts;
     /// The fullest any switch buffer is now, as (bytes used, bytes there are).
-    pub fn fullest_buffer(&self) -> (u64, u64) {
-        self.buffers.iter().map(|b| (b.used(), b.size())).max().unwrap_or_default()
-    }
-
+    fn fullest_buffer(&self) -> (u64, u64);
     /// Flows done since the last call.
-    pub fn take_flows(&mut self) -> Vec<FlowRecord> {
-        self.measure.take_flows()
-    }
-
+    fn take_flows(&mut self) -> Vec<FlowRecord>;
     /// Requests done since the last call.
-    pub fn take_requests(&mut self) -> Vec<RequestRecord> {
-        self.measure.take_requests()
-    }
-
+    fn take_requests(&mut self) -> Vec<RequestRecord>;
     /// Samples of the time series since the last call.
-    pub fn take_samples(&mut self) -> Vec<Sample> {
-        self.measure.take_samples()
-    }
-
+    fn take_samples(&mut self) -> Vec<Sample>;
     /// Samples of the clocks' errors since the last call.
-    pub fn take_clock_records(&mut self) -> Vec<ClockRecord> {
-        match &mut self.clocks {
-            Clocks::Constant(_) => vec![],
-            Clocks::Running(clocks) => clocks.take_records(),
-        }
-    }
-
+    fn take_clock_records(&mut self) -> Vec<ClockRecord>;
     /// The sampled packets that have arrived, beside those acknowledged before
     /// they left.
-    pub fn next_records(&self) -> Vec<NextRecord> {
-        self.measure.next_records()
-    }
-
+    fn next_records(&self) -> Vec<NextRecord>;
     /// Names of the time series.
-    pub fn series_names(&self) -> &[String] {
-        self.measure.series_names()
-    }
-
+    fn series_names(&self) -> &[String];
     /// Flows alive now; their `fct_ps` is their age.
-    pub fn unfinished_flows(&self) -> Vec<FlowRecord> {
-        let mut flows: Vec<_> = self.flows.alive().map(|slot| self.record(slot)).collect();
-        flows.sort_by_key(|f| f.id);
-        flows
-    }
-
+    fn unfinished_flows(&self) -> Vec<FlowRecord>;
     /// The parts of `summary.json` that do not come from flows: "network",
     /// "onramp_stats", "unfinished", the simulator's part of "engine", and "clock" if
     /// clocks are synchronised over the network.
-    pub fn counters(&self) -> serde_json::Value {
-        let us = |ps: Ps| ps as f64 / US as f64;
-        let delays = |h: &hdrhistogram::Histogram<u64>| {
-            let at = |q| h.value_at_quantile(q) as f64 / 1000.0;
-            json!({"mean": h.mean() / 1000.0, "p50": at(0.5), "p99": at(0.99), "max": h.max() as f64 / 1000.0})
-        };
-        let mut owd = delays(&self.measure.owd_ns);
-        owd["samples"] = json!(self.measure.owd_ns.len());
-        let edge = self.edge.as_ref();
-        let alive_paused: Ps = self.flows.alive().map(|s| edge.map_or(0, |e| e.paused_total(s, self.now))).sum();
-        let mut all = json!({
-            "network": {
-                "packets_sent": self.sent - self.sent_before,
-                "drops": self.dropped,
-                "ecn_marked": self.marked,
-                "retransmitted_packets": self.retransmitted,
-                "timeouts": self.timeouts,
-                "pfc_pauses": self.ports.iter().map(|p| p.pauses).sum::<u64>(),
-                "pfc_paused_us": us(self.ports.iter().map(|p| p.paused_total(self.now)).sum()),
-                "utilization": self.utilization(),
-                "queue_us": delays(&self.measure.queue_ns),
-            },
-            "onramp_stats": {
-                "or_acks": edge.map_or(0, |e| e.or_acks),
-                "pauses": edge.map_or(0, |e| e.pauses),
-                "paused_us": us(edge.map_or(0, |e| e.paused) + alive_paused),
-                "owd_us": owd,
-            },
-            "engine": { "simulated_us": us(self.now()), "packet_hops": self.hops },
-            "unfinished": { "flows": self.alive, "requests": self.measure.requests_open() },
-        });
-        if let Clocks::Running(clocks) = &self.clocks {
-            let rates = self.envs.iter().map(|env| env.line_rate).sum();
-            all["clock"] = clocks.summary(self.now, rates);
-            if let Some(thresholds) = edge.and_then(Edge::thresholds) {
-                all["clock"]["threshold_us"] = delays(thresholds);
-            }
+    fn counters(&self) -> Value;
+    /// Cells that the network is cut into.
+    fn cells(&self) -> usize;
+}
+
+type CellBox<R> = Box<Cell<R>>;
+
+/// Cells and what is common to them.
+struct Engine<R: Router> {
+    cells: Vec<CellBox<R>>,
+    desk: Desk,
+    threads: usize,
+}
+
+/// All that belongs to no cell.
+struct Desk {
+    topology: Arc<Topology>,
+    map: Cells,
+    arrivals: Arrivals,
+    sections: Vec<Section>,
+    recorder: Recorder,
+    span: LoadSpan,
+    /// Load begins at this time of the engine.
+    load_at: Ps,
+    /// Time 0 of the scenario is at this time of the engine.
+    origin: Ps,
+    /// The run ends at this time of the engine.
+    limit: Ps,
+    /// Everything before this time of the engine has happened.
+    at: Ps,
+    /// What is shown as the time.
+    now: Ps,
+    next_sample: Ps,
+    /// Flows that have arrived and are not done.
+    alive: u64,
+    /// Flows since time 0.
+    started: u64,
+    finished: u64,
+    /// Bytes of all flows so far, and whether some have no end.
+    bytes: f64,
+    endless: bool,
+    before: Totals,
+    over: bool,
+    opening: Vec<Arrival>,
+}
+
+/// Counters of all cells.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    network: network::Counts,
+    hosts: host::Counts,
+    or_acks: u64,
+    pauses: u64,
+    paused: Ps,
+}
+
+fn totals<R: Router>(cells: &[CellBox<R>], now: Ps) -> Totals {
+    let mut all = Totals::default();
+    for cell in cells {
+        all.network += cell.network.counts;
+        all.hosts += cell.hosts.counts;
+        if let Some(gates) = cell.hosts.gates() {
+            all.or_acks += gates.or_acks;
+            all.pauses += gates.pauses;
+            all.paused += gates.paused + cell.hosts.paused_alive(now);
         }
-        all
+    }
+    all
+}
+
+/// What samples look at.
+struct Look<'a, R: Router> {
+    cells: &'a [CellBox<R>],
+    map: &'a Cells,
+    topology: &'a Topology,
+    at: Ps,
+}
+
+impl<R: Router> Look<'_, R> {
+    fn port(&self, port: PortId) -> (&Network<R>, u32) {
+        let (cell, place) = self.map.place_in(self.topology, port);
+        (&self.cells[cell].network, place)
+    }
+}
+
+impl<R: Router> View for Look<'_, R> {
+    fn queued(&self, port: PortId) -> u64 {
+        let (network, place) = self.port(port);
+        network.queued(place)
+    }
+
+    fn sending(&self, port: PortId) -> Ps {
+        let (network, place) = self.port(port);
+        network.sending(place, self.at)
+    }
+
+    fn received(&self, flow: &LongFlow) -> Option<u64> {
+        use crate::stack::Rx;
+        let (host, slot) = flow.sender;
+        let sender = self.cells[self.map.of(host)].hosts.sender(slot);
+        let (host, slot) = flow.receiver;
+        let receiver = self.cells[self.map.of(host)].hosts.receiver(slot);
+        (sender.id == flow.id && !sender.done).then(|| receiver.rx.received())
+    }
+}
+
+impl<R: Router> Engine<R> {
+    fn new(router: &R, resolved: &Resolved, topology: Topology, arrivals: Arrivals, one_cell: bool) -> Self {
+        let topology = Arc::new(topology);
+        let span = resolved.span;
+        // Clocks that hosts keep for each other, and a sample of all packets, know no cells.
+        let together =
+            one_cell || matches!(resolved.clock.sync, Sync::Huygens | Sync::Ntp) || resolved.measure.next_owd > 0;
+        let map = if together { Cells::one(&topology) } else { Cells::several(&topology) };
+        let transports = Arc::new(resolved.transports.clone());
+        let clocks = Clocks::new(&resolved.clock, span.seed, topology.hosts());
+        let constant = match &clocks {
+            Clocks::Constant(offsets) => Some(Arc::clone(offsets)),
+            Clocks::Running(_) => None,
+        };
+        let mut running = Some(clocks);
+        let load_at = resolved.lead;
+        let origin = load_at + span.warmup;
+        let measured = clock::Span { origin, duration: span.duration };
+        let size = resolved.measure.next_owd;
+        let sizes = transports.sizes();
+        let mut cells = Vec::with_capacity(map.parts.len());
+        for number in 0..map.parts.len() {
+            let part = Part { topology: &topology, cells: &map, number };
+            let mut events = Events::default();
+            let network = Network::new(router.clone(), &resolved.rules, part, span.seed, &sizes, &mut events);
+            let classes = network.schedule().classes();
+            let gate = (resolved.gate.as_ref(), resolved.shaper);
+            let hosts = Hosts::new(&topology, &map, number, &transports, gate, classes);
+            let own = constant.as_ref().map(|offsets| Clocks::Constant(Arc::clone(offsets)));
+            let clocks = own.or_else(|| running.take()).unwrap_or_else(|| Clocks::Constant(Arc::new([])));
+            let next = (size > 0).then(|| NextOwd::new(size, span.seed, origin));
+            let meter = Meter::new(origin, next);
+            let first_nic = if constant.is_some() { vec![] } else { map.first_nics() };
+            let parts = Parts { events, network, hosts, clocks, meter };
+            cells.push(Box::new(Cell::new(parts, map.parts.len(), first_nic, span.seed, measured)));
+        }
+        let recorder = Recorder::new(&resolved.measure, &topology);
+        let desk = Desk {
+            map,
+            arrivals,
+            sections: resolved.sections.clone(),
+            recorder,
+            span,
+            load_at,
+            origin,
+            limit: resolved.time_limit.saturating_add(origin),
+            at: 0,
+            now: 0,
+            next_sample: Ps::MAX,
+            alive: 0,
+            started: 0,
+            finished: 0,
+            bytes: 0.0,
+            endless: false,
+            before: Totals::default(),
+            over: false,
+            opening: Vec::new(),
+            topology,
+        };
+        Self { cells, desk, threads: 1 }
+    }
+
+    fn look(&self) -> Look<'_, R> {
+        Look { cells: &self.cells, map: &self.desk.map, topology: &self.desk.topology, at: self.desk.now }
     }
 
     /// Share of its capacity each link has carried so far: one by one in a small
     /// network, else mean and maximum by kind of link.
-    fn utilization(&self) -> serde_json::Value {
+    fn utilization(&self) -> Value {
         const FEW: usize = 64;
-        let share = |p: &Port| p.sending(self.now) as f64 / self.now().max(1) as f64;
+        let topology = &self.desk.topology;
+        let look = self.look();
+        let share = |port| look.sending(port) as f64 / self.now().max(1) as f64;
         let mut all = serde_json::Map::new();
-        if self.ports.len() <= FEW {
-            for (id, port) in self.ports.iter().enumerate() {
-                all.insert(self.topology.port_name(id as PortId), json!(share(port)));
+        let ports = 0..topology.ports().len() as PortId;
+        if ports.len() <= FEW {
+            for port in ports {
+                all.insert(topology.port_name(port), json!(share(port)));
             }
             return all.into();
         }
-        let tier = |node| self.topology.name(node).trim_end_matches(|c: char| c.is_ascii_digit());
+        let tier = |node| topology.name(node).trim_end_matches(|c: char| c.is_ascii_digit());
         let mut tiers: std::collections::BTreeMap<String, Vec<f64>> = Default::default();
-        for port in &self.ports {
-            tiers.entry(format!("{}->{}", tier(port.node), tier(port.to))).or_default().push(share(port));
+        for (id, port) in ports.zip(topology.ports()) {
+            tiers.entry(format!("{}->{}", tier(port.from), tier(port.to))).or_default().push(share(id));
         }
         for (name, shares) in tiers {
             all.insert(format!("{name} mean"), json!(shares.iter().sum::<f64>() / shares.len() as f64));
@@ -382,230 +335,321 @@ impl Simulation {
         }
         all.into()
     }
+}
 
-    /// Time 0: what synchronisation has sent before does not count as load.
-    pub(crate) fn begin(&mut self) {
-        self.sent_before = self.sent;
-        for port in &mut self.ports {
-            port.tx_bytes = 0;
+impl Desk {
+    /// Between two windows: hands over what crossed, writes down what is done, and
+    /// opens what starts in the next one. The end of that, or `None` when there is
+    /// nothing to do before `until`.
+    fn plan<R: Router>(&mut self, cells: &mut [CellBox<R>], until: Ps, enough: bool) -> Option<Ps> {
+        let waiting = hand_over(cells);
+        self.deliver_notes(cells);
+        self.write_down(cells);
+        if self.at == self.origin && self.at > 0 {
+            self.begin(cells);
         }
+        if self.at == self.next_sample {
+            self.sample(cells);
+        }
+        let checked = self.at >= self.origin && (self.at - self.origin).is_multiple_of(CHECK);
+        if checked && self.alive == 0 && self.arrivals.next_at().is_none() || self.at > self.limit {
+            self.over = true;
+        }
+        self.now = self.at.min(until).min(self.limit);
+        if self.over || self.at > until || enough {
+            return None;
+        }
+        let end = self.window_end(cells, waiting).min(until.saturating_add(1));
+        self.open(cells, end);
+        self.at = end;
+        Some(end)
     }
 
-    fn finished(&self) -> bool {
-        self.alive == 0 && self.sources_left == 0
+    /// Where the next window ends. Where nothing happens for a while, it is skipped.
+    fn window_end<R: Router>(&self, cells: &[CellBox<R>], waiting: bool) -> Ps {
+        let events = cells.iter().map(|cell| cell.events.next_at()).min().unwrap_or(Ps::MAX);
+        let arrival = self.arrivals.next_at().map_or(Ps::MAX, |at| at + self.load_at);
+        let earliest = if waiting { self.at } else { events.min(arrival).max(self.at) };
+        // Looks are a grid that time 0 lies on.
+        let phase = self.origin % CHECK;
+        let look = (earliest.saturating_sub(phase) / CHECK + u64::from(earliest >= phase)).saturating_mul(CHECK);
+        let end = earliest.saturating_add(self.map.window).min(look.saturating_add(phase));
+        let end = end.min(self.limit.saturating_add(1)).min(self.next_sample);
+        if self.at < self.origin { end.min(self.origin) } else { end }
     }
 
-    fn timer(&mut self, timer: Timer) {
-        match timer {
-            Timer::Source(i) => self.source_due(i),
-            Timer::Stop(slot) => self.stop_flow(slot),
-            Timer::Wake(host) => self.nic_wake(host),
-            Timer::Timeouts => self.check_timeouts(),
-            Timer::Clock(tick) => self.clock_tick(tick),
-            Timer::Sample => {
-                self.measure.sample(self.now, &self.ports, &self.flows, self.payload);
-                self.sampling = !self.finished();
-                if self.sampling {
-                    self.events.timer(self.now + self.measure.interval(), Timer::Sample);
-                }
+    fn deliver_notes<R: Router>(&self, cells: &mut [CellBox<R>]) {
+        let mut notes: Vec<(u32, Note)> = Vec::new();
+        loop {
+            for cell in cells.iter_mut() {
+                notes.append(&mut cell.hosts.notes);
+            }
+            if notes.is_empty() {
+                return;
+            }
+            for (host, note) in notes.drain(..) {
+                cells[self.map.of(host)].hosts.note(note);
             }
         }
     }
 
-    fn schedule_source(&mut self, i: u32) {
-        if let Some(at) = self.sources[i as usize].next_at() {
-            self.sources_left += 1;
-            self.events.timer(self.origin + at, Timer::Source(i));
+    fn write_down<R: Router>(&mut self, cells: &mut [CellBox<R>]) {
+        let mut done: Vec<FlowRecord> = Vec::new();
+        for cell in cells {
+            done.append(&mut cell.hosts.done);
+            self.recorder.add_samples(&mut cell.meter.samples);
         }
-    }
-
-    fn source_due(&mut self, i: u32) {
-        self.sources_left -= 1;
-        let mut arrivals = Vec::new();
-        self.sources[i as usize].take(&mut arrivals);
-        for flow in arrivals {
-            self.start_flow(flow);
-        }
-        self.alive_at_end = self.alive;
-        self.schedule_source(i);
-        if !self.sampling {
-            self.sampling = true;
-            self.events.timer(self.now + self.measure.interval(), Timer::Sample);
-        }
-    }
-
-    /// Puts a packet on an idle port's link.
-    #[inline]
-    pub(crate) fn start(&mut self, id: PortId, mut packet: Packet) {
-        let port = &mut self.ports[id as usize];
-        debug_assert!(!port.busy, "a port sends one packet at a time");
-        if port.host {
-            self.sent += 1;
-        }
-        port.busy = true;
-        port.tx_bytes += u64::from(packet.size);
-        packet.link = id as u16;
-        let free = self.now + port.time_for(packet.size);
-        port.free_at = free;
-        self.events.arrive(&port.lanes, free + port.delay, packet);
-        self.events.port_ready(&port.lanes, packet.size, free, id);
-    }
-
-    fn port_ready(&mut self, id: PortId) {
-        let port = &mut self.ports[id as usize];
-        port.busy = false;
-        if port.host {
-            let host = port.node;
-            self.nic_send(host);
-        } else {
-            self.transmit(id);
-        }
-    }
-
-    /// A packet arrives at the far end of its link.
-    #[inline]
-    fn arrive(&mut self, packet: Packet) {
-        self.hops += 1;
-        let ingress = self.ports[usize::from(packet.link)].reverse;
-        let node = self.ports[ingress as usize].node;
-        if packet.is_pfc() {
-            self.pfc_arrived += 1;
-            self.ports[ingress as usize].set_paused(packet.kind == Kind::PAUSE, self.now);
-            if !self.ports[ingress as usize].busy {
-                self.port_ready(ingress);
-            }
-        } else if (node as usize) < self.topology.hosts() {
-            self.receive(node, packet);
-        } else {
-            self.forward(node, ingress, packet);
-        }
-    }
-
-    /// A switch takes a packet in.
-    #[inline]
-    fn forward(&mut self, node: u32, ingress: PortId, packet: Packet) {
-        let id = self.topology.next_port(node, u32::from(packet.dst), packet.hash);
-        let size = u64::from(packet.size);
-        let queue = self.ports[id as usize].data_bytes;
-        let pausable = self.pausable(packet.kind);
-        let buffer = &mut self.buffers[node as usize - self.topology.hosts()];
-        match buffer.admit(&mut self.ports[ingress as usize].ingress, queue, size, pausable) {
-            Admission::Drop => return self.drop(&packet),
-            Admission::Pause => self.send_pfc(ingress, Kind::PAUSE),
-            Admission::Accept => {}
-        }
-        let port = &mut self.ports[id as usize];
-        if port.idle() {
-            return self.depart(id, packet);
-        }
-        if self.switch_ack_class == Class::Control && matches!(packet.kind, Kind::ACK | Kind::NACK) {
-            port.push_control(packet);
-        } else {
-            port.push_data(packet);
-        }
-        if !port.busy {
-            self.transmit(id);
-        }
-    }
-
-    /// A switch port sends its next packet, if it may.
-    #[inline]
-    fn transmit(&mut self, id: PortId) {
-        let port = &mut self.ports[id as usize];
-        if let Some(packet) = port.pop() {
-            self.depart(id, packet);
-        }
-    }
-
-    /// A packet leaves a switch: it may be marked, and its buffer is free again.
-    #[inline]
-    fn depart(&mut self, id: PortId, mut packet: Packet) {
-        let port = &mut self.ports[id as usize];
-        if packet.kind == Kind::DATA {
-            if port.ecn.mark(port.data_bytes, &mut self.ecn_random) {
-                packet.flags |= MARKED;
-                self.marked += 1;
-            }
-            if let Some(units) = self.int_units {
-                let hop = Hop::new(units, self.now / NS, port.tx_bytes, port.data_bytes, port.rate);
-                self.int[packet.aux].0.push(hop);
+        done.sort_unstable_by_key(|flow| (flow.start_ps + flow.fct_ps, flow.id));
+        for flow in done {
+            self.alive -= 1;
+            if let Some(start_ps) = flow.start_ps.checked_sub(self.origin) {
+                self.finished += 1;
+                self.recorder.flow_done(FlowRecord { start_ps, ..flow });
             }
         }
-        if !packet.is_pfc() {
-            let switch = port.node as usize - self.topology.hosts();
-            let from = self.ports[usize::from(packet.link)].reverse;
-            debug_assert_ne!(from, id, "no shortest path goes back over the same link");
-            let pausable = self.pausable(packet.kind);
-            let ingress = &mut self.ports[from as usize].ingress;
-            if self.buffers[switch].release(ingress, u64::from(packet.size), pausable) {
-                self.send_pfc(from, Kind::RESUME);
+    }
+
+    /// Time 0: what has been seen so far does not count.
+    fn begin<R: Router>(&mut self, cells: &mut [CellBox<R>]) {
+        for cell in cells.iter_mut() {
+            cell.network.begin(self.at);
+            cell.meter.begin();
+        }
+        self.before = totals(cells, self.at);
+        self.recorder.begin(&Look { cells, map: &self.map, topology: &self.topology, at: self.at });
+        if self.alive > 0 {
+            self.next_sample = self.at + self.recorder.interval();
+        }
+    }
+
+    fn sample<R: Router>(&mut self, cells: &mut [CellBox<R>]) {
+        cells.iter_mut().for_each(|cell| cell.sample_queues());
+        let look = Look { cells, map: &self.map, topology: &self.topology, at: self.at };
+        self.recorder.sample(self.at - self.origin, &look);
+        self.next_sample += self.recorder.interval();
+    }
+
+    /// Opens the flows that start before `end`.
+    fn open<R: Router>(&mut self, cells: &mut [CellBox<R>], end: Ps) {
+        let mut opening = std::mem::take(&mut self.opening);
+        self.arrivals.take(end.saturating_sub(self.load_at), &mut opening);
+        for arrival in opening.drain(..) {
+            self.open_one(cells, &arrival);
+        }
+        self.opening = opening;
+    }
+
+    fn open_one<R: Router>(&mut self, cells: &mut [CellBox<R>], arrival: &Arrival) {
+        let Arrival { at, mut flow, id, hashes } = *arrival;
+        let start = self.load_at + at;
+        match &mut flow.size {
+            Size::Bytes(bytes) => self.bytes += *bytes as f64,
+            Size::Until(stop) => {
+                *stop += self.load_at;
+                self.endless = true;
             }
         }
-        self.start(id, packet);
-    }
-
-    /// Whether hosts hold packets of this kind back while they are paused.
-    #[inline]
-    fn pausable(&self, kind: Kind) -> bool {
-        self.ack_class == Class::Data || !matches!(kind, Kind::ACK | Kind::NACK)
-    }
-
-    /// Sends a PFC frame to the other end of `id`, before everything that waits.
-    fn send_pfc(&mut self, id: PortId, kind: Kind) {
-        self.sent += 1;
-        let frame = Packet {
-            sent_ns: 0,
-            flow: 0,
-            seq: 0,
-            aux: 0,
-            owd_ns: 0,
-            dst: 0,
-            link: 0,
-            size: self.pfc_frame,
-            hash: 0,
-            kind,
-            flags: 0,
+        let measured = start >= self.origin;
+        self.alive += 1;
+        self.started += u64::from(measured);
+        if self.next_sample == Ps::MAX && measured {
+            let interval = self.recorder.interval();
+            self.next_sample = self.origin + ((start - self.origin) / interval + 1) * interval;
+        }
+        let part = flow.request.filter(|_| measured);
+        let request = part.map(|part| self.recorder.request(&flow, part, start - self.origin));
+        let Section { transport, class } = self.sections[flow.traffic as usize];
+        let new = Opening { flow, id, start, hashes, class, transport, request };
+        let watch = self.recorder.watched_owd(flow.src, flow.dst);
+        let nic = |host, to, hash| {
+            let port = self.topology.source_port(host, to, hash);
+            self.map.nic(&self.topology, port)
         };
-        let port = &mut self.ports[id as usize];
-        port.push_control(frame);
-        if !port.busy {
-            self.transmit(id);
+        let (from, to) = (self.map.of(flow.src), self.map.of(flow.dst));
+        let receiver = cells[to].hosts.open_receiver(&new, nic(flow.dst, flow.src, hashes[1]), watch);
+        let sender = cells[from].hosts.open_sender(&new, nic(flow.src, flow.dst, hashes[0]), receiver);
+        cells[to].hosts.introduce(receiver, sender);
+        cells[from].events.timer(start, host::Timer::Start(id, sender));
+        if let Size::Until(_) = flow.size {
+            let long = LongFlow { id, sender: (flow.src, sender), receiver: (flow.dst, receiver) };
+            self.recorder.watch_rate(long, &self.topology);
         }
     }
+}
 
-    fn drop(&mut self, packet: &Packet) {
-        self.dropped += 1;
-        if packet.is_probe() {
-            if let Clocks::Running(clocks) = &mut self.clocks {
-                clocks.lost(packet);
+/// Passes packets on to their cells; true if there are any.
+fn hand_over<R: Router>(cells: &mut [CellBox<R>]) -> bool {
+    let mut any = false;
+    for from in 0..cells.len() {
+        for to in 0..cells.len() {
+            if cells[from].network.outbox[to].is_empty() {
+                continue;
             }
-            return;
+            any = true;
+            let post = std::mem::take(&mut cells[from].network.outbox[to]);
+            // The empty list goes back, so that its memory is used again.
+            let empty = std::mem::replace(&mut cells[to].incoming[from], post);
+            cells[from].network.outbox[to] = empty;
         }
-        if self.int_units.is_some() && packet.kind != Kind::OR_ACK {
-            self.int.remove(packet.aux);
-        }
-        self.flows[packet.flow].under_way -= 1;
-        self.flows.reclaim(packet.flow);
     }
+    any
 }
 
-/// The entry for a rate; links of other rates have none.
-fn per_rate<T>(list: &Option<Vec<T>>, rate: Rate, of: impl Fn(&T) -> Rate) -> Option<&T> {
-    list.iter().flatten().find(|entry| of(entry) == rate)
-}
+impl<R: Router> Run for Engine<R> {
+    fn set_threads(&mut self, threads: usize) {
+        self.threads = threads.max(1);
+    }
 
-fn buffers(scenario: &Scenario, topology: &Topology) -> Vec<Buffer> {
-    let switch = &scenario.switch;
-    let size = switch.buffer.unwrap_or_default().0;
-    (topology.hosts()..topology.nodes())
-        .map(|node| {
-            let ports = topology.ports_of(node as u32);
-            let rates = ports.iter().map(|&p| topology.ports()[p as usize].rate);
-            let headroom: u64 =
-                rates.filter_map(|r| per_rate(&switch.headroom, r, |h| h.rate)).map(|h| h.bytes.0).sum();
-            let reserves = switch.reserve.0 * ports.len() as u64;
-            let set_aside = if switch.loss == Loss::Pfc { headroom + reserves } else { 0 };
-            Buffer::new(switch.loss, size, set_aside, switch.xon_offset.0)
-        })
-        .collect()
+    fn run(&mut self, until: Ps, max_events: u64) -> bool {
+        let Self { cells, desk, threads } = self;
+        let until = until.saturating_add(desk.origin).min(desk.limit);
+        let done = |cells: &[CellBox<R>]| cells.iter().map(|cell| cell.done).sum::<u64>();
+        let most = done(cells).saturating_add(max_events);
+        if !desk.over {
+            let plan = |cells: &mut [CellBox<R>]| {
+                let enough = max_events < u64::MAX && done(cells) >= most;
+                desk.plan(cells, until, enough)
+            };
+            turns::run(cells, *threads, plan, Cell::run);
+        }
+        desk.over
+    }
+
+    fn now(&self) -> Ps {
+        self.desk.now.saturating_sub(self.desk.origin)
+    }
+
+    fn progress(&self) -> f64 {
+        let desk = &self.desk;
+        if desk.over {
+            return 1.0;
+        }
+        let load = desk.now.saturating_sub(desk.load_at);
+        let done: f64 = self.cells.iter().map(|cell| cell.hosts.counts.acked as f64).sum();
+        let all = desk.bytes + desk.arrivals.expected_bytes(load);
+        let span = desk.span.warmup + desk.span.duration;
+        let of_time = (load as f64 / span as f64).min(1.0);
+        let of_bytes = if all > 0.0 { (done / all).min(1.0) } else { 1.0 };
+        // How much a flow without end will send is known by its time only.
+        if desk.endless { of_time } else { of_bytes }
+    }
+
+    fn packet_hops(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.network.counts.hops).sum()
+    }
+
+    fn flows_started(&self) -> u64 {
+        self.desk.started
+    }
+
+    fn flows_finished(&self) -> u64 {
+        self.desk.finished
+    }
+
+    fn packet_counts(&self) -> PacketCounts {
+        let all = totals(&self.cells, self.desk.now);
+        PacketCounts {
+            sent: all.network.sent,
+            delivered: all.hosts.delivered + all.network.frames,
+            dropped: all.network.dropped,
+            in_flight: self.cells.iter().map(|cell| cell.packets_inside()).sum(),
+        }
+    }
+
+    fn fullest_buffer(&self) -> (u64, u64) {
+        self.cells.iter().map(|cell| cell.network.fullest_buffer()).max().unwrap_or_default()
+    }
+
+    fn take_flows(&mut self) -> Vec<FlowRecord> {
+        self.desk.recorder.take_flows()
+    }
+
+    fn take_requests(&mut self) -> Vec<RequestRecord> {
+        self.desk.recorder.take_requests()
+    }
+
+    fn take_samples(&mut self) -> Vec<Sample> {
+        self.desk.recorder.take_samples()
+    }
+
+    fn take_clock_records(&mut self) -> Vec<ClockRecord> {
+        let records = self.cells.iter_mut().map(|cell| match &mut cell.clocks {
+            Clocks::Constant(_) => vec![],
+            Clocks::Running(clocks) => clocks.take_records(),
+        });
+        records.flatten().collect()
+    }
+
+    fn next_records(&self) -> Vec<NextRecord> {
+        self.cells.iter().filter_map(|cell| cell.meter.next.as_ref()).flat_map(NextOwd::records).collect()
+    }
+
+    fn series_names(&self) -> &[String] {
+        self.desk.recorder.series_names()
+    }
+
+    fn unfinished_flows(&self) -> Vec<FlowRecord> {
+        let desk = &self.desk;
+        let alive = self.cells.iter().flat_map(|cell| cell.hosts.alive(desk.now));
+        let mut flows: Vec<FlowRecord> = alive
+            .filter_map(|(record, peer)| {
+                let start_ps = record.start_ps.checked_sub(desk.origin)?;
+                let receiver = self.cells[desk.map.of(record.dst)].hosts.receiver(peer);
+                let receiver_fct_ps = receiver.received_at - record.start_ps;
+                Some(FlowRecord { start_ps, receiver_fct_ps, ..record })
+            })
+            .collect();
+        flows.sort_by_key(|f| f.id);
+        flows
+    }
+
+    fn counters(&self) -> Value {
+        let us = |ps: Ps| ps as f64 / US as f64;
+        let now = self.desk.now;
+        let (all, before) = (totals(&self.cells, now), self.desk.before);
+        let (mut owd, mut queue) = (Delays::default(), Delays::default());
+        let mut pauses = (0, 0);
+        for cell in &self.cells {
+            owd.add(&cell.meter.owd);
+            queue.add(&cell.meter.queue);
+            let (count, time) = cell.network.pauses(now);
+            pauses = (pauses.0 + count, pauses.1 + time);
+        }
+        let mut owd_us = owd.summary();
+        owd_us["samples"] = json!(owd.len());
+        let unfinished = self.unfinished_flows().len();
+        let mut counters = json!({
+            "network": {
+                "packets_sent": all.network.sent - before.network.sent,
+                "drops": all.network.dropped - before.network.dropped,
+                "ecn_marked": all.network.marked - before.network.marked,
+                "retransmitted_packets": all.hosts.retransmitted - before.hosts.retransmitted,
+                "timeouts": all.hosts.timeouts - before.hosts.timeouts,
+                "pfc_pauses": pauses.0,
+                "pfc_paused_us": us(pauses.1),
+                "utilization": self.utilization(),
+                "queue_us": queue.summary(),
+            },
+            "onramp_stats": {
+                "or_acks": all.or_acks - before.or_acks,
+                "pauses": all.pauses - before.pauses,
+                "paused_us": us(all.paused.saturating_sub(before.paused)),
+                "owd_us": owd_us,
+            },
+            "engine": { "simulated_us": us(self.now()), "packet_hops": all.network.hops },
+            "unfinished": { "flows": unfinished, "requests": self.desk.recorder.requests_open() },
+        });
+        if let Some(Clocks::Running(clocks)) = self.cells.first().map(|cell| &cell.clocks) {
+            let ports = self.desk.topology.ports().iter().filter(|port| self.desk.topology.is_host(port.from));
+            counters["clock"] = clocks.summary(now, ports.map(|port| port.rate.0 as f64).sum());
+            if let Some(thresholds) = self.cells[0].hosts.gates().and_then(|gates| gates.thresholds()) {
+                counters["clock"]["threshold_us"] = thresholds.summary();
+            }
+        }
+        counters
+    }
+
+    fn cells(&self) -> usize {
+        self.cells.len()
+    }
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use onramp_sim::Simulation;
+use onramp_sim::{Options, Simulation};
 
 const QUEUES: (&str, &str) = ("measure.queues", "[\"tor0->h0\", \"core0->agg0\"]");
 
@@ -52,6 +52,45 @@ fn results_are_the_same_in_every_build() {
 #[test]
 fn results_are_the_same_twice() {
     assert_eq!(digest(TRANSPORTS[0], "true"), digest(TRANSPORTS[0], "true"));
+}
+
+/// Networks that fall apart into cells, and one that does not.
+const NETWORKS: &[(&str, &str, usize)] = &[
+    ("fat tree", SMALL_FAT_TREE, 3),
+    ("leaf-spine", "duration = \"200us\"\nseed = 5\nnetwork = { kind = \"leaf-spine\" }\n", 5),
+    ("star", "duration = \"200us\"\nnetwork = { kind = \"star\", hosts = 24 }\n", 1),
+];
+
+#[test]
+fn cells_and_threads_change_nothing() {
+    let set = [
+        ("onramp.enabled", "true"),
+        ("clock.sync", "gaussian"),
+        ("clock.sigma", "200ns"),
+        ("switch.buffer", "3MiB"),
+        ("host.rto", "200us"),
+        ("warmup", "50us"),
+    ];
+    for (name, network, cells) in NETWORKS {
+        for (i, transport) in TRANSPORTS.iter().enumerate() {
+            // Both kinds of loss and of OR-ACK take their turns.
+            let loss = if i % 2 == 0 { "pfc" } else { "lossy" };
+            let ack = if i % 3 == 0 { "separate" } else { "transport" };
+            let set = [&set[..], &[("switch.loss", loss), ("onramp.ack", ack)]].concat();
+            let text = format!("{network}{LOADED}");
+            let run = |one_cell, threads| {
+                let options = Options { one_cell, ..Options::default() };
+                let mut sim = build_as(&options, &text, transport, &set);
+                assert_eq!(sim.cells(), if one_cell { 1 } else { *cells }, "{name}");
+                sim.set_threads(threads);
+                hash(sim)
+            };
+            let alone = run(true, 1);
+            for threads in [1, 2, 4] {
+                assert_eq!(run(false, threads), alone, "{name}, {transport}, {threads} threads");
+            }
+        }
+    }
 }
 
 #[test]

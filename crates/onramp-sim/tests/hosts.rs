@@ -125,8 +125,7 @@ fn a_flow_that_waits_to_send_is_not_timed_out() {
 
 #[test]
 fn separate_or_acks_are_one_for_n_packets_and_take_their_bandwidth() {
-    // A second flow, on other links, keeps the run going for the last OR-ACK; its
-    // own comes behind the ACK that ends the run.
+    // A second flow is on other links.
     let (_file, text) = with_trace(&star(4), &["h0,h1,1000000,0".into(), "h2,h3,1000,150000".into()]);
     for (every, expected) in [("1", 1000), ("7", 143), ("10", 100), ("5000", 1)] {
         let set = [
@@ -136,7 +135,8 @@ fn separate_or_acks_are_one_for_n_packets_and_take_their_bandwidth() {
             ("onramp.threshold", "1ms"),
         ];
         let (_, counters) = run(&text, DCQCN, &set);
-        assert_eq!(counters["onramp_stats"]["or_acks"], expected, "every {every}");
+        // And one for the other flow.
+        assert_eq!(counters["onramp_stats"]["or_acks"], expected + 1, "every {every}");
         let seconds = counters["engine"]["simulated_us"].as_f64().unwrap() / 1e6;
         let bytes = counters["network"]["utilization"]["h1->s0"].as_f64().unwrap() * 100e9 * seconds / 8.0;
         assert_eq!(bytes.round() as u64, 1000 * 60 + expected * 78, "every {every}");
@@ -246,7 +246,7 @@ fn clock_offsets_shift_every_delay_by_their_difference() {
 #[test]
 fn a_long_flow_starts_and_stops_on_time() {
     let text = format!(
-        "{}[[traffic]]\nkind = \"long\"\nsrc = [\"h0\"]\ndst = \"h1\"\nstart = \"100us\"\nstop = \"300us\"\n",
+        "{}[[traffic]]\nkind = \"long\"\nsrc = [\"h0\"]\ndst = \"h1\"\nstart = \"100us\"\nstop = \"300us\"\njitter = \"0us\"\n",
         star(2)
     );
     let (flows, counters) = run(&text, DCQCN, &[]);

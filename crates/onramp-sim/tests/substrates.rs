@@ -36,7 +36,7 @@ fn refused(on: Substrate, old: &str, new: &str) -> String {
 fn what_only_the_kernel_has_is_not_simulated() {
     assert_eq!(
         refused(Substrate::Sim, "cubic", "bbr"),
-        "s.toml:9: transport.kind: \"bbr\" runs on Linux only; use --on linux, or one of dcqcn, timely, dctcp, hpcc"
+        "s.toml:9: transport.kind: \"bbr\" runs on Linux only; use --on linux, or one of dcqcn, timely, dctcp, hpcc, custom"
     );
     let (scenario, topology) = Scenario::load(STAR, "s.toml", Path::new(""), &[]).unwrap();
     let error = Simulation::new(&scenario, topology, Path::new("")).err();

@@ -1,16 +1,15 @@
 //! What arrives when: exactly what the simulator would have.
 
-use onramp_sim::host::{NewFlow, Size};
 use onramp_sim::topology::Topology;
 use onramp_sim::units::{Ps, US};
-use onramp_sim::workload::Source;
+use onramp_sim::workload::{NewFlow, Size, Source};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 /// A flow and when it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Time from the start, in picoseconds.
+    /// Time from the beginning of the load, in picoseconds.
     pub at: Ps,
     /// What arrives.
     pub flow: NewFlow,

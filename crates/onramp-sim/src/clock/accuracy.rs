@@ -1,6 +1,6 @@
 //! How far the corrected clocks are off, as only an experiment can know it.
 
-use crate::units::Ps;
+use crate::config::units::Ps;
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Clocks that are off by a constant each.
 
-use crate::random;
-use crate::scenario::Clock;
+use super::config::Clock;
+use crate::engine::random;
 
 /// Offset of every host's clock from true time, normally distributed, in nanoseconds.
 pub fn offsets(clock: &Clock, seed: u64, hosts: usize) -> Vec<i64> {
@@ -13,8 +13,8 @@ pub fn offsets(clock: &Clock, seed: u64, hosts: usize) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Sync;
-    use crate::units::{NS, Span};
+    use crate::clock::config::Sync;
+    use crate::config::units::{NS, Span};
 
     #[test]
     fn gaussian_offsets_have_the_stated_spread() {

@@ -1,10 +1,10 @@
 //! Huygens: windows of probes between hosts, and what `onramp_clock` makes of them.
 
 use super::Tick;
+use super::config::Clock;
 use super::running::HostClock;
-use crate::random;
-use crate::scenario::Clock;
-use crate::units::{MS, NS, Ps};
+use crate::config::units::{MS, NS, Ps};
+use crate::engine::random;
 use onramp_clock::schedule::{SPACING, Schedule};
 use onramp_clock::{
     Correction, Edge, Exchange, FitOptions, HostId, LeastDelay, NetworkOptions, Solution, fit, mesh, noise, solve,

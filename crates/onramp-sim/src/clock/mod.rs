@@ -8,6 +8,7 @@
 //! they were: 1% of the instructions, measured.
 
 pub mod accuracy;
+pub mod config;
 mod constant;
 mod huygens;
 mod ntp;
@@ -17,16 +18,18 @@ mod running;
 mod stamps;
 
 pub use oscillator::Oscillator;
+pub use probes::{Actions, Span};
 pub use running::Running;
 
-use crate::scenario::{Clock, Sync};
-use crate::units::{NS, Ps};
+use crate::config::units::{NS, Ps};
+use config::{Clock, Sync};
+use std::sync::Arc;
 
 /// All hosts' clocks.
 #[derive(Debug)]
 pub enum Clocks {
     /// Each is off by a constant, in nanoseconds.
-    Constant(Vec<i64>),
+    Constant(Arc<[i64]>),
     /// They run on their own and are synchronised over the network.
     Running(Box<Running>),
 }
@@ -44,8 +47,6 @@ pub enum Tick {
     Correct,
     /// A host asks its time server.
     Poll(u32),
-    /// Time 0: what is measured counts from here.
-    Begin,
     /// The clocks' errors are looked at.
     Sample,
 }
@@ -63,8 +64,8 @@ impl Clocks {
     /// The clocks of a scenario's hosts.
     pub fn new(clock: &Clock, seed: u64, hosts: usize) -> Self {
         match clock.sync {
-            Sync::Perfect => Self::Constant(vec![0; hosts]),
-            Sync::Gaussian => Self::Constant(constant::offsets(clock, seed, hosts)),
+            Sync::Perfect => Self::Constant(vec![0; hosts].into()),
+            Sync::Gaussian => Self::Constant(constant::offsets(clock, seed, hosts).into()),
             Sync::Huygens | Sync::Ntp => Self::Running(Box::new(Running::new(clock, seed, hosts))),
         }
     }

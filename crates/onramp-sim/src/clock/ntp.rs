@@ -189,7 +189,7 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random;
+    use crate::engine::random;
 
     const S: u64 = 1_000_000_000;
 

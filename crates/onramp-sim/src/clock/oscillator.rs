@@ -1,8 +1,8 @@
 //! A host's clock as it runs by itself: offset, frequency, random walk of frequency.
 
-use crate::random;
-use crate::scenario::Clock;
-use crate::units::{MS, NS, Ps, SEC};
+use super::config::Clock;
+use crate::config::units::{MS, NS, Ps, SEC};
+use crate::engine::random;
 use rand_pcg::Pcg64Mcg;
 
 /// What all clocks would read at the start of the run, if they were right, in
@@ -68,8 +68,8 @@ impl Oscillator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Sync;
-    use crate::units::{Drift, Span};
+    use crate::clock::config::Sync;
+    use crate::config::units::{Drift, Span};
     use proptest::prelude::*;
 
     fn clock(offset: Span, drift: Drift, wander: Drift) -> Clock {

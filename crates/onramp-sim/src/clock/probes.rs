@@ -1,15 +1,13 @@
 //! Probes as packets: of the data class, through the host's NIC and the loaded
 //! network, stamped where data is. A host answers at once.
 
+use super::Tick;
 use super::accuracy::ClockRecord;
 use super::ntp;
 use super::running::{HostClock, Method, Running};
-use super::{Clocks, Tick};
-use crate::events::Timer;
+use crate::config::units::{NS, Ps, SEC};
+use crate::engine::random;
 use crate::network::{Kind, Packet};
-use crate::random;
-use crate::sim::Simulation;
-use crate::units::{NS, Ps, SEC};
 use onramp_clock::Exchange;
 use serde_json::{Value, json};
 
@@ -19,6 +17,24 @@ const WIRE: u16 = 42 + onramp_core::orprobe::LEN as u16;
 
 /// How often the clocks' errors are looked at while flows arrive.
 const SAMPLES: Ps = 100;
+
+/// When flows arrive and are measured, in picoseconds of the engine's time.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// Time 0 of the scenario.
+    pub origin: Ps,
+    /// How long from there.
+    pub duration: Ps,
+}
+
+/// What is to be done for the clocks.
+#[derive(Debug)]
+pub struct Actions<H> {
+    /// Ticks that become due.
+    pub ticks: Vec<(Ps, Tick)>,
+    /// What a host is to send.
+    pub send: Option<(u32, Packet<H>)>,
+}
 
 /// A probe or its answer on the way. Times by the clock of whoever took them.
 #[derive(Clone, Copy, Debug)]
@@ -49,12 +65,12 @@ impl HostClock {
 
 impl Running {
     /// Samples of the clocks' errors since the last call.
-    pub(crate) fn take_records(&mut self) -> Vec<ClockRecord> {
+    pub fn take_records(&mut self) -> Vec<ClockRecord> {
         self.accuracy.take_records()
     }
 
     /// What is to happen first.
-    pub(crate) fn first_ticks(&self, seed: u64) -> Vec<(Ps, Tick)> {
+    pub fn first_ticks(&self, seed: u64) -> Vec<(Ps, Tick)> {
         match &self.method {
             Method::Huygens(huygens) => huygens.first_ticks(),
             Method::Ntp(clients) => {
@@ -70,7 +86,7 @@ impl Running {
 
     /// A probe or an answer leaves its host.
     #[cold]
-    pub(crate) fn leaves(&mut self, packet: &Packet, now: Ps) {
+    pub fn leaves<H>(&mut self, packet: &Packet<H>, now: Ps) {
         self.probe_bytes += u64::from(packet.size);
         let trip = &mut self.under_way[packet.flow];
         if packet.kind == Kind::PROBE {
@@ -81,14 +97,14 @@ impl Running {
     }
 
     /// A probe reaches the asked host: the answer.
-    fn answer(&mut self, packet: Packet, now: Ps) -> Packet {
+    fn answer<H: Copy>(&mut self, packet: &Packet<H>, now: Ps) -> Packet<H> {
         let trip = &mut self.under_way[packet.flow];
         trip.received = self.hosts[trip.asked as usize].stamp_arrival(now);
-        Packet { kind: Kind::ECHO, dst: trip.asker as u16, hash: trip.hash[1], flags: 0, ..packet }
+        Packet { kind: Kind::ECHO, hash: trip.hash[1], ..*packet }.to(trip.asker).marked(0, packet.class())
     }
 
     /// An answer has come back.
-    fn came_back(&mut self, packet: &Packet, now: Ps) {
+    fn came_back<H>(&mut self, packet: &Packet<H>, now: Ps) {
         self.under_way.remove(packet.flow);
         let trip = self.under_way[packet.flow];
         let host = &mut self.hosts[trip.asker as usize];
@@ -110,29 +126,18 @@ impl Running {
 
     /// A probe or an answer was dropped.
     #[cold]
-    pub(crate) fn lost(&mut self, packet: &Packet) {
+    pub fn lost<H>(&mut self, packet: &Packet<H>) {
         self.under_way.remove(packet.flow);
     }
 
-    /// A probe to send now, as a packet.
-    fn probe(&mut self, trip: RoundTrip, size: u16) -> Packet {
-        let slot = self.under_way.insert(trip);
-        Packet {
-            sent_ns: 0,
-            flow: slot,
-            seq: 0,
-            aux: 0,
-            owd_ns: 0,
-            dst: trip.asked as u16,
-            link: 0,
-            size,
-            hash: trip.hash[0],
-            kind: Kind::PROBE,
-            flags: 0,
-        }
+    /// A probe to send now, as a packet of the first data class.
+    fn probe<H: Copy + Default>(&mut self, trip: RoundTrip, size: u16) -> Packet<H> {
+        let flow = self.under_way.insert(trip);
+        let packet = Packet { flow, size, hash: trip.hash[0], kind: Kind::PROBE, ..Packet::default() };
+        packet.to(trip.asked).marked(0, 1)
     }
 
-    fn probe_of(&mut self, edge: u32, pair: u32, second: bool) -> Option<(u32, Packet)> {
+    fn probe_of<H: Copy + Default>(&mut self, edge: u32, pair: u32, second: bool) -> Option<(u32, Packet<H>)> {
         let Method::Huygens(huygens) = &self.method else { return None };
         let probed = huygens.edge(edge);
         let (asker, asked, hash) = (probed.from, probed.to, probed.hash);
@@ -141,7 +146,7 @@ impl Running {
     }
 
     /// For `summary.json`: accuracy since time 0, cost since the start.
-    pub(crate) fn summary(&self, now: Ps, line_bits_per_s: f64) -> Value {
+    pub fn summary(&self, now: Ps, line_bits_per_s: f64) -> Value {
         let (error, uncertainty) = self.accuracy.summary();
         let could = line_bits_per_s * now.max(1) as f64 / SEC as f64;
         let mut all = json!({
@@ -154,92 +159,63 @@ impl Running {
         }
         all
     }
-}
 
-impl Simulation {
-    /// Begins synchronisation.
-    pub(crate) fn start_clocks(&mut self, seed: u64) {
-        let Clocks::Running(clocks) = &self.clocks else { return };
-        let mut ticks = clocks.first_ticks(seed);
-        ticks.push((self.origin, Tick::Sample));
-        if self.origin > 0 {
-            // Just before the first flows.
-            ticks.push((self.origin - 1, Tick::Begin));
-        }
-        for (at, tick) in ticks {
-            self.events.timer(at, Timer::Clock(tick));
-        }
+    /// What is due when synchronisation begins.
+    pub fn begin(&self, seed: u64, span: Span) -> Vec<(Ps, Tick)> {
+        let mut ticks = self.first_ticks(seed);
+        ticks.push((span.origin, Tick::Sample));
+        ticks
     }
 
-    /// Something about the clocks is due.
+    /// Something is due.
     #[cold]
-    pub(crate) fn clock_tick(&mut self, tick: Tick) {
-        let now = self.now;
-        let Clocks::Running(clocks) = &mut self.clocks else { return };
-        let mut next: Vec<(Ps, Tick)> = Vec::new();
-        let mut probe = None;
-        match (tick, &mut clocks.method) {
+    pub fn tick<H: Copy + Default>(&mut self, tick: Tick, now: Ps, span: Span) -> Actions<H> {
+        let mut ticks: Vec<(Ps, Tick)> = Vec::new();
+        let mut send = None;
+        match (tick, &mut self.method) {
             (Tick::First(edge), Method::Huygens(huygens)) => {
                 let (pair, due) = huygens.begin_pair(edge, now);
-                next.extend(due);
-                probe = clocks.probe_of(edge, pair, false);
+                ticks.extend(due);
+                send = self.probe_of(edge, pair, false);
             }
             (Tick::Second(edge), Method::Huygens(huygens)) => {
                 let pair = huygens.pair(edge);
-                probe = clocks.probe_of(edge, pair, true);
+                send = self.probe_of(edge, pair, true);
             }
-            (Tick::Window, Method::Huygens(huygens)) => next.extend(huygens.close_window(&clocks.hosts, now)),
+            (Tick::Window, Method::Huygens(huygens)) => ticks.extend(huygens.close_window(&self.hosts, now)),
             (Tick::Correct, Method::Huygens(huygens)) => {
-                clocks.noise = huygens.correct(&mut clocks.hosts);
-                clocks.epoch += 1;
+                self.noise = huygens.correct(&mut self.hosts);
+                self.epoch += 1;
             }
             (Tick::Poll(host), Method::Ntp(clients)) => {
-                next.push((now + clients[host as usize].poll_interval() * NS, tick));
+                ticks.push((now + clients[host as usize].poll_interval() * NS, tick));
                 let hash = [host as u16, !(host as u16)];
-                let trip = RoundTrip {
-                    asker: host,
-                    asked: 0,
-                    hash,
-                    edge: 0,
-                    pair: 0,
-                    second: false,
-                    sent: 0,
-                    received: 0,
-                    returned: 0,
-                };
-                probe = Some((host, clocks.probe(trip, ntp::WIRE)));
+                let (edge, pair, second) = (0, 0, false);
+                let trip =
+                    RoundTrip { asker: host, asked: 0, hash, edge, pair, second, sent: 0, received: 0, returned: 0 };
+                send = Some((host, self.probe(trip, ntp::WIRE)));
             }
             (Tick::Sample, _) => {
-                let known = (0..).zip(&mut clocks.hosts);
+                let known = (0..).zip(&mut self.hosts);
                 let known = known.filter_map(|(host, clock)| Some((host, clock.error(now)?, clock.uncertainty(now)?)));
-                clocks.accuracy.sample(&known.collect::<Vec<_>>(), now - self.origin);
-                let interval = (self.duration / SAMPLES).max(NS);
-                if now + interval <= self.origin + self.duration {
-                    next.push((now + interval, tick));
+                self.accuracy.sample(&known.collect::<Vec<_>>(), now - span.origin);
+                let interval = (span.duration / SAMPLES).max(NS);
+                if now + interval <= span.origin + span.duration {
+                    ticks.push((now + interval, tick));
                 }
             }
-            (Tick::Begin, _) => self.begin(),
             _ => unreachable!("a tick of the other method"),
         }
-        for (at, tick) in next {
-            self.events.timer(at, Timer::Clock(tick));
-        }
-        if let Some((host, packet)) = probe {
-            self.nics[host as usize].agent.push_back(packet);
-            self.nic_send(host);
-        }
+        Actions { ticks, send }
     }
 
-    /// A probe or an answer has reached its host.
+    /// A probe or an answer has reached its host: what that host sends back.
     #[cold]
-    pub(crate) fn receive_probe(&mut self, host: u32, packet: Packet) {
-        let now = self.now;
-        let Clocks::Running(clocks) = &mut self.clocks else { return };
+    pub fn receive<H: Copy>(&mut self, packet: &Packet<H>, now: Ps) -> Option<Packet<H>> {
         if packet.kind == Kind::ECHO {
-            return clocks.came_back(&packet, now);
+            self.came_back(packet, now);
+            return None;
         }
-        let answer = clocks.answer(packet, now);
-        self.nics[host as usize].agent.push_back(answer);
-        self.nic_send(host);
+        Some(self.answer(packet, now))
     }
 }

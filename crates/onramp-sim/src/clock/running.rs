@@ -2,14 +2,14 @@
 
 use super::Margin;
 use super::accuracy::Accuracy;
+use super::config::{Clock, Stamps, Sync};
 use super::huygens::Huygens;
 use super::ntp::Client;
 use super::oscillator::{EPOCH, Oscillator};
 use super::probes::RoundTrip;
 use super::stamps::Stamper;
-use crate::scenario::{Clock, Stamps, Sync};
-use crate::slab::Slab;
-use crate::units::{NS, Ps};
+use crate::config::units::{NS, Ps};
+use crate::engine::Slab;
 use onramp_clock::Correction;
 
 /// All hosts' clocks and what synchronises them.

@@ -7,8 +7,8 @@
 //! of the kernel's are such that synchronised clocks end up 100 to 200 ns off
 //! (one standard deviation), as the paper found in two clouds (§5.1.3).
 
-use crate::random;
-use crate::scenario::Stamps;
+use super::config::Stamps;
+use crate::engine::random;
 use rand_pcg::Pcg64Mcg;
 
 /// One of the ways to take stamps; all in nanoseconds.

@@ -1,9 +1,340 @@
-//! Hosts: flows at both ends, and the NIC that sends them.
+//! Hosts: flows at both ends, and the NICs that send them.
 
+pub mod config;
 mod flow;
+pub mod gate;
 mod nic;
-mod receiver;
-mod sender;
+mod receive;
+mod send;
+pub mod shaper;
+mod threshold;
+mod transport;
 
-pub use flow::{Flow, Flows, NewFlow, RequestPart, Size};
-pub use nic::Nic;
+pub use flow::{Receiver, Sender};
+pub use transport::{Common, Transport, Transports};
+
+use crate::clock::{Clocks, Tick};
+use crate::config::units::Ps;
+use crate::engine::{Events, Slab};
+use crate::measure::{FlowRecord, Meter};
+use crate::network::router::Router;
+use crate::network::{Network, Packet};
+use crate::topology::{Cells, Topology};
+use crate::workload::{NewFlow, Size};
+use config::ShaperKind;
+use gate::{GateRules, Gates};
+use nic::Nic;
+use shaper::{Any, Entry, Shaper};
+use std::sync::Arc;
+
+/// What hosts and their clocks are woken for; simultaneous ones come in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// A flow arrives: its number and slot.
+    Start(u64, u32),
+    /// A long flow stops: its number and slot.
+    Stop(u64, u32),
+    /// A NIC has a paced or held flow due.
+    Wake(u32),
+    /// A NIC has a flow whose retransmission timeout may have passed.
+    Deadline(u32),
+    /// Something about the clocks.
+    Clock(Tick),
+}
+
+/// What hosts act upon.
+pub struct Io<'a, R: Router> {
+    /// Time in picoseconds.
+    pub now: Ps,
+    /// What is to come.
+    pub events: &'a mut Events<Packet<R::Header>, Timer>,
+    /// Links and switches.
+    pub network: &'a mut Network<R>,
+    /// The hosts' clocks.
+    pub clocks: &'a mut Clocks,
+    /// What is written down.
+    pub meter: &'a mut Meter,
+}
+
+/// A message between the ends of a flow that no packet carries: so that slots are
+/// freed when the last packet is gone, whichever cells they are in.
+#[derive(Clone, Copy, Debug)]
+pub enum Note {
+    /// To the receiver in this slot: everything is acknowledged, and so many data
+    /// packets were sent in all.
+    Done(u32, u32, FlowRecord),
+    /// To the sender in this slot: so many replies were sent in all.
+    Closed(u32, u32),
+    /// To the receiver in this slot: a data packet was dropped.
+    LostData(u32),
+    /// To the sender in this slot: a reply was dropped.
+    LostReply(u32),
+}
+
+/// The hosts of a cell.
+#[derive(Debug)]
+pub struct Hosts<H> {
+    topology: Arc<Topology>,
+    transports: Arc<Transports>,
+    senders: Slab<Sender>,
+    receivers: Slab<Receiver>,
+    nics: Vec<Nic<H>>,
+    shaper: Any,
+    gates: Option<Gates>,
+    /// Classes, the control class included.
+    classes: usize,
+    /// Separate OR-ACKs: one for so many data packets.
+    or_ack_every: Option<u32>,
+    /// Messages to hosts, which are perhaps in other cells.
+    pub notes: Vec<(u32, Note)>,
+    /// Flows that are done, until they are taken.
+    pub done: Vec<FlowRecord>,
+    /// What was seen so far.
+    pub counts: Counts,
+}
+
+/// What hosts count.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Packets that have arrived.
+    pub delivered: u64,
+    /// Packets sent again.
+    pub retransmitted: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Payload bytes acknowledged.
+    pub acked: u64,
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.delivered += other.delivered;
+        self.retransmitted += other.retransmitted;
+        self.timeouts += other.timeouts;
+        self.acked += other.acked;
+    }
+}
+
+impl<H: Copy> Hosts<H> {
+    /// The hosts of cell `number`, with `classes` classes in all.
+    pub fn new(
+        topology: &Arc<Topology>,
+        cells: &Cells,
+        number: usize,
+        transports: &Arc<Transports>,
+        (gate, shaper): (Option<&GateRules>, ShaperKind),
+        classes: usize,
+    ) -> Self {
+        let hosts = &cells.parts[number].hosts;
+        let ports = hosts.iter().flat_map(|&host| topology.ports_of(host));
+        let nic = |&port| Nic::new(cells.place(port), transports.rate_index(topology, port), classes);
+        let nics: Vec<Nic<H>> = ports.map(nic).collect();
+        Self {
+            topology: Arc::clone(topology),
+            transports: Arc::clone(transports),
+            senders: Slab::default(),
+            receivers: Slab::default(),
+            shaper: Any::new(shaper, nics.len() * classes),
+            nics,
+            gates: gate.map(Gates::new),
+            classes,
+            or_ack_every: gate.and_then(|gate| gate.separate_every),
+            notes: Vec::new(),
+            done: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Makes room for the receiving end of a flow that starts at `start`.
+    pub fn open_receiver(&mut self, new: &Opening, nic: u32, watch_owd: Option<u32>) -> u32 {
+        let transport = &self.transports[new.transport];
+        self.receivers.insert(Receiver {
+            rx: transport.rx(),
+            peer: u32::MAX,
+            src: new.flow.src,
+            nic,
+            hash: new.hashes[1],
+            class: new.class,
+            transport: new.transport,
+            received_at: new.start,
+            since_or_ack: 0,
+            watch_owd,
+            packets: 0,
+            packets_in_all: flow::open(),
+            replies: 0,
+        })
+    }
+
+    /// Makes room for the sending end of a flow, whose receiving end is in slot `peer`.
+    pub fn open_sender(&mut self, new: &Opening, nic: u32, peer: u32) -> u32 {
+        let transport = &self.transports[new.transport];
+        let (bytes, stop) = match new.flow.size {
+            Size::Bytes(bytes) => (Some(bytes), None),
+            Size::Until(stop) => (None, Some(stop)),
+        };
+        let slot = self.senders.insert(Sender {
+            tx: transport.tx(bytes, new.start),
+            t_next: new.start,
+            spaced_at: 0,
+            spaced_size: 0,
+            hash: new.hashes[0],
+            class: new.class,
+            transport: new.transport,
+            done: false,
+            peer,
+            nic,
+            src: new.flow.src,
+            dst: new.flow.dst,
+            packets: 0,
+            cc: transport.start(self.nics[nic as usize].rate),
+            replies: 0,
+            replies_in_all: flow::open(),
+            id: new.id,
+            start: new.start,
+            stop,
+            traffic: new.flow.traffic,
+            request: new.request,
+            bytes: bytes.unwrap_or(0),
+            retransmitted: 0,
+            timeouts: 0,
+        });
+        self.shaper.open(Entry { slot, id: new.id });
+        slot
+    }
+
+    /// Tells a receiving end the slot of its sending end.
+    pub fn introduce(&mut self, receiver: u32, sender: u32) {
+        self.receivers[receiver].peer = sender;
+    }
+
+    /// A message has come for a flow of a host of this cell.
+    pub fn note(&mut self, note: Note) {
+        match note {
+            Note::Done(slot, packets, mut record) => {
+                let receiver = &mut self.receivers[slot];
+                receiver.packets_in_all = packets;
+                record.receiver_fct_ps = receiver.received_at - record.start_ps;
+                self.done.push(record);
+                self.close_receiver(slot);
+            }
+            Note::Closed(slot, replies) => {
+                self.senders[slot].replies_in_all = replies;
+                self.free_sender(slot);
+            }
+            Note::LostData(slot) => {
+                self.receivers[slot].packets += 1;
+                self.close_receiver(slot);
+            }
+            Note::LostReply(slot) => {
+                self.senders[slot].replies += 1;
+                self.free_sender(slot);
+            }
+        }
+    }
+
+    /// A packet was dropped: one end waits for it.
+    pub fn lost(&mut self, packet: &Packet<H>) {
+        use crate::network::Kind;
+        let lost = if packet.kind == Kind::DATA { Note::LostData } else { Note::LostReply };
+        self.notes.push((packet.dst(), lost(packet.flow)));
+    }
+
+    fn close_receiver(&mut self, slot: u32) {
+        let receiver = &self.receivers[slot];
+        if receiver.is_over() {
+            self.notes.push((receiver.src, Note::Closed(receiver.peer, receiver.replies)));
+            self.receivers.remove(slot);
+        }
+    }
+
+    fn free_sender(&mut self, slot: u32) {
+        if self.senders[slot].is_over() {
+            // Never again, so that a slot is not freed twice.
+            self.senders[slot].replies_in_all = flow::open();
+            self.senders.remove(slot);
+        }
+    }
+
+    /// What is known of a flow now, but for its receiving end; times are the engine's.
+    fn record(&self, slot: u32, now: Ps) -> FlowRecord {
+        let flow = &self.senders[slot];
+        FlowRecord {
+            id: flow.id,
+            traffic: flow.traffic,
+            request: flow.request,
+            src: flow.src,
+            dst: flow.dst,
+            bytes: flow.bytes,
+            start_ps: flow.start,
+            fct_ps: now.saturating_sub(flow.start),
+            receiver_fct_ps: 0,
+            ideal_ps: self.ideal(flow),
+            retransmitted: flow.retransmitted,
+            timeouts: flow.timeouts,
+            paused_ps: self.gates.as_ref().map_or(0, |gates| gates.paused_total(slot, now)),
+        }
+    }
+
+    /// The FCT on an empty network as the HPCC simulator defines it: base RTT
+    /// plus the bytes with 48 B of headers per packet over the slowest link.
+    fn ideal(&self, flow: &Sender) -> Ps {
+        let payload = self.transports.payload();
+        let wire = flow.bytes + crate::stack::rdma::HEADER * flow.bytes.div_ceil(payload);
+        let rate = self.topology.bottleneck(flow.src, flow.dst);
+        self.topology.base_rtt(flow.src, flow.dst, payload) + rate.time_for(wire)
+    }
+
+    /// Flows that have arrived and are not done: what is known of them, and the slots
+    /// of their receiving ends.
+    pub fn alive(&self, now: Ps) -> Vec<(FlowRecord, u32)> {
+        let slots = (0..).zip(self.senders.slots());
+        let alive = slots.filter(|(_, flow): &(u32, &Sender)| !flow.done && flow.start <= now);
+        alive.map(|(slot, flow)| (self.record(slot, now), flow.peer)).collect()
+    }
+
+    /// The receiving end in a slot.
+    pub fn receiver(&self, slot: u32) -> &Receiver {
+        &self.receivers[slot]
+    }
+
+    /// Number and state of the sending end in a slot.
+    pub fn sender(&self, slot: u32) -> &Sender {
+        &self.senders[slot]
+    }
+
+    /// On-Ramp's gates.
+    pub fn gates(&self) -> Option<&Gates> {
+        self.gates.as_ref()
+    }
+
+    /// On-Ramp's gates.
+    pub fn gates_mut(&mut self) -> Option<&mut Gates> {
+        self.gates.as_mut()
+    }
+
+    /// Time that flows alive have been paused.
+    pub fn paused_alive(&self, now: Ps) -> Ps {
+        let Some(gates) = &self.gates else { return 0 };
+        let slots = (0..).zip(self.senders.slots());
+        slots.filter(|(_, flow)| !flow.done && flow.start <= now).map(|(slot, _)| gates.paused_total(slot, now)).sum()
+    }
+}
+
+/// A flow that is about to start.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
+    /// As its source describes it, but for times: they are the engine's.
+    pub flow: NewFlow,
+    /// Number in order of arrival.
+    pub id: u64,
+    /// When, in picoseconds.
+    pub start: Ps,
+    /// What ECMP hashes for data and for replies.
+    pub hashes: [u16; 2],
+    /// Its class in NICs and switches.
+    pub class: u8,
+    /// Which of the scenario's transports.
+    pub transport: u8,
+    /// The request it is part of, numbered in order of arrival.
+    pub request: Option<u64>,
+}

@@ -1,156 +1,211 @@
-//! The NIC of a host: ACKs first, then what its agent sends, then the flows in turn, each when its pacer
-//! and its On-Ramp gate let it.
+//! The NIC of a host's port: ACKs first, then the flows in turn, each when the
+//! shaper and its On-Ramp gate let it; the agent takes its turn as one more flow.
 
+use super::shaper::{AGENT, Entry, Shaper, Take};
+use super::{Hosts, Io, Timer};
 use crate::clock::Clocks;
-use crate::events::Timer;
+use crate::config::units::Ps;
 use crate::network::Packet;
-use crate::scenario::Class;
-use crate::sim::Simulation;
-use crate::topology::PortId;
-use crate::units::Ps;
+use crate::network::router::{Header, Router};
+use crate::network::schedule::{CONTROL, Turn};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// What a host has to send.
+/// What a port of a host has to send.
 #[derive(Debug)]
-pub struct Nic {
-    /// The host's only port.
-    port: PortId,
-    /// ACKs and NACKs.
-    pub acks: VecDeque<Packet>,
-    /// OR-ACKs, probes and answers to them; like data, they wait while the data
-    /// class is paused.
-    pub agent: VecDeque<Packet>,
-    /// Flows that may send now, in turn.
-    ready: VecDeque<u32>,
-    /// Flows that may send later. Entries whose time is not their flow's `wake`
-    /// are void: the flow has moved to an earlier time since.
-    pacer: BinaryHeap<Reverse<(Ps, u32)>>,
+pub struct Nic<H> {
+    /// The port, as the cell counts them.
+    pub port: u32,
+    /// The number of its rate.
+    pub rate: u8,
+    /// ACKs and NACKs by class; those that nothing pauses in the control class.
+    acks: Vec<VecDeque<Packet<H>>>,
+    /// OR-ACKs, probes and answers to them, by class; they wait while it is paused.
+    agent: Vec<VecDeque<Packet<H>>>,
+    turn: Turn,
     /// Time of the next valid wake-up event; `None` if there is none.
     wake_at: Option<Ps>,
+    /// When flows may have timed out: time, number, slot. A flow has one entry.
+    deadlines: BinaryHeap<Reverse<(Ps, u64, u32)>>,
+    deadline_at: Option<Ps>,
 }
 
-impl Nic {
+impl<H> Nic<H> {
     /// An idle NIC at `port`.
-    pub fn new(port: PortId) -> Self {
+    pub fn new(port: u32, rate: u8, classes: usize) -> Self {
+        let queues = || (0..classes).map(|_| VecDeque::new()).collect();
         Self {
             port,
-            acks: VecDeque::new(),
-            agent: VecDeque::new(),
-            ready: VecDeque::new(),
-            pacer: BinaryHeap::new(),
+            rate,
+            acks: queues(),
+            agent: queues(),
+            turn: Turn::default(),
             wake_at: None,
+            deadlines: BinaryHeap::new(),
+            deadline_at: None,
         }
     }
 }
 
-impl Simulation {
-    /// A host's port is free or something new is to be sent.
-    pub(crate) fn nic_send(&mut self, host: u32) {
-        let port = self.nics[host as usize].port;
-        let (busy, paused) = (self.ports[port as usize].busy, self.ports[port as usize].paused);
-        if busy {
-            return;
-        }
-        let nic = &mut self.nics[host as usize];
-        if (!paused || self.ack_class == Class::Control)
-            && let Some(ack) = nic.acks.pop_front()
-        {
-            return self.start(port, ack);
-        }
-        if paused {
-            return;
-        }
-        if let Some(packet) = nic.agent.pop_front() {
-            if let (Clocks::Running(clocks), true) = (&mut self.clocks, packet.is_probe()) {
-                clocks.leaves(&packet, self.now);
-            }
-            return self.start(port, packet);
-        }
-        while let Some(slot) = self.next_ready(host) {
-            match self.release_time(slot) {
-                Some(at) if at <= self.now => return self.send_packet(port, slot),
-                Some(at) => self.pace(host, slot, at),
-                None => self.flows.reclaim(slot),
-            }
-        }
-        self.arm(host);
+impl<H: Header> Hosts<H> {
+    #[inline]
+    fn line(&self, nic: u32, class: u8) -> usize {
+        nic as usize * self.classes + usize::from(class)
     }
 
-    /// The next flow whose time has come.
-    fn next_ready(&mut self, host: u32) -> Option<u32> {
-        let nic = &mut self.nics[host as usize];
-        while let Some(&Reverse((at, slot))) = nic.pacer.peek()
-            && at <= self.now
-        {
-            nic.pacer.pop();
-            let flow = &mut self.flows[slot];
-            // The slot may have gone to another host's flow since.
-            if flow.wake == at && flow.src == host {
-                flow.wake = Ps::MAX;
-                if !flow.ready {
-                    flow.ready = true;
-                    nic.ready.push_back(slot);
+    /// A NIC's port is free or something new is to be sent.
+    #[inline]
+    pub fn nic_send<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32) {
+        let id = self.nics[nic as usize].port;
+        let port = &io.network.ports[id as usize];
+        if port.busy {
+            return;
+        }
+        let open = !port.paused & ((1 << self.classes) - 1) as u16;
+        let own = &mut self.nics[nic as usize];
+        for (class, acks) in own.acks.iter_mut().enumerate() {
+            if open >> class & 1 == 1
+                && let Some(ack) = acks.pop_front()
+            {
+                return io.network.start(io.events, io.now, id, ack);
+            }
+        }
+        let mut classes = open & !(1 << CONTROL);
+        let mut wake = Ps::MAX;
+        loop {
+            let own = &mut self.nics[nic as usize];
+            let Some(class) = io.network.schedule().pick(&mut own.turn, classes) else { break };
+            match self.class_sends(io, nic, class) {
+                Ok(size) => {
+                    let own = &mut self.nics[nic as usize];
+                    return io.network.schedule().charge(&mut own.turn, class, size);
                 }
+                Err(at) => wake = at.min(wake),
             }
+            classes &= !(1 << class);
         }
-        let slot = nic.ready.pop_front()?;
-        self.flows[slot].ready = false;
-        Some(slot)
+        let own = &mut self.nics[nic as usize];
+        if wake < own.wake_at.unwrap_or(Ps::MAX) {
+            own.wake_at = Some(wake);
+            io.events.timer(wake, Timer::Wake(nic));
+        }
     }
 
-    /// Asks for a wake-up when the pacer's first flow is due.
-    fn arm(&mut self, host: u32) {
-        let nic = &mut self.nics[host as usize];
-        if let Some(&Reverse((at, _))) = nic.pacer.peek()
-            && nic.wake_at.is_none_or(|wake| at < wake)
-        {
-            nic.wake_at = Some(at);
-            self.events.timer(at, Timer::Wake(host));
+    /// Sends a packet of a class: its bytes, or when one may be due.
+    #[inline]
+    fn class_sends<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, class: u8) -> Result<u16, Ps> {
+        let line = self.line(nic, class);
+        loop {
+            match self.shaper.take(line, io.now) {
+                Take::Idle => return Err(Ps::MAX),
+                Take::At(at) => return Err(at),
+                Take::Send(AGENT) => {
+                    if let Some(size) = self.agent_sends(io, nic, class) {
+                        return Ok(size);
+                    }
+                }
+                Take::Send(flow) => match self.may_send(io, flow.slot) {
+                    Some(at) if at <= io.now => return Ok(self.send_packet(io, flow)),
+                    Some(at) => self.shaper.offer(line, flow, at, io.now),
+                    None => {}
+                },
+            }
         }
+    }
+
+    fn agent_sends<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, class: u8) -> Option<u16> {
+        let line = self.line(nic, class);
+        let own = &mut self.nics[nic as usize];
+        let queue = &mut own.agent[usize::from(class)];
+        let packet = queue.pop_front()?;
+        if !queue.is_empty() {
+            self.shaper.offer(line, AGENT, io.now, io.now);
+        }
+        if let (Clocks::Running(clocks), true) = (&mut *io.clocks, packet.is_probe()) {
+            clocks.leaves(&packet, io.now);
+        }
+        io.network.start(io.events, io.now, own.port, packet);
+        Some(packet.size)
+    }
+
+    /// Queues an ACK; `unpaused` ones leave whatever is paused.
+    #[inline]
+    pub(super) fn queue_ack(&mut self, nic: u32, class: u8, unpaused: bool, ack: Packet<H>) {
+        let class = if unpaused { CONTROL } else { class };
+        self.nics[nic as usize].acks[usize::from(class)].push_back(ack);
+    }
+
+    /// Queues a packet of the agent, which goes in the class it names.
+    pub fn queue_agent<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, packet: Packet<H>) {
+        let class = packet.class();
+        self.nics[nic as usize].agent[usize::from(class)].push_back(packet);
+        self.shaper.offer(self.line(nic, class), AGENT, io.now, io.now);
+    }
+
+    /// The NIC that `host` sends by to `dst`, as the cell counts them; `first` is the
+    /// host's first one.
+    pub fn nic_towards(&self, first: u32, host: u32, dst: u32, hash: u16) -> u32 {
+        let own = self.topology.ports_of(host);
+        if own.len() == 1 {
+            return first;
+        }
+        let port = self.topology.source_port(host, dst, hash);
+        first + own.iter().position(|p| *p == port).unwrap_or_default() as u32
     }
 
     /// A wake-up event has come.
-    pub(crate) fn nic_wake(&mut self, host: u32) {
-        let nic = &mut self.nics[host as usize];
-        if nic.wake_at == Some(self.now) {
-            nic.wake_at = None;
-            self.nic_send(host);
+    pub fn wake<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32) {
+        let own = &mut self.nics[nic as usize];
+        if own.wake_at == Some(io.now) {
+            own.wake_at = None;
+            self.nic_send(io, nic);
         }
     }
 
-    /// Notes that `slot` may send at `at`.
-    fn pace(&mut self, host: u32, slot: u32, at: Ps) {
-        let flow = &mut self.flows[slot];
-        if at < flow.wake {
-            flow.wake = at;
-            self.nics[host as usize].pacer.push(Reverse((at, slot)));
+    /// Offers a flow to the shaper: it may go on when the link is free, at `free`.
+    #[inline]
+    pub(super) fn line_up(&mut self, flow: Entry, now: Ps, free: Ps) {
+        let sender = &mut self.senders[flow.slot];
+        if let Some(at) = sender.due(&self.transports, self.nics[sender.nic as usize].rate, now) {
+            let line = sender.nic as usize * self.classes + usize::from(sender.class);
+            self.shaper.offer(line, flow, at, free);
         }
     }
 
-    /// Lines a flow up after it has sent: it may go on when the link is free.
-    pub(crate) fn line_up(&mut self, host: u32, slot: u32, link_free: Ps) {
-        match self.release_time(slot) {
-            Some(at) if at <= link_free => {
-                let flow = &mut self.flows[slot];
-                if !flow.ready {
-                    flow.ready = true;
-                    self.nics[host as usize].ready.push_back(slot);
-                }
-            }
-            Some(at) => self.pace(host, slot, at),
-            None => {}
+    /// Looks at a flow's timeout at `at`.
+    pub(super) fn watch<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry, at: Ps) {
+        let nic = self.senders[flow.slot].nic;
+        self.nics[nic as usize].deadlines.push(Reverse((at, flow.id, flow.slot)));
+        self.arm_deadline(io, nic);
+    }
+
+    fn arm_deadline<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32) {
+        let own = &mut self.nics[nic as usize];
+        if let Some(&Reverse((at, ..))) = own.deadlines.peek()
+            && own.deadline_at.is_none_or(|armed| at < armed)
+        {
+            own.deadline_at = Some(at);
+            io.events.timer(at, Timer::Deadline(nic));
         }
     }
 
-    /// Something about a flow changed: lines it up and sends if the link is idle.
-    pub(crate) fn activate(&mut self, slot: u32) {
-        let flow = &self.flows[slot];
-        if flow.ready {
+    /// A deadline event has come.
+    pub fn deadline<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32) {
+        let own = &mut self.nics[nic as usize];
+        if own.deadline_at != Some(io.now) {
             return;
         }
-        let host = flow.src;
-        self.line_up(host, slot, self.now);
-        self.nic_send(host);
+        own.deadline_at = None;
+        let mut due = Vec::new();
+        while let Some(&Reverse((at, id, slot))) = own.deadlines.peek()
+            && at <= io.now
+        {
+            own.deadlines.pop();
+            due.push(Entry { slot, id });
+        }
+        for flow in due {
+            self.look_at_timeout(io, flow);
+        }
+        self.arm_deadline(io, nic);
     }
 }

@@ -1,16 +1,49 @@
 //! What is written down while the simulation runs.
 
-use crate::host::{Flows, NewFlow, RequestPart};
-use crate::network::port::Port;
-use crate::scenario::Measure;
-use crate::topology::Topology;
-use crate::units::{NS, Ps, SEC};
-use hdrhistogram::Histogram;
-use std::collections::HashMap;
-
+mod delays;
+mod meter;
 mod next_owd;
 
+pub use delays::{Delays, histogram};
+pub use meter::Meter;
 pub use next_owd::{NextOwd, NextRecord};
+
+use crate::config::units::{Ps, SEC, Span, US};
+use crate::topology::{PortId, Topology};
+use crate::workload::{NewFlow, RequestPart};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// What is recorded besides flows and requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Measure {
+    /// Queues, rates and utilization are sampled this often. Default 10 us.
+    pub interval: Span,
+    /// Ports ("from->to") whose queue is recorded over time.
+    pub queues: Vec<String>,
+    /// Ports ("from->to") whose utilization is recorded over time.
+    pub links: Vec<String>,
+    /// Whether the rate of each long flow is recorded over time. Default false.
+    pub flow_rates: bool,
+    /// Host pairs ("from->to") whose measured one-way delays are recorded.
+    pub owd: Vec<String>,
+    /// Packets, of all that leave after one of their flow was acknowledged, whose
+    /// one-way delay is recorded beside the acknowledged one's. Default 0.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub next_owd: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+impl Default for Measure {
+    fn default() -> Self {
+        Self { interval: Span(10 * US), queues: vec![], links: vec![], flow_rates: false, owd: vec![], next_owd: 0 }
+    }
+}
 
 /// A flow that is done (or alive, at the time of asking).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,26 +115,44 @@ struct OpenRequest {
     left: u32,
 }
 
-/// A port or flow whose counter is turned into a rate.
+/// A link or flow whose counter is turned into a rate.
 #[derive(Clone, Copy, Debug)]
-struct Watched {
-    index: u32,
+struct Watched<K> {
+    what: K,
     series: u32,
     last: u64,
-    id: u64,
 }
 
-/// Collects records until they are taken, and statistics of the whole run.
+/// A long flow, where its receiving end is.
+#[derive(Clone, Copy, Debug)]
+pub struct LongFlow {
+    /// Its number.
+    pub id: u64,
+    /// The host that sends, and the slot there.
+    pub sender: (u32, u32),
+    /// The host that receives, and the slot there.
+    pub receiver: (u32, u32),
+}
+
+/// What can be seen of a network at a sample.
+pub trait View {
+    /// Bytes of payload classes waiting at a port.
+    fn queued(&self, port: PortId) -> u64;
+    /// Time the port has spent sending.
+    fn sending(&self, port: PortId) -> Ps;
+    /// Bytes of payload that a long flow has received in order; `None` if it is over.
+    fn received(&self, flow: &LongFlow) -> Option<u64>;
+}
+
+/// Collects records until they are taken. Times count from time 0.
 #[derive(Debug)]
 pub struct Recorder {
-    /// Time 0: times that are written down count from here.
-    origin: Ps,
     interval: Ps,
     flow_rates: bool,
-    queues: Vec<(u32, u32)>,
-    links: Vec<Watched>,
+    queues: Vec<(PortId, u32)>,
+    links: Vec<Watched<PortId>>,
     owd_pairs: HashMap<(u32, u32), u32>,
-    rates: Vec<Watched>,
+    rates: Vec<Watched<LongFlow>>,
     names: Vec<String>,
     flows: Vec<FlowRecord>,
     requests: Vec<RequestRecord>,
@@ -110,13 +161,6 @@ pub struct Recorder {
     open: HashMap<(u32, u64), u64>,
     requests_open: HashMap<u64, OpenRequest>,
     request_count: u64,
-    /// Queueing delay at switch ports, over ports and samples, in nanoseconds.
-    pub queue_ns: Histogram<u64>,
-    /// One-way delays of data packets by the hosts' clocks, in nanoseconds;
-    /// negative ones count as 0.
-    pub owd_ns: Histogram<u64>,
-    /// Delays of packets beside those of the ones acknowledged before, if wanted.
-    pub next: Option<NextOwd>,
 }
 
 impl Recorder {
@@ -129,20 +173,18 @@ impl Recorder {
         };
         let port = |name: &String| topology.port_named(name).expect("the scenario was checked");
         let queues = config.queues.iter().map(|name| (port(name), series(format!("queue {name}")))).collect();
-        let link = |name: &String| (port(name), format!("utilization {name}"));
-        let links =
-            config.links.iter().map(link).map(|(index, name)| Watched { index, series: series(name), last: 0, id: 0 });
-        let links = links.collect();
+        let links = config
+            .links
+            .iter()
+            .map(|name| Watched { what: port(name), series: series(format!("utilization {name}")), last: 0 })
+            .collect();
         let owd_pairs = config.owd.iter().map(|pair| {
             let (a, b) = pair.split_once("->").expect("the scenario was checked");
             let host = |name| topology.host_named(name).expect("the scenario was checked");
             ((host(a), host(b)), series(format!("owd {pair}")))
         });
         let owd_pairs = owd_pairs.collect();
-        // One nanosecond to 10 s, to three digits.
-        let histogram = || Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("the bounds are valid");
         Self {
-            origin: 0,
             interval: config.interval.0,
             flow_rates: config.flow_rates,
             queues,
@@ -156,22 +198,7 @@ impl Recorder {
             open: HashMap::new(),
             requests_open: HashMap::new(),
             request_count: 0,
-            queue_ns: histogram(),
-            owd_ns: histogram(),
-            next: None,
         }
-    }
-
-    /// Counts times from `origin` on.
-    #[must_use]
-    pub fn from_origin(self, origin: Ps) -> Self {
-        Self { origin, ..self }
-    }
-
-    /// Records delays of packets beside those of the ones acknowledged before.
-    #[must_use]
-    pub fn with_next(self, next: Option<NextOwd>) -> Self {
-        Self { next, ..self }
     }
 
     /// Time between samples.
@@ -185,19 +212,11 @@ impl Recorder {
     }
 
     /// Starts recording the rate of a long flow.
-    pub fn watch_rate(&mut self, slot: u32, id: u64, topology: &Topology, src: u32, dst: u32) {
+    pub fn watch_rate(&mut self, flow: LongFlow, topology: &Topology) {
         if self.flow_rates {
-            self.names.push(format!("rate flow {id} {}->{}", topology.name(src), topology.name(dst)));
-            self.rates.push(Watched { index: slot, series: (self.names.len() - 1) as u32, last: 0, id });
-        }
-    }
-
-    /// A data packet's measured one-way delay.
-    #[inline]
-    pub fn owd(&mut self, series: Option<u32>, now: Ps, owd_ns: i32) {
-        self.owd_ns.saturating_record(owd_ns.max(0) as u64);
-        if let Some(series) = series {
-            self.samples.push(Sample { time_ps: now - self.origin, series, value: f64::from(owd_ns) });
+            let [src, dst] = [flow.sender.0, flow.receiver.0].map(|host| topology.name(host));
+            self.names.push(format!("rate flow {} {src}->{dst}", flow.id));
+            self.rates.push(Watched { what: flow, series: (self.names.len() - 1) as u32, last: 0 });
         }
     }
 
@@ -216,7 +235,7 @@ impl Recorder {
             requester: flow.dst,
             flows: part.flows,
             bytes: 0,
-            start_ps: now - self.origin,
+            start_ps: now,
             rct_ps: 0,
             receiver_rct_ps: 0,
         };
@@ -241,31 +260,40 @@ impl Recorder {
         }
     }
 
-    /// Samples queues, links and flows.
-    pub fn sample(&mut self, now: Ps, ports: &[Port], flows: &Flows, payload: u64) {
-        for port in ports.iter().filter(|p| !p.host) {
-            self.queue_ns.saturating_record(port.queue_delay() / NS);
-        }
-        let time_ps = now - self.origin;
-        let mut push = |series, value| self.samples.push(Sample { time_ps, series, value });
+    /// Samples queues, links and flows at `now`.
+    pub fn sample(&mut self, now: Ps, view: &impl View) {
+        let mut push = |series, value| self.samples.push(Sample { time_ps: now, series, value });
         for &(port, series) in &self.queues {
-            push(series, ports[port as usize].data_bytes as f64);
+            push(series, view.queued(port) as f64);
         }
         for link in &mut self.links {
-            let port = &ports[link.index as usize];
-            let sending = port.sending(now);
+            let sending = view.sending(link.what);
             push(link.series, (sending - link.last) as f64 / self.interval as f64);
             link.last = sending;
         }
         let seconds = self.interval as f64 / SEC as f64;
         self.rates.retain_mut(|rate| {
-            let flow = &flows[rate.index];
-            let gone = flow.id != rate.id;
-            let received = if gone { rate.last } else { u64::from(flow.expected) * payload };
-            push(rate.series, (received - rate.last) as f64 * 8.0 / seconds);
-            rate.last = received;
-            !(gone || flow.done)
+            let received = view.received(&rate.what);
+            let bytes = received.unwrap_or(rate.last);
+            push(rate.series, (bytes - rate.last) as f64 * 8.0 / seconds);
+            rate.last = bytes;
+            received.is_some()
         });
+    }
+
+    /// The counters as they are at time 0.
+    pub fn begin(&mut self, view: &impl View) {
+        for link in &mut self.links {
+            link.last = view.sending(link.what);
+        }
+        for rate in &mut self.rates {
+            rate.last = view.received(&rate.what).unwrap_or_default();
+        }
+    }
+
+    /// Samples that cells have taken.
+    pub fn add_samples(&mut self, samples: &mut Vec<Sample>) {
+        self.samples.append(samples);
     }
 
     /// Names of the series, in order of their index.
@@ -288,13 +316,11 @@ impl Recorder {
         std::mem::take(&mut self.requests)
     }
 
-    /// See [`NextOwd::records`].
-    pub fn next_records(&self) -> Vec<NextRecord> {
-        self.next.as_ref().map_or(vec![], NextOwd::records)
-    }
-
     /// Samples since the last call.
     pub fn take_samples(&mut self) -> Vec<Sample> {
-        std::mem::take(&mut self.samples)
+        let mut samples = std::mem::take(&mut self.samples);
+        // One series comes from one place, in order.
+        samples.sort_by_key(|sample| (sample.time_ps, sample.series));
+        samples
     }
 }

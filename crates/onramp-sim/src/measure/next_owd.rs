@@ -1,9 +1,9 @@
 //! What the last acknowledged packet tells of the next one (paper Figs. 4 and 6).
 
+use crate::config::units::{NS, Ps};
+use crate::engine::random;
 use crate::network::Packet;
 use crate::network::packet::{UNMEASURED, unwrap_ns};
-use crate::random;
-use crate::units::{NS, Ps};
 use rand_pcg::Pcg64Mcg;
 use std::collections::HashMap;
 
@@ -31,12 +31,12 @@ pub struct NextOwd {
     size: usize,
     origin: Ps,
     random: Pcg64Mcg,
-    /// Delay and round-trip time of the packet acknowledged last, by slot of the flow.
+    /// Delay and round-trip time of the packet acknowledged last, by slot of the sender.
     last: Vec<Option<(i32, u64)>>,
     seen: u64,
     /// The delay of this packet is 0 until it arrives.
     sample: Vec<NextRecord>,
-    /// Places of packets under way: by slot, number and departure.
+    /// Places of packets under way: by slot of the receiver, number and departure.
     under_way: HashMap<(u32, u32, u32), usize>,
 }
 
@@ -61,21 +61,23 @@ impl NextOwd {
         self.last[slot as usize] = None;
     }
 
-    /// A packet was acknowledged.
+    /// A packet of the flow in `slot` was acknowledged.
     #[cold]
-    pub fn acked(&mut self, ack: &Packet, rtt_ns: u64) {
-        if ack.owd_ns != UNMEASURED {
-            self.last[ack.flow as usize] = Some((ack.owd_ns, rtt_ns));
+    pub fn acked(&mut self, slot: u32, owd_ns: i32, rtt_ns: u64) {
+        if owd_ns != UNMEASURED {
+            self.last[slot as usize] = Some((owd_ns, rtt_ns));
         }
     }
 
-    /// A packet leaves `src`.
+    /// A packet of the flow in `slot` leaves `src`.
     #[cold]
-    pub fn leaves(&mut self, packet: &Packet, src: u32, now: Ps) {
-        let Some((owd_ns, rtt_ns)) = self.last[packet.flow as usize] else { return };
+    pub fn leaves<H>(&mut self, slot: u32, packet: &Packet<H>, src: u32, now: Ps) {
+        let Some((owd_ns, rtt_ns)) = self.last[slot as usize] else { return };
+        if now < self.origin {
+            return;
+        }
         self.seen += 1;
-        let record =
-            NextRecord { time_ps: now - self.origin, src, dst: u32::from(packet.dst), owd_ns, rtt_ns, next_owd_ns: 0 };
+        let record = NextRecord { time_ps: now - self.origin, src, dst: packet.dst(), owd_ns, rtt_ns, next_owd_ns: 0 };
         let place = if self.sample.len() < self.size {
             self.sample.push(record);
             self.sample.len() - 1
@@ -92,13 +94,13 @@ impl NextOwd {
 
     /// A packet arrives.
     #[cold]
-    pub fn arrives(&mut self, packet: &Packet, now: Ps) {
+    pub fn arrives<H>(&mut self, packet: &Packet<H>, now: Ps) {
         let key = (packet.flow, packet.seq, packet.sent_ns);
         let Some(place) = self.under_way.remove(&key) else { return };
         let sent_ns = unwrap_ns(now / NS, packet.sent_ns);
         let record = &mut self.sample[place];
         // Another packet may have taken the place.
-        if (record.time_ps + self.origin) / NS == sent_ns && record.dst == u32::from(packet.dst) {
+        if (record.time_ps + self.origin) / NS == sent_ns && record.dst == packet.dst() {
             record.next_owd_ns = now / NS - sent_ns;
         }
     }

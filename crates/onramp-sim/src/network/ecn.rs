@@ -1,6 +1,6 @@
 //! ECN marking at an egress port: RED-like between two thresholds, or a step.
 
-use crate::scenario;
+use super::config;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::Rng;
 
@@ -17,7 +17,7 @@ impl Ecn {
     pub const OFF: Ecn = Ecn { kmin: u64::MAX, kmax: u64::MAX, pmax: 0.0 };
 
     /// Thresholds of a port as the scenario has them.
-    pub fn new(config: &scenario::Ecn) -> Self {
+    pub fn new(config: &config::Ecn) -> Self {
         Self { kmin: config.kmin.0, kmax: config.kmax.0, pmax: config.pmax }
     }
 
@@ -39,11 +39,11 @@ impl Ecn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random;
-    use crate::units::{Bytes, Rate};
+    use crate::config::units::{Bytes, Rate};
+    use crate::engine::random;
 
     fn share_marked(queue: u64, kmin: u64, kmax: u64, pmax: f64) -> f64 {
-        let ecn = Ecn::new(&scenario::Ecn { rate: Rate(1), kmin: Bytes(kmin), kmax: Bytes(kmax), pmax });
+        let ecn = Ecn::new(&config::Ecn { rate: Rate(1), kmin: Bytes(kmin), kmax: Bytes(kmax), pmax });
         let mut random = random::stream(1, "ecn", 0);
         (0..100_000).filter(|_| ecn.mark(queue, &mut random)).count() as f64 / 1e5
     }

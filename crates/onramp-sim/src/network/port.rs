@@ -1,90 +1,61 @@
-//! The sending end of a link: two FIFO queues, strict priority, PFC.
+//! The sending end of a link, its queues, and the accounts of PFC pauses.
 
-use super::buffer::Ingress;
 use super::ecn::Ecn;
 use super::packet::Packet;
-use crate::events::LaneCache;
+use crate::config::units::{Ps, SEC};
+use crate::engine::LaneCache;
 use crate::topology;
-use crate::units::{Ps, SEC};
 use std::collections::VecDeque;
 
-/// One port; also the accounts of what arrives on the same link. Fields are in
-/// the order of use: what every packet needs shares the first cache lines.
-#[derive(Debug)]
+/// The other end of a link is in the same cell.
+pub const HERE: u16 = u16::MAX;
+
+/// One port: what every packet needs, in a cache line.
+#[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Port {
-    /// The data class; a host's NIC keeps its flows elsewhere.
-    data: VecDeque<Packet>,
-    /// Bytes waiting in the data queue.
-    pub data_bytes: u64,
     /// Picoseconds per byte, in 2^-16.
     ps_per_byte: u64,
-    /// The node this port belongs to.
-    pub node: u32,
-    /// The other end's port.
-    pub reverse: u32,
-    /// A packet is being sent.
-    pub busy: bool,
-    /// The data class is paused by the other end.
-    pub paused: bool,
-    /// The node behind this port's queues is a host.
-    pub host: bool,
-    /// The control class has packets.
-    control_waits: bool,
-
-    /// Bytes of all packets whose sending has begun.
-    pub tx_bytes: u64,
     /// When the packet being sent will be out.
     pub free_at: Ps,
+    /// Bytes of all packets whose sending has begun.
+    pub tx_bytes: u64,
     /// Delay of the link.
     pub delay: Ps,
-    /// When packets are marked.
-    pub ecn: Ecn,
+    /// The switch this port belongs to, or the NIC, as the cell counts them.
+    pub owner: u32,
+    /// The other end's port, as its cell counts them.
+    pub peer: u32,
+    /// The other end's cell, or [`HERE`].
+    pub cell: u16,
+    /// Classes with packets, a bit each; a host's flows are kept elsewhere.
+    pub waiting: u16,
+    /// Classes paused by the other end.
+    pub paused: u16,
+    /// A packet is being sent.
+    pub busy: bool,
+    /// It belongs to a host.
+    pub host: bool,
     /// Event lanes of the usual packet sizes.
     pub lanes: LaneCache,
-    /// Rate in bits per second.
-    pub rate: u64,
-
-    /// Accounts of what came in from the other end.
-    pub ingress: Ingress,
-
-    /// The control class.
-    control: VecDeque<Packet>,
-    /// The node at the other end.
-    pub to: u32,
-    /// When the present pause began.
-    paused_at: Ps,
-    /// Pauses received.
-    pub pauses: u64,
-    /// Time spent paused in all finished pauses.
-    paused_for: Ps,
 }
 
 impl Port {
     /// An idle port.
-    pub fn new(port: &topology::Port, host: bool, ecn: Ecn, ingress: Ingress) -> Self {
+    pub fn new(port: &topology::Port, host: bool, owner: u32, cell: u16, peer: u32) -> Self {
         Self {
-            busy: false,
-            paused: false,
-            control_waits: false,
-            host,
             ps_per_byte: ((u128::from(8 * SEC) << 16) / u128::from(port.rate.0)) as u64,
-            delay: port.delay,
-            data_bytes: 0,
-            data: VecDeque::new(),
-            control: VecDeque::new(),
-            ecn,
-            ingress,
-            lanes: LaneCache::default(),
-            node: port.from,
-            to: port.to,
-            reverse: port.reverse,
-            rate: port.rate.0,
-            tx_bytes: 0,
             free_at: 0,
-            paused_at: 0,
-            pauses: 0,
-            paused_for: 0,
+            tx_bytes: 0,
+            delay: port.delay,
+            owner,
+            peer,
+            cell,
+            waiting: 0,
+            paused: 0,
+            busy: false,
+            host,
+            lanes: LaneCache::default(),
         }
     }
 
@@ -94,77 +65,129 @@ impl Port {
         (u64::from(size) * self.ps_per_byte + 0xffff) >> 16
     }
 
-    /// Whether a packet can leave at once, without being queued.
+    /// Time to send `bytes` bytes.
+    fn delay_of(&self, bytes: u64) -> Ps {
+        ((u128::from(bytes) * u128::from(self.ps_per_byte)) >> 16) as Ps
+    }
+
+    /// Whether a packet of `class` can leave at once, without being queued.
     #[inline]
-    pub fn idle(&self) -> bool {
-        !self.busy && !self.paused && !self.control_waits && self.data.is_empty()
+    pub fn idle(&self, class: u8) -> bool {
+        !self.busy && self.waiting == 0 && self.paused >> class & 1 == 0
     }
 
-    /// Queues a packet of the data class.
+    /// Classes that have packets and may send.
     #[inline]
-    pub fn push_data(&mut self, packet: Packet) {
-        self.data_bytes += u64::from(packet.size);
-        self.data.push_back(packet);
+    pub fn ready(&self) -> u16 {
+        self.waiting & !self.paused
     }
 
-    /// Queues a packet of the control class; PFC frames go before all others.
-    pub fn push_control(&mut self, packet: Packet) {
-        let frames =
-            if packet.is_pfc() { self.control.iter().take_while(|p| p.is_pfc()).count() } else { self.control.len() };
-        self.control.insert(frames, packet);
-        self.control_waits = true;
-    }
-
-    /// The packet to send next: control first, data unless it is paused.
-    #[inline]
-    pub fn pop(&mut self) -> Option<Packet> {
-        if self.control_waits {
-            let packet = self.control.pop_front();
-            self.control_waits = !self.control.is_empty();
-            return packet;
-        }
-        if self.paused {
-            return None;
-        }
-        let packet = self.data.pop_front()?;
-        self.data_bytes -= u64::from(packet.size);
-        if self.data.is_empty() {
-            // Start over at the front: a queue that was once long would else walk
-            // through all of its memory, and out of the cache.
-            self.data.clear();
-        }
-        Some(packet)
-    }
-
-    /// Packets in both queues.
-    pub fn waiting(&self) -> usize {
-        self.data.len() + self.control.len()
-    }
-
-    /// Time the waiting data will take to send, in picoseconds.
-    pub fn queue_delay(&self) -> Ps {
-        ((u128::from(self.data_bytes) * u128::from(self.ps_per_byte)) >> 16) as Ps
+    /// Time that `bytes` waiting bytes will take to send, in picoseconds.
+    pub fn queue_delay(&self, bytes: u64) -> Ps {
+        self.delay_of(bytes)
     }
 
     /// Time spent sending up to `now`, in picoseconds.
     pub fn sending(&self, now: Ps) -> Ps {
-        let begun = ((u128::from(self.tx_bytes) * u128::from(self.ps_per_byte)) >> 16) as Ps;
-        begun.saturating_sub(self.free_at.saturating_sub(now))
+        self.delay_of(self.tx_bytes).saturating_sub(self.free_at.saturating_sub(now))
+    }
+}
+
+/// A queue of one class.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub struct Queue<H> {
+    packets: VecDeque<Packet<H>>,
+    /// Bytes waiting.
+    pub bytes: u64,
+    /// When packets are marked.
+    pub ecn: Ecn,
+}
+
+impl<H: Copy> Queue<H> {
+    /// An empty queue.
+    pub fn new(ecn: Ecn) -> Self {
+        Self { packets: VecDeque::new(), bytes: 0, ecn }
     }
 
-    /// Pauses or resumes the data class.
-    pub fn set_paused(&mut self, paused: bool, now: Ps) {
-        if paused && !self.paused {
-            self.pauses += 1;
-            self.paused_at = now;
-        } else if !paused && self.paused {
-            self.paused_for += now - self.paused_at;
+    /// Adds a packet; PFC frames go before all others.
+    #[inline]
+    pub fn push(&mut self, packet: Packet<H>) {
+        self.bytes += u64::from(packet.size);
+        if packet.is_pfc() {
+            let frames = self.packets.iter().take_while(|p| p.is_pfc()).count();
+            return self.packets.insert(frames, packet);
         }
-        self.paused = paused;
+        self.packets.push_back(packet);
+    }
+
+    /// Takes the first packet.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Packet<H>> {
+        let packet = self.packets.pop_front()?;
+        self.bytes -= u64::from(packet.size);
+        if self.packets.is_empty() {
+            // Start over at the front: a queue that was once long would else walk
+            // through all of its memory, and out of the cache.
+            self.packets.clear();
+        }
+        Some(packet)
+    }
+
+    /// Packets in it.
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+}
+
+/// How often and how long a class of a port has been paused.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pauses {
+    /// Pauses received.
+    pub count: u64,
+    since: Option<Ps>,
+    ended: Ps,
+}
+
+impl Pauses {
+    /// A frame has come.
+    pub fn set(&mut self, paused: bool, now: Ps) {
+        match (paused, self.since) {
+            (true, None) => {
+                self.count += 1;
+                self.since = Some(now);
+            }
+            (false, Some(since)) => {
+                self.ended += now - since;
+                self.since = None;
+            }
+            _ => {}
+        }
     }
 
     /// Time spent paused up to `now`.
-    pub fn paused_total(&self, now: Ps) -> Ps {
-        self.paused_for + if self.paused { now - self.paused_at } else { 0 }
+    pub fn total(&self, now: Ps) -> Ps {
+        self.ended + self.since.map_or(0, |since| now - since)
+    }
+
+    /// Counts from `now` on.
+    pub fn begin(&mut self, now: Ps) {
+        *self = Self { since: self.since.map(|_| now), ..Self::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_and_a_queue_are_a_cache_line_each() {
+        assert_eq!((size_of::<Port>(), size_of::<Queue<()>>()), (64, 64));
     }
 }

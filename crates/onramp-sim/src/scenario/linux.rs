@@ -1,10 +1,10 @@
 //! What only the Linux cluster has.
 
-use super::validate::Rule;
 use super::{OnRamp, Scenario, Substrate};
+use crate::cc;
+use crate::config::Rule;
+use crate::config::units::Bytes;
 use crate::topology::Topology;
-use crate::transport;
-use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -88,11 +88,11 @@ impl Default for Linux {
 
 impl Linux {
     /// Writes out what depends on the rest of the scenario.
-    pub(super) fn resolve(&mut self, transport: &transport::Config, onramp: &OnRamp, topology: &Topology) {
+    pub(super) fn resolve(&mut self, transport: &cc::Config, onramp: &OnRamp, topology: &Topology) {
         if self.buffer.is_none() {
             self.buffer_packets.get_or_insert(1000);
         }
-        let bbr = matches!(transport, transport::Config::Bbr(_));
+        let bbr = matches!(transport, cc::Config::Bbr(_));
         self.qdisc.get_or_insert(if bbr { HostQdisc::Fq } else { HostQdisc::FqCodel });
         if onramp.enabled {
             let all = || (0..topology.hosts() as u32).map(|host| topology.name(host).to_string()).collect();

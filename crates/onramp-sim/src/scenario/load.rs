@@ -1,8 +1,9 @@
 //! From text to a checked, resolved scenario; every mistake becomes one line.
 
-use super::plain::{Plain, plain};
-use super::tagged::{PATH_END, taken_apart};
 use super::{Scenario, Substrate, validate};
+use crate::config::Mistake;
+use crate::config::plain::{Plain, plain};
+use crate::config::tagged::{PATH_END, taken_apart};
 use crate::topology::{self, Topology};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -50,19 +51,6 @@ fn one_line(text: &str) -> Cow<'_, str> {
 }
 
 impl std::error::Error for ScenarioError {}
-
-/// A mistake before it is known where in the file it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
-    pub key: String,
-    pub message: String,
-}
-
-impl Mistake {
-    pub fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { key: key.into(), message: message.into() }
-    }
-}
 
 impl Scenario {
     /// Reads, overrides, checks and resolves a scenario. `file` is what messages
@@ -144,10 +132,11 @@ impl Scenario {
         };
         more(validate::check(&scenario), &mut mistakes);
         more(substrate.map_or(vec![], |on| on.check(&scenario)), &mut mistakes);
-        more(validate::check_placed(&scenario, &topology, base), &mut mistakes);
+        let (found, last_start) = validate::check_placed(&scenario, &topology, base);
+        more(found, &mut mistakes);
         if mistakes.is_empty() {
-            scenario.resolve(&topology);
-            mistakes = validate::check_resolved(&scenario, &topology);
+            scenario.resolve(&topology, last_start);
+            mistakes = scenario.switch.check_resolved(&topology);
         }
         if mistakes.is_empty() { Ok((scenario, topology)) } else { Err(all(mistakes)) }
     }
@@ -247,7 +236,7 @@ fn found(e: &serde_path_to_error::Error<toml::de::Error>) -> Found {
     let mut key = if outer == "." { String::new() } else { outer };
     let under = |key: &str, part: &str| if key.is_empty() { part.to_string() } else { format!("{key}.{part}") };
     let mut text = e.inner().message();
-    if let Some((path, rest)) = taken_apart(text) {
+    while let Some((path, rest)) = taken_apart(text) {
         if path != "." {
             key = under(&key, path);
         }

@@ -1,8 +1,8 @@
 //! Where a scenario runs, and what runs there.
 
-use super::load::Mistake;
 use super::{Network, Scenario, Sync};
-use crate::transport::{self, ON_LINUX, SIMULATED};
+use crate::cc::{self, ON_LINUX, SIMULATED};
+use crate::config::Mistake;
 
 /// Where a scenario runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Substrate {
     }
 
     /// Whether a congestion control runs there.
-    pub fn has(self, transport: &transport::Config) -> bool {
+    pub fn has(self, transport: &cc::Config) -> bool {
         self.transports().contains(&transport.kind())
     }
 
@@ -85,6 +85,14 @@ impl Substrate {
             if value == Some(false) {
                 let message = "is simulated only: the agents always do it; use --on sim, or leave it out";
                 wrong.push(Mistake::new(format!("clock.{key}"), message));
+            }
+        }
+        for (i, traffic) in s.traffic.iter().enumerate() {
+            for (key, given) in [("transport", traffic.transport.is_some()), ("class", traffic.class > 0)] {
+                if given {
+                    let message = "is simulated only; use --on sim, or leave it out";
+                    wrong.push(Mistake::new(format!("traffic[{i}].{key}"), message));
+                }
             }
         }
         if s.measure.next_owd > 0 {

@@ -7,20 +7,45 @@ pub mod leaf_spine;
 pub mod links;
 pub mod star;
 
-use crate::scenario::plain;
-use crate::scenario::{Mistake, Network};
-use crate::units::{MS, Ps, Rate, SEC, Span};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+mod cells;
+mod routes;
+
+pub use cells::{Cells, Members};
+pub use routes::Routes;
+
+use crate::config::units::{MS, Ps, Rate, SEC, Span};
+use crate::config::{Mistake, plain, tagged};
+use routes::Builder;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::Path;
+
+tagged! {
+    /// Hosts, switches and links.
+    pub enum Network {
+        /// Three-stage fat tree (paper §5.1.1).
+        FatTree(fat_tree::Config) = "fat-tree",
+        /// Two-stage leaf–spine.
+        LeafSpine(leaf_spine::Config) = "leaf-spine",
+        /// All hosts on one switch (paper Fig. 1).
+        Star(star::Config) = "star",
+        /// Two switches with one link between them.
+        Dumbbell(dumbbell::Config) = "dumbbell",
+        /// Nodes and links listed one by one.
+        Links(links::Config) = "links",
+        /// A topology file in the HPCC simulator's format.
+        HpccFile(hpcc_file::Config) = "hpcc-file",
+    }
+}
 
 /// Index of a node; hosts come first.
 pub type NodeId = u32;
 /// Index of a port: one end of a link, and its sending direction.
 pub type PortId = u32;
 
-/// Most ports a network may have: a packet names its link in 16 bits.
-const MAX_PORTS: usize = 1 << 16;
-/// Most routes (switches times hosts) a network may have: 256 MB of memory.
+/// Most hosts and ports a network may have: packets name both in 24 bits.
+pub const MAX_NUMBER: usize = 1 << 24;
+const MAX_PORTS: usize = MAX_NUMBER;
+/// Most routes (switches times groups of hosts) a network may have: 512 MB of memory.
 const MAX_ROUTES: usize = 1 << 26;
 /// Longest delay of a link, and of an empty path: one-way delays are recorded
 /// in 31 bits of nanoseconds.
@@ -62,11 +87,7 @@ pub struct Topology {
     ports: Vec<Port>,
     /// Ports of each node.
     ports_of: Vec<Vec<PortId>>,
-    /// For switch s and host h, `next[s * hosts + h]` is a range of `choices` as
-    /// start and length: four bytes a pair, so that the routes of hundreds of
-    /// hosts stay in the cache.
-    next: Vec<(u16, u16)>,
-    choices: Vec<u16>,
+    routes: Routes,
 }
 
 /// Builds the network a scenario names.
@@ -125,7 +146,7 @@ impl Topology {
     ///
     /// # Errors
     /// What makes the network unusable: a link of rate 0 or to itself, a host
-    /// with more or fewer than one link, a host that others cannot reach.
+    /// without a link, a host that others cannot reach.
     pub fn new(names: Vec<String>, hosts: usize, links: &[Link]) -> Result<Self, String> {
         let mut ports = Vec::with_capacity(links.len() * 2);
         let mut ports_of = vec![Vec::new(); names.len()];
@@ -148,23 +169,13 @@ impl Topology {
         if hosts < 2 {
             return Err("a network needs at least 2 hosts".into());
         }
-        for (host, own) in ports_of[..hosts].iter().enumerate() {
-            if own.len() != 1 {
-                return Err(format!("host {} has {} links: a host has exactly 1", names[host], own.len()));
-            }
+        if let Some(lone) = (0..names.len()).find(|&node| ports_of[node].is_empty()) {
+            let kind = if lone < hosts { "host" } else { "switch" };
+            return Err(format!("{kind} {} has no link", names[lone]));
         }
-        if let Some(lone) = (hosts..names.len()).find(|&node| ports_of[node].is_empty()) {
-            return Err(format!("switch {} has no link", names[lone]));
-        }
-        let switches = names.len() - hosts;
-        if switches * hosts > MAX_ROUTES {
-            return Err(format!(
-                "{switches} switches and {hosts} hosts are too many: their product may be at most {MAX_ROUTES}"
-            ));
-        }
-        let mut topology = Self { names, hosts, ports, ports_of, next: Vec::new(), choices: Vec::new() };
+        let mut topology = Self { names, hosts, ports, ports_of, routes: Routes::default() };
         topology.route()?;
-        let longest = topology.max_base_owd();
+        let longest = topology.max_base_owd(1000 + 48);
         if longest > MAX_DELAY {
             let (longest, most) = (Span(longest / MS * MS), Span(MAX_DELAY));
             return Err(format!("the longest path takes {longest} one way: at most {most} is possible"));
@@ -172,46 +183,80 @@ impl Topology {
         Ok(topology)
     }
 
-    /// All shortest paths to every host, by breadth-first search from it.
+    /// All shortest paths to every group of hosts on the same switches, by
+    /// breadth-first search from these.
     fn route(&mut self) -> Result<(), String> {
-        let nodes = self.names.len();
-        self.next = vec![(0, 0); (nodes - self.hosts) * self.hosts];
-        // Few sets of ports differ, so equal ones share one range.
-        let mut known: HashMap<Vec<u16>, (u16, u16)> = HashMap::new();
-        for host in 0..self.hosts {
-            let distance = self.distances_to(host);
-            if let Some(lost) = (0..self.hosts).find(|&h| distance[h] == u32::MAX) {
-                return Err(format!("no path leads from {} to {}", self.names[lost], self.names[host]));
+        let switches = self.names.len() - self.hosts;
+        let mut numbers: BTreeMap<Vec<NodeId>, u32> = BTreeMap::new();
+        let mut homes: Vec<Vec<NodeId>> = Vec::new();
+        let mut group_of = Vec::with_capacity(self.hosts);
+        for host in 0..self.hosts as u32 {
+            let home: BTreeSet<NodeId> = self.neighbours(host).filter(|&node| !self.is_host(node)).collect();
+            let home: Vec<NodeId> = home.into_iter().collect();
+            group_of.push(*numbers.entry(home.clone()).or_insert_with(|| {
+                homes.push(home);
+                (homes.len() - 1) as u32
+            }));
+        }
+        if switches * homes.len() > MAX_ROUTES {
+            return Err(format!(
+                "{switches} switches and {} groups of hosts are too many: their product may be at most {MAX_ROUTES}",
+                homes.len()
+            ));
+        }
+        let salt = (self.hosts..self.names.len()).map(|node| node as u32).collect();
+        let mut routes = Builder::new(group_of.clone(), homes.len(), salt);
+        for (group, home) in homes.iter().enumerate() {
+            let member = group_of.iter().position(|g| *g as usize == group).unwrap_or_default();
+            let distance = self.distances_to(home);
+            let cut_off = |host: &usize| {
+                let home = &homes[group_of[*host] as usize];
+                home.iter().all(|node| distance[*node as usize - self.hosts] == u32::MAX)
+            };
+            if let Some(lost) = (0..self.hosts).find(cut_off) {
+                return Err(format!("no path leads from {} to {}", self.names[lost], self.names[member]));
             }
-            for node in self.hosts..nodes {
-                let nearer = |&&p: &&PortId| {
-                    let to = self.ports[p as usize].to as usize;
-                    (to == host || to >= self.hosts) && distance[to] < distance[node]
-                };
-                let set: Vec<u16> = self.ports_of[node].iter().filter(nearer).map(|&p| p as u16).collect();
-                let range = *known.entry(set).or_insert_with_key(|set| {
-                    self.choices.extend(set);
-                    ((self.choices.len() - set.len()) as u16, set.len() as u16)
-                });
-                if self.choices.len() > usize::from(u16::MAX) {
-                    return Err("has too many different sets of equal-cost ports".into());
+            for switch in 0..switches {
+                if distance[switch] == 0 {
+                    continue;
                 }
-                self.next[(node - self.hosts) * self.hosts + host] = range;
+                let nearer = |&&port: &&PortId| {
+                    let to = self.ports[port as usize].to;
+                    !self.is_host(to) && distance[to as usize - self.hosts] < distance[switch]
+                };
+                let ports = self.ports_of[switch + self.hosts].iter().filter(nearer).copied().collect();
+                routes.towards(switch, group, ports)?;
             }
         }
+        for switch in 0..switches {
+            let mut own: BTreeMap<u32, Vec<PortId>> = BTreeMap::new();
+            for &port in &self.ports_of[switch + self.hosts] {
+                let to = self.ports[port as usize].to;
+                if self.is_host(to) {
+                    own.entry(to).or_default().push(port);
+                }
+            }
+            routes.attach(switch, &own.into_iter().collect::<Vec<_>>())?;
+        }
+        self.routes = routes.finish();
         Ok(())
     }
 
-    /// Hops from every node to `host`; hosts do not forward.
-    fn distances_to(&self, host: usize) -> Vec<u32> {
-        let mut distance = vec![u32::MAX; self.names.len()];
-        distance[host] = 0;
-        let mut queue = VecDeque::from([host]);
+    fn neighbours(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        self.ports_of[node as usize].iter().map(|&port| self.ports[port as usize].to)
+    }
+
+    /// Hops from every switch to the nearest of `home`; hosts do not forward.
+    fn distances_to(&self, home: &[NodeId]) -> Vec<u32> {
+        let mut distance = vec![u32::MAX; self.names.len() - self.hosts];
+        let mut queue: VecDeque<NodeId> = home.iter().copied().collect();
+        for &node in home {
+            distance[node as usize - self.hosts] = 0;
+        }
         while let Some(node) = queue.pop_front() {
-            for &port in &self.ports_of[node] {
-                let to = self.ports[port as usize].to as usize;
-                if distance[to] == u32::MAX && (node == host || node >= self.hosts) {
-                    distance[to] = distance[node] + 1;
+            for to in self.neighbours(node) {
+                if !self.is_host(to) && distance[to as usize - self.hosts] == u32::MAX {
+                    distance[to as usize - self.hosts] = distance[node as usize - self.hosts] + 1;
                     queue.push_back(to);
                 }
             }
@@ -239,46 +284,57 @@ impl Topology {
         &self.ports_of[node as usize]
     }
 
-    /// The port `node` uses for a packet to `host`: one of the shortest paths,
-    /// chosen by `hash` (ECMP). Each node hashes with a seed of its own, so that
-    /// choices at successive nodes are independent.
+    /// Whether a node is a host.
     #[inline]
-    pub fn next_port(&self, node: NodeId, host: u32, hash: u16) -> PortId {
-        let Some(switch) = (node as usize).checked_sub(self.hosts) else {
-            return self.ports_of[node as usize][0];
-        };
-        let (start, count) = self.next[switch * self.hosts + host as usize];
-        let choice = if count > 1 {
-            let mixed = ((u32::from(hash) << 16) ^ node).wrapping_mul(0x9E37_79B1);
-            let mixed = (mixed ^ (mixed >> 15)).wrapping_mul(0x85EB_CA77);
-            ((u64::from(mixed ^ (mixed >> 13)) * u64::from(count)) >> 32) as u16
-        } else {
-            0
-        };
-        PortId::from(self.choices[(start + choice) as usize])
+    pub fn is_host(&self, node: NodeId) -> bool {
+        (node as usize) < self.hosts
+    }
+
+    /// All routes.
+    pub fn routes(&self) -> &Routes {
+        &self.routes
     }
 
     /// All ports that a switch may use for packets to `host`.
     pub fn next_ports(&self, switch: NodeId, host: u32) -> impl Iterator<Item = PortId> {
-        let (start, count) = self.next[(switch as usize - self.hosts) * self.hosts + host as usize];
-        self.choices[usize::from(start)..][..usize::from(count)].iter().map(|&port| PortId::from(port))
+        self.routes.ports(switch as usize - self.hosts, host).iter().copied()
     }
 
-    /// The ports from host `src` to host `dst` for `hash`.
-    pub fn path(&self, src: u32, dst: u32, hash: u16) -> impl Iterator<Item = &Port> {
-        let mut node = src;
+    /// The port of host `src` that a flow to `dst` leaves by: of those from which the
+    /// way is shortest, the one chosen by `hash`.
+    pub fn source_port(&self, src: u32, dst: u32, hash: u16) -> PortId {
+        let own = &self.ports_of[src as usize];
+        if own.len() == 1 {
+            return own[0];
+        }
+        let hops = |port: &PortId| self.onward(self.ports[*port as usize].to, dst, hash).count();
+        let reachable: Vec<(usize, PortId)> =
+            own.iter().filter(|p| !self.is_host(self.ports[**p as usize].to)).map(|p| (hops(p), *p)).collect();
+        let least = reachable.iter().map(|(hops, _)| *hops).min().unwrap_or_default();
+        let nearest: Vec<PortId> = reachable.iter().filter(|(hops, _)| *hops == least).map(|(_, p)| *p).collect();
+        nearest[routes::choose(hash, src, nearest.len() as u32) as usize]
+    }
+
+    /// The ports from switch `node` on to host `dst` for `hash`.
+    fn onward(&self, mut node: NodeId, dst: u32, hash: u16) -> impl Iterator<Item = &Port> {
         std::iter::from_fn(move || {
             (node != dst).then(|| {
-                let port = &self.ports[self.next_port(node, dst, hash) as usize];
+                let port = &self.ports[self.routes.port(node as usize - self.hosts, dst, hash) as usize];
                 node = port.to;
                 port
             })
         })
     }
 
+    /// The ports from host `src` to host `dst` for `hash`.
+    pub fn path(&self, src: u32, dst: u32, hash: u16) -> impl Iterator<Item = &Port> {
+        let first = &self.ports[self.source_port(src, dst, hash) as usize];
+        std::iter::once(first).chain(self.onward(first.to, dst, hash))
+    }
+
     /// Fastest host link.
     pub fn host_rate(&self) -> Rate {
-        self.ports[..].iter().filter(|p| (p.from as usize) < self.hosts).map(|p| p.rate).max().unwrap_or_default()
+        self.ports[..].iter().filter(|p| self.is_host(p.from)).map(|p| p.rate).max().unwrap_or_default()
     }
 
     /// All link rates, ascending.
@@ -291,10 +347,10 @@ impl Topology {
         self.ports.iter().map(|p| p.delay).max().unwrap_or_default()
     }
 
-    /// Base RTT between two hosts as the HPCC simulator has it: propagation
-    /// both ways and 1000 B at every hop one way, in picoseconds.
-    pub fn base_rtt(&self, src: u32, dst: u32) -> Ps {
-        self.path(src, dst, 0).map(|p| 2 * p.delay + p.rate.time_for(1000)).sum()
+    /// Base RTT between two hosts as the HPCC simulator has it: propagation both ways
+    /// and `payload` bytes (there 1000) at every hop one way, in picoseconds.
+    pub fn base_rtt(&self, src: u32, dst: u32, payload: u64) -> Ps {
+        self.path(src, dst, 0).map(|p| 2 * p.delay + p.rate.time_for(payload)).sum()
     }
 
     /// Smallest link rate between two hosts.
@@ -305,11 +361,11 @@ impl Topology {
     /// Pairs of hosts, one of each kind: hosts on the same switch, over links of
     /// the same rate and delay, do not differ.
     fn pairs(&self) -> impl Iterator<Item = (u32, u32)> {
-        let mut seen: HashMap<(NodeId, Rate, Ps), u32> = HashMap::new();
+        let mut seen: HashMap<Vec<(NodeId, Rate, Ps)>, u32> = HashMap::new();
         let hosts: Vec<u32> = (0..self.hosts as u32)
             .filter(|&host| {
-                let port = &self.ports[self.ports_of[host as usize][0] as usize];
-                let count = seen.entry((port.to, port.rate, port.delay)).or_default();
+                let ports = self.ports_of[host as usize].iter().map(|&port| &self.ports[port as usize]);
+                let count = seen.entry(ports.map(|p| (p.to, p.rate, p.delay)).collect()).or_default();
                 *count += 1;
                 *count <= 2
             })
@@ -319,17 +375,18 @@ impl Topology {
     }
 
     /// Longest base RTT and largest bandwidth-delay product (bytes) of any pair.
-    pub fn max_base_rtt_and_bdp(&self) -> (Ps, u64) {
+    pub fn max_base_rtt_and_bdp(&self, payload: u64) -> (Ps, u64) {
         self.pairs().fold((0, 0), |(rtt, bdp), (a, b)| {
-            let pair_rtt = self.base_rtt(a, b);
+            let pair_rtt = self.base_rtt(a, b, payload);
             let bytes = u128::from(pair_rtt) * u128::from(self.bottleneck(a, b).0) / 8 / 1_000_000_000_000;
             (rtt.max(pair_rtt), bdp.max(bytes as u64))
         })
     }
 
-    /// Longest one-way delay of a full packet between any two hosts of an empty network.
-    pub fn max_base_owd(&self) -> Ps {
-        let owd = |(a, b)| self.path(a, b, 0).map(|p| p.delay + p.rate.time_for(1048)).sum();
+    /// Longest one-way delay of a packet of `size` bytes between any two hosts of an
+    /// empty network.
+    pub fn max_base_owd(&self, size: u64) -> Ps {
+        let owd = |(a, b)| self.path(a, b, 0).map(|p| p.delay + p.rate.time_for(size)).sum();
         self.pairs().map(owd).max().unwrap_or_default()
     }
 

@@ -1,13 +1,26 @@
 //! Poisson arrivals of flows between random hosts.
 
 use super::poisson::Poisson;
-use super::{Cdf, Section, Source, size_distribution};
-use crate::host::{NewFlow, Size};
-use crate::random;
-use crate::scenario;
-use crate::units::Ps;
+use super::{Cdf, NewFlow, Section, Size, Source, size_distribution};
+use crate::config::units::Ps;
+use crate::engine::random;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
+
+/// Poisson arrivals of flows between random hosts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// "WebSearch", "FB_Hadoop", "GoogleSearchRPC", or a file with a size CDF
+    /// in the HPCC or the Homa format.
+    pub workload: String,
+    /// Payload over host link capacity, above 0.
+    pub load: f64,
+    /// Hosts it is between, by name. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Vec<String>>,
+}
 
 /// One host's flows, as in HPCC's traffic generator: the mean gap is that of
 /// the load at the host's own link, the receiver any other host.
@@ -21,7 +34,7 @@ struct Background {
 }
 
 pub(super) fn add(
-    config: &scenario::Background,
+    config: &Config,
     section: &Section<'_>,
     base: &Path,
     all: &mut Vec<Box<dyn Source>>,
@@ -44,6 +57,10 @@ pub(super) fn add(
 impl Source for Background {
     fn next_at(&self) -> Option<Ps> {
         self.arrivals.next_at()
+    }
+
+    fn expected_bytes(&self, now: Ps) -> f64 {
+        self.arrivals.expected_bytes(now)
     }
 
     fn take(&mut self, out: &mut Vec<NewFlow>) {

@@ -1,12 +1,42 @@
 //! Requests answered by many servers at once.
 
 use super::poisson::Poisson;
-use super::{Section, Source};
-use crate::host::{NewFlow, RequestPart, Size};
-use crate::random;
-use crate::scenario::{self, Scope};
-use crate::units::{Ps, Rate};
+use super::{NewFlow, RequestPart, Section, Size, Source};
+use crate::config::units::{Bytes, Ps, Rate};
+use crate::engine::random;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+
+/// Who the incast load is defined for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// Every server requests at this load (the paper).
+    #[default]
+    Server,
+    /// All servers together request at this load, each request from a random
+    /// server (HPCC).
+    Network,
+}
+
+/// Requests answered by many servers at once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Servers that answer a request.
+    pub fan_out: u32,
+    /// Size of each answer.
+    pub size: Bytes,
+    /// Payload over capacity: of the requester's link, or of all with
+    /// `scope = "network"`.
+    pub load: f64,
+    /// Default "server".
+    #[serde(default)]
+    pub scope: Scope,
+    /// Hosts it is between, by name. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Vec<String>>,
+}
 
 /// Requests of one host (On-Ramp's definition of the load), or of any host
 /// (HPCC's).
@@ -24,11 +54,7 @@ struct Incast {
     step: u64,
 }
 
-pub(super) fn add(
-    config: &scenario::Incast,
-    section: &Section<'_>,
-    all: &mut Vec<Box<dyn Source>>,
-) -> Result<(), String> {
+pub(super) fn add(config: &Config, section: &Section<'_>, all: &mut Vec<Box<dyn Source>>) -> Result<(), String> {
     let members = section.members(config.hosts.as_deref())?;
     let hosts = section.topology.hosts() as u32;
     if !(1..members.len() as u32).contains(&config.fan_out) {
@@ -60,6 +86,10 @@ pub(super) fn add(
 impl Source for Incast {
     fn next_at(&self) -> Option<Ps> {
         self.arrivals.next_at()
+    }
+
+    fn expected_bytes(&self, now: Ps) -> f64 {
+        self.arrivals.expected_bytes(now)
     }
 
     fn take(&mut self, out: &mut Vec<NewFlow>) {

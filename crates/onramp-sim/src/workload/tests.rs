@@ -1,6 +1,6 @@
 use super::*;
-use crate::host::Size;
-use crate::units::{MS, SEC, US};
+use crate::Scenario;
+use crate::config::units::{MS, SEC, US};
 use std::collections::{BTreeMap, BTreeSet};
 
 const BASE: &str = "/nowhere";
@@ -34,7 +34,7 @@ fn drain(mut source: Box<dyn Source>) -> Vec<(Ps, NewFlow)> {
 /// All arrivals of a scenario, source by source.
 fn arrivals(duration: &str, seed: u64, traffic: &str) -> Vec<Vec<(Ps, NewFlow)>> {
     let (scenario, topology) = load(duration, seed, traffic);
-    sources(&scenario, &topology, Path::new(BASE)).unwrap().into_iter().map(drain).collect()
+    scenario.sources(&topology, Path::new(BASE)).unwrap().into_iter().map(drain).collect()
 }
 
 fn bytes(flow: &NewFlow) -> u64 {
@@ -120,7 +120,7 @@ fn the_load_is_that_of_each_hosts_own_link() {
     );
     let (scenario, topology) =
         Scenario::load(&text, "test", Path::new(BASE), &[]).unwrap_or_else(|e| panic!("{}", e[0]));
-    let all = sources(&scenario, &topology, Path::new(BASE)).unwrap().into_iter().map(drain);
+    let all = scenario.sources(&topology, Path::new(BASE)).unwrap().into_iter().map(drain);
     let loads: Vec<f64> = all.map(|flows| load_of(flows.iter(), 5 * MS)).collect();
     assert!((loads[0] - 0.05).abs() < 0.02 && (loads[1] - 0.5).abs() < 0.1, "{loads:?}");
 }
@@ -206,12 +206,42 @@ fn request_numbers_are_unique_in_their_section() {
 }
 
 #[test]
-fn long_flows_start_together_and_stop_at_the_end() {
-    let traffic = "[[traffic]]\nkind = \"long\"\nsrc = [\"h1\", \"h2\", \"h1\"]\ndst = \"h0\"\nstart = \"30us\"\n";
+fn long_flows_start_within_the_jitter_and_stop_at_the_end() {
+    let long = "[[traffic]]\nkind = \"long\"\nsrc = [\"h1\", \"h2\", \"h1\"]\ndst = \"h0\"\n";
+    let traffic = format!("{long}start = \"30us\"\njitter = \"0us\"\n");
     let flow = |src, stop| (30 * US, NewFlow { src, dst: 0, size: Size::Until(stop), traffic: 0, request: None });
-    assert_eq!(arrivals("2ms", 1, traffic), [[flow(1, 2 * MS), flow(2, 2 * MS), flow(1, 2 * MS)]]);
+    assert_eq!(arrivals("2ms", 1, &traffic), [[flow(1, 2 * MS), flow(2, 2 * MS), flow(1, 2 * MS)]]);
     let stopped = format!("{traffic}stop = \"40us\"\n");
     assert_eq!(arrivals("2ms", 1, &stopped)[0][0], flow(1, 40 * US));
+    // By default one base RTT of the star, 4.16 us: another for each flow and seed.
+    let starts = |seed| arrivals("2ms", seed, long)[0].iter().map(|(at, _)| *at).collect::<Vec<_>>();
+    assert!(starts(1).iter().all(|at| *at < 4_160_000) && starts(1)[0] < starts(1)[1]);
+    assert_ne!(starts(1), starts(2));
+    let both = arrivals("2ms", 1, &(background("WebSearch", 0.1) + long));
+    assert_ne!(both[16][0].0, starts(1)[0], "another section has a stream of its own");
+}
+
+#[test]
+fn load_runs_through_the_warm_up() {
+    let text = background("FB_Hadoop", 0.5) + "[[traffic]]\nkind = \"trace\"\nfile = \"flows.csv\"\n";
+    let folder = Folder::new("warmup");
+    std::fs::write(folder.0.join("flows.csv"), "src,dst,bytes,start_ns\nh1,h2,77,5\n").unwrap();
+    let (mut scenario, topology) = load_from(&folder.0, "2ms", 1, &text);
+    scenario.warmup = crate::config::units::Span(3 * MS);
+    let all: Vec<_> = scenario.sources(&topology, &folder.0).unwrap().into_iter().map(drain).collect();
+    let count = |from, to| all[..16].iter().flatten().filter(|(at, _)| (from..to).contains(at)).count() as f64;
+    let (before, after) = (count(0, 3 * MS), count(3 * MS, 5 * MS));
+    assert!((before / after / 1.5 - 1.0).abs() < 0.2, "{before} and {after} flows");
+    assert_eq!(count(5 * MS, SEC), 0.0);
+    // Files count from time 0.
+    assert_eq!(all[16][0].0, 3 * MS + 5_000);
+    let long = "[[traffic]]\nkind = \"long\"\nsrc = [\"h1\"]\ndst = \"h0\"\njitter = \"0us\"\n";
+    for (start, at) in [("", 0), ("start = \"0us\"\n", 3 * MS), ("start = \"1ms\"\n", 4 * MS)] {
+        let (mut scenario, topology) = load("2ms", 1, &format!("{long}{start}"));
+        scenario.warmup = crate::config::units::Span(3 * MS);
+        let flow = drain(scenario.sources(&topology, Path::new(BASE)).unwrap().remove(0))[0];
+        assert_eq!((flow.0, flow.1.size), (at, Size::Until(5 * MS)), "{start}");
+    }
 }
 
 #[test]
@@ -292,7 +322,7 @@ fn files_are_found_from_the_scenarios_folder() {
     std::fs::write(folder.0.join("flows.csv"), "src,dst,bytes,start_ns\nh1,h2,77,5\n").unwrap();
     let traffic = background("sizes.txt", 0.1) + "[[traffic]]\nkind = \"trace\"\nfile = \"flows.csv\"\n";
     let (scenario, topology) = load_from(&folder.0, "1ms", 1, &traffic);
-    let all: Vec<_> = sources(&scenario, &topology, &folder.0).unwrap().into_iter().map(drain).collect();
+    let all: Vec<_> = scenario.sources(&topology, &folder.0).unwrap().into_iter().map(drain).collect();
     assert!(all[..16].concat().iter().all(|(_, f)| bytes(f) < 2_000));
     let flow = NewFlow { src: 1, dst: 2, size: Size::Bytes(77), traffic: 1, request: None };
     assert_eq!(all[16], [(5_000, flow)]);
@@ -307,10 +337,10 @@ fn a_trace_that_vanishes_or_shrinks_during_the_run_ends() {
     for vanish in [true, false] {
         std::fs::write(&path, format!("src,dst,bytes,start_ns,request\n{rows}")).unwrap();
         let (scenario, topology) = load_from(&folder.0, "1ms", 1, traffic);
-        let mut all = sources(&scenario, &topology, &folder.0).unwrap();
+        let mut all = scenario.sources(&topology, &folder.0).unwrap();
         if vanish { std::fs::remove_file(&path) } else { std::fs::write(&path, "src") }.unwrap();
         assert!(drain(all.remove(0)).len() <= 20_000);
-        let error = sources(&scenario, &topology, &folder.0).err().unwrap();
+        let error = scenario.sources(&topology, &folder.0).err().unwrap();
         assert!(error.starts_with("traffic[0]: "), "{error}");
     }
 }
@@ -321,7 +351,7 @@ fn a_trace_is_read_as_it_is_taken() {
     let path = folder.0.join("flows.csv");
     std::fs::write(&path, format!("src,dst,bytes,start_ns\n{}", "h1,h2,77,5\n".repeat(20_000))).unwrap();
     let (scenario, topology) = load_from(&folder.0, "1ms", 1, "[[traffic]]\nkind = \"trace\"\nfile = \"flows.csv\"\n");
-    let mut all = sources(&scenario, &topology, &folder.0).unwrap();
+    let mut all = scenario.sources(&topology, &folder.0).unwrap();
     std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
     let taken = drain(all.remove(0)).len();
     assert!((1..2_000).contains(&taken), "{taken} flows were in memory");
@@ -331,9 +361,9 @@ fn a_trace_is_read_as_it_is_taken() {
 fn an_impossible_fan_out_is_no_endless_source() {
     let (mut scenario, topology) = load("1ms", 1, &incast(15, "2KB", 0.1, "server"));
     for impossible in [0, 16] {
-        let Traffic::Incast(config) = &mut scenario.traffic[0] else { panic!() };
+        let Config::Incast(config) = &mut scenario.traffic[0].source else { panic!() };
         config.fan_out = impossible;
-        let error = sources(&scenario, &topology, Path::new(BASE)).err().unwrap();
+        let error = scenario.sources(&topology, Path::new(BASE)).err().unwrap();
         assert_eq!(error, "traffic[0]: fan_out must be from 1 to 15, the number of other hosts");
     }
 }

@@ -11,15 +11,36 @@
 //! while it is simulated.
 
 use super::lines::{Lines, quoted};
-use super::{MAX_BYTES, Section, Source};
-use crate::host::{NewFlow, RequestPart, Size};
-use crate::scenario::{self, TraceFormat};
+use super::{MAX_BYTES, NewFlow, RequestPart, Section, Size, Source};
+use crate::config::units::{Ps, Span};
 use crate::topology::Topology;
-use crate::units::{Ps, Span};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek};
 use std::path::Path;
+
+/// Format of a trace file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TraceFormat {
+    /// `src,dst,bytes,start_ns[,request]` with a header line.
+    #[default]
+    Csv,
+    /// The HPCC simulator's flow file.
+    Hpcc,
+}
+
+/// Flows listed in a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The file, relative to the scenario's folder.
+    pub file: String,
+    /// Default "csv".
+    #[serde(default)]
+    pub format: TraceFormat,
+}
 
 const HEADER: &str = "src,dst,bytes,start_ns";
 
@@ -41,6 +62,17 @@ pub struct Reader<R = BufReader<File>> {
     last: Ps,
     /// Every request of the file, as [`Reader::check`] counted it.
     requests: HashMap<u64, Request>,
+}
+
+/// What a trace comes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Extent {
+    /// Bytes of the largest flow.
+    pub largest: u64,
+    /// Bytes of all flows.
+    pub bytes: f64,
+    /// When the last one starts.
+    pub last: Ps,
 }
 
 /// A request of a trace.
@@ -66,21 +98,22 @@ struct Row {
 ///
 /// # Errors
 /// A file that cannot be read, or a wrong first line.
-pub fn open(t: &scenario::Trace, base: &Path, topology: &Topology) -> Result<Reader, String> {
+pub fn open(t: &Config, base: &Path, topology: &Topology) -> Result<Reader, String> {
     let names = (0..topology.hosts() as u32).map(|h| topology.name(h).to_string()).collect();
     Reader::new(Lines::open(&t.file, base)?, t.format, names)
 }
 
 pub(super) fn add(
-    config: &scenario::Trace,
+    config: &Config,
     section: &Section<'_>,
     base: &Path,
     all: &mut Vec<Box<dyn Source>>,
 ) -> Result<(), String> {
     let mut reader = open(config, base, section.topology)?;
-    reader.check()?;
+    let bytes_left = reader.check()?.bytes;
     let next = reader.flow(section.number);
-    all.push(Box::new(Trace { reader, next, traffic: section.number }));
+    let warmup = section.span.warmup;
+    all.push(Box::new(Trace { reader, next, traffic: section.number, warmup, bytes_left }));
     Ok(())
 }
 
@@ -94,17 +127,18 @@ impl<R: BufRead + Seek> Reader<R> {
         Ok(reader)
     }
 
-    /// Reads the whole file, and goes back to its first flow. Returns the
-    /// largest flow's bytes.
+    /// Reads the whole file, and goes back to its first flow.
     ///
     /// # Errors
     /// The first mistake: file, line, what is wrong and what would be right.
-    pub fn check(&mut self) -> Result<u64, String> {
+    pub fn check(&mut self) -> Result<Extent, String> {
         self.rewind()?;
         self.requests.clear();
-        let mut largest = 0;
+        let mut extent = Extent::default();
         while let Some(row) = self.row()? {
-            largest = largest.max(row.bytes);
+            extent.largest = extent.largest.max(row.bytes);
+            extent.bytes += row.bytes as f64;
+            extent.last = row.at;
             if let Some(id) = row.request {
                 let request = self.requests.entry(id).or_insert(Request { flows: 0, left: 0 });
                 let more = request.flows.checked_add(1);
@@ -113,7 +147,7 @@ impl<R: BufRead + Seek> Reader<R> {
             }
         }
         self.rewind()?;
-        Ok(largest)
+        Ok(extent)
     }
 
     fn rewind(&mut self) -> Result<(), String> {
@@ -283,15 +317,25 @@ struct Trace<R> {
     reader: Reader<R>,
     next: Option<(Ps, NewFlow)>,
     traffic: u32,
+    /// The file counts from time 0.
+    warmup: Ps,
+    bytes_left: f64,
 }
 
 impl<R: BufRead + Seek + Send + Sync> Source for Trace<R> {
     fn next_at(&self) -> Option<Ps> {
-        self.next.map(|(at, _)| at)
+        self.next.map(|(at, _)| self.warmup + at)
+    }
+
+    fn expected_bytes(&self, _: Ps) -> f64 {
+        self.bytes_left
     }
 
     fn take(&mut self, out: &mut Vec<NewFlow>) {
         if let Some((_, flow)) = self.next.take() {
+            if let Size::Bytes(bytes) = flow.size {
+                self.bytes_left -= bytes as f64;
+            }
             out.push(flow);
             self.next = self.reader.flow(self.traffic);
         }

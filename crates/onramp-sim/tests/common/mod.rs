@@ -3,7 +3,7 @@
 
 use onramp_sim::measure::{FlowRecord, RequestRecord};
 use onramp_sim::units::Ps;
-use onramp_sim::{Scenario, Simulation};
+use onramp_sim::{Options, Scenario, Simulation};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -24,11 +24,16 @@ pub fn build(text: &str, transport: &str) -> Simulation {
 
 /// The same with `key=value` overrides.
 pub fn build_with(text: &str, transport: &str, overrides: &[(&str, &str)]) -> Simulation {
+    build_as(&Options::default(), text, transport, overrides)
+}
+
+/// The same in another way.
+pub fn build_as(options: &Options, text: &str, transport: &str, overrides: &[(&str, &str)]) -> Simulation {
     let text = format!("{text}\n[transport]\n{transport}\n");
     let overrides: Vec<_> = overrides.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     let base = PathBuf::from("/");
     let (scenario, topology) = Scenario::load(&text, "test", &base, &overrides).unwrap_or_else(|e| panic!("{}", e[0]));
-    Simulation::new(&scenario, topology, &base).unwrap()
+    Simulation::with(&scenario, topology, &base, options).unwrap()
 }
 
 /// A file that is removed with its owner.

@@ -198,7 +198,7 @@ fn config(scenario: &Scenario, topology: &Topology, host: u32, hosts: &BTreeSet<
         ("mode", "enforce".into()),
         ("interface", "eth0".into()),
         ("parent", "1:1".into()),
-        ("max_pause", onramp.max_pause.to_string().into()),
+        ("max_pause", onramp.max_pause.expect("it is resolved").to_string().into()),
         ("gain", onramp.gain.into()),
         ("beta_start", onramp.beta_start.into()),
         ("version", version.into()),

@@ -7,9 +7,9 @@ use onramp_netlink::address::{Hop, add, add_neighbour, add_route};
 use onramp_netlink::link::{End, add_veth, up};
 use onramp_netlink::qdisc::{self, Place, ROOT, handle};
 use onramp_netlink::{Message, Socket};
+use onramp_sim::cc;
 use onramp_sim::scenario::{Ecn, Linux, PortBuffer, Scenario};
 use onramp_sim::topology::{NodeId, Port, PortId, Topology};
-use onramp_sim::transport;
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -110,7 +110,7 @@ impl Cluster {
                 qdisc::replace_plain(socket, queue, linux.qdisc.expect("it is resolved").name(), &[])
             } else {
                 let marking = scenario.switch.ecn.iter().flatten().find(|e| e.rate == port.rate);
-                let marking = marking.filter(|_| matches!(scenario.transport, transport::Config::Dctcp(_)));
+                let marking = marking.filter(|_| matches!(scenario.transport, cc::Config::Dctcp(_)));
                 add_buffer(socket, queue, linux, marking)
             }
         };

@@ -19,11 +19,10 @@ use crate::arrivals::{self, Arrival};
 use crate::sys::{self, Epoll};
 use crate::task::{STOP, Said, Status};
 use onramp_sim::Scenario;
-use onramp_sim::host::Size;
 use onramp_sim::measure::{FlowRecord, Recorder};
 use onramp_sim::topology::Topology;
 use onramp_sim::units::{MS, NS, Ps};
-use onramp_sim::workload;
+use onramp_sim::workload::Size;
 use serde_json::json;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -76,9 +75,14 @@ struct Load<'a> {
     started: u64,
     finished: u64,
     opened_late: u64,
-    /// The kernel's clock at time 0, in nanoseconds.
+    /// The kernel's clock when load begins, in nanoseconds: times count from there.
     zero_ns: u64,
-    duration: Ps,
+    /// Time 0 of the scenario.
+    warmup: Ps,
+    /// When the last flow arrives at the latest.
+    end: Ps,
+    /// The counters at time 0.
+    before: Option<Counters>,
     alive_at_end: u64,
 }
 
@@ -91,7 +95,7 @@ pub fn run(
     agents: Agents,
     out: &Path,
 ) -> Result<Said> {
-    let sources = workload::sources(scenario, topology, base)?;
+    let sources = scenario.sources(topology, base)?;
     let arrivals = arrivals::all(sources);
     sys::be_exact().map_err(at("real-time class"))?;
     let epoll = Epoll::new().map_err(at("epoll"))?;
@@ -111,22 +115,25 @@ pub fn run(
         finished: 0,
         opened_late: 0,
         zero_ns: sys::now_ns(),
-        duration: scenario.duration.0,
+        warmup: scenario.warmup.0,
+        end: scenario.warmup.0 + scenario.duration.0,
+        before: None,
         alive_at_end: 0,
     };
     let lead = scenario.clock.lead.filter(|_| load.clocks.interval().is_some());
     load.open(&arrivals, lead.map_or(QUIET, |lead| lead.0.max(QUIET)))?;
     let opened = load.connections.len();
-    let before = Counters::read(load.cluster, topology)?;
     load.zero_ns = sys::now_ns();
-    let limit = scenario.time_limit.expect("it is resolved").0;
+    let limit = load.warmup.saturating_add(scenario.time_limit.expect("it is resolved").0);
     let complete = load.play(&arrivals, limit, out)?;
-    let now = load.now();
-    let counted = Counters::read(load.cluster, topology)?.since(&before);
+    let end = load.now();
+    let now = end.saturating_sub(load.warmup);
+    let counted = Counters::read(load.cluster, topology)?;
+    let counted = load.before.as_ref().map_or_else(|| counted.since(&counted), |before| counted.since(before));
     let (clock, clocks) = load.clocks.finish(&agents, topology)?;
     let results = Results {
         clocks,
-        unfinished: load.unfinished(now)?,
+        unfinished: load.unfinished(end)?,
         flows: load.recorder.take_flows(),
         requests: load.recorder.take_requests(),
         counters: json!(null),
@@ -188,11 +195,17 @@ impl Load<'_> {
     /// Plays all arrivals and waits for the flows' ends; false if it was stopped before.
     fn play(&mut self, arrivals: &[Arrival], limit: Ps, out: &Path) -> Result<bool> {
         let mut waiting = arrivals.iter().peekable();
-        let mut sample_at = self.series.interval();
-        let mut clocks_at = self.clocks.interval();
+        let mut sample_at = self.series.interval().map(|interval| self.warmup + interval);
+        let mut clocks_at = self.clocks.interval().map(|interval| self.warmup + interval);
         let mut turns = 0;
         loop {
             let mut now = self.now();
+            if self.before.is_none() && now >= self.warmup {
+                self.before = Some(Counters::read(self.cluster, self.topology)?);
+                let connections = &self.connections;
+                let receiver = |number: u32| connections[number].receiver.as_ref().map(AsFd::as_fd);
+                self.series.begin(self.cluster, self.topology, receiver)?;
+            }
             while let Some(arrival) = waiting.next_if(|a| a.at <= now) {
                 self.start(*arrival)?;
                 self.alive_at_end = self.alive();
@@ -205,11 +218,11 @@ impl Load<'_> {
             if let Some(at) = sample_at.as_mut().filter(|at| **at <= now) {
                 let connections = &self.connections;
                 let receiver = |number: u32| connections[number].receiver.as_ref().map(AsFd::as_fd);
-                self.series.sample(now, self.cluster, self.topology, self.agents, receiver)?;
+                self.series.sample(now - self.warmup, self.cluster, self.topology, self.agents, receiver)?;
                 *at += self.series.interval().expect("there are samples to take");
             }
             if let Some(at) = clocks_at.as_mut().filter(|at| **at <= now) {
-                self.clocks.sample(now, self.agents)?;
+                self.clocks.sample(now - self.warmup, self.agents)?;
                 *at += self.clocks.interval().expect("there are clocks to look at");
             }
             if waiting.peek().is_none() && self.alive() == 0 || now >= limit {
@@ -222,8 +235,9 @@ impl Load<'_> {
             if turns % (TURNS * LOOKS) == 0 {
                 self.report(now)?;
             }
-            let next =
-                [waiting.peek().map(|a| a.at), self.stops.peek().map(|Reverse((at, _))| *at), sample_at, clocks_at];
+            let begin = self.before.is_none().then_some(self.warmup);
+            let stop = self.stops.peek().map(|Reverse((at, _))| *at);
+            let next = [waiting.peek().map(|a| a.at), stop, sample_at, clocks_at, begin];
             let next = next.into_iter().flatten().min().unwrap_or(limit).min(limit);
             self.wait(next.saturating_sub(now))?;
         }
@@ -237,14 +251,19 @@ impl Load<'_> {
     fn report(&mut self, now: Ps) -> Result<()> {
         // Flows are still alive when arrivals end; how long they take is not known.
         const ARRIVALS: f64 = 0.85;
-        let share = if now < self.duration {
-            ARRIVALS * now as f64 / self.duration as f64
+        let share = if now < self.end {
+            ARRIVALS * now as f64 / self.end as f64
         } else {
             let left = self.alive() as f64 / self.alive_at_end.max(1) as f64;
             ARRIVALS + (1.0 - ARRIVALS) * (1.0 - left).max(0.0)
         };
         let packet_hops = counters::packet_hops(self.cluster)?;
-        say(&Said::Status(Status { share, simulated_us: us(now), packet_hops, flows_done: self.finished }));
+        say(&Said::Status(Status {
+            share,
+            simulated_us: us(now.saturating_sub(self.warmup)),
+            packet_hops,
+            flows_done: self.finished,
+        }));
         Ok(())
     }
 
@@ -296,7 +315,8 @@ impl Load<'_> {
                 (0, true)
             }
         };
-        let request = flow.request.map(|part| self.recorder.request(flow, part, arrival.at));
+        let measured = arrival.at.checked_sub(self.warmup);
+        let request = flow.request.zip(measured).map(|(part, start)| self.recorder.request(flow, part, start));
         let id = self.started;
         self.started += 1;
         self.flows[slot as usize] =
@@ -365,8 +385,9 @@ impl Load<'_> {
         let flow = self.flows[slot as usize].take().expect("only a flow that is alive ends");
         self.free.push(slot);
         self.finished += 1;
-        let record = self.record(&flow, now)?;
-        self.recorder.flow_done(record);
+        if let Some(record) = self.record(&flow, now)? {
+            self.recorder.flow_done(record);
+        }
         self.connections[flow.connection].flow = None;
         if matches!(flow.arrival.flow.size, Size::Until(_)) {
             // Its socket keeps the limit on what may wait, so no other flow gets it.
@@ -377,34 +398,35 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// What is known of a flow now.
-    fn record(&mut self, flow: &Flow, now: Ps) -> Result<FlowRecord> {
+    /// What is known of a flow now; nothing, if it started before time 0.
+    fn record(&mut self, flow: &Flow, now: Ps) -> Result<Option<FlowRecord>> {
         let connection = &mut self.connections[flow.connection];
         let info = sys::tcp_info(connection.sender.as_fd()).map_err(at("TCP_INFO"))?;
         let retransmitted = info.retransmitted - std::mem::replace(&mut connection.retransmitted, info.retransmitted);
         let timeouts = info.timeouts - std::mem::replace(&mut connection.timeouts, info.timeouts);
         let new = &flow.arrival.flow;
+        let Some(start_ps) = flow.arrival.at.checked_sub(self.warmup) else { return Ok(None) };
         let fct_ps = now - flow.arrival.at;
-        Ok(FlowRecord {
+        Ok(Some(FlowRecord {
             id: flow.id,
             traffic: new.traffic,
             request: flow.request,
             src: new.src,
             dst: new.dst,
             bytes: flow.bytes,
-            start_ps: flow.arrival.at,
+            start_ps,
             fct_ps,
             receiver_fct_ps: fct_ps,
             ideal_ps: arrivals::ideal(self.topology, new.src, new.dst, flow.bytes),
             retransmitted,
             timeouts: timeouts.into(),
             paused_ps: 0,
-        })
+        }))
     }
 
     fn unfinished(&mut self, now: Ps) -> Result<Vec<FlowRecord>> {
         let mut alive: Vec<Flow> = std::mem::take(&mut self.flows).into_iter().flatten().collect();
         alive.sort_by_key(|flow| flow.id);
-        alive.iter().map(|flow| self.record(flow, now)).collect()
+        alive.iter().filter_map(|flow| self.record(flow, now).transpose()).collect()
     }
 }

@@ -95,6 +95,24 @@ impl Series {
         self.rates.retain(|rate| rate.connection != connection);
     }
 
+    /// Time 0: rates count from here.
+    pub fn begin<'c>(
+        &mut self,
+        cluster: &mut Cluster,
+        topology: &Topology,
+        receiver: impl Fn(u32) -> Option<BorrowedFd<'c>>,
+    ) -> Result<()> {
+        for link in &mut self.links {
+            link.last = link_stats(&ask(cluster, topology, link.port, LINK)?).busy_ns;
+        }
+        for rate in &mut self.rates {
+            if let Some(socket) = receiver(rate.connection) {
+                rate.last = sys::tcp_info(socket).map_err(at("tcp_info"))?.received;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes one sample of everything; `receiver` finds a connection's receiving end.
     pub fn sample<'c>(
         &mut self,
@@ -105,16 +123,11 @@ impl Series {
         receiver: impl Fn(u32) -> Option<BorrowedFd<'c>>,
     ) -> Result<()> {
         let mut push = |series, value| self.samples.push(Sample { time_ps: now, series, value });
-        let mut ask = |port: PortId, handle| {
-            let p = &topology.ports()[port as usize];
-            let found = qdisc::get(cluster.socket_of(p), interface(topology, port), handle);
-            found.map(Option::unwrap_or_default).map_err(|e| e.to_string())
-        };
         for &(series, port) in &self.queues {
-            push(series, f64::from(ask(port, QUEUE)?.queued_bytes));
+            push(series, f64::from(ask(cluster, topology, port, QUEUE)?.queued_bytes));
         }
         for link in &mut self.links {
-            let busy = link_stats(&ask(link.port, LINK)?).busy_ns;
+            let busy = link_stats(&ask(cluster, topology, link.port, LINK)?).busy_ns;
             push(link.series, ((busy - link.last) * NS) as f64 / self.interval as f64);
             link.last = busy;
         }
@@ -138,4 +151,11 @@ impl Series {
     pub fn finish(self) -> (Vec<Sample>, Vec<String>) {
         (self.samples, self.names)
     }
+}
+
+/// What the queueing discipline of a port says of itself.
+fn ask(cluster: &mut Cluster, topology: &Topology, port: PortId, handle: u32) -> Result<qdisc::Qdisc> {
+    let p = &topology.ports()[port as usize];
+    let found = qdisc::get(cluster.socket_of(p), interface(topology, port), handle);
+    found.map(Option::unwrap_or_default).map_err(|e| e.to_string())
 }

@@ -15,7 +15,7 @@ fn flows(text: &str, format: TraceFormat) -> Result<Vec<(Ps, NewFlow)>, String> 
     let mut reader = open_text(text, format)?;
     reader.check()?;
     let next = reader.flow(7);
-    let mut source = Trace { reader, next, traffic: 7 };
+    let mut source = Trace { reader, next, traffic: 7, warmup: 0, bytes_left: 0.0 };
     let mut found = Vec::new();
     while let Some(at) = source.next_at() {
         let mut taken = Vec::new();

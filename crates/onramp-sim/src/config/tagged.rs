@@ -1,7 +1,7 @@
 //! Enums chosen by a `kind` key.
 //!
 //! serde's own tagged enums lose the path of what is wrong inside them; here
-//! it is passed on in the message, and [`super::load`] takes it out again.
+//! it is passed on in the message, and the loader takes it out again.
 
 /// Before and after a path at the beginning of an error text.
 pub(crate) const PATH_END: char = '\u{1f}';
@@ -28,7 +28,7 @@ macro_rules! tagged {
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
                 use serde::de::Error;
-                use $crate::scenario::{plain, tagged};
+                use $crate::config::{plain, tagged};
                 const KINDS: &[&str] = &[$($tag),+];
                 let mut table = toml::Table::deserialize(d)?;
                 let wrong = |problem: &str| D::Error::custom(tagged::put_together("kind", problem));

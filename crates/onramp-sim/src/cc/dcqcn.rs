@@ -5,9 +5,10 @@
 //! every `rate_increase_timer` since the last cut. None needs an event: the rate
 //! is only looked at when a packet leaves, so due ticks are caught up then.
 
-use super::{Ack, Controller, Env, Rule, Settings, check_min_rate};
-use crate::scenario::Class;
-use crate::units::{NS, Ps, Rate, Span, US};
+use super::{Ack, Controller, Env, Permit, Settings, check_min_rate};
+use crate::config::Rule;
+use crate::config::units::{NS, Ps, Rate, Span, US};
+use crate::network::config::AckClass;
 use serde::{Deserialize, Serialize};
 
 /// Parameters; the defaults are the vendor's (300 us, 4 us), as in the HPCC paper.
@@ -81,8 +82,8 @@ impl Settings for Config {
         self.window
     }
 
-    fn host_ack_class(&self) -> Class {
-        if self.window { Class::Data } else { Class::Control }
+    fn host_ack_class(&self) -> AckClass {
+        if self.window { AckClass::Data } else { AckClass::Control }
     }
 }
 
@@ -146,11 +147,11 @@ impl Controller for State {
     }
 
     #[inline]
-    fn rate(&mut self, c: &Config, env: &Env, now: Ps) -> f64 {
+    fn permit(&mut self, c: &Config, env: &Env, now: Ps) -> Permit {
         if self.cut_at != 0 {
             self.catch_up(c, env, now);
         }
-        self.rate
+        env.permit(self.rate, c.window)
     }
 }
 
@@ -225,11 +226,9 @@ fn power(mut x: f64, mut n: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{ENV, at};
     use super::*;
-    use crate::network::int::{IntStack, Units};
-    use crate::units::MS;
-
-    const ENV: Env = Env { line_rate: 100e9, base_rtt: 12_240 * NS, int_units: Units { tx: 512, queue: 320 } };
+    use crate::config::units::MS;
 
     fn config() -> Config {
         let mut c = Config::default();
@@ -238,7 +237,7 @@ mod tests {
     }
 
     fn ack(flow: &mut State, c: &Config, now: Ps, ecn: bool) {
-        flow.on_ack(c, &ENV, &Ack { now, rtt: 10 * US, ecn, acked: 1, next: 2, int: &IntStack::default() });
+        flow.on_ack(c, &ENV, &at(now, 10 * US, ecn, 1, 2));
     }
 
     fn close(found: f64, expected: f64) {
@@ -258,7 +257,7 @@ mod tests {
         for i in 1..100 {
             ack(&mut flow, &c, i * 10 * US, false);
         }
-        assert_eq!(flow.rate(&c, &ENV, MS), 100e9);
+        assert_eq!(flow.permit(&c, &ENV, MS).rate, 100e9);
     }
 
     #[test]
@@ -266,12 +265,12 @@ mod tests {
         let c = config();
         let mut flow = State::new(&c, &ENV);
         ack(&mut flow, &c, MS, true);
-        assert_eq!(flow.rate(&c, &ENV, MS + 4 * US), 100e9);
+        assert_eq!(flow.permit(&c, &ENV, MS + 4 * US).rate, 100e9);
         // α starts at 1 and decays in four ticks: (255/256)^4 = 0.984466314…
         let alpha = (255.0f64 / 256.0) * (255.0 / 256.0) * (255.0 / 256.0) * (255.0 / 256.0);
-        close(flow.rate(&c, &ENV, MS + 4 * US + NS), 100e9 * (1.0 - alpha / 2.0));
+        close(flow.permit(&c, &ENV, MS + 4 * US + NS).rate, 100e9 * (1.0 - alpha / 2.0));
         // Without a further mark there is no further cut.
-        close(flow.rate(&c, &ENV, MS + 200 * US), 100e9 * (1.0 - alpha / 2.0));
+        close(flow.permit(&c, &ENV, MS + 200 * US).rate, 100e9 * (1.0 - alpha / 2.0));
     }
 
     #[test]
@@ -281,7 +280,7 @@ mod tests {
         ack(&mut flow, &c, MS, true);
         ack(&mut flow, &c, MS + 500 * NS, true);
         // One tick with a mark, 255/256 + 1/256 = 1; then two without.
-        flow.rate(&c, &ENV, MS + 3 * US);
+        flow.permit(&c, &ENV, MS + 3 * US);
         close(flow.alpha, (255.0 / 256.0) * (255.0 / 256.0));
     }
 
@@ -291,8 +290,8 @@ mod tests {
         let mut flow = State::new(&c, &ENV);
         ack(&mut flow, &c, MS, true);
         let cut = MS + 4 * US + NS;
-        let low = flow.rate(&c, &ENV, cut);
-        let at = |flow: &mut State, ticks: u64| flow.rate(&c, &ENV, cut + ticks * 300 * US);
+        let low = flow.permit(&c, &ENV, cut).rate;
+        let at = |flow: &mut State, ticks: u64| flow.permit(&c, &ENV, cut + ticks * 300 * US).rate;
         // Fast recovery: halfway to the target, which is still the line rate.
         let one = (low + 100e9) / 2.0;
         close(at(&mut flow, 1), one);
@@ -300,10 +299,10 @@ mod tests {
         let again = cut + 301 * US;
         ack(&mut flow, &c, again, true);
         let next_tick = cut + 304 * US;
-        let second = flow.rate(&c, &ENV, next_tick);
+        let second = flow.permit(&c, &ENV, next_tick).rate;
         assert!(second < one);
         close(flow.target, one);
-        let rate = |flow: &mut State, ticks: u64| flow.rate(&c, &ENV, next_tick + ticks * 300 * US);
+        let rate = |flow: &mut State, ticks: u64| flow.permit(&c, &ENV, next_tick + ticks * 300 * US).rate;
         let fast = (second + one) / 2.0;
         close(rate(&mut flow, 1), fast);
         let additive = (fast + one + 20e6) / 2.0;
@@ -319,8 +318,8 @@ mod tests {
         for i in 0..1000 {
             ack(&mut flow, &c, MS + i * US, true);
         }
-        assert_eq!(flow.rate(&c, &ENV, 2 * MS + 4 * US), 1e9);
-        assert_eq!(flow.rate(&c, &ENV, 10_000 * MS), 100e9);
+        assert_eq!(flow.permit(&c, &ENV, 2 * MS + 4 * US).rate, 1e9);
+        assert_eq!(flow.permit(&c, &ENV, 10_000 * MS).rate, 100e9);
     }
 
     #[test]
@@ -333,9 +332,9 @@ mod tests {
                 ack(flow, &c, now, i % 7 == 0);
             }
             for step in 0..17 {
-                often.rate(&c, &ENV, now + step * 100 * NS);
+                often.permit(&c, &ENV, now + step * 100 * NS);
             }
         }
-        close(often.rate(&c, &ENV, 3 * MS), seldom.rate(&c, &ENV, 3 * MS));
+        close(often.permit(&c, &ENV, 3 * MS).rate, seldom.permit(&c, &ENV, 3 * MS).rate);
     }
 }

@@ -7,7 +7,7 @@ const LINES: usize = 3;
 
 /// Starts loading the first cache lines of `slice[index]`, if there is such an element.
 #[inline]
-pub(crate) fn prefetch<T>(slice: &[T], index: usize) {
+pub fn prefetch<T>(slice: &[T], index: usize) {
     if let Some(item) = slice.get(index) {
         #[cfg(target_arch = "x86_64")]
         for line in 0..LINES.min(size_of::<T>().div_ceil(64)) {

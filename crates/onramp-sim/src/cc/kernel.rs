@@ -1,8 +1,10 @@
 //! Congestion control that only the Linux kernel has: it runs on the cluster and
 //! is not simulated.
 
-use super::{EcnDefault, Rule, Settings};
-use crate::units::Rate;
+use super::Settings;
+use crate::config::Rule;
+use crate::config::units::Rate;
+use crate::network::config::EcnDefault;
 use serde::{Deserialize, Serialize};
 
 /// No parameters: the kernel's own defaults hold, unless `[linux] sysctl` changes them.

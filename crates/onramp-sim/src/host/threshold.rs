@@ -1,6 +1,6 @@
 //! On-Ramp's threshold T: a time, or "auto".
 
-use crate::units::Span;
+use crate::config::units::Span;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;

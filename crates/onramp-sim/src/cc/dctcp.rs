@@ -1,8 +1,10 @@
 //! DCTCP (Alizadeh et al., SIGCOMM'10) in the rate form of the HPCC simulator:
 //! no slow start, one additive increase per RTT.
 
-use super::{Ack, Controller, EcnDefault, Env, Rule, Settings, check_min_rate};
-use crate::units::{Bytes, Ps, Rate};
+use super::{Ack, Controller, Env, Permit, Settings, check_min_rate};
+use crate::config::Rule;
+use crate::config::units::{Bytes, Ps, Rate};
+use crate::network::config::EcnDefault;
 use serde::{Deserialize, Serialize};
 
 /// Parameters.
@@ -95,21 +97,18 @@ impl Controller for State {
     }
 
     #[inline]
-    fn rate(&mut self, _: &Config, _: &Env, _: Ps) -> f64 {
-        self.rate
+    fn permit(&mut self, c: &Config, env: &Env, _: Ps) -> Permit {
+        env.permit(self.rate, c.window)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{ENV, at};
     use super::*;
-    use crate::network::int::{IntStack, Units};
-
-    const ENV: Env = Env { line_rate: 100e9, base_rtt: 12_000_000, int_units: Units { tx: 512, queue: 320 } };
 
     fn ack(flow: &mut State, acked: u64, next: u64, ecn: bool) {
-        let int = IntStack::default();
-        flow.on_ack(&Config::default(), &ENV, &Ack { now: 0, rtt: 0, ecn, acked, next, int: &int });
+        flow.on_ack(&Config::default(), &ENV, &at(0, 0, ecn, acked, next));
     }
 
     #[test]

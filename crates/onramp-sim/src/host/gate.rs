@@ -2,16 +2,53 @@
 //!
 //! The algorithm itself is `core/onramp.h`, through [`onramp_core`].
 
+use super::config::{OnRamp, OnRampVersion, OrAckMode, Threshold};
 use crate::clock::Margin;
-use crate::scenario::{OnRamp, OnRampVersion, Threshold};
-use crate::units::{NS, Ps, Span};
-use hdrhistogram::Histogram;
+use crate::config::units::{NS, Ps, Span};
+use crate::measure::Delays;
 use onramp_core::{BETA_ONE, Flow, Params, Stamp};
 use std::collections::HashMap;
 
-/// All gates of the network.
+/// What a scenario's On-Ramp comes down to.
+#[derive(Clone, Debug)]
+pub struct GateRules {
+    params: Params,
+    start_from_path: bool,
+    /// T follows the clocks, and is never below this many nanoseconds.
+    floor_ns: Option<i64>,
+    /// Receive times travel in packets of their own: one for so many data packets.
+    pub separate_every: Option<u32>,
+}
+
+impl GateRules {
+    /// Of a resolved section; `None` where On-Ramp is off.
+    pub fn new(config: &OnRamp) -> Option<Self> {
+        if !config.enabled {
+            return None;
+        }
+        let ns = |span: Span| (span.0 / NS).max(1);
+        let (threshold, floor_ns) = match config.threshold? {
+            Threshold::Fixed(threshold) => (ns(threshold), None),
+            Threshold::Auto => {
+                let floor = ns(config.threshold_floor.unwrap_or_default());
+                (floor, Some(floor as i64))
+            }
+        };
+        let params = Params::builder(threshold, ns(config.max_pause?))
+            .gain_shift((1.0 / config.gain).log2().round() as u32)
+            .beta_start((config.beta_start * f64::from(BETA_ONE)).round() as u32)
+            .strawman(config.version == OnRampVersion::Strawman)
+            .count_old(config.count_old_acks)
+            .build()
+            .expect("the scenario's parameters were checked");
+        let separate_every = (config.ack == OrAckMode::Separate).then_some(config.ack_every);
+        Some(Self { params, start_from_path: config.start_from_path, floor_ns, separate_every })
+    }
+}
+
+/// All gates of a cell's senders.
 #[derive(Debug)]
-pub struct Edge {
+pub struct Gates {
     params: Params,
     start_from_path: bool,
     /// One gate per flow slot.
@@ -48,7 +85,7 @@ struct Auto {
     floor: i64,
     paths: Vec<AutoPath>,
     /// T at every OR-ACK, in nanoseconds.
-    thresholds: Histogram<u64>,
+    thresholds: Delays,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -72,44 +109,25 @@ impl Auto {
         let least = path.least[0].min(path.least[1]);
         let threshold = least.saturating_add_unsigned(margin.ns).max(self.floor) as u64;
         path.params = path.params.with_threshold(threshold);
-        self.thresholds.saturating_record(threshold);
+        self.thresholds.record(threshold as i64);
     }
 }
 
-impl Edge {
-    /// Gates with the scenario's parameters; none, if On-Ramp is off.
-    pub fn new(config: &OnRamp) -> Option<Self> {
-        if !config.enabled {
-            return None;
-        }
-        let ns = |span: Span| (span.0 / NS).max(1);
-        let (threshold, auto) = match config.threshold.expect("the scenario is resolved") {
-            Threshold::Fixed(threshold) => (ns(threshold), None),
-            Threshold::Auto => {
-                let floor = ns(config.threshold_floor.unwrap_or_default());
-                // One nanosecond to 10 s, to three digits.
-                let thresholds = Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("the bounds are valid");
-                (floor, Some(Auto { floor: floor as i64, paths: Vec::new(), thresholds }))
-            }
-        };
-        let params = Params::builder(threshold, ns(config.max_pause))
-            .gain_shift((1.0 / config.gain).log2().round() as u32)
-            .beta_start((config.beta_start * f64::from(BETA_ONE)).round() as u32)
-            .strawman(config.version == OnRampVersion::Strawman)
-            .count_old(config.count_old_acks)
-            .build()
-            .expect("the scenario's parameters were checked");
-        Some(Self {
-            params,
-            start_from_path: config.start_from_path,
+impl Gates {
+    /// Gates that keep these rules.
+    pub fn new(rules: &GateRules) -> Self {
+        let auto = |floor| Auto { floor, paths: Vec::new(), thresholds: Delays::default() };
+        Self {
+            params: rules.params,
+            start_from_path: rules.start_from_path,
             gates: Vec::new(),
             paths: Vec::new(),
-            auto,
+            auto: rules.floor_ns.map(auto),
             known: HashMap::new(),
             pauses: 0,
             paused: 0,
             or_acks: 0,
-        })
+        }
     }
 
     /// A new flow in `slot`.
@@ -130,17 +148,18 @@ impl Edge {
             self.pauses += u64::from(flow.t_next() > now / NS);
         }
         let gate = Gate { flow, path };
-        match self.gates.get_mut(slot as usize) {
-            Some(old) => *old = gate,
-            None => self.gates.push(gate),
+        let slot = slot as usize;
+        if slot >= self.gates.len() {
+            // Flows open in order of their starts, not of their slots.
+            self.gates.resize(slot + 1, gate.clone());
         }
+        self.gates[slot] = gate;
     }
 
-    /// When the flow may send next.
+    /// When the flow's next packet may leave.
     #[inline]
-    pub fn release(&self, slot: u32, ready: Ps) -> Ps {
-        let t_next = self.gates[slot as usize].flow.t_next();
-        ready.max(t_next.saturating_mul(NS))
+    pub fn release(&self, slot: u32) -> Ps {
+        self.gates[slot as usize].flow.t_next().saturating_mul(NS)
     }
 
     /// A packet leaves: the pause total to carry, low 32 bits.
@@ -179,7 +198,7 @@ impl Edge {
     }
 
     /// Thresholds of all OR-ACKs so far, in nanoseconds, where they follow the clocks.
-    pub fn thresholds(&self) -> Option<&Histogram<u64>> {
+    pub fn thresholds(&self) -> Option<&Delays> {
         self.auto.as_ref().map(|auto| &auto.thresholds)
     }
 

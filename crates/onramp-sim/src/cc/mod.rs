@@ -1,18 +1,21 @@
 //! Congestion control: one file each, all behind one trait.
 //!
-//! A controller sees ACKs and answers two questions: at which rate may the flow
-//! send now, and (through the rate) how large is its window. It never sees the
-//! network, the NIC or On-Ramp.
+//! A controller sees what comes back (acknowledgements with what routers wrote,
+//! losses) and what is sent, and answers with a permit: a window and a rate. It
+//! never sees the network, the NIC or On-Ramp.
 
+pub mod custom;
 pub mod dcqcn;
 pub mod dctcp;
 pub mod hpcc;
 pub mod kernel;
 pub mod timely;
 
-use crate::network::int::{IntStack, Units};
-use crate::scenario::{Class, tagged};
-use crate::units::{Bytes, Ps, Rate};
+use crate::config::units::{Bytes, Ps, Rate};
+use crate::config::{Rule, tagged};
+use crate::network::config::{AckClass, EcnDefault};
+use crate::network::router::int::Units;
+use crate::network::router::{self, Written};
 
 /// What an ACK tells the sender's controller.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +30,44 @@ pub struct Ack<'a> {
     pub acked: u64,
     /// The next packet the sender will send.
     pub next: u64,
-    /// What switches wrote into the acknowledged packet; empty without INT.
-    pub int: &'a IntStack,
+    /// Bytes of payload acknowledged by this ACK and no other before.
+    pub newly_acked: u64,
+    /// Bytes of payload sent and not acknowledged.
+    pub in_flight: u64,
+    /// Bits of payload delivered per second over the last round trip; told with the
+    /// ACK that ends one.
+    pub delivery_rate: Option<f64>,
+    /// What routers wrote into the acknowledged packet.
+    pub written: Written<'a>,
+}
+
+/// How a loss was noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// By what came back after it.
+    Fast,
+    /// By nothing having come back.
+    Timeout,
+}
+
+/// A packet that leaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// When, in picoseconds.
+    pub now: Ps,
+    /// Bytes on the wire.
+    pub size: u16,
+    /// Bytes of payload sent and not acknowledged, this packet included.
+    pub in_flight: u64,
+}
+
+/// What a flow may do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Permit {
+    /// Bytes of payload in flight: another packet may leave while there are fewer.
+    pub window: u64,
+    /// Bits per second on the wire; infinite for none.
+    pub rate: f64,
 }
 
 /// What a controller knows of its host and network.
@@ -38,38 +77,41 @@ pub struct Env {
     pub line_rate: f64,
     /// Longest base RTT of the network, in picoseconds (`GLOBAL_T` in HPCC's simulator).
     pub base_rtt: Ps,
+    /// W_max: bytes of the largest window.
+    pub max_window: f64,
+    /// Bytes of payload of a full packet.
+    pub payload: u64,
     /// What telemetry counts in.
     pub int_units: Units,
+}
+
+impl Env {
+    /// A permit for `rate`; with a window, W = W_max · R / R_line, at least one byte
+    /// (`VAR_WIN` in HPCC's simulator).
+    #[inline]
+    pub fn permit(&self, rate: f64, window: bool) -> Permit {
+        let window = if window { ((self.max_window * (rate / self.line_rate)) as u64).max(1) } else { u64::MAX };
+        Permit { window, rate }
+    }
 }
 
 /// A congestion controller of one flow.
 pub trait Controller: Sized {
     /// Its parameters.
     type Config: Settings;
-    /// A new flow; it starts at line rate.
+    /// A new flow.
     fn new(config: &Self::Config, env: &Env) -> Self;
     /// Takes notice of an ACK or NACK.
     fn on_ack(&mut self, config: &Self::Config, env: &Env, ack: &Ack<'_>);
-    /// The sending rate at `now` in bits per second. Timers are caught up here,
-    /// so no controller needs events of its own.
-    fn rate(&mut self, config: &Self::Config, env: &Env, now: Ps) -> f64;
+    /// Takes notice of a loss.
+    fn on_loss(&mut self, _config: &Self::Config, _env: &Env, _now: Ps, _loss: Loss) {}
+    /// Takes notice of a packet that leaves.
+    #[inline]
+    fn on_sent(&mut self, _config: &Self::Config, _env: &Env, _sent: &Sent) {}
+    /// What the flow may do at `now`. Timers are caught up here, so no controller
+    /// needs events of its own.
+    fn permit(&mut self, config: &Self::Config, env: &Env, now: Ps) -> Permit;
 }
-
-/// Default ECN marking for a transport, given for one link rate and scaled to others.
-#[derive(Clone, Copy, Debug)]
-pub struct EcnDefault {
-    /// The rate the thresholds are given for.
-    pub rate: Rate,
-    /// See [`crate::scenario::Ecn`].
-    pub kmin: Bytes,
-    /// See [`crate::scenario::Ecn`].
-    pub kmax: Bytes,
-    /// See [`crate::scenario::Ecn`].
-    pub pmax: f64,
-}
-
-/// Reports one rule: whether it holds, the key, what is wrong and what would be right.
-pub type Rule<'a> = &'a mut dyn FnMut(bool, &str, String);
 
 /// What the simulator asks of every transport's parameters.
 pub trait Settings {
@@ -81,7 +123,7 @@ pub trait Settings {
     fn min_rate(&self) -> Rate;
     /// Whether bytes in flight are limited by a window ("+w").
     fn window(&self) -> bool;
-    /// Bytes the transport adds to the 48 B header of a data packet.
+    /// Bytes the transport adds to the header of a data packet.
     fn extra_header(&self) -> u64 {
         0
     }
@@ -89,17 +131,17 @@ pub trait Settings {
     fn ack_bytes(&self) -> u64 {
         60
     }
-    /// Whether switches write telemetry into data packets.
-    fn int(&self) -> bool {
-        false
+    /// The router it reads.
+    fn router(&self) -> router::Kind {
+        router::Kind::Plain
     }
     /// Whether a changed rate also moves a packet that is already waiting.
     fn respace(&self) -> bool {
         false
     }
     /// Class of ACKs in the sending NIC.
-    fn host_ack_class(&self) -> Class {
-        Class::Data
+    fn host_ack_class(&self) -> AckClass {
+        AckClass::Data
     }
     /// Default ECN marking, `None` for none: RED-like, 100 KB to 400 KB at 25 Gb/s.
     fn ecn_defaults(&self) -> Option<EcnDefault> {
@@ -118,7 +160,7 @@ macro_rules! transports {
         kernel { $($(#[$kdoc:meta])* $kname:ident = $ktag:literal,)+ }
     ) => {
         tagged! {
-            /// Which congestion control the hosts run.
+            /// Which congestion control hosts run.
             pub enum Config {
                 $($(#[$doc])* $name($module::Config) = $tag,)+
                 $($(#[$kdoc])* $kname(kernel::Config) = $ktag,)+
@@ -129,7 +171,7 @@ macro_rules! transports {
         pub const SIMULATED: &[&str] = &[$($tag),+];
 
         /// The state of one flow's controller.
-        #[derive(Clone, Debug)]
+        #[derive(Debug)]
         pub enum Cc {
             $($(#[$doc])* $name($module::State),)+
         }
@@ -156,7 +198,7 @@ macro_rules! transports {
             /// Controller of a new flow.
             pub fn start(&self, env: &Env) -> Cc {
                 match self {
-                    $(Config::$name(c) => Cc::$name($module::State::new(c, env)),)+
+                    $(Config::$name(c) => Cc::$name(Controller::new(c, env)),)+
                     $(Config::$kname(_) => unreachable!("a simulation refuses what only the kernel has"),)+
                 }
             }
@@ -168,16 +210,33 @@ macro_rules! transports {
             pub fn on_ack(&mut self, config: &Config, env: &Env, ack: &Ack<'_>) {
                 match (self, config) {
                     $((Cc::$name(s), Config::$name(c)) => s.on_ack(c, env, ack),)+
-                    _ => unreachable!("all flows run the scenario's transport"),
+                    _ => unreachable!("a flow keeps its transport"),
                 }
             }
 
-            /// See [`Controller::rate`].
-            #[inline]
-            pub fn rate(&mut self, config: &Config, env: &Env, now: Ps) -> f64 {
+            /// See [`Controller::on_loss`].
+            pub fn on_loss(&mut self, config: &Config, env: &Env, now: Ps, loss: Loss) {
                 match (self, config) {
-                    $((Cc::$name(s), Config::$name(c)) => s.rate(c, env, now),)+
-                    _ => unreachable!("all flows run the scenario's transport"),
+                    $((Cc::$name(s), Config::$name(c)) => s.on_loss(c, env, now, loss),)+
+                    _ => unreachable!("a flow keeps its transport"),
+                }
+            }
+
+            /// See [`Controller::on_sent`].
+            #[inline]
+            pub fn on_sent(&mut self, config: &Config, env: &Env, sent: &Sent) {
+                match (self, config) {
+                    $((Cc::$name(s), Config::$name(c)) => s.on_sent(c, env, sent),)+
+                    _ => unreachable!("a flow keeps its transport"),
+                }
+            }
+
+            /// See [`Controller::permit`].
+            #[inline]
+            pub fn permit(&mut self, config: &Config, env: &Env, now: Ps) -> Permit {
+                match (self, config) {
+                    $((Cc::$name(s), Config::$name(c)) => s.permit(c, env, now),)+
+                    _ => unreachable!("a flow keeps its transport"),
                 }
             }
         }
@@ -194,6 +253,8 @@ transports! {
         Dctcp(dctcp) = "dctcp",
         /// HPCC.
         Hpcc(hpcc) = "hpcc",
+        /// A controller of the program that uses this library.
+        Custom(custom) = "custom",
     }
     kernel {
         /// TCP CUBIC.
@@ -207,3 +268,31 @@ transports! {
 
 /// What the Linux cluster has.
 pub const ON_LINUX: &[&str] = &["cubic", "bbr", "reno", "dctcp"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::units::NS;
+
+    /// A 100 Gb/s host.
+    pub(super) const ENV: Env = Env {
+        line_rate: 100e9,
+        base_rtt: 12_000 * NS,
+        max_window: 150_000.0,
+        payload: 1000,
+        int_units: Units { tx: 512, queue: 320 },
+    };
+
+    /// An ACK up to packet `acked` of those before `next`.
+    pub(super) fn at(now: Ps, rtt: Ps, ecn: bool, acked: u64, next: u64) -> Ack<'static> {
+        let written = Written::Nothing;
+        Ack { now, rtt, ecn, acked, next, newly_acked: 1000, in_flight: 0, delivery_rate: None, written }
+    }
+
+    #[test]
+    fn the_window_shrinks_with_the_rate_and_is_never_nothing() {
+        assert_eq!(ENV.permit(50e9, true), Permit { window: 75_000, rate: 50e9 });
+        assert_eq!(ENV.permit(1.0, true).window, 1);
+        assert_eq!(ENV.permit(1.0, false).window, u64::MAX);
+    }
+}

@@ -1,9 +1,7 @@
 //! The hosts' clocks: how wrong they are, and what keeps them right.
 
-use super::Scenario;
-use super::threshold::Threshold;
-use super::validate::Rule;
-use crate::units::{Drift, MS, SEC, Span, US};
+use crate::config::Rule;
+use crate::config::units::{Drift, MS, SEC, Span, US};
 use onramp_clock::schedule::SPACING;
 use serde::{Deserialize, Serialize};
 
@@ -98,7 +96,7 @@ pub struct Clock {
 
 impl Clock {
     /// Writes every default that has an effect into its field.
-    pub(super) fn resolve(&mut self) {
+    pub fn resolve(&mut self) {
         if !self.sync.over_the_network() {
             return;
         }
@@ -123,12 +121,12 @@ impl Clock {
 /// Fewest pairs of probes to a peer in a window.
 const MIN_PAIRS: u64 = 8;
 
-pub(super) fn check(s: &Scenario, rule: Rule<'_>) {
-    let c = &s.clock;
+/// Checks values; keys are of the section.
+pub fn check(c: &Clock, rule: Rule<'_>) {
     let name = c.sync.name();
     let unused = |write: &str| format!("has no effect with sync = \"{name}\": write sync = {write}");
-    rule(c.sync == Sync::Gaussian || c.sigma == Span(0), "clock.sigma", unused("\"gaussian\""));
-    rule(c.sigma <= Span(SEC), "clock.sigma", format!("{} is more than 1s", c.sigma));
+    rule(c.sync == Sync::Gaussian || c.sigma == Span(0), "sigma", unused("\"gaussian\""));
+    rule(c.sigma <= Span(SEC), "sigma", format!("{} is more than 1s", c.sigma));
     let both = [
         ("offset", c.offset.is_some()),
         ("drift", c.drift.is_some()),
@@ -138,7 +136,7 @@ pub(super) fn check(s: &Scenario, rule: Rule<'_>) {
         ("max_uncertainty", c.max_uncertainty.is_some()),
     ];
     for (key, given) in both {
-        rule(!given || c.sync.over_the_network(), &format!("clock.{key}"), unused("\"huygens\" or \"ntp\""));
+        rule(!given || c.sync.over_the_network(), key, unused("\"huygens\" or \"ntp\""));
     }
     let huygens = [
         ("window", c.window.is_some()),
@@ -148,12 +146,12 @@ pub(super) fn check(s: &Scenario, rule: Rule<'_>) {
         ("network_effect", c.network_effect.is_some()),
     ];
     for (key, given) in huygens {
-        rule(!given || c.sync == Sync::Huygens, &format!("clock.{key}"), unused("\"huygens\""));
+        rule(!given || c.sync == Sync::Huygens, key, unused("\"huygens\""));
     }
     let range = |rule: Rule<'_>, key: &str, value: Option<Span>, least: Span, most: Span, example: &str| {
         let Some(value) = value else { return };
         let message = format!("{value} is outside {least} to {most}: such as \"{example}\"");
-        rule((least..=most).contains(&value), &format!("clock.{key}"), message);
+        rule((least..=most).contains(&value), key, message);
     };
     range(rule, "offset", c.offset, Span(0), Span(86_400 * SEC), "5ms");
     range(rule, "lead", c.lead, Span(0), Span(86_400 * SEC), "4s");
@@ -163,20 +161,8 @@ pub(super) fn check(s: &Scenario, rule: Rule<'_>) {
     range(rule, "max_uncertainty", c.max_uncertainty, Span(1), Span(SEC), "100us");
     let most = Drift(500_000_000);
     let drift = c.drift.unwrap_or_default();
-    rule(
-        drift <= most,
-        "clock.drift",
-        format!("{drift} is more than {most}, which NTP can correct: such as \"30ppm\""),
-    );
+    rule(drift <= most, "drift", format!("{drift} is more than {most}, which NTP can correct: such as \"30ppm\""));
     let (wander, most) = (c.wander.unwrap_or_default(), Drift(1_000_000));
-    rule(wander <= most, "clock.wander", format!("{wander} in a second is more than {most}: such as \"1ppb\""));
-    rule(c.peers != Some(0), "clock.peers", "must be at least 1, such as 10".into());
-
-    let auto = s.onramp.threshold == Some(Threshold::Auto);
-    let message =
-        format!("\"auto\" has no uncertainty to go by with sync = \"{name}\": write a time, such as \"16us\"");
-    rule(!auto || c.sync.over_the_network(), "onramp.threshold", message);
-    let message = "has no effect with a fixed threshold: write threshold = \"auto\"".into();
-    let own = s.onramp.threshold.is_none() && c.sync.over_the_network();
-    rule(s.onramp.threshold_floor.is_none() || auto || own, "onramp.threshold_floor", message);
+    rule(wander <= most, "wander", format!("{wander} in a second is more than {most}: such as \"1ppb\""));
+    rule(c.peers != Some(0), "peers", "must be at least 1, such as 10".into());
 }

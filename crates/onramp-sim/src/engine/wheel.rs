@@ -1,14 +1,14 @@
-//! A timing wheel for what has no lane: a bucket per nanosecond for the next two
+//! A timing wheel for what has no lane: buckets of four nanoseconds for the next two
 //! microseconds, where a packet network has nearly all its events, and a heap
-//! for what is later.
+//! for what is later. (Small, since every cell has one.)
 
-use crate::units::Ps;
+use crate::config::units::Ps;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A bucket is 2^10 ps wide.
-const WIDTH: u32 = 10;
-const BUCKETS: u64 = 2048;
+/// A bucket is 2^12 ps wide.
+const WIDTH: u32 = 12;
+const BUCKETS: u64 = 512;
 
 /// Items by time; at the same time, by their own order.
 #[derive(Debug)]
@@ -59,6 +59,16 @@ impl<T: Ord + Copy> Wheel<T> {
         let near = self.near().map_or(Ps::MAX, |e| e.0);
         let later = self.later.peek().map_or(Ps::MAX, |e| e.0.0);
         near.min(later)
+    }
+
+    /// The earliest item.
+    #[inline]
+    pub fn peek(&mut self) -> Option<(Ps, T)> {
+        let later = self.later.peek().map(|e| e.0);
+        match (self.near(), later) {
+            (Some(near), Some(later)) => Some(near.min(later)),
+            (near, later) => near.or(later),
+        }
     }
 
     /// Takes the earliest item.

@@ -1,6 +1,7 @@
 //! In-band network telemetry (INT) in HPCC's format and resolution.
 
-use crate::slab::Slab;
+use super::{Header, Leaving, Router, Written};
+use crate::config::units::NS;
 
 /// What one switch wrote: 64 bits on the wire.
 #[derive(Clone, Copy, Debug, Default)]
@@ -96,9 +97,29 @@ impl IntStack {
     }
 }
 
-/// What is kept of a packet under way: its telemetry, and On-Ramp's stamp where
-/// there is one.
-pub type IntStore = Slab<(IntStack, u32)>;
+/// A router that adds a record to every data packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Int {
+    /// What its records count in.
+    pub units: Units,
+}
+
+impl Router for Int {
+    type Header = IntStack;
+    type Port = ();
+
+    #[inline]
+    fn dequeue(&self, (): &mut (), header: &mut IntStack, at: &Leaving) {
+        header.push(Hop::new(self.units, at.now / NS, at.tx_bytes, at.queue_bytes, at.rate));
+    }
+}
+
+impl Header for IntStack {
+    #[inline]
+    fn read(&self) -> Written<'_> {
+        Written::Int(self)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! What the TOML reader says, in the words of someone who writes scenarios.
 
 /// A message of the reader, understood.
-pub(super) struct Plain {
+pub(crate) struct Plain {
     /// The key it is about, where the reader names one beside the path.
     pub key: Option<String>,
     /// The key that was probably meant.
@@ -14,7 +14,7 @@ pub(super) struct Plain {
 /// Longest value that is shown in full.
 const SHOWN: usize = 60;
 
-pub(super) fn plain(message: &str) -> Plain {
+pub(crate) fn plain(message: &str) -> Plain {
     let said = |message| Plain { key: None, meant: None, missing: false, message };
     if let Some(key) = message.strip_prefix("missing field `").and_then(|m| m.strip_suffix('`')) {
         return Plain { key: Some(key.into()), missing: true, ..said(missing(key)) };

@@ -1,9 +1,10 @@
 //! TIMELY (Mittal et al., SIGCOMM'15) as in the HPCC simulator: the original
 //! rule, a = 0.875, one update per RTT.
 
-use super::{Ack, Controller, Env, Rule, Settings, check_min_rate};
-use crate::scenario::Class;
-use crate::units::{Ps, Rate, Span, US};
+use super::{Ack, Controller, Env, Permit, Settings, check_min_rate};
+use crate::config::Rule;
+use crate::config::units::{Ps, Rate, Span, US};
+use crate::network::config::AckClass;
 use serde::{Deserialize, Serialize};
 
 /// Parameters.
@@ -69,8 +70,8 @@ impl Settings for Config {
         self.window
     }
 
-    fn host_ack_class(&self) -> Class {
-        Class::Control
+    fn host_ack_class(&self) -> AckClass {
+        AckClass::Control
     }
 
     /// The send time, echoed by the receiver.
@@ -126,8 +127,8 @@ impl Controller for State {
     }
 
     #[inline]
-    fn rate(&mut self, _: &Config, _: &Env, _: Ps) -> f64 {
-        self.rate
+    fn permit(&mut self, c: &Config, env: &Env, _: Ps) -> Permit {
+        env.permit(self.rate, c.window)
     }
 }
 
@@ -146,10 +147,8 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{ENV, at};
     use super::*;
-    use crate::network::int::{IntStack, Units};
-
-    const ENV: Env = Env { line_rate: 100e9, base_rtt: 12 * US, int_units: Units { tx: 512, queue: 320 } };
 
     /// A flow whose rate is 50 Gb/s and that has stored an RTT of 100 us.
     fn flow(c: &Config) -> (State, u64) {
@@ -164,8 +163,7 @@ mod tests {
     /// The ACK that ends the present round.
     fn rtt(flow: &mut State, c: &Config, seq: &mut u64, us: u64) {
         *seq += 10;
-        let int = IntStack::default();
-        flow.on_ack(c, &ENV, &Ack { now: 0, rtt: us * US, ecn: false, acked: *seq, next: *seq + 5, int: &int });
+        flow.on_ack(c, &ENV, &at(0, us * US, false, *seq, *seq + 5));
     }
 
     fn config() -> Config {
@@ -235,8 +233,7 @@ mod tests {
         let (mut flow, mut seq) = flow(&c);
         rtt(&mut flow, &c, &mut seq, 90);
         let once = flow.rate;
-        let int = IntStack::default();
-        flow.on_ack(&c, &ENV, &Ack { now: 0, rtt: US, ecn: false, acked: seq + 5, next: seq + 9, int: &int });
+        flow.on_ack(&c, &ENV, &at(0, US, false, seq + 5, seq + 9));
         assert_eq!(flow.rate, once);
         for _ in 0..1000 {
             rtt(&mut flow, &c, &mut seq, 10);

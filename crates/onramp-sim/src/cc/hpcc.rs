@@ -1,8 +1,10 @@
 //! HPCC (Li et al., SIGCOMM'19): rate and window from in-band telemetry.
 
-use super::{Ack, Controller, Env, Rule, Settings, check_min_rate};
-use crate::network::int::IntStack;
-use crate::units::{Ps, Rate, SEC};
+use super::{Ack, Controller, Env, Permit, Settings, check_min_rate};
+use crate::config::Rule;
+use crate::config::units::{Ps, Rate, SEC};
+use crate::network::router::int::IntStack;
+use crate::network::router::{self, Written};
 use serde::{Deserialize, Serialize};
 
 /// Parameters, named as in the HPCC paper's Algorithm 1.
@@ -55,8 +57,8 @@ impl Settings for Config {
         46 + IntStack::WIRE_BYTES
     }
 
-    fn int(&self) -> bool {
-        true
+    fn router(&self) -> router::Kind {
+        router::Kind::Int
     }
 
     fn respace(&self) -> bool {
@@ -93,12 +95,13 @@ impl Controller for State {
     }
 
     fn on_ack(&mut self, c: &Config, env: &Env, ack: &Ack<'_>) {
-        let last = std::mem::replace(&mut self.last, *ack.int);
+        let Written::Int(int) = ack.written else { return };
+        let last = std::mem::replace(&mut self.last, *int);
         if self.update_after == 0 {
             self.update_after = ack.next;
             return;
         }
-        self.measure(env, &last, ack.int);
+        self.measure(env, &last, int);
         let c_max = self.utilization / c.eta;
         let increase = c.additive_increase.unwrap_or_default().0 as f64;
         let (target, stage) = if c_max >= 1.0 || self.stage >= c.max_stage {
@@ -115,8 +118,8 @@ impl Controller for State {
     }
 
     #[inline]
-    fn rate(&mut self, _: &Config, _: &Env, _: Ps) -> f64 {
-        self.rate
+    fn permit(&mut self, c: &Config, env: &Env, _: Ps) -> Permit {
+        env.permit(self.rate, c.window)
     }
 }
 
@@ -147,11 +150,9 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{ENV, at};
     use super::*;
-    use crate::network::int::{Hop, Units};
-    use crate::units::NS;
-
-    const ENV: Env = Env { line_rate: 100e9, base_rtt: 12_000 * NS, int_units: Units { tx: 512, queue: 320 } };
+    use crate::network::router::int::Hop;
 
     fn config() -> Config {
         let mut c = Config::default();
@@ -163,7 +164,7 @@ mod tests {
     fn ack(flow: &mut State, acked: u64, time_ns: u64, tx_bytes: u64, queue: u64) {
         let mut int = IntStack::default();
         int.push(Hop::new(ENV.int_units, time_ns, tx_bytes, queue, 100_000_000_000));
-        let a = Ack { now: 0, rtt: 0, ecn: false, acked, next: acked + 10, int: &int };
+        let a = Ack { written: Written::Int(&int), ..at(0, 0, false, acked, acked + 10) };
         flow.on_ack(&config(), &ENV, &a);
     }
 
@@ -233,11 +234,11 @@ mod tests {
         flow.reference = 10e9;
         let mut int = IntStack::default();
         int.push(Hop::new(ENV.int_units, 0, 0, 0, 100_000_000_000));
-        flow.on_ack(&c, &ENV, &Ack { now: 0, rtt: 0, ecn: false, acked: 1, next: 2, int: &int });
+        flow.on_ack(&c, &ENV, &Ack { written: Written::Int(&int), ..at(0, 0, false, 1, 2) });
         for (i, expected) in [(1u64, 10e9 + 40e6), (2, 10e9 + 80e6)] {
             let mut int = IntStack::default();
             int.push(Hop::new(ENV.int_units, i * 12_000, i * 15_360, 0, 100_000_000_000));
-            let ack = Ack { now: 0, rtt: 0, ecn: false, acked: i * 10, next: i * 10 + 1, int: &int };
+            let ack = Ack { written: Written::Int(&int), ..at(0, 0, false, i * 10, i * 10 + 1) };
             flow.on_ack(&c, &ENV, &ack);
             close(flow.rate, expected);
         }

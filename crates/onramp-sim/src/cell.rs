@@ -1,0 +1,188 @@
+//! A cell: part of the network with its hosts, and the loop over its events.
+
+use crate::clock::{self, Clocks};
+use crate::config::units::Ps;
+use crate::engine::{Ahead, Event, Events, Travels, prefetch};
+use crate::host::shaper::Entry;
+use crate::host::{Hosts, Io, Timer};
+use crate::measure::Meter;
+use crate::network::router::Router;
+use crate::network::{Network, Packet};
+
+/// Packets with the times at which they arrive.
+pub type Post<H> = Vec<(Ps, Packet<H>)>;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Cell<R: Router> {
+    now: Ps,
+    /// What is to come.
+    pub events: Events<Packet<R::Header>, Timer>,
+    /// Links and switches.
+    pub network: Network<R>,
+    /// Hosts.
+    pub hosts: Hosts<R::Header>,
+    /// The hosts' clocks.
+    pub clocks: Clocks,
+    /// What is measured.
+    pub meter: Meter,
+    /// From the other cells, by their numbers.
+    pub incoming: Vec<Post<R::Header>>,
+    /// First NIC of each host, where clocks are synchronised.
+    first_nic: Vec<u32>,
+    span: clock::Span,
+    /// Events so far.
+    pub done: u64,
+}
+
+/// The parts of a cell.
+pub struct Parts<R: Router> {
+    /// What is to come.
+    pub events: Events<Packet<R::Header>, Timer>,
+    /// Links and switches.
+    pub network: Network<R>,
+    /// Hosts.
+    pub hosts: Hosts<R::Header>,
+    /// The hosts' clocks.
+    pub clocks: Clocks,
+    /// What is measured.
+    pub meter: Meter,
+}
+
+impl<R: Router> Cell<R> {
+    /// A cell at time 0 of the engine, one of `cells`.
+    pub fn new(parts: Parts<R>, cells: usize, first_nic: Vec<u32>, seed: u64, span: clock::Span) -> Self {
+        let Parts { mut events, network, hosts, clocks, meter } = parts;
+        if let Clocks::Running(clocks) = &clocks {
+            for (at, tick) in clocks.begin(seed, span) {
+                events.timer(at, Timer::Clock(tick));
+            }
+        }
+        let incoming = (0..cells).map(|_| Vec::new()).collect();
+        Self { now: 0, events, network, hosts, clocks, meter, incoming, first_nic, span, done: 0 }
+    }
+
+    /// Runs all events before `end`.
+    pub fn run(&mut self, end: Ps) {
+        self.events.deliver(self.incoming.iter_mut());
+        while let Some((at, event, ahead)) = self.events.pop(end) {
+            self.now = at;
+            self.done += 1;
+            if let Ahead::Port(port) = ahead {
+                prefetch(&self.network.ports, port as usize);
+            }
+            match event {
+                Event::Arrive(packet) => self.arrive(packet),
+                Event::PortReady(port) => self.port_ready(port),
+                Event::Timer(timer) => self.timer(timer),
+            }
+        }
+    }
+
+    #[inline]
+    fn hosts(&mut self) -> (&mut Hosts<R::Header>, Io<'_, R>) {
+        let Self { now, events, network, hosts, clocks, meter, .. } = self;
+        (hosts, Io { now: *now, events, network, clocks, meter })
+    }
+
+    /// A packet arrives at the far end of its link.
+    #[inline]
+    fn arrive(&mut self, packet: Packet<R::Header>) {
+        self.network.counts.hops += 1;
+        let port = packet.link();
+        let host = self.network.ports[port as usize].host;
+        if packet.is_pfc() {
+            self.network.pause(self.now, port, &packet);
+            if !self.network.ports[port as usize].busy {
+                self.port_ready(port);
+            }
+        } else if host {
+            if packet.is_probe() {
+                return self.probed(&packet);
+            }
+            let (hosts, mut io) = self.hosts();
+            hosts.receive(&mut io, &packet);
+        } else if let Some(lost) = self.network.forward(&mut self.events, self.now, packet) {
+            self.lost(&lost);
+        }
+    }
+
+    fn port_ready(&mut self, id: u32) {
+        let port = &mut self.network.ports[id as usize];
+        port.busy = false;
+        let owner = port.owner;
+        if port.host {
+            let (hosts, mut io) = self.hosts();
+            hosts.nic_send(&mut io, owner);
+        } else {
+            self.network.transmit(&mut self.events, self.now, id);
+        }
+    }
+
+    fn timer(&mut self, timer: Timer) {
+        if let Timer::Clock(tick) = timer {
+            return self.tick(tick);
+        }
+        let (hosts, mut io) = self.hosts();
+        match timer {
+            Timer::Start(id, slot) => hosts.start(&mut io, Entry { slot, id }),
+            Timer::Stop(id, slot) => hosts.stop(&mut io, Entry { slot, id }),
+            Timer::Wake(nic) => hosts.wake(&mut io, nic),
+            Timer::Deadline(nic) => hosts.deadline(&mut io, nic),
+            Timer::Clock(_) => {}
+        }
+    }
+
+    #[cold]
+    fn tick(&mut self, tick: clock::Tick) {
+        let Clocks::Running(clocks) = &mut self.clocks else { return };
+        let actions = clocks.tick(tick, self.now, self.span);
+        for (at, tick) in actions.ticks {
+            self.events.timer(at, Timer::Clock(tick));
+        }
+        if let Some((host, packet)) = actions.send {
+            self.send_probe(host, packet);
+        }
+    }
+
+    #[cold]
+    fn probed(&mut self, packet: &Packet<R::Header>) {
+        self.hosts.counts.delivered += 1;
+        let Clocks::Running(clocks) = &mut self.clocks else { return };
+        if let Some(answer) = clocks.receive(packet, self.now) {
+            self.send_probe(packet.dst(), answer);
+        }
+    }
+
+    fn send_probe(&mut self, host: u32, packet: Packet<R::Header>) {
+        let first = self.first_nic[host as usize];
+        let nic = self.hosts.nic_towards(first, host, packet.dst(), packet.hash);
+        let (hosts, mut io) = self.hosts();
+        hosts.queue_agent(&mut io, nic, packet);
+        hosts.nic_send(&mut io, nic);
+    }
+
+    #[cold]
+    fn lost(&mut self, packet: &Packet<R::Header>) {
+        if packet.is_probe() {
+            if let Clocks::Running(clocks) = &mut self.clocks {
+                clocks.lost(packet);
+            }
+            return;
+        }
+        self.hosts.lost(packet);
+    }
+
+    /// Queueing delays of all switch ports, now.
+    pub fn sample_queues(&mut self) {
+        for id in self.network.switch_ports() {
+            self.meter.queue(self.network.queue_delay(id));
+        }
+    }
+
+    /// Packets on links to this cell, in its queues, and on their way to other cells.
+    pub fn packets_inside(&self) -> u64 {
+        let incoming: usize = self.incoming.iter().map(Vec::len).sum();
+        self.events.packets_in_flight() + self.network.waiting() + self.network.posted() + incoming as u64
+    }
+}

@@ -1,0 +1,13 @@
+//! Time and the order of events; cells that run side by side. Knows no client.
+
+mod barrier;
+pub mod events;
+mod prefetch;
+pub mod random;
+pub mod slab;
+pub mod turns;
+mod wheel;
+
+pub use events::{Ahead, Event, Events, LaneCache, Travels};
+pub(crate) use prefetch::prefetch;
+pub use slab::Slab;

@@ -1,0 +1,174 @@
+//! What a scenario says of hosts and of On-Ramp.
+
+pub use super::shaper::Kind as ShaperKind;
+pub use super::threshold::Threshold;
+use crate::config::Rule;
+use crate::config::units::{Bytes, NS, SEC, Span, US};
+use crate::network::config::AckClass;
+use serde::{Deserialize, Serialize};
+
+/// What all hosts have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Host {
+    /// Payload of a full packet. Default 1000 B.
+    pub payload: Bytes,
+    /// Largest sending window, where the transport has one. Default: the largest
+    /// bandwidth-delay product of any pair of hosts.
+    pub max_window: Option<Bytes>,
+    /// Class of ACKs in the sending host's NIC: "control" ACKs leave even while
+    /// the data class is paused. Default by transport, as in the HPCC presets:
+    /// "control" for dcqcn and timely (with and without window, but dcqcn with
+    /// window "data"), "data" for the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ack_class: Option<AckClass>,
+    /// A receiver repeats the NACK for the same gap after this span. Default 500 us.
+    pub nack_interval: Span,
+    /// Retransmission timeout: this long without progress and the sender goes
+    /// back to the first unacknowledged byte; doubles with each timeout in a
+    /// row. Default 16.777216 ms (the InfiniBand form 4.096 us · 2^12).
+    pub rto: Span,
+    /// When a host's flows may send: "flow", a pacer for each. Default "flow".
+    pub shaper: ShaperKind,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self {
+            payload: Bytes(1000),
+            max_window: None,
+            ack_class: None,
+            nack_interval: Span(500 * US),
+            rto: Span((4_096 * NS) << 12),
+            shaper: ShaperKind::default(),
+        }
+    }
+}
+
+impl Host {
+    /// Checks values.
+    pub fn check(&self, rule: Rule<'_>) {
+        let payload = self.payload.0;
+        rule((1..=9000).contains(&payload), "payload", format!("{payload}B is outside 1B to 9000B"));
+        let rto = self.rto;
+        let ok = (Span(US)..=Span(100 * SEC)).contains(&rto);
+        rule(ok, "rto", format!("{rto} is outside 1us to 100s: such as \"16ms\", well above the round-trip time"));
+    }
+}
+
+/// Which form of the algorithm runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnRampVersion {
+    /// Equations 3 and 4.
+    #[default]
+    Final,
+    /// Equation 2.
+    Strawman,
+}
+
+/// How receive times travel back to the sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OrAckMode {
+    /// On the transport's own ACKs and NACKs.
+    #[default]
+    Transport,
+    /// As packets of their own, in the data's class.
+    Separate,
+}
+
+/// On-Ramp in the NIC: packets held one by one (paper §4.2).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OnRamp {
+    /// Default true where there is an `[onramp]` section.
+    pub enabled: bool,
+    /// T: packets are held while the one-way delay is above it. Default: with
+    /// clocks that are synchronised over the network "auto", else the longest
+    /// one-way delay of an empty network plus 10 us (§5.1.4).
+    pub threshold: Option<Threshold>,
+    /// With "auto": T is never below this. Default: what the fixed T would be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold_floor: Option<Span>,
+    /// Default "final".
+    pub version: OnRampVersion,
+    /// EWMA gain g, a power of two from 1/4 to 1/64. Default 1/16.
+    pub gain: f64,
+    /// No flow is held longer than this without a break. Default: three times T, at
+    /// least 100 us (see docs/algorithm.md).
+    pub max_pause: Option<Span>,
+    /// β of a new flow, from 0 to 1. Default 0.25 (see docs/algorithm.md).
+    pub beta_start: f64,
+    /// Whether an OR-ACK of a packet sent before the last acknowledged one
+    /// still moves the gate. Default false.
+    pub count_old_acks: bool,
+    /// Whether a new flow starts from its path's latest OWD. Default true.
+    pub start_from_path: bool,
+    /// How receive times travel back. Default "transport".
+    pub ack: OrAckMode,
+    /// With separate OR-ACKs: one for every this many data packets. Default 1.
+    pub ack_every: u32,
+}
+
+impl Default for OnRamp {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            threshold: None,
+            threshold_floor: None,
+            version: OnRampVersion::Final,
+            gain: 1.0 / 16.0,
+            max_pause: None,
+            beta_start: 0.25,
+            count_old_acks: false,
+            start_from_path: true,
+            ack: OrAckMode::Transport,
+            ack_every: 1,
+        }
+    }
+}
+
+/// The longest pause where T is short.
+const LEAST_PAUSE: Span = Span(100 * US);
+
+impl OnRamp {
+    /// Without the section there is none.
+    pub fn off() -> Self {
+        Self { enabled: false, ..Self::default() }
+    }
+
+    /// Writes out what depends on the clocks and the longest delay of an empty network.
+    pub fn resolve(&mut self, synchronised: bool, longest_owd: Span) {
+        let fixed = Span(longest_owd.0.div_ceil(US) * US + 10 * US);
+        let own = if synchronised { Threshold::Auto } else { Threshold::Fixed(fixed) };
+        let threshold = match *self.threshold.get_or_insert(own) {
+            Threshold::Fixed(threshold) => threshold,
+            Threshold::Auto => *self.threshold_floor.get_or_insert(fixed),
+        };
+        self.max_pause.get_or_insert(Span(3 * threshold.0).max(LEAST_PAUSE));
+    }
+
+    /// Checks values.
+    pub fn check(&self, rule: Rule<'_>) {
+        for (key, threshold) in
+            [("threshold", self.threshold), ("threshold_floor", self.threshold_floor.map(Threshold::Fixed))]
+        {
+            if let Some(Threshold::Fixed(threshold)) = threshold.filter(|_| self.enabled) {
+                let message = format!("{threshold} must be above the one-way delay of an empty path, such as \"16us\"");
+                rule(threshold >= Span(NS), key, message);
+            }
+        }
+        let pause = self.max_pause.is_none_or(|pause| pause >= Span(NS));
+        rule(pause, "max_pause", "must be at least 1ns, such as \"1ms\"".into());
+        let gains = [4.0, 8.0, 16.0, 32.0, 64.0].map(|d| 1.0 / d);
+        rule(
+            gains.contains(&self.gain),
+            "gain",
+            format!("{} is not one of 0.25, 0.125, 0.0625, 0.03125, 0.015625 (1/4 to 1/64)", self.gain),
+        );
+        let beta = self.beta_start;
+        rule((0.0..=1.0).contains(&beta), "beta_start", format!("{beta} is outside 0 to 1"));
+        rule(self.ack_every > 0, "ack_every", "must be at least 1".into());
+    }
+}

@@ -1,0 +1,73 @@
+//! The receiving end of a flow.
+
+use super::{Hosts, Io};
+use crate::config::units::NS;
+use crate::network::packet::{LAST, MARKED, UNMEASURED, UNPAUSED};
+use crate::network::router::{Header, Router};
+use crate::network::{Kind, Packet};
+use crate::stack::Rx;
+
+/// Size of an OR-ACK on the wire (IPv4).
+const OR_ACK_BYTES: u16 = onramp_core::orack::WIRE_IPV4 as u16;
+
+impl<H: Header> Hosts<H> {
+    /// A packet of a flow has reached its host.
+    pub fn receive<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>) {
+        self.counts.delivered += 1;
+        match packet.kind {
+            Kind::DATA => self.receive_data(io, packet),
+            _ => self.acknowledged(io, packet),
+        }
+    }
+
+    fn receive_data<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>) {
+        let (now, slot) = (io.now, packet.flow);
+        let receiver = &mut self.receivers[slot];
+        receiver.packets = receiver.packets.wrapping_add(1);
+        let true_owd = ((now / NS) as u32).wrapping_sub(packet.sent_ns);
+        // By the hosts' clocks, so it may be negative.
+        let owd_ns = match io.clocks.owd_error(receiver.src, packet.dst(), true_owd, now) {
+            Some(error) => {
+                let owd = i64::from(true_owd) + error;
+                let owd = owd.clamp(i64::from(UNMEASURED + 1), i64::from(i32::MAX)) as i32;
+                io.meter.owd(receiver.watch_owd, now, owd);
+                owd
+            }
+            None => UNMEASURED,
+        };
+        if let Some(next) = &mut io.meter.next {
+            next.arrives(packet, now);
+        }
+        let transport = &self.transports[receiver.transport];
+        let nic = receiver.nic;
+        let reply = Packet { owd_ns, flow: receiver.peer, hash: receiver.hash, size: transport.ack_size, ..*packet };
+        let reply = reply.to(receiver.src).marked(packet.flags() & MARKED, transport.ack_class(receiver.class));
+        let mut or_ack = false;
+        if let Some(every) = self.or_ack_every {
+            receiver.since_or_ack += 1;
+            if receiver.since_or_ack >= every || packet.flags() & LAST != 0 {
+                receiver.since_or_ack = 0;
+                or_ack = true;
+            }
+        }
+        if packet.seq == receiver.rx.expected() {
+            receiver.received_at = now;
+        }
+        let answer = receiver.rx.on_data(packet.seq, packet.flags(), now);
+        receiver.replies = receiver.replies.wrapping_add(u32::from(or_ack)).wrapping_add(u32::from(answer.is_some()));
+        let (class, unpaused) = (receiver.class, transport.acks_unpaused);
+        if or_ack {
+            let or_ack = Packet { kind: Kind::OR_ACK, size: OR_ACK_BYTES, ..reply }.marked(0, class);
+            self.queue_agent(io, nic, or_ack);
+        }
+        if let Some((kind, seq)) = answer {
+            let mut ack = Packet { kind, seq, ..reply };
+            if unpaused {
+                ack.set(UNPAUSED);
+            }
+            self.queue_ack(nic, class, unpaused, ack);
+        }
+        self.nic_send(io, nic);
+        self.close_receiver(slot);
+    }
+}

@@ -1,0 +1,220 @@
+//! The sending end of a flow: window, pacing, On-Ramp's gate, timeouts.
+
+use super::shaper::{Entry, Shaper};
+use super::{Hosts, Io, Note, Sender, Timer, Transports};
+use crate::cc::{Ack, Loss, Sent};
+use crate::config::units::{NS, Ps, SEC};
+use crate::network::packet::{MARKED, UNMEASURED, unwrap_ns};
+use crate::network::router::{Header, Router};
+use crate::network::{Kind, Packet};
+use crate::stack::Tx;
+
+impl Sender {
+    /// When its next packet may leave, but for On-Ramp; `None` if it waits for
+    /// something else than time.
+    #[inline]
+    pub(super) fn due(&mut self, transports: &Transports, rate: u8, now: Ps) -> Option<Ps> {
+        if !self.tx.ready() {
+            return None;
+        }
+        let transport = &transports[self.transport];
+        let permit = self.cc.permit(&transport.config, transport.env(rate), now);
+        (self.tx.in_flight() < permit.window).then_some(self.t_next)
+    }
+}
+
+impl<H: Header> Hosts<H> {
+    /// A flow begins.
+    pub fn start<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry) {
+        let sender = &self.senders[flow.slot];
+        let (src, dst, stop) = (sender.src, sender.dst, sender.stop);
+        if let Some(gates) = &mut self.gates {
+            gates.open(flow.slot, src, dst, io.now);
+        }
+        if let Some(next) = &mut io.meter.next {
+            next.open(flow.slot);
+        }
+        if let Some(stop) = stop {
+            io.events.timer(stop, Timer::Stop(flow.id, flow.slot));
+        }
+        let rto = self.transports[sender.transport].rto();
+        self.watch(io, flow, io.now + rto);
+        self.activate(io, flow);
+    }
+
+    /// Something about a flow changed: lines it up and sends if the link is idle.
+    fn activate<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry) {
+        let nic = self.senders[flow.slot].nic;
+        self.line_up(flow, io.now, io.now);
+        self.nic_send(io, nic);
+    }
+
+    /// Whose turn it is wants to send: when it may, if it waits for time only.
+    #[inline]
+    pub(super) fn may_send<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, slot: u32) -> Option<Ps> {
+        let sender = &mut self.senders[slot];
+        let rate = self.nics[sender.nic as usize].rate;
+        let due = sender.due(&self.transports, rate, io.now)?;
+        Some(self.gates.as_ref().map_or(due, |gates| gates.release(slot).max(due)))
+    }
+
+    /// Sends a flow's next packet now; its bytes on the wire.
+    #[inline]
+    pub(super) fn send_packet<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry) -> u16 {
+        let now = io.now;
+        let paused = self.gates.as_mut().map_or(0, |gates| gates.stamp(flow.slot, now));
+        let sender = &mut self.senders[flow.slot];
+        let nic = &self.nics[sender.nic as usize];
+        let segment = sender.tx.send(now);
+        sender.packets = sender.packets.wrapping_add(1);
+        sender.retransmitted += u32::from(segment.again);
+        self.counts.retransmitted += u64::from(segment.again);
+        let transport = &self.transports[sender.transport];
+        let env = transport.env(nic.rate);
+        let sent = Sent { now, size: segment.size, in_flight: sender.tx.in_flight() };
+        sender.cc.on_sent(&transport.config, env, &sent);
+        let rate = sender.cc.permit(&transport.config, env, now).rate;
+        sender.spaced_size = segment.size;
+        sender.spaced_at = now;
+        sender.t_next = now + spacing(segment.size, rate);
+        let packet = Packet {
+            sent_ns: (now / NS) as u32,
+            flow: sender.peer,
+            seq: segment.seq,
+            paused,
+            size: segment.size,
+            hash: sender.hash,
+            kind: Kind::DATA,
+            ..Packet::default()
+        };
+        let packet = packet.to(sender.dst).marked(segment.flags, sender.class);
+        if let Some(next) = &mut io.meter.next {
+            next.leaves(flow.slot, &packet, sender.src, now);
+        }
+        let port = nic.port;
+        io.network.start(io.events, now, port, packet);
+        let free = io.network.ports[port as usize].free_at;
+        self.line_up(flow, now, free);
+        segment.size
+    }
+
+    /// An ACK, NACK or OR-ACK has reached the sender.
+    pub(super) fn acknowledged<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>) {
+        let (slot, now) = (packet.flow, io.now);
+        let sent_ns = unwrap_ns(now / NS, packet.sent_ns);
+        let sender = &mut self.senders[slot];
+        sender.replies = sender.replies.wrapping_add(1);
+        let (finished, or_ack) = (sender.done, packet.kind == Kind::OR_ACK);
+        if or_ack != self.or_ack_every.is_some() {
+            // This one tells no delay.
+        } else if let Some(gates) = &mut self.gates {
+            // Without a delay or a margin the gate stays open.
+            let measured = packet.owd_ns != UNMEASURED;
+            let margin = if measured { io.clocks.margin(sender.src, sender.dst, now) } else { None };
+            if let Some(margin) = margin {
+                gates.learn(slot, now, packet.owd_ns, margin);
+                if !finished {
+                    gates.acked(slot, now, sent_ns, packet.paused, packet.owd_ns);
+                }
+            }
+        }
+        if or_ack {
+            if finished {
+                return self.free_sender(slot);
+            }
+            let flow = Entry { slot, id: sender.id };
+            return self.activate(io, flow);
+        }
+        if let Some(next) = &mut io.meter.next {
+            next.acked(packet.flow, packet.owd_ns, now / NS - sent_ns);
+        }
+        if finished {
+            return self.free_sender(slot);
+        }
+        let progress = sender.tx.on_reply(packet.kind, packet.seq, now);
+        self.counts.acked += progress.newly_acked;
+        let transport = &self.transports[sender.transport];
+        let env = transport.env(self.nics[sender.nic as usize].rate);
+        if let Some(loss) = progress.loss {
+            sender.cc.on_loss(&transport.config, env, now, loss);
+        }
+        let ack = Ack {
+            now,
+            rtt: (now / NS - sent_ns) * NS,
+            ecn: packet.flags() & MARKED != 0,
+            acked: u64::from(packet.seq),
+            next: u64::from(sender.tx.next()),
+            newly_acked: progress.newly_acked,
+            in_flight: sender.tx.in_flight(),
+            delivery_rate: progress.delivery_rate,
+            written: packet.header.read(),
+        };
+        sender.cc.on_ack(&transport.config, env, &ack);
+        if transport.respace && sender.spaced_size > 0 {
+            let rate = sender.cc.permit(&transport.config, env, now).rate;
+            sender.t_next = sender.spaced_at + spacing(sender.spaced_size, rate);
+        }
+        let flow = Entry { slot, id: sender.id };
+        if sender.tx.done() {
+            self.finish(io, flow);
+        } else {
+            self.activate(io, flow);
+        }
+    }
+
+    /// All packets are acknowledged.
+    fn finish<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry) {
+        let record = self.record(flow.slot, io.now);
+        self.shaper.forget(flow);
+        let sender = &mut self.senders[flow.slot];
+        sender.done = true;
+        self.notes.push((sender.dst, Note::Done(sender.peer, sender.packets, record)));
+        if let Some(gates) = &mut self.gates {
+            gates.paused += record.paused_ps;
+        }
+    }
+
+    /// A long flow is to stop: what was sent is all there is.
+    pub fn stop<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry) {
+        let sender = &mut self.senders[flow.slot];
+        // The slot may have gone to another flow since.
+        if sender.done || sender.id != flow.id {
+            return;
+        }
+        sender.bytes = sender.tx.stop();
+        if sender.tx.done() {
+            self.finish(io, flow);
+        }
+    }
+
+    /// The time has come at which a flow may have timed out.
+    pub(super) fn look_at_timeout<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry) {
+        let sender = &mut self.senders[flow.slot];
+        // The slot may have gone to another flow since.
+        if sender.done || sender.id != flow.id {
+            return;
+        }
+        let transport = &self.transports[sender.transport];
+        let (now, rto) = (io.now, transport.rto());
+        match sender.tx.deadline() {
+            Some(at) if at > now => self.watch(io, flow, at),
+            // What is sent from here on times out later than that.
+            None => self.watch(io, flow, now + rto),
+            Some(_) => {
+                sender.tx.on_timeout(now);
+                sender.timeouts += 1;
+                self.counts.timeouts += 1;
+                let env = transport.env(self.nics[sender.nic as usize].rate);
+                sender.cc.on_loss(&transport.config, env, now, Loss::Timeout);
+                self.watch(io, flow, now + rto);
+                self.activate(io, flow);
+            }
+        }
+    }
+}
+
+/// Time between the starts of two packets at `rate` bits per second.
+#[inline]
+fn spacing(size: u16, rate: f64) -> Ps {
+    (f64::from(size) * 8.0 * SEC as f64 / rate) as Ps
+}

@@ -1,0 +1,173 @@
+//! A pacer per flow, and the flows that are due in turn: what an RDMA NIC has.
+
+use super::{AGENT, Entry, Shaper, Take};
+use crate::config::units::Ps;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// A class of a NIC.
+#[derive(Debug, Default)]
+struct Line {
+    /// Flows that may send now, in turn.
+    ready: VecDeque<Entry>,
+    /// Flows that may send later, by time and number. Entries whose time is not their
+    /// flow's `due` are void: the flow has moved to an earlier time since.
+    later: BinaryHeap<Reverse<(Ps, u64, u32)>>,
+    /// The agent is among the ready.
+    agent: bool,
+}
+
+/// Where a flow stands.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    id: u64,
+    /// Time of its valid entry; `Ps::MAX` if there is none.
+    due: Ps,
+    ready: bool,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Shaping {
+    lines: Vec<Line>,
+    /// By slot.
+    places: Vec<Place>,
+}
+
+const NOWHERE: Place = Place { id: u64::MAX, due: Ps::MAX, ready: false };
+
+impl Shaping {
+    pub fn new(lines: usize) -> Self {
+        Self { lines: (0..lines).map(|_| Line::default()).collect(), places: Vec::new() }
+    }
+}
+
+impl Shaper for Shaping {
+    fn open(&mut self, flow: Entry) {
+        let slot = flow.slot as usize;
+        if slot >= self.places.len() {
+            self.places.resize(slot + 1, NOWHERE);
+        }
+        self.places[slot] = Place { id: flow.id, ..NOWHERE };
+    }
+
+    #[inline]
+    fn offer(&mut self, line: usize, flow: Entry, at: Ps, now: Ps) {
+        let line = &mut self.lines[line];
+        if flow == AGENT {
+            if !line.agent {
+                line.agent = true;
+                line.ready.push_back(flow);
+            }
+            return;
+        }
+        let place = &mut self.places[flow.slot as usize];
+        if place.ready {
+            return;
+        }
+        if at <= now {
+            place.ready = true;
+            line.ready.push_back(flow);
+        } else if at < place.due {
+            place.due = at;
+            line.later.push(Reverse((at, flow.id, flow.slot)));
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, line: usize, now: Ps) -> Take {
+        let line = &mut self.lines[line];
+        while let Some(&Reverse((at, id, slot))) = line.later.peek()
+            && at <= now
+        {
+            line.later.pop();
+            let place = &mut self.places[slot as usize];
+            // The slot may have gone to another flow since.
+            if place.due == at && place.id == id {
+                place.due = Ps::MAX;
+                if !place.ready {
+                    place.ready = true;
+                    line.ready.push_back(Entry { slot, id });
+                }
+            }
+        }
+        while let Some(flow) = line.ready.pop_front() {
+            if flow == AGENT {
+                line.agent = false;
+                return Take::Send(flow);
+            }
+            let place = &mut self.places[flow.slot as usize];
+            if place.id == flow.id {
+                place.ready = false;
+                return Take::Send(flow);
+            }
+        }
+        line.later.peek().map_or(Take::Idle, |e| Take::At(e.0.0))
+    }
+
+    fn forget(&mut self, flow: Entry) {
+        self.places[flow.slot as usize] = NOWHERE;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(slot: u32) -> Entry {
+        Entry { slot, id: u64::from(slot) + 10 }
+    }
+
+    fn shaping() -> Shaping {
+        let mut shaping = Shaping::new(2);
+        (0..4).for_each(|slot| shaping.open(flow(slot)));
+        shaping
+    }
+
+    #[test]
+    fn flows_that_are_due_take_turns() {
+        let mut s = shaping();
+        for slot in [2, 0, 1] {
+            s.offer(0, flow(slot), 5, 5);
+        }
+        s.offer(0, flow(2), 5, 5);
+        s.offer(0, AGENT, 0, 5);
+        s.offer(0, AGENT, 0, 5);
+        let order: Vec<Take> = (0..5).map(|_| s.take(0, 5)).collect();
+        assert_eq!(
+            order,
+            [flow(2), flow(0), flow(1), AGENT].map(Take::Send).into_iter().chain([Take::Idle]).collect::<Vec<_>>()
+        );
+        assert_eq!(s.take(1, 5), Take::Idle);
+    }
+
+    #[test]
+    fn the_earliest_offer_counts_and_ties_go_by_number() {
+        let mut s = shaping();
+        s.offer(0, flow(3), 100, 0);
+        s.offer(0, flow(1), 90, 0);
+        s.offer(0, flow(3), 90, 0);
+        s.offer(0, flow(3), 200, 0);
+        assert_eq!(s.take(0, 0), Take::At(90));
+        assert_eq!(s.take(0, 90), Take::Send(flow(1)));
+        assert_eq!(s.take(0, 90), Take::Send(flow(3)));
+        // The first offer of flow 3 is void.
+        assert_eq!(s.take(0, 95), Take::At(100));
+        assert_eq!(s.take(0, 100), Take::Idle);
+    }
+
+    #[test]
+    fn who_is_forgotten_is_not_called_even_if_the_slot_is_used_again() {
+        let mut s = shaping();
+        s.offer(0, flow(1), 0, 0);
+        s.offer(0, flow(2), 50, 0);
+        s.forget(flow(1));
+        s.forget(flow(2));
+        let (new, other) = (Entry { slot: 1, id: 77 }, Entry { slot: 2, id: 78 });
+        s.open(new);
+        s.open(other);
+        assert_eq!(s.take(0, 60), Take::Idle);
+        s.offer(0, new, 60, 60);
+        assert_eq!(s.take(0, 60), Take::Send(new));
+    }
+}

@@ -1,0 +1,153 @@
+//! What all flows of a transport share.
+
+use crate::cc::{Cc, Config, Env};
+use crate::config::units::{Bytes, Ps, Rate};
+use crate::network::config::AckClass;
+use crate::network::router::int::Units;
+use crate::network::schedule::CONTROL;
+use crate::stack::rdma::{HEADER, Rx, Shape, Tx};
+use crate::topology::{PortId, Topology};
+use std::ops::Index;
+
+/// One transport of a run.
+#[derive(Clone, Debug)]
+pub struct Transport {
+    /// Its congestion control.
+    pub config: Config,
+    shape: Shape,
+    /// What its flows know, by rate of their NIC.
+    envs: Vec<Env>,
+    /// Bytes of an ACK on the wire.
+    pub ack_size: u16,
+    /// ACKs leave a NIC even while their class is paused.
+    pub acks_unpaused: bool,
+    acks_in_control: bool,
+    /// Whether a changed rate also moves a packet that is already waiting.
+    pub respace: bool,
+}
+
+/// All transports of a run.
+#[derive(Clone, Debug)]
+pub struct Transports {
+    all: Vec<Transport>,
+    rates: Vec<Rate>,
+    payload: u64,
+}
+
+/// What a scenario says that all transports share.
+#[derive(Clone, Copy, Debug)]
+pub struct Common {
+    /// Payload of a full packet.
+    pub payload: Bytes,
+    /// Largest window.
+    pub max_window: Bytes,
+    /// Class of ACKs in NICs, if it is not the transport's own.
+    pub nic_acks: Option<AckClass>,
+    /// Class of ACKs in switches.
+    pub switch_acks: AckClass,
+    /// Retransmission timeout.
+    pub rto: Ps,
+    /// A NACK for the same gap is repeated after this.
+    pub nack_interval: Ps,
+}
+
+impl Transports {
+    /// In the order of their numbers.
+    pub fn new(configs: &[Config], common: &Common, topology: &Topology) -> Self {
+        let payload = common.payload.0;
+        let (base_rtt, _) = topology.max_base_rtt_and_bdp(payload);
+        let int_units = Units::new(topology.host_rate().0 as f64);
+        let rates = topology.link_rates();
+        let transport = |config: &Config| {
+            let settings = config.settings();
+            let env = |rate: &Rate| Env {
+                line_rate: rate.0 as f64,
+                base_rtt,
+                max_window: common.max_window.0 as f64,
+                payload,
+                int_units,
+            };
+            Transport {
+                config: config.clone(),
+                shape: Shape {
+                    payload,
+                    header: HEADER + settings.extra_header(),
+                    rto: common.rto,
+                    nack_interval: common.nack_interval,
+                },
+                envs: rates.iter().map(env).collect(),
+                ack_size: settings.ack_bytes() as u16,
+                acks_unpaused: common.nic_acks.unwrap_or(settings.host_ack_class()) == AckClass::Control,
+                acks_in_control: common.switch_acks == AckClass::Control,
+                respace: settings.respace(),
+            }
+        };
+        Self { all: configs.iter().map(transport).collect(), payload, rates }
+    }
+
+    /// Bytes of payload of a full packet.
+    pub fn payload(&self) -> u64 {
+        self.payload
+    }
+
+    /// Usual sizes of packets on the wire, largest first.
+    pub fn sizes(&self) -> Vec<u16> {
+        let mut sizes: Vec<u16> = self.all.iter().flat_map(|t| [t.full_size(), t.ack_size]).collect();
+        sizes.sort_unstable_by(|a, b| b.cmp(a));
+        sizes.dedup();
+        sizes
+    }
+
+    /// The number of a host port's rate.
+    pub fn rate_index(&self, topology: &Topology, port: PortId) -> u8 {
+        let rate = topology.ports()[port as usize].rate;
+        self.rates.iter().position(|r| *r == rate).unwrap_or_default() as u8
+    }
+}
+
+impl Index<u8> for Transports {
+    type Output = Transport;
+
+    #[inline]
+    fn index(&self, number: u8) -> &Transport {
+        &self.all[usize::from(number)]
+    }
+}
+
+impl Transport {
+    fn full_size(&self) -> u16 {
+        (self.shape.payload + self.shape.header) as u16
+    }
+
+    /// What flows know at a NIC of the rate with this number.
+    #[inline]
+    pub fn env(&self, rate: u8) -> &Env {
+        &self.envs[usize::from(rate)]
+    }
+
+    /// Retransmission timeout.
+    pub fn rto(&self) -> Ps {
+        self.shape.rto
+    }
+
+    /// A new flow's controller.
+    pub fn start(&self, rate: u8) -> Cc {
+        self.config.start(self.env(rate))
+    }
+
+    /// A new flow's sending half.
+    pub fn tx(&self, bytes: Option<u64>, now: Ps) -> Tx {
+        Tx::new(&self.shape, bytes, now)
+    }
+
+    /// A new flow's receiving half.
+    pub fn rx(&self) -> Rx {
+        Rx::new(&self.shape)
+    }
+
+    /// Class of ACKs in switches, for data in `class`.
+    #[inline]
+    pub fn ack_class(&self, class: u8) -> u8 {
+        if self.acks_in_control { CONTROL } else { class }
+    }
+}

@@ -1,0 +1,90 @@
+//! A histogram of delays that may be negative, as clocks that differ measure them.
+
+use hdrhistogram::Histogram;
+use serde_json::{Value, json};
+
+/// Delays in nanoseconds, to three digits.
+#[derive(Clone, Debug)]
+pub struct Delays {
+    above: Histogram<u64>,
+    /// Magnitudes of those below 0.
+    below: Histogram<u64>,
+}
+
+/// One nanosecond to 10 s, to three digits.
+pub fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("the bounds are valid")
+}
+
+impl Default for Delays {
+    fn default() -> Self {
+        // Seldom used, so it grows as it must.
+        Self { above: histogram(), below: Histogram::new(3).expect("three digits are possible") }
+    }
+}
+
+impl Delays {
+    /// One more delay.
+    #[inline]
+    pub fn record(&mut self, ns: i64) {
+        if ns < 0 {
+            self.below.record(ns.unsigned_abs()).expect("it grows");
+        } else {
+            self.above.saturating_record(ns as u64);
+        }
+    }
+
+    /// Those of another cell, too.
+    pub fn add(&mut self, other: &Self) {
+        self.above.add(&other.above).expect("the bounds are the same");
+        self.below.add(&other.below).expect("it grows");
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> u64 {
+        self.above.len() + self.below.len()
+    }
+
+    fn at(&self, quantile: f64) -> f64 {
+        let (below, all) = (self.below.len(), self.len());
+        let rank = ((quantile * all as f64).ceil() as u64).clamp(1, all.max(1));
+        if rank > below {
+            let above = self.above.len().max(1) as f64;
+            return self.above.value_at_quantile((rank - below) as f64 / above) as f64;
+        }
+        // The lowest has the largest magnitude.
+        -(self.below.value_at_quantile((below - rank + 1) as f64 / below as f64) as f64)
+    }
+
+    fn sum(histogram: &Histogram<u64>) -> f64 {
+        if histogram.is_empty() { 0.0 } else { histogram.mean() * histogram.len() as f64 }
+    }
+
+    /// Mean, percentiles and largest, in microseconds.
+    pub fn summary(&self) -> Value {
+        let us = |ns: f64| ns / 1000.0;
+        let mean = (Self::sum(&self.above) - Self::sum(&self.below)) / self.len().max(1) as f64;
+        let most = if self.above.is_empty() && !self.below.is_empty() { self.at(1.0) } else { self.above.max() as f64 };
+        json!({"mean": us(mean), "p50": us(self.at(0.5)), "p99": us(self.at(0.99)), "max": us(most)})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(all: &[i64]) -> [f64; 4] {
+        let mut delays = Delays::default();
+        all.iter().for_each(|ns| delays.record(*ns));
+        let summary = delays.summary();
+        ["mean", "p50", "p99", "max"].map(|key| (summary[key].as_f64().unwrap() * 1000.0).round())
+    }
+
+    #[test]
+    fn negative_delays_count_as_what_they_are() {
+        assert_eq!(summary(&[-100, -300, 100, 200]), [-25.0, -100.0, 200.0, 200.0]);
+        assert_eq!(summary(&[-100, -300, -500]), [-300.0, -300.0, -100.0, -100.0]);
+        assert_eq!(summary(&[100, 300, 500]), [300.0, 300.0, 500.0, 500.0]);
+        assert_eq!(summary(&[]), [0.0; 4]);
+    }
+}

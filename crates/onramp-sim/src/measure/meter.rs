@@ -1,0 +1,47 @@
+//! What a cell measures by itself.
+
+use super::{Delays, NextOwd, Sample};
+use crate::config::units::{NS, Ps};
+
+/// Counts from time 0 on, but for the samples of series.
+#[derive(Debug)]
+pub struct Meter {
+    origin: Ps,
+    /// One-way delays of data packets by the hosts' clocks.
+    pub owd: Delays,
+    /// Queueing delay at switch ports, over ports and samples.
+    pub queue: Delays,
+    /// One-way delays of host pairs that are recorded one by one.
+    pub samples: Vec<Sample>,
+    /// Delays of packets beside those of the ones acknowledged before, if wanted.
+    pub next: Option<NextOwd>,
+}
+
+impl Meter {
+    /// Nothing is seen yet; time 0 is at `origin`.
+    pub fn new(origin: Ps, next: Option<NextOwd>) -> Self {
+        Self { origin, owd: Delays::default(), queue: Delays::default(), samples: Vec::new(), next }
+    }
+
+    /// A data packet's measured one-way delay.
+    #[inline]
+    pub fn owd(&mut self, series: Option<u32>, now: Ps, owd_ns: i32) {
+        self.owd.record(i64::from(owd_ns));
+        if let Some(series) = series
+            && now >= self.origin
+        {
+            self.samples.push(Sample { time_ps: now - self.origin, series, value: f64::from(owd_ns) });
+        }
+    }
+
+    /// A switch port's queue takes so long to send.
+    pub fn queue(&mut self, delay: Ps) {
+        self.queue.record((delay / NS) as i64);
+    }
+
+    /// Time 0: what was seen before does not count.
+    pub fn begin(&mut self) {
+        self.owd = Delays::default();
+        self.queue = Delays::default();
+    }
+}

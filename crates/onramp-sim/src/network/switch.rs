@@ -1,0 +1,380 @@
+//! Switches and links of one cell: admission, queues, marks, PFC, departures.
+
+use super::buffer::{Account, Admission, Alpha, Buffer, Ingress};
+use super::config::{ClassRules, Loss, Rules};
+use super::ecn::Ecn;
+use super::packet::{MARKED, UNPAUSED};
+use super::port::{HERE, Pauses, Port, Queue};
+use super::router::{Leaving, Router};
+use super::schedule::{CONTROL, Schedule, Turn};
+use super::{Kind, Packet};
+use crate::config::units::Ps;
+use crate::engine::events::SIZES;
+use crate::engine::{Events, Travels, random};
+use crate::topology::{Cells, Routes, Topology};
+use rand_pcg::Pcg64Mcg;
+use std::ops::AddAssign;
+
+/// Where the packets of a cell are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets that have crossed a link, counted once for every link.
+    pub hops: u64,
+    /// Put on a link by a host, and PFC frames.
+    pub sent: u64,
+    /// PFC frames that took effect.
+    pub frames: u64,
+    /// Dropped by a switch.
+    pub dropped: u64,
+    /// Marked (ECN).
+    pub marked: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.hops += other.hops;
+        self.sent += other.sent;
+        self.frames += other.frames;
+        self.dropped += other.dropped;
+        self.marked += other.marked;
+    }
+}
+
+/// Which cell of a network.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// The whole network.
+    pub topology: &'a Topology,
+    /// How it is cut up.
+    pub cells: &'a Cells,
+    /// The cell's number.
+    pub number: usize,
+}
+
+/// Ports, queues and buffers of one cell. Numbers of ports, switches and NICs are
+/// the cell's own.
+#[derive(Debug)]
+pub struct Network<R: Router> {
+    router: R,
+    written: Vec<R::Port>,
+    /// By number.
+    pub ports: Vec<Port>,
+    /// Of port p and class c: `p * classes + c`; class 0 is the control class.
+    queues: Vec<Queue<R::Header>>,
+    ingress: Vec<Ingress>,
+    pauses: Vec<Pauses>,
+    /// Egress thresholds of lossy classes.
+    alphas: Vec<Alpha>,
+    classes: usize,
+    /// Classes that drop, a bit each.
+    lossy: u16,
+    schedule: Schedule,
+    turns: Vec<Turn>,
+    buffers: Vec<Buffer>,
+    routes: Routes,
+    random: Vec<Pcg64Mcg>,
+    rates: Vec<u64>,
+    /// Time spent sending before counting began.
+    sent_before: Vec<Ps>,
+    pfc_frame: u16,
+    /// For other cells.
+    pub outbox: Vec<Vec<(Ps, Packet<R::Header>)>>,
+    /// What was seen so far.
+    pub counts: Counts,
+}
+
+impl<R: Router> Network<R> {
+    /// The network of a cell; `sizes` are the usual sizes of packets.
+    pub fn new<T: Ord + Copy>(
+        router: R,
+        rules: &Rules,
+        part: Part<'_>,
+        seed: u64,
+        sizes: &[u16],
+        events: &mut Events<Packet<R::Header>, T>,
+    ) -> Self {
+        let Part { topology, cells, number } = part;
+        let own = &cells.parts[number];
+        let classes = rules.classes.len() + 1;
+        let (mut ports, mut queues, mut ingress, mut alphas) = (vec![], vec![], vec![], vec![]);
+        for &id in &own.ports {
+            let port = &topology.ports()[id as usize];
+            let host = topology.is_host(port.from);
+            let (cell, peer) = cells.place_in(topology, port.reverse);
+            let cell = if cell == number { HERE } else { cell as u16 };
+            let mut new = Port::new(port, host, cells.owner(topology, id), cell, peer);
+            new.lanes = events.lanes_for(&sizes[..sizes.len().min(SIZES)], |s| new.time_for(s), port.delay);
+            ports.push(new);
+            queues.push(Queue::new(Ecn::OFF));
+            ingress.push(Ingress::default());
+            alphas.push(Alpha::default());
+            for class in &rules.classes {
+                let limits = class.at(port.rate);
+                let alpha = Alpha::new(limits.alpha);
+                queues.push(Queue::new(limits.ecn.as_ref().filter(|_| !host).map_or(Ecn::OFF, Ecn::new)));
+                ingress.push(Ingress::new(class.reserve, limits.headroom, alpha));
+                alphas.push(alpha);
+            }
+        }
+        let lossy = |(i, class): (usize, &ClassRules)| u16::from(class.loss == Loss::Lossy) << (i + 1);
+        let rates: Vec<u64> = own.ports.iter().map(|&id| topology.ports()[id as usize].rate.0).collect();
+        Self {
+            router,
+            written: vec![R::Port::default(); ports.len()],
+            pauses: vec![Pauses::default(); queues.len()],
+            turns: vec![Turn::default(); ports.len()],
+            sent_before: vec![0; ports.len()],
+            random: own.ports.iter().map(|&id| random::stream(seed, "ecn", u64::from(id))).collect(),
+            buffers: own.switches.iter().map(|&node| rules.buffer(topology, node)).collect(),
+            routes: topology.routes().part(&own.switches, topology.hosts(), |port| cells.place(port)),
+            lossy: rules.classes.iter().enumerate().map(lossy).fold(0, |set, bit| set | bit),
+            schedule: Schedule::new(&rules.weights(), u64::from(sizes.iter().copied().max().unwrap_or(1500))),
+            pfc_frame: rules.pfc_frame,
+            outbox: vec![vec![]; cells.parts.len()],
+            counts: Counts::default(),
+            classes,
+            ports,
+            queues,
+            ingress,
+            alphas,
+            rates,
+        }
+    }
+
+    #[inline]
+    fn queue_of(&self, port: u32, class: u8) -> usize {
+        port as usize * self.classes + usize::from(class)
+    }
+
+    /// A switch takes a packet in; what it drops comes back.
+    #[inline]
+    pub fn forward<T: Ord + Copy>(
+        &mut self,
+        events: &mut Events<Packet<R::Header>, T>,
+        now: Ps,
+        mut packet: Packet<R::Header>,
+    ) -> Option<Packet<R::Header>> {
+        let (from, class, size) = (packet.link(), packet.class(), u64::from(packet.size));
+        let switch = self.ports[from as usize].owner as usize;
+        let out = self.routes.port(switch, packet.dst(), packet.hash);
+        let place = self.queue_of(out, class);
+        let account = account(self.lossy, &packet, &mut self.ingress[from as usize * self.classes..], || {
+            (self.queues[place].bytes, self.alphas[place])
+        });
+        match self.buffers[switch].admit(account, size) {
+            Admission::Drop => {
+                self.counts.dropped += 1;
+                return Some(packet);
+            }
+            Admission::Pause => self.send_pfc(events, now, from, class, Kind::PAUSE),
+            Admission::Accept => {}
+        }
+        let queue = &mut self.queues[place];
+        if packet.kind == Kind::DATA {
+            let port = &mut self.written[out as usize];
+            self.router.enqueue(port, &mut packet.header, now, packet.size, queue.bytes);
+        }
+        let port = &mut self.ports[out as usize];
+        if port.idle(class) {
+            self.depart(events, now, out, packet);
+            return None;
+        }
+        queue.push(packet);
+        port.waiting |= 1 << class;
+        if !port.busy {
+            self.transmit(events, now, out);
+        }
+        None
+    }
+
+    /// A port sends its next packet, if it may.
+    #[inline]
+    pub fn transmit<T: Ord + Copy>(&mut self, events: &mut Events<Packet<R::Header>, T>, now: Ps, id: u32) {
+        let port = &mut self.ports[id as usize];
+        let ready = port.ready();
+        if ready == 0 {
+            return;
+        }
+        let Some(class) = self.schedule.pick(&mut self.turns[id as usize], ready) else { return };
+        let queue = &mut self.queues[id as usize * self.classes + usize::from(class)];
+        let Some(packet) = queue.pop() else { return };
+        if queue.is_empty() {
+            port.waiting &= !(1 << class);
+        }
+        self.schedule.charge(&mut self.turns[id as usize], class, packet.size);
+        self.depart(events, now, id, packet);
+    }
+
+    /// A packet leaves a switch: it may be marked, and its buffer is free again.
+    #[inline]
+    fn depart<T: Ord + Copy>(
+        &mut self,
+        events: &mut Events<Packet<R::Header>, T>,
+        now: Ps,
+        id: u32,
+        mut packet: Packet<R::Header>,
+    ) {
+        let class = packet.class();
+        if packet.kind == Kind::DATA {
+            let queue = &self.queues[id as usize * self.classes + usize::from(class)];
+            if queue.ecn.mark(queue.bytes, &mut self.random[id as usize]) {
+                packet.set(MARKED);
+                self.counts.marked += 1;
+            }
+            let leaving = Leaving {
+                now,
+                tx_bytes: self.ports[id as usize].tx_bytes,
+                queue_bytes: queue.bytes,
+                rate: self.rates[id as usize],
+            };
+            self.router.dequeue(&mut self.written[id as usize], &mut packet.header, &leaving);
+        }
+        if !packet.is_pfc() {
+            let from = packet.link();
+            let switch = self.ports[id as usize].owner as usize;
+            debug_assert_ne!(from, id, "no shortest path goes back over the same link");
+            let account = account(self.lossy, &packet, &mut self.ingress[from as usize * self.classes..], || {
+                (0, Alpha::default())
+            });
+            if self.buffers[switch].release(account, u64::from(packet.size)) {
+                self.send_pfc(events, now, from, class, Kind::RESUME);
+            }
+        }
+        self.start(events, now, id, packet);
+    }
+
+    /// Puts a packet on an idle port's link.
+    #[inline]
+    pub fn start<T: Ord + Copy>(
+        &mut self,
+        events: &mut Events<Packet<R::Header>, T>,
+        now: Ps,
+        id: u32,
+        mut packet: Packet<R::Header>,
+    ) {
+        let port = &mut self.ports[id as usize];
+        debug_assert!(!port.busy, "a port sends one packet at a time");
+        self.counts.sent += u64::from(port.host);
+        port.busy = true;
+        port.tx_bytes += u64::from(packet.size);
+        packet.onto(port.peer);
+        let free = now + port.time_for(packet.size);
+        port.free_at = free;
+        events.port_ready(&port.lanes, packet.size, free, id);
+        if port.cell == HERE {
+            events.arrive(&port.lanes, free + port.delay, packet);
+        } else {
+            self.outbox[usize::from(port.cell)].push((free + port.delay, packet));
+        }
+    }
+
+    /// A PFC frame has come in at port `id`.
+    pub fn pause(&mut self, now: Ps, id: u32, frame: &Packet<R::Header>) {
+        self.counts.frames += 1;
+        let (class, pause) = (frame.seq as u8, frame.kind == Kind::PAUSE);
+        let port = &mut self.ports[id as usize];
+        if pause {
+            port.paused |= 1 << class;
+        } else {
+            port.paused &= !(1 << class);
+        }
+        let place = self.queue_of(id, class);
+        self.pauses[place].set(pause, now);
+    }
+
+    /// Sends a PFC frame to the other end of `id`, before everything that waits.
+    fn send_pfc<T: Ord + Copy>(
+        &mut self,
+        events: &mut Events<Packet<R::Header>, T>,
+        now: Ps,
+        id: u32,
+        class: u8,
+        kind: Kind,
+    ) {
+        self.counts.sent += 1;
+        let frame = Packet { seq: u32::from(class), size: self.pfc_frame, kind, ..Packet::default() };
+        let place = self.queue_of(id, CONTROL);
+        self.queues[place].push(frame);
+        let port = &mut self.ports[id as usize];
+        port.waiting |= 1 << CONTROL;
+        if !port.busy {
+            self.transmit(events, now, id);
+        }
+    }
+
+    /// What has been counted so far no longer counts.
+    pub fn begin(&mut self, now: Ps) {
+        self.pauses.iter_mut().for_each(|p| p.begin(now));
+        for (before, port) in self.sent_before.iter_mut().zip(&self.ports) {
+            *before = port.sending(now);
+        }
+    }
+
+    /// Bytes of payload classes waiting at a port.
+    pub fn queued(&self, id: u32) -> u64 {
+        let first = id as usize * self.classes;
+        self.queues[first + 1..first + self.classes].iter().map(|q| q.bytes).sum()
+    }
+
+    /// Packets in all queues.
+    pub fn waiting(&self) -> u64 {
+        self.queues.iter().map(|q| q.len() as u64).sum()
+    }
+
+    /// Packets on their way to other cells.
+    pub fn posted(&self) -> u64 {
+        self.outbox.iter().map(|list| list.len() as u64).sum()
+    }
+
+    /// Time that what waits at a port will take to send.
+    pub fn queue_delay(&self, id: u32) -> Ps {
+        self.ports[id as usize].queue_delay(self.queued(id))
+    }
+
+    /// Time a port has spent sending since counting began.
+    pub fn sending(&self, id: u32, now: Ps) -> Ps {
+        self.ports[id as usize].sending(now).saturating_sub(self.sent_before[id as usize])
+    }
+
+    /// Number and length of all pauses that ports of this cell have received.
+    pub fn pauses(&self, now: Ps) -> (u64, Ps) {
+        self.pauses.iter().fold((0, 0), |(count, time), p| (count + p.count, time + p.total(now)))
+    }
+
+    /// The fullest any switch buffer is now, as (bytes used, bytes there are).
+    pub fn fullest_buffer(&self) -> (u64, u64) {
+        self.buffers.iter().map(|b| (b.used(), b.size())).max().unwrap_or_default()
+    }
+
+    /// The rules of service, which hosts' NICs keep as well.
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// Numbers of all ports of switches.
+    pub fn switch_ports(&self) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.ports).filter(|(_, port)| !port.host).map(|(id, _)| id)
+    }
+}
+
+/// Who bears the bytes of a packet: `ingress` begins with the accounts of the port it
+/// came from. What its host sends even while the class is paused bears on the pool
+/// alone: in the headroom, meant for what is under way when a pause begins, it would
+/// have data dropped.
+#[inline]
+fn account<'a, H: Copy>(
+    lossy: u16,
+    packet: &Packet<H>,
+    ingress: &'a mut [Ingress],
+    egress: impl FnOnce() -> (u64, Alpha),
+) -> Account<'a> {
+    let class = packet.class();
+    if lossy >> class & 1 == 1 {
+        let (bytes, alpha) = egress();
+        Account::Lossy(bytes, alpha)
+    } else if class == CONTROL || packet.flags() & UNPAUSED != 0 {
+        Account::Pool
+    } else {
+        Account::Pfc(&mut ingress[usize::from(class)])
+    }
+}

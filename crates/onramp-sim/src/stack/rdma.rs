@@ -1,0 +1,339 @@
+//! RDMA over Ethernet: numbered packets, go-back-N, one timeout, as in the HPCC
+//! simulator.
+
+use super::{Progress, Segment};
+use crate::cc::Loss;
+use crate::config::units::{Ps, SEC};
+use crate::network::Kind;
+use crate::network::packet::{AFTER_TIMEOUT, LAST};
+
+/// Bytes of a data packet besides payload and the transport's own: Ethernet,
+/// IP, UDP, and a sequence number with class (HPCC's simulator).
+pub const HEADER: u64 = 48;
+
+/// Timeouts double at most this often.
+const MAX_BACKOFF: u32 = 6;
+
+/// Sizes and times that flows of one transport share.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Bytes of payload of a full packet.
+    pub payload: u64,
+    /// Bytes of a data packet besides payload.
+    pub header: u64,
+    /// Retransmission timeout; doubles with each in a row.
+    pub rto: Ps,
+    /// A NACK for the same gap is repeated after this.
+    pub nack_interval: Ps,
+}
+
+/// Sender. Packets are numbered from 0.
+#[derive(Clone, Debug)]
+pub struct Tx {
+    /// First unacknowledged packet.
+    acked: u32,
+    /// Next packet to send.
+    next: u32,
+    /// Number of packets; the largest number for a flow without end.
+    packets: u32,
+    /// One beyond the last packet ever sent.
+    sent: u32,
+    /// Bytes on the wire of a full and of the last packet.
+    full_size: u16,
+    last_size: u16,
+    payload: u32,
+    /// Bytes of payload in all; 0 for a flow without end.
+    bytes: u64,
+    /// Timeouts since the last progress.
+    backoff: u32,
+    rto: Ps,
+    /// When it last made progress, or began to have something in flight.
+    progress_at: Ps,
+    /// The round trip being measured: it ends with an ACK beyond this packet, and
+    /// began at this time with this packet acknowledged.
+    round_end: u32,
+    round_at: Ps,
+    round_acked: u32,
+}
+
+impl Tx {
+    /// A flow of `bytes`, or without end.
+    pub fn new(shape: &Shape, bytes: Option<u64>, now: Ps) -> Self {
+        let full = shape.payload + shape.header;
+        let (packets, last_size) = match bytes {
+            Some(bytes) => {
+                let packets = bytes.div_ceil(shape.payload);
+                (packets as u32, bytes - (packets - 1) * shape.payload + shape.header)
+            }
+            None => (u32::MAX, full),
+        };
+        Self {
+            acked: 0,
+            next: 0,
+            packets,
+            sent: 0,
+            full_size: full as u16,
+            last_size: last_size as u16,
+            payload: shape.payload as u32,
+            bytes: bytes.unwrap_or(0),
+            backoff: 0,
+            rto: shape.rto,
+            progress_at: now,
+            round_end: 0,
+            round_at: now,
+            round_acked: 0,
+        }
+    }
+
+    /// First unacknowledged packet.
+    pub fn acked(&self) -> u32 {
+        self.acked
+    }
+
+    /// Next packet to send.
+    pub fn next(&self) -> u32 {
+        self.next
+    }
+
+    fn payload_of(&self, packets: u32) -> u64 {
+        u64::from(packets) * u64::from(self.payload)
+    }
+
+    /// Bytes of payload before a packet.
+    fn bytes_before(&self, packet: u32) -> u64 {
+        if packet == self.packets && self.bytes > 0 { self.bytes } else { self.payload_of(packet) }
+    }
+
+    fn delivery_rate(&mut self, now: Ps) -> Option<f64> {
+        if self.acked <= self.round_end {
+            return None;
+        }
+        let (bytes, time) = (self.payload_of(self.acked - self.round_acked), now - self.round_at);
+        let first = self.round_end == 0;
+        (self.round_end, self.round_at, self.round_acked) = (self.next, now, self.acked);
+        (!first && time > 0).then(|| bytes as f64 * 8.0 * SEC as f64 / time as f64)
+    }
+}
+
+impl super::Tx for Tx {
+    #[inline]
+    fn ready(&self) -> bool {
+        self.next < self.packets
+    }
+
+    #[inline]
+    fn in_flight(&self) -> u64 {
+        self.payload_of(self.next - self.acked)
+    }
+
+    #[inline]
+    fn send(&mut self, now: Ps) -> Segment {
+        let seq = self.next;
+        if seq == self.acked {
+            // Nothing was under way: the timeout counts from here, however long
+            // the flow has waited for its turn.
+            self.progress_at = now;
+        }
+        let last = seq + 1 == self.packets;
+        self.next += 1;
+        let again = seq < self.sent;
+        self.sent = self.sent.max(self.next);
+        Segment {
+            seq,
+            size: if last { self.last_size } else { self.full_size },
+            flags: if last { LAST } else { 0 } | if self.backoff > 0 { AFTER_TIMEOUT } else { 0 },
+            again,
+        }
+    }
+
+    #[inline]
+    fn on_reply(&mut self, kind: Kind, seq: u32, now: Ps) -> Progress {
+        let mut progress = Progress::default();
+        if seq > self.acked {
+            progress.newly_acked = self.bytes_before(seq) - self.bytes_before(self.acked);
+            self.acked = seq;
+            self.progress_at = now;
+            self.backoff = 0;
+        }
+        if kind == Kind::NACK {
+            self.next = self.acked;
+            progress.loss = Some(Loss::Fast);
+        }
+        self.next = self.next.max(self.acked);
+        progress.delivery_rate = self.delivery_rate(now);
+        progress
+    }
+
+    #[inline]
+    fn done(&self) -> bool {
+        self.acked >= self.packets
+    }
+
+    fn deadline(&self) -> Option<Ps> {
+        (self.next > self.acked).then(|| self.progress_at + (self.rto << self.backoff.min(MAX_BACKOFF)))
+    }
+
+    fn on_timeout(&mut self, now: Ps) {
+        self.next = self.acked;
+        self.progress_at = now;
+        self.backoff += 1;
+    }
+
+    fn stop(&mut self) -> u64 {
+        self.packets = self.sent;
+        self.payload_of(self.sent)
+    }
+}
+
+/// Receiver.
+#[derive(Clone, Debug)]
+pub struct Rx {
+    /// Next packet in order.
+    expected: u32,
+    /// The gap last reported, and when.
+    nacked: u32,
+    nacked_at: Ps,
+    nack_interval: Ps,
+    payload: u32,
+}
+
+impl Rx {
+    /// Nothing has come.
+    pub fn new(shape: &Shape) -> Self {
+        Self {
+            expected: 0,
+            nacked: u32::MAX,
+            nacked_at: 0,
+            nack_interval: shape.nack_interval,
+            payload: shape.payload as u32,
+        }
+    }
+
+    /// Next packet in order.
+    #[inline]
+    pub fn expected(&self) -> u32 {
+        self.expected
+    }
+}
+
+impl super::Rx for Rx {
+    #[inline]
+    fn on_data(&mut self, seq: u32, flags: u8, now: Ps) -> Option<(Kind, u32)> {
+        if seq == self.expected {
+            self.expected += 1;
+            return Some((Kind::ACK, self.expected));
+        }
+        if seq > self.expected {
+            let again = self.nacked != self.expected || now - self.nacked_at >= self.nack_interval;
+            if again {
+                self.nacked = self.expected;
+                self.nacked_at = now;
+            }
+            return again.then_some((Kind::NACK, self.expected));
+        }
+        (flags & AFTER_TIMEOUT != 0).then_some((Kind::ACK, self.expected))
+    }
+
+    fn received(&self) -> u64 {
+        u64::from(self.expected) * u64::from(self.payload)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Rx as _, Tx as _};
+    use super::*;
+    use crate::config::units::US;
+
+    const SHAPE: Shape = Shape { payload: 1000, header: 48, rto: 100 * US, nack_interval: 10 * US };
+
+    fn send(tx: &mut Tx, packets: u32, now: Ps) {
+        for _ in 0..packets {
+            tx.send(now);
+        }
+    }
+
+    fn sizes(bytes: u64) -> Vec<(u16, u8)> {
+        let mut tx = Tx::new(&SHAPE, Some(bytes), 0);
+        std::iter::from_fn(|| tx.ready().then(|| tx.send(0))).map(|s| (s.size, s.flags)).collect()
+    }
+
+    #[test]
+    fn bytes_become_full_packets_and_a_rest() {
+        assert_eq!(sizes(1), [(49, LAST)]);
+        assert_eq!(sizes(1000), [(1048, LAST)]);
+        assert_eq!(sizes(2001), [(1048, 0), (1048, 0), (49, LAST)]);
+    }
+
+    #[test]
+    fn a_nack_goes_back_and_says_so() {
+        let mut tx = Tx::new(&SHAPE, Some(10_000), 0);
+        send(&mut tx, 6, 0);
+        let progress = tx.on_reply(Kind::NACK, 2, US);
+        assert_eq!((progress.newly_acked, progress.loss), (2000, Some(Loss::Fast)));
+        let again = tx.send(US);
+        assert_eq!((again.seq, again.again, tx.in_flight()), (2, true, 1000));
+    }
+
+    #[test]
+    fn a_late_ack_beyond_what_was_sent_again_moves_on() {
+        let mut tx = Tx::new(&SHAPE, Some(10_000), 0);
+        send(&mut tx, 6, 0);
+        tx.on_timeout(100 * US);
+        assert_eq!(tx.on_reply(Kind::ACK, 5, 101 * US).newly_acked, 5000);
+        assert_eq!((tx.send(101 * US).seq, tx.in_flight()), (5, 1000));
+    }
+
+    #[test]
+    fn the_timeout_doubles_until_there_is_progress() {
+        let mut tx = Tx::new(&SHAPE, Some(10_000), 0);
+        assert_eq!(tx.deadline(), None);
+        tx.send(7 * US);
+        assert_eq!(tx.deadline(), Some(107 * US));
+        tx.on_timeout(107 * US);
+        assert_eq!(tx.deadline(), None);
+        assert_eq!(tx.send(110 * US).flags, AFTER_TIMEOUT);
+        assert_eq!(tx.deadline(), Some(310 * US));
+        for _ in 0..10 {
+            tx.on_timeout(310 * US);
+            tx.send(310 * US);
+        }
+        assert_eq!(tx.deadline(), Some((310 + 6400) * US));
+        tx.on_reply(Kind::ACK, 1, 400 * US);
+        tx.send(400 * US);
+        assert_eq!(tx.deadline(), Some(500 * US));
+    }
+
+    #[test]
+    fn what_is_delivered_in_a_round_trip_is_a_rate() {
+        let mut tx = Tx::new(&SHAPE, Some(100_000), 0);
+        send(&mut tx, 10, 0);
+        // The first ACK begins a round that ends beyond packet 10.
+        assert_eq!(tx.on_reply(Kind::ACK, 1, 10 * US).delivery_rate, None);
+        send(&mut tx, 10, 10 * US);
+        assert_eq!(tx.on_reply(Kind::ACK, 10, 14 * US).delivery_rate, None);
+        // 10 packets of 1000 B in 8 us.
+        assert_eq!(tx.on_reply(Kind::ACK, 11, 18 * US).delivery_rate, Some(10e9));
+    }
+
+    #[test]
+    fn a_gap_is_reported_once_until_the_interval_is_over() {
+        let mut rx = Rx::new(&SHAPE);
+        assert_eq!(rx.on_data(0, 0, 0), Some((Kind::ACK, 1)));
+        assert_eq!(rx.on_data(2, 0, US), Some((Kind::NACK, 1)));
+        assert_eq!(rx.on_data(3, 0, 2 * US), None);
+        assert_eq!(rx.on_data(4, 0, 11 * US), Some((Kind::NACK, 1)));
+        assert_eq!(rx.on_data(1, 0, 12 * US), Some((Kind::ACK, 2)));
+        // Another gap is reported at once.
+        assert_eq!(rx.on_data(3, 0, 13 * US), Some((Kind::NACK, 2)));
+    }
+
+    #[test]
+    fn what_is_there_already_is_acknowledged_only_after_a_timeout() {
+        let mut rx = Rx::new(&SHAPE);
+        rx.on_data(0, 0, 0);
+        assert_eq!(rx.on_data(0, 0, US), None);
+        assert_eq!(rx.on_data(0, AFTER_TIMEOUT, US), Some((Kind::ACK, 1)));
+        assert_eq!(rx.received(), 1000);
+    }
+}
