@@ -28,6 +28,7 @@ fn main() {
 
 fn run(name: &str) {
     let mut sim = cases::build(name, true);
+    sim.set_threads(std::env::var("ONRAMP_BENCH_THREADS").map_or(1, |n| n.parse().expect("a number of threads")));
     let start = Instant::now();
     sim.run_to_end();
     let wall = start.elapsed().as_secs_f64();

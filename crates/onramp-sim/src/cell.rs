@@ -2,15 +2,12 @@
 
 use crate::clock::{self, Clocks};
 use crate::config::units::Ps;
-use crate::engine::{Ahead, Event, Events, Travels, prefetch};
+use crate::engine::{Event, Events, Head, Post, Travels, prefetch};
 use crate::host::shaper::Entry;
 use crate::host::{Hosts, Io, Timer};
 use crate::measure::Meter;
 use crate::network::router::Router;
 use crate::network::{Network, Packet};
-
-/// Packets with the times at which they arrive.
-pub type Post<H> = Vec<(Ps, Packet<H>)>;
 
 /// See the module.
 #[derive(Debug)]
@@ -27,7 +24,7 @@ pub struct Cell<R: Router> {
     /// What is measured.
     pub meter: Meter,
     /// From the other cells, by their numbers.
-    pub incoming: Vec<Post<R::Header>>,
+    pub incoming: Vec<Post<Packet<R::Header>>>,
     /// First NIC of each host, where clocks are synchronised.
     first_nic: Vec<u32>,
     span: clock::Span,
@@ -58,24 +55,47 @@ impl<R: Router> Cell<R> {
                 events.timer(at, Timer::Clock(tick));
             }
         }
-        let incoming = (0..cells).map(|_| Vec::new()).collect();
+        let incoming = (0..cells).map(|_| Post::default()).collect();
         Self { now: 0, events, network, hosts, clocks, meter, incoming, first_nic, span, done: 0 }
     }
 
     /// Runs all events before `end`.
     pub fn run(&mut self, end: Ps) {
-        self.events.deliver(self.incoming.iter_mut());
-        while let Some((at, event, ahead)) = self.events.pop(end) {
+        self.events.deliver(&mut self.incoming);
+        while let Some((at, head)) = self.events.next(end) {
             self.now = at;
             self.done += 1;
-            if let Ahead::Port(port) = ahead {
-                prefetch(&self.network.ports, port as usize);
+            match head {
+                Head::Packet => {
+                    let packet = self.events.take_packet();
+                    self.look_ahead();
+                    self.arrive(packet);
+                }
+                Head::Port => {
+                    let port = self.events.take_port();
+                    self.port_ready(port);
+                }
+                Head::Rare => match self.events.take_rare() {
+                    Event::Arrive(packet) => self.arrive(packet),
+                    Event::PortReady(port) => self.port_ready(port),
+                    Event::Timer(timer) => self.timer(timer),
+                },
             }
-            match event {
-                Event::Arrive(packet) => self.arrive(packet),
-                Event::PortReady(port) => self.port_ready(port),
-                Event::Timer(timer) => self.timer(timer),
-            }
+        }
+    }
+
+    /// Fetches what the next packets will need: the port of the second one,
+    /// and the flow of the first one, whose port has come by now.
+    #[inline]
+    fn look_ahead(&self) {
+        let [first, second] = self.events.ahead();
+        if let Some(packet) = second {
+            prefetch(&self.network.ports, packet.link() as usize);
+        }
+        if let Some(packet) = first
+            && self.network.ports[packet.link() as usize].host
+        {
+            self.hosts.prefetch(packet);
         }
     }
 
@@ -93,8 +113,12 @@ impl<R: Router> Cell<R> {
         let host = self.network.ports[port as usize].host;
         if packet.is_pfc() {
             self.network.pause(self.now, port, &packet);
-            if !self.network.ports[port as usize].busy {
-                self.port_ready(port);
+            if host {
+                let nic = self.network.ports[port as usize].owner;
+                let (hosts, mut io) = self.hosts();
+                hosts.nic_send(&mut io, nic);
+            } else {
+                self.network.go_on(&mut self.events, self.now, port);
             }
         } else if host {
             if packet.is_probe() {
@@ -109,7 +133,7 @@ impl<R: Router> Cell<R> {
 
     fn port_ready(&mut self, id: u32) {
         let port = &mut self.network.ports[id as usize];
-        port.busy = false;
+        port.told = false;
         let owner = port.owner;
         if port.host {
             let (hosts, mut io) = self.hosts();
@@ -182,7 +206,7 @@ impl<R: Router> Cell<R> {
 
     /// Packets on links to this cell, in its queues, and on their way to other cells.
     pub fn packets_inside(&self) -> u64 {
-        let incoming: usize = self.incoming.iter().map(Vec::len).sum();
+        let incoming: usize = self.incoming.iter().map(Post::len).sum();
         self.events.packets_in_flight() + self.network.waiting() + self.network.posted() + incoming as u64
     }
 }

@@ -263,11 +263,15 @@ impl<R: Router> Engine<R> {
         let measured = clock::Span { origin, duration: span.duration };
         let size = resolved.measure.next_owd;
         let sizes = transports.sizes();
-        let mut cells = Vec::with_capacity(map.parts.len());
-        for number in 0..map.parts.len() {
+        let mut lanes = network::port::lanes(&topology, &sizes);
+        let network = |number| {
             let part = Part { topology: &topology, cells: &map, number };
-            let mut events = Events::default();
-            let network = Network::new(router.clone(), &resolved.rules, part, span.seed, &sizes, &mut events);
+            Network::new(router.clone(), &resolved.rules, part, span.seed, &sizes, &mut lanes)
+        };
+        let networks: Vec<Network<R>> = (0..map.parts.len()).map(network).collect();
+        let mut cells = Vec::with_capacity(map.parts.len());
+        for (number, network) in networks.into_iter().enumerate() {
+            let events = Events::new(&lanes);
             let classes = network.schedule().classes();
             let gate = (resolved.gate.as_ref(), resolved.shaper);
             let hosts = Hosts::new(&topology, &map, number, &transports, gate, classes);
@@ -486,10 +490,10 @@ fn hand_over<R: Router>(cells: &mut [CellBox<R>]) -> bool {
                 continue;
             }
             any = true;
-            let post = std::mem::take(&mut cells[from].network.outbox[to]);
-            // The empty list goes back, so that its memory is used again.
-            let empty = std::mem::replace(&mut cells[to].incoming[from], post);
-            cells[from].network.outbox[to] = empty;
+            // The empty lists go back, so that their memory is used again.
+            if let Ok([from_cell, to_cell]) = cells.get_disjoint_mut([from, to]) {
+                std::mem::swap(&mut from_cell.network.outbox[to], &mut to_cell.incoming[from]);
+            }
         }
     }
     any

@@ -22,6 +22,20 @@ size = "2KB"
 load = 0.02
 "#;
 
+const GROWING: &str = r#"
+seed = 1
+network = { kind = "fat-tree" }
+[[traffic]]
+kind = "background"
+workload = "WebSearch"
+load = 0.6
+[[traffic]]
+kind = "incast"
+fan_out = 40
+size = "2KB"
+load = 0.02
+"#;
+
 const RPC: &str = r#"
 seed = 1
 duration = "200us"
@@ -44,8 +58,21 @@ load = 0.8
 scope = "network"
 "#;
 
+/// The same load on fat trees of more servers: pods, switches of each tier in a pod,
+/// cores, and microseconds.
+const GROWTH: &[(&str, [u32; 4])] = &[
+    ("growth-320", [5, 4, 16, 1000]),
+    ("growth-1024", [8, 8, 64, 500]),
+    ("growth-2048", [16, 8, 64, 300]),
+    ("growth-8192", [32, 16, 256, 150]),
+];
+
 /// Name, scenario, transport, and a duration short enough for valgrind.
 pub const CASES: &[(&str, &str, &str, &str)] = &[
+    ("growth-320", GROWING, "dcqcn", ""),
+    ("growth-1024", GROWING, "dcqcn", ""),
+    ("growth-2048", GROWING, "dcqcn", ""),
+    ("growth-8192", GROWING, "dcqcn", ""),
     ("fat-tree-dcqcn", FAT_TREE, "dcqcn", "100us"),
     ("fat-tree-dcqcn-onramp", FAT_TREE, "dcqcn", "100us"),
     ("fat-tree-hpcc", FAT_TREE, "hpcc", "100us"),
@@ -61,7 +88,11 @@ pub fn build(name: &str, whole: bool) -> Simulation {
         overrides.push(("onramp.enabled".into(), "true".into()));
         overrides.push(("onramp.threshold".into(), "16us".into()));
     }
-    if !whole {
+    if let Some((_, [pods, switches, cores, us])) = GROWTH.iter().find(|case| case.0 == name) {
+        let sizes = [("pods", pods), ("tors_per_pod", switches), ("aggs_per_pod", switches), ("cores", cores)];
+        overrides.extend(sizes.map(|(key, n)| (format!("network.{key}"), n.to_string())));
+        overrides.extend([("duration".into(), format!("{us}us")), ("time_limit".into(), format!("{us}us"))]);
+    } else if !whole {
         overrides.push(("duration".into(), (*short).to_string()));
     }
     let (scenario, topology) = Scenario::load(text, name, Path::new("."), &overrides).expect("the scenario is valid");

@@ -8,6 +8,6 @@ pub mod slab;
 pub mod turns;
 mod wheel;
 
-pub use events::{Ahead, Event, Events, LaneCache, Travels};
+pub use events::{Event, Events, Head, LaneCache, Lanes, Post, Travels};
 pub(crate) use prefetch::prefetch;
 pub use slab::Slab;

@@ -3,7 +3,7 @@
 //! The only unsafe code of this crate; what it gives stands in docs/performance.md.
 
 /// Lines fetched: 64 bytes each.
-const LINES: usize = 3;
+const LINES: usize = 4;
 
 /// Starts loading the first cache lines of `slice[index]`, if there is such an element.
 #[inline]

@@ -61,16 +61,6 @@ impl<T: Ord + Copy> Wheel<T> {
         near.min(later)
     }
 
-    /// The earliest item.
-    #[inline]
-    pub fn peek(&mut self) -> Option<(Ps, T)> {
-        let later = self.later.peek().map(|e| e.0);
-        match (self.near(), later) {
-            (Some(near), Some(later)) => Some(near.min(later)),
-            (near, later) => near.or(later),
-        }
-    }
-
     /// Takes the earliest item.
     #[inline]
     pub fn pop(&mut self) -> Option<(Ps, T)> {

@@ -15,10 +15,10 @@ pub use transport::{Common, Transport, Transports};
 
 use crate::clock::{Clocks, Tick};
 use crate::config::units::Ps;
-use crate::engine::{Events, Slab};
+use crate::engine::{Events, Slab, prefetch};
 use crate::measure::{FlowRecord, Meter};
 use crate::network::router::Router;
-use crate::network::{Network, Packet};
+use crate::network::{Kind, Network, Packet};
 use crate::topology::{Cells, Topology};
 use crate::workload::{NewFlow, Size};
 use config::ShaperKind;
@@ -145,6 +145,16 @@ impl<H: Copy> Hosts<H> {
         }
     }
 
+    /// Fetches the flow of a packet that will arrive soon.
+    #[inline]
+    pub fn prefetch(&self, packet: &Packet<H>) {
+        if packet.kind == Kind::DATA {
+            prefetch(self.receivers.slots(), packet.flow as usize);
+        } else {
+            prefetch(self.senders.slots(), packet.flow as usize);
+        }
+    }
+
     /// Makes room for the receiving end of a flow that starts at `start`.
     pub fn open_receiver(&mut self, new: &Opening, nic: u32, watch_owd: Option<u32>) -> u32 {
         let transport = &self.transports[new.transport];
@@ -234,7 +244,6 @@ impl<H: Copy> Hosts<H> {
 
     /// A packet was dropped: one end waits for it.
     pub fn lost(&mut self, packet: &Packet<H>) {
-        use crate::network::Kind;
         let lost = if packet.kind == Kind::DATA { Note::LostData } else { Note::LostReply };
         self.notes.push((packet.dst(), lost(packet.flow)));
     }

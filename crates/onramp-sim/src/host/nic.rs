@@ -20,6 +20,8 @@ pub struct Nic<H> {
     pub rate: u8,
     /// ACKs and NACKs by class; those that nothing pauses in the control class.
     acks: Vec<VecDeque<Packet<H>>>,
+    /// Classes that have some, a bit each.
+    acks_wait: u16,
     /// OR-ACKs, probes and answers to them, by class; they wait while it is paused.
     agent: Vec<VecDeque<Packet<H>>>,
     turn: Turn,
@@ -38,6 +40,7 @@ impl<H> Nic<H> {
             port,
             rate,
             acks: queues(),
+            acks_wait: 0,
             agent: queues(),
             turn: Turn::default(),
             wake_at: None,
@@ -58,15 +61,19 @@ impl<H: Header> Hosts<H> {
     pub fn nic_send<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32) {
         let id = self.nics[nic as usize].port;
         let port = &io.network.ports[id as usize];
-        if port.busy {
+        if port.told {
             return;
         }
         let open = !port.paused & ((1 << self.classes) - 1) as u16;
         let own = &mut self.nics[nic as usize];
-        for (class, acks) in own.acks.iter_mut().enumerate() {
-            if open >> class & 1 == 1
-                && let Some(ack) = acks.pop_front()
-            {
+        let waiting = own.acks_wait & open;
+        if waiting != 0 {
+            let class = waiting.trailing_zeros() as usize;
+            let acks = &mut own.acks[class];
+            if let Some(ack) = acks.pop_front() {
+                if acks.is_empty() {
+                    own.acks_wait &= !(1 << class);
+                }
                 return io.network.start(io.events, io.now, id, ack);
             }
         }
@@ -132,7 +139,9 @@ impl<H: Header> Hosts<H> {
     #[inline]
     pub(super) fn queue_ack(&mut self, nic: u32, class: u8, unpaused: bool, ack: Packet<H>) {
         let class = if unpaused { CONTROL } else { class };
-        self.nics[nic as usize].acks[usize::from(class)].push_back(ack);
+        let own = &mut self.nics[nic as usize];
+        own.acks[usize::from(class)].push_back(ack);
+        own.acks_wait |= 1 << class;
     }
 
     /// Queues a packet of the agent, which goes in the class it names.

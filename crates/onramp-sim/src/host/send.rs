@@ -18,6 +18,9 @@ impl Sender {
             return None;
         }
         let transport = &transports[self.transport];
+        if !transport.windowed {
+            return Some(self.t_next);
+        }
         let permit = self.cc.permit(&transport.config, transport.env(rate), now);
         (self.tx.in_flight() < permit.window).then_some(self.t_next)
     }

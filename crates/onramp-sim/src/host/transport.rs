@@ -24,6 +24,8 @@ pub struct Transport {
     acks_in_control: bool,
     /// Whether a changed rate also moves a packet that is already waiting.
     pub respace: bool,
+    /// Whether permits limit bytes in flight at all.
+    pub windowed: bool,
 }
 
 /// All transports of a run.
@@ -80,6 +82,7 @@ impl Transports {
                 acks_unpaused: common.nic_acks.unwrap_or(settings.host_ack_class()) == AckClass::Control,
                 acks_in_control: common.switch_acks == AckClass::Control,
                 respace: settings.respace(),
+                windowed: settings.window(),
             }
         };
         Self { all: configs.iter().map(transport).collect(), payload, rates }

@@ -9,8 +9,7 @@ use super::router::{Leaving, Router};
 use super::schedule::{CONTROL, Schedule, Turn};
 use super::{Kind, Packet};
 use crate::config::units::Ps;
-use crate::engine::events::SIZES;
-use crate::engine::{Events, Travels, random};
+use crate::engine::{Events, Lanes, Post, Travels, random};
 use crate::topology::{Cells, Routes, Topology};
 use rand_pcg::Pcg64Mcg;
 use std::ops::AddAssign;
@@ -78,21 +77,14 @@ pub struct Network<R: Router> {
     sent_before: Vec<Ps>,
     pfc_frame: u16,
     /// For other cells.
-    pub outbox: Vec<Vec<(Ps, Packet<R::Header>)>>,
+    pub outbox: Vec<Post<Packet<R::Header>>>,
     /// What was seen so far.
     pub counts: Counts,
 }
 
 impl<R: Router> Network<R> {
     /// The network of a cell; `sizes` are the usual sizes of packets.
-    pub fn new<T: Ord + Copy>(
-        router: R,
-        rules: &Rules,
-        part: Part<'_>,
-        seed: u64,
-        sizes: &[u16],
-        events: &mut Events<Packet<R::Header>, T>,
-    ) -> Self {
+    pub fn new(router: R, rules: &Rules, part: Part<'_>, seed: u64, sizes: &[u16], lanes: &mut Lanes) -> Self {
         let Part { topology, cells, number } = part;
         let own = &cells.parts[number];
         let classes = rules.classes.len() + 1;
@@ -103,7 +95,7 @@ impl<R: Router> Network<R> {
             let (cell, peer) = cells.place_in(topology, port.reverse);
             let cell = if cell == number { HERE } else { cell as u16 };
             let mut new = Port::new(port, host, cells.owner(topology, id), cell, peer);
-            new.lanes = events.lanes_for(&sizes[..sizes.len().min(SIZES)], |s| new.time_for(s), port.delay);
+            new.lanes = lanes.of(sizes, |size| new.time_for(size), port.delay);
             ports.push(new);
             queues.push(Queue::new(Ecn::OFF));
             ingress.push(Ingress::default());
@@ -130,7 +122,7 @@ impl<R: Router> Network<R> {
             lossy: rules.classes.iter().enumerate().map(lossy).fold(0, |set, bit| set | bit),
             schedule: Schedule::new(&rules.weights(), u64::from(sizes.iter().copied().max().unwrap_or(1500))),
             pfc_frame: rules.pfc_frame,
-            outbox: vec![vec![]; cells.parts.len()],
+            outbox: (0..cells.parts.len()).map(|_| Post::default()).collect(),
             counts: Counts::default(),
             classes,
             ports,
@@ -175,19 +167,32 @@ impl<R: Router> Network<R> {
             self.router.enqueue(port, &mut packet.header, now, packet.size, queue.bytes);
         }
         let port = &mut self.ports[out as usize];
-        if port.idle(class) {
+        if port.idle(class, now) {
             self.depart(events, now, out, packet);
             return None;
         }
         queue.push(packet);
         port.waiting |= 1 << class;
-        if !port.busy {
-            self.transmit(events, now, out);
-        }
+        self.go_on(events, now, out);
         None
     }
 
-    /// A port sends its next packet, if it may.
+    /// Something waits at a switch's port: it is sent when the port is free.
+    #[inline]
+    pub fn go_on<T: Ord + Copy>(&mut self, events: &mut Events<Packet<R::Header>, T>, now: Ps, id: u32) {
+        let port = &mut self.ports[id as usize];
+        if port.told {
+            return;
+        }
+        if port.free_at <= now {
+            self.transmit(events, now, id);
+        } else {
+            port.told = true;
+            events.port_ready_at(port.free_at, id);
+        }
+    }
+
+    /// A free port of a switch sends its next packet, if it may.
     #[inline]
     pub fn transmit<T: Ord + Copy>(&mut self, events: &mut Events<Packet<R::Header>, T>, now: Ps, id: u32) {
         let port = &mut self.ports[id as usize];
@@ -253,18 +258,20 @@ impl<R: Router> Network<R> {
         mut packet: Packet<R::Header>,
     ) {
         let port = &mut self.ports[id as usize];
-        debug_assert!(!port.busy, "a port sends one packet at a time");
+        debug_assert!(!port.told && port.free_at <= now, "a port sends one packet at a time");
         self.counts.sent += u64::from(port.host);
-        port.busy = true;
         port.tx_bytes += u64::from(packet.size);
         packet.onto(port.peer);
         let free = now + port.time_for(packet.size);
         port.free_at = free;
-        events.port_ready(&port.lanes, packet.size, free, id);
+        if port.host || port.ready() != 0 {
+            port.told = true;
+            events.port_ready(&port.lanes, packet.size, free, id);
+        }
         if port.cell == HERE {
             events.arrive(&port.lanes, free + port.delay, packet);
         } else {
-            self.outbox[usize::from(port.cell)].push((free + port.delay, packet));
+            self.outbox[usize::from(port.cell)].push(&port.lanes, free + port.delay, packet);
         }
     }
 
@@ -295,11 +302,8 @@ impl<R: Router> Network<R> {
         let frame = Packet { seq: u32::from(class), size: self.pfc_frame, kind, ..Packet::default() };
         let place = self.queue_of(id, CONTROL);
         self.queues[place].push(frame);
-        let port = &mut self.ports[id as usize];
-        port.waiting |= 1 << CONTROL;
-        if !port.busy {
-            self.transmit(events, now, id);
-        }
+        self.ports[id as usize].waiting |= 1 << CONTROL;
+        self.go_on(events, now, id);
     }
 
     /// What has been counted so far no longer counts.

@@ -129,7 +129,12 @@ pub fn run(
     let end = load.now();
     let now = end.saturating_sub(load.warmup);
     let counted = Counters::read(load.cluster, topology)?;
-    let counted = load.before.as_ref().map_or_else(|| counted.since(&counted), |before| counted.since(before));
+    // Stopped during the warm-up: nothing is measured.
+    let before = match load.before.take() {
+        Some(before) => before,
+        None => Counters::read(load.cluster, topology)?,
+    };
+    let counted = counted.since(&before);
     let (clock, clocks) = load.clocks.finish(&agents, topology)?;
     let results = Results {
         clocks,
