@@ -97,6 +97,7 @@ impl Edge {
             .beta_start((config.beta_start * f64::from(BETA_ONE)).round() as u32)
             .strawman(config.version == OnRampVersion::Strawman)
             .count_old(config.count_old_acks)
+            .keep_pause(config.keep_pause)
             .build()
             .expect("the scenario's parameters were checked");
         Some(Self {

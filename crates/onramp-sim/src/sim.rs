@@ -162,7 +162,7 @@ impl Simulation {
             nack_interval: scenario.host.nack_interval.0,
             rto: scenario.host.rto.0,
             separate_or_acks: scenario.onramp.enabled && scenario.onramp.ack == OrAckMode::Separate,
-            or_ack_every: scenario.onramp.ack_every,
+            or_ack_every: if scenario.onramp.enabled { scenario.onramp.ack_every } else { 1 },
             duration: scenario.duration.0,
             time_limit: scenario.time_limit.unwrap_or_default().0.saturating_add(origin),
             flow_count: 0,

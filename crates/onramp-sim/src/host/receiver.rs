@@ -41,24 +41,24 @@ impl Simulation {
             next.arrives(&packet, self.now);
         }
 
+        flow.since_or_ack += 1;
+        let told = flow.since_or_ack >= self.or_ack_every || packet.seq + 1 == flow.packets;
+        if told {
+            flow.since_or_ack = 0;
+        }
         let reply = Packet {
-            owd_ns: owd,
+            owd_ns: if told || self.separate_or_acks { owd } else { UNMEASURED },
             dst: flow.src as u16,
             hash: flow.ack_hash,
             flags: packet.flags & MARKED,
             size: self.ack_size,
             ..packet
         };
-        if self.separate_or_acks {
-            flow.since_or_ack += 1;
-            let last = packet.seq + 1 == flow.packets;
-            if flow.since_or_ack >= self.or_ack_every || last {
-                flow.since_or_ack = 0;
-                let aux = if self.int_units.is_some() { self.int[packet.aux].1 } else { packet.aux };
-                let or_ack = Packet { kind: Kind::OR_ACK, size: OR_ACK_BYTES, aux, ..reply };
-                flow.under_way += 1;
-                self.nics[host as usize].agent.push_back(or_ack);
-            }
+        if self.separate_or_acks && told {
+            let aux = if self.int_units.is_some() { self.int[packet.aux].1 } else { packet.aux };
+            let or_ack = Packet { kind: Kind::OR_ACK, size: OR_ACK_BYTES, aux, ..reply };
+            flow.under_way += 1;
+            self.nics[host as usize].agent.push_back(or_ack);
         }
         let kind = if packet.seq == flow.expected {
             flow.expected += 1;
