@@ -48,6 +48,13 @@
  * (docs/algorithm.md).
  */
 #define ONRAMP_COUNT_OLD 2
+/*
+ * A pause, once begun, lasts as long as was decided: an OR-ACK that comes during it
+ * still updates beta, but does not move t_next. Not the paper's rule. With it, what was
+ * under way when the pause began cannot prolong it, and a flow with a low beta is not
+ * held several times as long as one with a high beta (docs/algorithm.md).
+ */
+#define ONRAMP_KEEP_PAUSE 4
 
 /**
  * struct onramp_params - what an operator chooses, shared by many flows
@@ -254,7 +261,7 @@ OR_INLINE or_u32 onramp_is_old(const struct onramp_flow *flow, struct onramp_sta
  * An OR-ACK came back at @now for the (green) packet sent with @stamp, whose
  * one-way delay was @owd. Updates beta by eq. 3, then t_next by eq. 4 (eq. 2
  * for the strawman). t_next may move either way: a newer measurement replaces
- * the older one's verdict.
+ * the older one's verdict. (Not so during a pause with ONRAMP_KEEP_PAUSE.)
  *
  * An old OR-ACK says nothing about the present beta: it is dropped, or with
  * ONRAMP_COUNT_OLD goes through eq. 4 only.
@@ -263,7 +270,7 @@ OR_INLINE void onramp_acked(struct onramp_flow *flow, const struct onramp_params
 			    or_u64 now, struct onramp_stamp stamp, or_s64 owd)
 {
 	or_u64 until, excess, p_rtt, p_bg;
-	or_u32 old;
+	or_u32 old, keep;
 
 	onramp_accrue(flow, now);
 
@@ -287,7 +294,8 @@ OR_INLINE void onramp_acked(struct onramp_flow *flow, const struct onramp_params
 		flow->beta = 0;
 
 	until = flow->t_next;
-	if (owd > 0 && (!old || params->flags & ONRAMP_COUNT_OLD)) {
+	keep = params->flags & ONRAMP_KEEP_PAUSE && now < flow->t_next;
+	if (owd > 0 && !keep && (!old || params->flags & ONRAMP_COUNT_OLD)) {
 		p_rtt = onramp_sat_sub(flow->paused, stamp.paused);
 		excess = onramp_sat_sub((or_u64)owd, onramp_scale(p_rtt, flow->beta));
 		if (excess > params->threshold)

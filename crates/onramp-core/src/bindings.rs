@@ -7,6 +7,7 @@ pub const ONRAMP_GAIN_SHIFT_DEFAULT: u32 = 4;
 pub const ONRAMP_BETA_START_DEFAULT: u32 = 16384;
 pub const ONRAMP_STRAWMAN: u32 = 1;
 pub const ONRAMP_COUNT_OLD: u32 = 2;
+pub const ONRAMP_KEEP_PAUSE: u32 = 4;
 pub const ORACK_VERSION: u32 = 1;
 pub const ORACK_LEN_IPV4: u32 = 36;
 pub const ORACK_LEN_IPV6: u32 = 60;

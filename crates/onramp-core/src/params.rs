@@ -2,7 +2,7 @@
 
 use crate::bindings::{
     ONRAMP_BETA_ONE, ONRAMP_BETA_START_DEFAULT, ONRAMP_COUNT_OLD, ONRAMP_GAIN_SHIFT_DEFAULT, ONRAMP_GAIN_SHIFT_MAX,
-    ONRAMP_GAIN_SHIFT_MIN, ONRAMP_STRAWMAN, onramp_params,
+    ONRAMP_GAIN_SHIFT_MIN, ONRAMP_KEEP_PAUSE, ONRAMP_STRAWMAN, onramp_params,
 };
 
 /// Validated parameters, shared by many flows.
@@ -79,6 +79,13 @@ impl ParamsBuilder {
     /// Default off: it is dropped.
     pub fn count_old(self, on: bool) -> Self {
         self.flag(ONRAMP_COUNT_OLD, on)
+    }
+
+    /// A pause lasts as long as was decided when it began: OR-ACKs that come
+    /// during it update `beta` only. Default off: each of them moves `t_next`,
+    /// as the paper has it.
+    pub fn keep_pause(self, on: bool) -> Self {
+        self.flag(ONRAMP_KEEP_PAUSE, on)
     }
 
     fn flag(mut self, flag: u32, on: bool) -> Self {

@@ -37,12 +37,14 @@ prop_compose! {
         beta_start in 0..=BETA_ONE,
         strawman in any::<bool>(),
         count_old in any::<bool>(),
+        keep_pause in any::<bool>(),
     ) -> Params {
         Params::builder(threshold, max_pause)
             .gain_shift(gain_shift)
             .beta_start(beta_start)
             .strawman(strawman)
             .count_old(count_old)
+            .keep_pause(keep_pause)
             .build()
             .expect("in range")
     }
@@ -141,6 +143,37 @@ proptest! {
             let owd = if at_threshold { params.threshold() as i64 } else { owd };
             flow.acked(&params, now, stamp, owd);
             prop_assert_eq!(flow.release(now), now);
+        }
+    }
+
+    /// What OR-ACKs say during a kept pause teaches beta and no more.
+    #[test]
+    fn a_kept_pause_ends_when_it_was_to_end(
+        threshold in 1..800_u64,
+        max_pause in 1..2500_u64,
+        strawman in any::<bool>(),
+        count_old in any::<bool>(),
+        first in 1..2000_i64,
+        acks in vec((0..400_u64, delay()), 0..20),
+    ) {
+        let params = Params::builder(threshold, max_pause)
+            .strawman(strawman)
+            .count_old(count_old)
+            .keep_pause(true)
+            .build()
+            .expect("in range");
+        let mut now = 10_000;
+        let mut flow = Flow::new(&params, now);
+        let stamp = flow.stamp(now);
+        flow.acked(&params, now + 100, stamp, first);
+        let end = flow.t_next();
+        for (wait, owd) in acks {
+            now += wait;
+            if now + 100 >= end {
+                break;
+            }
+            flow.acked(&params, now + 100, Stamp { time: now, paused: stamp.paused }, owd);
+            prop_assert_eq!(flow.t_next(), end);
         }
     }
 

@@ -43,6 +43,7 @@ fn every_vector_gives_the_numbers_worked_out_by_hand() {
             .beta_start(raw.beta_start)
             .strawman(raw.flags.contains(&Flag::Strawman))
             .count_old(raw.flags.contains(&Flag::CountOld))
+            .keep_pause(raw.flags.contains(&Flag::KeepPause))
             .build()
             .expect("valid parameters");
         InRust { flow: Flow::new(&params, init), params }

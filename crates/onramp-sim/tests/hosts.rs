@@ -141,8 +141,12 @@ fn separate_or_acks_are_one_for_n_packets_and_take_their_bandwidth() {
         let bytes = counters["network"]["utilization"]["h1->s0"].as_f64().unwrap() * 100e9 * seconds / 8.0;
         assert_eq!(bytes.round() as u64, 1000 * 60 + expected * 78, "every {every}");
     }
-    let (_, counters) = run(&text, DCQCN, &[("onramp.enabled", "true")]);
+    let (_, counters) = run(&text, DCQCN, &[("onramp.enabled", "true"), ("onramp.ack_every", "1")]);
     assert_eq!(counters["onramp_stats"]["or_acks"], 1001, "one on each ACK");
+    let (_, counters) = run(&text, DCQCN, &[("onramp.enabled", "true")]);
+    assert_eq!(counters["onramp_stats"]["or_acks"], 101, "one on every tenth, and for the last packets");
+    let (_, counters) = run(&text, DCQCN, &[("onramp.enabled", "true"), ("onramp.ack_every", "7")]);
+    assert_eq!(counters["onramp_stats"]["or_acks"], 143 + 1, "one on each seventh ACK and on a flow's last");
 }
 
 #[test]
@@ -173,7 +177,7 @@ fn onramp_holds_the_same_with_separate_or_acks() {
     let text =
         format!("{}[[traffic]]\nkind = \"long\"\nsrc = [\"h0\", \"h1\", \"h2\", \"h3\"]\ndst = \"h4\"\n", star(5));
     for transport in [TRANSPORTS[2], "kind = \"hpcc\"\nwindow = false\neta = 1.0"] {
-        for (ack, every) in [("transport", "1"), ("separate", "1"), ("separate", "10")] {
+        for (ack, every) in [("transport", "1"), ("transport", "10"), ("separate", "1"), ("separate", "10")] {
             let set = [
                 ("onramp.enabled", "true"),
                 ("onramp.threshold", "20us"),
@@ -187,6 +191,26 @@ fn onramp_holds_the_same_with_separate_or_acks() {
             assert!(median < 40.0 && used > 0.8, "{transport} {ack} {every}: median {median} us, used {used}");
         }
     }
+}
+
+#[test]
+fn onramp_holds_the_same_with_kept_pauses() {
+    let text =
+        format!("{}[[traffic]]\nkind = \"long\"\nsrc = [\"h0\", \"h1\", \"h2\", \"h3\"]\ndst = \"h4\"\n", star(5));
+    let paused = |keep| {
+        let set = [
+            ("onramp.enabled", "true"),
+            ("onramp.threshold", "20us"),
+            ("onramp.keep_pause", keep),
+            ("duration", "4ms"),
+        ];
+        let (_, counters) = run(&text, TRANSPORTS[2], &set);
+        let median = counters["onramp_stats"]["owd_us"]["p50"].as_f64().unwrap();
+        let used = counters["network"]["utilization"]["s0->h4"].as_f64().unwrap();
+        assert!(median < 40.0 && used > 0.8, "median {median} us, used {used}");
+        counters["onramp_stats"]["pauses"].as_u64().unwrap()
+    };
+    assert_ne!(paused("true"), paused("false"), "the key has no effect");
 }
 
 #[test]

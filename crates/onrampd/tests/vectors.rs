@@ -10,7 +10,7 @@ use aya::maps::{Array, MapData};
 use aya::programs::{SchedClassifier, TestRun as _, TestRunOptions};
 use common::privileged;
 use onramp_core::Stamp;
-use onrampd::abi::{ONRAMP_COUNT_OLD, ONRAMP_STRAWMAN, onramp_flow, onramp_params, onramp_stamp};
+use onrampd::abi::{ONRAMP_COUNT_OLD, ONRAMP_KEEP_PAUSE, ONRAMP_STRAWMAN, onramp_flow, onramp_params, onramp_stamp};
 use std::cell::RefCell;
 use std::rc::Rc;
 use vectors::{Flag, replay};
@@ -120,7 +120,9 @@ fn every_vector_gives_the_numbers_worked_out_by_hand_in_the_kernel() {
             threshold: raw.threshold,
             max_pause: raw.max_pause,
             gain_shift: raw.gain_shift,
-            flags: flag(Flag::Strawman, ONRAMP_STRAWMAN) | flag(Flag::CountOld, ONRAMP_COUNT_OLD),
+            flags: flag(Flag::Strawman, ONRAMP_STRAWMAN)
+                | flag(Flag::CountOld, ONRAMP_COUNT_OLD)
+                | flag(Flag::KeepPause, ONRAMP_KEEP_PAUSE),
             beta_start: raw.beta_start,
             reserved: 0,
         };

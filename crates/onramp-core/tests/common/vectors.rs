@@ -35,6 +35,7 @@ pub struct Params {
 pub enum Flag {
     Strawman,
     CountOld,
+    KeepPause,
 }
 
 #[derive(Deserialize)]

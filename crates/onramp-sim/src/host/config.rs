@@ -103,11 +103,15 @@ pub struct OnRamp {
     /// Whether an OR-ACK of a packet sent before the last acknowledged one
     /// still moves the gate. Default false.
     pub count_old_acks: bool,
+    /// Whether OR-ACKs that come during a pause leave its end where it is.
+    /// Default false.
+    pub keep_pause: bool,
     /// Whether a new flow starts from its path's latest OWD. Default true.
     pub start_from_path: bool,
     /// How receive times travel back. Default "transport".
     pub ack: OrAckMode,
-    /// With separate OR-ACKs: one for every this many data packets. Default 1.
+    /// One of this many data packets, and a flow's last, tells its receive
+    /// time. Default 10, as the paper's hosts have it.
     pub ack_every: u32,
 }
 
@@ -122,9 +126,10 @@ impl Default for OnRamp {
             max_pause: None,
             beta_start: 0.25,
             count_old_acks: false,
+            keep_pause: false,
             start_from_path: true,
             ack: OrAckMode::Transport,
-            ack_every: 1,
+            ack_every: 10,
         }
     }
 }

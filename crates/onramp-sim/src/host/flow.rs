@@ -88,8 +88,8 @@ pub struct Receiver {
     pub transport: u8,
     /// When the newest packet in order came.
     pub received_at: Ps,
-    /// Data packets since the last separate OR-ACK.
-    pub since_or_ack: u32,
+    /// Data packets since the last that told its receive time.
+    pub since_told: u32,
     /// One-way delays of this flow are recorded.
     pub watch_owd: Option<u32>,
     /// Data packets that have come or were dropped.

@@ -16,8 +16,10 @@ pub struct GateRules {
     start_from_path: bool,
     /// T follows the clocks, and is never below this many nanoseconds.
     floor_ns: Option<i64>,
-    /// Receive times travel in packets of their own: one for so many data packets.
-    pub separate_every: Option<u32>,
+    /// Receive times travel in packets of their own.
+    pub separate: bool,
+    /// One of so many data packets tells its receive time.
+    pub told_every: u32,
 }
 
 impl GateRules {
@@ -39,10 +41,11 @@ impl GateRules {
             .beta_start((config.beta_start * f64::from(BETA_ONE)).round() as u32)
             .strawman(config.version == OnRampVersion::Strawman)
             .count_old(config.count_old_acks)
+            .keep_pause(config.keep_pause)
             .build()
             .expect("the scenario's parameters were checked");
-        let separate_every = (config.ack == OrAckMode::Separate).then_some(config.ack_every);
-        Some(Self { params, start_from_path: config.start_from_path, floor_ns, separate_every })
+        let (separate, told_every) = (config.ack == OrAckMode::Separate, config.ack_every);
+        Some(Self { params, start_from_path: config.start_from_path, floor_ns, separate, told_every })
     }
 }
 

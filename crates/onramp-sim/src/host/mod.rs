@@ -83,8 +83,10 @@ pub struct Hosts<H> {
     gates: Option<Gates>,
     /// Classes, the control class included.
     classes: usize,
-    /// Separate OR-ACKs: one for so many data packets.
-    or_ack_every: Option<u32>,
+    /// Receive times travel in packets of their own.
+    separate_or_acks: bool,
+    /// One of so many data packets tells its receive time.
+    told_every: u32,
     /// Messages to hosts, which are perhaps in other cells.
     pub notes: Vec<(u32, Note)>,
     /// Flows that are done, until they are taken.
@@ -138,7 +140,8 @@ impl<H: Copy> Hosts<H> {
             nics,
             gates: gate.map(Gates::new),
             classes,
-            or_ack_every: gate.and_then(|gate| gate.separate_every),
+            separate_or_acks: gate.is_some_and(|gate| gate.separate),
+            told_every: gate.map_or(1, |gate| gate.told_every),
             notes: Vec::new(),
             done: Vec::new(),
             counts: Counts::default(),
@@ -167,7 +170,7 @@ impl<H: Copy> Hosts<H> {
             class: new.class,
             transport: new.transport,
             received_at: new.start,
-            since_or_ack: 0,
+            since_told: 0,
             watch_owd,
             packets: 0,
             packets_in_all: flow::open(),

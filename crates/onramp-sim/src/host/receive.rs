@@ -38,18 +38,22 @@ impl<H: Header> Hosts<H> {
         if let Some(next) = &mut io.meter.next {
             next.arrives(packet, now);
         }
+        receiver.since_told += 1;
+        let told = receiver.since_told >= self.told_every || packet.flags() & LAST != 0;
+        if told {
+            receiver.since_told = 0;
+        }
+        let or_ack = told && self.separate_or_acks;
         let transport = &self.transports[receiver.transport];
         let nic = receiver.nic;
-        let reply = Packet { owd_ns, flow: receiver.peer, hash: receiver.hash, size: transport.ack_size, ..*packet };
+        let reply = Packet {
+            owd_ns: if told || self.separate_or_acks { owd_ns } else { UNMEASURED },
+            flow: receiver.peer,
+            hash: receiver.hash,
+            size: transport.ack_size,
+            ..*packet
+        };
         let reply = reply.to(receiver.src).marked(packet.flags() & MARKED, transport.ack_class(receiver.class));
-        let mut or_ack = false;
-        if let Some(every) = self.or_ack_every {
-            receiver.since_or_ack += 1;
-            if receiver.since_or_ack >= every || packet.flags() & LAST != 0 {
-                receiver.since_or_ack = 0;
-                or_ack = true;
-            }
-        }
         if packet.seq == receiver.rx.expected() {
             receiver.received_at = now;
         }

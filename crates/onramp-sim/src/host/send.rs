@@ -108,7 +108,7 @@ impl<H: Header> Hosts<H> {
         let sender = &mut self.senders[slot];
         sender.replies = sender.replies.wrapping_add(1);
         let (finished, or_ack) = (sender.done, packet.kind == Kind::OR_ACK);
-        if or_ack != self.or_ack_every.is_some() {
+        if or_ack != self.separate_or_acks {
             // This one tells no delay.
         } else if let Some(gates) = &mut self.gates {
             // Without a delay or a margin the gate stays open.

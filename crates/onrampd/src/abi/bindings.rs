@@ -7,6 +7,7 @@ pub const ONRAMP_GAIN_SHIFT_DEFAULT: u32 = 4;
 pub const ONRAMP_BETA_START_DEFAULT: u32 = 16384;
 pub const ONRAMP_STRAWMAN: u32 = 1;
 pub const ONRAMP_COUNT_OLD: u32 = 2;
+pub const ONRAMP_KEEP_PAUSE: u32 = 4;
 pub const OR_MODE_OFF: u32 = 0;
 pub const OR_MODE_OBSERVE: u32 = 1;
 pub const OR_MODE_ENFORCE: u32 = 2;
