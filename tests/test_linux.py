@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import onramp
+from cluster import seen
 from conftest import Command
 from onramp import testbed
 from onramp.errors import OnRampError
@@ -206,13 +207,14 @@ def test_an_interrupted_run_keeps_the_results_so_far(write: Callable[..., Path],
 
 @needs_kernel
 def test_the_guest_cannot_change_the_machine(write: Callable[..., Path]) -> None:
-    place = Path(__file__).parent
-    job = f"h0: touch {place}/new; touch /tmp/new-{os.getpid()}; wc -c < {__file__}"
+    place, new = Path(__file__).parent, f"new-{os.getpid()}"
+    touched = [seen(place / new), f"/usr/{new}", f"/tmp/{new}"]
+    job = f"h0: touch {' '.join(touched)}; wc -c < {seen(__file__)}"
     command: list[str | Path] = [testbed.runner(), "exec", "--scenario", write(STAR), job]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert not (place / "new").exists() and not Path(f"/tmp/new-{os.getpid()}").exists()
-    assert "Read-only file system" in done.stdout
+    assert not any(path.exists() for path in (place / new, Path("/usr") / new, Path("/tmp") / new))
+    assert done.stdout.count("Read-only file system") == 2, done.stdout
     assert str(Path(__file__).stat().st_size) in done.stdout
 
 
