@@ -294,7 +294,7 @@ fn or_acks_are_valid_datagrams() {
         or_acks.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let listener = lab.on("b", move || TcpListener::bind((peer, 0)).unwrap());
         let port = listener.local_addr().unwrap().port();
-        let before = onrampd::agent::now();
+        let before = onrampd::clock::now();
         let local = lab.on("a", move || {
             let mut stream = TcpStream::connect((peer, port)).unwrap();
             std::io::Write::write_all(&mut stream, b"a burst").unwrap();
@@ -306,7 +306,7 @@ fn or_acks_are_valid_datagrams() {
         assert_eq!((from.ip(), from.port()), (peer, 9471));
         assert_eq!((ack.source_port, ack.destination_port, ack.protocol), (local.port(), port, 6));
         assert_eq!(ack.tag, ack.expected_tag(&KEY_BYTES));
-        assert!((before..onrampd::agent::now()).contains(&ack.received_at));
+        assert!((before..onrampd::clock::now()).contains(&ack.received_at));
         let addresses = match (us, peer) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => Addresses::V4 { source, destination },
             (IpAddr::V6(source), IpAddr::V6(destination)) => Addresses::V6 { source, destination },

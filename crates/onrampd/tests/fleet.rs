@@ -6,7 +6,7 @@ mod common;
 use common::lab::{Agent, Lab, onrampd, until};
 use common::privileged;
 use onramp_core::orprobe::OrProbe;
-use onrampd::agent::now;
+use onrampd::clock::now;
 use onrampd::fleet::link::Link;
 use onrampd::fleet::pki::{self, Authority, Newcomer, Token};
 use onrampd::fleet::wire::{FromCoordinator, FromHost, parse};
