@@ -144,7 +144,7 @@ def _processes(word: str) -> list[str]:
 def _start(folder: Path, path: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "onramp", "run", str(path), "--on", "linux", "--out", str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    for _ in range(100):
+    for _ in range(600):
         if _processes(f"{folder.parent}/.{folder.name}"):
             break
         time.sleep(0.1)
@@ -196,7 +196,7 @@ def _alive(pid: int) -> bool:
 def test_an_interrupted_run_keeps_the_results_so_far(write: Callable[..., Path], tmp_path: Path) -> None:
     process = _start(tmp_path / "out", write(ENDLESS))
     process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=30)
+    stdout, stderr = process.communicate(timeout=120)
     assert process.returncode == 130, stderr
     assert b"incomplete" in stdout and b"Traceback" not in stderr
     result = Result(tmp_path / "out")

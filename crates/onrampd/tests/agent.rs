@@ -291,7 +291,7 @@ fn or_acks_are_valid_datagrams() {
     for (us, peer) in [("10.9.0.1", "10.9.0.2"), ("fd09::1", "fd09::2")] {
         let [us, peer]: [IpAddr; 2] = [us, peer].map(|a| a.parse().unwrap());
         let or_acks = lab.on("a", move || UdpSocket::bind((us, 9471)).unwrap());
-        or_acks.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        or_acks.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let listener = lab.on("b", move || TcpListener::bind((peer, 0)).unwrap());
         let port = listener.local_addr().unwrap().port();
         let before = onrampd::clock::now();
