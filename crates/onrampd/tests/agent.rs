@@ -350,21 +350,20 @@ fn three_capabilities_are_enough() {
         return;
     }
     let lab = Lab::new();
-    // The key is the agent's own.
+    // All is the agent's own, and where another user may come to it.
     let nobody = "65534";
-    for path in [lab.folder.clone(), lab.file("key")] {
+    let (program, config) = (lab.file("onrampd"), lab.configure("a", T));
+    fs::copy(env!("CARGO_BIN_EXE_onrampd"), &program).unwrap();
+    for path in [&lab.folder, &lab.file("key"), &program, &config] {
         std::os::unix::fs::chown(path, Some(65_534), Some(65_534)).unwrap();
     }
-    // Where another user may run it.
-    let program = lab.file("onrampd");
-    fs::copy(env!("CARGO_BIN_EXE_onrampd"), &program).unwrap();
     let capabilities = "-all,+bpf,+net_admin,+perfmon";
     let mut command = lab.command("a", "setpriv");
     command.args([format!("--reuid={nobody}"), format!("--regid={nobody}"), "--clear-groups".into()]);
     for set in ["inh-caps", "ambient-caps", "bounding-set"] {
         command.arg(format!("--{set}={capabilities}"));
     }
-    command.arg(program).args(["run", "--config"]).arg(lab.configure("a", T));
+    command.arg(program).args(["run", "--config"]).arg(config);
     let (a, _b) = (lab.start("a", command), lab.agent("b", T));
     assert!(lab.transfer("10.9.0.2", 1_000_000));
     until("are there delays", || a.path("10.9.0.2")["or_acks"].as_u64() > Some(0));
