@@ -1,4 +1,5 @@
-# Needs Rust (cargo), Python 3.10 or newer with venv, and a C compiler; all else goes into .venv.
+# Needs Rust; packaging/need installs what else the system has to have, or says how to. Python's
+# packages go into .venv.
 
 SHELL := /bin/bash
 export PATH := $(CURDIR)/.venv/bin:$(HOME)/.cargo/bin:$(PATH)
@@ -6,8 +7,10 @@ export VIRTUAL_ENV := $(CURDIR)/.venv
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
 
 # What the Python module is built from.
-RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core crates/onramp-clock crates/onramp-core crates/onramp-sim crates/onramp-py -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name '*.lock' -o -name '*.txt')
+RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core crates/onramp-clock crates/onramp-core crates/onramp-sim crates/onramp-units crates/onramp-py -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name '*.lock' -o -name '*.txt')
 
+# What is needed comes before what is built, in this order; builds use all processors by themselves.
+.NOTPARALLEL:
 .PHONY: help install testbed demo test lint bindings bench agent install-agent datapath clean
 
 help:
@@ -24,11 +27,10 @@ help:
 
 install: .venv/built
 
-.venv/made:
-	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.88 or newer, with rustup" >&2; exit 1; }
-	@command -v cc >/dev/null || { echo "cc is missing: install a C compiler, such as the package build-essential" >&2; exit 1; }
-	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { echo "python3 is missing or too old: install Python 3.10 or newer" >&2; exit 1; }
-	@python3 -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv is missing: install the package python3-venv" >&2; exit 1; }
+need-%:
+	@packaging/need $*
+
+.venv/made: | need-demo
 	python3 -m venv .venv
 	pip install --quiet --disable-pip-version-check "maturin>=1.9,<2"
 	@touch $@
@@ -38,12 +40,12 @@ install: .venv/built
 	@touch $@
 
 # The Linux cluster: its programs beside Python, where the package looks for them, and its kernel.
-testbed: install
+testbed: need-cluster install
 	cargo build --release -p onramp-testbed -p onrampd
 	install target/release/onramp-testbed target/release/onrampd .venv/bin/
 	testbed/kernel/build
 
-agent:
+agent: need-agent
 	cargo build --release -p onrampd
 	$(MAKE) --quiet -C datapath/tc
 
@@ -60,7 +62,7 @@ install-agent:
 	install -d $(DESTDIR)/usr/src/onramp-0.1.0
 	install -m 644 datapath/sch_onramp/* $(DESTDIR)/usr/src/onramp-0.1.0/
 
-datapath:
+datapath: need-gate
 	testbed/stock/modules
 	$(MAKE) --quiet -C datapath/tc
 
@@ -68,12 +70,12 @@ demo: install
 	@onramp compare scenarios/demo.toml
 
 # The determinism test runs in both builds: their results must be the same bytes.
-test: testbed
+test: need-all testbed
 	cargo test --workspace
 	cargo test --release -p onramp-sim --test determinism
 	pytest
 
-lint: install
+lint: need-lint install
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	ruff check
@@ -81,7 +83,7 @@ lint: install
 	mypy
 
 # The Rust view of the C headers, generated and kept in the repository.
-bindings: install
+bindings: need-agent install
 	LIBCLANG_PATH=$$(python -c 'import clang, pathlib; print(pathlib.Path(clang.__file__).parent / "native")') \
 		cargo build --quiet -p onramp-core -p onrampd --features onramp-core/regenerate,onrampd/regenerate
 

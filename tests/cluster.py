@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -18,9 +19,17 @@ from onramp.errors import OnRampError
 from onramp.scenario import to_toml
 
 ROOT = Path(__file__).parents[1]
-#: The machine's files as the cluster's hosts see them, read-only.
-SEEN = Path("/run/host")
-PYTHON = f"{SEEN}{sys.executable}"
+
+
+def seen(path: str | Path) -> str:
+    """A file of the machine in a command of the cluster's hosts.
+
+    Their /tmp, /run and /dev are their own; under /run/host they see all that the machine has.
+    """
+    return shlex.quote(f"/run/host{path}")
+
+
+PYTHON = seen(sys.executable)
 
 
 def _missing() -> str:
@@ -90,7 +99,7 @@ def agent() -> str:
     """The agent's program, as hosts see it."""
     program = testbed.agent()
     assert program is not None
-    return f"{SEEN}{program.resolve()}"
+    return seen(program.resolve())
 
 
 def finished(played: Played) -> None:

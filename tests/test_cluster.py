@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import cluster
-from cluster import PYTHON, ROOT, SEEN, Played, agent, finished, needs_cluster
+from cluster import PYTHON, ROOT, Played, agent, finished, needs_cluster, seen
 from onramp.scenario import to_toml
 
-FORGE = f"{PYTHON} {SEEN}{ROOT}/tests/guest/forge.py"
+FORGE = f"{PYTHON} {seen(ROOT / 'tests/guest/forge.py')}"
 
 pytestmark = needs_cluster
 
@@ -130,7 +130,7 @@ def test_killed_agents_leave_traffic_as_it_was_without_them(play: Play, without:
     # What tc needs to tell of the gate.
     plugin = ROOT / "datapath" / "tc"
     subprocess.run(["make", "-s", "-C", plugin], check=True)
-    gates = f"TC_LIB_DIR={SEEN}{plugin} tc -s qdisc show dev eth0"
+    gates = f"TC_LIB_DIR={seen(plugin)} tc -s qdisc show dev eth0"
     # Arrivals begin about 60 ms after the last command was started.
     end = f"sleep 0.08; kill -9 $(cat /run/*.pid); sleep 0.005; {gates}; echo LATER; sleep 0.05; {gates}"
     jobs = [*own_agents(3 + ANSWERS), f"h1: {end}"]

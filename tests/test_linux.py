@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import onramp
+from cluster import seen
 from conftest import Command
 from onramp import testbed
 from onramp.errors import OnRampError
@@ -143,7 +144,7 @@ def _processes(word: str) -> list[str]:
 def _start(folder: Path, path: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "onramp", "run", str(path), "--on", "linux", "--out", str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    for _ in range(100):
+    for _ in range(600):
         if _processes(f"{folder.parent}/.{folder.name}"):
             break
         time.sleep(0.1)
@@ -195,7 +196,7 @@ def _alive(pid: int) -> bool:
 def test_an_interrupted_run_keeps_the_results_so_far(write: Callable[..., Path], tmp_path: Path) -> None:
     process = _start(tmp_path / "out", write(ENDLESS))
     process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=30)
+    stdout, stderr = process.communicate(timeout=120)
     assert process.returncode == 130, stderr
     assert b"incomplete" in stdout and b"Traceback" not in stderr
     result = Result(tmp_path / "out")
@@ -206,13 +207,14 @@ def test_an_interrupted_run_keeps_the_results_so_far(write: Callable[..., Path],
 
 @needs_kernel
 def test_the_guest_cannot_change_the_machine(write: Callable[..., Path]) -> None:
-    place = Path(__file__).parent
-    job = f"h0: touch {place}/new; touch /tmp/new-{os.getpid()}; wc -c < {__file__}"
+    place, new = Path(__file__).parent, f"new-{os.getpid()}"
+    touched = [seen(place / new), f"/usr/{new}", f"/tmp/{new}"]
+    job = f"h0: touch {' '.join(touched)}; wc -c < {seen(__file__)}"
     command: list[str | Path] = [testbed.runner(), "exec", "--scenario", write(STAR), job]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert not (place / "new").exists() and not Path(f"/tmp/new-{os.getpid()}").exists()
-    assert "Read-only file system" in done.stdout
+    assert not any(path.exists() for path in (place / new, Path("/usr") / new, Path("/tmp") / new))
+    assert done.stdout.count("Read-only file system") == 2, done.stdout
     assert str(Path(__file__).stat().st_size) in done.stdout
 
 

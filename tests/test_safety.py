@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import signal
 import subprocess
@@ -30,8 +31,13 @@ def _start(cwd: Path, *args: object, **kwargs: Any) -> subprocess.Popen[str]:
     )
 
 
+def _crowd() -> float:
+    """How many share a processor: what takes a second alone then takes as many."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 def _wait_for_tables(cwd: Path, count: int) -> None:
-    for _ in range(300):
+    for _ in range(1200):
         if len(list(cwd.glob("**/series.parquet"))) >= count:
             time.sleep(0.5)
             return
@@ -48,9 +54,9 @@ def test_an_interrupted_run_keeps_the_results_so_far(
     process.send_signal(how)
     asked = time.monotonic()
     while not any(tmp_path.glob("**/summary.json")):
-        assert time.monotonic() - asked < 1.5
+        assert time.monotonic() - asked < 1.5 * _crowd()
         time.sleep(0.02)
-    stdout, stderr = process.communicate(timeout=20)
+    stdout, stderr = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "incomplete" in stdout and "Traceback" not in stderr
     assert json.loads((tmp_path / "out/summary.json").read_text())["complete"] is False
@@ -62,7 +68,7 @@ def test_an_interrupted_comparison_keeps_both_sides(write: Callable[..., Path], 
     process = _start(tmp_path, "compare", write(ENDLESS), "--out", "out", "--jobs", 2)
     _wait_for_tables(tmp_path, 2)
     process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=30)
+    stdout, stderr = process.communicate(timeout=120)
     assert process.returncode == 130, stderr
     assert "incomplete" in stdout and "identical on both sides" in stdout
     found = onramp.Comparison.read(tmp_path / "out")
@@ -74,7 +80,7 @@ def test_an_interrupted_call_raises_after_writing(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     _wait_for_tables(tmp_path, 1)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=20)
+    _, stderr = process.communicate(timeout=120)
     assert "KeyboardInterrupt" in stderr
     assert onramp.Result(tmp_path / "out").summary["complete"] is False
 
@@ -120,7 +126,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(
 
     path = write(SMALL)
     failed = _start(tmp_path, what, path, "--out", "out", preexec_fn=limit)
-    _, stderr = failed.communicate(timeout=30)
+    _, stderr = failed.communicate(timeout=120)
     assert failed.returncode == 1
     assert stderr.count("\n") == 1 and "File too large" in stderr
     assert list(tmp_path.iterdir()) == [path]

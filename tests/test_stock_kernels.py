@@ -13,7 +13,7 @@ from onramp import testbed
 STOCK = Path(__file__).parents[1] / "testbed" / "stock"
 #: What the scripts say where this machine cannot do it; all else is a failure.
 CANNOT = (
-    "missing; on Debian",
+    "missing; on Debian or Ubuntu",
     "no apt-get here",
     "apt knows no mirror",
     "apt-get update failed",

@@ -89,7 +89,7 @@ impl Correction {
 
     /// Nanoseconds from `base` to `t`, negative before it.
     fn age(&self, t: u64) -> f64 {
-        (i128::from(t) - i128::from(self.base)) as f64
+        t.wrapping_sub(self.base).cast_signed() as f64
     }
 }
 
@@ -111,6 +111,14 @@ mod tests {
         assert_eq!(c.offset_at(YEARS + 1_000_000_000), c.offset + 10_000);
         assert_eq!(c.offset_at(YEARS - 1_000_000_000), c.offset - 10_000);
         assert_eq!(c.to_fleet(YEARS), YEARS as i64 - c.offset);
+    }
+
+    #[test]
+    fn a_clock_may_pass_its_zero() {
+        let c = Correction { base: 1_000_000_000u64.wrapping_neg(), offset: -5_000_000_000, ..correction() };
+        assert_eq!(c.offset_at(1_000_000_000), c.offset + 20_000);
+        assert_eq!(c.to_fleet(c.base), 4_000_000_000);
+        assert_eq!(c.uncertainty_at(1_000_000_000), correction().uncertainty_at(YEARS + 2_000_000_000));
     }
 
     #[test]

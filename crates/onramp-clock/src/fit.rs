@@ -120,10 +120,10 @@ pub fn fit(exchanges: &[Exchange], options: &FitOptions) -> Option<EdgeFit> {
     if pairs.len() < FEWEST {
         return None;
     }
-    let quickest = pairs.iter().map(|pair| pair[0]).min_by_key(|e| e.came_back - e.sent)?;
-    let start = pairs.iter().map(|pair| pair[0].sent).min()?;
-    let end = pairs.iter().map(|pair| pair[0].sent).max()?;
-    let base = start + (end - start) / 2;
+    let quickest = pairs.iter().map(|pair| pair[0]).min_by_key(took)?;
+    let sent = || pairs.iter().map(|pair| pair[0].sent.cast_signed());
+    let (start, end) = (sent().min()?, sent().max()?);
+    let base = start.wrapping_add(end.wrapping_sub(start) / 2).cast_unsigned();
     // Integers carry the years between two clocks, floating point what is left.
     let common = quickest.received.wrapping_sub(quickest.sent).cast_signed();
 
@@ -169,7 +169,7 @@ pub fn fit(exchanges: &[Exchange], options: &FitOptions) -> Option<EdgeFit> {
     let ends = (1.0 / forward.len() as f64 + 1.0 / backward.len() as f64) / 4.0;
     let kept: Vec<Crossing> = forward.iter().chain(&backward).copied().collect();
     Some(EdgeFit {
-        base: base.saturating_add_signed(x.round() as i64),
+        base: base.wrapping_add_signed(x.round() as i64),
         offset: common.wrapping_add(((there.y - back.y) / 2.0).round() as i64),
         drift: margin.slope,
         delay: (margin.forward + margin.backward) / 2.0,
@@ -232,10 +232,15 @@ fn tightest(
 
 /// Both probes of every pair that is whole and whose times can be.
 fn pairs(exchanges: &[Exchange]) -> Vec<[Exchange; 2]> {
-    let mut exchanges: Vec<Exchange> = exchanges.iter().copied().filter(|e| e.came_back > e.sent).collect();
+    let mut exchanges: Vec<Exchange> = exchanges.iter().copied().filter(|e| took(e) > 0).collect();
     exchanges.sort_by_key(|e| (e.pair, e.second));
     exchanges.dedup_by_key(|e| (e.pair, e.second));
     exchanges.windows(2).filter(|w| w[0].pair == w[1].pair).map(|w| [w[0], w[1]]).collect()
+}
+
+/// How long a probe and its answer took.
+fn took(e: &Exchange) -> i64 {
+    e.came_back.wrapping_sub(e.sent).cast_signed()
 }
 
 /// The delay that a pair seems to take to B, against A's clock.

@@ -11,8 +11,9 @@
 //! exchanges and replays them.
 //!
 //! Nothing here reads a clock. Times are nanoseconds by the clock of the host
-//! that took them. Two clocks may be years apart, so integers carry offsets and
-//! floating point only what is left over.
+//! that took them, modulo 2^64: a clock may be before its 0, so that differences count and
+//! not which of two numbers is larger. Two clocks may be years apart, so integers carry
+//! offsets and floating point only what is left over.
 
 pub mod coded;
 mod correction;

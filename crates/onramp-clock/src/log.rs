@@ -291,13 +291,14 @@ pub fn replay(log: &Log, fit_options: &FitOptions, network_options: &NetworkOpti
             Record::Truth { .. } => None,
         })
     };
-    let mut start: BTreeMap<HostId, u64> = BTreeMap::new();
+    let mut start: BTreeMap<HostId, i64> = BTreeMap::new();
     for (from, _, exchange) in exchanges() {
-        start.entry(from).and_modify(|s| *s = (*s).min(exchange.sent)).or_insert(exchange.sent);
+        let sent = exchange.sent.cast_signed();
+        start.entry(from).and_modify(|s| *s = (*s).min(sent)).or_insert(sent);
     }
     let mut windows: BTreeMap<u64, BTreeMap<(HostId, HostId), Vec<Exchange>>> = BTreeMap::new();
     for (from, to, exchange) in exchanges() {
-        let window = (exchange.sent - start[&from]) / log.window.max(1);
+        let window = exchange.sent.wrapping_sub(start[&from].cast_unsigned()) / log.window.max(1);
         windows.entry(window).or_default().entry((from, to)).or_default().push(*exchange);
     }
     let mut corrections: BTreeMap<HostId, Correction> = BTreeMap::new();

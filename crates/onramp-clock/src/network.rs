@@ -186,14 +186,14 @@ impl Mesh {
     /// clock gains `drift` on the other's.
     fn predict(&self, edge: usize, at: i128, drift: f64) -> i128 {
         let fit = &self.edges[edge].fit;
-        let since = at - i128::from(fit.base);
+        let since = at - signed(fit.base);
         at + i128::from(fit.offset) + libm::rint(drift * since as f64) as i128
     }
 
     /// The reverse: what `from` reads when `to` reads `at`.
     fn predict_back(&self, edge: usize, at: i128, drift: f64) -> i128 {
         let fit = &self.edges[edge].fit;
-        let since = at - i128::from(fit.base) - i128::from(fit.offset);
+        let since = at - signed(fit.base) - i128::from(fit.offset);
         at - i128::from(fit.offset) - libm::rint(drift / (1.0 + drift) * since as f64) as i128
     }
 
@@ -233,7 +233,7 @@ impl Mesh {
     fn start(&self, host: usize) -> i128 {
         let epoch = |&(_, edge): &(usize, usize)| {
             let fit = &self.edges[edge].fit;
-            let base = i128::from(fit.base);
+            let base = signed(fit.base);
             if self.ends[edge].0 == host { base } else { base + i128::from(fit.offset) }
         };
         self.graph.arcs(host).iter().map(epoch).max().unwrap_or_default()
@@ -279,7 +279,7 @@ impl Mesh {
 
     /// Standard error of an edge's offset where its prober's place is.
     fn sigma_at(&self, edge: usize, places: &[Place]) -> f64 {
-        let since = (places[self.ends[edge].0].reading - i128::from(self.edges[edge].fit.base)) as f64;
+        let since = (places[self.ends[edge].0].reading - signed(self.edges[edge].fit.base)) as f64;
         // An epoch hours away is a clock that stepped: the surplus shows that.
         let drifted = self.drift_sigmas[edge] * since.abs().min(1e10);
         (self.sigmas[edge].powi(2) + drifted * drifted).sqrt()
@@ -341,7 +341,7 @@ impl Mesh {
                 let queue = queues.fold(f64::INFINITY, f64::min);
                 let correction = Correction {
                     base,
-                    offset: i64::try_from(i128::from(base) - now).unwrap_or_default(),
+                    offset: i64::try_from(signed(base) - now).unwrap_or_default(),
                     drift: -libm::expm1(rate - place.rate),
                     sigma: libm::hypot(place.variance.sqrt(), if queue.is_finite() { queue } else { 0.0 }),
                     drift_sigma: place.rate_variance.sqrt(),
@@ -372,7 +372,12 @@ fn middle(mut values: Vec<i128>) -> i128 {
     values[values.len() / 2]
 }
 
-/// A clock's reading. Only a fit of nonsense is out of range.
+/// A clock's reading; it may be before the clock's 0, as one that was set back is.
+fn signed(reading: u64) -> i128 {
+    reading.cast_signed().into()
+}
+
+/// The reverse. Only a fit of nonsense is out of range.
 fn clamp(reading: i128) -> u64 {
-    reading.clamp(0, i128::from(u64::MAX)) as u64
+    (reading.clamp(i64::MIN.into(), i64::MAX.into()) as i64).cast_unsigned()
 }

@@ -47,6 +47,22 @@ fn errors(stamps: Stamps, loads: (f64, f64), coded: bool) -> (Vec<u64>, f64) {
 }
 
 #[test]
+fn a_clock_that_passes_its_zero_is_fitted_like_any_other() {
+    for seed in 0..10 {
+        let seen = window(&World::new(Stamps::Hardware, 0.4, seed), clocks(seed));
+        let plain = fit(&seen, &FitOptions::default()).expect("a fit");
+        let set_back = |e: &Exchange| Exchange {
+            sent: e.sent.wrapping_sub(plain.base),
+            came_back: e.came_back.wrapping_sub(plain.base),
+            ..*e
+        };
+        let passing: Vec<Exchange> = seen.iter().map(set_back).collect();
+        let offset = plain.offset.wrapping_add_unsigned(plain.base);
+        assert_eq!(fit(&passing, &FitOptions::default()), Some(EdgeFit { base: 0, offset, ..plain }));
+    }
+}
+
+#[test]
 fn exact_stamps_without_queues_give_the_clock_to_a_nanosecond() {
     for seed in 0..50 {
         let clocks = clocks(seed);

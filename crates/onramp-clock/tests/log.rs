@@ -79,11 +79,40 @@ fn refusals_say_where_and_why() {
     assert!(matches!(log::read(&b"onramp-clock\x01\x85\x00"[..]), Err(LogError::Invalid { at: 14, .. })));
 }
 
+fn recorded(name: &str) -> Log {
+    let path = format!("{}/tests/logs/{name}.log", env!("CARGO_MANIFEST_DIR"));
+    log::read(std::fs::File::open(path).expect("the log is there")).expect("a log")
+}
+
+#[test]
+fn a_clock_that_passes_its_zero_while_recorded_is_replayed_like_any_other() {
+    let plain = recorded("hardware-80");
+    let solve = |log: &Log| log::replay(log, &FitOptions::default(), &NetworkOptions::default());
+    let last = solve(&plain)[0].hosts.last().expect("there are hosts").0;
+    // In the middle of the first window; the first host remains the reference.
+    let set_back = solve(&plain)[0].hosts.last().expect("it is there").1.base;
+    let move_one = |record: &Record| match *record {
+        Record::Exchange { from, to, exchange: e } => {
+            let moved = |host, at: u64| if host == last { at.wrapping_sub(set_back) } else { at };
+            let (sent, received) = (moved(from, e.sent), moved(to, e.received));
+            let (returned, came_back) = (moved(to, e.returned), moved(from, e.came_back));
+            Record::Exchange { from, to, exchange: Exchange { sent, received, returned, came_back, ..e } }
+        }
+        truth => truth,
+    };
+    let passing = solve(&Log { records: plain.records.iter().map(move_one).collect(), ..plain });
+    let mut moved = solve(&plain);
+    for (_, correction, _) in moved.iter_mut().flat_map(|s| &mut s.hosts).filter(|h| h.0 == last) {
+        correction.base = correction.base.wrapping_sub(set_back);
+        correction.offset = correction.offset.wrapping_sub_unsigned(set_back);
+    }
+    assert_eq!(passing, moved);
+}
+
 /// Largest error of any host against the middle one at the end of any window,
 /// and in how many standard deviations of the two, after replaying a recorded log.
 fn replayed(name: &str, fit: &FitOptions) -> (i64, f64) {
-    let path = format!("{}/tests/logs/{name}.log", env!("CARGO_MANIFEST_DIR"));
-    let log = log::read(std::fs::File::open(path).expect("the log is there")).expect("a log");
+    let log = recorded(name);
     let solutions = log::replay(&log, fit, &NetworkOptions::default());
     assert_eq!(solutions.len(), 2);
     let truths: Vec<(u32, u64, i64)> = log

@@ -94,6 +94,16 @@ proptest! {
     }
 
     #[test]
+    fn clocks_around_their_zero_are_solved_like_all_others(seed: u64, count in 2..40_u32) {
+        let (mut random, mut truths, pairs) = fleet(seed, count, 10, 0.0);
+        // Within an hour of it: most fits have a base before it, or lead there.
+        truths.values_mut().for_each(|t| t.reading = (3.6e12 * random.either()) as i64);
+        let solution = solve(&edges(&pairs, &truths, &mut random, 1.0), &BTreeMap::new(), &NetworkOptions::default());
+        prop_assert_eq!(solution.hosts.len(), truths.len());
+        prop_assert!(spread(&fleet_times(&solution, &truths)) <= 3);
+    }
+
+    #[test]
     fn the_order_of_edges_and_repeated_edges_change_nothing(seed: u64, count in 2..40_u32) {
         let (mut random, truths, pairs) = fleet(seed, count, 4, 1.0);
         let mut edges = edges(&pairs, &truths, &mut random, 50.0);

@@ -12,7 +12,7 @@ use common::privileged;
 use onramp_core::orack::{Addresses, OrAck};
 use onramp_netlink::Socket;
 use onrampd::acker;
-use onrampd::agent::now;
+use onrampd::clock::now;
 use onrampd::config::{Config, Key, Mode, Peer, load};
 use onrampd::datapath::{Datapath, Hooks, Program};
 use std::net::{IpAddr, Ipv4Addr};

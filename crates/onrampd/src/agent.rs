@@ -3,6 +3,7 @@
 use crate::abi::or_clock;
 use crate::acker;
 use crate::chrony::{self, Chrony};
+use crate::clock::{self, now};
 use crate::config::{Config, ConfigError, Mode};
 use crate::datapath::{Datapath, Hooks, Program};
 use crate::fleet::serve;
@@ -19,7 +20,6 @@ use aya::programs::tc::SchedClassifierLink;
 use onramp_netlink::Socket;
 use onramp_netlink::{link, qdisc};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
@@ -71,24 +71,6 @@ fn lines(errors: &[ConfigError]) -> String {
 
 fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
     move |e| Error::Io(what.into(), e)
-}
-
-/// Nanoseconds of CLOCK_MONOTONIC, the programs' clock.
-#[must_use]
-pub fn now() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec as u64 * SECOND + time.tv_nsec as u64
-}
-
-/// CLOCK_MONOTONIC and CLOCK_REALTIME at one instant: of three looks, the one that was least
-/// interrupted.
-fn both_clocks() -> (u64, i64) {
-    let look = || {
-        let (before, time, after) = (now(), clock_gettime(ClockId::Realtime), now());
-        (after - before, before.midpoint(after), time.tv_sec * SECOND as i64 + time.tv_nsec)
-    };
-    let (_, monotonic, realtime) = [look(), look(), look()].into_iter().min().expect("there are three");
-    (monotonic, realtime)
 }
 
 /// What one interface carries.
@@ -317,7 +299,7 @@ impl Agent {
         if self.coordinator.is_none() && self.chrony.is_none() {
             return;
         }
-        let (monotonic, realtime) = both_clocks();
+        let (monotonic, realtime) = clock::both();
         let clock = self.settings().and_then(|s| s.clock);
         let instant = clock.map(|clock| chrony::Instant::new(&clock, self.reading(monotonic), realtime));
         if let Some(coordinator) = &self.coordinator {

@@ -1,7 +1,7 @@
 //! The eBPF programs and their maps.
 
 use crate::abi::{self, or_address, or_config, or_exchange, or_flow, or_path, or_peer, or_tuple};
-use crate::config::{Attach, Peer};
+use crate::config::{Attach, MAX_PEERS, Peer};
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcHandle};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType, TestRun as _, TestRunOptions};
@@ -15,8 +15,6 @@ use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/onramp.bpf.o"));
 
-/// Room for peers in their maps.
-pub const MAX_PEERS: usize = 4096;
 /// Of our filters on clsact, so that they are found after a crash; early among others'.
 pub const FILTER_PRIORITY: u16 = 9471;
 /// The same for their handle.

@@ -7,7 +7,7 @@
 //!
 //! Pure parts take the time as an argument and know no socket: [`config`], [`status`],
 //! [`protocol`]. Edges are [`datapath`] (eBPF), [`tc`], [`gate`] and [`acker`] (netlink),
-//! [`server`] (the socket) and [`agent`], which holds them together.
+//! [`server`] (the socket) and [`agent`], which holds them together and which none of them knows.
 
 #![deny(unsafe_code)]
 
@@ -15,6 +15,7 @@ pub mod abi;
 pub mod acker;
 pub mod agent;
 pub mod chrony;
+pub mod clock;
 pub mod config;
 pub mod datapath;
 pub mod doctor;

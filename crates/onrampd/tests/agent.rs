@@ -291,10 +291,10 @@ fn or_acks_are_valid_datagrams() {
     for (us, peer) in [("10.9.0.1", "10.9.0.2"), ("fd09::1", "fd09::2")] {
         let [us, peer]: [IpAddr; 2] = [us, peer].map(|a| a.parse().unwrap());
         let or_acks = lab.on("a", move || UdpSocket::bind((us, 9471)).unwrap());
-        or_acks.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        or_acks.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let listener = lab.on("b", move || TcpListener::bind((peer, 0)).unwrap());
         let port = listener.local_addr().unwrap().port();
-        let before = onrampd::agent::now();
+        let before = onrampd::clock::now();
         let local = lab.on("a", move || {
             let mut stream = TcpStream::connect((peer, port)).unwrap();
             std::io::Write::write_all(&mut stream, b"a burst").unwrap();
@@ -306,7 +306,7 @@ fn or_acks_are_valid_datagrams() {
         assert_eq!((from.ip(), from.port()), (peer, 9471));
         assert_eq!((ack.source_port, ack.destination_port, ack.protocol), (local.port(), port, 6));
         assert_eq!(ack.tag, ack.expected_tag(&KEY_BYTES));
-        assert!((before..onrampd::agent::now()).contains(&ack.received_at));
+        assert!((before..onrampd::clock::now()).contains(&ack.received_at));
         let addresses = match (us, peer) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => Addresses::V4 { source, destination },
             (IpAddr::V6(source), IpAddr::V6(destination)) => Addresses::V6 { source, destination },
@@ -350,21 +350,20 @@ fn three_capabilities_are_enough() {
         return;
     }
     let lab = Lab::new();
-    // The key is the agent's own.
+    // All is the agent's own, and where another user may come to it.
     let nobody = "65534";
-    for path in [lab.folder.clone(), lab.file("key")] {
+    let (program, config) = (lab.file("onrampd"), lab.configure("a", T));
+    fs::copy(env!("CARGO_BIN_EXE_onrampd"), &program).unwrap();
+    for path in [&lab.folder, &lab.file("key"), &program, &config] {
         std::os::unix::fs::chown(path, Some(65_534), Some(65_534)).unwrap();
     }
-    // Where another user may run it.
-    let program = lab.file("onrampd");
-    fs::copy(env!("CARGO_BIN_EXE_onrampd"), &program).unwrap();
     let capabilities = "-all,+bpf,+net_admin,+perfmon";
     let mut command = lab.command("a", "setpriv");
     command.args([format!("--reuid={nobody}"), format!("--regid={nobody}"), "--clear-groups".into()]);
     for set in ["inh-caps", "ambient-caps", "bounding-set"] {
         command.arg(format!("--{set}={capabilities}"));
     }
-    command.arg(program).args(["run", "--config"]).arg(lab.configure("a", T));
+    command.arg(program).args(["run", "--config"]).arg(config);
     let (a, _b) = (lab.start("a", command), lab.agent("b", T));
     assert!(lab.transfer("10.9.0.2", 1_000_000));
     until("are there delays", || a.path("10.9.0.2")["or_acks"].as_u64() > Some(0));

@@ -6,7 +6,7 @@ mod common;
 use common::lab::{Agent, Lab, onrampd, until};
 use common::privileged;
 use onramp_core::orprobe::OrProbe;
-use onrampd::agent::now;
+use onrampd::clock::now;
 use onrampd::fleet::link::Link;
 use onrampd::fleet::pki::{self, Authority, Newcomer, Token};
 use onrampd::fleet::wire::{FromCoordinator, FromHost, parse};
@@ -101,15 +101,6 @@ fn known(agent: &Agent) -> bool {
     agent.status()["clock"]["known"] == true
 }
 
-/// Waits for what may take rounds and reconnections.
-fn eventually(what: &str, mut so: impl FnMut() -> bool) {
-    let start = std::time::Instant::now();
-    while !so() {
-        assert!(start.elapsed() < Duration::from_secs(60), "never {what}");
-        sleep(Duration::from_millis(20));
-    }
-}
-
 /// The fleet's time less this machine's, by a host's reckoning.
 fn fleet_ns(agent: &Agent) -> i64 {
     let status = agent.status();
@@ -120,7 +111,7 @@ fn fleet_ns(agent: &Agent) -> i64 {
 fn agree(agents: &[&Agent]) {
     let mut times = Vec::new();
     // One look for both: a clock may be withdrawn between two.
-    eventually("are all clocks known", || {
+    until("are all clocks known", || {
         times = agents.iter().filter_map(|a| a.status()["clock"]["fleet_ns"].as_i64()).collect();
         times.len() == agents.len()
     });
@@ -144,9 +135,11 @@ fn hosts_whose_clocks_are_years_apart_agree() {
         let a = start(&lab, "a", QUICK, "clock_offset = \"100000000s\"");
         assert!(join(&lab, "b", &token).status.success());
         let chrony = UnixDatagram::bind(lab.file("chrony.sock")).unwrap();
-        chrony.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        chrony.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let more = format!("{QUICK}\nchrony = \"../chrony.sock\"\nlog = \"../probes\"");
-        let b = start(&lab, "b", &more, "clock_offset = \"-20000s\"\nclock_drift = \"30ppm\"");
+        // It passes its 0 soon, however long this machine has been up.
+        let ahead = format!("clock_offset = \"-{}ns\"\nclock_drift = \"30ppm\"", now() + 1_000_000_000);
+        let b = start(&lab, "b", &more, &ahead);
         agree(&[&a, &b]);
         assert!(fleet_ns(&a).abs() > 90_000_000_000_000_000, "the fleet's time is that of its first host");
         let drift = |agent: &Agent| agent.status()["clock"]["drift_ppm"].as_f64().unwrap();
@@ -155,7 +148,7 @@ fn hosts_whose_clocks_are_years_apart_agree() {
 
         // Delays of data are measured by these clocks.
         assert!(lab.transfer(second, 5_000_000));
-        eventually("are there delays", || a.path(second)["or_acks"].as_u64() > Some(10));
+        until("are there delays", || a.path(second)["or_acks"].as_u64() > Some(10));
         let owd = &a.path(second)["owd"];
         let least = owd["min_ns"].as_i64().unwrap();
         assert!((-CLOSE..10_000_000).contains(&least), "{owd}");
@@ -189,7 +182,10 @@ fn hosts_whose_clocks_are_years_apart_agree() {
         assert!(b.end() && a.end());
         let replayed = onrampd(&["replay", "--json", lab.file("probes").to_str().unwrap()]);
         let windows: Value = serde_json::from_slice(&replayed.stdout).unwrap_or_else(|_| panic!("{replayed:?}"));
-        for window in windows.as_array().unwrap() {
+        // The last one was cut short.
+        let (_, whole) = windows.as_array().unwrap().split_last().unwrap();
+        assert!(whole.len() > 2, "{windows}");
+        for window in whole {
             assert_eq!(window["hosts"].as_array().unwrap().len(), 2, "{window}");
         }
     }
@@ -223,10 +219,10 @@ fn a_host_that_is_not_reached_is_told_of_and_the_others_go_on() {
 
     lab.says("switch", "ip link set to-c down");
     let state = |host: usize| fleet(&lab, "b")["hosts"][host].clone();
-    eventually("is it missed", || state(2)["state"] == "no probe of its own, or to it, was answered");
+    until("is it missed", || state(2)["state"] == "no probe of its own, or to it, was answered");
     agree(&[&a, &b]);
     lab.says("switch", "ip link set to-c up");
-    eventually("is it back", || state(2)["state"] == "synchronised");
+    until("is it back", || state(2)["state"] == "synchronised");
     agree(&[&a, &b, &c]);
 }
 
@@ -248,7 +244,7 @@ fn a_clock_that_steps_is_withdrawn_and_found_again() {
     until("does who probes say so", || stepped(&a) || stepped(&b));
     let noticed = fleet(&lab, "a")["rounds"].as_u64().unwrap();
     assert!(noticed <= before + 1, "{before}, {noticed}");
-    eventually("are there two more rounds", || fleet(&lab, "a")["rounds"].as_u64() > Some(noticed + 2));
+    until("are there two more rounds", || fleet(&lab, "a")["rounds"].as_u64() > Some(noticed + 2));
     agree(&[&a, &b]);
 }
 
@@ -294,7 +290,7 @@ fn probes_that_are_not_the_other_hosts_change_nothing() {
     until("are they returned", || a.counter("probes_returned") >= returned + 10);
     let rounds = || fleet(&lab, "a")["rounds"].as_u64().unwrap();
     let before = rounds();
-    eventually("are there rounds", || rounds() > before + 2);
+    until("are there rounds", || rounds() > before + 2);
     agree(&[&a, &b]);
     assert_eq!(a.status()["problems"], serde_json::json!([]));
 }
@@ -397,7 +393,7 @@ fn say(lab: &Lab, tls: Arc<ClientConfig>, what: &[&FromHost]) -> Option<FromCoor
             return Some(parse(&line).unwrap());
         }
         open.ok()?;
-        assert!(start.elapsed() < Duration::from_secs(5), "no answer");
+        assert!(start.elapsed() < Duration::from_secs(60), "no answer");
         sleep(Duration::from_millis(1));
     }
 }
@@ -441,7 +437,7 @@ fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
     // Lines that nobody understands, and one that does not end.
     let line = |bytes: Vec<u8>| {
         let mut socket = lab.on("b", || TcpStream::connect(COORDINATOR).unwrap());
-        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut tls = ClientConnection::new(member(), pki::coordinator()).unwrap();
         let mut stream = rustls::Stream::new(&mut tls, &mut socket);
         let mut answer = Vec::new();
@@ -464,7 +460,7 @@ fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
     // No TLS at all.
     for garbage in [vec![0; 100_000], b"GET / HTTP/1.1\r\n\r\n".to_vec()] {
         let mut socket = lab.on("b", || TcpStream::connect(COORDINATOR).unwrap());
-        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let _ = socket.write_all(&garbage);
         let closed = socket.read_to_end(&mut Vec::new());
         assert!(!closed.is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock), "it stays open");
@@ -497,9 +493,9 @@ fn a_coordinator_that_was_killed_takes_the_fleets_time_over_from_its_hosts() {
     let (before, at) = (fleet_ns(&a), now());
 
     first.kill();
-    eventually("is it missed", || a.status()["clock"]["coordinator"].is_null());
+    until("is it missed", || a.status()["clock"]["coordinator"].is_null());
     assert!(known(&a), "a clock stays known while it is certain enough");
-    eventually("is it too old", || !known(&b));
+    until("is it too old", || !known(&b));
     let reason = b.status()["clock"]["reason"].to_string();
     assert!(reason.contains("1 us are allowed: coordinator 10.9.0.3:9472: "), "{reason}");
     let shown = onrampd(&["status", "--socket", b.socket.to_str().unwrap()]);
@@ -532,9 +528,9 @@ fn a_standby_takes_over_until_the_first_comes_back() {
     assert!(serves(COORDINATOR));
     let before = fleet_ns(&b);
     a.kill();
-    eventually("does the standby serve", || serves("10.9.0.3:9472"));
+    until("does the standby serve", || serves("10.9.0.3:9472"));
     let a = start(&lab, "a", QUICK, "");
-    eventually("does the first serve again", || serves(COORDINATOR));
+    until("does the first serve again", || serves(COORDINATOR));
     agree(&[&a, &b]);
     let jump = (fleet_ns(&b) - before).abs();
     assert!(jump < 2 * CLOSE, "{jump} ns");
@@ -557,9 +553,9 @@ fn a_host_without_programs_takes_part_with_the_kernels_stamps() {
         serde_json::from_slice(&said.stdout).unwrap()
     };
     let synchronised = |host: &Value| host["state"] == "synchronised";
-    eventually("synchronised", || fleet()["hosts"].as_array().unwrap().iter().filter(|h| synchronised(h)).count() == 2);
+    until("synchronised", || fleet()["hosts"].as_array().unwrap().iter().filter(|h| synchronised(h)).count() == 2);
     // Delays that fit, so offset and drift were found: both are between namespaces.
-    eventually("measured", || {
+    until("measured", || {
         let delays = fleet()["delays"].take();
         let all = delays.as_array().unwrap();
         all.len() == 2 && all.iter().all(|pair| pair["owd"]["min_ns"].as_i64().unwrap().abs() < CLOSE)

@@ -8,7 +8,7 @@ use common::privileged;
 use onramp_core::orack::{Addresses, OrAck};
 use onramp_core::orprobe::OrProbe;
 use onrampd::abi::{self, or_counter};
-use onrampd::agent::now;
+use onrampd::clock::now;
 use onrampd::config::{Config, Mode, Peer, load};
 use onrampd::datapath::{Datapath, Program};
 use proptest::prelude::*;

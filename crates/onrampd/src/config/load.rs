@@ -15,7 +15,8 @@ use toml::de::{DeTable, DeValue};
 
 /// Longest file that is read, in bytes.
 pub const MAX_FILE: u64 = 4 << 20;
-const MAX_PEERS: usize = crate::datapath::MAX_PEERS;
+/// Hosts with which OR-ACKs are exchanged, at most: the programs' maps have room for so many.
+pub const MAX_PEERS: usize = 4096;
 /// Default `max_pause`, in nanoseconds (docs/algorithm.md).
 const MAX_PAUSE: u64 = 2_000_000;
 /// Default `threshold_floor`, in nanoseconds: what was measured to be right at 10 Gb/s.

@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 pub use key::Key;
-pub use load::{ConfigError, MAX_FILE, load, read};
+pub use load::{ConfigError, MAX_FILE, MAX_PEERS, load, read};
 
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]

@@ -305,7 +305,8 @@ fn delays(
         return None;
     }
     let there = edge.fit.base.wrapping_add_signed(edge.fit.offset);
-    let surplus = edge.fit.offset - (to.offset_at(there) - from.offset_at(edge.fit.base));
+    let apart = to.offset_at(there).wrapping_sub(from.offset_at(edge.fit.base));
+    let surplus = edge.fit.offset.wrapping_sub(apart);
     let shifted = |d: Delays, by: i64| Delays {
         min_ns: d.min_ns.saturating_add(by),
         p50_ns: d.p50_ns.saturating_add(by),
@@ -314,7 +315,7 @@ fn delays(
     let (a, b) = (*by_number.get(&edge.from)?, *by_number.get(&edge.to)?);
     Some([
         Pair { from: a, to: b, owd: shifted(seen.forward, surplus) },
-        Pair { from: b, to: a, owd: shifted(seen.backward, -surplus) },
+        Pair { from: b, to: a, owd: shifted(seen.backward, surplus.wrapping_neg()) },
     ])
 }
 

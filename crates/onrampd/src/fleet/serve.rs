@@ -4,7 +4,7 @@ use super::coordinator::{Conn, Coordinator};
 use super::link::Link;
 use super::pki::{Authority, is_of, unhex};
 use super::wire::{self, FromCoordinator, FromHost, MAX_FROM_HOST, Realtime};
-use crate::agent::now;
+use crate::clock::now;
 use crate::config::Mesh;
 use crate::wait::{ready, wait};
 use rustls::{ServerConfig, ServerConnection};

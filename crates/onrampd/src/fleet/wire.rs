@@ -299,6 +299,15 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_heard_to_the_last_bit() {
+        // The first was once heard as 7.071067811865476e-13.
+        for drift_sigma in [7.071067811865475e-13, 5e-324, 0.1 + 0.2, f64::MAX] {
+            let said = report(EdgeFit { drift_sigma, ..fit() });
+            assert_eq!(parse(&serde_json::to_vec(&said).unwrap()), Ok(said));
+        }
+    }
+
+    #[test]
     fn what_nobody_can_measure_is_not_sound() {
         for bad in [
             EdgeFit { drift: 0.5, ..fit() },

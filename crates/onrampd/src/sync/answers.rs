@@ -93,7 +93,7 @@ impl KernelStamps {
     }
 
     fn now(&self) -> u64 {
-        self.reading(crate::agent::now())
+        self.reading(crate::clock::now())
     }
 
     fn seal(&self, mut probe: OrProbe, to: IpAddr) -> OrProbe {
@@ -107,7 +107,7 @@ impl KernelStamps {
     fn tend(&mut self, socket: &UdpSocket) {
         let real = clock_gettime(ClockId::Realtime);
         let real = real.tv_sec as u64 * 1_000_000_000 + real.tv_nsec as u64;
-        let behind = real.wrapping_sub(crate::agent::now());
+        let behind = real.wrapping_sub(crate::clock::now());
         let reading = |s: &Self, at: u64| s.reading(at.wrapping_sub(behind));
         let mut bytes = [0; HEADERS + LEN];
         // Departures first: an answer is of no use without that of its probe.

@@ -14,7 +14,7 @@ mod view;
 
 pub use view::{Settings, View};
 
-use crate::agent::now;
+use crate::clock::now;
 use crate::config::Config;
 use crate::datapath::Exchanges;
 use crate::fleet::wire::{FromCoordinator, FromHost, Realtime};

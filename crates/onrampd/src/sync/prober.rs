@@ -69,7 +69,7 @@ impl Prober {
         let answers = match programs {
             Some(exchanges) => Answers::Programs(exchanges),
             None => {
-                let test_clock = config.test_clock(crate::agent::now());
+                let test_clock = config.test_clock(crate::clock::now());
                 Answers::Kernel(Box::new(KernelStamps::new(&socket, us, port, test_clock)?))
             }
         };
