@@ -12,10 +12,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Makes the controller of a new flow from the scenario's keys.
-pub type Factory = Arc<dyn Fn(&toml::Table, &Env) -> Box<dyn Custom> + Send + Sync>;
+/// Makes the controller of a new flow.
+pub type Start = Arc<dyn Fn(&Env) -> Box<dyn Custom> + Send + Sync>;
 
-/// [`Controller`] without its parameters, which the factory has read.
+/// Reads the scenario's keys, once, or says what is wrong with them.
+pub type Factory = fn(&toml::Table) -> Result<Start, String>;
+
+/// [`Controller`] without its parameters, which the [`Factory`] has read.
 pub trait Custom: fmt::Debug + Send + Sync {
     /// Takes notice of an ACK or NACK.
     fn on_ack(&mut self, env: &Env, ack: &Ack<'_>);
@@ -40,25 +43,28 @@ pub struct Config {
     pub parameters: toml::Table,
     /// Found by [`Config::find`].
     #[serde(skip)]
-    factory: Option<Factory>,
+    start: Option<Start>,
 }
 
 impl Config {
-    /// Finds its controller among those of the program.
+    /// Finds its controller among those of the program, which reads its parameters.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// There is none of that name, or it cannot have these parameters.
     pub fn find(&mut self, controllers: &Controllers) -> Result<(), String> {
-        self.factory = controllers.get(&self.name).cloned();
-        let known = || controllers.keys().cloned().collect::<Vec<_>>().join(", ");
-        match &self.factory {
-            Some(_) => Ok(()),
-            None if controllers.is_empty() => Err(format!(
-                "transport \"custom\": \"{}\" runs only in a program that brings it, such as examples/controller",
-                self.name
-            )),
-            None => Err(format!("transport \"custom\": there is no \"{}\", only {}", self.name, known())),
-        }
+        let name = &self.name;
+        let Some(factory) = controllers.get(name) else {
+            let known = controllers.keys().cloned().collect::<Vec<_>>().join(", ");
+            return Err(if known.is_empty() {
+                format!(
+                    "transport \"custom\": \"{name}\" runs only in a program that brings it, such as examples/controller"
+                )
+            } else {
+                format!("transport \"custom\": there is no \"{name}\", only {known}")
+            });
+        };
+        self.start = Some(factory(&self.parameters).map_err(|m| format!("transport \"{name}\": {m}"))?);
+        Ok(())
     }
 }
 
@@ -96,8 +102,8 @@ impl Controller for State {
     type Config = Config;
 
     fn new(c: &Config, env: &Env) -> Self {
-        let factory = c.factory.as_ref().expect("the simulation has found its controllers");
-        factory(&c.parameters, env)
+        let start = c.start.as_ref().expect("the simulation has found its controllers");
+        start(env)
     }
 
     fn on_ack(&mut self, _: &Config, env: &Env, ack: &Ack<'_>) {

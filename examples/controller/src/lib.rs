@@ -1,0 +1,25 @@
+//! A simulation with a congestion controller that the simulator does not have.
+
+mod aimd;
+
+use onramp_sim::cc::custom::Factory;
+use onramp_sim::measure::FlowRecord;
+use onramp_sim::{Options, Scenario, Simulation};
+use std::path::Path;
+
+/// The finished flows of a scenario, in order of arrival; `text` is what `file` says.
+///
+/// # Errors
+/// The first thing that is wrong with it, in a line.
+pub fn run(text: &str, file: &Path) -> Result<Vec<FlowRecord>, String> {
+    let base = file.parent().unwrap_or(Path::new(""));
+    let (scenario, topology) =
+        Scenario::load(text, &file.to_string_lossy(), base, &[]).map_err(|errors| errors[0].to_string())?;
+    let controllers = [("aimd".to_string(), aimd::factory as Factory)].into();
+    let options = Options { controllers, ..Options::default() };
+    let mut simulation = Simulation::with(&scenario, topology, base, &options)?;
+    simulation.run_to_end();
+    let mut flows = simulation.take_flows();
+    flows.sort_by_key(|flow| flow.id);
+    Ok(flows)
+}
