@@ -620,7 +620,7 @@ impl<R: Router> Run for Engine<R> {
             pauses = (pauses.0 + count, pauses.1 + time);
         }
         let mut owd_us = owd.summary();
-        owd_us["samples"] = json!(owd.len());
+        owd_us["samples"] = json!(owd.count());
         let unfinished = self.unfinished_flows().len();
         let mut counters = json!({
             "network": {

@@ -55,6 +55,16 @@ fn what_only_the_simulator_has_does_not_run_on_linux() {
         "s.toml:4: network.kind: is simulated only; use --on sim, or one of star, leaf-spine, dumbbell"
     );
     assert!(refused(Substrate::Linux, "hosts = 4", "hosts = 4000").contains("at most 512"));
+    let leaves = "kind = \"leaf-spine\"\nhost_links = 2";
+    assert_eq!(
+        refused(Substrate::Linux, network, leaves),
+        "s.toml:5: network.host_links: is simulated only; use --on sim, or leave it out"
+    );
+    assert_eq!(
+        refused(Substrate::Linux, network, "kind = \"leaf-spine\"\nfailed = [\"leaf0->spine1\"]"),
+        "s.toml:5: network.failed: is simulated only; use --on sim, or leave it out"
+    );
+    assert!(load(Some(Substrate::Linux), network, "kind = \"leaf-spine\"\nfailed = []\nhost_links = 1").is_ok());
     for sync in ["gaussian", "ntp"] {
         assert_eq!(
             refused(Substrate::Linux, "[[traffic]]", &format!("[clock]\nsync = \"{sync}\"\n\n[[traffic]]")),

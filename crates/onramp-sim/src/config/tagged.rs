@@ -3,6 +3,8 @@
 //! serde's own tagged enums lose the path of what is wrong inside them; here
 //! it is passed on in the message, and the loader takes it out again.
 
+use serde::de::DeserializeOwned;
+
 /// Before and after a path at the beginning of an error text.
 pub(crate) const PATH_END: char = '\u{1f}';
 
@@ -14,6 +16,23 @@ pub(crate) fn put_together(path: &str, message: &str) -> String {
 /// Path and message of an error text, if it has a path.
 pub(crate) fn taken_apart(text: &str) -> Option<(&str, &str)> {
     text.strip_prefix(PATH_END)?.split_once(PATH_END)
+}
+
+/// Takes out of a section a key that is there whatever its kind, and reads it.
+pub(crate) fn take<T: DeserializeOwned>(table: &mut toml::Table, key: &str) -> Result<Option<T>, String> {
+    let Some(value) = table.remove(key) else { return Ok(None) };
+    value.try_into().map(Some).map_err(|e: toml::de::Error| put_together(key, e.message()))
+}
+
+/// Reads the rest of such a section; where its keys are listed, `own` ones are too.
+pub(crate) fn rest<T: DeserializeOwned>(table: toml::Table, own: &[&str]) -> Result<T, String> {
+    toml::Value::Table(table).try_into().map_err(|e: toml::de::Error| {
+        let mut message = e.message().to_string();
+        if message.contains("unknown field `") {
+            message.extend(own.iter().map(|key| format!(", `{key}`")));
+        }
+        message
+    })
 }
 
 macro_rules! tagged {

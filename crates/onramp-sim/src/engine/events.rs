@@ -374,7 +374,7 @@ impl<P: Travels, T: Ord + Copy> Events<P, T> {
 
     /// Packets on all links to this cell.
     pub fn packets_in_flight(&self) -> u64 {
-        (self.arrive.lanes.iter().map(VecDeque::len).sum::<usize>() + self.packets.len()) as u64
+        (self.arrive.lanes.iter().map(VecDeque::len).sum::<usize>() + self.packets.in_use()) as u64
     }
 }
 

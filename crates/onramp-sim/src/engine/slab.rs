@@ -39,7 +39,7 @@ impl<T> Slab<T> {
     }
 
     /// Values in use.
-    pub fn len(&self) -> usize {
+    pub fn in_use(&self) -> usize {
         self.items.len() - self.free.len()
     }
 

@@ -41,12 +41,12 @@ impl Delays {
     }
 
     /// How many there are.
-    pub fn len(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.above.len() + self.below.len()
     }
 
     fn at(&self, quantile: f64) -> f64 {
-        let (below, all) = (self.below.len(), self.len());
+        let (below, all) = (self.below.len(), self.count());
         let rank = ((quantile * all as f64).ceil() as u64).clamp(1, all.max(1));
         if rank > below {
             let above = self.above.len().max(1) as f64;
@@ -63,7 +63,7 @@ impl Delays {
     /// Mean, percentiles and largest, in microseconds.
     pub fn summary(&self) -> Value {
         let us = |ns: f64| ns / 1000.0;
-        let mean = (Self::sum(&self.above) - Self::sum(&self.below)) / self.len().max(1) as f64;
+        let mean = (Self::sum(&self.above) - Self::sum(&self.below)) / self.count().max(1) as f64;
         let most = if self.above.is_empty() && !self.below.is_empty() { self.at(1.0) } else { self.above.max() as f64 };
         json!({"mean": us(mean), "p50": us(self.at(0.5)), "p99": us(self.at(0.99)), "max": us(most)})
     }

@@ -26,7 +26,7 @@ pub use traffic::Traffic;
 use crate::cc;
 use crate::config::units::{Ps, SEC, Span};
 use crate::stack::rdma::HEADER;
-use crate::topology::Topology;
+use crate::topology::{Shape, Topology};
 use crate::workload::{self, LoadSpan, Source};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -126,7 +126,7 @@ impl Scenario {
     /// The files it refers to, as (dotted key, path as written).
     pub fn input_files(&self) -> Vec<(String, String)> {
         let mut files = Vec::new();
-        if let Network::HpccFile(network) = &self.network {
+        if let Shape::HpccFile(network) = &self.network.shape {
             files.push(("network.file".to_string(), network.file.clone()));
         }
         for (i, traffic) in self.traffic.iter().enumerate() {

@@ -1,8 +1,9 @@
 //! Where a scenario runs, and what runs there.
 
-use super::{Network, Scenario, Sync};
+use super::{Scenario, Sync};
 use crate::cc::{self, ON_LINUX, SIMULATED};
 use crate::config::Mistake;
+use crate::topology::Shape;
 
 /// Where a scenario runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,12 +58,12 @@ impl Substrate {
         if self == Self::Sim {
             return wrong;
         }
-        let nodes = match &s.network {
-            Network::Star(c) => Some(c.hosts.saturating_add(1)),
-            Network::LeafSpine(c) => {
+        let nodes = match &s.network.shape {
+            Shape::Star(c) => Some(c.hosts.saturating_add(1)),
+            Shape::LeafSpine(c) => {
                 Some(c.leaves.saturating_mul(c.hosts_per_leaf.saturating_add(1)).saturating_add(c.spines))
             }
-            Network::Dumbbell(c) => Some(c.left.saturating_add(c.right).saturating_add(2)),
+            Shape::Dumbbell(c) => Some(c.left.saturating_add(c.right).saturating_add(2)),
             _ => None,
         };
         match nodes {
@@ -75,6 +76,13 @@ impl Substrate {
                 wrong.push(Mistake::new("network", message));
             }
             Some(_) => {}
+        }
+        let several = matches!(&s.network.shape, Shape::LeafSpine(c) if c.host_links > 1);
+        for (key, given) in [("failed", !s.network.failed.is_empty()), ("host_links", several)] {
+            if given {
+                let message = "is simulated only; use --on sim, or leave it out";
+                wrong.push(Mistake::new(format!("network.{key}"), message));
+            }
         }
         if !matches!(s.clock.sync, Sync::Perfect | Sync::Huygens) {
             let message =

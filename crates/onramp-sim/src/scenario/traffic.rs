@@ -1,9 +1,9 @@
 //! A traffic section: a source of flows, and how they travel.
 
 use crate::cc;
-use crate::config::tagged::put_together;
+use crate::config::tagged::{rest, take};
 use crate::workload;
-use serde::de::{DeserializeOwned, Deserializer, Error};
+use serde::de::{Deserializer, Error};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
@@ -23,21 +23,9 @@ impl<'de> Deserialize<'de> for Traffic {
         let mut table = toml::Table::deserialize(d)?;
         let transport = take(&mut table, "transport").map_err(Error::custom)?;
         let class = take(&mut table, "class").map_err(Error::custom)?.unwrap_or_default();
-        let source = toml::Value::Table(table).try_into();
-        let source = source.map_err(|e: toml::de::Error| Error::custom(with_own_keys(e.message())))?;
+        let source = rest(table, &["transport", "class"]).map_err(Error::custom)?;
         Ok(Self { source, transport, class })
     }
-}
-
-/// A reader's message that lists the keys there are, with those of every section.
-fn with_own_keys(message: &str) -> String {
-    if message.contains("unknown field `") { format!("{message}, `transport`, `class`") } else { message.into() }
-}
-
-/// Takes a key's value out and reads it.
-fn take<T: DeserializeOwned>(table: &mut toml::Table, key: &str) -> Result<Option<T>, String> {
-    let Some(value) = table.remove(key) else { return Ok(None) };
-    value.try_into().map(Some).map_err(|e: toml::de::Error| put_together(key, e.message()))
 }
 
 impl Serialize for Traffic {

@@ -157,8 +157,8 @@ fn pieces(topology: &Topology) -> Vec<u16> {
     // Top switches in groups as large as a piece.
     let ports = |node: usize| topology.ports_of(node as NodeId).len();
     let (mut below, mut above) = (0, 0);
-    for node in 0..nodes {
-        *if tier[node] == top { &mut above } else { &mut below } += ports(node);
+    for (node, tier) in tier.iter().enumerate() {
+        *if *tier == top { &mut above } else { &mut below } += ports(node);
     }
     let groups = (above * usize::from(pieces)).div_ceil(below.max(1)).max(1);
     let tops: Vec<usize> = (0..nodes).filter(|node| tier[*node] == top).collect();
@@ -182,5 +182,7 @@ fn tiers(topology: &Topology) -> Vec<u32> {
             }
         }
     }
+    // A switch whose links have all failed is above nothing.
+    tier.iter_mut().filter(|tier| **tier == u32::MAX).for_each(|tier| *tier = 1);
     tier
 }

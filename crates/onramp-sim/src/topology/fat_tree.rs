@@ -1,6 +1,6 @@
 //! Three-stage fat tree (paper §5.1.1; HPCC §5.1).
 
-use super::{Link, Listed, at_least_one, few_enough, names, possible};
+use super::{Link, Listed, at_least_one, few_enough, names, possible, several_links};
 use crate::config::Mistake;
 use crate::config::units::{Rate, Span, US};
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,9 @@ pub struct Config {
     pub cores: u32,
     /// Hosts of a ToR switch. Default 16.
     pub hosts_per_tor: u32,
+    /// Links of a host: the second goes to the next ToR switch of its pod, and so on, round about.
+    /// Default 1, at most `tors_per_pod`.
+    pub host_links: u32,
     /// Rate of host links. Default 100 Gb/s.
     pub host_rate: Rate,
     /// Rate of links between switches. Default 400 Gb/s.
@@ -36,6 +39,7 @@ impl Default for Config {
             aggs_per_pod: 4,
             cores: 16,
             hosts_per_tor: 16,
+            host_links: 1,
             host_rate: Rate(100_000_000_000),
             fabric_rate: Rate(400_000_000_000),
             link_delay: Span(US),
@@ -51,15 +55,16 @@ pub(super) fn links(c: &Config) -> Listed {
         ("cores", c.cores),
         ("hosts_per_tor", c.hosts_per_tor),
     ])?;
+    several_links(c.host_links, ("tors_per_pod", c.tors_per_pod))?;
     if !c.cores.is_multiple_of(c.aggs_per_pod) {
         return Err(Mistake::new(
             "cores",
             format!("{} is not a multiple of aggs_per_pod, {}", c.cores, c.aggs_per_pod),
         ));
     }
-    let [pods, tors, aggs, cores, hosts] =
-        [c.pods, c.tors_per_pod, c.aggs_per_pod, c.cores, c.hosts_per_tor].map(u128::from);
-    few_enough(pods * (tors * (hosts + aggs) + cores))?;
+    let [pods, tors, aggs, cores, hosts, links] =
+        [c.pods, c.tors_per_pod, c.aggs_per_pod, c.cores, c.hosts_per_tor, c.host_links].map(u128::from);
+    few_enough(pods * (tors * (hosts * links + aggs) + cores))?;
     possible(&[("host_rate", c.host_rate), ("fabric_rate", c.fabric_rate)], &[("link_delay", c.link_delay)])?;
     let (tors, aggs) = (c.pods * c.tors_per_pod, c.pods * c.aggs_per_pod);
     let hosts = tors * c.hosts_per_tor;
@@ -67,7 +72,11 @@ pub(super) fn links(c: &Config) -> Listed {
     let mut links = Vec::new();
     let mut link = |a, b, rate| links.push(Link { a, b, rate, delay: c.link_delay });
     for host in 0..hosts {
-        link(host, tor(host / c.hosts_per_tor), c.host_rate);
+        let own = host / c.hosts_per_tor;
+        let first = own - own % c.tors_per_pod;
+        for k in 0..c.host_links {
+            link(host, tor(first + (own + k) % c.tors_per_pod), c.host_rate);
+        }
     }
     let cores_per_agg = c.cores / c.aggs_per_pod;
     for pod in 0..c.pods {

@@ -16,12 +16,40 @@ pub use routes::Routes;
 use crate::config::units::{MS, Ps, Rate, SEC, Span};
 use crate::config::{Mistake, plain, tagged};
 use routes::Builder;
+use serde::de::{Deserializer, Error};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::Path;
 
+/// Hosts, switches and links.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Network {
+    /// Links that are not there, each named by its two ends: "h3->tor0". Default none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<String>,
+    /// What there would be.
+    #[serde(flatten)]
+    pub shape: Shape,
+}
+
+impl From<Shape> for Network {
+    fn from(shape: Shape) -> Self {
+        Self { failed: vec![], shape }
+    }
+}
+
+impl<'de> Deserialize<'de> for Network {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let mut table = toml::Table::deserialize(d)?;
+        let failed = tagged::take(&mut table, "failed").map_err(Error::custom)?.unwrap_or_default();
+        let shape = tagged::rest(table, &["failed"]).map_err(Error::custom)?;
+        Ok(Self { failed, shape })
+    }
+}
+
 tagged! {
-    /// Hosts, switches and links.
-    pub enum Network {
+    /// How hosts, switches and links are laid out.
+    pub enum Shape {
         /// Three-stage fat tree (paper §5.1.1).
         FatTree(fat_tree::Config) = "fat-tree",
         /// Two-stage leaf–spine.
@@ -92,18 +120,32 @@ pub struct Topology {
 
 /// Builds the network a scenario names.
 pub fn build(network: &Network, base: &Path) -> Result<Topology, Mistake> {
-    let (names, hosts, links) = match network {
-        Network::FatTree(c) => fat_tree::links(c),
-        Network::LeafSpine(c) => leaf_spine::links(c),
-        Network::Star(c) => star::links(c),
-        Network::Dumbbell(c) => dumbbell::links(c),
-        Network::Links(c) => links::links(c),
-        Network::HpccFile(c) => hpcc_file::links(c, base),
+    let (names, hosts, links) = match &network.shape {
+        Shape::FatTree(c) => fat_tree::links(c),
+        Shape::LeafSpine(c) => leaf_spine::links(c),
+        Shape::Star(c) => star::links(c),
+        Shape::Dumbbell(c) => dumbbell::links(c),
+        Shape::Links(c) => links::links(c),
+        Shape::HpccFile(c) => hpcc_file::links(c, base),
     }
     .map_err(|m| {
         Mistake::new(if m.key.is_empty() { "network".into() } else { format!("network.{}", m.key) }, m.message)
     })?;
-    Topology::new(names, hosts, &links).map_err(|m| Mistake::new("network", m))
+    if network.failed.is_empty() {
+        return Topology::new(names, hosts, &links).map_err(|m| Mistake::new("network", m));
+    }
+    // First as if all were well: what is wrong then is not the failures' doing.
+    let whole = Topology::new(names.clone(), hosts, &links).map_err(|m| Mistake::new("network", m))?;
+    let mut failed = BTreeSet::new();
+    for (i, name) in network.failed.iter().enumerate() {
+        let port = whole.port_named(name).map_err(|m| Mistake::new(format!("network.failed[{i}]"), m))?;
+        let ends = |port: &Port| (port.from.min(port.to), port.from.max(port.to));
+        failed.insert(ends(&whole.ports[port as usize]));
+    }
+    let left = |link: &&Link| !failed.contains(&(link.a.min(link.b), link.a.max(link.b)));
+    let links: Vec<Link> = links.iter().filter(left).cloned().collect();
+    let cut = |m| Mistake::new("network.failed", format!("without these links, {m}"));
+    Topology::assemble(names, hosts, &links, true).map_err(cut)
 }
 
 /// What each topology file returns: node names (hosts first), number of hosts, links.
@@ -121,6 +163,12 @@ pub(crate) fn at_least_one(counts: &[(&str, u32)]) -> Result<(), Mistake> {
         Some((key, _)) => Err(Mistake::new(*key, "must be at least 1")),
         None => Ok(()),
     }
+}
+
+/// Refuses hosts without links, or with two to the same switch.
+pub(crate) fn several_links(links: u32, (key, switches): (&str, u32)) -> Result<(), Mistake> {
+    let message = || format!("{links} is outside 1 to {key}, {switches}");
+    if (1..=switches).contains(&links) { Ok(()) } else { Err(Mistake::new("host_links", message())) }
 }
 
 /// Refuses more links than a network may have, before they take memory.
@@ -148,6 +196,11 @@ impl Topology {
     /// What makes the network unusable: a link of rate 0 or to itself, a host
     /// without a link, a host that others cannot reach.
     pub fn new(names: Vec<String>, hosts: usize, links: &[Link]) -> Result<Self, String> {
+        Self::assemble(names, hosts, links, false)
+    }
+
+    /// See [`Topology::new`]; `idle` switches may have no link.
+    fn assemble(names: Vec<String>, hosts: usize, links: &[Link], idle: bool) -> Result<Self, String> {
         let mut ports = Vec::with_capacity(links.len() * 2);
         let mut ports_of = vec![Vec::new(); names.len()];
         for link in links {
@@ -169,7 +222,8 @@ impl Topology {
         if hosts < 2 {
             return Err("a network needs at least 2 hosts".into());
         }
-        if let Some(lone) = (0..names.len()).find(|&node| ports_of[node].is_empty()) {
+        let linked = if idle { hosts } else { names.len() };
+        if let Some(lone) = (0..linked).find(|&node| ports_of[node].is_empty()) {
             let kind = if lone < hosts { "host" } else { "switch" };
             return Err(format!("{kind} {} has no link", names[lone]));
         }
@@ -308,8 +362,11 @@ impl Topology {
             return own[0];
         }
         let hops = |port: &PortId| self.onward(self.ports[*port as usize].to, dst, hash).count();
-        let reachable: Vec<(usize, PortId)> =
-            own.iter().filter(|p| !self.is_host(self.ports[**p as usize].to)).map(|p| (hops(p), *p)).collect();
+        let leads = |port: &&PortId| {
+            let to = self.ports[**port as usize].to;
+            !self.is_host(to) && !self.routes.ports(to as usize - self.hosts, dst).is_empty()
+        };
+        let reachable: Vec<(usize, PortId)> = own.iter().filter(leads).map(|p| (hops(p), *p)).collect();
         let least = reachable.iter().map(|(hops, _)| *hops).min().unwrap_or_default();
         let nearest: Vec<PortId> = reachable.iter().filter(|(hops, _)| *hops == least).map(|(_, p)| *p).collect();
         nearest[routes::choose(hash, src, nearest.len() as u32) as usize]

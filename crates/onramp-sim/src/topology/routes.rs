@@ -117,7 +117,7 @@ impl Routes {
             return set;
         }
         let own = &self.attached[switch];
-        own.sets[(host - own.first) as usize]
+        host.checked_sub(own.first).and_then(|place| own.sets.get(place as usize)).copied().unwrap_or_default()
     }
 
     /// The port that a switch uses for a packet to `host`: one of the shortest paths,
@@ -130,7 +130,7 @@ impl Routes {
         self.choices[set.start() + choice as usize]
     }
 
-    /// All ports that a switch may use for packets to `host`.
+    /// All ports that a switch may use for packets to `host`; none if no way leads there.
     pub fn ports(&self, switch: usize, host: u32) -> &[u32] {
         let set = self.set_for(switch, host);
         &self.choices[set.start()..][..set.len() as usize]

@@ -2,7 +2,7 @@ use super::*;
 use crate::config::units::{NS, US};
 
 fn paper() -> Topology {
-    build(&Network::FatTree(fat_tree::Config::default()), Path::new(".")).unwrap()
+    build(&Shape::FatTree(fat_tree::Config::default()).into(), Path::new(".")).unwrap()
 }
 
 #[test]
@@ -28,11 +28,24 @@ fn equal_cost_paths_are_all_used_and_evenly() {
 }
 
 #[test]
-fn every_path_ends_at_its_host() {
-    let t = build(&Network::LeafSpine(leaf_spine::Config::default()), Path::new(".")).unwrap();
-    for (a, b) in t.pairs() {
-        assert_eq!(t.path(a, b, (a * 31 + b) as u16).last().unwrap().to, b);
-    }
+fn every_path_is_joined_up_and_as_short_as_can_be() {
+    let hops_of = |shape: Shape, hops: fn(u32, u32) -> usize| {
+        let t = build(&shape.into(), Path::new(".")).unwrap();
+        for (a, b) in t.pairs() {
+            for hash in [0, 1, (a * 31 + b) as u16, u16::MAX] {
+                let path: Vec<&Port> = t.path(a, b, hash).take(20).collect();
+                assert_eq!((path[0].from, path.len()), (a, hops(a, b)), "h{a} to h{b}");
+                assert!(path.windows(2).all(|w| w[0].to == w[1].from), "{path:?}");
+                assert!(path.iter().all(|p| t.ports[p.reverse as usize].to == p.from), "{path:?}");
+            }
+        }
+    };
+    hops_of(Shape::LeafSpine(leaf_spine::Config::default()), |a, b| if a / 16 == b / 16 { 2 } else { 4 });
+    hops_of(Shape::FatTree(fat_tree::Config::default()), |a, b| match () {
+        () if a / 16 == b / 16 => 2,
+        () if a / 64 == b / 64 => 4,
+        () => 6,
+    });
 }
 
 #[test]
