@@ -8,8 +8,6 @@ use onramp_sim::measure::{FlowRecord, Sample};
 use onramp_sim::units::{Ps, US};
 
 const DCQCN: &str = TRANSPORTS[0];
-/// A flow that always sends at the line rate: no mark makes it slower.
-const UNMOVED: &str = "kind = \"dcqcn\"\nmin_rate = \"100Gbps\"";
 
 /// A full packet and an ACK on a 100 Gb/s link.
 const DATA: Ps = 83_840;

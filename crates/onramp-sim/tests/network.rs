@@ -3,12 +3,7 @@
 mod common;
 
 use common::*;
-use onramp_sim::Simulation;
-use onramp_sim::measure::Sample;
 use onramp_sim::units::{Ps, US};
-
-/// A flow that always sends at the line rate: no mark makes it slower.
-const UNMOVED: &str = "kind = \"dcqcn\"\nmin_rate = \"100Gbps\"";
 
 /// `fast` (100 Gb/s) hosts and a `slow` one (10 Gb/s) on switch `s`.
 fn funnel(fast: &[&str]) -> String {
@@ -20,11 +15,6 @@ fn funnel(fast: &[&str]) -> String {
         fast.join("\", \""),
         links.join(", ")
     )
-}
-
-fn series(sim: &mut Simulation, name: &str) -> Vec<Sample> {
-    let index = sim.series_names().iter().position(|n| n == name).unwrap() as u32;
-    sim.take_samples().into_iter().filter(|s| s.series == index).collect()
 }
 
 fn number(counters: &serde_json::Value, group: &str, key: &str) -> f64 {
@@ -51,7 +41,7 @@ fn pfc_holds_a_queue_between_its_two_thresholds() {
     assert_eq!(number(&counters, "network", "drops"), 0.0);
     let pauses = number(&counters, "network", "pfc_pauses");
     assert!(pauses > 20.0, "{pauses}");
-    let queue: Vec<f64> = series(&mut sim, "queue s->slow").iter().map(|s| s.value).collect();
+    let queue: Vec<f64> = series(&mut sim, &["queue s->slow"])[0].iter().map(|s| s.value).collect();
     let shared = 600e3 - 2.0 * 41e3;
     // From the decision to its effect: two delays, the frame, and what is being sent.
     let xoff = 1000.0 + shared / 2.0;
@@ -173,7 +163,7 @@ fn hpcc_empties_a_queue_it_is_told_of() {
     );
     let mut sim = build(&text, "kind = \"hpcc\"");
     sim.run(1_000 * US, u64::MAX);
-    let queue = series(&mut sim, "queue s0->h2");
+    let queue = series(&mut sim, &["queue s0->h2"]).remove(0);
     let peak = queue.iter().fold(0.0, |a: f64, s| a.max(s.value));
     let late = queue.iter().filter(|s| s.time_ps > 100 * US).map(|s| s.value);
     let mean = late.clone().sum::<f64>() / late.count() as f64;

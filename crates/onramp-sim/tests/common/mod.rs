@@ -1,7 +1,7 @@
 //! Small scenarios for tests.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use onramp_sim::measure::{FlowRecord, RequestRecord};
+use onramp_sim::measure::{FlowRecord, RequestRecord, Sample};
 use onramp_sim::units::Ps;
 use onramp_sim::{Options, Scenario, Simulation};
 use std::path::PathBuf;
@@ -16,6 +16,9 @@ pub const TRANSPORTS: &[&str] = &[
     "kind = \"dctcp\"",
     "kind = \"hpcc\"",
 ];
+
+/// A flow that always sends at the line rate: no mark makes it slower.
+pub const UNMOVED: &str = "kind = \"dcqcn\"\nmin_rate = \"100Gbps\"";
 
 /// A simulation of `text` with `transport` as the body of its [transport].
 pub fn build(text: &str, transport: &str) -> Simulation {
@@ -108,4 +111,45 @@ pub fn in_steps(sim: &mut Simulation, step: Ps, mut look: impl FnMut(&Simulation
         until += step;
     }
     look(sim);
+}
+
+/// A `links` network: switches, and links as (end, end, rate in Gb/s, delay in us).
+/// What is at the end of a link and is no switch is a host.
+pub fn chart(duration: &str, switches: &[&str], links: &[(&str, &str, u32, u32)]) -> String {
+    let mut hosts: Vec<&str> = Vec::new();
+    for end in links.iter().flat_map(|(a, b, ..)| [*a, *b]) {
+        if !switches.contains(&end) && !hosts.contains(&end) {
+            hosts.push(end);
+        }
+    }
+    let link = |(a, b, rate, delay): &(&str, &str, u32, u32)| {
+        format!("{{ a = \"{a}\", b = \"{b}\", rate = \"{rate}Gbps\", delay = \"{delay}us\" }}")
+    };
+    let links: Vec<String> = links.iter().map(link).collect();
+    format!(
+        "duration = \"{duration}\"\n[network]\nkind = \"links\"\nhosts = {hosts:?}\nswitches = {switches:?}\nlinks = [{}]\n",
+        links.join(", ")
+    )
+}
+
+/// A `[[traffic]]` section of one long flow from time 0, with `more` keys.
+pub fn long(src: &str, dst: &str, more: &str) -> String {
+    format!("[[traffic]]\nkind = \"long\"\nsrc = [\"{src}\"]\ndst = \"{dst}\"\njitter = \"0us\"\n{more}\n")
+}
+
+/// Samples of a time series.
+pub fn series(sim: &mut Simulation, names: &[&str]) -> Vec<Vec<Sample>> {
+    let known = sim.series_names().to_vec();
+    let samples = sim.take_samples();
+    let of = |name: &&str| {
+        let index = known.iter().position(|n| n == name).unwrap_or_else(|| panic!("{name} of {known:?}")) as u32;
+        samples.iter().filter(|s| s.series == index).copied().collect()
+    };
+    names.iter().map(of).collect()
+}
+
+/// Mean of the samples of a span.
+pub fn mean(samples: &[Sample], from: Ps, to: Ps) -> f64 {
+    let values = samples.iter().filter(|s| (from..to).contains(&s.time_ps)).map(|s| s.value);
+    values.clone().sum::<f64>() / values.count() as f64
 }
