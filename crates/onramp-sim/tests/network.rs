@@ -232,3 +232,111 @@ fn flows_spread_over_all_equal_paths_and_packets_of_one_do_not() {
     one.sort_by(f64::total_cmp);
     assert_eq!(one, [0.0, 0.0, 0.0, 1.0]);
 }
+
+const HALVES: (&str, &str) = ("switch.classes", "[{ weight = 1 }, { weight = 1 }]");
+
+/// Mean utilization of links in a span.
+fn used(text: &str, transport: &str, set: &[(&str, &str)], links: &[&str], span: std::ops::Range<Ps>) -> Vec<f64> {
+    let named = format!("{links:?}");
+    let mut sim = build_with(text, transport, &[set, &[("measure.links", named.as_str())]].concat());
+    sim.run_to_end();
+    let names: Vec<String> = links.iter().map(|link| format!("utilization {link}")).collect();
+    let found = series(&mut sim, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    found.iter().map(|samples| mean(samples, span.start, span.end)).collect()
+}
+
+#[test]
+fn weighted_classes_share_a_link_by_their_weights() {
+    let text = format!("{}{}{}", star(3), long("h0", "h2", ""), long("h1", "h2", "class = 1"));
+    for ratio in [1.0, 3.0, 0.25] {
+        let classes = format!("[{{ weight = 1 }}, {{ weight = {ratio} }}]");
+        let set = [("switch.classes", classes.as_str()), ("switch.ecn", "[]"), ("switch.buffer", "1MiB")];
+        // Pauses hold each sender to what its class gets.
+        let found = used(&text, UNMOVED, &set, &["h0->s0", "h1->s0", "s0->h2"], 300 * US..1_000 * US);
+        assert!((found[1] / found[0] / ratio - 1.0).abs() < 0.02 && found[2] > 0.999, "{ratio}: {found:?}");
+    }
+}
+
+#[test]
+fn a_strict_class_keeps_its_delay_beside_one_that_saturates() {
+    let rows: Vec<String> = (0..50).map(|i| format!("h1,h2,1000,{}", 100_000 + i * 7_013)).collect();
+    let (_file, small) = trace(&rows.iter().map(String::as_str).collect::<Vec<_>>());
+    let longest = |classes: &str, class: &str| {
+        let big = long("h0", "h2", class) + &long("h3", "h2", class);
+        let set = [("switch.classes", classes), ("switch.ecn", "[]"), ("time_limit", "3ms")];
+        let (flows, _, _) = finish(build_with(&format!("{}{small}{big}", star(4)), UNMOVED, &set));
+        let small = flows.iter().filter(|f| f.bytes == 1000);
+        assert_eq!(small.clone().count(), 50);
+        small.map(|f| f.receiver_fct_ps).max().unwrap()
+    };
+    let alone = 2 * 83_840 + 2 * US;
+    // A packet that is being sent is finished.
+    assert!(longest("[{}, { weight = 1 }]", "class = 1") <= alone + 83_840);
+    // Of two strict ones, the first in the list.
+    assert!(longest("[{}, {}]", "class = 1") <= alone + 83_840);
+    // In turn with the other: a quantum, and what is being sent.
+    let turns = longest("[{ weight = 1 }, { weight = 1 }]", "class = 1");
+    assert!(turns > alone && turns <= alone + 2 * 83_840, "{turns}");
+    assert!(longest("[{}, { weight = 1 }]", "class = 0") > 10 * alone);
+}
+
+#[test]
+fn pfc_pauses_one_class_and_the_other_goes_on() {
+    // `fast` sends to a slow host and to one that takes all it gets.
+    let flows = |class| long("fast", "slow", "") + &long("fast", "other", &format!("class = {class}"));
+    let found = |class| {
+        let text = format!("{}{}", funnel(&["fast", "other"]), flows(class));
+        let set = [HALVES, ("switch.ecn", "[]"), ("switch.buffer", "1MiB"), ("duration", "2ms")];
+        used(&text, UNMOVED, &set, &["s->slow", "s->other"], 1_000 * US..2_000 * US)
+    };
+    let apart = found(1);
+    assert!(apart[0] > 0.999 && (0.88..0.91).contains(&apart[1]), "{apart:?}");
+    // In one class the pause holds both, and each gets as much as the slow one.
+    let together = found(0);
+    assert!(together[0] > 0.99 && together[1] < 0.15, "{together:?}");
+}
+
+#[test]
+fn timely_runs_on_its_own_queue_beside_dctcp() {
+    let timely = "transport = { kind = \"timely\" }\n";
+    let text = |class: &str| {
+        let dctcp = long("h0", "h2", "");
+        format!("{}{dctcp}{}", star(3).replace("1ms", "20ms"), long("h1", "h2", &format!("{timely}{class}")))
+    };
+    let load = |class| {
+        let text = format!("{}[transport]\nkind = \"dctcp\"\n", text(class));
+        let set = [HALVES].map(|(k, v)| (k.to_string(), v.to_string()));
+        onramp_sim::Scenario::load(&text, "s.toml", std::path::Path::new("/"), &set).unwrap().0
+    };
+    // Each queue marks as its transport wants.
+    let classes = load("class = 1").switch.classes;
+    let kmax = |i: usize| classes[i].ecn.as_ref().unwrap()[0].kmax.0;
+    assert_eq!((kmax(0), kmax(1)), (300_000, 1_600_000));
+    let shares = |class| {
+        used(&text(class), "kind = \"dctcp\"", &[HALVES], &["h0->s0", "h1->s0", "s0->h2"], 5_000 * US..20_000 * US)
+    };
+    let apart = shares("class = 1");
+    assert!(apart[2] > 0.95 && apart[0] > 0.45 && apart[1] > 0.4, "{apart:?}");
+    // In one queue DCTCP alone heeds the marks.
+    let together = shares("class = 0");
+    assert!(together[0] < 0.1, "{together:?}");
+}
+
+#[test]
+fn a_class_that_is_not_there_is_one_line() {
+    let wrong = |switch: &str, class: &str| {
+        let text = format!("{}{}{switch}[transport]\nkind = \"dcqcn\"\n", star(3), long("h0", "h1", class));
+        let errors = onramp_sim::Scenario::load(&text, "s.toml", std::path::Path::new("/"), &[]).unwrap_err();
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    let two = "[switch]\nclasses = [{ weight = 1 }, { weight = 3 }]\n";
+    let class = "s.toml:8: traffic[0].class: ";
+    assert_eq!(wrong("", "class = 1"), format!("{class}there is no class 1 in switch.classes: only 0 is there"));
+    assert_eq!(wrong(two, "class = 2"), format!("{class}there is no class 2 in switch.classes: they are 0 to 1"));
+    for class_is in ["-1", "256", "\"gold\""] {
+        let found = wrong(two, &format!("class = {class_is}"));
+        assert!(found.starts_with(class) && !found.contains('\n') && !found.contains("u8"), "{found}");
+    }
+    let found = wrong("[switch]\nclasses = [{ weight = 0 }]\n", "");
+    assert!(found.contains("switch.classes[0].weight: 0 is outside 0.001 to 1000"), "{found}");
+}

@@ -109,9 +109,10 @@ fn cut(value: &str) -> String {
 
 fn wanted(found: &str, expected: &str) -> String {
     match expected {
+        "u8" if found.starts_with("integer") => "a whole number from 0 to 255".into(),
         "u32" if found.starts_with("integer") => "a whole number from 0 to 4294967295".into(),
         "u64" if found.starts_with("integer") => "a whole number from 0 on".into(),
-        "u32" | "u64" | "usize" => "a whole number".into(),
+        "u8" | "u32" | "u64" | "usize" => "a whole number".into(),
         "f64" | "a float" => "a number".into(),
         "a boolean" => "true or false".into(),
         "a string" | "string or table" => "text in quotes".into(),
