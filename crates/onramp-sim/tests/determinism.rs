@@ -102,3 +102,47 @@ fn stopping_and_going_on_changes_nothing() {
     assert_eq!(straight.0, stepped.0);
     assert_eq!(straight.1, stepped.1);
 }
+
+/// Two racks below two spines, where no two links have the same rate: more of them than
+/// there are lanes. Links named in `none` have no delay.
+fn motley(none: &[&str]) -> String {
+    let mut links: Vec<(String, &str)> = Vec::new();
+    for (rack, tor) in ["t0", "t1", "t2"].into_iter().enumerate() {
+        links.extend((0..6).map(|i| (format!("h{}", rack * 6 + i), tor)));
+        links.extend(["a", "b"].map(|spine| (spine.to_string(), tor)));
+    }
+    let links: Vec<_> = (0..)
+        .zip(&links)
+        .map(|(i, (end, tor))| {
+            let still = none.contains(tor) || none.contains(&end.as_str());
+            let rate = if end.starts_with('h') { 40 + i } else { 100 + 7 * i };
+            (end.as_str(), *tor, rate, u32::from(!still))
+        })
+        .collect();
+    chart("200us", &["t0", "t1", "t2", "a", "b"], &links)
+}
+
+#[test]
+fn links_without_delay_join_cells_and_many_rates_need_no_lanes_of_their_own() {
+    // Both spines are one cell: one without delays takes all racks with it, a rack only them.
+    for (none, cells) in [(&[][..], 4), (&["t0"], 3), (&["h0", "h7", "h13"], 4), (&["a"], 1)] {
+        let run = |one_cell, threads| {
+            let options = Options { one_cell, ..Options::default() };
+            let set = [("onramp.enabled", "true"), ("switch.buffer", "4MiB")];
+            let load = LOADED.replace("20\n", "10\n");
+            let mut sim = build_as(&options, &format!("{}{load}", motley(none)), TRANSPORTS[0], &set);
+            assert_eq!(sim.cells(), if one_cell { 1 } else { cells }, "{none:?}");
+            sim.set_threads(threads);
+            in_steps(&mut sim, 30_000_000, |sim| {
+                let n = sim.packet_counts();
+                assert_eq!(n.sent, n.delivered + n.dropped + n.in_flight, "{none:?} {n:?}");
+            });
+            assert!(sim.flows_started() > 20 && sim.flows_started() == sim.flows_finished(), "{none:?}");
+            hash(sim)
+        };
+        let alone = run(true, 1);
+        for threads in [1, 2] {
+            assert_eq!(run(false, threads), alone, "{none:?}, {threads} threads");
+        }
+    }
+}

@@ -5,6 +5,7 @@ mod common;
 
 use common::*;
 use onramp_sim::measure::{FlowRecord, Sample};
+use onramp_sim::scenario::Threshold;
 use onramp_sim::units::{Ps, US};
 
 const DCQCN: &str = TRANSPORTS[0];
@@ -352,4 +353,116 @@ fn utilization_exceeds_the_link_by_no_more_than_the_packet_being_sent() {
         }
         assert!(sim.take_samples().iter().all(|s| s.value <= most(US / 2)), "a sample until {limit} ps");
     }
+}
+
+#[test]
+fn with_large_packets_t_is_above_the_empty_paths_delay() {
+    let network = "duration = \"1ms\"\nnetwork = { kind = \"star\", hosts = 3, host_rate = \"10Gbps\" }\n";
+    let (_file, text) = with_trace(network, &["h0,h1,900000,0".into()]);
+    let least = 2 * 9_048 * 800 + 2 * US;
+    let set = [("host.payload", "9000B"), ("onramp.enabled", "true"), ("onramp.ack_every", "1")];
+    let whole = format!("{text}[transport]\n{DCQCN}\n");
+    let overrides = set.map(|(k, v)| (k.to_string(), v.to_string()));
+    let (scenario, _) = onramp_sim::Scenario::load(&whole, "s.toml", std::path::Path::new("/"), &overrides).unwrap();
+    let Some(Threshold::Fixed(t)) = scenario.onramp.threshold else { panic!("T is a time") };
+    assert_eq!(t.0, least.div_ceil(US) * US + 10 * US);
+    // So does the base RTT: two delays of 1 us each way and two packets, 18.4 us.
+    assert_eq!(scenario.host.max_window.unwrap().0, 23_000);
+    let (flows, counters) = run(&text, DCQCN, &set);
+    assert_eq!(flows[0].paused_ps, 0, "held on an empty network");
+    assert!(counters["onramp_stats"]["or_acks"].as_u64().unwrap() == 100);
+    assert_eq!(flows[0].ideal_ps, 18_400_000 + 100 * 9_048 * 800);
+}
+
+#[test]
+fn or_acks_take_turns_with_the_flows_of_their_nic() {
+    // h1 has 20 flows of its own, and owes h0 an OR-ACK for every packet it gets.
+    let mut rows: Vec<String> = (2..22).map(|i| format!("h1,h{i},1000000,0")).collect();
+    rows.push("h0,h1,1000000,0".into());
+    let (_file, text) = with_trace(&star(22), &rows);
+    let set = [
+        ("onramp.enabled", "true"),
+        ("onramp.ack", "separate"),
+        ("onramp.ack_every", "1"),
+        ("onramp.threshold", "1ms"),
+        ("switch.ecn", "[]"),
+    ];
+    let mut sim = build_with(&text, UNMOVED, &set);
+    sim.run(80 * US, u64::MAX);
+    let all = sim.counters()["onramp_stats"]["or_acks"].as_u64().unwrap();
+    // h1 sends some 850 packets, whose OR-ACKs come from hosts that are idle. Of those it
+    // owes, one goes in 21 turns; if they went before its flows, all of 850 would.
+    let own = 80 * US / DATA;
+    assert!((own * 3 / 4..own).contains(&all), "{all} OR-ACKs, {own} packets");
+    // Not starved either.
+    let (flows, _) = run(&text, UNMOVED, &set);
+    assert_eq!(flows.len(), 21);
+}
+
+#[test]
+fn negative_delays_count_as_negative() {
+    let rows: Vec<String> = ["h0,h1", "h1,h0"].iter().map(|p| format!("{p},1000000,0")).collect();
+    let (_file, text) = with_trace(&star(2), &rows);
+    let set = [
+        ("clock.sync", "gaussian"),
+        ("clock.sigma", "100us"),
+        ("measure.owd", "[\"h0->h1\", \"h1->h0\"]"),
+        ("onramp.enabled", "true"),
+    ];
+    let mut sim = build_with(&text, UNMOVED, &set);
+    sim.run_to_end();
+    let mut all: Vec<f64> = sim.take_samples().iter().map(|s| s.value / 1000.0).collect();
+    all.sort_by(f64::total_cmp);
+    let owd = sim.counters()["onramp_stats"]["owd_us"].clone();
+    let close = |key: &str, expected: f64| {
+        let found = owd[key].as_f64().unwrap();
+        assert!((found - expected).abs() <= expected.abs() * 0.002 + 0.01, "{key}: {found}, expected {expected}");
+    };
+    assert!(all[0] < -10.0, "no delay is negative: the test shows nothing");
+    assert_eq!(owd["samples"], 2000);
+    close("mean", all.iter().sum::<f64>() / 2000.0);
+    close("p50", all[999]);
+    close("p99", all[1979]);
+    close("max", all[1999]);
+}
+
+#[test]
+fn long_flows_start_a_jitter_apart() {
+    let text = |jitter: &str| {
+        let hosts: Vec<String> = (0..8).map(|i| format!("h{i}")).collect();
+        format!("{}[[traffic]]\nkind = \"long\"\nsrc = {hosts:?}\ndst = \"h8\"\n{jitter}", star(9))
+    };
+    let starts = |jitter: &str, seed: &str| {
+        let (flows, _) = run(&text(jitter), DCQCN, &[("seed", seed)]);
+        let mut starts: Vec<Ps> = flows.iter().map(|f| f.start_ps).collect();
+        starts.sort_unstable();
+        starts
+    };
+    let found = starts("", "1");
+    // Four delays and two packets of 1000 B.
+    let base_rtt = 4 * US + 2 * 80_000;
+    assert!(found.windows(2).all(|w| w[0] < w[1]) && found[7] < base_rtt, "{found:?}");
+    assert!(found[7] - found[0] > base_rtt / 4, "{found:?}");
+    assert_ne!(found, starts("", "2"));
+    assert_eq!(starts("jitter = \"0us\"\n", "1"), [0; 8]);
+    assert!(starts("jitter = \"500us\"\n", "1")[7] > 100 * US);
+    // One that would start after it stops sends nothing, and is no trouble.
+    let late = "start = \"10us\"\nstop = \"11us\"\njitter = \"900us\"\n";
+    let (_, counters) = run(&text(late), DCQCN, &[]);
+    assert_eq!(counters["unfinished"]["flows"], 0);
+}
+
+#[test]
+fn a_nack_that_did_not_help_is_repeated_after_its_interval() {
+    // Three bursts fill the queue, so that what the victim sends again is lost again.
+    let mut rows = vec!["v,slow,400000,0".to_string()];
+    rows.extend((0..3).map(|i| format!("a,slow,60000,{}", 50_000 + i * 25_000)));
+    let (_file, text) = with_trace(&lossy_funnel(), &rows);
+    let victim = |interval| {
+        let (flows, _) = run(&text, UNMOVED, &[("host.rto", "5ms"), ("host.nack_interval", interval)]);
+        (flows[0].receiver_fct_ps, flows[0].timeouts)
+    };
+    let [soon, later, never] = ["100us", "500us", "5ms"].map(victim);
+    assert!((soon.1, later.1) == (0, 0) && soon.0 + 300 * US < later.0, "{soon:?} with 100 us, {later:?} with 500 us");
+    assert!(never.1 > 0 && never.0 > 5_000 * US, "{never:?} with 5 ms: the timeout comes first");
 }

@@ -340,3 +340,67 @@ fn a_class_that_is_not_there_is_one_line() {
     let found = wrong("[switch]\nclasses = [{ weight = 0 }]\n", "");
     assert!(found.contains("switch.classes[0].weight: 0 is outside 0.001 to 1000"), "{found}");
 }
+
+#[test]
+fn a_lossy_queue_has_the_alpha_of_its_own_port() {
+    // Alone, a queue gets α/(1 + α) of the buffer, by the α of the port it leaves by.
+    for (slow, fast) in [(0.25, 1.0), (1.0, 0.25), (4.0, 0.25)] {
+        let alpha = format!("[{{ rate = \"10Gbps\", alpha = {slow} }}, {{ rate = \"100Gbps\", alpha = {fast} }}]");
+        let set = [
+            ("switch.loss", "lossy"),
+            ("switch.buffer", "600KB"),
+            ("switch.alpha", &alpha),
+            ("switch.ecn", "[]"),
+            ("measure.interval", "100ns"),
+            ("measure.queues", "[\"s->slow\"]"),
+        ];
+        let mut sim = build_with(&format!("{}{}", funnel(&["fast"]), long("fast", "slow", "")), UNMOVED, &set);
+        sim.run(400 * US, u64::MAX);
+        let peak = series(&mut sim, &["queue s->slow"])[0].iter().fold(0.0, |a: f64, s| a.max(s.value));
+        let expected = 600e3 * slow / (1.0 + slow);
+        assert!((expected - 1_048.0..=expected).contains(&peak), "α = {slow}: {peak} of {expected}");
+        assert!(number(&sim.counters(), "network", "drops") > 0.0);
+    }
+}
+
+#[test]
+fn another_section_changes_no_path() {
+    let text = "duration = \"1ms\"\n[network]\nkind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 8\n";
+    let spines: Vec<String> = (0..4).map(|i| format!("leaf0->spine{i}")).collect();
+    let rows: Vec<String> = (0..60).map(|i| format!("h0,h8,20000,{}", i * 10_000)).collect();
+    let (_file, across) = trace(&rows.iter().map(String::as_str).collect::<Vec<_>>());
+    // Before, between and after the others, but under the other leaf.
+    let rows: Vec<String> = (0..200).map(|i| format!("h9,h10,1000,{}", i * 3_000)).collect();
+    let (_other, within) = trace(&rows.iter().map(String::as_str).collect::<Vec<_>>());
+    let paths = |text: String, seed| {
+        let set = [("measure.links", format!("{spines:?}")), ("seed", seed)];
+        let set = set.each_ref().map(|(k, v)| (*k, v.as_str()));
+        let mut sim = build_with(&text, TRANSPORTS[0], &set);
+        sim.run(600 * US, u64::MAX);
+        sim.take_samples().iter().map(|s| (s.time_ps, s.series, s.value > 0.0)).collect::<Vec<_>>()
+    };
+    let alone = paths(format!("{text}{across}"), "1".to_string());
+    assert!((0..4).all(|spine| alone.iter().any(|(_, s, used)| *s == spine && *used)), "one spine had none");
+    assert_eq!(alone, paths(format!("{text}{across}{within}"), "1".to_string()));
+    assert_ne!(alone, paths(format!("{text}{across}"), "2".to_string()), "the seed changes no path");
+}
+
+#[test]
+fn delays_of_any_number_and_none_at_all_are_exact() {
+    // More rates than there are lanes for their packets; the last ones of the list
+    // have none. With and without a delay of their own.
+    for delay in [0, 1] {
+        let hosts: Vec<(String, u32)> = (0..40).map(|i| (format!("h{i}"), 100 - 2 * i)).collect();
+        let links: Vec<_> = hosts.iter().map(|(name, rate)| (name.as_str(), "s", *rate, delay)).collect();
+        let rows: Vec<String> = (0..39).map(|i| format!("h{i},h{},1000,{}", i + 1, i * 10_000)).collect();
+        let (_file, traffic) = trace(&rows.iter().map(String::as_str).collect::<Vec<_>>());
+        let (flows, _, _) = finish(build(&format!("{}{traffic}", chart("1ms", &["s"], &links)), TRANSPORTS[0]));
+        let time = |bytes: u64, rate: u32| (bytes * 8_000).div_ceil(u64::from(rate));
+        for (flow, pair) in flows.iter().zip(hosts.windows(2)) {
+            let way = |bytes| time(bytes, pair[0].1) + time(bytes, pair[1].1) + 2 * u64::from(delay) * US;
+            assert!(flow.receiver_fct_ps.abs_diff(way(1_048)) <= 2, "{flow:?}, expected {}", way(1_048));
+            assert!(flow.fct_ps.abs_diff(way(1_048) + way(60)) <= 4, "{flow:?}");
+        }
+        assert_eq!(flows.len(), 39);
+    }
+}
