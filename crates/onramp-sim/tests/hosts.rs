@@ -466,3 +466,23 @@ fn a_nack_that_did_not_help_is_repeated_after_its_interval() {
     assert!((soon.1, later.1) == (0, 0) && soon.0 + 300 * US < later.0, "{soon:?} with 100 us, {later:?} with 500 us");
     assert!(never.1 > 0 && never.0 > 5_000 * US, "{never:?} with 5 ms: the timeout comes first");
 }
+
+#[test]
+fn flows_that_start_late_in_a_file_run_however_short_the_duration() {
+    // As HPCC's traffic generator writes them: from 2 s on, in seconds.
+    let file = TempFile::new("2\n0 1 3 100 50000 2.000001000\n2 1 3 100 5000 2.500000000\n");
+    let trace = format!("[[traffic]]\nkind = \"trace\"\nformat = \"hpcc\"\nfile = \"{}\"\n", file.0.display());
+    for duration in ["100us", "1ms", "10ms"] {
+        let text = format!("{}{trace}", star(3).replace("1ms", duration));
+        let (flows, counters) = run(&text, DCQCN, &[]);
+        assert_eq!(counters["unfinished"]["flows"], 0);
+        assert_eq!(
+            flows.iter().map(|f| (f.src, f.dst, f.bytes, f.start_ps)).collect::<Vec<_>>(),
+            [(0, 1, 50_000, 2_000_001 * US), (2, 1, 5_000, 2_500_000 * US)],
+            "{duration}"
+        );
+    }
+    // A limit that is given counts.
+    let (flows, _) = run(&format!("{}{trace}", star(3)), DCQCN, &[("time_limit", "2200ms")]);
+    assert_eq!(flows.len(), 1);
+}

@@ -339,7 +339,10 @@ fn a_trace_that_vanishes_or_shrinks_during_the_run_ends() {
         let (scenario, topology) = load_from(&folder.0, "1ms", 1, traffic);
         let mut all = scenario.sources(&topology, &folder.0).unwrap();
         if vanish { std::fs::remove_file(&path) } else { std::fs::write(&path, "src") }.unwrap();
-        assert!(drain(all.remove(0)).len() <= 20_000);
+        // A file without a name is still there for who has it open; of one that was cut
+        // short comes what had been read.
+        let taken = drain(all.remove(0)).len();
+        assert!(if vanish { taken == 20_000 } else { (1..2_000).contains(&taken) }, "{taken}");
         let error = scenario.sources(&topology, &folder.0).err().unwrap();
         assert!(error.starts_with("traffic[0]: "), "{error}");
     }
