@@ -116,6 +116,19 @@ def test_arrivals_are_the_simulators(star: Result) -> None:
         assert by_id[0] == by_id[1], column
 
 
+@needs_kernel
+def test_what_starts_in_the_warm_up_is_load_but_not_measured() -> None:
+    warm = {**STAR, "warmup": "2ms"}
+    linux, sim = (onramp.run(warm, on=on) for on in ("linux", "sim"))
+    for column in ("src", "dst", "bytes", "start_ps"):
+        of = [np.sort(r.flows.filter(r.flows["traffic"].to_numpy() < 2)[column]) for r in (linux, sim)]
+        assert np.array_equal(*of), column
+    assert linux.summary["incast"]["requests"] == sim.summary["incast"]["requests"] > 0
+    # The long flow has run from the beginning, so its rate is recorded, but it is no result.
+    t, _ = linux.samples("queue s0->h0")
+    assert t[0] == pytest.approx(100e-6, abs=5e-6) and 2 not in linux.flows["traffic"].to_pylist()
+
+
 @needs_agent
 def test_onramp_keeps_the_queue_short_and_requests_fast(write: Callable[..., Path], tmp_path: Path) -> None:
     # After 5 ms, when the queue has built up: one request a millisecond, answered by 10 hosts.

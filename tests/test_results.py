@@ -111,6 +111,37 @@ def test_the_kept_scenario_gives_the_same_bytes(small: Result, tmp_path: Path) -
         assert (again.folder / name).read_bytes() == (small.folder / name).read_bytes(), name
 
 
+def test_threads_change_nothing(tmp_path: Path) -> None:
+    network = {"kind": "leaf-spine", "leaves": 3, "spines": 2, "hosts_per_leaf": 3}
+    folders = [tmp_path / str(threads) for threads in (1, 3)]
+    for folder, threads in zip(folders, (1, 3), strict=True):
+        measure = {"queues": ["leaf0->h0"], "links": ["leaf0->spine1"], "owd": ["h1->h8"]}
+        onramp.run(SMALL, {"network": network, "measure": measure}, out=folder, threads=threads)
+    for name in ("flows.parquet", "requests.parquet", "series.parquet"):
+        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
+
+
+def test_only_what_starts_after_the_warm_up_is_measured() -> None:
+    plain, warm = (onramp.run(SMALL, {"warmup": warmup}) for warmup in ("0us", "500us"))
+    starts = np.array(warm.flows["start_ps"])
+    assert (starts >= 0).all() and (starts < 500e6).all()
+    # The same load in the same time, but other arrivals.
+    assert 0.5 < len(starts) / len(plain.flows) < 2
+    assert warm.summary["engine"]["packet_hops"] > 1.5 * plain.summary["engine"]["packet_hops"]
+
+
+def test_a_run_in_which_nothing_starts_says_so_and_fails(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "late.csv").write_text("src,dst,bytes,start_ns\n0,1,1000,2000000000\n")
+    late = {**SMALL, "traffic": [{"kind": "trace", "file": "late.csv"}]}
+    # The default limit covers the trace.
+    assert command("run", write(late), "--out", tmp_path / "done").returncode == 0
+    done = command("run", write(late), "--set", "time_limit=1s", "--out", tmp_path / "none")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "no flow starts" in done.stderr and not (tmp_path / "none").exists()
+
+
 def test_input_files_are_kept_with_the_results(
     write: Callable[..., Path], command: Command, tmp_path: Path
 ) -> None:

@@ -13,9 +13,12 @@ def input_files(resolved: str) -> list[tuple[str, str]]:
     """(dotted key, path as written) of the files a resolved scenario refers to."""
 
 class Simulation:
-    """One run of a resolved scenario. Tables come as columns of little-endian bytes."""
+    """One run of a resolved scenario on so many threads, of which the results know nothing.
 
-    def __init__(self, resolved: str, base: str) -> None: ...
+    Tables come as columns of little-endian bytes.
+    """
+
+    def __init__(self, resolved: str, base: str, threads: int = 1) -> None: ...
     def advance(self, wall_ms: int) -> bool:
         """Simulate for about `wall_ms` of wall time without the GIL; True at the end."""
     @property

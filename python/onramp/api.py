@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ def run(
     seed: int | None = None,
     out: str | Path | None = None,
     on: str = "sim",
+    threads: int | None = None,
 ) -> Result:
     """Run a scenario.
 
@@ -39,6 +41,8 @@ def run(
         returned object.
     on : {"sim", "linux"}
         Where it runs: in the simulator, or on the virtual-time Linux cluster.
+    threads : int, optional
+        Of the simulator; the results do not depend on it. Default: the machine's cores.
 
     Returns
     -------
@@ -60,14 +64,15 @@ def run(
     >>> result.summary["incast"]["rct_us"]["p95"]  # doctest: +SKIP
     """
     loaded = load(scenario, {**(overrides or {}), **({} if seed is None else {"seed": seed})}, on)
+    cores = threads or os.cpu_count() or 1
     with Stop() as stop:
         if out is None:
             temporary = tempfile.TemporaryDirectory(prefix="onramp-")
-            engine.execute(loaded, Path(temporary.name), stop=stop)
+            engine.execute(loaded, Path(temporary.name), threads=cores, stop=stop)
             result = Result.in_temporary(temporary)
         else:
             with staged(Path(out)) as stage:
-                engine.execute(loaded, stage, stop=stop)
+                engine.execute(loaded, stage, threads=cores, stop=stop)
             result = Result(out)
     if stop.asked:
         raise KeyboardInterrupt

@@ -85,6 +85,13 @@ def commands() -> None:
 @ON
 @SET
 @click.option("--seed", type=click.IntRange(min=0), help="Replace the scenario's seed.")
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    default=os.cpu_count() or 1,
+    show_default=True,
+    help="Of the simulator; the results do not depend on it.",
+)
 @OUT
 @FORCE
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of a table.")
@@ -93,6 +100,7 @@ def run(
     on: str,
     overrides: dict[str, str],
     seed: int | None,
+    threads: int,
     out: Path | None,
     force: bool,
     as_json: bool,
@@ -104,7 +112,9 @@ def run(
     target = out or unused(RESULTS / f"{loaded.name}-{loaded.seed}")
     with Stop() as stop:
         with staged(target, force=force) as stage, Progress(loaded.name, 1, quiet=as_json) as progress:
-            summary = engine.execute(loaded, stage, stop=stop, report=lambda s: progress(loaded.name, s))
+            summary = engine.execute(
+                loaded, stage, threads=threads, stop=stop, report=lambda s: progress(loaded.name, s)
+            )
         if not stop():
             plots.save_all({"": Result(target)}, target / "plots")
     if as_json:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from onramp import _sim, tables, testbed
+from onramp.errors import RunError
 from onramp.scenario import Scenario
 from onramp.summary import Summary, summarize
 
@@ -81,6 +82,7 @@ def execute(
     scenario: Scenario,
     folder: Path,
     *,
+    threads: int = 1,
     stop: Callable[[], bool] = lambda: False,
     report: Callable[[Status], None] = lambda status: None,
 ) -> Summary:
@@ -88,6 +90,8 @@ def execute(
 
     Parameters
     ----------
+    threads : int
+        Of the simulator; the results do not depend on it.
     stop : callable
         Asked ten times a second; once true, the results so far are written as incomplete.
     report : callable
@@ -97,8 +101,10 @@ def execute(
     began = time.monotonic()
     with ExitStack() as stack:
         write = _Tables(folder, stack)
-        play = _on_linux if scenario.on == "linux" else _in_simulator
-        counters, complete = play(kept, folder, write, stop, report)
+        if scenario.on == "linux":
+            counters, complete = _on_linux(kept, folder, write, stop, report)
+        else:
+            counters, complete = _in_simulator(kept, threads, write, stop, report)
     wall_s = time.monotonic() - began
     engine = counters["engine"]
     engine["wall_s"] = wall_s
@@ -139,13 +145,13 @@ class _Tables:
 
 def _in_simulator(
     kept: Scenario,
-    folder: Path,
+    threads: int,
     write: _Tables,
     stop: Callable[[], bool],
     report: Callable[[Status], None],
 ) -> tuple[dict[str, Any], bool]:
     """Simulate; the engine's part of the summary, and whether the run came to its end."""
-    simulation = _sim.Simulation(kept.text, str(kept.base))
+    simulation = _sim.Simulation(kept.text, str(kept.base), threads)
     complete = False
     while not complete and not stop():
         complete = simulation.advance(STEP_MS)
@@ -154,6 +160,9 @@ def _in_simulator(
         write.series.add(tables.series(simulation.take_series(), simulation.series_names()))
         now_us = simulation.now_ps / 1e6
         report(Status(simulation.progress, now_us, simulation.packet_hops, simulation.flows_done))
+    if complete and not simulation.flows_started:
+        limit = kept.document["time_limit"]
+        raise RunError(f"{kept.name}: no flow starts between 0 and the end of the load (time_limit {limit})")
     write.flows.add(tables.flows(simulation.unfinished_flows(), finished=False))
     write.also("clock", tables.rows(simulation.take_clock(), tables.CLOCK))
     write.also("next_owd", tables.rows(simulation.next_owd(), tables.NEXT_OWD))

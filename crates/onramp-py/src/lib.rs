@@ -63,18 +63,21 @@ struct Simulation {
 #[pymethods]
 impl Simulation {
     #[new]
-    fn new(py: Python<'_>, resolved: &str, base: &str) -> PyResult<Self> {
+    #[pyo3(signature = (resolved, base, threads=1))]
+    fn new(py: Python<'_>, resolved: &str, base: &str, threads: usize) -> PyResult<Self> {
         let base = Path::new(base);
         py.detach(|| {
             let (scenario, topology) = Scenario::load(resolved, "scenario", base, &[]).map_err(scenario_errors)?;
-            let sim = onramp_sim::Simulation::new(&scenario, topology, base).map_err(ScenarioErrors::new_err)?;
+            let mut sim = onramp_sim::Simulation::new(&scenario, topology, base).map_err(ScenarioErrors::new_err)?;
+            sim.set_threads(threads);
             Ok(Self { sim })
         })
     }
 
     /// Simulates for about `wall_ms` of wall time; true when the run is over.
     fn advance(&mut self, py: Python<'_>, wall_ms: u64) -> bool {
-        const EVENTS: u64 = 50_000;
+        // Some ten milliseconds: far more than it takes to start threads.
+        const EVENTS: u64 = 300_000;
         let end = Instant::now() + Duration::from_millis(wall_ms);
         py.detach(|| {
             loop {

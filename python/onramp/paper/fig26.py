@@ -14,7 +14,7 @@ TITLE = "FB_Hadoop at 60% and incast at 2%: RCT and FCT under six congestion con
 
 def cases(quick: bool) -> list[Case]:
     """Every scheme without and with On-Ramp."""
-    return workloads.cases(NAME, "2ms" if quick else "5ms")
+    return workloads.cases(NAME, "1ms", "2ms") if quick else workloads.cases(NAME, "5ms")
 
 
 def draw(runs: Runs) -> Figure:
@@ -38,4 +38,4 @@ def claims(runs: Runs) -> list[Claim]:
                 mean.mean >= workloads.MAINTAINED,
             )
         )
-    return claims
+    return claims + workloads.steady(runs)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Runs, both, ratio
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Runs, both, estimate, ratio
 from onramp.plots import bars, style
 from onramp.result import Result
+from onramp.scenario import quantity
 
 #: Scenario file suffix to name.
 SCHEMES = {
@@ -27,9 +28,42 @@ CLEARLY = 1.1
 MAINTAINED = 0.95
 
 
-def cases(name: str, duration: str) -> list[Case]:
-    """Every scheme without and with On-Ramp."""
-    return [c for s in SCHEMES for c in both((s,), f"{name}-{s}", {"duration": duration})]
+#: Means of the halves of the measured time agree within this share.
+STEADY = 0.1
+
+
+def cases(name: str, duration: str, warmup: str | None = None) -> list[Case]:
+    """Every scheme without and with On-Ramp; `warmup` replaces that of the scenario."""
+    span = {"duration": duration, **({"warmup": warmup} if warmup else {})}
+    return [c for s in SCHEMES for c in both((s,), f"{name}-{s}", span)]
+
+
+def steady(runs: Runs) -> list[Claim]:
+    """Whether the load had come to rest: requests of the first half of the measured time take as long.
+
+    No statement of the paper, but what all others rest on.
+    """
+    claims = []
+    for scheme, name in SCHEMES.items():
+        halves = {side: estimate(runs[scheme, side], later) for side in (WITHOUT, WITH)}
+        claims.append(
+            Claim(
+                f"(not a statement of the paper) {name}: the network is in steady state",
+                f"mean RCT of the second half of the time over that of the first within {STEADY:.0%} of 1",
+                ", ".join(f"{half.text()} {side.split()[0]}" for side, half in halves.items()),
+                all(abs(half.mean - 1) <= STEADY for half in halves.values()),
+            )
+        )
+    return claims
+
+
+def later(result: Result) -> float:
+    """Mean RCT of requests that start in the second half of the measured time over that of the first."""
+    requests = result.requests
+    start = requests["start_ps"].to_numpy()
+    rct = requests["rct_ps"].to_numpy()
+    half = quantity(result.scenario.document["duration"]) * 1e12 / 2
+    return float(rct[start >= half].mean() / rct[start < half].mean())
 
 
 def draw(runs: Runs, panels: Sequence[str]) -> Figure:

@@ -22,20 +22,6 @@ size = "2KB"
 load = 0.02
 "#;
 
-const GROWING: &str = r#"
-seed = 1
-network = { kind = "fat-tree" }
-[[traffic]]
-kind = "background"
-workload = "WebSearch"
-load = 0.6
-[[traffic]]
-kind = "incast"
-fan_out = 40
-size = "2KB"
-load = 0.02
-"#;
-
 const RPC: &str = r#"
 seed = 1
 duration = "200us"
@@ -69,10 +55,10 @@ const GROWTH: &[(&str, [u32; 4])] = &[
 
 /// Name, scenario, transport, and a duration short enough for valgrind.
 pub const CASES: &[(&str, &str, &str, &str)] = &[
-    ("growth-320", GROWING, "dcqcn", ""),
-    ("growth-1024", GROWING, "dcqcn", ""),
-    ("growth-2048", GROWING, "dcqcn", ""),
-    ("growth-8192", GROWING, "dcqcn", ""),
+    ("growth-320", FAT_TREE, "dcqcn", ""),
+    ("growth-1024", FAT_TREE, "dcqcn", ""),
+    ("growth-2048", FAT_TREE, "dcqcn", ""),
+    ("growth-8192", FAT_TREE, "dcqcn", ""),
     ("fat-tree-dcqcn", FAT_TREE, "dcqcn", "100us"),
     ("fat-tree-dcqcn-onramp", FAT_TREE, "dcqcn", "100us"),
     ("fat-tree-hpcc", FAT_TREE, "hpcc", "100us"),

@@ -5,8 +5,8 @@ use crate::cc::Cc;
 use crate::config::units::Ps;
 use crate::stack::rdma;
 
-/// Every packet of the other end has been counted.
-const OPEN: u32 = u32::MAX;
+/// The packets there are in all, while that is not known.
+pub(super) const OPEN: u32 = u32::MAX;
 
 /// The sending end; what every packet needs comes first.
 #[derive(Debug)]
@@ -105,9 +105,4 @@ impl Receiver {
     pub fn is_over(&self) -> bool {
         self.packets == self.packets_in_all
     }
-}
-
-/// The number of packets an open end waits for.
-pub const fn open() -> u32 {
-    OPEN
 }

@@ -173,7 +173,7 @@ impl<H: Copy> Hosts<H> {
             since_told: 0,
             watch_owd,
             packets: 0,
-            packets_in_all: flow::open(),
+            packets_in_all: flow::OPEN,
             replies: 0,
         })
     }
@@ -201,7 +201,7 @@ impl<H: Copy> Hosts<H> {
             packets: 0,
             cc: transport.start(self.nics[nic as usize].rate),
             replies: 0,
-            replies_in_all: flow::open(),
+            replies_in_all: flow::OPEN,
             id: new.id,
             start: new.start,
             stop,
@@ -262,7 +262,7 @@ impl<H: Copy> Hosts<H> {
     fn free_sender(&mut self, slot: u32) {
         if self.senders[slot].is_over() {
             // Never again, so that a slot is not freed twice.
-            self.senders[slot].replies_in_all = flow::open();
+            self.senders[slot].replies_in_all = flow::OPEN;
             self.senders.remove(slot);
         }
     }
