@@ -4,9 +4,13 @@
 mod common;
 
 use common::*;
+use onramp_sim::Options;
+use onramp_sim::cc::custom::{Custom, Factory};
+use onramp_sim::cc::{Ack, Env, Permit};
 use onramp_sim::measure::{FlowRecord, Sample};
 use onramp_sim::scenario::Threshold;
 use onramp_sim::units::{Ps, US};
+use std::sync::Arc;
 
 const DCQCN: &str = TRANSPORTS[0];
 
@@ -485,4 +489,38 @@ fn flows_that_start_late_in_a_file_run_however_short_the_duration() {
     // A limit that is given counts.
     let (flows, _) = run(&format!("{}{trace}", star(3)), DCQCN, &[("time_limit", "2200ms")]);
     assert_eq!(flows.len(), 1);
+}
+
+/// A controller from outside that never moves.
+#[derive(Debug)]
+struct Still(Permit);
+
+impl Custom for Still {
+    fn on_ack(&mut self, _: &Env, _: &Ack<'_>) {}
+
+    fn permit(&mut self, _: &Env, _: Ps) -> Permit {
+        self.0
+    }
+}
+
+#[test]
+fn a_controller_from_outside_limits_window_and_rate() {
+    let factory: Factory = |keys| {
+        let key = |key: &str| keys.get(key).and_then(toml::Value::as_float).ok_or(format!("{key} is missing"));
+        let permit = Permit { window: key("packets")? as u64 * 1000, rate: key("gbps")? * 1e9 };
+        Ok(Arc::new(move |_| Box::new(Still(permit))))
+    };
+    let options = Options { controllers: [("still".to_string(), factory)].into(), ..Options::default() };
+    let (_file, text) = with_trace(&star(2), &["h0,h1,20000,1000".into()]);
+    let fct = |packets: f64, gbps: f64| {
+        let transport = format!("kind = \"custom\"\nname = \"still\"\npackets = {packets:?}\ngbps = {gbps:?}");
+        let (flows, _, _) = finish(build_as(&options, &text, &transport, &[("time_limit", "2ms")]));
+        flows.first().map(|flow| flow.fct_ps)
+    };
+    let round = 2 * DATA + 2 * ACK + 4 * US;
+    assert_eq!(fct(20.0, f64::INFINITY), Some(19 * DATA + round));
+    assert_eq!(fct(20.0, 10.0), Some(19 * 10 * DATA + round));
+    assert_eq!(fct(1.0, f64::INFINITY), Some(20 * round));
+    // At rate 0 nothing follows the first packet.
+    assert_eq!(fct(20.0, 0.0), None);
 }

@@ -66,7 +66,8 @@ pub struct Sent {
 pub struct Permit {
     /// Bytes of payload in flight: another packet may leave while there are fewer.
     pub window: u64,
-    /// Bits per second on the wire, above 0; infinite for none.
+    /// Bits per second on the wire; infinite for no limit. At 0 nothing follows the
+    /// packet just sent.
     pub rate: f64,
 }
 

@@ -79,7 +79,7 @@ impl<H: Header> Hosts<H> {
         let rate = sender.cc.permit(&transport.config, env, now).rate;
         sender.spaced_size = segment.size;
         sender.spaced_at = now;
-        sender.t_next = now + spacing(segment.size, rate);
+        sender.t_next = now.saturating_add(spacing(segment.size, rate));
         let packet = Packet {
             sent_ns: (now / NS) as u32,
             flow: sender.peer,
@@ -155,7 +155,7 @@ impl<H: Header> Hosts<H> {
         sender.cc.on_ack(&transport.config, env, &ack);
         if transport.respace && sender.spaced_size > 0 {
             let rate = sender.cc.permit(&transport.config, env, now).rate;
-            sender.t_next = sender.spaced_at + spacing(sender.spaced_size, rate);
+            sender.t_next = sender.spaced_at.saturating_add(spacing(sender.spaced_size, rate));
         }
         let flow = Entry { slot, id: sender.id };
         if sender.tx.done() {
@@ -216,7 +216,7 @@ impl<H: Header> Hosts<H> {
     }
 }
 
-/// Time between the starts of two packets at `rate` bits per second.
+/// Time between the starts of two packets at `rate` bits per second; for ever at 0.
 #[inline]
 fn spacing(size: u16, rate: f64) -> Ps {
     (f64::from(size) * 8.0 * SEC as f64 / rate) as Ps
