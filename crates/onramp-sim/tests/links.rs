@@ -161,6 +161,8 @@ fn no_way_leads_over_a_failed_link() {
             let options = Options { one_cell, ..Options::default() };
             let mut sim = build_as(&options, &text, TRANSPORTS[0], &[("switch.loss", "pfc")]);
             sim.run_to_end();
+            // A switch without links keeps nobody from cutting the network up; `links` is one ring.
+            assert_eq!(sim.cells() > 1, !one_cell && !network.contains("\"links\""), "{failed}");
             assert!(sim.flows_started() > 3, "{failed}");
             assert_eq!(sim.flows_started(), sim.flows_finished(), "{failed}");
         }
