@@ -121,8 +121,8 @@ def test_what_starts_in_the_warm_up_is_load_but_not_measured() -> None:
     warm = {**STAR, "warmup": "2ms"}
     linux, sim = (onramp.run(warm, on=on) for on in ("linux", "sim"))
     for column in ("src", "dst", "bytes", "start_ps"):
-        of = [np.sort(r.flows.filter(r.flows["traffic"].to_numpy() < 2)[column]) for r in (linux, sim)]
-        assert np.array_equal(*of), column
+        a, b = (np.sort(r.flows.filter(r.flows["traffic"].to_numpy() < 2)[column]) for r in (linux, sim))
+        assert np.array_equal(a, b), column
     assert linux.summary["incast"]["requests"] == sim.summary["incast"]["requests"] > 0
     # The long flow has run from the beginning, so its rate is recorded, but it is no result.
     t, _ = linux.samples("queue s0->h0")
