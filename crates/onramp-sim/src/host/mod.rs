@@ -309,7 +309,7 @@ impl<H: Copy> Hosts<H> {
         &self.receivers[slot]
     }
 
-    /// Number and state of the sending end in a slot.
+    /// The sending end in a slot.
     pub fn sender(&self, slot: u32) -> &Sender {
         &self.senders[slot]
     }
@@ -317,11 +317,6 @@ impl<H: Copy> Hosts<H> {
     /// On-Ramp's gates.
     pub fn gates(&self) -> Option<&Gates> {
         self.gates.as_ref()
-    }
-
-    /// On-Ramp's gates.
-    pub fn gates_mut(&mut self) -> Option<&mut Gates> {
-        self.gates.as_mut()
     }
 
     /// Time that flows alive have been paused.

@@ -12,7 +12,7 @@ pub struct Delays {
 }
 
 /// One nanosecond to 10 s, to three digits.
-pub fn histogram() -> Histogram<u64> {
+fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("the bounds are valid")
 }
 

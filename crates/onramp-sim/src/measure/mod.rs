@@ -4,7 +4,7 @@ mod delays;
 mod meter;
 mod next_owd;
 
-pub use delays::{Delays, histogram};
+pub use delays::Delays;
 pub use meter::Meter;
 pub use next_owd::{NextOwd, NextRecord};
 

@@ -1,6 +1,7 @@
 //! What a scenario says of switches, and the rules that follow from it.
 
 use super::buffer::Buffer;
+use super::schedule;
 use crate::config::units::{Bytes, Rate, SEC};
 use crate::config::{Mistake, Rule};
 use crate::topology::{NodeId, Topology};
@@ -146,7 +147,7 @@ pub struct EcnDefault {
 }
 
 /// Most classes beside the control class.
-const MAX_CLASSES: usize = 8;
+const MAX_CLASSES: usize = schedule::MAX_CLASSES - 1;
 
 impl Switch {
     /// Number of classes.

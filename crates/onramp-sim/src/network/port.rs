@@ -86,11 +86,6 @@ impl Port {
         time_for(size, self.ps_per_byte)
     }
 
-    /// Time to send `bytes` bytes.
-    fn delay_of(&self, bytes: u64) -> Ps {
-        ((u128::from(bytes) * u128::from(self.ps_per_byte)) >> 16) as Ps
-    }
-
     /// Whether a packet of `class` can leave at once, without being queued.
     #[inline]
     pub fn idle(&self, class: u8, now: Ps) -> bool {
@@ -103,14 +98,14 @@ impl Port {
         self.waiting & !self.paused
     }
 
-    /// Time that `bytes` waiting bytes will take to send, in picoseconds.
+    /// Time that `bytes` take to send, in picoseconds.
     pub fn queue_delay(&self, bytes: u64) -> Ps {
-        self.delay_of(bytes)
+        ((u128::from(bytes) * u128::from(self.ps_per_byte)) >> 16) as Ps
     }
 
     /// Time spent sending up to `now`, in picoseconds.
     pub fn sending(&self, now: Ps) -> Ps {
-        self.delay_of(self.tx_bytes).saturating_sub(self.free_at.saturating_sub(now))
+        self.queue_delay(self.tx_bytes).saturating_sub(self.free_at.saturating_sub(now))
     }
 }
 

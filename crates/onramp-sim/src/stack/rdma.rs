@@ -85,11 +85,6 @@ impl Tx {
         }
     }
 
-    /// First unacknowledged packet.
-    pub fn acked(&self) -> u32 {
-        self.acked
-    }
-
     /// Next packet to send.
     pub fn next(&self) -> u32 {
         self.next
