@@ -2,12 +2,13 @@
 
 use crate::clock::{self, Clocks};
 use crate::config::units::Ps;
-use crate::engine::{Event, Events, Head, Post, Travels, prefetch};
+use crate::engine::{Event, Events, Head, OnLink, Post, prefetch};
 use crate::host::shaper::Entry;
 use crate::host::{Hosts, Io, Timer};
 use crate::measure::Meter;
 use crate::network::router::Router;
 use crate::network::{Network, Packet};
+use crate::topology::Cells;
 
 /// See the module.
 #[derive(Debug)]
@@ -28,6 +29,10 @@ pub struct Cell<R: Router> {
     /// First NIC of each host, where clocks are synchronised.
     first_nic: Vec<u32>,
     span: clock::Span,
+    /// Everything before has happened.
+    at: Ps,
+    /// Nothing comes from another cell in less than this.
+    window: Ps,
     /// Events so far.
     pub done: u64,
 }
@@ -47,21 +52,30 @@ pub struct Parts<R: Router> {
 }
 
 impl<R: Router> Cell<R> {
-    /// A cell at time 0 of the engine, one of `cells`.
-    pub fn new(parts: Parts<R>, cells: usize, first_nic: Vec<u32>, seed: u64, span: clock::Span) -> Self {
+    /// A cell at time 0 of the engine, one of those of `map`.
+    pub fn new(parts: Parts<R>, map: &Cells, first_nic: Vec<u32>, seed: u64, span: clock::Span) -> Self {
         let Parts { mut events, network, hosts, clocks, meter } = parts;
         if let Clocks::Running(clocks) = &clocks {
             for (at, tick) in clocks.begin(seed, span) {
                 events.timer(at, Timer::Clock(tick));
             }
         }
-        let incoming = (0..cells).map(|_| Post::default()).collect();
-        Self { now: 0, events, network, hosts, clocks, meter, incoming, first_nic, span, done: 0 }
+        let incoming = map.parts.iter().map(|_| Post::default()).collect();
+        let window = map.window;
+        Self { now: 0, events, network, hosts, clocks, meter, incoming, first_nic, span, at: 0, window, done: 0 }
     }
 
     /// Runs all events before `end`.
     pub fn run(&mut self, end: Ps) {
-        self.events.deliver(&mut self.incoming);
+        while self.events.deliver(&mut self.incoming, self.at) {
+            // What is left was sent later and is not here before this.
+            self.run_to(end.min(self.at + self.window));
+        }
+        self.run_to(end);
+    }
+
+    fn run_to(&mut self, end: Ps) {
+        self.at = end;
         while let Some((at, head)) = self.events.next(end) {
             self.now = at;
             self.done += 1;
@@ -89,13 +103,13 @@ impl<R: Router> Cell<R> {
     #[inline]
     fn look_ahead(&self) {
         let [first, second] = self.events.ahead();
-        if let Some(packet) = second {
-            prefetch(&self.network.ports, packet.link() as usize);
+        if let Some(second) = second {
+            prefetch(&self.network.ports, second.link as usize);
         }
-        if let Some(packet) = first
-            && self.network.ports[packet.link() as usize].host
+        if let Some(first) = first
+            && self.network.ports[first.link as usize].host
         {
-            self.hosts.prefetch(packet);
+            self.hosts.prefetch(&first.packet);
         }
     }
 
@@ -107,9 +121,9 @@ impl<R: Router> Cell<R> {
 
     /// A packet arrives at the far end of its link.
     #[inline]
-    fn arrive(&mut self, packet: Packet<R::Header>) {
+    fn arrive(&mut self, on: OnLink<Packet<R::Header>>) {
         self.network.counts.hops += 1;
-        let port = packet.link();
+        let OnLink { link: port, packet } = on;
         let host = self.network.ports[port as usize].host;
         if packet.is_pfc() {
             self.network.pause(self.now, port, &packet);
@@ -126,7 +140,7 @@ impl<R: Router> Cell<R> {
             }
             let (hosts, mut io) = self.hosts();
             hosts.receive(&mut io, &packet);
-        } else if let Some(lost) = self.network.forward(&mut self.events, self.now, packet) {
+        } else if let Some(lost) = self.network.forward(&mut self.events, self.now, on) {
             self.lost(&lost);
         }
     }

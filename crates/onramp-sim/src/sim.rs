@@ -17,13 +17,16 @@ use crate::scenario::{Resolved, Scenario, Section, Sync};
 use crate::topology::{Cells, PortId, Topology};
 use crate::workload::{LoadSpan, Size};
 use serde_json::{Value, json};
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Whether all flows are done is looked at this often, whatever the cells, so that
 /// the run ends at the same time.
 const CHECK: Ps = 10 * US;
+
+/// Cells of a kind take turns with the others only where each thread has this many.
+const CELLS_PER_THREAD: usize = 4;
 
 /// Where the packets are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,8 +168,14 @@ struct Desk {
     origin: Ps,
     /// The run ends at this time of the engine.
     limit: Ps,
-    /// Everything before this time of the engine has happened.
+    /// Everything before this time of the engine has happened in the cells with hosts,
     at: Ps,
+    /// and this is how far the others are.
+    others_at: Ps,
+    /// Nobody goes on past this time before all are there.
+    stop: Ps,
+    /// The two kinds of cells take turns.
+    alternate: bool,
     /// What is shown as the time.
     now: Ps,
     next_sample: Ps,
@@ -281,7 +290,7 @@ impl<R: Router> Engine<R> {
             let meter = Meter::new(origin, next);
             let first_nic = if constant.is_some() { vec![] } else { map.first_nics() };
             let parts = Parts { events, network, hosts, clocks, meter };
-            cells.push(Box::new(Cell::new(parts, map.parts.len(), first_nic, span.seed, measured)));
+            cells.push(Box::new(Cell::new(parts, &map, first_nic, span.seed, measured)));
         }
         let recorder = Recorder::new(&resolved.measure, &topology);
         let desk = Desk {
@@ -294,6 +303,9 @@ impl<R: Router> Engine<R> {
             origin,
             limit: resolved.time_limit.saturating_add(origin),
             at: 0,
+            others_at: 0,
+            stop: 0,
+            alternate: false,
             now: 0,
             next_sample: Ps::MAX,
             alive: 0,
@@ -343,43 +355,77 @@ impl<R: Router> Engine<R> {
 
 impl Desk {
     /// Between two windows: hands over what crossed, writes down what is done, and
-    /// opens what starts in the next one. The end of that, or `None` when there is
-    /// nothing to do before `until`.
-    fn plan<R: Router>(&mut self, cells: &mut [CellBox<R>], until: Ps, enough: bool) -> Option<Ps> {
+    /// opens what starts in the next one. Who is next and until when, or `None` when
+    /// there is nothing to do before `until`.
+    ///
+    /// All cells may take a window at once. Or those with hosts and those without take
+    /// turns: as each waits for the other kind alone, who is ahead has given the others
+    /// a window of twice the delay between them, and a cell's data are fetched into the
+    /// cache half as often.
+    fn plan<R: Router>(
+        &mut self,
+        cells: &mut [CellBox<R>],
+        until: Ps,
+        enough: bool,
+    ) -> Option<(Range<usize>, Ps)> {
         let waiting = hand_over(cells);
+        let with_hosts = self.map.with_hosts.filter(|_| self.alternate);
+        if let Some(first) = with_hosts.filter(|_| self.others_at < self.at) {
+            self.others_at = self.at.saturating_add(self.map.window).min(self.stop);
+            return Some((first..cells.len(), self.others_at));
+        }
         self.deliver_notes(cells);
         self.write_down(cells);
+        if self.at == self.stop && !self.meet(cells, until, enough, waiting) {
+            return None;
+        }
+        let events = cells.iter().map(|cell| cell.events.next_at()).min().unwrap_or(Ps::MAX);
+        let earliest = if waiting { self.at } else { self.earliest(events) };
+        self.at = self.others_at.max(earliest).saturating_add(self.map.window).min(self.stop);
+        self.open(cells, self.at);
+        let next = with_hosts.unwrap_or(cells.len());
+        if with_hosts.is_none() {
+            self.others_at = self.at;
+        }
+        Some((0..next, self.at))
+    }
+
+    /// All cells have come to the same time: looks at them if that is due, and tells
+    /// when they will do so again. False: there is nothing to do before `until`.
+    fn meet<R: Router>(&mut self, cells: &mut [CellBox<R>], until: Ps, enough: bool, waiting: bool) -> bool {
         if self.at == self.origin && self.at > 0 {
             self.begin(cells);
         }
         if self.at == self.next_sample {
             self.sample(cells);
         }
+        let idle = self.alive == 0 && self.arrivals.next_at().is_none();
         let checked = self.at >= self.origin && (self.at - self.origin).is_multiple_of(CHECK);
-        if checked && self.alive == 0 && self.arrivals.next_at().is_none() || self.at > self.limit {
+        if checked && idle || self.at > self.limit {
             self.over = true;
         }
         self.now = self.at.min(until).min(self.limit);
         if self.over || self.at > until || enough {
-            return None;
+            return false;
         }
-        let end = self.window_end(cells, waiting).min(until.saturating_add(1));
-        self.open(cells, end);
-        self.at = end;
-        Some(end)
+        // Where nothing happens for a while, it is skipped.
+        let events = cells.iter().map(|cell| cell.events.next_at()).min().unwrap_or(Ps::MAX);
+        let earliest = if waiting || idle { self.at } else { self.earliest(events) };
+        let after = |step: Ps| {
+            let phase = self.origin % step;
+            let steps = earliest.saturating_sub(phase) / step + u64::from(earliest >= phase);
+            steps.saturating_mul(step).saturating_add(phase)
+        };
+        let stop = after(CHECK).min(after(self.recorder.interval()));
+        let stop = stop.min(self.limit.saturating_add(1)).min(until.saturating_add(1));
+        self.stop = if self.at < self.origin { stop.min(self.origin) } else { stop };
+        true
     }
 
-    /// Where the next window ends. Where nothing happens for a while, it is skipped.
-    fn window_end<R: Router>(&self, cells: &[CellBox<R>], waiting: bool) -> Ps {
-        let events = cells.iter().map(|cell| cell.events.next_at()).min().unwrap_or(Ps::MAX);
+    /// When something happens next, given the time of the earliest event.
+    fn earliest(&self, events: Ps) -> Ps {
         let arrival = self.arrivals.next_at().map_or(Ps::MAX, |at| at + self.load_at);
-        let earliest = if waiting { self.at } else { events.min(arrival).max(self.at) };
-        // Looks are a grid that time 0 lies on.
-        let phase = self.origin % CHECK;
-        let look = (earliest.saturating_sub(phase) / CHECK + u64::from(earliest >= phase)).saturating_mul(CHECK);
-        let end = earliest.saturating_add(self.map.window).min(look.saturating_add(phase));
-        let end = end.min(self.limit.saturating_add(1)).min(self.next_sample);
-        if self.at < self.origin { end.min(self.origin) } else { end }
+        events.min(arrival).max(self.at)
     }
 
     fn deliver_notes<R: Router>(&self, cells: &mut [CellBox<R>]) {
@@ -490,9 +536,8 @@ fn hand_over<R: Router>(cells: &mut [CellBox<R>]) -> bool {
                 continue;
             }
             any = true;
-            // The empty lists go back, so that their memory is used again.
             if let Ok([from_cell, to_cell]) = cells.get_disjoint_mut([from, to]) {
-                std::mem::swap(&mut from_cell.network.outbox[to], &mut to_cell.incoming[from]);
+                to_cell.incoming[from].append(&mut from_cell.network.outbox[to]);
             }
         }
     }
@@ -510,6 +555,8 @@ impl<R: Router> Run for Engine<R> {
         let done = |cells: &[CellBox<R>]| cells.iter().map(|cell| cell.done).sum::<u64>();
         let most = done(cells).saturating_add(max_events);
         if !desk.over {
+            // With few cells in a turn, some threads would have none.
+            desk.alternate = desk.map.with_hosts.is_some_and(|cells| cells >= CELLS_PER_THREAD * *threads);
             let plan = |cells: &mut [CellBox<R>]| {
                 let enough = max_events < u64::MAX && done(cells) >= most;
                 desk.plan(cells, until, enough)

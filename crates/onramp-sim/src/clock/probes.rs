@@ -89,7 +89,7 @@ impl Running {
     pub fn leaves<H>(&mut self, packet: &Packet<H>, now: Ps) {
         self.probe_bytes += u64::from(packet.size);
         let trip = &mut self.under_way[packet.flow];
-        if packet.kind == Kind::PROBE {
+        if packet.kind() == Kind::PROBE {
             trip.sent = self.hosts[trip.asker as usize].stamp_departure(now);
         } else {
             trip.returned = self.hosts[trip.asked as usize].stamp_departure(now);
@@ -100,7 +100,7 @@ impl Running {
     fn answer<H: Copy>(&mut self, packet: &Packet<H>, now: Ps) -> Packet<H> {
         let trip = &mut self.under_way[packet.flow];
         trip.received = self.hosts[trip.asked as usize].stamp_arrival(now);
-        Packet { kind: Kind::ECHO, hash: trip.hash[1], ..*packet }.to(trip.asker).marked(0, packet.class())
+        Packet { hash: trip.hash[1], ..*packet }.as_a(Kind::ECHO).to(trip.asker).marked(0, packet.class())
     }
 
     /// An answer has come back.
@@ -133,8 +133,8 @@ impl Running {
     /// A probe to send now, as a packet of the first data class.
     fn probe<H: Copy + Default>(&mut self, trip: RoundTrip, size: u16) -> Packet<H> {
         let flow = self.under_way.insert(trip);
-        let packet = Packet { flow, size, hash: trip.hash[0], kind: Kind::PROBE, ..Packet::default() };
-        packet.to(trip.asked).marked(0, 1)
+        let packet = Packet { flow, size, hash: trip.hash[0], ..Packet::default() };
+        packet.as_a(Kind::PROBE).to(trip.asked).marked(0, 1)
     }
 
     fn probe_of<H: Copy + Default>(&mut self, edge: u32, pair: u32, second: bool) -> Option<(u32, Packet<H>)> {
@@ -212,7 +212,7 @@ impl Running {
     /// A probe or an answer has reached its host: what that host sends back.
     #[cold]
     pub fn receive<H: Copy>(&mut self, packet: &Packet<H>, now: Ps) -> Option<Packet<H>> {
-        if packet.kind == Kind::ECHO {
+        if packet.kind() == Kind::ECHO {
             self.came_back(packet, now);
             return None;
         }

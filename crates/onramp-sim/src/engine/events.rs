@@ -12,17 +12,24 @@
 //! packet at a time, and all cells have the same lanes, so this order is complete and
 //! the same however the network is cut into cells.
 
+use super::merge::{merge, tidy};
 use super::slab::Slab;
 use super::wheel::Wheel;
 use crate::config::units::Ps;
 use std::collections::VecDeque;
 
-/// What crosses links.
-pub trait Travels: Copy {
+/// A packet on a link, or one that has come over it.
+///
+/// The link is no field of the packet, since what was written in part can only be copied
+/// once the write is done; and it comes last, so that a packet is read from where it was
+/// written, in the same pieces.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct OnLink<P> {
+    /// The packet.
+    pub packet: P,
     /// The port it arrives at, by which simultaneous arrivals are ordered.
-    fn link(&self) -> u32;
-    /// Bytes on the wire.
-    fn size(&self) -> u16;
+    pub link: u32,
 }
 
 /// Where the next event is. The event is taken in a second step, each kind by itself:
@@ -40,8 +47,8 @@ pub enum Head {
 /// What happens seldom: odd packets `P`, their ports, and timers `T`.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<P, T> {
-    /// A packet arrives at the port that it names.
-    Arrive(P),
+    /// A packet arrives.
+    Arrive(OnLink<P>),
     /// A port has sent its packet.
     PortReady(u32),
     /// A timer is due.
@@ -102,6 +109,13 @@ pub struct LaneCache {
     ready: [u8; SIZES],
 }
 
+/// Lanes of a packet's arrival, and of its port's being free.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketLanes {
+    arrive: u8,
+    ready: u8,
+}
+
 impl Default for LaneCache {
     fn default() -> Self {
         Self { sizes: [0; SIZES], arrive: [NO_LANE; SIZES], ready: [NO_LANE; SIZES] }
@@ -109,46 +123,70 @@ impl Default for LaneCache {
 }
 
 impl LaneCache {
-    /// Lanes of arrivals and of free ports for a size.
+    /// The lanes of a packet of this size.
     #[inline]
-    fn lanes(&self, size: u16) -> (u8, u8) {
+    pub fn lanes(&self, size: u16) -> PacketLanes {
         // Spelled out: a loop would be left by jumps that are as good as random.
         for i in 0..SIZES {
             if self.sizes[i] == size {
-                return (self.arrive[i], self.ready[i]);
+                return PacketLanes { arrive: self.arrive[i], ready: self.ready[i] };
             }
         }
-        (NO_LANE, NO_LANE)
+        PacketLanes { arrive: NO_LANE, ready: NO_LANE }
     }
 }
 
-/// What a cell sends to another: packets and when they arrive, by lane; the last list
-/// is of those without.
+/// A packet on its way, and when it arrives.
+type Letter<P> = (Ps, OnLink<P>);
+
+/// By time and link.
+#[inline]
+fn order<P>((at, on): &Letter<P>) -> u128 {
+    u128::from(*at) << 32 | u128::from(on.link)
+}
+
+/// What a cell sends to another, by lane; the last list is of letters without.
 #[derive(Debug)]
-pub struct Post<P>(Vec<Vec<(Ps, P)>>);
+pub struct Post<P> {
+    lists: Vec<Vec<Letter<P>>>,
+    len: usize,
+}
 
 impl<P> Default for Post<P> {
     fn default() -> Self {
-        Self((0..=MAX_LANES).map(|_| Vec::new()).collect())
+        Self { lists: (0..=MAX_LANES).map(|_| Vec::new()).collect(), len: 0 }
     }
 }
 
-impl<P: Travels> Post<P> {
-    /// A packet of a port with `lanes` arrives at `at`.
+impl<P: Copy> Post<P> {
+    /// A packet with these lanes arrives on `link` at `at`.
     #[inline]
-    pub fn push(&mut self, lanes: &LaneCache, at: Ps, packet: P) {
-        let (lane, _) = lanes.lanes(packet.size());
-        self.0[usize::from(lane).min(MAX_LANES)].push((at, packet));
+    pub fn push(&mut self, lanes: PacketLanes, at: Ps, link: u32, packet: P) {
+        self.lists[usize::from(lanes.arrive).min(MAX_LANES)].push((at, OnLink { link, packet }));
+        self.len += 1;
+    }
+
+    /// Takes all of `other`, which was sent later.
+    pub fn append(&mut self, other: &mut Self) {
+        self.len += std::mem::take(&mut other.len);
+        for (list, new) in self.lists.iter_mut().zip(&mut other.lists) {
+            if list.is_empty() {
+                // Empty lists go back, so that their memory is used again.
+                std::mem::swap(list, new);
+            } else {
+                list.append(new);
+            }
+        }
     }
 
     /// Packets in it.
     pub fn len(&self) -> usize {
-        self.0.iter().map(Vec::len).sum()
+        self.len
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.iter().all(Vec::is_empty)
+        self.len == 0
     }
 }
 
@@ -217,18 +255,22 @@ impl<V> Group<V> {
 /// Pending events in order of time.
 #[derive(Debug)]
 pub struct Events<P, T> {
-    arrive: Group<P>,
+    arrive: Group<OnLink<P>>,
     ready: Group<u32>,
     wheel: Wheel<Rare<T>>,
     /// Time of what comes next in the wheel; `Ps::MAX` if there is nothing.
     rare: Ps,
     /// Packets of arrivals in the wheel.
     packets: Slab<P>,
-    /// Letters being sorted into a lane.
-    letters: Vec<(Ps, P)>,
+    /// How far ahead each lane of arrivals is.
+    ahead: Vec<Ps>,
+    /// Letters being merged into a lane, where each sender's end, and room to do it in.
+    letters: Vec<Letter<P>>,
+    ends: Vec<usize>,
+    spare: Vec<Letter<P>>,
 }
 
-impl<P: Travels, T: Ord + Copy> Events<P, T> {
+impl<P: Copy, T: Ord + Copy> Events<P, T> {
     /// Nothing is pending.
     pub fn new(lanes: &Lanes) -> Self {
         Self {
@@ -237,30 +279,31 @@ impl<P: Travels, T: Ord + Copy> Events<P, T> {
             wheel: Wheel::default(),
             rare: Ps::MAX,
             packets: Slab::default(),
+            ahead: lanes.arrive.clone(),
             letters: Vec::new(),
+            ends: Vec::new(),
+            spare: Vec::new(),
         }
     }
 
-    /// A packet of a port with `lanes` arrives in this cell at `at`.
+    /// A packet with these lanes arrives in this cell on `link` at `at`.
     #[inline]
-    pub fn arrive(&mut self, lanes: &LaneCache, at: Ps, packet: P) {
-        let (lane, _) = lanes.lanes(packet.size());
-        if let Err(packet) = self.arrive.push(lane, at, packet, Travels::link) {
-            self.odd_arrival(at, packet);
+    pub fn arrive(&mut self, lanes: PacketLanes, at: Ps, link: u32, packet: P) {
+        if let Err(OnLink { packet, .. }) = self.arrive.push(lanes.arrive, at, OnLink { link, packet }, |on| on.link) {
+            self.odd_arrival(at, link, packet);
         }
     }
 
-    fn odd_arrival(&mut self, at: Ps, packet: P) {
+    fn odd_arrival(&mut self, at: Ps, link: u32, packet: P) {
         let place = self.packets.insert(packet);
-        self.rare(at, Rare::Arrive(packet.link(), place));
+        self.rare(at, Rare::Arrive(link, place));
     }
 
-    /// `port` with `lanes`, which begins to send a packet of `size` now, is to be told
-    /// when it is out, at `at`.
+    /// `port`, which begins to send a packet with these lanes now, is to be told when it is
+    /// out, at `at`.
     #[inline]
-    pub fn port_ready(&mut self, lanes: &LaneCache, size: u16, at: Ps, port: u32) {
-        let (_, lane) = lanes.lanes(size);
-        if self.ready.push(lane, at, port, |port| *port).is_err() {
+    pub fn port_ready(&mut self, lanes: PacketLanes, at: Ps, port: u32) {
+        if self.ready.push(lanes.ready, at, port, |port| *port).is_err() {
             self.rare(at, Rare::PortReady(port));
         }
     }
@@ -280,34 +323,50 @@ impl<P: Travels, T: Ord + Copy> Events<P, T> {
         self.rare = at.min(self.rare);
     }
 
-    /// Takes in what other cells have sent; empties the posts.
+    /// Takes in what other cells have sent before `now`; true if they have sent more.
     ///
     /// What a lane gets from here on arrives later than all that was sent before, so
     /// letters are merged into what it has.
-    pub fn deliver(&mut self, posts: &mut [Post<P>]) {
-        for lane in 0..self.arrive.lanes.len() {
-            for post in posts.iter_mut() {
-                self.letters.append(&mut post.0[lane]);
+    pub fn deliver(&mut self, posts: &mut [Post<P>], now: Ps) -> bool {
+        let mut more = false;
+        for (lane, &ahead) in self.ahead.iter().enumerate() {
+            for post in posts.iter_mut().filter(|post| !post.is_empty()) {
+                let list = &mut post.lists[lane];
+                let due = list.partition_point(|letter| letter.0 < now.saturating_add(ahead));
+                more |= due < list.len();
+                if due > 0 {
+                    let start = self.letters.len();
+                    self.letters.extend(list.drain(..due));
+                    post.len -= due;
+                    // A cell sends in order of time alone.
+                    tidy(&mut self.letters[start..], order);
+                    self.ends.push(self.letters.len());
+                }
             }
             if self.letters.is_empty() {
                 continue;
             }
             let queue = &mut self.arrive.lanes[lane];
-            let first = self.letters.iter().map(|letter| letter.0).min().unwrap_or_default();
-            let after = queue.partition_point(|entry| entry.0 < first);
-            self.letters.extend(queue.drain(after..));
-            // Each sender's are in order already, which the sort makes use of.
-            self.letters.sort_by_key(|(at, packet)| (*at, packet.link()));
+            merge(&mut self.letters, &mut self.ends, &mut self.spare, order);
+            let after = queue.partition_point(|entry| entry.0 < self.letters[0].0);
+            if after < queue.len() {
+                self.letters.extend(queue.drain(after..));
+                self.ends.push(self.letters.len());
+                merge(&mut self.letters, &mut self.ends, &mut self.spare, order);
+            }
+            self.ends.clear();
             queue.extend(self.letters.drain(..));
             self.arrive.look_again(lane);
         }
         for post in posts {
-            for list in &mut post.0[self.arrive.lanes.len()..] {
-                for (at, packet) in list.drain(..) {
-                    self.odd_arrival(at, packet);
+            for list in &mut post.lists[self.ahead.len()..] {
+                post.len -= list.len();
+                for (at, OnLink { link, packet }) in list.drain(..) {
+                    self.odd_arrival(at, link, packet);
                 }
             }
         }
+        more
     }
 
     /// Time of the next event, `Ps::MAX` if there is none.
@@ -334,14 +393,14 @@ impl<P: Travels, T: Ord + Copy> Events<P, T> {
     /// # Panics
     /// [`Events::next`] has named another head.
     #[inline]
-    pub fn take_packet(&mut self) -> P {
+    pub fn take_packet(&mut self) -> OnLink<P> {
         self.arrive.pop().expect("a head has an event")
     }
 
     /// The packets that come next in the earliest lane: likely soon, so that their data
     /// can be fetched into the cache meanwhile.
     #[inline]
-    pub fn ahead(&self) -> [Option<&P>; 2] {
+    pub fn ahead(&self) -> [Option<&OnLink<P>>; 2] {
         let queue = &self.arrive.lanes[self.arrive.first.1];
         [queue.front().map(|entry| &entry.1), queue.get(1).map(|entry| &entry.1)]
     }
@@ -363,9 +422,9 @@ impl<P: Travels, T: Ord + Copy> Events<P, T> {
         let (_, rare) = self.wheel.pop().expect("a head has an event");
         self.rare = self.wheel.first();
         match rare {
-            Rare::Arrive(_, place) => {
+            Rare::Arrive(link, place) => {
                 self.packets.remove(place);
-                Event::Arrive(self.packets[place])
+                Event::Arrive(OnLink { link, packet: self.packets[place] })
             }
             Rare::PortReady(port) => Event::PortReady(port),
             Rare::Timer(timer) => Event::Timer(timer),
@@ -394,18 +453,7 @@ mod tests {
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     struct Parcel {
-        link: u32,
         size: u16,
-    }
-
-    impl Travels for Parcel {
-        fn link(&self) -> u32 {
-            self.link
-        }
-
-        fn size(&self) -> u16 {
-            self.size
-        }
     }
 
     proptest! {
@@ -428,10 +476,10 @@ mod tests {
             for (what, link, cache, size, pops) in steps {
                 let size = [100, 1000, 77][size];
                 let (free, delay) = (now + time(size), 10_000 + cache as Ps * 500);
-                let parcel = Parcel { link, size };
-                let (arrive, ready) = caches[cache].lanes(size);
-                let arrives = (free + delay, (kind(arrive, 0, 200), link));
-                let frees = (free, (kind(ready, 100, 201), link));
+                let parcel = Parcel { size };
+                let lanes = caches[cache].lanes(size);
+                let arrives = (free + delay, (kind(lanes.arrive, 0, 200), link));
+                let frees = (free, (kind(lanes.ready, 100, 201), link));
                 let new = match what {
                     0 => vec![arrives, frees],
                     1 => vec![arrives],
@@ -441,12 +489,12 @@ mod tests {
                 if !new.iter().any(|entry| all.contains(entry)) {
                     match what {
                         0 => {
-                            events.port_ready(&caches[cache], size, free, link);
-                            events.arrive(&caches[cache], free + delay, parcel);
+                            events.port_ready(lanes, free, link);
+                            events.arrive(lanes, free + delay, link, parcel);
                         }
                         1 => {
-                            posts[0].push(&caches[cache], free + delay, parcel);
-                            events.deliver(&mut posts);
+                            posts[0].push(lanes, free + delay, link, parcel);
+                            events.deliver(&mut posts, now + 1);
                         }
                         _ => events.timer(free, link),
                     }
@@ -476,7 +524,7 @@ mod tests {
             Head::Packet => events.take_packet().link,
             Head::Port => events.take_port(),
             Head::Rare => match events.take_rare() {
-                Event::Arrive(parcel) => parcel.link,
+                Event::Arrive(on) => on.link,
                 Event::PortReady(link) | Event::Timer(link) => link,
             },
         };

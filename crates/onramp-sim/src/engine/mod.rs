@@ -2,12 +2,13 @@
 
 mod barrier;
 pub mod events;
+mod merge;
 mod prefetch;
 pub mod random;
 pub mod slab;
 pub mod turns;
 mod wheel;
 
-pub use events::{Event, Events, Head, LaneCache, Lanes, Post, Travels};
+pub use events::{Event, Events, Head, LaneCache, Lanes, OnLink, Post};
 pub(crate) use prefetch::prefetch;
 pub use slab::Slab;

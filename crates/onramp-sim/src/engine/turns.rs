@@ -7,20 +7,21 @@
 
 use super::barrier::Barrier;
 use crate::config::units::Ps;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Runs windows until `plan` has none: it hands over what crossed between the cells and
-/// tells where the next window ends. `work` runs one cell to there.
+/// tells which cells are next, and where their window ends. `work` runs one cell to there.
 pub fn run<C: Send>(
     cells: &mut Vec<Box<C>>,
     threads: usize,
-    mut plan: impl FnMut(&mut [Box<C>]) -> Option<Ps>,
+    mut plan: impl FnMut(&mut [Box<C>]) -> Option<(Range<usize>, Ps)>,
     work: impl Fn(&mut C, Ps) + Sync,
 ) {
     let threads = threads.min(cells.len());
     if threads < 2 {
-        while let Some(end) = plan(cells) {
-            cells.iter_mut().for_each(|cell| work(cell, end));
+        while let Some((next, end)) = plan(cells) {
+            cells[next].iter_mut().for_each(|cell| work(cell, end));
         }
         return;
     }
@@ -39,16 +40,17 @@ pub fn run<C: Send>(
             });
         }
         let _guard = pool.barrier.guard();
-        while let Some(end) = plan(cells) {
+        while let Some((next, end)) = plan(cells) {
+            let first = next.start;
             // The last is taken first.
-            let work_left = cells.drain(..).enumerate().rev().collect();
+            let work_left = cells.drain(next).enumerate().rev().collect();
             *lock(&pool.to_do) = Some((end, work_left));
             pool.barrier.wait();
             pool.help(&work);
             pool.barrier.wait();
             let mut done = lock(&pool.done);
             done.sort_unstable_by_key(|(number, _)| *number);
-            cells.extend(done.drain(..).map(|(_, cell)| cell));
+            cells.splice(first..first, done.drain(..).map(|(_, cell)| cell));
         }
         *lock(&pool.to_do) = None;
         pool.barrier.wait();
@@ -89,7 +91,8 @@ fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
 mod tests {
     use super::*;
 
-    /// Cells that add what their neighbour had a window before.
+    /// Cells that add what their neighbour had a window before; every other window is
+    /// for some of them.
     fn sums(threads: usize) -> Vec<u64> {
         let mut cells: Vec<Box<(u64, u64)>> = (0..7).map(|i| Box::new((i, 0))).collect();
         let mut windows = 0;
@@ -99,7 +102,8 @@ mod tests {
                 cell.1 = values[(i + 1) % values.len()];
             }
             windows += 1;
-            (windows <= 40).then_some(windows)
+            let next = if windows % 2 == 0 { 2..6 } else { 0..7 };
+            (windows <= 40).then_some((next, windows))
         };
         run(&mut cells, threads, plan, |cell, end| cell.0 = (cell.0 * 3 + cell.1 + end) % 1_000_003);
         cells.iter().map(|c| c.0).collect()
@@ -120,7 +124,7 @@ mod tests {
             let mut windows = 0;
             let plan = |_: &mut [Box<u64>]| {
                 windows += 1;
-                (windows < 100).then_some(windows)
+                (windows < 100).then_some((0..4, windows))
             };
             run(&mut cells, 3, plan, |cell, end| assert!(*cell != 2 || end < 5, "as intended"));
         });

@@ -151,7 +151,7 @@ impl<H: Copy> Hosts<H> {
     /// Fetches the flow of a packet that will arrive soon.
     #[inline]
     pub fn prefetch(&self, packet: &Packet<H>) {
-        if packet.kind == Kind::DATA {
+        if packet.kind() == Kind::DATA {
             prefetch(self.receivers.slots(), packet.flow as usize);
         } else {
             prefetch(self.senders.slots(), packet.flow as usize);
@@ -247,7 +247,7 @@ impl<H: Copy> Hosts<H> {
 
     /// A packet was dropped: one end waits for it.
     pub fn lost(&mut self, packet: &Packet<H>) {
-        let lost = if packet.kind == Kind::DATA { Note::LostData } else { Note::LostReply };
+        let lost = if packet.kind() == Kind::DATA { Note::LostData } else { Note::LostReply };
         self.notes.push((packet.dst(), lost(packet.flow)));
     }
 

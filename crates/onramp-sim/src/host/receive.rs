@@ -14,7 +14,7 @@ impl<H: Header> Hosts<H> {
     /// A packet of a flow has reached its host.
     pub fn receive<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>) {
         self.counts.delivered += 1;
-        match packet.kind {
+        match packet.kind() {
             Kind::DATA => self.receive_data(io, packet),
             _ => self.acknowledged(io, packet),
         }
@@ -61,11 +61,11 @@ impl<H: Header> Hosts<H> {
         receiver.replies = receiver.replies.wrapping_add(u32::from(or_ack)).wrapping_add(u32::from(answer.is_some()));
         let (class, unpaused) = (receiver.class, transport.acks_unpaused);
         if or_ack {
-            let or_ack = Packet { kind: Kind::OR_ACK, size: OR_ACK_BYTES, ..reply }.marked(0, class);
+            let or_ack = Packet { size: OR_ACK_BYTES, ..reply }.as_a(Kind::OR_ACK).marked(0, class);
             self.queue_agent(io, nic, or_ack);
         }
         if let Some((kind, seq)) = answer {
-            let mut ack = Packet { kind, seq, ..reply };
+            let mut ack = Packet { seq, ..reply }.as_a(kind);
             if unpaused {
                 ack.set(UNPAUSED);
             }

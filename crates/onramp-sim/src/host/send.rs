@@ -87,7 +87,6 @@ impl<H: Header> Hosts<H> {
             paused,
             size: segment.size,
             hash: sender.hash,
-            kind: Kind::DATA,
             ..Packet::default()
         };
         let packet = packet.to(sender.dst).marked(segment.flags, sender.class);
@@ -107,7 +106,7 @@ impl<H: Header> Hosts<H> {
         let sent_ns = unwrap_ns(now / NS, packet.sent_ns);
         let sender = &mut self.senders[slot];
         sender.replies = sender.replies.wrapping_add(1);
-        let (finished, or_ack) = (sender.done, packet.kind == Kind::OR_ACK);
+        let (finished, or_ack) = (sender.done, packet.kind() == Kind::OR_ACK);
         if or_ack != self.separate_or_acks {
             // This one tells no delay.
         } else if let Some(gates) = &mut self.gates {
@@ -134,7 +133,7 @@ impl<H: Header> Hosts<H> {
         if finished {
             return self.free_sender(slot);
         }
-        let progress = sender.tx.on_reply(packet.kind, packet.seq, now);
+        let progress = sender.tx.on_reply(packet.kind(), packet.seq, now);
         self.counts.acked += progress.newly_acked;
         let transport = &self.transports[sender.transport];
         let env = transport.env(self.nics[sender.nic as usize].rate);

@@ -1,17 +1,12 @@
-//! A packet: 32 bytes, and what routers write, copied from queue to queue.
+//! A packet: 28 bytes, and what routers write, copied from queue to queue.
 //!
 //! Carrying the packet inside queues and events, instead of an index into a
 //! slab, keeps memory accesses sequential: the simulator is bound by cache
 //! misses, not by instructions.
 
-use crate::engine::Travels;
-use crate::topology::MAX_NUMBER;
+use crate::topology::MAX_HOSTS;
 
 /// What a packet is for.
-///
-/// Not an enum: the compiler would keep the tags of `Option` and of events in its
-/// unused values, and every copy of a packet would be made in pieces, each waiting
-/// for the last (a fifth of the run time).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kind(u8);
 
@@ -43,29 +38,38 @@ pub const AFTER_TIMEOUT: u8 = 2;
 pub const LAST: u8 = 4;
 /// Set on an ACK that its host sends even while the class is paused.
 pub const UNPAUSED: u8 = 8;
-const FLAGS: u8 = 0x0f;
 
 /// The hosts have no clocks to measure a one-way delay by.
 pub const UNMEASURED: i32 = i32::MIN;
 
-/// The number of a host, or of a port of a cell, in 24 bits.
+/// Host, kind, flags and class of a packet in 32 bits.
+///
+/// Not an enum among fields: the compiler would keep the tags of `Option` and of events in
+/// its unused values, and every copy of a packet would be made in pieces, each waiting for
+/// the last (a fifth of the run time).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Number([u8; 3]);
+pub(crate) struct Label(u32);
 
-impl Number {
+impl Label {
+    const HOST: u32 = 0;
+    const KIND: u32 = 21;
+    const FLAGS: u32 = 24;
+    const CLASS: u32 = 28;
+
     #[inline]
-    fn new(n: u32) -> Self {
-        debug_assert!((n as usize) < MAX_NUMBER, "{n} needs more than 24 bits");
-        let [a, b, c, _] = n.to_le_bytes();
-        Self([a, b, c])
+    fn get(self, first: u32, end: u32) -> u32 {
+        self.0 << (32 - end) >> (32 - end + first)
     }
 
     #[inline]
-    fn get(self) -> u32 {
-        let [a, b, c] = self.0;
-        u32::from_le_bytes([a, b, c, 0])
+    fn with(self, first: u32, end: u32, value: u32) -> Self {
+        let bits = u32::MAX << (32 - end) >> (32 - end + first);
+        debug_assert!(value <= bits, "{value} needs more than {} bits", end - first);
+        Self(self.0 & !(bits << first) | value << first)
     }
 }
+
+const _: () = assert!(MAX_HOSTS == 1 << Label::KIND);
 
 /// One packet; `H` is what routers write into it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,12 +92,7 @@ pub struct Packet<H> {
     pub size: u16,
     /// What ECMP chooses by.
     pub hash: u16,
-    pub(crate) dst: Number,
-    pub(crate) link: Number,
-    /// What it is for.
-    pub kind: Kind,
-    /// Flags in the low half, the class in the high one.
-    pub(crate) marks: u8,
+    pub(crate) label: Label,
     /// What routers wrote; echoed in its ACK.
     pub header: H,
 }
@@ -102,69 +101,65 @@ impl<H> Packet<H> {
     /// The host it goes to.
     #[inline]
     pub fn dst(&self) -> u32 {
-        self.dst.get()
+        self.label.get(Label::HOST, Label::KIND)
     }
 
     /// The same to another host.
     #[inline]
     #[must_use]
     pub fn to(self, host: u32) -> Self {
-        Self { dst: Number::new(host), ..self }
+        Self { label: self.label.with(Label::HOST, Label::KIND, host), ..self }
     }
 
-    /// Puts it on the link that ends at `port` of the next node.
+    /// What it is for.
     #[inline]
-    pub fn onto(&mut self, port: u32) {
-        self.link = Number::new(port);
+    pub fn kind(&self) -> Kind {
+        Kind(self.label.get(Label::KIND, Label::FLAGS) as u8)
+    }
+
+    /// The same as a packet of another kind.
+    #[inline]
+    #[must_use]
+    pub fn as_a(self, kind: Kind) -> Self {
+        Self { label: self.label.with(Label::KIND, Label::FLAGS, u32::from(kind.0)), ..self }
     }
 
     /// [`MARKED`], [`AFTER_TIMEOUT`], [`LAST`], [`UNPAUSED`].
     #[inline]
     pub fn flags(&self) -> u8 {
-        self.marks & FLAGS
+        self.label.get(Label::FLAGS, Label::CLASS) as u8
     }
 
     /// Adds to the flags.
     #[inline]
     pub fn set(&mut self, flags: u8) {
-        self.marks |= flags & FLAGS;
+        self.label.0 |= u32::from(flags) << Label::FLAGS;
     }
 
     /// The class it queues in: 0 is the control class.
     #[inline]
     pub fn class(&self) -> u8 {
-        self.marks >> 4
+        self.label.get(Label::CLASS, 32) as u8
     }
 
     /// The same with these flags, in this class.
     #[inline]
     #[must_use]
     pub fn marked(self, flags: u8, class: u8) -> Self {
-        Self { marks: flags & FLAGS | class << 4, ..self }
+        let label = self.label.with(Label::FLAGS, Label::CLASS, u32::from(flags));
+        Self { label: label.with(Label::CLASS, 32, u32::from(class)), ..self }
     }
 
     /// Whether it asks for or tells a time, and belongs to no flow.
     #[inline]
     pub fn is_probe(&self) -> bool {
-        matches!(self.kind, Kind::PROBE | Kind::ECHO)
+        matches!(self.kind(), Kind::PROBE | Kind::ECHO)
     }
 
     /// Whether it is a PFC frame, which ends at the next port.
     #[inline]
     pub fn is_pfc(&self) -> bool {
-        matches!(self.kind, Kind::PAUSE | Kind::RESUME)
-    }
-}
-
-impl<H: Copy> Travels for Packet<H> {
-    #[inline]
-    fn link(&self) -> u32 {
-        self.link.get()
-    }
-
-    #[inline]
-    fn size(&self) -> u16 {
-        self.size
+        matches!(self.kind(), Kind::PAUSE | Kind::RESUME)
     }
 }
 
@@ -177,19 +172,21 @@ pub fn unwrap_ns(now: u64, low: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::OnLink;
 
     #[test]
-    fn a_packet_fits_half_a_cache_line_and_a_plain_router_adds_nothing() {
-        assert_eq!(size_of::<Packet<()>>(), 32);
+    fn a_packet_with_its_link_fits_half_a_cache_line_and_a_plain_router_adds_nothing() {
+        assert_eq!((size_of::<Packet<()>>(), size_of::<OnLink<Packet<()>>>()), (28, 32));
     }
 
     #[test]
-    fn flags_and_class_share_a_byte() {
-        let mut packet = Packet::<()>::default().marked(LAST, 8).to(100_000);
+    fn host_kind_flags_and_class_share_a_word() {
+        let last = MAX_HOSTS as u32 - 1;
+        let mut packet = Packet::<()>::default().marked(LAST, 8).to(last).as_a(Kind::ECHO);
         packet.set(MARKED);
-        assert_eq!((packet.flags(), packet.class(), packet.dst()), (LAST | MARKED, 8, 100_000));
-        packet.onto(MAX_NUMBER as u32 - 1);
-        assert_eq!(packet.link(), MAX_NUMBER as u32 - 1);
+        assert_eq!((packet.flags(), packet.class(), packet.dst(), packet.kind()), (LAST | MARKED, 8, last, Kind::ECHO));
+        let packet = packet.to(1).as_a(Kind::DATA).marked(0, 0);
+        assert_eq!((packet.flags(), packet.class(), packet.dst(), packet.kind()), (0, 0, 1, Kind::DATA));
     }
 
     #[test]

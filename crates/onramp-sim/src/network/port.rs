@@ -3,7 +3,7 @@
 use super::ecn::Ecn;
 use super::packet::Packet;
 use crate::config::units::{Ps, Rate, SEC};
-use crate::engine::{LaneCache, Lanes};
+use crate::engine::{LaneCache, Lanes, OnLink};
 use crate::topology::{self, Topology};
 use std::collections::VecDeque;
 
@@ -113,7 +113,7 @@ impl Port {
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub struct Queue<H> {
-    packets: VecDeque<Packet<H>>,
+    packets: VecDeque<OnLink<Packet<H>>>,
     /// Bytes waiting.
     pub bytes: u64,
     /// When packets are marked.
@@ -128,26 +128,26 @@ impl<H: Copy> Queue<H> {
 
     /// Adds a packet; PFC frames go before all others.
     #[inline]
-    pub fn push(&mut self, packet: Packet<H>) {
-        self.bytes += u64::from(packet.size);
-        if packet.is_pfc() {
-            let frames = self.packets.iter().take_while(|p| p.is_pfc()).count();
-            return self.packets.insert(frames, packet);
+    pub fn push(&mut self, on: OnLink<Packet<H>>) {
+        self.bytes += u64::from(on.packet.size);
+        if on.packet.is_pfc() {
+            let frames = self.packets.iter().take_while(|p| p.packet.is_pfc()).count();
+            return self.packets.insert(frames, on);
         }
-        self.packets.push_back(packet);
+        self.packets.push_back(on);
     }
 
     /// Takes the first packet.
     #[inline]
-    pub fn pop(&mut self) -> Option<Packet<H>> {
-        let packet = self.packets.pop_front()?;
-        self.bytes -= u64::from(packet.size);
+    pub fn pop(&mut self) -> Option<OnLink<Packet<H>>> {
+        let on = self.packets.pop_front()?;
+        self.bytes -= u64::from(on.packet.size);
         if self.packets.is_empty() {
             // Start over at the front: a queue that was once long would else walk
             // through all of its memory, and out of the cache.
             self.packets.clear();
         }
-        Some(packet)
+        Some(on)
     }
 
     /// Packets in it.

@@ -9,7 +9,7 @@ use super::router::{Leaving, Router};
 use super::schedule::{CONTROL, Schedule, Turn};
 use super::{Kind, Packet};
 use crate::config::units::Ps;
-use crate::engine::{Events, Lanes, Post, Travels, random};
+use crate::engine::{Events, Lanes, OnLink, Post, random};
 use crate::topology::{Cells, Routes, Topology};
 use rand_pcg::Pcg64Mcg;
 use std::ops::AddAssign;
@@ -144,34 +144,35 @@ impl<R: Router> Network<R> {
         &mut self,
         events: &mut Events<Packet<R::Header>, T>,
         now: Ps,
-        mut packet: Packet<R::Header>,
+        mut on: OnLink<Packet<R::Header>>,
     ) -> Option<Packet<R::Header>> {
-        let (from, class, size) = (packet.link(), packet.class(), u64::from(packet.size));
+        let OnLink { packet, link: from } = &mut on;
+        let (from, class, size) = (*from, packet.class(), u64::from(packet.size));
         let switch = self.ports[from as usize].owner as usize;
         let out = self.routes.port(switch, packet.dst(), packet.hash);
         let place = self.queue_of(out, class);
-        let account = account(self.lossy, &packet, &mut self.ingress[from as usize * self.classes..], || {
+        let account = account(self.lossy, packet, &mut self.ingress[from as usize * self.classes..], || {
             (self.queues[place].bytes, self.alphas[place])
         });
         match self.buffers[switch].admit(account, size) {
             Admission::Drop => {
                 self.counts.dropped += 1;
-                return Some(packet);
+                return Some(on.packet);
             }
             Admission::Pause => self.send_pfc(events, now, from, class, Kind::PAUSE),
             Admission::Accept => {}
         }
         let queue = &mut self.queues[place];
-        if packet.kind == Kind::DATA {
+        if packet.kind() == Kind::DATA {
             let port = &mut self.written[out as usize];
             self.router.enqueue(port, &mut packet.header, now, packet.size, queue.bytes);
         }
         let port = &mut self.ports[out as usize];
         if port.idle(class, now) {
-            self.depart(events, now, out, packet);
+            self.depart(events, now, out, on);
             return None;
         }
-        queue.push(packet);
+        queue.push(on);
         port.waiting |= 1 << class;
         self.go_on(events, now, out);
         None
@@ -202,12 +203,12 @@ impl<R: Router> Network<R> {
         }
         let Some(class) = self.schedule.pick(&mut self.turns[id as usize], ready) else { return };
         let queue = &mut self.queues[id as usize * self.classes + usize::from(class)];
-        let Some(packet) = queue.pop() else { return };
+        let Some(on) = queue.pop() else { return };
         if queue.is_empty() {
             port.waiting &= !(1 << class);
         }
-        self.schedule.charge(&mut self.turns[id as usize], class, packet.size);
-        self.depart(events, now, id, packet);
+        self.schedule.charge(&mut self.turns[id as usize], class, on.packet.size);
+        self.depart(events, now, id, on);
     }
 
     /// A packet leaves a switch: it may be marked, and its buffer is free again.
@@ -217,10 +218,12 @@ impl<R: Router> Network<R> {
         events: &mut Events<Packet<R::Header>, T>,
         now: Ps,
         id: u32,
-        mut packet: Packet<R::Header>,
+        mut on: OnLink<Packet<R::Header>>,
     ) {
+        let OnLink { packet, link: from } = &mut on;
+        let from = *from;
         let class = packet.class();
-        if packet.kind == Kind::DATA {
+        if packet.kind() == Kind::DATA {
             let queue = &self.queues[id as usize * self.classes + usize::from(class)];
             if queue.ecn.mark(queue.bytes, &mut self.random[id as usize]) {
                 packet.set(MARKED);
@@ -235,17 +238,16 @@ impl<R: Router> Network<R> {
             self.router.dequeue(&mut self.written[id as usize], &mut packet.header, &leaving);
         }
         if !packet.is_pfc() {
-            let from = packet.link();
             let switch = self.ports[id as usize].owner as usize;
             debug_assert_ne!(from, id, "no shortest path goes back over the same link");
-            let account = account(self.lossy, &packet, &mut self.ingress[from as usize * self.classes..], || {
+            let account = account(self.lossy, packet, &mut self.ingress[from as usize * self.classes..], || {
                 (0, Alpha::default())
             });
             if self.buffers[switch].release(account, u64::from(packet.size)) {
                 self.send_pfc(events, now, from, class, Kind::RESUME);
             }
         }
-        self.start(events, now, id, packet);
+        self.start(events, now, id, on.packet);
     }
 
     /// Puts a packet on an idle port's link.
@@ -255,30 +257,30 @@ impl<R: Router> Network<R> {
         events: &mut Events<Packet<R::Header>, T>,
         now: Ps,
         id: u32,
-        mut packet: Packet<R::Header>,
+        packet: Packet<R::Header>,
     ) {
         let port = &mut self.ports[id as usize];
         debug_assert!(!port.told && port.free_at <= now, "a port sends one packet at a time");
         self.counts.sent += u64::from(port.host);
         port.tx_bytes += u64::from(packet.size);
-        packet.onto(port.peer);
         let free = now + port.time_for(packet.size);
         port.free_at = free;
+        let lanes = port.lanes.lanes(packet.size);
         if port.host || port.ready() != 0 {
             port.told = true;
-            events.port_ready(&port.lanes, packet.size, free, id);
+            events.port_ready(lanes, free, id);
         }
         if port.cell == HERE {
-            events.arrive(&port.lanes, free + port.delay, packet);
+            events.arrive(lanes, free + port.delay, port.peer, packet);
         } else {
-            self.outbox[usize::from(port.cell)].push(&port.lanes, free + port.delay, packet);
+            self.outbox[usize::from(port.cell)].push(lanes, free + port.delay, port.peer, packet);
         }
     }
 
     /// A PFC frame has come in at port `id`.
     pub fn pause(&mut self, now: Ps, id: u32, frame: &Packet<R::Header>) {
         self.counts.frames += 1;
-        let (class, pause) = (frame.seq as u8, frame.kind == Kind::PAUSE);
+        let (class, pause) = (frame.seq as u8, frame.kind() == Kind::PAUSE);
         let port = &mut self.ports[id as usize];
         if pause {
             port.paused |= 1 << class;
@@ -299,9 +301,9 @@ impl<R: Router> Network<R> {
         kind: Kind,
     ) {
         self.counts.sent += 1;
-        let frame = Packet { seq: u32::from(class), size: self.pfc_frame, kind, ..Packet::default() };
+        let frame = Packet { seq: u32::from(class), size: self.pfc_frame, ..Packet::default() }.as_a(kind);
         let place = self.queue_of(id, CONTROL);
-        self.queues[place].push(frame);
+        self.queues[place].push(OnLink { packet: frame, link: id });
         self.ports[id as usize].waiting |= 1 << CONTROL;
         self.go_on(events, now, id);
     }

@@ -35,6 +35,9 @@ pub struct Cells {
     first_nic: Vec<u32>,
     /// Nothing crosses between cells in less than this.
     pub window: Ps,
+    /// The first cells have all hosts, the others none, and all links between cells are
+    /// between the two kinds: how many have hosts. `None` in other networks.
+    pub with_hosts: Option<usize>,
 }
 
 impl Cells {
@@ -80,9 +83,15 @@ impl Cells {
                 part.ports.push(port);
             }
         }
-        let crossing = topology.ports().iter().filter(|p| of_node[p.from as usize] != of_node[p.to as usize]);
-        let window = crossing.map(|p| p.delay).min().unwrap_or(Ps::MAX);
-        Self { parts, of_node, place_of_node, place_of_port, first_nic, window }
+        let crossing =
+            topology.ports().iter().filter(|p| of_node[p.from as usize] != of_node[p.to as usize]);
+        let window = crossing.clone().map(|p| p.delay).min().unwrap_or(Ps::MAX);
+        let first = parts.partition_point(|part: &Members| !part.hosts.is_empty());
+        let above = |node: NodeId| usize::from(of_node[node as usize]) >= first;
+        let two_kinds = parts[first..].iter().all(|part| part.hosts.is_empty())
+            && crossing.clone().all(|p| above(p.from) != above(p.to));
+        let with_hosts = two_kinds.then_some(first);
+        Self { parts, of_node, place_of_node, place_of_port, first_nic, window, with_hosts }
     }
 
     /// The cell of a node.

@@ -70,9 +70,10 @@ pub type NodeId = u32;
 /// Index of a port: one end of a link, and its sending direction.
 pub type PortId = u32;
 
-/// Most hosts and ports a network may have: packets name both in 24 bits.
-pub const MAX_NUMBER: usize = 1 << 24;
-const MAX_PORTS: usize = MAX_NUMBER;
+/// Most hosts a network may have: packets name theirs in 21 bits.
+pub const MAX_HOSTS: usize = 1 << 21;
+/// Most ports: each host has a link, so that there are never too many hosts.
+const MAX_PORTS: usize = 2 * MAX_HOSTS;
 /// Most routes (switches times groups of hosts) a network may have: 512 MB of memory.
 const MAX_ROUTES: usize = 1 << 26;
 /// Longest delay of a link, and of an empty path: one-way delays are recorded

@@ -1,7 +1,8 @@
 //! Which way packets go: all shortest paths by hops, and ECMP among them.
 //!
 //! Hosts on the same switches share their routes everywhere else: a table has a
-//! column for each such group, not for each host.
+//! column for each such group, not for each host, and in one cell one for all groups
+//! that its switches cannot tell apart, so that it stays in the cache.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,8 +39,10 @@ struct Attached {
 pub struct Routes {
     /// Group of each host.
     group_of: Arc<[u32]>,
-    groups: usize,
-    /// Of switch s and group g: `s * groups + g`; an empty set where the group's
+    /// Column of each group.
+    column_of: Vec<u32>,
+    columns: usize,
+    /// Of switch s and column c: `s * columns + c`; an empty set where the group's
     /// hosts are on the switch itself.
     next: Vec<Set>,
     attached: Vec<Attached>,
@@ -59,7 +62,8 @@ impl Builder {
     pub fn new(group_of: Vec<u32>, groups: usize, salt: Vec<u32>) -> Self {
         let routes = Routes {
             group_of: group_of.into(),
-            groups,
+            column_of: (0..groups as u32).collect(),
+            columns: groups,
             next: vec![Set::default(); salt.len() * groups],
             attached: vec![Attached::default(); salt.len()],
             choices: Vec::new(),
@@ -88,7 +92,7 @@ impl Builder {
 
     /// The ports of `switch` that lead to a group.
     pub fn towards(&mut self, switch: usize, group: usize, ports: Vec<u32>) -> Result<(), String> {
-        let place = switch * self.routes.groups + group;
+        let place = switch * self.routes.columns + group;
         self.routes.next[place] = self.set(ports)?;
         Ok(())
     }
@@ -112,7 +116,8 @@ impl Builder {
 impl Routes {
     #[inline]
     fn set_for(&self, switch: usize, host: u32) -> Set {
-        let set = self.next[switch * self.groups + self.group_of[host as usize] as usize];
+        let column = self.column_of[self.group_of[host as usize] as usize];
+        let set = self.next[switch * self.columns + column as usize];
         if set.len() > 0 {
             return set;
         }
@@ -153,15 +158,29 @@ impl Routes {
                 new
             })
         };
-        let mut next = Vec::with_capacity(rows.len() * self.groups);
+        // Groups to which all of these switches have the same ways share a column.
+        let mut columns: HashMap<Vec<u32>, u32> = HashMap::new();
+        let mut of_column = Vec::new();
+        let column_of = (0..self.column_of.len()).map(|group| {
+            let column = self.column_of[group] as usize;
+            let ways = rows.iter().map(|&row| self.next[row * self.columns + column].0).collect();
+            let new = columns.len() as u32;
+            *columns.entry(ways).or_insert_with(|| {
+                of_column.push(column);
+                new
+            })
+        });
+        let column_of: Vec<u32> = column_of.collect();
+        let mut next = Vec::with_capacity(rows.len() * of_column.len());
         let mut attached = Vec::with_capacity(rows.len());
         for &row in &rows {
-            next.extend(self.next[row * self.groups..][..self.groups].iter().map(&mut set));
+            next.extend(of_column.iter().map(|&column| set(&self.next[row * self.columns + column])));
             let own = &self.attached[row];
             attached.push(Attached { first: own.first, sets: own.sets.iter().map(&mut set).collect() });
         }
         let salt = rows.iter().map(|&row| self.salt[row]).collect();
-        Self { group_of: Arc::clone(&self.group_of), groups: self.groups, next, attached, choices, salt }
+        let columns = of_column.len();
+        Self { group_of: Arc::clone(&self.group_of), column_of, columns, next, attached, choices, salt }
     }
 }
 
