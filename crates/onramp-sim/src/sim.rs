@@ -362,12 +362,7 @@ impl Desk {
     /// turns: as each waits for the other kind alone, who is ahead has given the others
     /// a window of twice the delay between them, and a cell's data are fetched into the
     /// cache half as often.
-    fn plan<R: Router>(
-        &mut self,
-        cells: &mut [CellBox<R>],
-        until: Ps,
-        enough: bool,
-    ) -> Option<(Range<usize>, Ps)> {
+    fn plan<R: Router>(&mut self, cells: &mut [CellBox<R>], until: Ps, enough: bool) -> Option<(Range<usize>, Ps)> {
         let waiting = hand_over(cells);
         let with_hosts = self.map.with_hosts.filter(|_| self.alternate);
         if let Some(first) = with_hosts.filter(|_| self.others_at < self.at) {
@@ -416,7 +411,9 @@ impl Desk {
             let steps = earliest.saturating_sub(phase) / step + u64::from(earliest >= phase);
             steps.saturating_mul(step).saturating_add(phase)
         };
-        let stop = after(CHECK).min(after(self.recorder.interval()));
+        // The first flow sets the first sample.
+        let sample = self.next_sample.min(after(self.recorder.interval()));
+        let stop = after(CHECK).min(sample);
         let stop = stop.min(self.limit.saturating_add(1)).min(until.saturating_add(1));
         self.stop = if self.at < self.origin { stop.min(self.origin) } else { stop };
         true

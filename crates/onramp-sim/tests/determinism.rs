@@ -58,6 +58,8 @@ fn results_are_the_same_twice() {
 const NETWORKS: &[(&str, &str, usize)] = &[
     ("fat tree", SMALL_FAT_TREE, 3),
     ("leaf-spine", "duration = \"200us\"\nseed = 5\nnetwork = { kind = \"leaf-spine\" }\n", 5),
+    // Its racks and spines take turns, on two threads as well.
+    ("eight racks", "duration = \"200us\"\nnetwork = { kind = \"leaf-spine\", leaves = 8, hosts_per_leaf = 4 }\n", 11),
     ("star", "duration = \"200us\"\nnetwork = { kind = \"star\", hosts = 24 }\n", 1),
 ];
 
@@ -70,6 +72,8 @@ fn cells_and_threads_change_nothing() {
         ("switch.buffer", "3MiB"),
         ("host.rto", "200us"),
         ("warmup", "50us"),
+        // Neither a divisor of the time between two looks nor a multiple of a window.
+        ("measure.interval", "700ns"),
     ];
     for (name, network, cells) in NETWORKS {
         for (i, transport) in TRANSPORTS.iter().enumerate() {

@@ -127,7 +127,7 @@ duration = "2ms""#,
     (
         "pods = 2",
         "pods = 1000000000",
-        "s.toml:5: network: 16000000000 links are more than the 8388608 a network may have: make it smaller",
+        "s.toml:5: network: 16000000000 links are more than the 2097152 a network may have: make it smaller",
     ),
     ("pods = 2", "pods = 5000000000", "s.toml:7: network.pods: 5000000000 is not a whole number from 0 to 4294967295"),
     (
@@ -559,16 +559,16 @@ const NETWORKS: &[(&str, &str)] = &[
     ("kind = \"star\"\nhosts = 1", "s.toml:3: network: a network needs at least 2 hosts"),
     (
         "kind = \"star\"\nhosts = 4000000000",
-        "s.toml:3: network: 4000000000 links are more than the 8388608 a network may have: make it smaller",
+        "s.toml:3: network: 4000000000 links are more than the 2097152 a network may have: make it smaller",
     ),
     (
         "kind = \"dumbbell\"\nleft = 4294967295\nright = 4294967295",
-        "s.toml:3: network: 8589934591 links are more than the 8388608 a network may have: make it smaller",
+        "s.toml:3: network: 8589934591 links are more than the 2097152 a network may have: make it smaller",
     ),
     ("kind = \"dumbbell\"\nleft = 0", "s.toml:5: network.left: must be at least 1"),
     (
         "kind = \"leaf-spine\"\nleaves = 4294967295\nspines = 4294967295",
-        "s.toml:3: network: 18446744133839093745 links are more than the 8388608 a network may have: make it smaller",
+        "s.toml:3: network: 18446744133839093745 links are more than the 2097152 a network may have: make it smaller",
     ),
     ("kind = \"links\"\nhosts = [\"a\", \"a\"]\nswitches = []\nlinks = []", "s.toml:3: network: \"a\" names two nodes"),
     (

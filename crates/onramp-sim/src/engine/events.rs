@@ -160,7 +160,7 @@ impl<P> Default for Post<P> {
 
 impl<P: Copy> Post<P> {
     /// A packet with these lanes arrives on `link` at `at`.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, lanes: PacketLanes, at: Ps, link: u32, packet: P) {
         self.lists[usize::from(lanes.arrive).min(MAX_LANES)].push((at, OnLink { link, packet }));
         self.len += 1;
@@ -207,7 +207,7 @@ impl<V> Group<V> {
 
     /// Adds to a lane, unless there is no such lane: at the end, or before those of the
     /// same time that come after it.
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, lane: u8, at: Ps, value: V, link: impl Fn(&V) -> u32) -> Result<(), V> {
         let lane = usize::from(lane);
         let Some(queue) = self.lanes.get_mut(lane) else { return Err(value) };
@@ -229,7 +229,7 @@ impl<V> Group<V> {
     }
 
     /// Takes the head of the first lane.
-    #[inline]
+    #[inline(always)]
     fn pop(&mut self) -> Option<V> {
         let lane = self.first.1;
         let queue = &mut self.lanes[lane];

@@ -47,6 +47,9 @@ impl<H: Header> Hosts<H> {
 
     /// Something about a flow changed: lines it up and sends if the link is idle.
     fn activate<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry) {
+        if self.shaper.ready(flow) {
+            return;
+        }
         let nic = self.senders[flow.slot].nic;
         self.line_up(flow, io.now, io.now);
         self.nic_send(io, nic);

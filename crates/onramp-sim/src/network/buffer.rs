@@ -105,7 +105,7 @@ impl Buffer {
     }
 
     /// Takes in a packet of `size` bytes.
-    #[inline]
+    #[inline(always)]
     pub fn admit(&mut self, account: Account<'_>, size: u64) -> Admission {
         let port = match account {
             Account::Pfc(port) => port,
@@ -146,7 +146,7 @@ impl Buffer {
     }
 
     /// Lets a packet of `size` bytes go. True: the upstream port may resume.
-    #[inline]
+    #[inline(always)]
     pub fn release(&mut self, account: Account<'_>, size: u64) -> bool {
         self.used -= size;
         let Account::Pfc(port) = account else {

@@ -127,7 +127,7 @@ impl<H: Copy> Queue<H> {
     }
 
     /// Adds a packet; PFC frames go before all others.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, on: OnLink<Packet<H>>) {
         self.bytes += u64::from(on.packet.size);
         if on.packet.is_pfc() {
@@ -138,7 +138,7 @@ impl<H: Copy> Queue<H> {
     }
 
     /// Takes the first packet.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self) -> Option<OnLink<Packet<H>>> {
         let on = self.packets.pop_front()?;
         self.bytes -= u64::from(on.packet.size);

@@ -83,8 +83,7 @@ impl Cells {
                 part.ports.push(port);
             }
         }
-        let crossing =
-            topology.ports().iter().filter(|p| of_node[p.from as usize] != of_node[p.to as usize]);
+        let crossing = topology.ports().iter().filter(|p| of_node[p.from as usize] != of_node[p.to as usize]);
         let window = crossing.clone().map(|p| p.delay).min().unwrap_or(Ps::MAX);
         let first = parts.partition_point(|part: &Members| !part.hosts.is_empty());
         let above = |node: NodeId| usize::from(of_node[node as usize]) >= first;

@@ -114,7 +114,7 @@ impl Builder {
 }
 
 impl Routes {
-    #[inline]
+    #[inline(always)]
     fn set_for(&self, switch: usize, host: u32) -> Set {
         let column = self.column_of[self.group_of[host as usize] as usize];
         let set = self.next[switch * self.columns + column as usize];
@@ -128,7 +128,7 @@ impl Routes {
     /// The port that a switch uses for a packet to `host`: one of the shortest paths,
     /// chosen by `hash`. Each switch hashes with a seed of its own, so that choices at
     /// successive switches are independent.
-    #[inline]
+    #[inline(always)]
     pub fn port(&self, switch: usize, host: u32, hash: u16) -> u32 {
         let set = self.set_for(switch, host);
         let choice = if set.len() > 1 { choose(hash, self.salt[switch], set.len()) } else { 0 };

@@ -75,6 +75,11 @@ impl Shaper for Shaping {
     }
 
     #[inline]
+    fn ready(&self, flow: Entry) -> bool {
+        self.places[flow.slot as usize].ready
+    }
+
+    #[inline(always)]
     fn take(&mut self, line: usize, now: Ps) -> Take {
         let line = &mut self.lines[line];
         while let Some(&Reverse((at, id, slot))) = line.later.peek()

@@ -39,6 +39,8 @@ pub trait Shaper {
     /// The flow may send at `at`. Only the earliest of a flow's offers counts; those of
     /// up to `now` line up in turn.
     fn offer(&mut self, line: usize, flow: Entry, at: Ps, now: Ps);
+    /// The flow is in line, and waits for nothing but its turn.
+    fn ready(&self, flow: Entry) -> bool;
     /// Whose turn it is.
     fn take(&mut self, line: usize, now: Ps) -> Take;
     /// The flow is over.
@@ -76,6 +78,11 @@ macro_rules! shapers {
             #[inline]
             fn offer(&mut self, line: usize, flow: Entry, at: Ps, now: Ps) {
                 match self { $(Self::$name(s) => s.offer(line, flow, at, now),)+ }
+            }
+
+            #[inline]
+            fn ready(&self, flow: Entry) -> bool {
+                match self { $(Self::$name(s) => s.ready(flow),)+ }
             }
 
             #[inline]
