@@ -102,11 +102,11 @@ def verdict_table(verdict: Verdict) -> Table:
         title=f"{verdict.figure}: {verdict.title} ({form}seed {seeds})", title_justify="left", box=None
     )
     table.title_style = "bold"
-    for column in ("the paper states", "measured", "verdict"):
+    for column in ("statement", "measured", "verdict"):
         table.add_column(column, overflow="fold")
     for claim in verdict.claims:
         colour = "green" if claim.holds else "red"
-        table.add_row(claim.paper, claim.measured, f"[{colour}]{outcome(claim)}[/]")
+        table.add_row(claim.statement, claim.measured, f"[{colour}]{outcome(claim)}[/]")
     return table
 
 

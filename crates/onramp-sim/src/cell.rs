@@ -8,7 +8,8 @@ use crate::host::{Hosts, Io, Timer};
 use crate::measure::Meter;
 use crate::network::router::Router;
 use crate::network::{Network, Packet};
-use crate::topology::Cells;
+use crate::topology::{Cells, Topology};
+use std::sync::Arc;
 
 /// See the module.
 #[derive(Debug)]
@@ -26,13 +27,11 @@ pub struct Cell<R: Router> {
     pub meter: Meter,
     /// From the other cells, by their numbers.
     pub incoming: Vec<Post<Packet<R::Header>>>,
-    /// First NIC of each host, where clocks are synchronised.
-    first_nic: Vec<u32>,
+    map: Arc<Cells>,
+    topology: Arc<Topology>,
     span: clock::Span,
     /// Everything before has happened.
     at: Ps,
-    /// Nothing comes from another cell in less than this.
-    window: Ps,
     /// Events so far.
     pub done: u64,
 }
@@ -53,7 +52,7 @@ pub struct Parts<R: Router> {
 
 impl<R: Router> Cell<R> {
     /// A cell at time 0 of the engine, one of those of `map`.
-    pub fn new(parts: Parts<R>, map: &Cells, first_nic: Vec<u32>, seed: u64, span: clock::Span) -> Self {
+    pub fn new(parts: Parts<R>, map: Arc<Cells>, topology: Arc<Topology>, seed: u64, span: clock::Span) -> Self {
         let Parts { mut events, network, hosts, clocks, meter } = parts;
         if let Clocks::Running(clocks) = &clocks {
             for (at, tick) in clocks.begin(seed, span) {
@@ -61,15 +60,14 @@ impl<R: Router> Cell<R> {
             }
         }
         let incoming = map.parts.iter().map(|_| Post::default()).collect();
-        let window = map.window;
-        Self { now: 0, events, network, hosts, clocks, meter, incoming, first_nic, span, at: 0, window, done: 0 }
+        Self { now: 0, at: 0, done: 0, events, network, hosts, clocks, meter, incoming, map, topology, span }
     }
 
     /// Runs all events before `end`.
     pub fn run(&mut self, end: Ps) {
         while self.events.deliver(&mut self.incoming, self.at) {
             // What is left was sent later and is not here before this.
-            self.run_to(end.min(self.at + self.window));
+            self.run_to(end.min(self.at + self.map.window));
         }
         self.run_to(end);
     }
@@ -193,8 +191,7 @@ impl<R: Router> Cell<R> {
     }
 
     fn send_probe(&mut self, host: u32, packet: Packet<R::Header>) {
-        let first = self.first_nic[host as usize];
-        let nic = self.hosts.nic_towards(first, host, packet.dst(), packet.hash);
+        let nic = self.map.nic_towards(&self.topology, host, packet.dst(), packet.hash);
         let (hosts, mut io) = self.hosts();
         hosts.queue_agent(&mut io, nic, packet);
         hosts.nic_send(&mut io, nic);

@@ -157,7 +157,7 @@ struct Engine<R: Router> {
 /// All that belongs to no cell.
 struct Desk {
     topology: Arc<Topology>,
-    map: Cells,
+    map: Arc<Cells>,
     arrivals: Arrivals,
     sections: Vec<Section>,
     recorder: Recorder,
@@ -259,7 +259,7 @@ impl<R: Router> Engine<R> {
         // Clocks that hosts keep for each other, and a sample of all packets, know no cells.
         let together =
             one_cell || matches!(resolved.clock.sync, Sync::Huygens | Sync::Ntp) || resolved.measure.next_owd > 0;
-        let map = if together { Cells::one(&topology) } else { Cells::several(&topology) };
+        let map = Arc::new(if together { Cells::one(&topology) } else { Cells::several(&topology) });
         let transports = Arc::new(resolved.transports.clone());
         let clocks = Clocks::new(&resolved.clock, span.seed, topology.hosts());
         let constant = match &clocks {
@@ -288,9 +288,8 @@ impl<R: Router> Engine<R> {
             let clocks = own.or_else(|| running.take()).unwrap_or_else(|| Clocks::Constant(Arc::new([])));
             let next = (size > 0).then(|| NextOwd::new(size, span.seed, origin));
             let meter = Meter::new(origin, next);
-            let first_nic = if constant.is_some() { vec![] } else { map.first_nics() };
             let parts = Parts { events, network, hosts, clocks, meter };
-            cells.push(Box::new(Cell::new(parts, &map, first_nic, span.seed, measured)));
+            cells.push(Box::new(Cell::new(parts, Arc::clone(&map), Arc::clone(&topology), span.seed, measured)));
         }
         let recorder = Recorder::new(&resolved.measure, &topology);
         let desk = Desk {
@@ -508,10 +507,7 @@ impl Desk {
         let Section { transport, class } = self.sections[flow.traffic as usize];
         let new = Opening { flow, id, start, hashes, class, transport, request };
         let watch = self.recorder.watched_owd(flow.src, flow.dst);
-        let nic = |host, to, hash| {
-            let port = self.topology.source_port(host, to, hash);
-            self.map.nic(&self.topology, port)
-        };
+        let nic = |host, to, hash| self.map.nic_towards(&self.topology, host, to, hash);
         let (from, to) = (self.map.of(flow.src), self.map.of(flow.dst));
         let receiver = cells[to].hosts.open_receiver(&new, nic(flow.dst, flow.src, hashes[1]), watch);
         let sender = cells[from].hosts.open_sender(&new, nic(flow.src, flow.dst, hashes[0]), receiver);

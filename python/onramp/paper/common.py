@@ -39,22 +39,25 @@ class Case:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper, held against what was measured.
+    """A statement, held against what was measured.
 
     Attributes
     ----------
-    paper : str
-        What the text states.
+    statement : str
+        What the paper's text states, or what its figures rest on.
     criterion : str
         When we say that it holds; fixed before measuring.
     measured : str
         With "±" for half of a 95% interval over seeds.
+    of_paper : bool
+        Whether the paper states it.
     """
 
-    paper: str
+    statement: str
     criterion: str
     measured: str
     holds: bool
+    of_paper: bool = True
 
 
 @dataclass(frozen=True)
@@ -165,18 +168,24 @@ def stored(out: Path, names: Iterable[str], quick: bool) -> list[Verdict]:
 
 def outcome(claim: Claim) -> str:
     """In words."""
-    return "as in the paper" if claim.holds else "differs"
+    if claim.of_paper:
+        return "as in the paper" if claim.holds else "differs"
+    return "holds" if claim.holds else "does not hold"
 
 
 def markdown(verdicts: Sequence[Verdict]) -> str:
-    """The verdicts as one table."""
-    lines = ["| Figure | The paper states | Measured | Verdict |", "| --- | --- | --- | --- |"]
-    for verdict in verdicts:
-        for claim in verdict.claims:
+    """The verdicts as a table, and what the figures rest on as another."""
+    parts = []
+    for of_paper, head in ((True, "The paper states"), (False, "What the figure rests on")):
+        lines = [f"| Figure | {head} | Measured | Verdict |", "| --- | --- | --- | --- |"]
+        for verdict in verdicts:
             name = verdict.figure.replace("fig", "Fig. ")
-            result = outcome(claim) if claim.holds else f"**{outcome(claim)}**"
-            lines.append(f"| {name} | {claim.paper} ({claim.criterion}) | {claim.measured} | {result} |")
-    return "\n".join(lines)
+            for claim in (c for c in verdict.claims if c.of_paper == of_paper):
+                result = outcome(claim) if claim.holds else f"**{outcome(claim)}**"
+                lines.append(f"| {name} | {claim.statement} ({claim.criterion}) | {claim.measured} | {result} |")
+        if len(lines) > 2:
+            parts.append("\n".join(lines))
+    return "\n\n".join(parts)
 
 
 @dataclass(frozen=True)

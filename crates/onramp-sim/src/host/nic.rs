@@ -151,17 +151,6 @@ impl<H: Header> Hosts<H> {
         self.shaper.offer(self.line(nic, class), AGENT, io.now, io.now);
     }
 
-    /// The NIC that `host` sends by to `dst`, as the cell counts them; `first` is the
-    /// host's first one.
-    pub fn nic_towards(&self, first: u32, host: u32, dst: u32, hash: u16) -> u32 {
-        let own = self.topology.ports_of(host);
-        if own.len() == 1 {
-            return first;
-        }
-        let port = self.topology.source_port(host, dst, hash);
-        first + own.iter().position(|p| *p == port).unwrap_or_default() as u32
-    }
-
     /// A wake-up event has come.
     pub fn wake<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32) {
         let own = &mut self.nics[nic as usize];

@@ -109,9 +109,9 @@ impl Cells {
         self.place_of_port[port as usize]
     }
 
-    /// The first NIC of each host, as its cell counts them.
-    pub fn first_nics(&self) -> Vec<u32> {
-        self.first_nic.clone()
+    /// The NIC that `host` sends by to `to`, as its cell counts them.
+    pub fn nic_towards(&self, topology: &Topology, host: NodeId, to: NodeId, hash: u16) -> u32 {
+        self.nic(topology, topology.source_port(host, to, hash))
     }
 
     /// The NIC of a host's port, as its cell counts them.
