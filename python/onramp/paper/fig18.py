@@ -31,7 +31,7 @@ QUICK = {"window": "200ms", "probe_interval": "2ms", "lead": "210ms"}
 
 def cases(quick: bool) -> list[Case]:
     """Every scheme without On-Ramp, and with it for every σ and every kind of synchronisation."""
-    duration = {"duration": "1ms", "warmup": "2ms"} if quick else {"duration": "3ms"}
+    duration = {"duration": "1ms", "warmup": "2ms"} if quick else {"duration": "2ms"}
     found = []
     for scheme in SCHEMES:
         file = f"fig15-{scheme}"
