@@ -53,3 +53,5 @@ def test_everything_works_and_nothing_is_left(series: str) -> None:
     for step in ("verifier and JIT", "nothing is left on a", "nothing is left on b", "the module unloads"):
         assert any(line.startswith(f"{step}: ok") for line in said), said
     assert any(line.startswith("held ") and line.endswith("let go") for line in said), said
+    for refused in ("a limit of 0", "a class of drr", "root of a user namespace"):
+        assert f"{refused}: refused" in said, said

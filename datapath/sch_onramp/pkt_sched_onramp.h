@@ -10,10 +10,10 @@
 enum {
 	TCA_ONRAMP_UNSPEC,
 	TCA_ONRAMP_PAD,
-	TCA_ONRAMP_LIMIT, /* u32, packets in all; default 10240 */
+	TCA_ONRAMP_LIMIT, /* u32, packets in all, segments uncut; default 10240 */
 	TCA_ONRAMP_BYTES, /* u32, bytes in all; default 64 MiB */
 	TCA_ONRAMP_FLOW_LIMIT, /* u32, packets of a flow; default 1024 */
-	TCA_ONRAMP_FLOWS, /* u32, flows, idle ones included; default 65536 */
+	TCA_ONRAMP_FLOWS, /* u32, flows, idle ones included; default 65536; others share one */
 	TCA_ONRAMP_QUANTUM, /* u32, bytes a flow sends in its turn; default two MTUs */
 	TCA_ONRAMP_MAX_HOLD64, /* u64, ns; no packet is held for longer; default 10 ms */
 	TCA_ONRAMP_PROG_FD, /* s32, a program of type sched_cls; -1: none; not in dumps */
@@ -31,6 +31,9 @@ enum {
  */
 #define ONRAMP_CUT 0x80000000U
 
+/* Programs made for this qdisc say so by their name, if they have one. */
+#define ONRAMP_PROG_PREFIX "onramp_gate"
+
 /**
  * struct tc_onramp_xstats - what TCA_STATS_APP carries
  * @held: times the program held a flow whose packet was about to leave
@@ -39,10 +42,11 @@ enum {
  * @limit_drops: packets dropped for the limit on all packets
  * @bytes_drops: for the limit on all bytes
  * @flow_limit_drops: for the limit on a flow's packets
- * @flows_drops: for want of room or memory for another flow
+ * @no_flow: packets that shared a flow for want of room or memory for another
  * @cut: segments cut into packets
  * @no_time: packets whose departure time was over 10 s ahead, and so was ignored
  * @collected: idle flows forgotten
+ * @acks_first: pure ACKs that left before other packets of their flow
  * @flows: flows, idle ones included
  * @idle_flows: flows without a packet
  * @throttled_flows: flows waiting: held, or for their packet's departure time
@@ -55,10 +59,11 @@ struct tc_onramp_xstats {
 	__u64 limit_drops;
 	__u64 bytes_drops;
 	__u64 flow_limit_drops;
-	__u64 flows_drops;
+	__u64 no_flow;
 	__u64 cut;
 	__u64 no_time;
 	__u64 collected;
+	__u64 acks_first;
 	__u32 flows;
 	__u32 idle_flows;
 	__u32 throttled_flows;

@@ -17,12 +17,17 @@
  * by one. Otherwise each pause would end with 64 KB, whatever has been learnt meanwhile:
  * twelve flows so keep 600 us of queue at 10 Gb/s (docs/datapath.md).
  *
+ * Pure ACKs of local connections overtake their flow's data: held data must not stop the
+ * other direction.
+ *
  * What must never happen is that packets stay: a program that holds for too long is
  * overruled, and without a program nothing is held.
  */
 #include <linux/bpf.h>
 #include <linux/filter.h>
-#include <linux/hashtable.h>
+#include <linux/hash.h>
+#include <linux/log2.h>
+#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/random.h>
 #include <linux/rbtree.h>
@@ -36,15 +41,19 @@
 #include <net/pkt_sched.h>
 #include <net/sch_generic.h>
 #include <net/sock.h>
+#include <net/tcp.h>
 #include "pkt_sched_onramp.h"
 
-#define ONRAMP_BUCKETS_LOG 10
+/* Flows to a bucket of the table, if all flows there may be are there. */
+#define ONRAMP_FLOWS_A_BUCKET 4
 /* A flow without packets is forgotten after this. */
 #define ONRAMP_IDLE_NS (3ULL * NSEC_PER_SEC)
 /* Idle flows looked at when a flow is added. */
 #define ONRAMP_COLLECT 8
 /* A flow is paced until it has not been held for so long: many round trips. */
 #define ONRAMP_PACED_NS (10ULL * NSEC_PER_MSEC)
+/* Questions in one dequeue, which holds the device's lock; the rest follow in the next. */
+#define ONRAMP_QUESTIONS 32
 /* A departure time further ahead is a receive stamp in the wall clock's time, not a
  * departure time: forwarded packets may carry one. */
 #define ONRAMP_HORIZON_NS (10ULL * NSEC_PER_SEC)
@@ -55,13 +64,16 @@
  * @node: in one of the turns' lists, or in the list of idle flows
  * @wait: in the tree of throttled flows
  * @hash: of its packets' headers
- * @packets: in the flow
+ * @packets: in the flow, as they came: what a segment was cut into is one
+ * @cut: packets left at its head of a segment that was cut
  * @credit: bytes it may still send in this turn
  * @idle: it has no packet and no place among the turns
  * @head: first packet
  * @tail: last packet
+ * @last_ack: last of the pure ACKs at its head, if there are any
  * @until: throttled until then
- * @held_since: the program has held the first packet since then; 0: it has not
+ * @held_since: the program has held the first data packet since then; 0: it has not
+ * @free_until: the program is not obeyed until then
  * @idle_since: since when
  * @paced_until: its packets are paced until then
  * @next_at: while they are, the next one leaves no sooner
@@ -72,17 +84,42 @@ struct onramp_queue {
 	struct rb_node wait;
 	u32 hash;
 	u32 packets;
+	u32 cut;
 	s32 credit;
 	bool idle;
 	struct sk_buff *head;
 	struct sk_buff *tail;
+	struct sk_buff *last_ack;
 	u64 until;
 	u64 held_since;
+	u64 free_until;
 	u64 idle_since;
 	u64 paced_until;
 	u64 next_at;
 };
 
+/**
+ * struct onramp_sched_data - a queueing discipline
+ * @prog: says who waits
+ * @max_hold: see TCA_ONRAMP_MAX_HOLD64, and so on
+ * @bytes_limit: see there
+ * @flow_limit: see there
+ * @flows_limit: see there
+ * @quantum: see there
+ * @pacing: see there
+ * @perturbation: of the hash of headers
+ * @new_flows: those that were idle
+ * @old_flows: the others that have packets and wait for nothing but their turn
+ * @idle_flows: those without packets, in the order in which they became so
+ * @throttled: those that wait, by time
+ * @watchdog: for the first of them
+ * @stats: as they are dumped
+ * @rest: the flow of all packets for which there is no room or memory for another. The
+ *   program is not asked about them.
+ * @cut: packets in the queue that are there only because segments were cut
+ * @buckets_log: the table has 2^@buckets_log buckets
+ * @flows: the table
+ */
 struct onramp_sched_data {
 	struct bpf_prog *prog;
 	u64 max_hold;
@@ -98,7 +135,10 @@ struct onramp_sched_data {
 	struct rb_root_cached throttled;
 	struct qdisc_watchdog watchdog;
 	struct tc_onramp_xstats stats;
-	DECLARE_HASHTABLE(flows, ONRAMP_BUCKETS_LOG);
+	struct onramp_queue rest;
+	u32 cut;
+	u32 buckets_log;
+	struct hlist_head *flows;
 };
 
 static struct kmem_cache *onramp_queues;
@@ -106,7 +146,7 @@ static struct kmem_cache *onramp_queues;
 /* Takes an idle flow out of the table. */
 static void onramp_forget(struct onramp_sched_data *q, struct onramp_queue *f)
 {
-	hash_del(&f->bucket);
+	hlist_del(&f->bucket);
 	list_del(&f->node);
 	kmem_cache_free(onramp_queues, f);
 	q->stats.flows--;
@@ -132,26 +172,50 @@ static void onramp_collect(struct onramp_sched_data *q, u64 now)
 static struct onramp_queue *onramp_find(struct onramp_sched_data *q, struct sk_buff *skb, u64 now)
 {
 	u32 hash = skb_get_hash_perturb(skb, &q->perturbation);
+	struct hlist_head *bucket = &q->flows[hash_32(hash, q->buckets_log)];
 	struct onramp_queue *f;
 
-	hash_for_each_possible(q->flows, f, bucket, hash)
+	hlist_for_each_entry(f, bucket, bucket)
 		if (f->hash == hash)
 			return f;
 
 	onramp_collect(q, now);
-	if (q->stats.flows >= q->flows_limit)
-		return NULL;
-	f = kmem_cache_zalloc(onramp_queues, GFP_ATOMIC | __GFP_NOWARN);
-	if (!f)
-		return NULL;
+	f = NULL;
+	if (q->stats.flows < q->flows_limit)
+		f = kmem_cache_zalloc(onramp_queues, GFP_ATOMIC | __GFP_NOWARN);
+	if (!f) {
+		q->stats.no_flow++;
+		return &q->rest;
+	}
 	f->hash = hash;
 	f->idle = true;
 	f->idle_since = now;
-	hash_add(q->flows, &f->bucket, hash);
+	RB_CLEAR_NODE(&f->wait);
+	hlist_add_head(&f->bucket, bucket);
 	list_add_tail(&f->node, &q->idle_flows);
 	q->stats.flows++;
 	q->stats.idle_flows++;
 	return f;
+}
+
+/* Adds a packet after another of the flow's, or as its first. */
+static void onramp_add_after(struct onramp_queue *f, struct sk_buff *before, struct sk_buff *skb)
+{
+	struct sk_buff **link = before ? &before->next : &f->head;
+
+	skb->next = *link;
+	*link = skb;
+	if (!skb->next)
+		f->tail = skb;
+}
+
+/* A throttled flow gets a turn again. */
+static void onramp_rouse(struct onramp_sched_data *q, struct onramp_queue *f)
+{
+	rb_erase_cached(&f->wait, &q->throttled);
+	RB_CLEAR_NODE(&f->wait);
+	q->stats.throttled_flows--;
+	list_add_tail(&f->node, &q->old_flows);
 }
 
 static int onramp_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free)
@@ -160,7 +224,7 @@ static int onramp_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff
 	u64 now = ktime_get_ns();
 	struct onramp_queue *f;
 
-	if (unlikely(sch->q.qlen >= sch->limit)) {
+	if (unlikely(sch->q.qlen - q->cut >= sch->limit)) {
 		q->stats.limit_drops++;
 		return qdisc_drop(skb, sch, to_free);
 	}
@@ -169,27 +233,27 @@ static int onramp_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff
 		return qdisc_drop(skb, sch, to_free);
 	}
 	f = onramp_find(q, skb, now);
-	if (unlikely(!f)) {
-		q->stats.flows_drops++;
-		return qdisc_drop(skb, sch, to_free);
-	}
 	if (unlikely(f->packets >= q->flow_limit)) {
 		q->stats.flow_limit_drops++;
 		return qdisc_drop(skb, sch, to_free);
 	}
 
-	skb->next = NULL;
 	if (f->idle) {
 		f->idle = false;
 		f->credit = q->quantum;
 		list_move_tail(&f->node, &q->new_flows);
-		q->stats.idle_flows--;
+		if (f != &q->rest)
+			q->stats.idle_flows--;
 	}
-	if (f->head)
-		f->tail->next = skb;
-	else
-		f->head = skb;
-	f->tail = skb;
+	if (skb_is_tcp_pure_ack(skb)) {
+		onramp_add_after(f, f->last_ack, skb);
+		f->last_ack = skb;
+		/* It goes now, even if the data behind it has to wait. */
+		if (!RB_EMPTY_NODE(&f->wait))
+			onramp_rouse(q, f);
+	} else {
+		onramp_add_after(f, f->head ? f->tail : NULL, skb);
+	}
 	f->packets++;
 	qdisc_qstats_backlog_inc(sch, skb);
 	sch->q.qlen++;
@@ -227,9 +291,7 @@ static void onramp_wake(struct onramp_sched_data *q, u64 now)
 
 		if (f->until > now)
 			return;
-		rb_erase_cached(first, &q->throttled);
-		q->stats.throttled_flows--;
-		list_add_tail(&f->node, &q->old_flows);
+		onramp_rouse(q, f);
 	}
 }
 
@@ -244,6 +306,10 @@ static void onramp_retire(struct onramp_sched_data *q, struct onramp_queue *f, b
 		return;
 	}
 	f->idle = true;
+	if (f == &q->rest) {
+		list_del_init(&f->node);
+		return;
+	}
 	f->idle_since = now;
 	list_move_tail(&f->node, &q->idle_flows);
 	q->stats.idle_flows++;
@@ -274,7 +340,7 @@ static void onramp_pace(struct onramp_sched_data *q, struct onramp_queue *f, str
 	rate = READ_ONCE(skb->sk->sk_pacing_rate);
 	if (!rate || rate == ~0UL)
 		return;
-	gap = min_t(u64, div64_ul((u64)qdisc_pkt_len(skb) * NSEC_PER_SEC, rate), NSEC_PER_SEC);
+	gap = min_t(u64, div64_ul((u64)qdisc_pkt_len(skb) * NSEC_PER_SEC, rate), q->max_hold);
 	/* A timer that fired late is made up for, a hold is not. */
 	late = f->next_at && !f->held_since ? now - f->next_at : 0;
 	f->next_at = now + gap - min(gap / 2, late);
@@ -304,7 +370,8 @@ static bool onramp_cut(struct Qdisc *sch, struct onramp_queue *f)
 	last->next = skb->next;
 	if (f->tail == skb)
 		f->tail = last;
-	f->packets += count - 1;
+	f->cut = count;
+	q->cut += count - 1;
 	sch->q.qlen += count - 1;
 	sch->qstats.backlog += bytes - was;
 	qdisc_tree_reduce_backlog(sch, 1 - (int)count, was - bytes);
@@ -326,29 +393,37 @@ static u32 onramp_run(struct onramp_sched_data *q, struct sk_buff *skb)
 	return answer;
 }
 
-/* When the program lets the flow's first packet leave. */
-static u64 onramp_ask(struct Qdisc *sch, struct onramp_queue *f, u64 now)
+/*
+ * When the program lets the flow's first packet leave. A wait counts from when the program
+ * has said it: under load, that is long after the dequeue began.
+ */
+static u64 onramp_ask(struct Qdisc *sch, struct onramp_queue *f, u64 *now)
 {
 	struct onramp_sched_data *q = qdisc_priv(sch);
 	u32 wait;
 
-	if (!q->prog)
-		return now;
+	if (!q->prog || f == &q->rest)
+		return *now;
 	wait = onramp_run(q, f->head);
 	if (wait & ONRAMP_CUT && skb_is_gso(f->head) && onramp_cut(sch, f))
 		wait = onramp_run(q, f->head);
 	wait &= ~ONRAMP_CUT;
 	if (likely(!wait))
-		return now;
+		return *now;
+	*now = ktime_get_ns();
+	if (*now < f->free_until)
+		return *now;
 	if (!f->held_since) {
-		f->held_since = now;
+		f->held_since = *now;
 		q->stats.held++;
 	}
-	if (unlikely(now - f->held_since >= q->max_hold)) {
+	if (unlikely(*now - f->held_since >= q->max_hold)) {
+		/* Or a program that always holds would let go of one packet each max_hold. */
+		f->free_until = *now + q->max_hold;
 		q->stats.max_hold++;
-		return now;
+		return *now;
 	}
-	return min(now + wait, f->held_since + q->max_hold);
+	return min(*now + wait, f->held_since + q->max_hold);
 }
 
 /* Takes the first packet out; it leaves now. */
@@ -359,12 +434,25 @@ static struct sk_buff *onramp_pop(struct Qdisc *sch, struct onramp_queue *f, u64
 
 	f->head = skb->next;
 	skb_mark_not_on_list(skb);
-	f->packets--;
 	f->credit -= qdisc_pkt_len(skb);
-	onramp_pace(q, f, skb, now);
-	if (f->held_since) {
-		q->stats.held_ns += now - f->held_since;
-		f->held_since = 0;
+	if (f->last_ack) {
+		if (f->last_ack == skb)
+			f->last_ack = NULL;
+		f->packets--;
+		q->stats.acks_first += !!f->packets;
+	} else {
+		if (f->cut > 1) {
+			f->cut--;
+			q->cut--;
+		} else {
+			f->cut = 0;
+			f->packets--;
+		}
+		onramp_pace(q, f, skb, now);
+		if (f->held_since) {
+			q->stats.held_ns += now - f->held_since;
+			f->held_since = 0;
+		}
 	}
 	qdisc_qstats_backlog_dec(sch, skb);
 	sch->q.qlen--;
@@ -377,6 +465,7 @@ static struct sk_buff *onramp_dequeue(struct Qdisc *sch)
 	struct onramp_sched_data *q = qdisc_priv(sch);
 	u64 now = ktime_get_ns();
 	struct rb_node *first;
+	int questions = 0;
 
 	onramp_wake(q, now);
 
@@ -399,9 +488,16 @@ static struct sk_buff *onramp_dequeue(struct Qdisc *sch)
 			list_move_tail(&f->node, &q->old_flows);
 			continue;
 		}
+		if (f->last_ack)
+			return onramp_pop(sch, f, now);
 		at = onramp_departure(q, f, now);
-		if (at <= now)
-			at = onramp_ask(sch, f, now);
+		if (at <= now) {
+			if (questions++ == ONRAMP_QUESTIONS) {
+				qdisc_watchdog_schedule_ns(&q->watchdog, now);
+				return NULL;
+			}
+			at = onramp_ask(sch, f, &now);
+		}
 		if (at <= now)
 			return onramp_pop(sch, f, now);
 		onramp_throttle(q, f, at);
@@ -414,8 +510,8 @@ static struct sk_buff *onramp_dequeue(struct Qdisc *sch)
 }
 
 static const struct nla_policy onramp_policy[TCA_ONRAMP_MAX + 1] = {
-	[TCA_ONRAMP_LIMIT] = { .type = NLA_U32 },
-	[TCA_ONRAMP_BYTES] = { .type = NLA_U32 },
+	[TCA_ONRAMP_LIMIT] = NLA_POLICY_MIN(NLA_U32, 1),
+	[TCA_ONRAMP_BYTES] = NLA_POLICY_MIN(NLA_U32, 1),
 	[TCA_ONRAMP_FLOW_LIMIT] = NLA_POLICY_MIN(NLA_U32, 1),
 	[TCA_ONRAMP_FLOWS] = NLA_POLICY_MIN(NLA_U32, 1),
 	[TCA_ONRAMP_QUANTUM] = NLA_POLICY_MIN(NLA_U32, 256),
@@ -442,6 +538,13 @@ static int onramp_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_e
 		if (IS_ERR(prog)) {
 			NL_SET_ERR_MSG(extack, "not a program of type sched_cls");
 			return PTR_ERR(prog);
+		}
+		/* It runs under the device's lock: one that redirects packets would wait for itself. */
+		if (prog->aux->name[0] &&
+		    strncmp(prog->aux->name, ONRAMP_PROG_PREFIX, strlen(ONRAMP_PROG_PREFIX))) {
+			NL_SET_ERR_MSG(extack, "the program has a name that does not begin with " ONRAMP_PROG_PREFIX);
+			bpf_prog_put(prog);
+			return -EINVAL;
 		}
 	}
 
@@ -471,9 +574,40 @@ static int onramp_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_e
 	return 0;
 }
 
+static void onramp_init_flow(struct onramp_queue *f)
+{
+	memset(f, 0, sizeof(*f));
+	INIT_LIST_HEAD(&f->node);
+	RB_CLEAR_NODE(&f->wait);
+	f->idle = true;
+}
+
+/* Whether @sch would be a class of a qdisc that stops at a class which holds its packets. */
+static bool onramp_parent_stops(struct Qdisc *sch)
+{
+	static const char *const stopping[] = { "drr", "ets", "hfsc", "qfq" };
+	struct net_device *dev = qdisc_dev(sch);
+	u32 handle = TC_H_MAJ(sch->parent);
+	struct Qdisc *root = rtnl_dereference(dev->qdisc), *parent = NULL, *q;
+	int i;
+
+	if (sch->parent == TC_H_ROOT || !handle)
+		return false;
+	if (root && root->handle == handle)
+		parent = root;
+	hash_for_each_possible(dev->qdisc_hash, q, hash, handle)
+		if (q->handle == handle)
+			parent = q;
+	for (i = 0; parent && i < ARRAY_SIZE(stopping); i++)
+		if (!strcmp(parent->ops->id, stopping[i]))
+			return true;
+	return false;
+}
+
 static int onramp_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
 {
 	struct onramp_sched_data *q = qdisc_priv(sch);
+	int err;
 
 	sch->limit = 10240;
 	q->bytes_limit = 64 << 20;
@@ -486,10 +620,26 @@ static int onramp_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 	INIT_LIST_HEAD(&q->new_flows);
 	INIT_LIST_HEAD(&q->old_flows);
 	INIT_LIST_HEAD(&q->idle_flows);
-	hash_init(q->flows);
+	onramp_init_flow(&q->rest);
 	get_random_bytes(&q->perturbation, sizeof(q->perturbation));
 	qdisc_watchdog_init(&q->watchdog, sch);
-	return opt ? onramp_change(sch, opt, extack) : 0;
+
+	/* Root of a user namespace has no business with what holds packets. */
+	if (!capable(CAP_NET_ADMIN))
+		return -EPERM;
+	if (onramp_parent_stops(sch)) {
+		NL_SET_ERR_MSG(extack, "drr, ets, hfsc and qfq stop at a class that holds its packets");
+		return -EOPNOTSUPP;
+	}
+	if (opt) {
+		err = onramp_change(sch, opt, extack);
+		if (err)
+			return err;
+	}
+	/* The number of buckets stays what it is now. */
+	q->buckets_log = ilog2(clamp(q->flows_limit / ONRAMP_FLOWS_A_BUCKET, 64u, 1u << 18));
+	q->flows = kvcalloc(1UL << q->buckets_log, sizeof(*q->flows), GFP_KERNEL);
+	return q->flows ? 0 : -ENOMEM;
 }
 
 /* Forgets all flows and frees their packets. */
@@ -498,18 +648,23 @@ static void onramp_reset(struct Qdisc *sch)
 	struct onramp_sched_data *q = qdisc_priv(sch);
 	struct onramp_queue *f;
 	struct hlist_node *next;
-	int i;
+	u32 i;
 
 	qdisc_watchdog_cancel(&q->watchdog);
-	hash_for_each_safe(q->flows, i, next, f, bucket) {
-		rtnl_kfree_skbs(f->head, f->tail);
-		hash_del(&f->bucket);
-		kmem_cache_free(onramp_queues, f);
+	for (i = 0; q->flows && i < 1U << q->buckets_log; i++) {
+		hlist_for_each_entry_safe(f, next, &q->flows[i], bucket) {
+			rtnl_kfree_skbs(f->head, f->tail);
+			hlist_del(&f->bucket);
+			kmem_cache_free(onramp_queues, f);
+		}
 	}
+	rtnl_kfree_skbs(q->rest.head, q->rest.tail);
+	onramp_init_flow(&q->rest);
 	q->throttled = RB_ROOT_CACHED;
 	INIT_LIST_HEAD(&q->new_flows);
 	INIT_LIST_HEAD(&q->old_flows);
 	INIT_LIST_HEAD(&q->idle_flows);
+	q->cut = 0;
 	q->stats.flows = 0;
 	q->stats.idle_flows = 0;
 	q->stats.throttled_flows = 0;
@@ -517,11 +672,13 @@ static void onramp_reset(struct Qdisc *sch)
 	sch->qstats.backlog = 0;
 }
 
+/* Also called where onramp_init() has failed. */
 static void onramp_destroy(struct Qdisc *sch)
 {
 	struct onramp_sched_data *q = qdisc_priv(sch);
 
 	onramp_reset(sch);
+	kvfree(q->flows);
 	if (q->prog)
 		bpf_prog_put(q->prog);
 }

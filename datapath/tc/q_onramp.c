@@ -163,7 +163,9 @@ static int onramp_print_xstats(struct qdisc_util *qu, FILE *f, struct rtattr *xs
 	print_color_u64(ANY, "limit_drops", "  dropped for limit %llu ", s.limit_drops);
 	print_color_u64(ANY, "bytes_drops", "bytes %llu ", s.bytes_drops);
 	print_color_u64(ANY, "flow_limit_drops", "flow_limit %llu ", s.flow_limit_drops);
-	print_color_u64(ANY, "flows_drops", "flows %llu ", s.flows_drops);
+	print_nl();
+	print_color_u64(ANY, "no_flow", "  without a flow of their own %llu ", s.no_flow);
+	print_color_u64(ANY, "acks_first", "ACKs before data %llu ", s.acks_first);
 	print_color_u64(ANY, "no_time", "ignored times %llu", s.no_time);
 	return 0;
 }

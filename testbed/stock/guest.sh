@@ -19,6 +19,13 @@ check() {
     "$@" >/tmp/out 2>&1 || { cat /tmp/out; fail "$what"; }
     say "$what: ok"
 }
+# refuse WHAT COMMAND…: which must fail
+refuse() {
+    what=$1
+    shift
+    "$@" >/tmp/out 2>&1 && fail "$what was taken"
+    say "$what: refused"
+}
 # The number after "key": in a JSON text on standard input.
 number() { sed -n "s/.*\"$1\": *\([0-9]*\).*/\1/p" | head -n 1; }
 
@@ -29,7 +36,7 @@ mount -t tmpfs run /run
 mount -t bpf bpf /sys/fs/bpf
 say "Linux $(uname -r)"
 ip link set lo up
-for module in veth dummy sch_ingress cls_bpf sch_onramp; do
+for module in veth dummy sch_ingress cls_bpf sch_drr sch_onramp; do
     check "module $module" insmod /modules/$module.ko
 done
 
@@ -95,6 +102,31 @@ tc -n a -s qdisc show dev eth0
 held=$(tc -n a -s qdisc show dev eth0 | sed -n 's/.*held \([0-9]*\) for.*/\1/p' | head -n 1)
 [ "${held:-0}" -gt 10 ] || fail "held ${held:-no} times"
 say "held $held times, and let go"
+
+# Data both ways on one connection: a's ACKs do not wait behind its own data, which is held.
+ip netns exec b sh -c 'dd if=/dev/zero bs=64k count=100 2>/dev/null | nc -l -p 7000 >/dev/null' &
+sleep 1
+ip netns exec a sh -c 'dd if=/dev/zero bs=64k count=100 2>/dev/null | nc 10.0.0.2 7000 >/dev/null'
+acks=$(tc -n a -s qdisc show dev eth0 | sed -n 's/.*ACKs before data \([0-9]*\).*/\1/p' | head -n 1)
+[ "${acks:-0}" -gt 10 ] || { tc -n a -s qdisc show dev eth0; fail "${acks:-no} ACKs left before held data"; }
+say "ACKs before held data: $acks"
+
+refuse "a limit of 0" tc -n a qdisc add dev lo root onramp limit 0
+tc -n a qdisc add dev lo root handle 1: drr
+tc -n a class add dev lo parent 1: classid 1:1 drr
+refuse "a class of drr" tc -n a qdisc add dev lo parent 1:1 onramp
+check "drr goes" tc -n a qdisc del dev lo root
+refuse "root of a user namespace" unshare -r -n tc qdisc add dev lo root onramp
+
+# Room for one flow: the others share another, which is not held, and nothing is dropped.
+check "room for one flow" tc -n a qdisc change dev eth0 root onramp flows 1
+ip netns exec b iperf3 -s -1 -D >/dev/null
+sleep 1
+check "four flows" ip netns exec a iperf3 -c 10.0.0.2 -P 4 -n 5M
+tc -n a -s qdisc show dev eth0 >/tmp/shared
+grep -q "without a flow of their own [1-9]" /tmp/shared || { cat /tmp/shared; fail "they shared no flow"; }
+grep -q "dropped for limit 0 bytes 0 flow_limit 0" /tmp/shared || { cat /tmp/shared; fail "packets were lost"; }
+say "they shared a flow, and lost nothing"
 
 stop a
 stop b

@@ -22,6 +22,7 @@ pub const OR_OWD_SUB_SHIFT: u32 = 2;
 pub const OR_OWD_BUCKETS: u32 = 64;
 pub const OR_OWD_MIN_WINDOW: u64 = 60000000000;
 pub const ONRAMP_CUT: u32 = 2147483648;
+pub const ONRAMP_PROG_PREFIX: &[u8; 12] = b"onramp_gate\0";
 pub type or_u8 = u8;
 pub type or_u16 = u16;
 pub type or_u32 = u32;
@@ -448,10 +449,11 @@ pub struct tc_onramp_xstats {
     pub limit_drops: __u64,
     pub bytes_drops: __u64,
     pub flow_limit_drops: __u64,
-    pub flows_drops: __u64,
+    pub no_flow: __u64,
     pub cut: __u64,
     pub no_time: __u64,
     pub collected: __u64,
+    pub acks_first: __u64,
     pub flows: __u32,
     pub idle_flows: __u32,
     pub throttled_flows: __u32,
@@ -459,7 +461,7 @@ pub struct tc_onramp_xstats {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of tc_onramp_xstats"][::core::mem::size_of::<tc_onramp_xstats>() - 96usize];
+    ["Size of tc_onramp_xstats"][::core::mem::size_of::<tc_onramp_xstats>() - 104usize];
     [
         "Alignment of tc_onramp_xstats",
     ][::core::mem::align_of::<tc_onramp_xstats>() - 8usize];
@@ -482,8 +484,8 @@ const _: () = {
         "Offset of field: tc_onramp_xstats::flow_limit_drops",
     ][::core::mem::offset_of!(tc_onramp_xstats, flow_limit_drops) - 40usize];
     [
-        "Offset of field: tc_onramp_xstats::flows_drops",
-    ][::core::mem::offset_of!(tc_onramp_xstats, flows_drops) - 48usize];
+        "Offset of field: tc_onramp_xstats::no_flow",
+    ][::core::mem::offset_of!(tc_onramp_xstats, no_flow) - 48usize];
     [
         "Offset of field: tc_onramp_xstats::cut",
     ][::core::mem::offset_of!(tc_onramp_xstats, cut) - 56usize];
@@ -494,15 +496,18 @@ const _: () = {
         "Offset of field: tc_onramp_xstats::collected",
     ][::core::mem::offset_of!(tc_onramp_xstats, collected) - 72usize];
     [
+        "Offset of field: tc_onramp_xstats::acks_first",
+    ][::core::mem::offset_of!(tc_onramp_xstats, acks_first) - 80usize];
+    [
         "Offset of field: tc_onramp_xstats::flows",
-    ][::core::mem::offset_of!(tc_onramp_xstats, flows) - 80usize];
+    ][::core::mem::offset_of!(tc_onramp_xstats, flows) - 88usize];
     [
         "Offset of field: tc_onramp_xstats::idle_flows",
-    ][::core::mem::offset_of!(tc_onramp_xstats, idle_flows) - 84usize];
+    ][::core::mem::offset_of!(tc_onramp_xstats, idle_flows) - 92usize];
     [
         "Offset of field: tc_onramp_xstats::throttled_flows",
-    ][::core::mem::offset_of!(tc_onramp_xstats, throttled_flows) - 88usize];
+    ][::core::mem::offset_of!(tc_onramp_xstats, throttled_flows) - 96usize];
     [
         "Offset of field: tc_onramp_xstats::reserved",
-    ][::core::mem::offset_of!(tc_onramp_xstats, reserved) - 92usize];
+    ][::core::mem::offset_of!(tc_onramp_xstats, reserved) - 100usize];
 };
