@@ -10,25 +10,39 @@
  * @key: of its tag
  * @ifindex: where it leaves; 0: nothing to acknowledge
  * @port: both of its UDP ports
+ * @class: DSCP and ECN of the data packet; the OR-ACK takes the same DSCP
  */
 struct scratch {
 	struct orack ack;
 	or_u64 key[2];
 	or_u32 ifindex;
 	or_u16 port;
-	or_u16 reserved;
+	or_u16 class;
 };
 
 /* The agent may choose other sizes for flows, stamps, peers and paths. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, 2);
 	__type(key, or_u32);
 	__type(value, struct or_config);
 } config SEC(".maps");
 
+/*
+ * Which of the two is in force. The agent writes the other one, then this: an array's
+ * values are written over in place, and half a new clock is worse than an old one.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, or_u32);
+	__type(value, or_u32);
+} current SEC(".maps");
+
+/* Not preallocated: a value that is replaced stays whole for who is reading it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 4096);
 	__type(key, struct or_address);
 	__type(value, struct or_peer);
@@ -50,11 +64,13 @@ struct {
 
 /*
  * Serialises the changes of a flow: the gate and an arriving OR-ACK may be on two CPUs.
- * An LRU map's own values may not have locks; flows share these, by hash.
+ * An LRU map's own values may not have locks; flows share these, by hash. A cache line
+ * each, so that CPUs with different flows do not wait for each other.
  */
 #define FLOW_LOCKS 1024
 struct flow_lock {
 	struct bpf_spin_lock lock;
+	or_u32 rest_of_line[15];
 };
 
 struct {
@@ -110,7 +126,8 @@ OR_INLINE struct flow_lock *flow_lock(const struct or_tuple *t)
 OR_INLINE struct or_config *config_at(or_u64 now)
 {
 	or_u32 zero = 0;
-	struct or_config *c = bpf_map_lookup_elem(&config, &zero);
+	or_u32 *slot = bpf_map_lookup_elem(&current, &zero);
+	struct or_config *c = slot ? bpf_map_lookup_elem(&config, slot) : 0;
 
 	if (!c || c->mode == OR_MODE_OFF || now > c->valid_until)
 		return 0;

@@ -57,8 +57,7 @@ int onramp_ingress(struct __sk_buff *skb)
 	if (packet_is_ours(&packet, config)) {
 		if (prober_read(skb, &packet, config, &probe))
 			return prober_arrives(skb, &packet, config, &probe, now);
-		sender_acked(skb, &packet, config, now);
-		return TC_ACT_SHOT;
+		return sender_acked(skb, &packet, config, now);
 	}
 	receiver_data(skb, &packet, config, now);
 	return TC_ACT_UNSPEC;

@@ -55,7 +55,7 @@ struct or_clock {
 #define OR_INTERVAL_SHIFT_DEFAULT 14
 
 /**
- * struct or_config - map "config", an array of one
+ * struct or_config - map "config", an array of two, of which "current" names one
  * @valid_until: the programs do nothing after this time. The agent keeps moving it
  *   ahead, so that packets flow freely soon after it died.
  * @params: of the algorithm

@@ -21,6 +21,7 @@
  * @payload: bytes of payload
  * @payload_at: where they begin
  * @push: TCP: ends a burst
+ * @class: DSCP and ECN, as in IPv4's second byte
  */
 struct or_packet {
 	struct or_tuple flow;
@@ -28,6 +29,7 @@ struct or_packet {
 	or_u32 payload;
 	or_u32 payload_at;
 	or_u32 push;
+	or_u32 class;
 };
 
 OR_INLINE struct or_address address_v4(or_u32 be)
@@ -56,6 +58,15 @@ OR_INLINE or_u32 get32(const or_u8 *at)
 	return x;
 }
 
+/*
+ * VXLAN, also by Linux's old number, and GENEVE: what tells UDP packets apart is the same in
+ * all of a tunnel's packets, so that each stamp would replace the last one.
+ */
+OR_INLINE or_u32 packet_is_tunnel(or_u16 dport)
+{
+	return dport == 4789 || dport == 8472 || dport == 6081;
+}
+
 /* TCP or UDP from @l4 on, a constant; @end is where IP says the packet ends. */
 OR_INLINE or_u32 packet_parse_l4(struct or_packet *packet, const or_u8 *h, or_u32 l4, or_u32 end, or_u32 have)
 {
@@ -66,6 +77,8 @@ OR_INLINE or_u32 packet_parse_l4(struct or_packet *packet, const or_u8 *h, or_u3
 	packet->flow.sport = orack_get16(h + l4);
 	packet->flow.dport = orack_get16(h + l4 + 2);
 	if (packet->flow.protocol == IPPROTO_UDP) {
+		if (packet_is_tunnel(packet->flow.dport))
+			return 0;
 		header = 8;
 	} else if (packet->flow.protocol == IPPROTO_TCP) {
 		if (l4 + 20 > have)
@@ -104,6 +117,7 @@ OR_INLINE or_u32 packet_parse(struct __sk_buff *skb, struct or_packet *packet)
 		if (h[14] != 0x45 || (orack_get16(h + 20) & IP_MORE_OR_OFFSET))
 			return 0;
 		total = orack_get16(h + 16);
+		packet->class = h[15];
 		packet->flow.protocol = h[23];
 		packet->flow.source = address_v4(get32(h + 26));
 		packet->flow.destination = address_v4(get32(h + 30));
@@ -117,6 +131,7 @@ OR_INLINE or_u32 packet_parse(struct __sk_buff *skb, struct or_packet *packet)
 		if (h[14] >> 4 != 6)
 			return 0;
 		total = orack_get16(h + 18);
+		packet->class = (h[14] & 0xf) << 4 | h[15] >> 4;
 		packet->flow.protocol = h[20];
 		__builtin_memcpy(&packet->flow.source, h + 22, 16);
 		__builtin_memcpy(&packet->flow.destination, h + 38, 16);

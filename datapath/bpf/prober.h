@@ -91,7 +91,7 @@ OR_INLINE void prober_report(const struct orprobe *probe, const struct or_packet
 		count(OR_PROBES_RETURNED, 1);
 }
 
-/* A probe or an answer has come in. Returns what becomes of the packet. */
+/* A probe or an answer has come in. Returns what becomes of the packet: as for OR-ACKs. */
 OR_INLINE int prober_arrives(struct __sk_buff *skb, const struct or_packet *packet,
 			     const struct or_config *config, const struct orprobe *probe, or_u64 now)
 {
@@ -100,7 +100,7 @@ OR_INLINE int prober_arrives(struct __sk_buff *skb, const struct or_packet *pack
 
 	if (!peer || prober_tag(probe, packet, peer) != probe->tag) {
 		count(OR_PROBES_REFUSED, 1);
-		return TC_ACT_SHOT;
+		return TC_ACT_UNSPEC;
 	}
 	if (probe->kind == ORPROBE_ANSWER) {
 		prober_report(probe, packet, clock_arrival(config, now));

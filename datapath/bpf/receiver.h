@@ -6,6 +6,7 @@
 #define RECEIVER_L4_IPV4 (ETH_HLEN + 20)
 #define RECEIVER_L4_IPV6 (ETH_HLEN + 40)
 #define RECEIVER_TTL 64
+#define RECEIVER_DSCP 0xfc
 
 /*
  * Which of the packet's bytes to acknowledge, by the rule of sender_keep_tcp(). Where
@@ -67,6 +68,7 @@ OR_INLINE void receiver_data(struct __sk_buff *skb, const struct or_packet *pack
 	s->key[0] = peer->key[0];
 	s->key[1] = peer->key[1];
 	s->port = config->port;
+	s->class = packet->class;
 	s->ifindex = skb->ifindex;
 	if (bpf_clone_redirect(skb, config->acker_ifindex, 0))
 		count(OR_ACKS_FAILED, 1);
@@ -115,6 +117,7 @@ OR_INLINE int receiver_frame_v4(struct __sk_buff *skb, const struct scratch *s)
 	if (receiver_turn_back(skb, f, ORACK_WIRE_IPV4))
 		return -1;
 	ip[0] = 0x45;
+	ip[1] = s->class & RECEIVER_DSCP;
 	orack_put16(ip + 2, ORACK_WIRE_IPV4 - ETH_HLEN);
 	ip[6] = 0x40; /* do not fragment */
 	ip[8] = RECEIVER_TTL;
@@ -139,7 +142,8 @@ OR_INLINE int receiver_frame_v6(struct __sk_buff *skb, const struct scratch *s)
 
 	if (receiver_turn_back(skb, f, ORACK_WIRE_IPV6))
 		return -1;
-	ip[0] = 0x60;
+	ip[0] = 0x60 | s->class >> 4;
+	ip[1] = (s->class & RECEIVER_DSCP) << 4;
 	orack_put16(ip + 4, 8 + ORACK_LEN_IPV6);
 	ip[6] = IPPROTO_UDP;
 	ip[7] = RECEIVER_TTL;

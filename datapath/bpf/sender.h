@@ -251,11 +251,12 @@ OR_INLINE struct or_tuple sender_tuple(const struct orack *ack)
 }
 
 /*
- * An OR-ACK came in. It has an effect only if it says the truth about a packet that
- * was sent and not acknowledged before: from a known host, to which the packet went,
- * with its tag right.
+ * An OR-ACK may have come in. It has an effect only if it says the truth about a packet
+ * that was sent and not acknowledged before: from a known host, to which the packet went,
+ * with its tag right. Returns what becomes of the packet: without the right tag it is
+ * somebody else's.
  */
-OR_INLINE void sender_acked(struct __sk_buff *skb, const struct or_packet *packet,
+OR_INLINE int sender_acked(struct __sk_buff *skb, const struct or_packet *packet,
 			    struct or_config *config, or_u64 now)
 {
 	struct or_stamp_key key = {};
@@ -273,26 +274,26 @@ OR_INLINE void sender_acked(struct __sk_buff *skb, const struct or_packet *packe
 	peer = bpf_map_lookup_elem(&peers, &packet->flow.source);
 	if (!peer) {
 		count(OR_ACKS_UNKNOWN_PEER, 1);
-		return;
+		return TC_ACT_UNSPEC;
 	}
 	if (packet->payload == ORACK_LEN_IPV4) {
 		if (bpf_skb_load_bytes(skb, packet->payload_at, payload, ORACK_LEN_IPV4))
-			return;
+			return TC_ACT_UNSPEC;
 		wrong = orack_parse(payload, payload + ORACK_LEN_IPV4, &ack);
 	} else if (packet->payload == ORACK_LEN_IPV6) {
 		if (bpf_skb_load_bytes(skb, packet->payload_at, payload, ORACK_LEN_IPV6))
-			return;
+			return TC_ACT_UNSPEC;
 		wrong = orack_parse(payload, payload + ORACK_LEN_IPV6, &ack);
 	} else {
 		wrong = ORACK_BAD_LENGTH;
 	}
 	if (wrong) {
 		count(OR_ACKS_MALFORMED, 1);
-		return;
+		return TC_ACT_UNSPEC;
 	}
 	if (orack_tag(&ack, peer->key[0], peer->key[1]) != ack.tag) {
 		count(OR_ACKS_BAD_TAG, 1);
-		return;
+		return TC_ACT_UNSPEC;
 	}
 	key.flow = sender_tuple(&ack);
 	key.seq = ack.seq;
@@ -300,17 +301,17 @@ OR_INLINE void sender_acked(struct __sk_buff *skb, const struct or_packet *packe
 	/* Only the host that got a packet can tell when. */
 	if (!kept || !address_equal(&key.flow.destination, &packet->flow.source)) {
 		count(OR_ACKS_NO_STAMP, 1);
-		return;
+		return TC_ACT_SHOT;
 	}
 	stamp = *kept;
 	/* Once only: of two copies, also on two CPUs, one finds nothing to delete. */
 	if (bpf_map_delete_elem(&stamps, &key)) {
 		count(OR_ACKS_NO_STAMP, 1);
-		return;
+		return TC_ACT_SHOT;
 	}
 	if (!(peer->flags & OR_PEER_CLOCK_KNOWN) || !(config->flags & OR_CLOCK_KNOWN)) {
 		count(OR_ACKS_NO_CLOCK, 1);
-		return;
+		return TC_ACT_SHOT;
 	}
 	count(OR_ACKS_RECEIVED, 1);
 	owd = (or_s64)(ack.time - clock_fleet(config, clock_departure(config, stamp.time))) -
@@ -318,17 +319,18 @@ OR_INLINE void sender_acked(struct __sk_buff *skb, const struct or_packet *packe
 
 	path = bpf_map_lookup_elem(&paths, &key.flow.destination);
 	if (!path)
-		return;
+		return TC_ACT_SHOT;
 	sender_learn(path, owd, now);
 	params = sender_params(config, peer, path);
 	flow = bpf_map_lookup_elem(&flows, &key.flow);
 	lock = flow_lock(&key.flow);
 	if (!flow || !lock)
-		return;
+		return TC_ACT_SHOT;
 	bpf_spin_lock(&lock->lock);
 	onramp_acked(&flow->state, &params, now, stamp, owd);
 	flow->or_acks++;
 	bpf_spin_unlock(&lock->lock);
+	return TC_ACT_SHOT;
 }
 
 #endif

@@ -12,6 +12,7 @@ use std::io;
 use std::mem::offset_of;
 use std::net::IpAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
+use std::time::Duration;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/onramp.bpf.o"));
 
@@ -119,6 +120,8 @@ fn privileges(e: &EbpfError) -> &'static str {
 pub struct Datapath {
     ebpf: Ebpf,
     config: Array<MapData, or_config>,
+    current: Array<MapData, u32>,
+    slot: u32,
     peers: HashMap<MapData, or_address, or_peer>,
     paths: HashMap<MapData, or_address, or_path>,
     flows: HashMap<MapData, or_tuple, or_flow>,
@@ -172,6 +175,8 @@ impl Datapath {
         }
         Ok(Self {
             config: take(&mut ebpf, "config")?,
+            current: take(&mut ebpf, "current")?,
+            slot: 0,
             peers: take(&mut ebpf, "peers")?,
             paths: take(&mut ebpf, "paths")?,
             flows: take(&mut ebpf, "flows")?,
@@ -186,7 +191,11 @@ impl Datapath {
     /// # Errors
     /// The map cannot be written.
     pub fn set_config(&mut self, config: &or_config) -> Result<(), Error> {
-        self.config.set(0, config, 0).map_err(|source| Error::Map { name: "config", source })
+        let other = 1 - self.slot;
+        self.config.set(other, config, 0).map_err(|source| Error::Map { name: "config", source })?;
+        self.current.set(0, other, 0).map_err(|source| Error::Map { name: "current", source })?;
+        self.slot = other;
+        Ok(())
     }
 
     /// Makes `peers` the hosts with which OR-ACKs are exchanged. What is known of the paths
@@ -209,9 +218,25 @@ impl Datapath {
                 Err(MapError::SyscallError(e)) if e.io_error.kind() == io::ErrorKind::AlreadyExists => {}
                 done => done.map_err(|source| Error::Map { name: "paths", source })?,
             }
-            self.peers.insert(address, peer.for_programs(), 0).map_err(failed)?;
+            self.set_peer(address, &peer.for_programs()).map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// The map's memory comes from a small stock that the kernel fills up meanwhile.
+    fn set_peer(&mut self, address: or_address, peer: &or_peer) -> Result<(), MapError> {
+        let mut tries = 0;
+        loop {
+            match self.peers.insert(address, peer, 0) {
+                Err(MapError::SyscallError(e))
+                    if e.io_error.kind() == io::ErrorKind::OutOfMemory && tries < INSERT_TRIES =>
+                {
+                    tries += 1;
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                done => return done,
+            }
+        }
     }
 
     /// The probes that are answered, for whoever sends them; there is one such.
@@ -325,6 +350,8 @@ impl Datapath {
 /// Flows looked at for one answer.
 const MAX_FLOWS_SCANNED: usize = 1 << 22;
 const BPF_NOEXIST: u64 = 1;
+/// How often a peer is tried to be put into its map, a millisecond apart.
+const INSERT_TRIES: u32 = 1000;
 
 fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &'static str) -> Result<T, Error> {
     let map = ebpf.take_map(name).ok_or_else(|| MapError::InvalidName { name: name.into() });

@@ -11,7 +11,9 @@ use onrampd::gate::{self, Gate};
 use onrampd::{acker, tc};
 use rustix::process::Signal;
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
@@ -66,6 +68,82 @@ fn delays_are_measured_and_nothing_is_left_behind() {
         for host in ["a", "b"] {
             assert_eq!(traces(&lab, host), "", "{attach}");
         }
+    }
+}
+
+#[test]
+fn or_acks_travel_in_the_class_of_the_data() {
+    if !privileged() {
+        return;
+    }
+    const CLASS: i32 = 0x28;
+    let lab = Lab::new();
+    let (_a, _b) = (lab.agent("a", T), lab.agent("b", T));
+    for (to, family) in [("10.9.0.2", ETH_P_IP), ("fd09::2", ETH_P_IPV6)] {
+        let tap = lab.on("a", || Tap::new(family));
+        lab.on("b", || {
+            let listener = TcpListener::bind((to, 7000)).unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(|| lab.on("a", || send_in_class(to, CLASS)));
+                std::io::copy(&mut listener.accept().unwrap().0, &mut std::io::sink()).unwrap();
+            });
+        });
+        let mut classes = Vec::new();
+        until("has an OR-ACK come", || {
+            classes.extend(tap.classes_of_or_acks());
+            !classes.is_empty()
+        });
+        assert!(classes.iter().all(|class| i32::from(*class) == CLASS), "{to}: {classes:x?}");
+    }
+}
+
+fn send_in_class(to: &str, class: i32) {
+    let mut stream = TcpStream::connect((to, 7000)).unwrap();
+    let (level, option) = if to.contains(':') {
+        (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
+    } else {
+        (libc::IPPROTO_IP, libc::IP_TOS)
+    };
+    // SAFETY: a socket that is open, and an int as the option is.
+    let done = unsafe {
+        libc::setsockopt(stream.as_raw_fd(), level, option, (&raw const class).cast(), size_of::<i32>() as u32)
+    };
+    assert_eq!(done, 0);
+    stream.write_all(&[0; 100_000]).unwrap();
+}
+
+const ETH_P_IP: u16 = 0x0800;
+const ETH_P_IPV6: u16 = 0x86dd;
+
+/// Sees every packet of a network namespace, before TC does.
+struct Tap(OwnedFd, u16);
+
+impl Tap {
+    fn new(ether_type: u16) -> Self {
+        // SAFETY: the descriptor is checked, and nobody else's.
+        let socket = unsafe {
+            let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+            let fd = libc::socket(libc::AF_PACKET, kind, i32::from((libc::ETH_P_ALL as u16).to_be()));
+            assert!(fd >= 0, "a packet socket");
+            OwnedFd::from_raw_fd(fd)
+        };
+        Self(socket, ether_type)
+    }
+
+    /// IPv4's TOS, or IPv6's traffic class, of what has come to our UDP port.
+    fn classes_of_or_acks(&self) -> Vec<u8> {
+        let (mut frame, mut classes) = ([0u8; 2000], Vec::new());
+        let mut file = fs::File::from(self.0.try_clone().unwrap());
+        while let Ok(length) = file.read(&mut frame) {
+            let v4 = self.1 == ETH_P_IP;
+            let l4 = if v4 { 34 } else { 54 };
+            let protocol = if v4 { frame[23] } else { frame[20] };
+            let ours = length > l4 + 4 && frame[12..14] == self.1.to_be_bytes() && protocol == 17;
+            if ours && frame[l4 + 2..l4 + 4] == 9471u16.to_be_bytes() {
+                classes.push(if v4 { frame[15] } else { frame[14] << 4 | frame[15] >> 4 });
+            }
+        }
+        classes
     }
 }
 

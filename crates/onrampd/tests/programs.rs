@@ -243,7 +243,9 @@ fn or_acks_that_are_not_true_change_nothing() {
         ("from another peer", elsewhere, abi::OR_ACKS_NO_STAMP),
     ];
     for (name, packet, counter) in cases {
-        assert_eq!(host.run(Program::Ingress, packet), DROP, "{name}");
+        // Only a right tag shows that it is ours; else it may be for somebody behind this host.
+        let verdict = if *counter == abi::OR_ACKS_NO_STAMP { DROP } else { NEXT };
+        assert_eq!(host.run(Program::Ingress, packet), verdict, "{name}");
         assert_eq!(host.counted(), [(*counter, 1)], "{name}");
         assert_eq!(host.run(Program::Gate, &data(1, ACK, 1)), 0, "{name}: nothing is held");
         host.counted();
@@ -358,7 +360,7 @@ fn a_probe_gets_all_its_stamps() {
 }
 
 #[test]
-fn probes_that_are_not_true_are_dropped() {
+fn probes_that_are_not_true_are_left_to_others() {
     if !privileged() {
         return;
     }
@@ -389,7 +391,7 @@ fn probes_that_are_not_true_are_dropped() {
         ("cut", ip(PEER, US, UDP, &udp(9471, 9471, &good[payload_at..good.len() - 1])), abi::OR_ACKS_MALFORMED),
     ];
     for (name, packet, counter) in cases {
-        assert_eq!(host.run(Program::Ingress, packet), DROP, "{name}");
+        assert_eq!(host.run(Program::Ingress, packet), NEXT, "{name}");
         assert_eq!(host.counted(), [(*counter, 1)], "{name}");
     }
     let stranger = probe(US, STRANGER, OrProbe::default());
@@ -483,6 +485,8 @@ fn what_is_no_plain_packet_passes_untouched() {
         ("another protocol", with(23, 1)),
         ("VLAN tag", vlan),
         ("IPv6 extension header", extended),
+        ("VXLAN", ip(US, PEER, UDP, &udp(50_000, 4789, &[8; 100]))),
+        ("GENEVE", ip(US, PEER, UDP, &udp(50_000, 6081, &[0; 100]))),
         ("ARP", ethernet(0x0806, &[0; 46])),
         ("nearly nothing", ethernet(0x0800, &[0x45; 20])),
     ];
