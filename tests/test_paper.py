@@ -83,7 +83,7 @@ def test_every_figure_can_be_drawn_and_judged(
     claims = figure.claims(runs)
     verdict = common.Verdict(name, figure.TITLE, True, (1, 2), "0", None, tuple(claims))
     lines = common.markdown([verdict]).splitlines()
-    rows = [line for line in lines if line.startswith("| Fig") or line.startswith(f"| {name} |")]
+    rows = [line for line in lines if line.startswith(("| Fig", f"| {name} |"))]
     heads = [line for line in lines if line.startswith("| Figure | ")]
     assert len(heads) == len({claim.of_paper for claim in claims})
     assert len(rows) == len(claims) + len(heads)

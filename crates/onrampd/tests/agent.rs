@@ -99,11 +99,8 @@ fn or_acks_travel_in_the_class_of_the_data() {
 
 fn send_in_class(to: &str, class: i32) {
     let mut stream = TcpStream::connect((to, 7000)).unwrap();
-    let (level, option) = if to.contains(':') {
-        (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
-    } else {
-        (libc::IPPROTO_IP, libc::IP_TOS)
-    };
+    let (level, option) =
+        if to.contains(':') { (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) } else { (libc::IPPROTO_IP, libc::IP_TOS) };
     // SAFETY: a socket that is open, and an int as the option is.
     let done = unsafe {
         libc::setsockopt(stream.as_raw_fd(), level, option, (&raw const class).cast(), size_of::<i32>() as u32)

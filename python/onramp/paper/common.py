@@ -182,7 +182,8 @@ def markdown(verdicts: Sequence[Verdict]) -> str:
             name = verdict.figure.replace("fig", "Fig. ")
             for claim in (c for c in verdict.claims if c.of_paper == of_paper):
                 result = outcome(claim) if claim.holds else f"**{outcome(claim)}**"
-                lines.append(f"| {name} | {claim.statement} ({claim.criterion}) | {claim.measured} | {result} |")
+                statement = f"{claim.statement} ({claim.criterion})"
+                lines.append(f"| {name} | {statement} | {claim.measured} | {result} |")
         if len(lines) > 2:
             parts.append("\n".join(lines))
     return "\n\n".join(parts)
