@@ -139,7 +139,8 @@ def judge(figure: Figure, mode: Mode, cache: Cache) -> Verdict:
     runs: dict[Key, list[Result]] = {}
     for (key, _), scenario in _loaded(figure, mode).items():
         result = cache.get(scenario)
-        assert result is not None
+        if result is None:
+            raise OnRampError(f"{figure.NAME}: the programs were built anew meanwhile; run it again")
         runs.setdefault(key, []).append(result)
     claims = tuple(figure.claims(runs))
     verdict = Verdict(figure.NAME, figure.TITLE, mode.quick, mode.seeds, _sim.version(), commit(), claims)
