@@ -373,8 +373,7 @@ impl Desk {
         if self.at == self.stop && !self.meet(cells, until, enough, waiting) {
             return None;
         }
-        let events = cells.iter().map(|cell| cell.events.next_at()).min().unwrap_or(Ps::MAX);
-        let earliest = if waiting { self.at } else { self.earliest(events) };
+        let earliest = self.earliest(cells, waiting);
         self.at = self.others_at.max(earliest).saturating_add(self.map.window).min(self.stop);
         self.open(cells, self.at);
         let next = with_hosts.unwrap_or(cells.len());
@@ -403,8 +402,7 @@ impl Desk {
             return false;
         }
         // Where nothing happens for a while, it is skipped.
-        let events = cells.iter().map(|cell| cell.events.next_at()).min().unwrap_or(Ps::MAX);
-        let earliest = if waiting || idle { self.at } else { self.earliest(events) };
+        let earliest = self.earliest(cells, waiting || idle);
         let after = |step: Ps| {
             let phase = self.origin % step;
             let steps = earliest.saturating_sub(phase) / step + u64::from(earliest >= phase);
@@ -418,8 +416,12 @@ impl Desk {
         true
     }
 
-    /// When something happens next, given the time of the earliest event.
-    fn earliest(&self, events: Ps) -> Ps {
+    /// When something happens next, as far as is known: `soon` if it may be at once.
+    fn earliest<R: Router>(&self, cells: &[CellBox<R>], soon: bool) -> Ps {
+        if soon {
+            return self.at;
+        }
+        let events = cells.iter().map(|cell| cell.events.next_at()).min().unwrap_or(Ps::MAX);
         let arrival = self.arrivals.next_at().map_or(Ps::MAX, |at| at + self.load_at);
         events.min(arrival).max(self.at)
     }
