@@ -62,7 +62,7 @@ def draw(runs: Runs) -> Figure:
         ax.set_title(workloads.SCHEMES[scheme])
         ax.set_xlabel("σ of the clocks (µs); or synchronised, T auto")
         ax.tick_params(axis="x", labelsize=7.5)
-    axes[0].set_ylabel("incast RCT (µs)")
+    axes[0].set_ylabel("incast RCT, µs (bar: mean, whisker: p95)")
     low = min(ax.get_ylim()[0] for ax in axes)
     high = max(v for runs_ in runs.values() for v in workloads.mean_bar(runs_, "incast") if v)
     axes[0].set_ylim(low, high * 1.6)
