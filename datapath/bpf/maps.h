@@ -87,6 +87,14 @@ struct {
 	__type(value, struct onramp_stamp);
 } stamps SEC(".maps");
 
+/* When the last OR-ACK about a flow was sent. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct or_tuple);
+	__type(value, or_u64);
+} acked SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, OR_COUNTERS);

@@ -69,6 +69,7 @@ struct or_clock {
  * @mode: OR_MODE_*
  * @interval_shift: a packet is OR-ACKed if it has a byte whose sequence number is a
  *   multiple of 2^interval_shift, or if it ends a burst
+ * @gap: unless the flow's last OR-ACK is not so old
  * @acker_ifindex: the device on which clones become OR-ACKs
  * @port: UDP port of OR-ACKs and probes
  * @flags: OR_CUT, OR_CLOCK_KNOWN
@@ -81,6 +82,7 @@ struct or_config {
 	struct or_clock clock;
 	struct or_clock test_clock;
 	or_u64 idle;
+	or_u64 gap;
 	or_u32 segment_rate;
 	or_u32 mode;
 	or_u32 interval_shift;

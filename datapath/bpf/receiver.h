@@ -30,6 +30,21 @@ OR_INLINE or_u32 receiver_chosen(struct __sk_buff *skb, const struct or_packet *
 	return last - *seq < packet->payload;
 }
 
+/* Whether the flow has heard of us lately. If not, it does now. */
+OR_INLINE or_u32 receiver_heard(const struct or_tuple *flow, const struct or_config *config, or_u64 now)
+{
+	or_u64 *last = bpf_map_lookup_elem(&acked, flow);
+
+	if (!last) {
+		bpf_map_update_elem(&acked, flow, &now, BPF_ANY);
+		return 0;
+	}
+	if (now - *last < config->gap)
+		return 1;
+	*last = now;
+	return 0;
+}
+
 /* A data packet came in. */
 OR_INLINE void receiver_data(struct __sk_buff *skb, const struct or_packet *packet,
 			     struct or_config *config, or_u64 now)
@@ -44,7 +59,7 @@ OR_INLINE void receiver_data(struct __sk_buff *skb, const struct or_packet *pack
 	if (!peer)
 		return;
 	count(OR_RECEIVED, 1);
-	if (!receiver_chosen(skb, packet, config, &seq))
+	if (!receiver_chosen(skb, packet, config, &seq) || receiver_heard(&packet->flow, config, now))
 		return;
 	s = bpf_map_lookup_elem(&scratch, &zero);
 	if (!s)

@@ -165,6 +165,7 @@ impl Datapath {
     pub fn load(max_flows: u32, max_stamps: u32) -> Result<Self, Error> {
         let mut ebpf = EbpfLoader::new()
             .map_max_entries("flows", max_flows)
+            .map_max_entries("acked", max_flows)
             .map_max_entries("stamps", max_stamps)
             .map_max_entries("peers", MAX_PEERS as u32)
             .map_max_entries("paths", MAX_PEERS as u32)

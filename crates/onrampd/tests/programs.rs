@@ -184,6 +184,34 @@ fn sender_stamps_every_multiple_of_the_interval_and_the_end_of_a_burst() {
 }
 
 #[test]
+fn a_flow_that_has_just_heard_is_not_told_again() {
+    if !privileged() {
+        return;
+    }
+    let acks = |gap: u64, packets: &[(u16, u32, u8)]| -> Vec<u64> {
+        let mut host = Host::with(Mode::Observe, |c| c.or_ack_gap = gap);
+        let mut ack = |&(port, seq, flags): &(u16, u32, u8)| {
+            host.run(Program::Ingress, &ip(PEER, US, TCP, &tcp(port, 80, seq, flags, &[0; 100])));
+            // There is no device that would send them.
+            host.counted().iter().find(|(c, _)| *c == abi::OR_ACKS_FAILED).map_or(0, |(_, n)| *n)
+        };
+        packets.iter().map(&mut ack).collect()
+    };
+    let multiple = 16_384;
+    let packets = [
+        (1, 1, ACK),
+        (1, 101, PSH_ACK),
+        (1, 201, PSH_ACK),
+        (2, 1, PSH_ACK),
+        (1, multiple, ACK),
+        (1, 2 * multiple, PSH_ACK),
+        (2, 101, PSH_ACK),
+    ];
+    assert_eq!(acks(u64::MAX, &packets), [0, 1, 0, 1, 0, 0, 0]);
+    assert_eq!(acks(0, &packets), [0, 1, 1, 1, 1, 1, 1]);
+}
+
+#[test]
 fn each_chosen_byte_of_a_segment_left_at_its_own_time() {
     if !privileged() {
         return;

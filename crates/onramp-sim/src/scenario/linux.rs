@@ -3,7 +3,7 @@
 use super::{OnRamp, Scenario, Substrate};
 use crate::cc;
 use crate::config::Rule;
-use crate::config::units::Bytes;
+use crate::config::units::{Bytes, Span};
 use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -61,6 +61,8 @@ pub struct Linux {
     pub mtu: Bytes,
     /// An OR-ACK for every this many bytes of a flow, a power of two. Default 16 KiB.
     pub or_ack_interval: Bytes,
+    /// Least time between two OR-ACKs of a flow. Default 100 µs.
+    pub or_ack_gap: Span,
     /// Whether On-Ramp has segments cut into packets where delays are above its threshold; else they
     /// leave whole, as the paper's do. Default true.
     pub cut_segments: bool,
@@ -79,6 +81,7 @@ impl Default for Linux {
             gso_max_size: MAX_GSO,
             mtu: Bytes(1500),
             or_ack_interval: Bytes(16 << 10),
+            or_ack_gap: Span(100_000),
             cut_segments: true,
             onramp_hosts: None,
             sysctl: BTreeMap::new(),

@@ -194,7 +194,7 @@ fn config(scenario: &Scenario, topology: &Topology, host: u32, hosts: &BTreeSet<
             vec![("threshold", "auto".into()), ("threshold_floor", floor.to_string().into())]
         }
     };
-    let entries: [(&str, toml::Value); 15] = [
+    let entries: [(&str, toml::Value); 16] = [
         ("mode", "enforce".into()),
         ("interface", "eth0".into()),
         ("parent", "1:1".into()),
@@ -205,6 +205,7 @@ fn config(scenario: &Scenario, topology: &Topology, host: u32, hosts: &BTreeSet<
         // The link cuts large segments up, so their bytes leave one after another.
         ("line_rate", rate.to_string().into()),
         ("or_ack_interval", linux.or_ack_interval.to_string().into()),
+        ("or_ack_gap", linux.or_ack_gap.to_string().into()),
         ("gate.cut", linux.cut_segments.into()),
         ("port", i64::from(PORT).into()),
         ("socket", socket(host).into()),

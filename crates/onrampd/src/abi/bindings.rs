@@ -198,6 +198,7 @@ pub struct or_config {
     pub clock: or_clock,
     pub test_clock: or_clock,
     pub idle: or_u64,
+    pub gap: or_u64,
     pub segment_rate: or_u32,
     pub mode: or_u32,
     pub interval_shift: or_u32,
@@ -208,7 +209,7 @@ pub struct or_config {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of or_config"][::core::mem::size_of::<or_config>() - 120usize];
+    ["Size of or_config"][::core::mem::size_of::<or_config>() - 128usize];
     ["Alignment of or_config"][::core::mem::align_of::<or_config>() - 8usize];
     [
         "Offset of field: or_config::valid_until",
@@ -226,26 +227,29 @@ const _: () = {
         "Offset of field: or_config::idle",
     ][::core::mem::offset_of!(or_config, idle) - 88usize];
     [
+        "Offset of field: or_config::gap",
+    ][::core::mem::offset_of!(or_config, gap) - 96usize];
+    [
         "Offset of field: or_config::segment_rate",
-    ][::core::mem::offset_of!(or_config, segment_rate) - 96usize];
+    ][::core::mem::offset_of!(or_config, segment_rate) - 104usize];
     [
         "Offset of field: or_config::mode",
-    ][::core::mem::offset_of!(or_config, mode) - 100usize];
+    ][::core::mem::offset_of!(or_config, mode) - 108usize];
     [
         "Offset of field: or_config::interval_shift",
-    ][::core::mem::offset_of!(or_config, interval_shift) - 104usize];
+    ][::core::mem::offset_of!(or_config, interval_shift) - 112usize];
     [
         "Offset of field: or_config::acker_ifindex",
-    ][::core::mem::offset_of!(or_config, acker_ifindex) - 108usize];
+    ][::core::mem::offset_of!(or_config, acker_ifindex) - 116usize];
     [
         "Offset of field: or_config::port",
-    ][::core::mem::offset_of!(or_config, port) - 112usize];
+    ][::core::mem::offset_of!(or_config, port) - 120usize];
     [
         "Offset of field: or_config::flags",
-    ][::core::mem::offset_of!(or_config, flags) - 114usize];
+    ][::core::mem::offset_of!(or_config, flags) - 122usize];
     [
         "Offset of field: or_config::test_noise",
-    ][::core::mem::offset_of!(or_config, test_noise) - 116usize];
+    ][::core::mem::offset_of!(or_config, test_noise) - 124usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq)]

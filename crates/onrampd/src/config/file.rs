@@ -37,6 +37,8 @@ pub struct File {
     pub beta_start: Option<f64>,
     /// Data between two OR-ACKs of a flow, a power of two from 1KiB to 1MiB. Default 16KiB.
     pub or_ack_interval: Option<Size>,
+    /// Least time between two OR-ACKs of a flow. Default 100us.
+    pub or_ack_gap: Option<Time>,
     /// UDP port of OR-ACKs. Default 9471.
     pub port: Option<u16>,
     /// A file of 32 hex digits that is the secret of all hosts; not readable by everybody.

@@ -165,6 +165,7 @@ fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Optio
         attach: f.attach.unwrap_or(Attach::Auto),
         params: params?,
         interval_shift: interval_shift?,
+        or_ack_gap: f.or_ack_gap.map_or(100_000, |t| t.0),
         port: f.port.unwrap_or(9471),
         line_rate: f.line_rate.map(|r| r.0),
         cut: f.cut.unwrap_or(true),

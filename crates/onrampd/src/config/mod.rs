@@ -29,6 +29,8 @@ pub struct Config {
     pub params: Params,
     /// 2 to this power: the sequence numbers whose packets are OR-ACKed.
     pub interval_shift: u32,
+    /// Least time in nanoseconds between two OR-ACKs of a flow.
+    pub or_ack_gap: u64,
     /// UDP port of OR-ACKs.
     pub port: u16,
     /// The line rate in bits per second, if large segments are to count as leaving byte by byte.
@@ -268,6 +270,7 @@ impl Config {
             clock: clock.unwrap_or(abi::or_clock { base: 0, offset: 0, drift: 0 }),
             test_clock,
             idle: self.idle,
+            gap: self.or_ack_gap,
             segment_rate: self.line_rate.map_or(0, segment_rate),
             mode: match self.mode {
                 Mode::Observe => abi::OR_MODE_OBSERVE,
