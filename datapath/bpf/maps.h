@@ -39,6 +39,13 @@ struct {
 	__type(value, or_u32);
 } current SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, or_u32);
+	__type(value, or_u64);
+} alive SEC(".maps");
+
 /* Not preallocated: a value that is replaced stays whole for who is reading it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -49,9 +56,9 @@ struct {
 } peers SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 4096);
-	__type(key, struct or_address);
+	__type(key, or_u32);
 	__type(value, struct or_path);
 } paths SEC(".maps");
 
@@ -95,11 +102,15 @@ struct {
 	__type(value, or_u64);
 } acked SEC(".maps");
 
+struct counted {
+	or_u64 of[OR_COUNTERS];
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, OR_COUNTERS);
+	__uint(max_entries, 1);
 	__type(key, or_u32);
-	__type(value, or_u64);
+	__type(value, struct counted);
 } counters SEC(".maps");
 
 struct {
@@ -114,12 +125,26 @@ struct {
 	__uint(max_entries, 1 << 20);
 } exchanges SEC(".maps");
 
-OR_INLINE void count(or_u32 counter, or_u64 n)
+OR_INLINE void count(enum or_counter counter, or_u64 n)
 {
-	or_u64 *value = bpf_map_lookup_elem(&counters, &counter);
+	or_u32 zero = 0;
+	struct counted *counted = bpf_map_lookup_elem(&counters, &zero);
 
-	if (value)
-		*value += n;
+	if (counted)
+		counted->of[counter] += n;
+}
+
+/* A data packet of @bytes left, with so many stamps kept. */
+OR_INLINE void count_sent(or_u32 bytes, or_u32 stamps)
+{
+	or_u32 zero = 0;
+	struct counted *counted = bpf_map_lookup_elem(&counters, &zero);
+
+	if (!counted)
+		return;
+	counted->of[OR_SENT]++;
+	counted->of[OR_SENT_BYTES] += bytes;
+	counted->of[OR_STAMPED] += stamps;
 }
 
 OR_INLINE struct flow_lock *flow_lock(const struct or_tuple *t)
@@ -134,12 +159,11 @@ OR_INLINE struct flow_lock *flow_lock(const struct or_tuple *t)
 OR_INLINE struct or_config *config_at(or_u64 now)
 {
 	or_u32 zero = 0;
+	or_u64 *until = bpf_map_lookup_elem(&alive, &zero);
 	or_u32 *slot = bpf_map_lookup_elem(&current, &zero);
 	struct or_config *c = slot ? bpf_map_lookup_elem(&config, slot) : 0;
 
-	if (!c || c->mode == OR_MODE_OFF || now > c->valid_until)
-		return 0;
-	return c;
+	return c && until && now <= *until && c->mode != OR_MODE_OFF ? c : 0;
 }
 
 #endif

@@ -56,8 +56,6 @@ struct or_clock {
 
 /**
  * struct or_config - map "config", an array of two, of which "current" names one
- * @valid_until: the programs do nothing after this time. The agent keeps moving it
- *   ahead, so that packets flow freely soon after it died.
  * @params: of the algorithm
  * @clock: what our clock shows above the fleet's, at a time of our clock
  * @test_clock: added to CLOCK_MONOTONIC wherever time stamps are taken. All 0 but in
@@ -77,7 +75,6 @@ struct or_clock {
  *   but in tests.
  */
 struct or_config {
-	or_u64 valid_until;
 	struct onramp_params params;
 	struct or_clock clock;
 	struct or_clock test_clock;
@@ -92,6 +89,11 @@ struct or_config {
 	or_u32 test_noise;
 };
 
+/*
+ * Map "alive": the programs do nothing after this time, a u64. The agent keeps moving it ahead, so
+ * that packets flow freely soon after it died.
+ */
+
 /* The peer's clock against ours is known; without it nothing is measured. */
 #define OR_PEER_CLOCK_KNOWN 1
 
@@ -102,13 +104,14 @@ struct or_config {
  * @margin: the path's T is its least one-way delay and this, if that is above the
  *   configured T; 0: as configured
  * @flags: OR_PEER_*
+ * @path: its number in map "paths"
  */
 struct or_peer {
 	or_u64 key[2];
 	struct or_clock clock;
 	or_u64 margin;
 	or_u32 flags;
-	or_u32 reserved;
+	or_u32 path;
 };
 
 /* Buckets of one-way delays: four an octave from 1 us on; the first one has all below. */
@@ -120,7 +123,7 @@ struct or_peer {
 #define OR_OWD_MIN_WINDOW 60000000000ULL
 
 /**
- * struct or_path - map "paths", by peer address: what is known of the way to a peer
+ * struct or_path - map "paths", by the number the peer has: what is known of the way to it
  * @owd: latest one-way delay
  * @owd_at: when it was learnt
  * @owd_min: least since @owd_min_since
@@ -191,13 +194,13 @@ struct or_exchange {
 	or_u32 second;
 };
 
-/* Map "counters", per CPU, by these numbers. */
+/* Map "counters", per CPU: an array of OR_COUNTERS, by these numbers. */
 enum or_counter {
 	OR_SENT, /* data packets to peers that left */
 	OR_SENT_BYTES, /* their payload */
 	OR_HELD, /* times a flow was stopped (observe: would have been) */
 	OR_STAMPED, /* stamps kept */
-	OR_RECEIVED, /* data packets from peers */
+	OR_RECEIVED, /* data packets from peers that were chosen */
 	OR_ACKS_SENT,
 	OR_ACKS_SENT_BYTES, /* their frames, without FCS */
 	OR_ACKS_FAILED, /* clone or rewrite failed */

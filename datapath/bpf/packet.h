@@ -9,7 +9,8 @@
 
 #define IP_MORE_OR_OFFSET 0x3fff /* more fragments follow, or this is not the first */
 
-/* Longest headers looked at: Ethernet 14, IPv6 40, TCP 20. */
+/* Headers looked at: Ethernet 14, IPv4 20, UDP 8 at least; Ethernet 14, IPv6 40, TCP 20 at most. */
+#define PACKET_LEAST 42
 #define PACKET_HEADERS 74
 /* Bytes of a UDP payload that tell its packets apart. */
 #define PACKET_UDP_SAMPLE 16
@@ -67,79 +68,91 @@ OR_INLINE or_u32 packet_is_tunnel(or_u16 dport)
 	return dport == 4789 || dport == 8472 || dport == 6081;
 }
 
-/* TCP or UDP from @l4 on, a constant; @end is where IP says the packet ends. */
-OR_INLINE or_u32 packet_parse_l4(struct or_packet *packet, const or_u8 *h, or_u32 l4, or_u32 end, or_u32 have)
+/* TCP or UDP from @l4 on; @length bytes from there belong to the packet, as IP says. */
+OR_INLINE or_u32 packet_parse_l4(struct or_packet *packet, const void *l4, const void *end, or_u32 length)
 {
-	or_u32 header;
+	const struct tcphdr *tcp = l4;
+	const struct udphdr *udp = l4;
+	or_u32 header = sizeof(*udp);
 
-	if (l4 + 8 > have)
+	if ((void *)(udp + 1) > end)
 		return 0;
-	packet->flow.sport = orack_get16(h + l4);
-	packet->flow.dport = orack_get16(h + l4 + 2);
-	if (packet->flow.protocol == IPPROTO_UDP) {
-		if (packet_is_tunnel(packet->flow.dport))
+	packet->flow.sport = bpf_ntohs(udp->source);
+	packet->flow.dport = bpf_ntohs(udp->dest);
+	if (packet->flow.protocol == IPPROTO_TCP) {
+		header = sizeof(*tcp);
+		if ((void *)(tcp + 1) > end || tcp->doff * 4 < header)
 			return 0;
-		header = 8;
-	} else if (packet->flow.protocol == IPPROTO_TCP) {
-		if (l4 + 20 > have)
-			return 0;
-		packet->seq = orack_get32(h + l4 + 4);
-		header = (h[l4 + 12] >> 4) * 4;
-		packet->push = h[l4 + 13] & 8;
-		if (header < 20)
-			return 0;
-	} else {
+		header = tcp->doff * 4;
+		packet->seq = bpf_ntohl(tcp->seq);
+		packet->push = tcp->psh;
+	} else if (packet->flow.protocol != IPPROTO_UDP || packet_is_tunnel(packet->flow.dport)) {
 		return 0;
 	}
-	packet->payload_at = l4 + header;
-	if (packet->payload_at > end)
+	if (header > length)
 		return 0;
-	packet->payload = end - packet->payload_at;
+	packet->payload = length - header;
+	packet->payload_at += header;
 	return 1;
+}
+
+OR_INLINE or_u32 packet_parse_v4(const struct __sk_buff *skb, struct or_packet *packet, const struct iphdr *ip,
+				 const void *end)
+{
+	/* 0 in segments above 64 KB (BIG TCP). */
+	or_u32 length = bpf_ntohs(ip->tot_len) ? bpf_ntohs(ip->tot_len) : skb->len - ETH_HLEN;
+
+	/* IP options are as rare as fragments. */
+	if (ip->version != 4 || ip->ihl != 5 || ip->frag_off & bpf_htons(IP_MORE_OR_OFFSET))
+		return 0;
+	if (length < sizeof(*ip) || length > skb->len - ETH_HLEN)
+		return 0;
+	packet->class = ip->tos;
+	packet->flow.protocol = ip->protocol;
+	packet->flow.source = address_v4(ip->saddr);
+	packet->flow.destination = address_v4(ip->daddr);
+	packet->payload_at = ETH_HLEN + sizeof(*ip);
+	return packet_parse_l4(packet, ip + 1, end, length - sizeof(*ip));
+}
+
+OR_INLINE or_u32 packet_parse_v6(const struct __sk_buff *skb, struct or_packet *packet, const struct ipv6hdr *ip,
+				 const void *end)
+{
+	or_u32 present = skb->len - ETH_HLEN - sizeof(*ip);
+	or_u32 length = bpf_ntohs(ip->payload_len) ? bpf_ntohs(ip->payload_len) : present;
+
+	if (ip->version != 6 || length > present)
+		return 0;
+	packet->class = ip->priority << 4 | ip->flow_lbl[0] >> 4;
+	packet->flow.protocol = ip->nexthdr;
+	__builtin_memcpy(&packet->flow.source, &ip->saddr, 16);
+	__builtin_memcpy(&packet->flow.destination, &ip->daddr, 16);
+	packet->payload_at = ETH_HLEN + sizeof(*ip);
+	return packet_parse_l4(packet, ip + 1, end, length);
 }
 
 /* Whether the packet is one that @packet can describe. */
 OR_INLINE or_u32 packet_parse(struct __sk_buff *skb, struct or_packet *packet)
 {
-	or_u8 h[PACKET_HEADERS] = {};
-	or_u32 have = skb->len, end, total;
+	const struct ethhdr *eth = (void *)(long)skb->data;
+	const void *end = (void *)(long)skb->data_end, *ip;
 
-	if (have < ETH_HLEN + 20 + 8)
-		return 0;
-	if (have > PACKET_HEADERS)
-		have = PACKET_HEADERS;
-	if (bpf_skb_load_bytes(skb, 0, h, have))
-		return 0;
+	/* Some drivers leave all of a packet in pages. What TCP sends has its headers in front. */
+	if ((void *)eth + PACKET_LEAST > end) {
+		if (skb->len < PACKET_LEAST ||
+		    bpf_skb_pull_data(skb, skb->len < PACKET_HEADERS ? skb->len : PACKET_HEADERS))
+			return 0;
+		eth = (void *)(long)skb->data;
+		end = (void *)(long)skb->data_end;
+		if ((void *)eth + PACKET_LEAST > end)
+			return 0;
+	}
 	__builtin_memset(packet, 0, sizeof(*packet));
-
-	if (h[12] == 0x08 && h[13] == 0x00) {
-		/* IP options are as rare as fragments. */
-		if (h[14] != 0x45 || (orack_get16(h + 20) & IP_MORE_OR_OFFSET))
-			return 0;
-		total = orack_get16(h + 16);
-		packet->class = h[15];
-		packet->flow.protocol = h[23];
-		packet->flow.source = address_v4(get32(h + 26));
-		packet->flow.destination = address_v4(get32(h + 30));
-		/* 0 in segments above 64 KB (BIG TCP). */
-		end = total ? ETH_HLEN + total : skb->len;
-		if (end > skb->len)
-			return 0;
-		return packet_parse_l4(packet, h, ETH_HLEN + 20, end, have);
-	}
-	if (h[12] == 0x86 && h[13] == 0xdd) {
-		if (h[14] >> 4 != 6)
-			return 0;
-		total = orack_get16(h + 18);
-		packet->class = (h[14] & 0xf) << 4 | h[15] >> 4;
-		packet->flow.protocol = h[20];
-		__builtin_memcpy(&packet->flow.source, h + 22, 16);
-		__builtin_memcpy(&packet->flow.destination, h + 38, 16);
-		end = total ? ETH_HLEN + 40 + total : skb->len;
-		if (end > skb->len)
-			return 0;
-		return packet_parse_l4(packet, h, ETH_HLEN + 40, end, have);
-	}
+	ip = eth + 1;
+	if (eth->h_proto == bpf_htons(ETH_P_IP))
+		return packet_parse_v4(skb, packet, ip, end);
+	if (eth->h_proto == bpf_htons(ETH_P_IPV6) && ip + sizeof(struct ipv6hdr) <= end)
+		return packet_parse_v6(skb, packet, ip, end);
 	return 0;
 }
 

@@ -55,11 +55,13 @@ OR_INLINE void receiver_data(struct __sk_buff *skb, const struct or_packet *pack
 
 	if (!packet->payload || !(config->flags & OR_CLOCK_KNOWN))
 		return;
+	if (!receiver_chosen(skb, packet, config, &seq))
+		return;
 	peer = bpf_map_lookup_elem(&peers, &packet->flow.source);
 	if (!peer)
 		return;
 	count(OR_RECEIVED, 1);
-	if (!receiver_chosen(skb, packet, config, &seq) || receiver_heard(&packet->flow, config, now))
+	if (receiver_heard(&packet->flow, config, now))
 		return;
 	s = bpf_map_lookup_elem(&scratch, &zero);
 	if (!s)

@@ -12,39 +12,47 @@ OR_INLINE or_u64 sender_lag(const struct or_config *config, or_u32 offset)
 	return (or_u64)offset * config->segment_rate >> 16;
 }
 
-/* Remembers the stamp of the packet that @seq names. */
-OR_INLINE void sender_keep(struct or_stamp_key *key, or_u32 seq, const struct onramp_stamp *stamp, or_u64 lag)
+/* Remembers the stamp of the packet that @seq names; returns how many are kept: 1, or 0. */
+OR_INLINE or_u32 sender_keep(struct or_stamp_key *key, or_u32 seq, const struct onramp_stamp *stamp, or_u64 lag)
 {
 	struct onramp_stamp kept = { .time = stamp->time + lag, .paused = stamp->paused };
 
 	key->seq = seq;
-	count(bpf_map_update_elem(&stamps, key, &kept, BPF_ANY) ? OR_TABLE_FULL : OR_STAMPED, 1);
+	if (!bpf_map_update_elem(&stamps, key, &kept, BPF_ANY))
+		return 1;
+	count(OR_TABLE_FULL, 1);
+	return 0;
 }
 
 /*
  * Keeps the stamps of those packets of a segment that the receiver will acknowledge.
  * Sender and receiver choose alike without a word: bytes at multiples of the
  * interval, and the last byte of a burst. A few hundred stamps so cover megabytes.
+ * Returns how many were kept.
  */
-OR_INLINE void sender_keep_tcp(const struct or_packet *packet, const struct or_config *config,
-			       const struct onramp_stamp *stamp)
+OR_INLINE or_u32 sender_keep_tcp(const struct or_packet *packet, const struct or_config *config,
+				 const struct onramp_stamp *stamp)
 {
 	or_u32 shift = config->interval_shift & 31;
-	or_u32 at = packet_next_multiple(packet->seq, shift);
-	struct or_stamp_key key = { .flow = packet->flow };
+	or_u32 at = packet_next_multiple(packet->seq, shift), last = packet->payload - 1, kept = 0;
+	struct or_stamp_key key;
 	int i;
 
-	for (i = 0; i < SENDER_MAX_STAMPS && at < packet->payload; i++, at += 1U << shift)
-		sender_keep(&key, packet->seq + at, stamp, sender_lag(config, at));
+	if (at > last && !packet->push)
+		return 0;
+	key.flow = packet->flow;
+	for (i = 0; i < SENDER_MAX_STAMPS && at <= last; i++, at += 1U << shift)
+		kept += sender_keep(&key, packet->seq + at, stamp, sender_lag(config, at));
 	if (packet->push)
-		sender_keep(&key, packet->seq + packet->payload - 1, stamp, sender_lag(config, packet->payload - 1));
+		kept += sender_keep(&key, packet->seq + last, stamp, sender_lag(config, last));
+	return kept;
 }
 
-OR_INLINE void sender_keep_udp(struct __sk_buff *skb, const struct or_packet *packet,
+OR_INLINE or_u32 sender_keep_udp(struct __sk_buff *skb, const struct or_packet *packet,
 			       const struct or_config *config, const struct onramp_stamp *stamp)
 {
 	or_u32 size = skb->gso_size ? skb->gso_size : packet->payload;
-	or_u32 at = 0, id;
+	or_u32 at = 0, kept = 0, id;
 	struct or_stamp_key key = { .flow = packet->flow };
 	int i;
 
@@ -53,8 +61,9 @@ OR_INLINE void sender_keep_udp(struct __sk_buff *skb, const struct or_packet *pa
 
 		id = packet_udp_id(skb, packet->payload_at + at, length);
 		if (packet_udp_chosen(id, config->interval_shift))
-			sender_keep(&key, id, stamp, sender_lag(config, at));
+			kept += sender_keep(&key, id, stamp, sender_lag(config, at));
 	}
+	return kept;
 }
 
 /* The least one-way delay of late. */
@@ -99,6 +108,15 @@ OR_INLINE struct or_flow *sender_flow(const struct or_packet *packet, const stru
 	return bpf_map_lookup_elem(&flows, &packet->flow);
 }
 
+/*
+ * No pause is asserted or unsettled, and the flow was not idle: a stamp can be taken without
+ * a change of its state, and so without its lock. The gate alone writes the other fields.
+ */
+OR_INLINE or_u32 sender_is_free(const struct or_flow *flow, const struct or_config *config, or_u64 now)
+{
+	return flow->state.t_next <= flow->state.as_of && !flow->held_since && now - flow->last_sent <= config->idle;
+}
+
 /* Whether the segment is to leave in packets: it has some, and its path is congested. */
 OR_INLINE or_u32 sender_cuts(const struct __sk_buff *skb, const struct or_config *config,
 			     const struct onramp_params *params, const struct or_path *path, or_u64 now)
@@ -141,15 +159,23 @@ OR_INLINE or_u32 sender_departs(struct __sk_buff *skb, or_u32 mode)
 	peer = bpf_map_lookup_elem(&peers, &packet.flow.destination);
 	if (!peer || !(peer->flags & OR_PEER_CLOCK_KNOWN))
 		return 0;
-	path = bpf_map_lookup_elem(&paths, &packet.flow.destination);
+	path = bpf_map_lookup_elem(&paths, &peer->path);
 	if (!path)
 		return 0;
 	params = sender_params(config, peer, path);
 	if (holds && sender_cuts(skb, config, &params, path, now))
 		return ONRAMP_CUT;
 	flow = sender_flow(&packet, &params, path, now);
+	if (!flow)
+		return 0;
+	if (sender_is_free(flow, config, now)) {
+		stamp = (struct onramp_stamp){ .time = now, .paused = flow->state.paused };
+		flow->last_sent = now;
+		flow->bytes += packet.payload;
+		goto left;
+	}
 	lock = flow_lock(&packet.flow);
-	if (!flow || !lock)
+	if (!lock)
 		return 0;
 
 	bpf_spin_lock(&lock->lock);
@@ -180,12 +206,9 @@ OR_INLINE or_u32 sender_departs(struct __sk_buff *skb, or_u32 mode)
 
 	if (stopped)
 		count(OR_HELD, 1);
-	count(OR_SENT, 1);
-	count(OR_SENT_BYTES, packet.payload);
-	if (packet.flow.protocol == IPPROTO_TCP)
-		sender_keep_tcp(&packet, config, &stamp);
-	else
-		sender_keep_udp(skb, &packet, config, &stamp);
+left:
+	count_sent(packet.payload, packet.flow.protocol == IPPROTO_TCP ?
+		   sender_keep_tcp(&packet, config, &stamp) : sender_keep_udp(skb, &packet, config, &stamp));
 	return 0;
 }
 
@@ -317,7 +340,7 @@ OR_INLINE int sender_acked(struct __sk_buff *skb, const struct or_packet *packet
 	owd = (or_s64)(ack.time - clock_fleet(config, clock_departure(config, stamp.time))) -
 	      clock_at(&peer->clock, ack.time);
 
-	path = bpf_map_lookup_elem(&paths, &key.flow.destination);
+	path = bpf_map_lookup_elem(&paths, &peer->path);
 	if (!path)
 		return TC_ACT_SHOT;
 	sender_learn(path, owd, now);

@@ -24,6 +24,16 @@ pub fn open() -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
+/// Has the socket hear of a group's changes.
+pub fn join(fd: &OwnedFd, group: u32) -> io::Result<()> {
+    // SAFETY: the pointer and its length are those of `group`.
+    let done = unsafe {
+        let option = libc::NETLINK_ADD_MEMBERSHIP;
+        libc::setsockopt(fd.as_raw_fd(), libc::SOL_NETLINK, option, (&raw const group).cast(), 4)
+    };
+    checked(done as isize).map(drop)
+}
+
 /// Sends one datagram to the kernel.
 pub fn send(fd: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
     // SAFETY: the pointer and its length are those of `bytes`.
@@ -32,9 +42,18 @@ pub fn send(fd: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
 
 /// Receives one datagram into `buffer`; its length.
 pub fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+    receive_with(fd, buffer, 0)
+}
+
+/// The same if one is there, else `WouldBlock`.
+pub fn receive_now(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+    receive_with(fd, buffer, libc::MSG_DONTWAIT)
+}
+
+fn receive_with(fd: &OwnedFd, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
     loop {
         // SAFETY: the pointer and its length are those of `buffer`.
-        let got = checked(unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) });
+        let got = checked(unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) });
         match got {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             got => return got,

@@ -96,8 +96,9 @@ fn measure(sink: u32, acker: u32) {
     let config = config(Mode::Enforce);
     datapath.set_peers(&config.peers).expect("peers");
     datapath
-        .set_config(&config.for_programs(acker, u64::MAX, config.own_clock(), config.test_clock(0)))
+        .set_config(&config.for_programs(acker, config.own_clock(), config.test_clock(0)))
         .expect("a configuration");
+    datapath.take_alive().expect("it was not taken").until(u64::MAX).expect("the programs do something");
     let mut bench = Bench { datapath, interface: sink };
     let row = |program: &str, packet: &str, ns: u32| println!("{program:<8}  {packet:<58}{ns:>6}");
     println!("{:<8}  {:<58}{:>6}", "program", "packet", "ns");

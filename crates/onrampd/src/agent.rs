@@ -9,6 +9,7 @@ use crate::datapath::{Datapath, Hooks, Program};
 use crate::fleet::serve;
 use crate::fleet::wire::Realtime;
 use crate::gate::{self, Gate};
+use crate::heart::Heart;
 use crate::protocol::Request;
 use crate::server::Server;
 use crate::status::{self, Facts, Status};
@@ -17,7 +18,7 @@ use crate::tc;
 use crate::undo::{Touched, Undo, UndoFile};
 use crate::wait::{ready, wait};
 use aya::programs::tc::SchedClassifierLink;
-use onramp_netlink::Socket;
+use onramp_netlink::{Socket, Watch};
 use onramp_netlink::{link, qdisc};
 use rustix::event::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -30,10 +31,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 const SECOND: u64 = 1_000_000_000;
-/// The programs stop so long after the agent's last sign of life.
-const VALID: u64 = 3 * SECOND;
-/// Between two signs of life.
-const BEAT: u64 = SECOND;
+/// Between two rounds in which everything is looked after.
+const ROUND: u64 = SECOND;
+/// A gate that others keep replacing is put back so often within [`CONTEST`], then no more.
+const MOST_PUT_BACK: u32 = 10;
+/// See there.
+const CONTEST: u64 = 60 * SECOND;
 /// Sums over flows are not made anew more often: everybody may ask for them.
 const FLOWS_FRESH: u64 = SECOND / 5;
 /// Problems told of.
@@ -79,6 +82,8 @@ struct Port {
     index: u32,
     ingress: Option<SchedClassifierLink>,
     egress: Option<SchedClassifierLink>,
+    /// How often the gate was put back since when.
+    put_back: (u32, u64),
 }
 
 struct Agent {
@@ -87,7 +92,9 @@ struct Agent {
     started: u64,
     datapath: Datapath,
     hooks: Hooks,
+    heart: Option<Heart>,
     socket: Socket,
+    watch: Watch,
     undo: Undo,
     undo_file: UndoFile,
     ports: Vec<Port>,
@@ -152,6 +159,7 @@ impl Agent {
         let name = SocketAddr::from_abstract_name(b"onrampd").map_err(io_error("name"))?;
         let only = UnixListener::bind_addr(&name).map_err(|_| Error::Running)?;
         let mut socket = Socket::open().map_err(io_error("netlink"))?;
+        let watch = Watch::open().map_err(io_error("netlink"))?;
         let folder = config.state_dir.display().to_string();
         let mut undo_file = UndoFile::in_folder(&config.state_dir).map_err(io_error(folder.as_str()))?;
         let mut left = undo_file.read().map_err(io_error(folder.as_str()))?.unwrap_or_default();
@@ -170,7 +178,9 @@ impl Agent {
             chrony_missing: false,
             datapath: Datapath::load(config.max_flows, config.max_stamps)?,
             hooks: Hooks::choose(config.attach),
+            heart: None,
             socket,
+            watch,
             undo: Undo::default(),
             undo_file,
             ports: Vec::new(),
@@ -202,7 +212,8 @@ impl Agent {
             let exchanges = self.datapath.take_exchanges();
             self.sync = Sync::start(&self.config, exchanges).map_err(failed())?;
         }
-        self.beat()?;
+        self.tell()?;
+        self.heart = self.datapath.take_alive().map(Heart::start).transpose()?;
         for name in self.config.interfaces.clone() {
             let found = acker::find(&mut self.socket, &name)?.ok_or(Error::NoInterface(name))?;
             self.plug(found.name, found.index)?;
@@ -221,7 +232,7 @@ impl Agent {
         }
         let ingress = Some(self.datapath.attach(Program::Ingress, &name, self.hooks)?);
         self.ports.retain(|p| p.name != name);
-        self.ports.push(Port { name, index, ingress, egress: None });
+        self.ports.push(Port { name, index, ingress, egress: None, put_back: (0, 0) });
         let last = self.ports.len() - 1;
         self.engage(last)
     }
@@ -280,15 +291,15 @@ impl Agent {
         Some(sync.view().settings(&self.config, fleet, self.reading(now())))
     }
 
-    /// Tells the programs that the agent lives, and what they are to do.
-    fn beat(&mut self) -> Result<(), Error> {
+    /// Tells the programs what they are to do.
+    fn tell(&mut self) -> Result<(), Error> {
         let acker = self.acker.as_ref().map_or(0, |(index, _)| *index);
         let (clock, peers) = match self.settings() {
             Some(settings) => (settings.clock, settings.peers),
             None => (self.config.own_clock(), self.config.peers.clone()),
         };
         // A clock that is not known is withdrawn before anything else.
-        let config = self.config.for_programs(acker, now() + VALID, clock, self.test_clock);
+        let config = self.config.for_programs(acker, clock, self.test_clock);
         self.datapath.set_config(&config)?;
         Ok(self.datapath.set_peers(&peers)?)
     }
@@ -330,7 +341,39 @@ impl Agent {
             self.problem(format!("interface {name} is a new one: taking it up"));
             self.plug(name, index)?;
         }
-        Ok(())
+        if self.config.mode == Mode::Observe {
+            return Ok(());
+        }
+        let there = |port: &Port| links.iter().any(|l| l.index == port.index);
+        let there: Vec<usize> = (0..self.ports.len()).filter(|i| there(&self.ports[*i])).collect();
+        there.into_iter().try_for_each(|port| self.look_after_gate(port))
+    }
+
+    /// Puts the gate back where somebody else has put something in its place, and where there are
+    /// more queues than there were.
+    fn look_after_gate(&mut self, port: usize) -> Result<(), Error> {
+        let (name, index) = (self.ports[port].name.clone(), self.ports[port].index);
+        let (times, since) = self.ports[port].put_back;
+        let (times, since) = if now() - since > CONTEST { (0, now()) } else { (times, since) };
+        if times > MOST_PUT_BACK {
+            return Ok(());
+        }
+        let present = tc::qdiscs(&mut self.socket, index)?;
+        let ours = self.touched(&name).replaced.clone();
+        let Some((found, plan)) = gate::lost(&name, &present, self.config.parent, gate::KIND, &ours)? else {
+            return Ok(());
+        };
+        self.ports[port].put_back = (times + 1, since);
+        if times == MOST_PUT_BACK {
+            self.problem(format!(
+                "{name}: its gate is replaced by {found} again and again: nothing is held for a while"
+            ));
+            return Ok(());
+        }
+        self.problem(format!("{name}: the gate was replaced by {found}: it is put back"));
+        self.touched(&name).replaced = plan;
+        self.remember()?;
+        self.engage(port)
     }
 
     /// Works until a signal to end comes.
@@ -338,9 +381,11 @@ impl Agent {
         println!("ready");
         let _ = io::stdout().flush();
         notify("READY=1");
-        let mut next = now() + BEAT;
+        let mut next = now() + ROUND;
         loop {
-            wait_for(&server, &signals, self.sync.as_ref(), next.saturating_sub(now())).map_err(io_error("poll"))?;
+            let ns = next.saturating_sub(now());
+            wait_for(&server, &signals, &self.watch, self.sync.as_ref(), ns).map_err(io_error("poll"))?;
+            self.heart.iter().for_each(Heart::worked);
             if signals.end() {
                 notify("STOPPING=1");
                 return Ok(());
@@ -349,14 +394,16 @@ impl Agent {
                 self.reload();
             }
             if self.sync.as_mut().is_some_and(Sync::changed) {
-                self.beat().unwrap_or_else(|e| self.problem(e.to_string()));
+                self.tell().unwrap_or_else(|e| self.problem(e.to_string()));
             }
-            if now() >= next {
-                next = now() + BEAT;
-                // Programs that hear nothing stop by themselves; the next beat may come through.
-                let beaten = self.beat().and_then(|()| self.look_after_ports());
-                beaten.unwrap_or_else(|e| self.problem(e.to_string()));
+            let round = now() >= next;
+            if round {
+                next = now() + ROUND;
+                self.tell().unwrap_or_else(|e| self.problem(e.to_string()));
                 self.tell_the_time();
+            }
+            if self.watch.changed() || round {
+                self.look_after_ports().unwrap_or_else(|e| self.problem(e.to_string()));
             }
             server.tend(&mut |request| self.answer(request));
         }
@@ -391,8 +438,11 @@ impl Agent {
 
     fn apply(&mut self) -> Result<(), Error> {
         // First, so that nothing is held any more where the gate is to go.
-        self.beat()?;
-        (0..self.ports.len()).try_for_each(|port| self.engage(port))
+        self.tell()?;
+        (0..self.ports.len()).try_for_each(|port| {
+            self.ports[port].put_back = (0, 0);
+            self.engage(port)
+        })
     }
 
     fn answer(&mut self, request: Request) -> Vec<u8> {
@@ -432,6 +482,9 @@ impl Agent {
     }
 
     fn problem(&mut self, text: String) {
+        if self.problems.last() == Some(&text) {
+            return;
+        }
         eprintln!("onrampd: {text}");
         if self.problems.len() == MAX_PROBLEMS {
             self.problems.remove(0);
@@ -446,6 +499,7 @@ impl Agent {
             port.egress = None;
         });
         self.acker = None;
+        self.heart = None;
         self.sync = None;
         self.coordinator = None;
         let problems = self.undo.run(&mut self.socket);
@@ -510,9 +564,10 @@ fn came(stream: &mut UnixStream) -> bool {
     stream.read(&mut [0; 64]).is_ok_and(|n| n > 0)
 }
 
-/// Waits for a signal, a client or the end of `ns`.
-fn wait_for(server: &Server, signals: &Signals, sync: Option<&Sync>, ns: u64) -> io::Result<()> {
-    let readable = [signals.end.as_fd(), signals.reload.as_fd()].into_iter().chain(sync.map(|sync| sync.as_fd()));
+/// Waits for a signal, a client, a change of interfaces or qdiscs, or the end of `ns`.
+fn wait_for(server: &Server, signals: &Signals, watch: &Watch, sync: Option<&Sync>, ns: u64) -> io::Result<()> {
+    let readable = [signals.end.as_fd(), signals.reload.as_fd(), watch.as_fd()];
+    let readable = readable.into_iter().chain(sync.map(|sync| sync.as_fd()));
     // A client whose answer is not out yet is not listened to.
     let clients = server
         .waits()

@@ -7,7 +7,7 @@ use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcHandl
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType, TestRun as _, TestRunOptions};
 use aya::{Ebpf, EbpfError, EbpfLoader, TestRunResult};
 use onramp_clock::Exchange;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::mem::offset_of;
 use std::net::IpAddr;
@@ -84,6 +84,9 @@ pub enum Error {
         /// What it was.
         source: ProgramError,
     },
+    /// The thread that keeps the programs going.
+    #[error("thread: {0}")]
+    Thread(#[source] io::Error),
     /// A map could not be read or written.
     #[error("map {name}: {}", causes(.source))]
     Map {
@@ -123,10 +126,28 @@ pub struct Datapath {
     current: Array<MapData, u32>,
     slot: u32,
     peers: HashMap<MapData, or_address, or_peer>,
-    paths: HashMap<MapData, or_address, or_path>,
+    paths: Array<MapData, or_path>,
+    /// The peers' numbers in `paths`.
+    numbers: BTreeMap<IpAddr, u32>,
+    /// The last one given.
+    last: u32,
     flows: HashMap<MapData, or_tuple, or_flow>,
-    counters: PerCpuArray<MapData, u64>,
+    counters: PerCpuArray<MapData, [u64; abi::OR_COUNTERS as usize]>,
+    alive: Option<Alive>,
     exchanges: Option<Exchanges>,
+}
+
+/// Until when the programs do anything.
+pub struct Alive(Array<MapData, u64>);
+
+impl Alive {
+    /// A time of `CLOCK_MONOTONIC`.
+    ///
+    /// # Errors
+    /// The map cannot be written.
+    pub fn until(&mut self, time: u64) -> Result<(), Error> {
+        self.0.set(0, time, 0).map_err(|source| Error::Map { name: "alive", source })
+    }
 }
 
 /// Probes that were answered, in the order in which the answers came.
@@ -180,8 +201,11 @@ impl Datapath {
             slot: 0,
             peers: take(&mut ebpf, "peers")?,
             paths: take(&mut ebpf, "paths")?,
+            numbers: BTreeMap::new(),
+            last: 0,
             flows: take(&mut ebpf, "flows")?,
             counters: take(&mut ebpf, "counters")?,
+            alive: Some(Alive(take(&mut ebpf, "alive")?)),
             exchanges: Some(Exchanges(take(&mut ebpf, "exchanges")?)),
             ebpf,
         })
@@ -207,21 +231,32 @@ impl Datapath {
     pub fn set_peers(&mut self, peers: &[Peer]) -> Result<(), Error> {
         let failed = |source| Error::Map { name: "peers", source };
         let wanted: HashSet<IpAddr> = peers.iter().map(|p| p.address).collect();
-        let present: Vec<or_address> = self.peers.keys().collect::<Result<_, _>>().map_err(failed)?;
-        for address in present.into_iter().filter(|a| !wanted.contains(&IpAddr::from(*a))) {
-            self.peers.remove(&address).map_err(failed)?;
-            // It was put there with the peer.
-            let _ = self.paths.remove(&address);
+        let gone: Vec<IpAddr> = self.numbers.keys().filter(|a| !wanted.contains(a)).copied().collect();
+        for address in gone {
+            self.peers.remove(&address.into()).map_err(failed)?;
+            self.numbers.remove(&address);
         }
         for peer in peers {
-            let address = or_address::from(peer.address);
-            match self.paths.insert(address, or_path::unknown(), BPF_NOEXIST) {
-                Err(MapError::SyscallError(e)) if e.io_error.kind() == io::ErrorKind::AlreadyExists => {}
-                done => done.map_err(|source| Error::Map { name: "paths", source })?,
-            }
-            self.set_peer(address, &peer.for_programs()).map_err(failed)?;
+            let number = self.number(peer.address)?;
+            self.set_peer(peer.address.into(), &peer.for_programs(number)).map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// The number of a peer's path; a new one's is one that was not used for long.
+    fn number(&mut self, address: IpAddr) -> Result<u32, Error> {
+        if let Some(number) = self.numbers.get(&address) {
+            return Ok(*number);
+        }
+        let most = MAX_PEERS as u32;
+        let unused = |n: &u32| !self.numbers.values().any(|used| used == n);
+        let free = (1..=most).map(|i| (self.last + i) % most).find(unused);
+        // All are used by more peers than there may be.
+        let number = free.unwrap_or_default();
+        self.paths.set(number, or_path::unknown(), 0).map_err(|source| Error::Map { name: "paths", source })?;
+        self.numbers.insert(address, number);
+        self.last = number;
+        Ok(number)
     }
 
     /// The map's memory comes from a small stock that the kernel fills up meanwhile.
@@ -240,6 +275,11 @@ impl Datapath {
         }
     }
 
+    /// What keeps the programs going, for whoever does; there is one such.
+    pub fn take_alive(&mut self) -> Option<Alive> {
+        self.alive.take()
+    }
+
     /// The probes that are answered, for whoever sends them; there is one such.
     pub fn take_exchanges(&mut self) -> Option<Exchanges> {
         self.exchanges.take()
@@ -250,7 +290,7 @@ impl Datapath {
     /// # Errors
     /// The map cannot be read.
     pub fn paths(&self) -> Result<Vec<(IpAddr, or_path)>, Error> {
-        let all = self.paths.iter().map(|entry| entry.map(|(address, path)| (address.into(), path)));
+        let all = self.numbers.iter().map(|(address, number)| Ok((*address, self.paths.get(number, 0)?)));
         all.collect::<Result<_, _>>().map_err(|source| Error::Map { name: "paths", source })
     }
 
@@ -265,11 +305,8 @@ impl Datapath {
     /// # Errors
     /// The map cannot be read.
     pub fn counters(&self) -> Result<Vec<u64>, Error> {
-        let sum = |i| self.counters.get(&i, 0).map(|cpus| cpus.iter().sum());
-        (0..abi::OR_COUNTERS)
-            .map(sum)
-            .collect::<Result<_, _>>()
-            .map_err(|source| Error::Map { name: "counters", source })
+        let cpus = self.counters.get(&0, 0).map_err(|source| Error::Map { name: "counters", source })?;
+        Ok((0..abi::OR_COUNTERS as usize).map(|i| cpus.iter().map(|counted| counted[i]).sum()).collect())
     }
 
     /// Attaches a program to an interface. It is detached when the link is dropped.
@@ -350,7 +387,6 @@ impl Datapath {
 
 /// Flows looked at for one answer.
 const MAX_FLOWS_SCANNED: usize = 1 << 22;
-const BPF_NOEXIST: u64 = 1;
 /// How often a peer is tried to be put into its map, a millisecond apart.
 const INSERT_TRIES: u32 = 1000;
 

@@ -113,8 +113,9 @@ pub fn plan(interface: &str, present: &[Qdisc], parent: Parent, kind: &str) -> R
     };
     let root = at(ROOT);
     match parent {
+        Parent::Auto if root.is_some_and(|q| q.kind == "mq") => plan(interface, present, Parent::Mq, kind),
         Parent::Class(class) => Ok(vec![replaced(class, kind)]),
-        Parent::Root => match root {
+        Parent::Auto | Parent::Root => match root {
             // Under what the kernel put there by itself is nothing that it would not put there again.
             Some(q) if q.handle != 0 && children(q.handle).next().is_some() => Err(Error::InTheWay(format!(
                 "{interface} has {} {:x}: at its root, with others below: set parent to a class of it, such as \
@@ -140,6 +141,34 @@ pub fn plan(interface: &str, present: &[Qdisc], parent: Parent, kind: &str) -> R
             _ => Err(Error::InTheWay(format!("{interface} has no mq at its root: set parent = \"root\""))),
         },
     }
+}
+
+/// What somebody else has put in the place of something of ours, and where queues have been added
+/// since; and the plan with which all is in place again.
+///
+/// # Errors
+/// As for [`plan`].
+pub fn lost(
+    interface: &str,
+    present: &[Qdisc],
+    parent: Parent,
+    kind: &str,
+    ours: &[Replaced],
+) -> Result<Option<(String, Vec<Replaced>)>, Error> {
+    let here = |item: &Replaced| present.iter().find(|q| q.parent == item.parent && (q.kind == item.kind));
+    let mut again = plan(interface, present, parent, kind)?;
+    let Some(item) = again.iter().find(|item| here(item).is_none_or(|q| q.handle == 0)) else { return Ok(None) };
+    let found = present.iter().find(|q| q.parent == item.parent).map_or("nothing", |q| &q.kind).to_owned();
+    // What ours had replaced is put back in the end, where ours still is.
+    for item in again.iter_mut().filter(|item| here(item).is_some_and(|q| q.handle != 0)) {
+        if let Some(old) = ours.iter().find(|old| old.parent == item.parent && old.kind == item.kind) {
+            item.before.clone_from(&old.before);
+        }
+    }
+    // An mq of ours that is still there is not in the new plan.
+    let kept = ours.iter().filter(|old| here(old).is_some() && !again.iter().any(|item| item.parent == old.parent));
+    let all = kept.cloned().collect::<Vec<_>>().into_iter().chain(again).collect();
+    Ok(Some((found, all)))
 }
 
 /// Puts what was planned in place. What is there already is only changed.
@@ -268,6 +297,44 @@ mod tests {
         let named = [qdisc("mq", 0x10_0000, ROOT), qdisc("fq", 0x20_0000, 0x10_0001)];
         assert_eq!(at(Parent::Mq, &named).unwrap(), [(0x10_0001, Some("fq".into()))]);
         assert!(at(Parent::Mq, &[qdisc("fq", 1, ROOT)]).is_err());
+    }
+
+    #[test]
+    fn the_gate_goes_under_mq_where_there_is_one() {
+        let present = [qdisc("mq", 0, ROOT), qdisc("fq_codel", 0, 1)];
+        assert_eq!(at(Parent::Auto, &present).unwrap(), at(Parent::Mq, &present).unwrap());
+        assert_eq!(at(Parent::Auto, &[qdisc("fq", 0, ROOT)]).unwrap(), [(ROOT, Some("fq".into()))]);
+    }
+
+    #[test]
+    fn a_gate_that_was_replaced_is_missed() {
+        let lost = |present: &[Qdisc], ours: &[Replaced]| lost("eth0", present, Parent::Auto, KIND, ours).unwrap();
+        let ours = plan("eth0", &[qdisc("fq", 1, ROOT)], Parent::Auto, KIND).unwrap();
+        assert_eq!(lost(&[qdisc(KIND, 0x8001_0000, ROOT)], &ours), None);
+        let (found, again) = lost(&[qdisc("pfifo", 0x7_0000, ROOT)], &ours).unwrap();
+        assert_eq!((found.as_str(), again[0].before.as_ref().unwrap().kind.as_str()), ("pfifo", "pfifo"));
+        let (found, again) = lost(&[], &ours).unwrap();
+        assert_eq!((found.as_str(), again.len(), &again[0].before), ("nothing", 1, &None));
+    }
+
+    #[test]
+    fn new_queues_get_a_gate_and_what_the_others_had_replaced_is_not_forgotten() {
+        let named = [qdisc("mq", 0x10_0000, ROOT), qdisc("fq", 0x20_0000, 0x10_0001)];
+        let ours = plan("eth0", &named, Parent::Auto, KIND).unwrap();
+        let now = [named[0].clone(), qdisc(KIND, 0x8001_0000, 0x10_0001), qdisc("fq_codel", 0, 0x10_0002)];
+        let (found, again) = lost("eth0", &now, Parent::Auto, KIND, &ours).unwrap().unwrap();
+        let before: Vec<_> = again.iter().map(|r| (r.parent, r.before.as_ref().unwrap().kind.as_str())).collect();
+        assert_eq!((found.as_str(), before), ("fq_codel", vec![(0x10_0001, "fq"), (0x10_0002, "fq_codel")]));
+
+        // The kernel's own mq, which ours replaced, and ours.
+        let ours = plan("eth0", &[qdisc("mq", 0, ROOT), qdisc("fq_codel", 0, 1)], Parent::Auto, KIND).unwrap();
+        let mut now = vec![qdisc("mq", MQ_HANDLE, ROOT), qdisc(KIND, 0x8001_0000, MQ_HANDLE | 1)];
+        assert_eq!(lost("eth0", &now, Parent::Auto, KIND, &ours).unwrap(), None);
+        now.push(qdisc("pfifo_fast", 0, MQ_HANDLE | 2));
+        let (_, again) = lost("eth0", &now, Parent::Auto, KIND, &ours).unwrap().unwrap();
+        let parents: Vec<_> = again.iter().map(|r| (r.parent, r.kind.as_str())).collect();
+        assert_eq!(parents, [(ROOT, "mq"), (MQ_HANDLE | 1, KIND), (MQ_HANDLE | 2, KIND)]);
+        assert_eq!(again[0].before.as_ref().unwrap().handle, 0);
     }
 
     #[test]

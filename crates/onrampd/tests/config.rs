@@ -53,7 +53,7 @@ impl Drop for Folder {
 #[test]
 fn little_must_be_said() {
     let config = read(MINIMAL).unwrap();
-    assert_eq!((config.mode, config.parent, config.attach), (Mode::Observe, Parent::Root, Attach::Auto));
+    assert_eq!((config.mode, config.parent, config.attach), (Mode::Observe, Parent::Auto, Attach::Auto));
     assert_eq!((config.params.threshold, config.params.max_pause), (50_000, 2_000_000));
     assert_eq!((config.params.gain_shift, config.params.beta_start, config.interval_shift), (4, 16_384, 14));
     assert_eq!((config.port, config.idle, config.line_rate), (9471, 1_000_000, None));
@@ -100,8 +100,8 @@ fn much_can_be_said() {
     let offsets: Vec<_> = config.peers.iter().map(|p| p.clock_offset).collect();
     assert_eq!(offsets, [None, None, Some(-12_000)]);
     assert_ne!(config.peers[0].key, config.peers[2].key);
-    let programs = config.for_programs(5, 2, config.own_clock(), config.test_clock(1));
-    assert_eq!((programs.acker_ifindex, programs.test_clock.base, programs.valid_until), (5, 1, 2));
+    let programs = config.for_programs(5, config.own_clock(), config.test_clock(1));
+    assert_eq!((programs.acker_ifindex, programs.test_clock.base), (5, 1));
     assert_eq!(programs.segment_rate, (0.8 * 65_536.0) as u32);
     assert_eq!(u32::from(programs.flags), onrampd::abi::OR_CUT | onrampd::abi::OR_CLOCK_KNOWN);
 }
@@ -170,7 +170,7 @@ fn mistakes_say_where_they_are_and_what_would_be_right() {
         ("gain = nan", "f.toml:3: gain: NaN is not one of"),
         ("beta_start = 1.5", "f.toml:3: beta_start: 1.5 is outside 0 to 1"),
         ("or_ack_interval = \"10KiB\"", "f.toml:3: or_ack_interval: is no power of two from 1KiB to 1MiB"),
-        ("parent = \"1:\"", "f.toml:3: parent: \"1:\" is not \"root\", \"mq\" or a class such as \"1:1\""),
+        ("parent = \"1:\"", "f.toml:3: parent: \"1:\" is not \"auto\", \"root\", \"mq\" or a class such as \"1:1\""),
         ("port = 0", "f.toml:3: port: 0 is no port"),
         ("port = 70000", "f.toml:3: port: integer 70000 is not a whole number"),
         ("max_flows = 1", "f.toml:3: max_flows: is outside 16 to"),

@@ -10,7 +10,7 @@ use onramp_core::orprobe::OrProbe;
 use onrampd::abi::{self, or_counter};
 use onrampd::clock::now;
 use onrampd::config::{Config, Mode, Peer, load};
-use onrampd::datapath::{Datapath, Program};
+use onrampd::datapath::{Alive, Datapath, Program};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Runs, TestRunner};
 use std::cell::RefCell;
@@ -32,6 +32,7 @@ const REDIRECT: u32 = 7;
 
 struct Host {
     datapath: Datapath,
+    alive: Alive,
     before: Vec<u64>,
 }
 
@@ -48,9 +49,11 @@ impl Host {
         change(&mut config);
         let mut datapath = Datapath::load(1024, 1024).unwrap();
         datapath.set_peers(&config.peers).unwrap();
-        datapath.set_config(&config.for_programs(0, u64::MAX, config.own_clock(), config.test_clock(0))).unwrap();
+        datapath.set_config(&config.for_programs(0, config.own_clock(), config.test_clock(0))).unwrap();
+        let mut alive = datapath.take_alive().unwrap();
+        alive.until(u64::MAX).unwrap();
         let before = datapath.counters().unwrap();
-        Self { datapath, before }
+        Self { datapath, alive, before }
     }
 
     fn run(&mut self, program: Program, packet: &[u8]) -> u32 {
@@ -158,7 +161,8 @@ fn without_its_agent_nothing_is_done() {
     }
     let mut host = Host::new(Mode::Enforce);
     let config = load("interface = \"eth0\"\nthreshold = \"1us\"", "test", Path::new("")).unwrap();
-    host.datapath.set_config(&config.for_programs(0, now() - 1, config.own_clock(), config.test_clock(0))).unwrap();
+    host.datapath.set_config(&config.for_programs(0, config.own_clock(), config.test_clock(0))).unwrap();
+    host.alive.until(now() - 1).unwrap();
     assert_eq!(host.run(Program::Gate, &data(0, PSH_ACK, 100)), 0);
     assert_eq!(host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(0, 0))), NEXT);
     assert_eq!(host.counted(), []);
@@ -436,7 +440,7 @@ fn without_a_clock_nothing_is_acknowledged_or_held_but_probes_are_answered() {
     let mut host = Host::new(Mode::Enforce);
     let config = load("interface = \"eth0\"\nthreshold = \"50us\"", "test", Path::new("")).unwrap();
     host.run(Program::Gate, &data(0, PSH_ACK, 1));
-    host.datapath.set_config(&config.for_programs(0, u64::MAX, None, config.test_clock(0))).unwrap();
+    host.datapath.set_config(&config.for_programs(0, None, config.test_clock(0))).unwrap();
     host.counted();
     assert_eq!(host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(0, now() + 300 * MS))), DROP);
     assert_eq!(host.run(Program::Gate, &data(1, PSH_ACK, 1)), 0);
@@ -457,7 +461,7 @@ fn our_clock_is_set_right_by_offset_and_drift() {
     config.peers = [PEER].map(peer).into();
     let base = now().wrapping_sub(100_000 * MS);
     let clock = abi::or_clock { base, offset: 1_000 * MS as i64, drift: (1 << 32) / 1000 };
-    host.datapath.set_config(&config.for_programs(0, u64::MAX, Some(clock), config.test_clock(0))).unwrap();
+    host.datapath.set_config(&config.for_programs(0, Some(clock), config.test_clock(0))).unwrap();
     host.run(Program::Egress, &data(0, PSH_ACK, 1));
     host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(0, now() - 1_100 * MS)));
     let owd = host.datapath.paths().unwrap().into_iter().find(|(peer, _)| *peer == PEER).unwrap().1.owd;

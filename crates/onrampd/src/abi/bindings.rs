@@ -193,7 +193,6 @@ const _: () = {
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq)]
 pub struct or_config {
-    pub valid_until: or_u64,
     pub params: onramp_params,
     pub clock: or_clock,
     pub test_clock: or_clock,
@@ -209,47 +208,44 @@ pub struct or_config {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of or_config"][::core::mem::size_of::<or_config>() - 128usize];
+    ["Size of or_config"][::core::mem::size_of::<or_config>() - 120usize];
     ["Alignment of or_config"][::core::mem::align_of::<or_config>() - 8usize];
     [
-        "Offset of field: or_config::valid_until",
-    ][::core::mem::offset_of!(or_config, valid_until) - 0usize];
-    [
         "Offset of field: or_config::params",
-    ][::core::mem::offset_of!(or_config, params) - 8usize];
+    ][::core::mem::offset_of!(or_config, params) - 0usize];
     [
         "Offset of field: or_config::clock",
-    ][::core::mem::offset_of!(or_config, clock) - 40usize];
+    ][::core::mem::offset_of!(or_config, clock) - 32usize];
     [
         "Offset of field: or_config::test_clock",
-    ][::core::mem::offset_of!(or_config, test_clock) - 64usize];
+    ][::core::mem::offset_of!(or_config, test_clock) - 56usize];
     [
         "Offset of field: or_config::idle",
-    ][::core::mem::offset_of!(or_config, idle) - 88usize];
+    ][::core::mem::offset_of!(or_config, idle) - 80usize];
     [
         "Offset of field: or_config::gap",
-    ][::core::mem::offset_of!(or_config, gap) - 96usize];
+    ][::core::mem::offset_of!(or_config, gap) - 88usize];
     [
         "Offset of field: or_config::segment_rate",
-    ][::core::mem::offset_of!(or_config, segment_rate) - 104usize];
+    ][::core::mem::offset_of!(or_config, segment_rate) - 96usize];
     [
         "Offset of field: or_config::mode",
-    ][::core::mem::offset_of!(or_config, mode) - 108usize];
+    ][::core::mem::offset_of!(or_config, mode) - 100usize];
     [
         "Offset of field: or_config::interval_shift",
-    ][::core::mem::offset_of!(or_config, interval_shift) - 112usize];
+    ][::core::mem::offset_of!(or_config, interval_shift) - 104usize];
     [
         "Offset of field: or_config::acker_ifindex",
-    ][::core::mem::offset_of!(or_config, acker_ifindex) - 116usize];
+    ][::core::mem::offset_of!(or_config, acker_ifindex) - 108usize];
     [
         "Offset of field: or_config::port",
-    ][::core::mem::offset_of!(or_config, port) - 120usize];
+    ][::core::mem::offset_of!(or_config, port) - 112usize];
     [
         "Offset of field: or_config::flags",
-    ][::core::mem::offset_of!(or_config, flags) - 122usize];
+    ][::core::mem::offset_of!(or_config, flags) - 114usize];
     [
         "Offset of field: or_config::test_noise",
-    ][::core::mem::offset_of!(or_config, test_noise) - 124usize];
+    ][::core::mem::offset_of!(or_config, test_noise) - 116usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq)]
@@ -258,7 +254,7 @@ pub struct or_peer {
     pub clock: or_clock,
     pub margin: or_u64,
     pub flags: or_u32,
-    pub reserved: or_u32,
+    pub path: or_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -274,9 +270,7 @@ const _: () = {
     [
         "Offset of field: or_peer::flags",
     ][::core::mem::offset_of!(or_peer, flags) - 48usize];
-    [
-        "Offset of field: or_peer::reserved",
-    ][::core::mem::offset_of!(or_peer, reserved) - 52usize];
+    ["Offset of field: or_peer::path"][::core::mem::offset_of!(or_peer, path) - 52usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq)]

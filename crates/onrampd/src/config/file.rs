@@ -17,7 +17,8 @@ pub struct File {
     pub interface: Option<String>,
     /// The interfaces, if they are several.
     pub interfaces: Option<Vec<String>>,
-    /// `"root"`, `"mq"` or a class such as `"1:1"`. Default root.
+    /// `"auto"`, `"root"`, `"mq"` or a class such as `"1:1"`. Default auto: mq where the interface
+    /// has one at its root.
     pub parent: Option<String>,
     /// `"auto"`, `"tcx"` or `"clsact"`. Default auto.
     pub attach: Option<Attach>,

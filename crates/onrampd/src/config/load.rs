@@ -112,7 +112,7 @@ fn keep<T>(mistakes: &mut Vec<Mistake>, key: &str, value: Result<T, String>) -> 
 
 fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Config> {
     let interfaces = keep_at(mistakes, interfaces(&f));
-    let parent = keep(mistakes, "parent", f.parent.as_deref().map_or(Ok(Parent::Root), parent));
+    let parent = keep(mistakes, "parent", f.parent.as_deref().map_or(Ok(Parent::Auto), parent));
     let params = params(&f, mistakes);
     let interval = f.or_ack_interval.map_or(1 << abi::OR_INTERVAL_SHIFT_DEFAULT, |s| s.0);
     let interval_shift = keep(mistakes, "or_ack_interval", interval_shift(interval));
@@ -215,6 +215,7 @@ fn interfaces(f: &File) -> Result<Vec<String>, Mistake> {
 
 fn parent(text: &str) -> Result<Parent, String> {
     match text {
+        "auto" => return Ok(Parent::Auto),
         "root" => return Ok(Parent::Root),
         "mq" => return Ok(Parent::Mq),
         _ => {}
@@ -225,7 +226,7 @@ fn parent(text: &str) -> Result<Parent, String> {
         Some((major, minor)) if major != 0 && minor != 0 && major != u16::MAX && !text.contains('+') => {
             Ok(Parent::Class(u32::from(major) << 16 | u32::from(minor)))
         }
-        _ => Err(format!("{text:?} is not \"root\", \"mq\" or a class such as \"1:1\"")),
+        _ => Err(format!("{text:?} is not \"auto\", \"root\", \"mq\" or a class such as \"1:1\"")),
     }
 }
 

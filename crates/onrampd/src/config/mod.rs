@@ -74,6 +74,8 @@ pub enum Mode {
 /// Where the gate goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parent {
+    /// As `Mq` where the interface has that at its root, else as `Root`.
+    Auto,
     /// In place of the interface's root queueing discipline.
     Root,
     /// Under each transmit queue of `mq`.
@@ -244,13 +246,12 @@ impl Config {
         abi::or_clock { base: start, offset: self.test.offset, drift: self.test.drift.fixed_point() }
     }
 
-    /// What the programs read, valid until `valid_until`, with our clock against the fleet's
-    /// if that is known, and what tests have it wrong by.
+    /// What the programs read, with our clock against the fleet's if that is known, and what
+    /// tests have it wrong by.
     #[must_use]
     pub fn for_programs(
         &self,
         acker_ifindex: u32,
-        valid_until: u64,
         clock: Option<abi::or_clock>,
         test_clock: abi::or_clock,
     ) -> abi::or_config {
@@ -258,7 +259,6 @@ impl Config {
         let cut = if self.gate.cut.unwrap_or(true) { abi::OR_CUT } else { 0 };
         let known = if clock.is_some() { abi::OR_CLOCK_KNOWN } else { 0 };
         abi::or_config {
-            valid_until,
             params: abi::onramp_params {
                 threshold: p.threshold,
                 max_pause: p.max_pause,
@@ -294,13 +294,13 @@ fn segment_rate(rate: u64) -> u32 {
 impl Peer {
     /// What the programs read.
     #[must_use]
-    pub fn for_programs(&self) -> abi::or_peer {
+    pub fn for_programs(&self, path: u32) -> abi::or_peer {
         abi::or_peer {
             key: self.key.halves(),
             clock: abi::or_clock { base: 0, offset: self.clock_offset.unwrap_or(0), drift: 0 },
             margin: self.margin,
             flags: if self.clock_offset.is_some() { abi::OR_PEER_CLOCK_KNOWN } else { 0 },
-            reserved: 0,
+            path,
         }
     }
 }
