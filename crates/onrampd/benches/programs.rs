@@ -93,12 +93,14 @@ fn main() {
 
 fn measure(sink: u32, acker: u32) {
     let mut datapath = Datapath::load(65_536, 131_072).expect("the programs");
-    let config = config(Mode::Enforce);
+    let mut config = config(Mode::Enforce);
     datapath.set_peers(&config.peers).expect("peers");
-    datapath
-        .set_config(&config.for_programs(acker, config.own_clock(), config.test_clock(0)))
-        .expect("a configuration");
-    datapath.take_alive().expect("it was not taken").until(u64::MAX).expect("the programs do something");
+    let tell = |datapath: &mut Datapath, config: &Config| {
+        let told = config.for_programs(acker, config.own_clock(), config.test_clock(0));
+        datapath.set_config(&told).expect("a configuration");
+    };
+    tell(&mut datapath, &config);
+    let mut alive = datapath.take_alive().expect("it was not taken");
     let mut bench = Bench { datapath, interface: sink };
     let row = |program: &str, packet: &str, ns: u32| println!("{program:<8}  {packet:<58}{ns:>6}");
     println!("{:<8}  {:<58}{:>6}", "program", "packet", "ns");
@@ -106,6 +108,8 @@ fn measure(sink: u32, acker: u32) {
     let plain = data(PEER, 1, ACK, 1448);
     let stamped = data(PEER, 16_384, ACK, 1448);
     let burst = data(PEER, 1, PSH_ACK, 1448);
+    row("any", "any: its agent is gone", bench.repeated(Program::Gate, &plain));
+    alive.until(u64::MAX).expect("the programs do something");
     for (program, name) in [(Program::Gate, "gate"), (Program::Egress, "egress")] {
         row(name, "data, 1448 B", bench.repeated(program, &plain));
         row(name, "data, 1448 B, whose stamp is kept (one in eleven)", bench.repeated(program, &stamped));
@@ -127,6 +131,9 @@ fn measure(sink: u32, acker: u32) {
         bench.repeated(Program::Ingress, &{ ip(STRANGER, US, TCP, &tcp(80, 1000, 1, ACK, &[0; 1448])) }),
     );
     let chosen = from(16_384, ACK, 1448);
+    row("ingress", "data, 1448 B, chosen, of a flow that has just heard", bench.repeated(Program::Ingress, &chosen));
+    config.or_ack_gap = 0;
+    tell(&mut bench.datapath, &config);
     let cloned = bench.repeated(Program::Ingress, &chosen);
     row("ingress", "data, 1448 B, chosen: cloned, and the clone dropped", cloned);
     let link = bench.datapath.attach(Program::Acker, acker::NAME, Hooks::choose(onrampd::config::Attach::Auto));
