@@ -9,19 +9,20 @@ use crate::datapath::{Datapath, Hooks, Program};
 use crate::fleet::serve;
 use crate::fleet::wire::Realtime;
 use crate::gate::{self, Gate};
+use crate::handover::{self, Legacy};
 use crate::heart::Heart;
 use crate::protocol::Request;
 use crate::server::Server;
 use crate::status::{self, Facts, Status};
 use crate::sync::{Settings, Sync};
 use crate::tc;
-use crate::undo::{Touched, Undo, UndoFile};
-use crate::wait::{ready, wait};
+use crate::undo::{Touched, Undo, UndoFile, remove_filters};
+use crate::wait::{self, wait};
 use aya::programs::tc::SchedClassifierLink;
 use onramp_netlink::{Socket, Watch};
 use onramp_netlink::{link, qdisc};
 use rustix::event::{PollFd, PollFlags, poll};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::linux::net::SocketAddrExt as _;
@@ -105,6 +106,10 @@ struct Agent {
     test_clock: or_clock,
     sync: Option<Sync>,
     coordinator: Option<Coordinator>,
+    /// What the program before this one has attached, while ours is not yet.
+    legacy: Option<Legacy>,
+    /// The file of this program.
+    program: PathBuf,
     chrony: Option<Chrony>,
     /// It is not there, which was told.
     chrony_missing: bool,
@@ -144,17 +149,18 @@ impl Drop for Coordinator {
 /// # Errors
 /// Why it could not start, or could not go on. Everything is undone then, too.
 pub fn run(path: &Path) -> Result<(), Error> {
+    let legacy = handover::legacy();
     let signals = Signals::catch().map_err(io_error("signals"))?;
     let config = Config::open(path).map_err(Error::Config)?;
-    let mut agent = Agent::prepare(path, config)?;
+    let mut agent = Agent::prepare(path, config, legacy)?;
     let done = agent.start().and_then(|server| agent.serve(server, signals));
     agent.stop();
     done
 }
 
 impl Agent {
-    /// Cleans up after a crash and loads the programs; nothing has an effect yet.
-    fn prepare(path: &Path, config: Config) -> Result<Self, Error> {
+    /// Cleans up after a crash, or takes over, and loads the programs; nothing has an effect yet.
+    fn prepare(path: &Path, config: Config, mut legacy: Option<Legacy>) -> Result<Self, Error> {
         // An abstract name exists once in a network namespace, and ends with its process.
         let name = SocketAddr::from_abstract_name(b"onrampd").map_err(io_error("name"))?;
         let only = UnixListener::bind_addr(&name).map_err(|_| Error::Running)?;
@@ -164,8 +170,15 @@ impl Agent {
         let mut undo_file = UndoFile::in_folder(&config.state_dir).map_err(io_error(folder.as_str()))?;
         let mut left = undo_file.read().map_err(io_error(folder.as_str()))?.unwrap_or_default();
         left.look(&mut socket, &config.interfaces)?;
-        for problem in left.run(&mut socket) {
-            eprintln!("onrampd: cleaning up after a crash: {problem}");
+        if legacy.is_none() {
+            clean_up(&mut left, &mut socket);
+        }
+        let mut datapath = Datapath::load(config.max_flows, config.max_stamps);
+        if let Some(legacy) = &mut legacy {
+            match &mut datapath {
+                Ok(datapath) => datapath.inherit(std::mem::take(&mut legacy.maps)),
+                Err(_) => clean_up(&mut left, &mut socket),
+            }
         }
         let started = now();
         Ok(Self {
@@ -176,12 +189,14 @@ impl Agent {
             coordinator: None,
             chrony: None,
             chrony_missing: false,
-            datapath: Datapath::load(config.max_flows, config.max_stamps)?,
+            datapath: datapath?,
+            legacy,
+            program: handover::own_program().map_err(io_error("/proc/self/exe"))?,
             hooks: Hooks::choose(config.attach),
             heart: None,
             socket,
             watch,
-            undo: Undo::default(),
+            undo: left,
             undo_file,
             ports: Vec::new(),
             acker: None,
@@ -196,9 +211,13 @@ impl Agent {
     fn start(&mut self) -> Result<Server, Error> {
         let server = Server::open(&self.config.socket).map_err(io_error(self.config.socket.display().to_string()))?;
         self.remember()?;
-        let index = acker::create(&mut self.socket)?;
+        let index = match acker::find(&mut self.socket, acker::NAME)?.filter(|_| self.legacy.is_some()) {
+            Some(there) => there.index,
+            None => acker::create(&mut self.socket)?,
+        };
         if self.hooks == Hooks::Clsact {
             tc::add_clsact(&mut self.socket, index)?;
+            remove_filters(&mut self.socket, index);
         }
         let link = self.datapath.attach(Program::Acker, acker::NAME, self.hooks)?;
         self.acker = Some((index, link));
@@ -218,17 +237,21 @@ impl Agent {
             let found = acker::find(&mut self.socket, &name)?.ok_or(Error::NoInterface(name))?;
             self.plug(found.name, found.index)?;
         }
+        // Ours are attached: the old ones may go.
+        self.legacy = None;
         Ok(server)
     }
 
     /// Puts what belongs on an interface there.
     fn plug(&mut self, name: String, index: u32) -> Result<(), Error> {
-        self.undo.interfaces.retain(|t| t.name != name);
-        self.undo.interfaces.push(Touched { name: name.clone(), index, ..Touched::default() });
+        // What was done to this very interface before is still to be undone.
+        self.undo.interfaces.retain(|t| t.name != name || t.index == index);
+        self.touched(&name).index = index;
         if self.hooks == Hooks::Clsact {
             let added = tc::add_clsact(&mut self.socket, index)?;
-            self.touched(&name).clsact_added = added;
+            self.touched(&name).clsact_added |= added;
             self.remember()?;
+            remove_filters(&mut self.socket, index);
         }
         let ingress = Some(self.datapath.attach(Program::Ingress, &name, self.hooks)?);
         self.ports.retain(|p| p.name != name);
@@ -378,9 +401,7 @@ impl Agent {
 
     /// Works until a signal to end comes.
     fn serve(&mut self, mut server: Server, mut signals: Signals) -> Result<(), Error> {
-        println!("ready");
-        let _ = io::stdout().flush();
-        notify("READY=1");
+        ready();
         let mut next = now() + ROUND;
         loop {
             let ns = next.saturating_sub(now());
@@ -392,6 +413,9 @@ impl Agent {
             }
             if signals.reload() {
                 self.reload();
+            }
+            if signals.upgrade() {
+                self.upgrade();
             }
             if self.sync.as_mut().is_some_and(Sync::changed) {
                 self.tell().unwrap_or_else(|e| self.problem(e.to_string()));
@@ -434,6 +458,16 @@ impl Agent {
             return;
         }
         eprintln!("onrampd: reloaded {}", self.path.display());
+    }
+
+    /// Goes over to what is now in this program's file, without letting go of anything.
+    fn upgrade(&mut self) {
+        if let Err(errors) = Config::open(&self.path) {
+            errors.iter().for_each(|e| self.problem(format!("not upgraded: {e}")));
+            return;
+        }
+        let failed = handover::hand_over(&self.program);
+        self.problem(format!("not upgraded: {}: {failed}", self.program.display()));
     }
 
     fn apply(&mut self) -> Result<(), Error> {
@@ -513,6 +547,13 @@ impl Agent {
     }
 }
 
+/// Undoes what an agent that is no more has left.
+fn clean_up(left: &mut Undo, socket: &mut Socket) {
+    for problem in std::mem::take(left).run(socket) {
+        eprintln!("onrampd: cleaning up after a crash: {problem}");
+    }
+}
+
 /// Takes part in a fleet without eBPF programs or privileges: probes are stamped by the kernel,
 /// nothing is held, and `onrampd owd` shows the delays. Ends on SIGINT or SIGTERM.
 ///
@@ -522,9 +563,7 @@ pub fn measure(config: &Config) -> Result<(), Error> {
     let mut signals = Signals::catch().map_err(io_error("signals"))?;
     let sync = Sync::start(config, None).map_err(io_error("fleet"))?;
     let _sync = sync.ok_or_else(|| Error::Io("fleet".into(), io::Error::other("the configuration has no [fleet]")))?;
-    println!("ready");
-    let _ = io::stdout().flush();
-    notify("READY=1");
+    ready();
     while !signals.end() {
         let fd = PollFd::from_borrowed_fd(signals.end.as_fd(), PollFlags::IN);
         let _ = poll(&mut [fd], None);
@@ -536,6 +575,7 @@ pub fn measure(config: &Config) -> Result<(), Error> {
 struct Signals {
     end: UnixStream,
     reload: UnixStream,
+    upgrade: UnixStream,
 }
 
 impl Signals {
@@ -548,7 +588,7 @@ impl Signals {
             }
             Ok::<_, io::Error>(read)
         };
-        Ok(Self { end: pipe(&[SIGINT, SIGTERM])?, reload: pipe(&[SIGHUP])? })
+        Ok(Self { end: pipe(&[SIGINT, SIGTERM])?, reload: pipe(&[SIGHUP])?, upgrade: pipe(&[SIGUSR2])? })
     }
 
     fn end(&mut self) -> bool {
@@ -558,6 +598,10 @@ impl Signals {
     fn reload(&mut self) -> bool {
         came(&mut self.reload)
     }
+
+    fn upgrade(&mut self) -> bool {
+        came(&mut self.upgrade)
+    }
 }
 
 fn came(stream: &mut UnixStream) -> bool {
@@ -566,13 +610,20 @@ fn came(stream: &mut UnixStream) -> bool {
 
 /// Waits for a signal, a client, a change of interfaces or qdiscs, or the end of `ns`.
 fn wait_for(server: &Server, signals: &Signals, watch: &Watch, sync: Option<&Sync>, ns: u64) -> io::Result<()> {
-    let readable = [signals.end.as_fd(), signals.reload.as_fd(), watch.as_fd()];
+    let readable = [signals.end.as_fd(), signals.reload.as_fd(), signals.upgrade.as_fd(), watch.as_fd()];
     let readable = readable.into_iter().chain(sync.map(|sync| sync.as_fd()));
     // A client whose answer is not out yet is not listened to.
     let clients = server
         .waits()
         .map(|(fd, full)| PollFd::from_borrowed_fd(fd, if full { PollFlags::OUT } else { PollFlags::IN }));
-    wait(readable.map(|fd| ready(fd, false)).chain(clients), ns)
+    wait(readable.map(|fd| wait::ready(fd, false)).chain(clients), ns)
+}
+
+/// Tells whoever started us, if he listens.
+fn ready() {
+    let mut out = io::stdout();
+    let _ = writeln!(out, "ready").and_then(|()| out.flush());
+    notify("READY=1");
 }
 
 /// Tells systemd, if it wants to know.

@@ -1,17 +1,19 @@
 //! The eBPF programs and their maps.
 
-use crate::abi::{self, or_address, or_config, or_exchange, or_flow, or_path, or_peer, or_tuple};
+use crate::abi::{
+    self, onramp_stamp, or_address, or_config, or_exchange, or_flow, or_path, or_peer, or_stamp_key, or_tuple,
+};
 use crate::config::{Attach, MAX_PEERS, Peer};
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcHandle};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType, TestRun as _, TestRunOptions};
-use aya::{Ebpf, EbpfError, EbpfLoader, TestRunResult};
+use aya::{Ebpf, EbpfError, EbpfLoader, Pod, TestRunResult};
 use onramp_clock::Exchange;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::mem::offset_of;
 use std::net::IpAddr;
-use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::time::Duration;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/onramp.bpf.o"));
@@ -119,6 +121,9 @@ fn privileges(e: &EbpfError) -> &'static str {
     }
 }
 
+/// The counters of one CPU.
+type Counted = [u64; abi::OR_COUNTERS as usize];
+
 /// The loaded programs and their maps.
 pub struct Datapath {
     ebpf: Ebpf,
@@ -131,8 +136,12 @@ pub struct Datapath {
     numbers: BTreeMap<IpAddr, u32>,
     /// The last one given.
     last: u32,
+    /// Paths that an agent before this one knew.
+    known: BTreeMap<IpAddr, or_path>,
     flows: HashMap<MapData, or_tuple, or_flow>,
-    counters: PerCpuArray<MapData, [u64; abi::OR_COUNTERS as usize]>,
+    acked: HashMap<MapData, or_tuple, u64>,
+    stamps: HashMap<MapData, or_stamp_key, onramp_stamp>,
+    counters: PerCpuArray<MapData, Counted>,
     alive: Option<Alive>,
     exchanges: Option<Exchanges>,
 }
@@ -203,7 +212,10 @@ impl Datapath {
             paths: take(&mut ebpf, "paths")?,
             numbers: BTreeMap::new(),
             last: 0,
+            known: BTreeMap::new(),
             flows: take(&mut ebpf, "flows")?,
+            acked: take(&mut ebpf, "acked")?,
+            stamps: take(&mut ebpf, "stamps")?,
             counters: take(&mut ebpf, "counters")?,
             alive: Some(Alive(take(&mut ebpf, "alive")?)),
             exchanges: Some(Exchanges(take(&mut ebpf, "exchanges")?)),
@@ -253,7 +265,8 @@ impl Datapath {
         let free = (1..=most).map(|i| (self.last + i) % most).find(unused);
         // All are used by more peers than there may be.
         let number = free.unwrap_or_default();
-        self.paths.set(number, or_path::unknown(), 0).map_err(|source| Error::Map { name: "paths", source })?;
+        let path = self.known.remove(&address).unwrap_or_else(or_path::unknown);
+        self.paths.set(number, path, 0).map_err(|source| Error::Map { name: "paths", source })?;
         self.numbers.insert(address, number);
         self.last = number;
         Ok(number)
@@ -278,6 +291,32 @@ impl Datapath {
     /// What keeps the programs going, for whoever does; there is one such.
     pub fn take_alive(&mut self) -> Option<Alive> {
         self.alive.take()
+    }
+
+    /// Takes over what the maps of an agent before this one know of flows and paths, and its counters.
+    /// A map that is not as ours is left out.
+    pub fn inherit(&mut self, maps: Vec<OwnedFd>) {
+        let mut old: BTreeMap<String, Map> = BTreeMap::new();
+        for data in maps.into_iter().filter_map(|fd| MapData::from_fd(fd).ok()) {
+            let name = data.info().ok().and_then(|info| Some(info.name_as_str()?.to_owned()));
+            if let Some((name, map)) = name.and_then(|name| Some((name, Map::from_map_data(data).ok()?))) {
+                old.insert(name, map);
+            }
+        }
+        copy(&mut self.flows, old.remove("flows"));
+        copy(&mut self.acked, old.remove("acked"));
+        copy(&mut self.stamps, old.remove("stamps"));
+        let peers = old.remove("peers").and_then(|m| HashMap::<_, or_address, or_peer>::try_from(m).ok());
+        let paths = old.remove("paths").and_then(|m| Array::<_, or_path>::try_from(m).ok());
+        if let Some((peers, paths)) = peers.zip(paths) {
+            let path = |(address, peer): (or_address, or_peer)| Some((address.into(), paths.get(&peer.path, 0).ok()?));
+            self.known = peers.iter().filter_map(Result::ok).filter_map(path).collect();
+        }
+        let counters = old.remove("counters").and_then(|m| PerCpuArray::try_from(m).ok());
+        if let Some(Ok(values)) = counters.map(|c: PerCpuArray<_, Counted>| c.get(&0, 0)) {
+            // What was counted since is counted again from here.
+            let _ = self.counters.set(0, values, 0);
+        }
     }
 
     /// The probes that are answered, for whoever sends them; there is one such.
@@ -389,6 +428,14 @@ impl Datapath {
 const MAX_FLOWS_SCANNED: usize = 1 << 22;
 /// How often a peer is tried to be put into its map, a millisecond apart.
 const INSERT_TRIES: u32 = 1000;
+
+/// Copies what is in a map of the same kind; what is there already stays.
+fn copy<K: Pod, V: Pod>(to: &mut HashMap<MapData, K, V>, from: Option<Map>) {
+    let Some(from) = from.and_then(|map| HashMap::<_, K, V>::try_from(map).ok()) else { return };
+    for (key, value) in from.iter().take(2 * MAX_FLOWS_SCANNED).filter_map(Result::ok) {
+        let _ = to.insert(key, value, 0);
+    }
+}
 
 fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &'static str) -> Result<T, Error> {
     let map = ebpf.take_map(name).ok_or_else(|| MapError::InvalidName { name: name.into() });

@@ -21,6 +21,7 @@ pub mod datapath;
 pub mod doctor;
 pub mod fleet;
 pub mod gate;
+mod handover;
 mod heart;
 pub mod owd;
 pub mod protocol;

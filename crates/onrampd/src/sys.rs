@@ -8,7 +8,7 @@ use aya::Pod;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 macro_rules! plain {
     ($($name:ident),+ $(,)?) => {
@@ -29,6 +29,27 @@ plain!(or_address, or_config, or_flow, or_path, or_peer, or_stamp_key, or_tuple,
 pub fn leave_network() -> io::Result<()> {
     // SAFETY: descriptors stay shared with the other threads.
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
+}
+
+/// A descriptor that the program before left open in this process; closed if that ends once more.
+///
+/// # Errors
+/// There is none of that number.
+pub fn inherited(number: i32) -> io::Result<OwnedFd> {
+    keep_open(number, false)?;
+    // SAFETY: it is open, and nobody else here knows of it: the caller asks once, at the start.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Whether a descriptor stays open when this process goes over to another program.
+///
+/// # Errors
+/// There is none of that number.
+pub fn keep_open(number: i32, keep: bool) -> io::Result<()> {
+    // SAFETY: only the flag of a number is changed; one that is not open is refused.
+    let fd = unsafe { BorrowedFd::borrow_raw(number) };
+    let flags = if keep { rustix::io::FdFlags::empty() } else { rustix::io::FdFlags::CLOEXEC };
+    Ok(rustix::io::fcntl_setfd(fd, flags)?)
 }
 
 /// Has a socket send its datagrams without a checksum: probes have a tag, and are changed on

@@ -136,17 +136,8 @@ impl Undo {
             }
             let Touched { name, index, .. } = touched;
             note(name, gate::restore(socket, *index, &touched.replaced).err().map(|e| e.to_string()));
-            let mut others = 0;
-            for hook in [INGRESS, EGRESS] {
-                let Ok(filters) = tc::filters(socket, *index, hook) else { continue };
-                for filter in &filters {
-                    if filter.priority == FILTER_PRIORITY && filter.handle == u32::from(FILTER_HANDLE) {
-                        note(name, tc::delete_filter(socket, *index, hook, filter).err().map(|e| e.to_string()));
-                    } else {
-                        others += 1;
-                    }
-                }
-            }
+            let (others, error) = remove_filters(socket, *index);
+            note(name, error.map(|e| e.to_string()));
             if touched.clsact_added && others == 0 {
                 // Gone with its interface, or by somebody else's hand.
                 let _ = tc::delete_clsact(socket, *index);
@@ -155,6 +146,21 @@ impl Undo {
         note(acker::NAME, acker::remove(socket).err().map(|e| e.to_string()));
         problems
     }
+}
+
+/// Removes our filters of clsact from an interface: how many of others there are, and what went wrong.
+pub fn remove_filters(socket: &mut Socket, index: u32) -> (usize, Option<onramp_netlink::Error>) {
+    let (mut others, mut failed) = (0, None);
+    for hook in [INGRESS, EGRESS] {
+        for filter in tc::filters(socket, index, hook).unwrap_or_default() {
+            if filter.priority == FILTER_PRIORITY && filter.handle == u32::from(FILTER_HANDLE) {
+                failed = tc::delete_filter(socket, index, hook, &filter).err().or(failed);
+            } else {
+                others += 1;
+            }
+        }
+    }
+    (others, failed)
 }
 
 #[cfg(test)]

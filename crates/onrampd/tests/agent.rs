@@ -15,7 +15,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const T: &str = "threshold = \"50us\"";
 
@@ -166,6 +166,43 @@ fn killed_it_leaves_traffic_alone_and_the_next_start_cleans_up() {
         assert!(filters <= 1, "{filters} filters");
         assert!(a.end() && b.end());
         assert_eq!(traces(&lab, "a"), "");
+    }
+}
+
+#[test]
+fn an_upgrade_under_load_keeps_what_is_known_and_leaves_nothing() {
+    if !privileged() {
+        return;
+    }
+    for attach in ["tcx", "clsact"] {
+        let lab = Lab::new();
+        let more = format!("{T}\nattach = \"{attach}\"\nor_ack_gap = \"0ns\"");
+        let (a, b) = (lab.agent("a", &more), lab.agent("b", &more));
+        assert!(lab.transfer("10.9.0.2", 20_000_000));
+        until("are there delays", || a.path("10.9.0.2")["or_acks"].as_u64() > Some(10));
+        let known = |status: &serde_json::Value| {
+            let of = |name: &str| status["counters"][name].as_u64().unwrap();
+            (of("sent"), of("or_acks_received"), status["flows"]["count"].as_u64().unwrap())
+        };
+        let before = a.status();
+        let started = || a.asked().map(|s| Instant::now() - Duration::from_nanos(s["uptime_ns"].as_u64().unwrap()));
+        let old = started().unwrap();
+        std::thread::scope(|scope| {
+            let traffic = scope.spawn(|| (0..20).all(|_| lab.transfer("10.9.0.2", 5_000_000)));
+            a.signal(Signal::USR2);
+            until("has the new one come", || started().is_ok_and(|new| new > old + Duration::from_millis(50)));
+            assert!(traffic.join().unwrap());
+        });
+        let after = a.status();
+        assert_eq!(after["problems"], serde_json::json!([]));
+        let ((sent, acked, flows), (sent_before, acked_before, flows_before)) = (known(&after), known(&before));
+        assert!(sent > sent_before && acked > acked_before && flows >= flows_before, "{before}\n{after}");
+        until("are delays measured again", || {
+            assert!(lab.transfer("10.9.0.2", 1_000_000));
+            a.counter("or_acks_received") > acked
+        });
+        assert!(a.end() && b.end());
+        assert_eq!(traces(&lab, "a"), "", "{attach}");
     }
 }
 

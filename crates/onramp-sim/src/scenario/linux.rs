@@ -5,6 +5,7 @@ use crate::cc;
 use crate::config::Rule;
 use crate::config::units::{Bytes, Span};
 use crate::topology::Topology;
+use crate::units::US;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -81,7 +82,7 @@ impl Default for Linux {
             gso_max_size: MAX_GSO,
             mtu: Bytes(1500),
             or_ack_interval: Bytes(16 << 10),
-            or_ack_gap: Span(100_000),
+            or_ack_gap: Span(100 * US),
             cut_segments: true,
             onramp_hosts: None,
             sysctl: BTreeMap::new(),

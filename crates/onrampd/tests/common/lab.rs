@@ -196,8 +196,13 @@ impl Agent {
 
     /// Its status, as anybody gets it.
     pub fn status(&self) -> Value {
+        self.asked().unwrap_or_else(|output| panic!("{output:?}"))
+    }
+
+    /// The same, or what was said where nobody answers.
+    pub fn asked(&self) -> Result<Value, Output> {
         let output = onrampd(&["status", "--json", "--flows", "10", "--socket", self.socket.to_str().unwrap()]);
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+        serde_json::from_slice(&output.stdout).map_err(|_| output)
     }
 
     pub fn counter(&self, name: &str) -> u64 {
