@@ -5,7 +5,7 @@ use crate::acker;
 use crate::chrony::{self, Chrony};
 use crate::clock::{self, now};
 use crate::config::{Config, ConfigError, Mode};
-use crate::datapath::{Datapath, Hooks, Program};
+use crate::datapath::{Datapath, Hooks, Program, Told};
 use crate::fleet::serve;
 use crate::fleet::wire::Realtime;
 use crate::gate::{self, Gate};
@@ -38,6 +38,8 @@ const ROUND: u64 = SECOND;
 const MOST_PUT_BACK: u32 = 10;
 /// See there.
 const CONTEST: u64 = 60 * SECOND;
+/// A clock that the program before had found is good for so long.
+const BRIDGE: u64 = 10 * SECOND;
 /// Sums over flows are not made anew more often: everybody may ask for them.
 const FLOWS_FRESH: u64 = SECOND / 5;
 /// Problems told of.
@@ -108,6 +110,8 @@ struct Agent {
     coordinator: Option<Coordinator>,
     /// What the program before this one has attached, while ours is not yet.
     legacy: Option<Legacy>,
+    /// What that told its own, for as long as [`BRIDGE`].
+    told: Option<Told>,
     /// The file of this program.
     program: PathBuf,
     chrony: Option<Chrony>,
@@ -174,9 +178,10 @@ impl Agent {
             clean_up(&mut left, &mut socket);
         }
         let mut datapath = Datapath::load(config.max_flows, config.max_stamps);
+        let mut told = None;
         if let Some(legacy) = &mut legacy {
             match &mut datapath {
-                Ok(datapath) => datapath.inherit(std::mem::take(&mut legacy.maps)),
+                Ok(datapath) => told = datapath.inherit(std::mem::take(&mut legacy.maps)),
                 Err(_) => clean_up(&mut left, &mut socket),
             }
         }
@@ -184,13 +189,14 @@ impl Agent {
         Ok(Self {
             path: path.into(),
             started,
-            test_clock: config.test_clock(started),
+            test_clock: told.as_ref().map_or_else(|| config.test_clock(started), |told| told.test_clock),
             sync: None,
             coordinator: None,
             chrony: None,
             chrony_missing: false,
             datapath: datapath?,
             legacy,
+            told,
             program: handover::own_program().map_err(io_error("/proc/self/exe"))?,
             hooks: Hooks::choose(config.attach),
             heart: None,
@@ -311,7 +317,14 @@ impl Agent {
     /// What the synchronisation of clocks calls for, in a fleet.
     fn settings(&self) -> Option<Settings> {
         let (sync, fleet) = (self.sync.as_ref()?, self.config.fleet.as_ref()?);
-        Some(sync.view().settings(&self.config, fleet, self.reading(now())))
+        let mut settings = sync.view().settings(&self.config, fleet, self.reading(now()));
+        if settings.clock.is_none()
+            && let Some(told) = self.told.as_ref().filter(|_| now() - self.started < BRIDGE)
+        {
+            settings.clock = told.clock;
+            settings.peers.clone_from(&told.peers);
+        }
+        Some(settings)
     }
 
     /// Tells the programs what they are to do.

@@ -1,13 +1,11 @@
 //! The eBPF programs and their maps.
 
-use crate::abi::{
-    self, onramp_stamp, or_address, or_config, or_exchange, or_flow, or_path, or_peer, or_stamp_key, or_tuple,
-};
+use crate::abi::{self, or_address, or_clock, or_config, or_exchange, or_flow, or_path, or_peer, or_tuple};
 use crate::config::{Attach, MAX_PEERS, Peer};
-use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
+use aya::maps::{Array, HashMap, IterableMap as _, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcHandle};
 use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType, TestRun as _, TestRunOptions};
-use aya::{Ebpf, EbpfError, EbpfLoader, Pod, TestRunResult};
+use aya::{Ebpf, EbpfError, EbpfLoader, TestRunResult};
 use onramp_clock::Exchange;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -139,11 +137,20 @@ pub struct Datapath {
     /// Paths that an agent before this one knew.
     known: BTreeMap<IpAddr, or_path>,
     flows: HashMap<MapData, or_tuple, or_flow>,
-    acked: HashMap<MapData, or_tuple, u64>,
-    stamps: HashMap<MapData, or_stamp_key, onramp_stamp>,
     counters: PerCpuArray<MapData, Counted>,
     alive: Option<Alive>,
     exchanges: Option<Exchanges>,
+}
+
+/// What an agent told its programs.
+#[derive(Debug)]
+pub struct Told {
+    /// Its clock against the fleet's.
+    pub clock: Option<or_clock>,
+    /// What tests had it wrong by.
+    pub test_clock: or_clock,
+    /// With whom it exchanged OR-ACKs.
+    pub peers: Vec<Peer>,
 }
 
 /// Until when the programs do anything.
@@ -214,8 +221,6 @@ impl Datapath {
             last: 0,
             known: BTreeMap::new(),
             flows: take(&mut ebpf, "flows")?,
-            acked: take(&mut ebpf, "acked")?,
-            stamps: take(&mut ebpf, "stamps")?,
             counters: take(&mut ebpf, "counters")?,
             alive: Some(Alive(take(&mut ebpf, "alive")?)),
             exchanges: Some(Exchanges(take(&mut ebpf, "exchanges")?)),
@@ -293,9 +298,9 @@ impl Datapath {
         self.alive.take()
     }
 
-    /// Takes over what the maps of an agent before this one know of flows and paths, and its counters.
-    /// A map that is not as ours is left out.
-    pub fn inherit(&mut self, maps: Vec<OwnedFd>) {
+    /// Takes over what the maps of an agent before this one know of flows and paths, and its counters;
+    /// what it told its programs. A map that is not as ours is left out.
+    pub fn inherit(&mut self, maps: Vec<OwnedFd>) -> Option<Told> {
         let mut old: BTreeMap<String, Map> = BTreeMap::new();
         for data in maps.into_iter().filter_map(|fd| MapData::from_fd(fd).ok()) {
             let name = data.info().ok().and_then(|info| Some(info.name_as_str()?.to_owned()));
@@ -303,20 +308,28 @@ impl Datapath {
                 old.insert(name, map);
             }
         }
-        copy(&mut self.flows, old.remove("flows"));
-        copy(&mut self.acked, old.remove("acked"));
-        copy(&mut self.stamps, old.remove("stamps"));
-        let peers = old.remove("peers").and_then(|m| HashMap::<_, or_address, or_peer>::try_from(m).ok());
-        let paths = old.remove("paths").and_then(|m| Array::<_, or_path>::try_from(m).ok());
-        if let Some((peers, paths)) = peers.zip(paths) {
-            let path = |(address, peer): (or_address, or_peer)| Some((address.into(), paths.get(&peer.path, 0).ok()?));
-            self.known = peers.iter().filter_map(Result::ok).filter_map(path).collect();
+        // Stamps are not worth it: until ours are attached, their OR-ACKs come to the old programs.
+        let flows = old.remove("flows").and_then(|m| HashMap::<_, or_tuple, or_flow>::try_from(m).ok());
+        for (flow, state) in flows.iter().flat_map(all_flows) {
+            let _ = self.flows.insert(flow, state, 0);
         }
-        let counters = old.remove("counters").and_then(|m| PerCpuArray::try_from(m).ok());
-        if let Some(Ok(values)) = counters.map(|c: PerCpuArray<_, Counted>| c.get(&0, 0)) {
-            // What was counted since is counted again from here.
+        let counters = old.remove("counters").and_then(|m| PerCpuArray::<_, Counted>::try_from(m).ok());
+        if let Some(Ok(values)) = counters.map(|c| c.get(&0, 0)) {
+            // What is counted from now on until ours are attached is lost.
             let _ = self.counters.set(0, values, 0);
         }
+        let peers = HashMap::<_, or_address, or_peer>::try_from(old.remove("peers")?).ok()?;
+        let peers: Vec<(or_address, or_peer)> = peers.iter().filter_map(Result::ok).collect();
+        let paths = Array::<_, or_path>::try_from(old.remove("paths")?).ok()?;
+        let path = |(address, peer): &(or_address, or_peer)| Some(((*address).into(), paths.get(&peer.path, 0).ok()?));
+        self.known = peers.iter().filter_map(path).collect();
+        let current = Array::<_, u32>::try_from(old.remove("current")?).ok()?.get(&0, 0).ok()?;
+        let config = Array::<_, or_config>::try_from(old.remove("config")?).ok()?.get(&current, 0).ok()?;
+        Some(Told {
+            clock: (u32::from(config.flags) & abi::OR_CLOCK_KNOWN != 0).then_some(config.clock),
+            test_clock: config.test_clock,
+            peers: peers.into_iter().map(Peer::from).collect(),
+        })
     }
 
     /// The probes that are answered, for whoever sends them; there is one such.
@@ -335,8 +348,7 @@ impl Datapath {
 
     /// The flows of this moment. They come and go meanwhile, so that some may be missing.
     pub fn flows(&self) -> impl Iterator<Item = (or_tuple, or_flow)> + '_ {
-        // Bounded, since a table that changes may never come to its end.
-        self.flows.iter().take(2 * MAX_FLOWS_SCANNED).filter_map(Result::ok).take(MAX_FLOWS_SCANNED)
+        all_flows(&self.flows)
     }
 
     /// The counters, summed over CPUs, by `OR_SENT` and so on.
@@ -429,12 +441,11 @@ const MAX_FLOWS_SCANNED: usize = 1 << 22;
 /// How often a peer is tried to be put into its map, a millisecond apart.
 const INSERT_TRIES: u32 = 1000;
 
-/// Copies what is in a map of the same kind; what is there already stays.
-fn copy<K: Pod, V: Pod>(to: &mut HashMap<MapData, K, V>, from: Option<Map>) {
-    let Some(from) = from.and_then(|map| HashMap::<_, K, V>::try_from(map).ok()) else { return };
-    for (key, value) in from.iter().take(2 * MAX_FLOWS_SCANNED).filter_map(Result::ok) {
-        let _ = to.insert(key, value, 0);
-    }
+/// Bounded, since a table that changes may never come to its end: where the flow that was looked at
+/// last has gone, the kernel begins anew.
+fn all_flows(map: &HashMap<MapData, or_tuple, or_flow>) -> impl Iterator<Item = (or_tuple, or_flow)> + '_ {
+    let most = map.map().info().map_or(MAX_FLOWS_SCANNED, |info| info.max_entries() as usize);
+    map.iter().take(2 * most).filter_map(Result::ok).take(most)
 }
 
 fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &'static str) -> Result<T, Error> {

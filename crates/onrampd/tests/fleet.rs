@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::Arc;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Short rounds; and this machine's processors are shared, so clocks may be uncertain.
 const QUICK: &str = "window = \"200ms\"\ninterval = \"2ms\"\nmax_uncertainty = \"1ms\"";
@@ -245,6 +245,29 @@ fn a_clock_that_steps_is_withdrawn_and_found_again() {
     let noticed = fleet(&lab, "a")["rounds"].as_u64().unwrap();
     assert!(noticed <= before + 1, "{before}, {noticed}");
     until("are there two more rounds", || fleet(&lab, "a")["rounds"].as_u64() > Some(noticed + 2));
+    agree(&[&a, &b]);
+}
+
+#[test]
+fn an_upgrade_keeps_the_clock() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::new();
+    two(&lab);
+    // Rounds so long that the new program has none of its own soon.
+    let slow = QUICK.replace("200ms", "2s");
+    let a = start(&lab, "a", &slow, "");
+    let b = start(&lab, "b", &slow, "clock_offset = \"1000s\"\nclock_drift = \"20ppm\"");
+    agree(&[&a, &b]);
+    let started = || b.asked().map(|s| Instant::now() - Duration::from_nanos(s["uptime_ns"].as_u64().unwrap()));
+    let old = started().unwrap();
+    b.signal(Signal::USR2);
+    until("has the new one come", || started().is_ok_and(|new| new > old + Duration::from_millis(50)));
+    let status = b.status();
+    assert!(status["clock"]["known"] == true && !status["paths"].as_array().unwrap().is_empty(), "{status}");
+    agree(&[&a, &b]);
+    until("has it a clock of its own", || !b.status()["clock"]["uncertainty_ns"].is_null());
     agree(&[&a, &b]);
 }
 

@@ -29,6 +29,12 @@ impl Key {
         text.trim().parse().map_err(|e| format!("{shown} {e}"))
     }
 
+    /// The key of these halves.
+    #[must_use]
+    pub fn from_halves([low, high]: [u64; 2]) -> Self {
+        Self((u128::from(high) << 64 | u128::from(low)).to_le_bytes())
+    }
+
     /// Its halves, read as little endian.
     #[must_use]
     pub fn halves(self) -> [u64; 2] {

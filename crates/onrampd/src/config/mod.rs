@@ -291,6 +291,18 @@ fn segment_rate(rate: u64) -> u32 {
     u32::try_from(ns).unwrap_or(u32::MAX)
 }
 
+impl From<(abi::or_address, abi::or_peer)> for Peer {
+    /// As the programs were told of it.
+    fn from((address, peer): (abi::or_address, abi::or_peer)) -> Self {
+        Self {
+            address: address.into(),
+            key: Key::from_halves(peer.key),
+            clock_offset: (peer.flags & abi::OR_PEER_CLOCK_KNOWN != 0).then_some(peer.clock.offset),
+            margin: peer.margin,
+        }
+    }
+}
+
 impl Peer {
     /// What the programs read.
     #[must_use]
