@@ -1,4 +1,4 @@
-"""The paper's figures, and one on its clocks: scenarios, a plot, a verdict on what the text states.
+"""The paper's figures; one on its clocks and one on the defaults. Each: scenarios, a plot, a verdict.
 
 A figure is a module with `NAME`, `ON`, `TITLE`, `cases`, `draw` and `claims`; see `common.Figure`.
 """
@@ -12,8 +12,8 @@ from onramp.errors import OnRampError
 from onramp.paper.common import Figure
 
 FIGURES = (
-    *("fig1", "fig2", "fig5", "fig6", "fig9", "fig10", "fig12", "fig13", "fig14", "fig15", "fig16"),
-    *("fig18", "fig19", "fig20", "fig21", "fig22", "fig23", "fig24", "fig26", "clock"),
+    *("fig1", "fig2", "fig5", "fig6", "fig9", "fig10", "fig11", "fig12", "fig13", "fig14", "fig15", "fig16"),
+    *("fig18", "fig19", "fig20", "fig21", "fig22", "fig23", "fig24", "fig25", "fig26", "clock", "frontier"),
 )
 
 

@@ -1,4 +1,4 @@
-"""Figures 9 to 14, 19 and 21: WebSearch and incast between Linux hosts."""
+"""Figures 9 to 14, 19, 21 and 25: background traffic and incast between Linux hosts."""
 
 from __future__ import annotations
 
@@ -19,16 +19,37 @@ STATISTICS = ("mean", "p90", "p95", "p99")
 BETTER = 1.15
 #: "Not worse" is read as at least this one.
 KEPT = 0.97
+#: In steady state the halves of the measured time agree within this share.
+STEADY = 0.1
 
 
-def duration(quick: bool) -> str:
-    """How long flows arrive."""
-    return "20ms" if quick else "100ms"
+def span(quick: bool) -> dict[str, object]:
+    """How long flows arrive: the scenario has it, unless it is to be quick."""
+    return {"warmup": "10ms", "duration": "20ms"} if quick else {}
 
 
-def pair(key: Key, quick: bool, overrides: Mapping[str, object]) -> list[Case]:
+def pair(key: Key, quick: bool, overrides: Mapping[str, object], file: str = FILE) -> list[Case]:
     """A case without and a case with On-Ramp."""
-    return both(key, FILE, {"duration": duration(quick), **overrides})
+    return both(key, file, {**span(quick), **overrides})
+
+
+def steady(runs: Runs, key: Key, name: str) -> Claim:
+    """Whether the load had come to rest. Not by the mean, which a few timeouts make."""
+
+    def later(result: Result) -> float:
+        requests = result.requests
+        start, took = (requests[c].to_numpy() for c in ("start_ps", "rct_ps"))
+        second = start >= np.median(start)
+        return float(np.percentile(took[second], 90) / np.percentile(took[~second], 90))
+
+    halves = [estimate(results, later) for results in sides(runs, key)]
+    return Claim(
+        f"{name}: the network is in steady state",
+        f"p90 RCT of the later half of requests over that of the first within {STEADY:.0%} of 1",
+        f"{halves[0].text()} without, {halves[1].text()} with",
+        all(abs(half.mean - 1) <= STEADY for half in halves),
+        of_paper=False,
+    )
 
 
 def rct(statistic: str) -> Callable[[Result], float | None]:

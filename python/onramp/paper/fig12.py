@@ -46,4 +46,5 @@ def claims(runs: Runs) -> list[Claim]:
         *found,
         *cluster.fct_claims(runs, HIGH, "CUBIC at 80%", stated),
         cluster.retransmitted(runs, HIGH, "CUBIC at 80%", "at least halved", 2),
+        cluster.steady(runs, HIGH, "CUBIC at 80%"),
     ]

@@ -1,4 +1,4 @@
-"""Figure 14: CUBIC on Linux, WebSearch at 60% and incast at 2%."""
+"""Figure 14: CUBIC on 100 Linux hosts, WebSearch at 60% and incast at 2%."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from onramp.paper.common import Case, Claim, Runs
 
 NAME = "fig14"
 ON = "linux"
-TITLE = "Linux, CUBIC, WebSearch at 60% and incast at 2%: RCT and FCT"
+TITLE = "100 Linux hosts, CUBIC, WebSearch at 60% and incast at 2%: RCT and FCT"
 
 KEY = ("60%",)
 
 
 def cases(quick: bool) -> list[Case]:
     """Without and with On-Ramp."""
-    return cluster.pair(KEY, quick, {"traffic.0.load": 0.6})
+    return cluster.pair(KEY, quick, {}, "cluster-bare-metal")
 
 
 def draw(runs: Runs) -> Figure:
@@ -31,4 +31,5 @@ def claims(runs: Runs) -> list[Claim]:
         *cluster.rct_claims(runs, KEY, "CUBIC at 60%", dict.fromkeys(cluster.STATISTICS, 2.3)),
         *cluster.fct_claims(runs, KEY, "CUBIC at 60%", stated),
         cluster.retransmitted(runs, KEY, "CUBIC at 60%", "at least halved", 2),
+        cluster.steady(runs, KEY, "CUBIC at 60%"),
     ]

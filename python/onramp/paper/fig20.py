@@ -26,7 +26,7 @@ FIRST = [f"h{i}" for i in range(0, 48, 2)]
 
 def cases(quick: bool) -> list[Case]:
     """On-Ramp nowhere, in one group, in both."""
-    span = {"duration": cluster.duration(quick)}
+    span = cluster.span(quick)
     return [
         Case((NEITHER,), "cluster-groups", {**span, "onramp.enabled": False}),
         Case((ONE,), "cluster-groups", {**span, "linux.onramp_hosts": FIRST}),

@@ -14,8 +14,8 @@ TITLE = "Linux, CUBIC: RCT and FCT over T and g, normalised by no On-Ramp"
 
 THRESHOLDS = (50, 100, 150, 200, 300, 500)
 GAINS = {"1/4": 0.25, "1/16": 0.0625, "1/64": 0.015625}
-#: The scenario's own g: the same runs as its own T.
-DEFAULT = "1/16"
+#: The scenario's own T and g: the same runs.
+DEFAULT_T, DEFAULT = "150", "1/16"
 KINDS = ("incast", "small", "medium", "large")
 
 
@@ -35,7 +35,7 @@ def cases(quick: bool) -> list[Case]:
 
 def _relative(runs: Runs, key: tuple[str, str], kind: str, statistic: str) -> Estimate:
     if key == ("g", DEFAULT):
-        key = ("T", str(THRESHOLDS[0]))
+        key = ("T", DEFAULT_T)
     of = cluster.rct(statistic) if kind == "incast" else cluster.fct(kind, statistic)
     return ratio(runs[key], runs[WITHOUT,], of)
 

@@ -32,4 +32,5 @@ def claims(runs: Runs) -> list[Claim]:
         *cluster.rct_claims(runs, KEY, "CUBIC at 40%", factors),
         *cluster.fct_claims(runs, KEY, "CUBIC at 40%", stated),
         cluster.retransmitted(runs, KEY, "CUBIC at 40%", "from 0.0693% to 0.0314%", 2),
+        cluster.steady(runs, KEY, "CUBIC at 40%"),
     ]

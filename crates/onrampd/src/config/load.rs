@@ -19,8 +19,8 @@ pub const MAX_FILE: u64 = 4 << 20;
 pub const MAX_PEERS: usize = 4096;
 /// Default `max_pause`, in nanoseconds (docs/algorithm.md).
 const MAX_PAUSE: u64 = 2_000_000;
-/// Default `threshold_floor`, in nanoseconds: what was measured to be right at 10 Gb/s.
-const THRESHOLD_FLOOR: u64 = 50_000;
+/// Default `threshold_floor`, in nanoseconds: where large flows lose nothing at 10 Gb/s (docs/algorithm.md).
+const THRESHOLD_FLOOR: u64 = 100_000;
 /// Default `fleet.max_uncertainty`, in nanoseconds: half of that.
 const MAX_UNCERTAINTY: u64 = 25_000;
 
