@@ -7,6 +7,7 @@ use crate::sys;
 use onramp_sim::clock::Oscillator;
 use onramp_sim::scenario::{OnRampVersion, Scenario, Stamps, Sync, Threshold};
 use onramp_sim::topology::Topology;
+use onramp_sim::units::NS;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
