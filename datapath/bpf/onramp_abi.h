@@ -167,8 +167,10 @@ struct or_flow {
 /*
  * Map "stamps": what was remembered of a packet whose OR-ACK may come back; by
  * flow and sequence number of the byte (TCP) or hash of the packet (UDP) that made
- * it be chosen. Value: struct onramp_stamp.
+ * it be chosen. Value: struct onramp_stamp; its @paused is OR_SENT_AGAIN if it was sent again.
  */
+#define OR_SENT_AGAIN (~0ULL)
+
 struct or_stamp_key {
 	struct or_tuple flow;
 	or_u32 seq;
@@ -209,6 +211,7 @@ enum or_counter {
 	OR_ACKS_UNKNOWN_PEER,
 	OR_ACKS_BAD_TAG,
 	OR_ACKS_NO_STAMP, /* for a packet never sent, or forgotten, or acknowledged before */
+	OR_ACKS_AMBIGUOUS, /* for a packet that was sent again */
 	OR_ACKS_NO_CLOCK, /* the peer's clock is not known, or ours */
 	OR_PROBES_SENT,
 	OR_PROBES_ANSWERED, /* those of others */

@@ -12,12 +12,19 @@ OR_INLINE or_u64 sender_lag(const struct or_config *config, or_u32 offset)
 	return (or_u64)offset * config->segment_rate >> 16;
 }
 
+/* A packet sent again within this time makes its OR-ACK ambiguous: it may be for either (RFC 6298 §3). */
+#define SENDER_AMBIGUOUS 100000000ULL
+
 /* Remembers the stamp of the packet that @seq names; returns how many are kept: 1, or 0. */
 OR_INLINE or_u32 sender_keep(struct or_stamp_key *key, or_u32 seq, const struct onramp_stamp *stamp, or_u64 lag)
 {
 	struct onramp_stamp kept = { .time = stamp->time + lag, .paused = stamp->paused };
+	struct onramp_stamp *before;
 
 	key->seq = seq;
+	before = bpf_map_lookup_elem(&stamps, key);
+	if (before && kept.time - before->time < SENDER_AMBIGUOUS)
+		kept.paused = OR_SENT_AGAIN;
 	if (!bpf_map_update_elem(&stamps, key, &kept, BPF_ANY))
 		return 1;
 	count(OR_TABLE_FULL, 1);
@@ -43,7 +50,7 @@ OR_INLINE or_u32 sender_keep_tcp(const struct or_packet *packet, const struct or
 	key.flow = packet->flow;
 	for (i = 0; i < SENDER_MAX_STAMPS && at <= last; i++, at += 1U << shift)
 		kept += sender_keep(&key, packet->seq + at, stamp, sender_lag(config, at));
-	if (packet->push)
+	if (packet->push && (packet->seq + last) & ((1U << shift) - 1))
 		kept += sender_keep(&key, packet->seq + last, stamp, sender_lag(config, last));
 	return kept;
 }
@@ -334,6 +341,10 @@ OR_INLINE int sender_acked(struct __sk_buff *skb, const struct or_packet *packet
 	}
 	if (!(peer->flags & OR_PEER_CLOCK_KNOWN) || !(config->flags & OR_CLOCK_KNOWN)) {
 		count(OR_ACKS_NO_CLOCK, 1);
+		return TC_ACT_SHOT;
+	}
+	if (stamp.paused == OR_SENT_AGAIN) {
+		count(OR_ACKS_AMBIGUOUS, 1);
 		return TC_ACT_SHOT;
 	}
 	count(OR_ACKS_RECEIVED, 1);

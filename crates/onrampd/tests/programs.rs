@@ -289,6 +289,27 @@ fn or_acks_that_are_not_true_change_nothing() {
 }
 
 #[test]
+fn what_was_sent_twice_is_not_measured() {
+    if !privileged() {
+        return;
+    }
+    let mut host = Host::new(Mode::Observe);
+    let mut send = |host: &mut Host, seq| host.run(Program::Egress, &data(seq, PSH_ACK, 100));
+    send(&mut host, 0);
+    send(&mut host, 100);
+    send(&mut host, 0);
+    host.counted();
+    let mut acked = |seq| {
+        host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(seq, now())));
+        host.counted()
+    };
+    // It was for the first or for the second.
+    assert_eq!(acked(99), [(abi::OR_ACKS_AMBIGUOUS, 1)]);
+    assert_eq!(acked(99), [(abi::OR_ACKS_NO_STAMP, 1)], "the stamp is gone");
+    assert_eq!(acked(199), [(abi::OR_ACKS_RECEIVED, 1)]);
+}
+
+#[test]
 fn a_peer_whose_clock_is_not_known_is_not_measured() {
     if !privileged() {
         return;

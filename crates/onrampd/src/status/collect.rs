@@ -141,6 +141,7 @@ const COUNTERS: [(abi::or_counter, &str); abi::OR_COUNTERS as usize] = [
     (abi::OR_ACKS_UNKNOWN_PEER, "or_acks_unknown_peer"),
     (abi::OR_ACKS_BAD_TAG, "or_acks_bad_tag"),
     (abi::OR_ACKS_NO_STAMP, "or_acks_no_stamp"),
+    (abi::OR_ACKS_AMBIGUOUS, "or_acks_ambiguous"),
     (abi::OR_ACKS_NO_CLOCK, "or_acks_no_clock"),
     (abi::OR_PROBES_SENT, "probes_sent"),
     (abi::OR_PROBES_ANSWERED, "probes_answered"),
