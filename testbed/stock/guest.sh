@@ -111,6 +111,36 @@ acks=$(tc -n a -s qdisc show dev eth0 | sed -n 's/.*ACKs before data \([0-9]*\).
 [ "${acks:-0}" -gt 10 ] || { tc -n a -s qdisc show dev eth0; fail "${acks:-no} ACKs left before held data"; }
 say "ACKs before held data: $acks"
 
+# An upgrade under load: the gate stays, with its flows, and nothing is lost.
+gate() { tc -n a -s qdisc show dev eth0; }
+before=$(gate | head -n 1)
+ip netns exec b iperf3 -s -1 -D >/dev/null
+sleep 1
+ip netns exec a iperf3 -c 10.0.0.2 -n 40M >/tmp/iperf 2>&1 &
+load=$!
+sleep 1
+kill -USR2 $pid_a
+for i in $(seq 100); do
+    [ "$(grep -c '^ready' /tmp/a.log)" = 2 ] && break
+    sleep 0.2
+done
+[ "$(grep -c '^ready' /tmp/a.log)" = 2 ] || fail "the new agent did not get ready"
+check "traffic goes on during an upgrade" wait $load
+[ "$(gate | head -n 1 | cut -d' ' -f 1-5)" = "$(echo "$before" | cut -d' ' -f 1-5)" ] || fail "another gate: $(gate)"
+gate | grep -q 'dropped 0,' || { gate; fail "packets were lost"; }
+onrampd status --json --socket /tmp/a.sock | grep -q '"problems": *\[\]' || fail "$(onrampd status --socket /tmp/a.sock)"
+say "upgrade: the same gate, no packet lost"
+
+# Somebody takes the gate's place: it is said, and put back.
+tc -n a qdisc replace dev eth0 root pfifo
+for i in $(seq 50); do
+    gate | grep -q 'qdisc onramp' && break
+    sleep 0.1
+done
+check "a gate that was replaced is put back" sh -c "tc -n a qdisc show dev eth0 | grep -q 'qdisc onramp'"
+check "which is said" grep -q 'the gate was replaced by pfifo' /tmp/a.log
+send "through the gate that was put back"
+
 refuse "a limit of 0" tc -n a qdisc add dev lo root onramp limit 0
 tc -n a qdisc add dev lo root handle 1: drr
 tc -n a class add dev lo parent 1: classid 1:1 drr
