@@ -48,13 +48,14 @@ def draw(runs: Runs) -> Figure:
             keys = [_key(t, gap) for t in thresholds]
             x = [(cluster.mean_of(runs[k], cluster.fct("large")) or 0) / 1e3 for k in keys]
             y = [cluster.mean_of(runs[k], cluster.rct(statistic)) or 0 for k in keys]
-            name = "every 16 KiB" if gap == 0 else f"and {gap} µs apart"
+            name = "every 16 KiB" + (f", at least {gap} µs apart" if gap else "")
             ax.plot(x, y, "o-", ms=4, lw=1.3, color=style.LAYERS[i], label=f"OR-ACKs {name}")
             for t, at in zip(thresholds, zip(x, y, strict=True), strict=True):
-                ax.annotate(f" {t} µs", at, fontsize=7, va="bottom")
+                ax.annotate(f" T = {t} µs", at, fontsize=7, va="bottom")
         ax.axvline((nothing or 0) / 1e3, color=style.INK, lw=0.8, ls=":", label="large flows without On-Ramp")
         ax.set_xlabel("mean FCT of large flows (ms)")
         ax.set_ylabel(f"{statistic} RCT (µs)")
+        ax.margins(x=0.12, y=0.12)
         ax.set_ylim(bottom=0)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
     return figure
