@@ -294,7 +294,7 @@ fn what_was_sent_twice_is_not_measured() {
         return;
     }
     let mut host = Host::new(Mode::Observe);
-    let mut send = |host: &mut Host, seq| host.run(Program::Egress, &data(seq, PSH_ACK, 100));
+    let send = |host: &mut Host, seq| host.run(Program::Egress, &data(seq, PSH_ACK, 100));
     send(&mut host, 0);
     send(&mut host, 100);
     send(&mut host, 0);
