@@ -386,9 +386,10 @@ fn the_doctor_knows_what_a_fleet_needs() {
 
     let (a, b) = (start(&lab, "a", QUICK, ""), start(&lab, "b", QUICK, ""));
     agree(&[&a, &b]);
-    let [_, probes, coordinator] = checks("b");
+    let [_, probes, _] = checks("b");
     assert_eq!(probes, "ok UDP 10.9.0.2:9471, by the running agent");
-    assert_eq!(coordinator, "ok 2 of 2 hosts synchronised");
+    // On a busy machine a round may find nothing for a moment.
+    until("are both synchronised", || checks("b")[2] == "ok 2 of 2 hosts synchronised");
     assert!(b.end());
 
     let text = fs::read_to_string(config(&lab, "b")).unwrap();
