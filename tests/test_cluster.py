@@ -247,7 +247,8 @@ def test_iperf3_runs_unmodified(tmp_path: Path) -> None:
     told = json.loads(said[at:])
     assert found["end"]["sum_received"]["bits_per_second"] > 8.5e9
     assert found["end"]["sum_sent"]["retransmits"] == 0
-    assert told["counters"]["or_acks_received"] > 500
+    # 17 ms, and one in 100 µs at most.
+    assert 100 < told["counters"]["or_acks_received"] <= 170
     assert told["paths"][0]["owd"]["min_ns"] > 1000
 
 
