@@ -56,7 +56,7 @@ OR_INLINE or_u32 sender_keep_tcp(const struct or_packet *packet, const struct or
 }
 
 OR_INLINE or_u32 sender_keep_udp(struct __sk_buff *skb, const struct or_packet *packet,
-			       const struct or_config *config, const struct onramp_stamp *stamp)
+				 const struct or_config *config, const struct onramp_stamp *stamp)
 {
 	or_u32 size = skb->gso_size ? skb->gso_size : packet->payload;
 	or_u32 at = 0, kept = 0, id;
@@ -287,7 +287,7 @@ OR_INLINE struct or_tuple sender_tuple(const struct orack *ack)
  * somebody else's.
  */
 OR_INLINE int sender_acked(struct __sk_buff *skb, const struct or_packet *packet,
-			    struct or_config *config, or_u64 now)
+			   struct or_config *config, or_u64 now)
 {
 	struct or_stamp_key key = {};
 	struct onramp_stamp stamp, *kept;

@@ -34,6 +34,8 @@ use std::thread::JoinHandle;
 const SECOND: u64 = 1_000_000_000;
 /// Between two rounds in which everything is looked after.
 const ROUND: u64 = SECOND;
+/// After a change of interfaces or queueing disciplines: one look for many of them.
+const SOON: u64 = SECOND / 20;
 /// A gate that others keep replacing is put back so often within [`CONTEST`], then no more.
 const MOST_PUT_BACK: u32 = 10;
 /// See there.
@@ -197,7 +199,8 @@ impl Agent {
             datapath: datapath?,
             legacy,
             told,
-            program: handover::own_program().map_err(io_error("/proc/self/exe"))?,
+            // Now, since another file may be there later.
+            program: std::env::current_exe().map_err(io_error("/proc/self/exe"))?,
             hooks: Hooks::choose(config.attach),
             heart: None,
             socket,
@@ -433,14 +436,14 @@ impl Agent {
             if self.sync.as_mut().is_some_and(Sync::changed) {
                 self.tell().unwrap_or_else(|e| self.problem(e.to_string()));
             }
-            let round = now() >= next;
-            if round {
+            if self.watch.changed() {
+                next = next.min(now() + SOON);
+            }
+            if now() >= next {
                 next = now() + ROUND;
                 self.tell().unwrap_or_else(|e| self.problem(e.to_string()));
-                self.tell_the_time();
-            }
-            if self.watch.changed() || round {
                 self.look_after_ports().unwrap_or_else(|e| self.problem(e.to_string()));
+                self.tell_the_time();
             }
             server.tend(&mut |request| self.answer(request));
         }

@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Set for the new program.
@@ -38,25 +38,14 @@ pub fn legacy() -> Option<Legacy> {
     Some(legacy)
 }
 
-/// The file this program was started from, even if there is a newer one now.
-///
-/// # Errors
-/// There is no `/proc`.
-pub fn own_program() -> io::Result<PathBuf> {
-    env::current_exe()
-}
-
 /// Goes over to `program`, with the same arguments. Returns only if that fails.
 pub fn hand_over(program: &Path) -> io::Error {
-    let open: Vec<i32> = open_here().into_iter().map(|(number, _)| number).collect();
-    for (i, number) in open.iter().enumerate() {
-        if let Err(e) = sys::keep_open(*number, true) {
-            open[..i].iter().for_each(|number| drop(sys::keep_open(*number, false)));
-            return e;
-        }
-    }
-    let failed = Command::new(program).args(env::args_os().skip(1)).env(SIGN, std::process::id().to_string()).exec();
-    open.iter().for_each(|number| drop(sys::keep_open(*number, false)));
+    let open = open_here();
+    let keep = |keep| open.iter().try_for_each(|(number, _)| sys::keep_open(*number, keep));
+    let sign = std::process::id().to_string();
+    let go = || Command::new(program).args(env::args_os().skip(1)).env(SIGN, sign).exec();
+    let failed = keep(true).map_or_else(|e| e, |()| go());
+    let _ = keep(false);
     failed
 }
 

@@ -21,7 +21,9 @@ pub const MAX_PEERS: usize = 4096;
 const MAX_PAUSE: u64 = 2_000_000;
 /// Default `threshold_floor`, in nanoseconds: where large flows lose nothing at 10 Gb/s (docs/algorithm.md).
 const THRESHOLD_FLOOR: u64 = 100_000;
-/// Default `fleet.max_uncertainty`, in nanoseconds: half of that.
+/// Default `or_ack_gap`, in nanoseconds (docs/algorithm.md).
+const OR_ACK_GAP: u64 = 100_000;
+/// Default `fleet.max_uncertainty`, in nanoseconds: a quarter of the floor.
 const MAX_UNCERTAINTY: u64 = 25_000;
 
 /// What is wrong with a configuration: one mistake.
@@ -165,7 +167,7 @@ fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Optio
         attach: f.attach.unwrap_or(Attach::Auto),
         params: params?,
         interval_shift: interval_shift?,
-        or_ack_gap: f.or_ack_gap.map_or(100_000, |t| t.0),
+        or_ack_gap: f.or_ack_gap.map_or(OR_ACK_GAP, |t| t.0),
         port: f.port.unwrap_or(9471),
         line_rate: f.line_rate.map(|r| r.0),
         cut: f.cut.unwrap_or(true),

@@ -189,6 +189,18 @@ impl Agent {
         self.child.wait().unwrap().success()
     }
 
+    /// Has it go over to its program's file anew, and waits until it has; `meanwhile` runs meanwhile.
+    pub fn upgrade<T: Send>(&self, meanwhile: impl FnOnce() -> T + Send) -> T {
+        let started = || self.asked().map(|s| Instant::now() - Duration::from_nanos(s["uptime_ns"].as_u64().unwrap()));
+        let old = started().unwrap();
+        std::thread::scope(|scope| {
+            let meanwhile = scope.spawn(meanwhile);
+            self.signal(rustix::process::Signal::USR2);
+            until("has the new one come", || started().is_ok_and(|new| new > old + Duration::from_millis(50)));
+            meanwhile.join().unwrap()
+        })
+    }
+
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
