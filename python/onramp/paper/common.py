@@ -167,6 +167,24 @@ def stored(out: Path, names: Iterable[str], quick: bool) -> list[Verdict]:
     return verdicts
 
 
+#: In steady state the halves of the measured time agree within this share.
+STEADY = 0.1
+
+
+def steady(name: str, measure: str, halves: Mapping[str, Estimate]) -> Claim:
+    """Whether the load had come to rest: no statement of the paper, but what all others rest on.
+
+    `halves` has, by side, a measure of the later half over that of the first.
+    """
+    return Claim(
+        f"{name}: the network is in steady state",
+        f"{measure} within {STEADY:.0%} of 1",
+        ", ".join(f"{half.text()} {side.split()[0]}" for side, half in halves.items()),
+        all(abs(half.mean - 1) <= STEADY for half in halves.values()),
+        of_paper=False,
+    )
+
+
 def outcome(claim: Claim) -> str:
     """In words."""
     if claim.of_paper:

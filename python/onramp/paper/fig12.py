@@ -5,22 +5,19 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from onramp.paper import cluster
-from onramp.paper.common import Case, Claim, Runs, ratio
+from onramp.paper.common import Case, Claim, Key, Runs
 
 NAME = "fig12"
 ON = "linux"
 TITLE = "Linux, CUBIC, WebSearch at 80% and incast at 2%: RCT and FCT"
 
-LOW, HIGH = ("40%",), ("80%",)
+LOADS: dict[Key, float] = {("40%",): 0.4, ("80%",): 0.8}
+LOW, HIGH = LOADS
 
 
 def cases(quick: bool) -> list[Case]:
     """Both loads, without and with On-Ramp."""
-    return [
-        c
-        for key, load in ((LOW, 0.4), (HIGH, 0.8))
-        for c in cluster.pair(key, quick, {"traffic.0.load": load})
-    ]
+    return cluster.at_loads(LOADS, quick)
 
 
 def draw(runs: Runs) -> Figure:
@@ -30,20 +27,9 @@ def draw(runs: Runs) -> Figure:
 
 def claims(runs: Runs) -> list[Claim]:
     """Section 5.2.1, "Varying the load level of background traffic"."""
-    found = []
-    for statistic in cluster.STATISTICS:
-        low, high = (ratio(*cluster.sides(runs, key), cluster.rct(statistic)) for key in (LOW, HIGH))
-        found.append(
-            Claim(
-                f"{statistic} incast RCT gains more at 80% than at 40%",
-                "without/with is larger",
-                f"{low.text('×')} at 40%, {high.text('×')} at 80%",
-                high.mean > low.mean,
-            )
-        )
     stated = {"small": "lower", "medium": "lower", "large": "not worse"}
     return [
-        *found,
+        *(cluster.gains_more(runs, statistic, LOW, HIGH) for statistic in cluster.STATISTICS),
         *cluster.fct_claims(runs, HIGH, "CUBIC at 80%", stated),
         cluster.retransmitted(runs, HIGH, "CUBIC at 80%", "at least halved", 2),
         cluster.steady(runs, HIGH, "CUBIC at 80%"),

@@ -22,14 +22,8 @@ KINDS: dict[str, dict[str, object]] = {
 
 def cases(quick: bool) -> list[Case]:
     """Without On-Ramp, and with it for every size."""
-    found = [c for c in cluster.pair((), quick, {}) if c.key == (WITHOUT,)]
-    for kind, overrides in KINDS.items():
-        found += [
-            Case((*c.key, kind), c.file, c.overrides)
-            for c in cluster.pair((), quick, overrides)
-            if c.key == (WITH,)
-        ]
-    return found
+    without = cluster.one((WITHOUT,), WITHOUT, quick, {})
+    return [without, *(cluster.one((WITH, kind), WITH, quick, changes) for kind, changes in KINDS.items())]
 
 
 def draw(runs: Runs) -> Figure:

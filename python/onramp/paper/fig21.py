@@ -21,16 +21,12 @@ KINDS = ("incast", "small", "medium", "large")
 
 def cases(quick: bool) -> list[Case]:
     """Without On-Ramp, and with it for every T and g."""
-    found = [c for c in cluster.pair((), quick, {}) if c.key == (WITHOUT,)]
+    without = cluster.one((WITHOUT,), WITHOUT, quick, {})
     changes: dict[tuple[str, str], dict[str, object]] = {
         **{("T", str(t)): {"onramp.threshold": f"{t}us"} for t in THRESHOLDS},
         **{("g", g): {"onramp.gain": value} for g, value in GAINS.items() if g != DEFAULT},
     }
-    for key, overrides in changes.items():
-        found += [
-            Case(key, c.file, c.overrides) for c in cluster.pair((), quick, overrides) if c.key == (WITH,)
-        ]
-    return found
+    return [without, *(cluster.one(key, WITH, quick, overrides) for key, overrides in changes.items())]
 
 
 def _relative(runs: Runs, key: tuple[str, str], kind: str, statistic: str) -> Estimate:

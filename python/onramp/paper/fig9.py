@@ -16,7 +16,7 @@ KEY = ("40%",)
 
 def cases(quick: bool) -> list[Case]:
     """Without and with On-Ramp."""
-    return cluster.pair(KEY, quick, {"traffic.0.load": 0.4})
+    return cluster.at_loads({KEY: 0.4}, quick)
 
 
 def draw(runs: Runs) -> Figure:

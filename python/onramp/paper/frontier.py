@@ -16,7 +16,8 @@ SMALLER: dict[str, object] = {"network.hosts": 24, "traffic.1.fan_out": 20, "tra
 THRESHOLDS = (50, 75, 100, 150)
 #: Least time between two OR-ACKs of a flow, in microseconds; and over which T.
 GAPS = {0: (50, 100), 100: THRESHOLDS}
-DEFAULT = (100, 100)
+#: T and gap before, and now.
+BEFORE, DEFAULT = (50, 0), (100, 100)
 FQ = ("fq",)
 #: "Large flows lose nothing" is read as at most this.
 LOSS = 0.01
@@ -28,14 +29,14 @@ def _key(t: int, gap: int) -> Key:
 
 def cases(quick: bool) -> list[Case]:
     """Without On-Ramp under two queueing disciplines, and with it for every T and gap."""
-    found = [c for c in cluster.pair((), quick, SMALLER) if c.key == (WITHOUT,)]
-    fair = cluster.pair((), quick, {**SMALLER, "linux.qdisc": "fq"})
-    found += [Case((*c.key, *FQ), c.file, c.overrides) for c in fair if c.key == (WITHOUT,)]
+    found = [
+        cluster.one((WITHOUT,), WITHOUT, quick, SMALLER),
+        cluster.one((WITHOUT, *FQ), WITHOUT, quick, {**SMALLER, "linux.qdisc": "fq"}),
+    ]
     for gap, thresholds in GAPS.items():
         for t in thresholds:
             changes = {**SMALLER, "onramp.threshold": f"{t}us", "linux.or_ack_gap": f"{gap}us"}
-            with_ = [c for c in cluster.pair((), quick, changes) if c.key == (WITH,)]
-            found += [Case(_key(t, gap), c.file, c.overrides) for c in with_]
+            found.append(cluster.one(_key(t, gap), WITH, quick, changes))
     return found
 
 
@@ -76,18 +77,17 @@ def claims(runs: Runs) -> list[Claim]:
             )
         )
     for statistic in ("mean", "p99"):
-        sides = [estimate(runs[k], lambda r, s=statistic: cluster.rct(s)(r) or 0.0) for k in _ends()]  # type: ignore[misc]
+        before, now = (
+            estimate(runs[_key(*of)], lambda r, s=statistic: cluster.rct(s)(r) or 0.0)  # type: ignore[misc]
+            for of in (BEFORE, DEFAULT)
+        )
         found.append(
             Claim(
                 f"the defaults: {statistic} RCT is near that of T = 50 µs and an OR-ACK for every 16 KiB",
                 "at most 1.2 times",
-                f"{sides[1].text()} against {sides[0].text(' µs')}",
-                sides[1].mean <= 1.2 * sides[0].mean,
+                f"{now.text()} against {before.text(' µs')}",
+                now.mean <= 1.2 * before.mean,
                 of_paper=False,
             )
         )
     return found
-
-
-def _ends() -> tuple[Key, Key]:
-    return _key(50, 0), _key(*DEFAULT)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from onramp.paper import common
 from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Runs, both, estimate, ratio
 from onramp.plots import bars, style
 from onramp.result import Result
@@ -28,10 +29,6 @@ CLEARLY = 1.1
 MAINTAINED = 0.95
 
 
-#: Means of the halves of the measured time agree within this share.
-STEADY = 0.1
-
-
 def cases(name: str, duration: str, warmup: str | None = None) -> list[Case]:
     """Every scheme without and with On-Ramp; `warmup` replaces that of the scenario."""
     span = {"duration": duration, **({"warmup": warmup} if warmup else {})}
@@ -39,23 +36,12 @@ def cases(name: str, duration: str, warmup: str | None = None) -> list[Case]:
 
 
 def steady(runs: Runs) -> list[Claim]:
-    """Whether the load had come to rest: requests of the first half of the measured time take as long.
-
-    No statement of the paper, but what all others rest on.
-    """
-    claims = []
-    for scheme, name in SCHEMES.items():
-        halves = {side: estimate(runs[scheme, side], later) for side in (WITHOUT, WITH)}
-        claims.append(
-            Claim(
-                f"{name}: the network is in steady state",
-                f"mean RCT of the second half of the time over that of the first within {STEADY:.0%} of 1",
-                ", ".join(f"{half.text()} {side.split()[0]}" for side, half in halves.items()),
-                all(abs(half.mean - 1) <= STEADY for half in halves.values()),
-                of_paper=False,
-            )
-        )
-    return claims
+    """Whether requests of the first half of the measured time take as long as the others."""
+    measure = "mean RCT of the second half of the time over that of the first"
+    return [
+        common.steady(name, measure, {side: estimate(runs[s, side], later) for side in (WITHOUT, WITH)})
+        for s, name in SCHEMES.items()
+    ]
 
 
 def later(result: Result) -> float:
