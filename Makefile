@@ -11,13 +11,14 @@ RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core crates/onramp-clock 
 
 # What is needed comes before what is built, in this order; builds use all processors by themselves.
 .NOTPARALLEL:
-.PHONY: help install testbed demo test lint bindings bench agent install-agent datapath clean
+.PHONY: help install testbed demo test test-kernel lint bindings bench agent install-agent datapath clean
 
 help:
 	@echo "make demo     install, then compare DCQCN with and without On-Ramp on 320 servers (minutes)"
 	@echo "make install  build everything into .venv; the command is .venv/bin/onramp"
 	@echo "make testbed  the Linux cluster: its programs and its kernel (minutes, once)"
 	@echo "make test     every test"
+	@echo "make test-kernel  the gate on debug kernels under QEMU: an hour at first, half of one later"
 	@echo "make agent    the host agent, and tc's plugin for the gate; then as root: make install-agent"
 	@echo "make datapath the gate's module against stock kernels' headers: 6.1, 6.12, the newest"
 	@echo "make lint     formatting, lints, types"
@@ -74,6 +75,14 @@ test: need-all testbed
 	cargo test --workspace
 	cargo test --release -p onramp-sim --test determinism
 	pytest
+
+# The gate where the kernel checks itself: memory, leaks, locks, failures on demand; then data races.
+test-kernel: need-debug
+	cargo build --release -p onrampd
+	testbed/kernel/build --kasan
+	testbed/debug/boot target/release/onrampd
+	testbed/kernel/build --kcsan
+	testbed/debug/boot --kcsan target/release/onrampd churn model stopped fuzz
 
 lint: need-lint install
 	cargo fmt --all --check

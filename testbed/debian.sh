@@ -23,7 +23,7 @@ debian_index() {
 
 # debian_newest REGEX: the package with the newest name that matches all of it
 debian_newest() {
-    apt-cache "${apt_options[@]}" pkgnames | grep -xE "$1" | sort -V | tail -n 1
+    apt-cache "${apt_options[@]}" pkgnames | grep -xE "$1" | sort -V | tail -n 1 || true
 }
 
 debian_version() {
