@@ -42,16 +42,44 @@ def test_the_gate_builds_without_warnings(series: str) -> None:
     assert "sch_onramp.ko for Linux" in _run("modules", series)
 
 
-@pytest.mark.parametrize("series", ["6.1", "6.12"])
-def test_everything_works_and_nothing_is_left(series: str) -> None:
+def _boot(series: str, *what: str) -> list[str]:
     agent = testbed.agent()
     if agent is None:
         pytest.skip("onrampd is not built: run `make testbed`")
     _run("modules", "--images", series)
-    said = _run("boot", series, agent.resolve()).splitlines()
+    said = _run("boot", series, agent.resolve(), *what).splitlines()
     assert said[-1] == "all held"
+    return said
+
+
+@pytest.mark.parametrize("series", ["6.1", "6.12", "newest"])
+def test_everything_works_and_nothing_is_left(series: str) -> None:
+    said = _boot(series)
     for step in ("verifier and JIT", "nothing is left on a", "nothing is left on b", "the module unloads"):
         assert any(line.startswith(f"{step}: ok") for line in said), said
-    assert any(line.startswith("held ") and line.endswith("let go") for line in said), said
+    assert any(line.startswith("eth0: held ") and line.endswith("let go") for line in said), said
     for refused in ("a limit of 0", "a class of drr", "root of a user namespace"):
         assert f"{refused}: refused" in said, said
+
+
+def test_an_old_kernel_observes() -> None:
+    said = _boot("5.10", "--observe")
+    assert any(line.startswith("delays: ") and line.endswith(" OR-ACKs") for line in said), said
+
+
+@pytest.mark.parametrize("series", ["6.1", "6.12"])
+def test_bonds_vlans_pods_and_several_addresses_are_measured_and_held(series: str) -> None:
+    said = _boot(series, "--hosts")
+    for where in (
+        "bond0, active-backup",
+        "bond0, balance-xor",
+        "VLAN, the agents on it",
+        "VLAN, the agents below it",
+        "VLAN, the receiver's agent below it",
+        "pods",
+        "10.0.0.3, with the others",
+        "fd00::2, with the others",
+    ):
+        assert any(line.startswith(f"{where}: ") and " OR-ACKs" in line for line in said), f"{where}: not in {said}"
+    for where in ("two tags", "pods that are not listed"):
+        assert f"{where}: left alone" in said, said

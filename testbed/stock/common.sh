@@ -1,0 +1,125 @@
+# Sourced by what runs as init of a stock kernel; see boot.
+export PATH=/bin HOME=/root TC_LIB_DIR=/lib
+say() { echo "GUEST: $*"; }
+finish() {
+    [ "$1" = 0 ] && say "all held"
+    sync
+    poweroff -f
+}
+fail() {
+    say "FAILED: $*"
+    dmesg | tail -n 30
+    for log in /tmp/*.log; do echo "--- $log"; cat "$log"; done
+    finish 1
+}
+check() {
+    what=$1
+    shift
+    "$@" >/tmp/out 2>&1 || { cat /tmp/out; fail "$what"; }
+    say "$what: ok"
+}
+# refuse WHAT COMMAND…: which must fail
+refuse() {
+    what=$1
+    shift
+    "$@" >/tmp/out 2>&1 && fail "$what was taken"
+    say "$what: refused"
+}
+# The number after "key": in a JSON text on standard input.
+number() { sed -n "s/.*\"$1\": *\([0-9]*\).*/\1/p" | head -n 1; }
+
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mount -t tmpfs run /run
+mount -t bpf bpf /sys/fs/bpf
+say "Linux $(uname -r)"
+ip link set lo up
+echo 000102030405060708090a0b0c0d0e0f >/tmp/key
+chmod 600 /tmp/key
+
+# The kernel's modules, those they need first; what is missing is built in, or will be missed.
+modules() {
+    for module in "$@"; do
+        [ ! -e /modules/$module.ko ] || check "module $module" insmod /modules/$module.ko
+    done
+}
+
+# hosts: a and b, network namespaces with 10.0.0.1 and 10.0.0.2 on their eth0
+hosts() {
+    for host in a b; do
+        ip netns add $host
+        ip -n $host link set lo up
+    done
+    ip link add eth0 netns a address 02:00:00:00:00:01 type veth peer name eth0 netns b address 02:00:00:00:00:02
+    address a eth0 10.0.0.1/24
+    address b eth0 10.0.0.2/24
+}
+# address HOST DEVICE ADDRESS: there, and up
+address() {
+    ip -n $1 addr add $3 dev $2
+    ip -n $1 link set $2 up
+}
+
+# start HOST MODE INTERFACE OFFSET PEER…: the agent; peers' clocks that are behind make delays look long
+start() {
+    host=$1
+    cat >/tmp/$host.toml <<EOF
+mode = "$2"
+interface = "$3"
+threshold = "500us"
+max_pause = "2ms"
+key_file = "/tmp/key"
+clock = "static"
+socket = "/tmp/$host.sock"
+state_dir = "/run/onrampd-$host"
+EOF
+    offset=$4
+    shift 4
+    for peer in "$@"; do
+        printf '[[peer]]\naddress = "%s"\nclock_offset = "%s"\n' $peer $offset >>/tmp/$host.toml
+    done
+    ip netns exec $host onrampd run --config /tmp/$host.toml >/tmp/$host.log 2>&1 &
+    eval "pid_$host=$!"
+    for i in $(seq 100); do
+        grep -q '^ready' /tmp/$host.log && return
+        sleep 0.2
+    done
+    fail "the agent on $host did not get ready"
+}
+stop() {
+    eval "kill \$pid_$1 && wait \$pid_$1"
+}
+
+# send WHAT [FROM TO ADDRESS BYTES]
+send() {
+    ip netns exec ${3:-b} iperf3 -s -1 -D >/dev/null
+    sleep 1
+    ip netns exec ${2:-a} iperf3 -c ${4:-10.0.0.2} -n ${5:-20M} >/tmp/iperf 2>&1 || { cat /tmp/iperf; fail "iperf3 $1"; }
+    say "iperf3 $1: $(sed -n 's/.* \([0-9.]* [GMK]bits\/sec\).*receiver/\1/p' /tmp/iperf)"
+}
+
+# acked WHAT LEAST: so many OR-ACKs have come back to a
+acked() {
+    acks=$(onrampd status --json --socket /tmp/a.sock | number or_acks_received)
+    [ "${acks:-0}" -ge $2 ] || { onrampd status --socket /tmp/a.sock; fail "$1: only ${acks:-no} OR-ACKs came back"; }
+    say "$1: $acks OR-ACKs"
+}
+# held DEVICE: the gate of a there has held packets
+held() {
+    held=$(tc -n a -s qdisc show dev $1 | sed -n 's/.*held \([0-9]*\) for.*/\1/p' | head -n 1)
+    [ "${held:-0}" -gt 10 ] || { tc -n a -s qdisc show dev $1; fail "$1: held ${held:-no} times"; }
+    say "$1: held $held times, and let go"
+}
+
+# left: nothing may be
+left() {
+    stop a
+    stop b
+    for host in a b; do
+        check "nothing is left on $host" sh -c "! tc -n $host qdisc show | grep -q onramp && ! ip -n $host link show onramp0"
+    done
+}
+complain() {
+    dmesg | grep -E 'BUG:|WARNING:|Oops|detected stall|Objects remaining' && fail "the kernel complained"
+}
