@@ -4,20 +4,36 @@
 #define MAPS_H
 
 /**
- * struct scratch - the packet being acknowledged, on its way from the ingress program
+ * struct scratch - the packet being acknowledged, on its way from another program
  *   to the acker, which the kernel calls in between on the same CPU
  * @ack: what the OR-ACK will say
  * @key: of its tag
  * @ifindex: where it leaves; 0: nothing to acknowledge
  * @port: both of its UDP ports
  * @class: DSCP and ECN of the data packet; the OR-ACK takes the same DSCP
+ * @away: the clone is of a packet that leaves, not of the data packet
  */
 struct scratch {
 	struct orack ack;
 	or_u64 key[2];
 	or_u32 ifindex;
 	or_u16 port;
-	or_u16 class;
+	or_u8 class;
+	or_u8 away;
+};
+
+/**
+ * struct heard - what a flow has heard of us
+ * @at: when its last OR-ACK was sent, or became due
+ * @received: when the packet arrived whose OR-ACK is due, by the fleet's time; 0: none is
+ * @seq: what the OR-ACK names
+ * @class: see struct scratch
+ */
+struct heard {
+	or_u64 at;
+	or_u64 received;
+	or_u32 seq;
+	or_u32 class;
 };
 
 /* The agent may choose other sizes for flows, stamps, peers and paths. */
@@ -94,13 +110,12 @@ struct {
 	__type(value, struct onramp_stamp);
 } stamps SEC(".maps");
 
-/* When the last OR-ACK about a flow was sent. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
 	__type(key, struct or_tuple);
-	__type(value, or_u64);
-} acked SEC(".maps");
+	__type(value, struct heard);
+} heard_of SEC(".maps");
 
 struct counted {
 	or_u64 of[OR_COUNTERS];

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * On-Ramp in the kernel. Four programs:
+ * On-Ramp in the kernel. Five programs:
  *
  *   onramp_gate     run by the qdisc "onramp" before a packet leaves: may it?
  *   onramp_egress   the same at TC egress, for watching only: it never holds
  *   onramp_ingress  TC ingress: stamps data and has it OR-ACKed, takes in OR-ACKs,
  *                   answers probes
+ *   onramp_reply    TC egress: makes OR-ACKs that wait of small packets that leave
  *   onramp_acker    TC egress of a dummy device: turns a clone into an OR-ACK
  *
  * Whatever is not understood, not known or out of date goes through as if On-Ramp
@@ -64,6 +65,13 @@ int onramp_ingress(struct __sk_buff *skb)
 		return sender_acked(skb, &packet, config, now);
 	}
 	receiver_data(skb, &packet, config, now);
+	return TC_ACT_UNSPEC;
+}
+
+SEC("classifier")
+int onramp_reply(struct __sk_buff *skb)
+{
+	receiver_reply(skb);
 	return TC_ACT_UNSPEC;
 }
 

@@ -205,6 +205,7 @@ enum or_counter {
 	OR_RECEIVED, /* data packets from peers that were chosen */
 	OR_ACKS_SENT,
 	OR_ACKS_SENT_BYTES, /* their frames, without FCS */
+	OR_ACKS_WITH_REPLY, /* of them, those that waited for a packet to be made of */
 	OR_ACKS_FAILED, /* clone or rewrite failed */
 	OR_ACKS_RECEIVED, /* accepted */
 	OR_ACKS_MALFORMED,

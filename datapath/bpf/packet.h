@@ -44,11 +44,9 @@ OR_INLINE or_u32 address_equal(const struct or_address *a, const struct or_addre
 	       a->word[3] == b->word[3];
 }
 
-OR_INLINE or_u32 packet_is_v4(const struct or_packet *packet)
+OR_INLINE or_u32 address_is_v4(const struct or_address *a)
 {
-	const or_u32 *word = packet->flow.source.word;
-
-	return !word[0] && !word[1] && word[2] == bpf_htonl(0xffff);
+	return !a->word[0] && !a->word[1] && a->word[2] == bpf_htonl(0xffff);
 }
 
 OR_INLINE or_u32 get32(const or_u8 *at)

@@ -54,7 +54,7 @@ OR_INLINE void prober_departs(struct __sk_buff *skb, const struct or_packet *pac
 /* Sends the packet back as it is, by its addresses: Ethernet's and IP's. The ports are the same. */
 OR_INLINE int prober_turn_back(struct __sk_buff *skb, const struct or_packet *packet)
 {
-	or_u32 v4 = packet_is_v4(packet), at = ETH_HLEN + (v4 ? 12 : 8);
+	or_u32 v4 = address_is_v4(&packet->flow.source), at = ETH_HLEN + (v4 ? 12 : 8);
 	or_u8 from[ETH_ALEN], to[ETH_ALEN];
 
 	if (bpf_skb_load_bytes(skb, 0, to, ETH_ALEN) || bpf_skb_load_bytes(skb, ETH_ALEN, from, ETH_ALEN) ||

@@ -7,8 +7,8 @@
  * comes at the last moment, not at arrival: a departure time fixed at enqueue would
  * only be a delay line, which a window-based sender fills.
  *
- * A flow is what has the same header hash; its packets keep their order whatever the
- * program says. Flows take turns (deficit round robin; flows that were idle first, as
+ * A flow is a TCP socket, or what has the same header hash; its packets keep their order
+ * whatever the program says. Flows take turns (deficit round robin; flows that were idle first, as
  * in fq_codel). skb->tstamp, a departure time set by TCP's pacing, is waited for. A local
  * flow that was held goes on at its socket's pacing rate for a while, and not with all
  * that has come together meanwhile.
@@ -29,9 +29,7 @@
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/module.h>
-#include <linux/random.h>
 #include <linux/rbtree.h>
-#include <linux/siphash.h>
 #include <linux/slab.h>
 #include <linux/version.h>
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
@@ -52,8 +50,10 @@
 #define ONRAMP_COLLECT 8
 /* A flow is paced until it has not been held for so long: many round trips. */
 #define ONRAMP_PACED_NS (10ULL * NSEC_PER_MSEC)
-/* Questions in one dequeue, which holds the device's lock; the rest follow in the next. */
+/* Questions, and flows passed over, in one dequeue, which holds the device's lock; the rest follow in
+ * the next. */
 #define ONRAMP_QUESTIONS 32
+#define ONRAMP_PASSES 1024
 /* A departure time further ahead is a receive stamp in the wall clock's time, not a
  * departure time: forwarded packets may carry one. */
 #define ONRAMP_HORIZON_NS (10ULL * NSEC_PER_SEC)
@@ -63,7 +63,7 @@
  * @bucket: in the hash table
  * @node: in one of the turns' lists, or in the list of idle flows
  * @wait: in the tree of throttled flows
- * @hash: of its packets' headers
+ * @key: see onramp_key()
  * @packets: in the flow, as they came: what a segment was cut into is one
  * @cut: packets left at its head of a segment that was cut
  * @credit: bytes it may still send in this turn
@@ -82,7 +82,7 @@ struct onramp_queue {
 	struct hlist_node bucket;
 	struct list_head node;
 	struct rb_node wait;
-	u32 hash;
+	unsigned long key;
 	u32 packets;
 	u32 cut;
 	s32 credit;
@@ -107,7 +107,6 @@ struct onramp_queue {
  * @flows_limit: see there
  * @quantum: see there
  * @pacing: see there
- * @perturbation: of the hash of headers
  * @new_flows: those that were idle
  * @old_flows: the others that have packets and wait for nothing but their turn
  * @idle_flows: those without packets, in the order in which they became so
@@ -128,7 +127,6 @@ struct onramp_sched_data {
 	u32 flows_limit;
 	u32 quantum;
 	bool pacing;
-	siphash_key_t perturbation;
 	struct list_head new_flows;
 	struct list_head old_flows;
 	struct list_head idle_flows;
@@ -169,28 +167,48 @@ static void onramp_collect(struct onramp_sched_data *q, u64 now)
 	}
 }
 
-static struct onramp_queue *onramp_find(struct onramp_sched_data *q, struct sk_buff *skb, u64 now)
+static void onramp_init_flow(struct onramp_queue *f)
 {
-	u32 hash = skb_get_hash_perturb(skb, &q->perturbation);
-	struct hlist_head *bucket = &q->flows[hash_32(hash, q->buckets_log)];
+	memset(f, 0, sizeof(*f));
+	INIT_LIST_HEAD(&f->node);
+	RB_CLEAR_NODE(&f->wait);
+	f->idle = true;
+}
+
+/*
+ * The same for all packets of a flow. A local TCP connection is known by its socket, which its
+ * packets keep alive: nothing is read or hashed, and the key stays when TCP changes the hash after
+ * a loss. Odd, so unlike a pointer, for all others.
+ */
+static unsigned long onramp_key(struct sk_buff *skb)
+{
+	struct sock *sk = skb->sk;
+
+	if (sk && sk_fullsock(sk) && sk_is_tcp(sk) && sk->sk_state != TCP_LISTEN)
+		return (unsigned long)sk;
+	return (unsigned long)skb_get_hash(skb) << 1 | 1;
+}
+
+static struct onramp_queue *onramp_find(struct onramp_sched_data *q, struct sk_buff *skb)
+{
+	unsigned long key = onramp_key(skb);
+	struct hlist_head *bucket = &q->flows[hash_long(key, q->buckets_log)];
 	struct onramp_queue *f;
 
 	hlist_for_each_entry(f, bucket, bucket)
-		if (f->hash == hash)
+		if (f->key == key)
 			return f;
 
-	onramp_collect(q, now);
+	onramp_collect(q, ktime_get_ns());
 	f = NULL;
 	if (q->stats.flows < q->flows_limit)
-		f = kmem_cache_zalloc(onramp_queues, GFP_ATOMIC | __GFP_NOWARN);
+		f = kmem_cache_alloc(onramp_queues, GFP_ATOMIC | __GFP_NOWARN);
 	if (!f) {
 		q->stats.no_flow++;
 		return &q->rest;
 	}
-	f->hash = hash;
-	f->idle = true;
-	f->idle_since = now;
-	RB_CLEAR_NODE(&f->wait);
+	onramp_init_flow(f);
+	f->key = key;
 	hlist_add_head(&f->bucket, bucket);
 	list_add_tail(&f->node, &q->idle_flows);
 	q->stats.flows++;
@@ -221,7 +239,6 @@ static void onramp_rouse(struct onramp_sched_data *q, struct onramp_queue *f)
 static int onramp_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free)
 {
 	struct onramp_sched_data *q = qdisc_priv(sch);
-	u64 now = ktime_get_ns();
 	struct onramp_queue *f;
 
 	if (unlikely(sch->q.qlen - q->cut >= sch->limit)) {
@@ -232,7 +249,7 @@ static int onramp_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff
 		q->stats.bytes_drops++;
 		return qdisc_drop(skb, sch, to_free);
 	}
-	f = onramp_find(q, skb, now);
+	f = onramp_find(q, skb);
 	if (unlikely(f->packets >= q->flow_limit)) {
 		q->stats.flow_limit_drops++;
 		return qdisc_drop(skb, sch, to_free);
@@ -285,8 +302,9 @@ static void onramp_throttle(struct onramp_sched_data *q, struct onramp_queue *f,
 static void onramp_wake(struct onramp_sched_data *q, u64 now)
 {
 	struct rb_node *first;
+	int woken;
 
-	while ((first = rb_first_cached(&q->throttled))) {
+	for (woken = 0; woken < ONRAMP_PASSES && (first = rb_first_cached(&q->throttled)); woken++) {
 		struct onramp_queue *f = rb_entry(first, struct onramp_queue, wait);
 
 		if (f->until > now)
@@ -463,10 +481,14 @@ static struct sk_buff *onramp_pop(struct Qdisc *sch, struct onramp_queue *f, u64
 static struct sk_buff *onramp_dequeue(struct Qdisc *sch)
 {
 	struct onramp_sched_data *q = qdisc_priv(sch);
-	u64 now = ktime_get_ns();
 	struct rb_node *first;
-	int questions = 0;
+	int questions = 0, passes = 0;
+	u64 now;
 
+	/* Asked once more after the last packet. Its flow keeps its turn until there is another. */
+	if (!sch->q.qlen)
+		return NULL;
+	now = ktime_get_ns();
 	onramp_wake(q, now);
 
 	/* Each pass takes a flow off the list, or ends its turn and gives it credit. */
@@ -478,6 +500,10 @@ static struct sk_buff *onramp_dequeue(struct Qdisc *sch)
 
 		if (list_empty(turn))
 			break;
+		if (unlikely(passes++ == ONRAMP_PASSES)) {
+			qdisc_watchdog_schedule_ns(&q->watchdog, now);
+			return NULL;
+		}
 		f = list_first_entry(turn, struct onramp_queue, node);
 		if (!f->head) {
 			onramp_retire(q, f, is_new, now);
@@ -574,14 +600,6 @@ static int onramp_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_e
 	return 0;
 }
 
-static void onramp_init_flow(struct onramp_queue *f)
-{
-	memset(f, 0, sizeof(*f));
-	INIT_LIST_HEAD(&f->node);
-	RB_CLEAR_NODE(&f->wait);
-	f->idle = true;
-}
-
 /* Whether @sch would be a class of a qdisc that stops at a class which holds its packets. */
 static bool onramp_parent_stops(struct Qdisc *sch)
 {
@@ -621,7 +639,6 @@ static int onramp_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 	INIT_LIST_HEAD(&q->old_flows);
 	INIT_LIST_HEAD(&q->idle_flows);
 	onramp_init_flow(&q->rest);
-	get_random_bytes(&q->perturbation, sizeof(q->perturbation));
 	qdisc_watchdog_init(&q->watchdog, sch);
 
 	/* Root of a user namespace has no business with what holds packets. */

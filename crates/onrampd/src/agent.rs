@@ -5,7 +5,7 @@ use crate::acker;
 use crate::chrony::{self, Chrony};
 use crate::clock::{self, now};
 use crate::config::{Config, ConfigError, Mode};
-use crate::datapath::{Datapath, Hooks, Program, Told};
+use crate::datapath::{Datapath, Hooks, Program, Told, is_ours};
 use crate::fleet::serve;
 use crate::fleet::wire::Realtime;
 use crate::gate::{self, Gate};
@@ -86,9 +86,20 @@ struct Port {
     name: String,
     index: u32,
     ingress: Option<SchedClassifierLink>,
+    reply: Option<SchedClassifierLink>,
     egress: Option<SchedClassifierLink>,
     /// How often the gate was put back since when.
     put_back: (u32, u64),
+}
+
+impl Port {
+    fn link(&mut self, program: Program) -> &mut Option<SchedClassifierLink> {
+        match program {
+            Program::Ingress => &mut self.ingress,
+            Program::Reply => &mut self.reply,
+            _ => &mut self.egress,
+        }
+    }
 }
 
 struct Agent {
@@ -187,6 +198,7 @@ impl Agent {
                 Err(_) => clean_up(&mut left, &mut socket),
             }
         }
+        let datapath = datapath.inspect_err(|_| undo_file.leave())?;
         let started = now();
         Ok(Self {
             path: path.into(),
@@ -196,7 +208,7 @@ impl Agent {
             coordinator: None,
             chrony: None,
             chrony_missing: false,
-            datapath: datapath?,
+            datapath,
             legacy,
             told,
             // Now, since another file may be there later.
@@ -263,8 +275,9 @@ impl Agent {
             remove_filters(&mut self.socket, index);
         }
         let ingress = Some(self.datapath.attach(Program::Ingress, &name, self.hooks)?);
+        let reply = Some(self.datapath.attach(Program::Reply, &name, self.hooks)?);
         self.ports.retain(|p| p.name != name);
-        self.ports.push(Port { name, index, ingress, egress: None, put_back: (0, 0) });
+        self.ports.push(Port { name, index, ingress, reply, egress: None, put_back: (0, 0) });
         let last = self.ports.len() - 1;
         self.engage(last)
     }
@@ -309,7 +322,7 @@ impl Agent {
     }
 
     fn remember(&self) -> Result<(), Error> {
-        self.undo_file.write(&self.undo).map_err(io_error("what must be undone"))
+        self.undo_file.write(&self.undo).map_err(io_error("what must be undone cannot be written down"))
     }
 
     /// What this host's uncorrected clock shows.
@@ -333,6 +346,12 @@ impl Agent {
     /// Tells the programs what they are to do.
     fn tell(&mut self) -> Result<(), Error> {
         let acker = self.acker.as_ref().map_or(0, |(index, _)| *index);
+        let not_ours = self.sync.as_ref().map(|sync| sync.view().not_yours).unwrap_or_default();
+        for text in not_ours.iter().map(|alias| format!("fleet.aliases: {alias} is another host's")) {
+            if !self.problems.contains(&text) {
+                self.problem(text);
+            }
+        }
         let (clock, peers) = match self.settings() {
             Some(settings) => (settings.clock, settings.peers),
             None => (self.config.own_clock(), self.config.peers.clone()),
@@ -380,12 +399,44 @@ impl Agent {
             self.problem(format!("interface {name} is a new one: taking it up"));
             self.plug(name, index)?;
         }
-        if self.config.mode == Mode::Observe {
-            return Ok(());
-        }
         let there = |port: &Port| links.iter().any(|l| l.index == port.index);
         let there: Vec<usize> = (0..self.ports.len()).filter(|i| there(&self.ports[*i])).collect();
-        there.into_iter().try_for_each(|port| self.look_after_gate(port))
+        for port in there {
+            if self.hooks == Hooks::Clsact {
+                self.look_after_filters(port)?;
+            }
+            if self.config.mode == Mode::Enforce {
+                self.look_after_gate(port)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts our filters before others' that came later, which may let nobody look after them, and back
+    /// where they were removed. Others keep their place when they are replaced, so that this ends.
+    fn look_after_filters(&mut self, port: usize) -> Result<(), Error> {
+        let (name, index) = (self.ports[port].name.clone(), self.ports[port].index);
+        let egress =
+            if self.ports[port].egress.is_some() { &[Program::Reply, Program::Egress][..] } else { &[Program::Reply] };
+        for (hook, programs) in [(tc::INGRESS, &[Program::Ingress][..]), (tc::EGRESS, egress)] {
+            let filters = tc::filters(&mut self.socket, index, hook)?;
+            let ours = filters.iter().filter(|f| is_ours(f)).count();
+            // Before another kind's of the first priority there is no place.
+            let before = filters.iter().take_while(|f| !is_ours(f)).find(|f| f.kind == "bpf");
+            let what = match before {
+                None if ours == programs.len() => continue,
+                Some(f) if ours > 0 => format!("the filter {} came before ours", f.name),
+                _ => "our filter was removed".into(),
+            };
+            self.problem(format!("{name}: {what}: it is put first"));
+            tc::add_clsact(&mut self.socket, index)?;
+            for program in programs {
+                // There is one of its handle.
+                *self.ports[port].link(*program) = None;
+                *self.ports[port].link(*program) = Some(self.datapath.attach(*program, &name, self.hooks)?);
+            }
+        }
+        Ok(())
     }
 
     /// Puts the gate back where somebody else has put something in its place, and where there are
@@ -546,6 +597,7 @@ impl Agent {
     fn stop(&mut self) {
         self.ports.iter_mut().for_each(|port| {
             port.ingress = None;
+            port.reply = None;
             port.egress = None;
         });
         self.acker = None;

@@ -2,11 +2,15 @@
 
 use crate::abi::{self, or_address, or_clock, or_config, or_exchange, or_flow, or_path, or_peer, or_tuple};
 use crate::config::{Attach, MAX_PEERS, Peer};
+use crate::tc::Filter;
 use aya::maps::{Array, HashMap, IterableMap as _, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcHandle};
-use aya::programs::{LinkOrder, ProgramError, SchedClassifier, TcAttachType, TestRun as _, TestRunOptions};
+use aya::programs::{
+    LinkOrder, ProgramError, ProgramInfo, SchedClassifier, TcAttachType, TestRun as _, TestRunOptions,
+};
 use aya::{Ebpf, EbpfError, EbpfLoader, TestRunResult};
 use onramp_clock::Exchange;
+use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::mem::offset_of;
@@ -16,10 +20,19 @@ use std::time::Duration;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/onramp.bpf.o"));
 
-/// Of our filters on clsact, so that they are found after a crash; early among others'.
-pub const FILTER_PRIORITY: u16 = 9471;
-/// The same for their handle.
-pub const FILTER_HANDLE: u16 = 9471;
+/// Of our filters on clsact. Those of one priority and kind are one list, to whose head new ones go:
+/// so ours comes before others' that let nobody look at a packet after them. The second is for where
+/// the first has filters of another kind.
+const FILTER_PRIORITIES: [u16; 2] = [1, 9471];
+/// By which ours are found after a crash; one after the other where there are two.
+const FILTER_HANDLE: u16 = 9471;
+
+/// Whether a filter of clsact is ours.
+#[must_use]
+pub fn is_ours(filter: &Filter) -> bool {
+    let handles = u32::from(FILTER_HANDLE)..=u32::from(FILTER_HANDLE) + 1;
+    handles.contains(&filter.handle) && filter.name.starts_with("onramp_")
+}
 
 /// One of the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,19 +43,24 @@ pub enum Program {
     Egress,
     /// At TC ingress.
     Ingress,
+    /// At TC egress.
+    Reply,
     /// At TC egress of the acker device.
     Acker,
 }
 
 impl Program {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Gate, Self::Egress, Self::Ingress, Self::Acker];
+    pub const ALL: [Self; 5] = [Self::Gate, Self::Egress, Self::Ingress, Self::Reply, Self::Acker];
 
-    fn name(self) -> &'static str {
+    /// As the kernel knows it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Gate => "onramp_gate",
             Self::Egress => "onramp_egress",
             Self::Ingress => "onramp_ingress",
+            Self::Reply => "onramp_reply",
             Self::Acker => "onramp_acker",
         }
     }
@@ -55,6 +73,27 @@ impl Program {
         if self == Self::Ingress { TcAttachType::Ingress } else { TcAttachType::Egress }
     }
 }
+
+/// How large a program is, in instructions.
+#[derive(Clone, Debug, Serialize)]
+pub struct Size {
+    /// Its name.
+    pub program: &'static str,
+    /// Of the program as the kernel has it; unknown without privileges.
+    pub length: Option<u32>,
+    /// Those the verifier walked through, of the million it allows. Since Linux 5.16.
+    pub verified: Option<u32>,
+}
+
+impl Size {
+    fn of(program: Program, info: &ProgramInfo) -> Self {
+        let length = info.size_translated().map(|bytes| bytes / BPF_INSTRUCTION);
+        Self { program: program.name(), length, verified: info.verified_instruction_count() }
+    }
+}
+
+/// Bytes of an instruction.
+const BPF_INSTRUCTION: u32 = 8;
 
 /// What went wrong with the programs or their maps.
 #[derive(Debug, thiserror::Error)]
@@ -202,7 +241,7 @@ impl Datapath {
     pub fn load(max_flows: u32, max_stamps: u32) -> Result<Self, Error> {
         let mut ebpf = EbpfLoader::new()
             .map_max_entries("flows", max_flows)
-            .map_max_entries("acked", max_flows)
+            .map_max_entries("heard_of", max_flows)
             .map_max_entries("stamps", max_stamps)
             .map_max_entries("peers", MAX_PEERS as u32)
             .map_max_entries("paths", MAX_PEERS as u32)
@@ -365,21 +404,23 @@ impl Datapath {
     /// # Errors
     /// The kernel has no such hook, or no such interface.
     pub fn attach(&mut self, program: Program, interface: &str, how: Hooks) -> Result<SchedClassifierLink, Error> {
-        let options = match how {
-            // The first one, so that nothing is taken away before its time is taken.
-            Hooks::Tcx if program == Program::Ingress => TcAttachOptions::TcxOrder(LinkOrder::first()),
-            Hooks::Tcx => TcAttachOptions::TcxOrder(LinkOrder::last()),
-            Hooks::Clsact => TcAttachOptions::Netlink(NlOptions {
-                priority: FILTER_PRIORITY,
-                handle: TcHandle::new(0, FILTER_HANDLE),
-                classid: None,
-            }),
+        let filter = |priority| {
+            let handle = TcHandle::new(0, FILTER_HANDLE + u16::from(program == Program::Reply));
+            TcAttachOptions::Netlink(NlOptions { priority, handle, classid: None })
         };
-        let of = program.of_mut(&mut self.ebpf).and_then(|p| {
+        let [first, otherwise] = FILTER_PRIORITIES;
+        let mut attach = |options| {
+            let p = program.of_mut(&mut self.ebpf)?;
             let id = p.attach_with_options(interface, program.hook(), options)?;
             p.take_link(id)
-        });
-        of.map_err(|source| Error::Attach { name: program.name(), interface: interface.into(), source })
+        };
+        let link = match how {
+            // The first one, so that nothing is taken away before its time is taken.
+            Hooks::Tcx if program == Program::Ingress => attach(TcAttachOptions::TcxOrder(LinkOrder::first())),
+            Hooks::Tcx => attach(TcAttachOptions::TcxOrder(LinkOrder::last())),
+            Hooks::Clsact => attach(filter(first)).or_else(|_| attach(filter(otherwise))),
+        };
+        link.map_err(|source| Error::Attach { name: program.name(), interface: interface.into(), source })
     }
 
     /// The gate's program, as the gate takes it. Valid while `self` is.
@@ -405,6 +446,18 @@ impl Datapath {
         Program::ALL.into_iter().map(tag).collect()
     }
 
+    /// What the kernel says of the programs.
+    ///
+    /// # Errors
+    /// One is not loaded.
+    pub fn sizes(&mut self) -> Result<Vec<Size>, Error> {
+        let size = |program: Program| {
+            let info = program.of_mut(&mut self.ebpf).and_then(|p| p.info());
+            info.map(|i| Size::of(program, &i)).map_err(|source| Error::Program { name: program.name(), source })
+        };
+        Program::ALL.into_iter().map(size).collect()
+    }
+
     /// Runs a program on a packet, without any device: what it returns, and the packet then.
     ///
     /// # Errors
@@ -415,6 +468,17 @@ impl Datapath {
         let run = self.run(program, options)?;
         out.truncate(run.data_size_out as usize);
         Ok((run.return_value, out))
+    }
+
+    /// The same for a packet that was joined from several.
+    ///
+    /// # Errors
+    /// As for [`Self::test_run`].
+    pub fn test_run_joined(&mut self, program: Program, packet: &[u8], packets: u32) -> Result<u32, Error> {
+        // struct __sk_buff up to gso_segs.
+        let context = [[0; 164].as_slice(), &packets.to_ne_bytes()].concat();
+        let (data_in, ctx_in) = (Some(packet), Some(context.as_slice()));
+        Ok(self.run(program, TestRunOptions { data_in, ctx_in, ..TestRunOptions::default() })?.return_value)
     }
 
     /// How long a program takes for a packet of an interface, in nanoseconds: the mean of `repeat`

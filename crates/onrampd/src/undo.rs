@@ -1,7 +1,7 @@
 //! What must be undone, kept in a file so that the next start can do it after a crash.
 
 use crate::acker;
-use crate::datapath::{FILTER_HANDLE, FILTER_PRIORITY};
+use crate::datapath::is_ours;
 use crate::gate::{self, Replaced};
 use crate::tc::{self, EGRESS, INGRESS};
 use onramp_netlink::Socket;
@@ -79,10 +79,17 @@ impl UndoFile {
     /// The file cannot be written.
     pub fn write(&self, undo: &Undo) -> io::Result<()> {
         let new = self.path.with_extension("new");
-        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         let undo = Undo { folder_added: self.folder_is_ours, ..undo.clone() };
-        file.write_all(&serde_json::to_vec(&undo)?)?;
-        fs::rename(new, &self.path)
+        let write = || {
+            let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            file.write_all(&serde_json::to_vec(&undo)?)?;
+            fs::rename(&new, &self.path)
+        };
+        write().map_err(|e: io::Error| {
+            // Where there is no room, half of it is no use.
+            let _ = fs::remove_file(&new);
+            io::Error::new(e.kind(), format!("{}: {e}", self.path.display()))
+        })
     }
 
     /// Removes the file: all is undone.
@@ -94,13 +101,17 @@ impl UndoFile {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             done => done?,
         }
+        self.leave();
+        Ok(())
+    }
+
+    /// Removes the folder, if it is ours and nothing is in it: also no file of another agent.
+    pub fn leave(&self) {
         if self.folder_is_ours
             && let Some(folder) = self.path.parent()
         {
-            // Another agent may have a file there.
             let _ = fs::remove_dir(folder);
         }
-        Ok(())
     }
 }
 
@@ -153,7 +164,7 @@ pub fn remove_filters(socket: &mut Socket, index: u32) -> (usize, Option<onramp_
     let (mut others, mut failed) = (0, None);
     for hook in [INGRESS, EGRESS] {
         for filter in tc::filters(socket, index, hook).unwrap_or_default() {
-            if filter.priority == FILTER_PRIORITY && filter.handle == u32::from(FILTER_HANDLE) {
+            if is_ours(&filter) {
                 failed = tc::delete_filter(socket, index, hook, &filter).err().or(failed);
             } else {
                 others += 1;

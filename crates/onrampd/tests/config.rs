@@ -135,6 +135,8 @@ fn mistakes_about_a_fleet_are_told() {
         ("probes = 0", "f.toml:5: fleet.probes: must be at least 1"),
         ("max_uncertainty = \"0s\"", "f.toml:5: fleet.max_uncertainty: must be above 0"),
         ("listen = \"9472\"", "f.toml:5: fleet.listen: is no address with a port, such as \"10.0.0.1:9472\""),
+        ("aliases = [\"::\"]", "f.toml:5: fleet.aliases[0]: ::: no other host can send there"),
+        ("aliases = [\"fd00::1\", \"10.0.0.2\"]", "f.toml:5: fleet.aliases[1]: 10.0.0.2 is given twice"),
         ("name = \"a\"", "f.toml:5: fleet.name: is not a known key"),
     ];
     let cases = before.map(|(more, said)| (format!("{more}\n{FLEET}"), said)).into_iter();

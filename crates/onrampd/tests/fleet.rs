@@ -248,6 +248,32 @@ fn a_clock_that_steps_is_withdrawn_and_found_again() {
     agree(&[&a, &b]);
 }
 
+/// Two kinds of address: OR-ACKs go between all of them, by one clock a host.
+#[test]
+fn a_host_is_the_same_under_all_its_addresses() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::new();
+    two(&lab);
+    let a = start(&lab, "a", &format!("{QUICK}\naliases = [\"fd09::1\"]"), "");
+    // What another host has is not its own, and it is told so.
+    let aliases = "aliases = [\"fd09::2\", \"10.9.0.1\"]";
+    let b = start(&lab, "b", &format!("{QUICK}\n{aliases}"), "clock_offset = \"1000s\"\nclock_drift = \"20ppm\"");
+    agree(&[&a, &b]);
+    for peer in ["10.9.0.2", "fd09::2"] {
+        until("is it measured", || {
+            let paths = a.status()["paths"].as_array().unwrap().clone();
+            let path = paths.iter().find(|p| p["peer"] == peer && p["clock_known"] == true);
+            lab.transfer(peer, 100_000) && path.is_some_and(|p| p["or_acks"].as_u64() > Some(5))
+        });
+        let least = a.path(peer)["owd"]["min_ns"].as_i64().unwrap();
+        assert!(least.abs() < CLOSE, "{peer}: {least} ns");
+    }
+    until("is it told", || b.status()["problems"].to_string().contains("fleet.aliases: 10.9.0.1 is another host's"));
+    assert_eq!(a.status()["paths"].as_array().unwrap().len(), 2);
+}
+
 #[test]
 fn an_upgrade_keeps_the_clock() {
     if !privileged() {
@@ -441,6 +467,7 @@ fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
         version: String::new(),
         correction: None,
         by_programs: true,
+        aliases: vec![],
     };
     let report = FromHost::Report { round: 1, edges: vec![] };
     let stranger = || Newcomer::client(&token).unwrap();

@@ -187,6 +187,37 @@ fn sender_stamps_every_multiple_of_the_interval_and_the_end_of_a_burst() {
     assert_eq!(stamps(u32::MAX, PSH_ACK, 1), 1);
 }
 
+/// The OR-ACK for joined packets is made of the ACK that follows; if none follows, of the next ones.
+#[test]
+fn joined_packets_wait_for_tcps_own_ack() {
+    if !privileged() {
+        return;
+    }
+    let mut host = Host::with(Mode::Enforce, |c| c.or_ack_gap = 0);
+    let joined = |host: &mut Host, seq: u32| {
+        let packet = ip(PEER, US, TCP, &tcp(1, 80, seq, PSH_ACK, &[0; 3000]));
+        assert_eq!(host.datapath.test_run_joined(Program::Ingress, &packet, 3).unwrap(), NEXT);
+        host.counted()
+    };
+    let reply = |host: &mut Host, from: u16, to: u16| {
+        assert_eq!(host.run(Program::Reply, &ip(US, PEER, TCP, &tcp(from, to, 7, ACK, &[]))), NEXT);
+        host.counted()
+    };
+    // There is no device that would send them.
+    let (now, with_reply) = ((abi::OR_ACKS_FAILED, 1), (abi::OR_ACKS_WITH_REPLY, 1));
+    let chosen = (abi::OR_RECEIVED, 1);
+    assert_eq!(joined(&mut host, 1), [chosen]);
+    assert_eq!(reply(&mut host, 80, 2), [], "another flow's");
+    assert_eq!(reply(&mut host, 80, 1), [with_reply, now]);
+    assert_eq!(reply(&mut host, 80, 1), [], "it is said once");
+    assert_eq!(joined(&mut host, 3001), [chosen]);
+    assert_eq!(joined(&mut host, 6001), [chosen, now], "no ACK has come");
+    assert_eq!(reply(&mut host, 80, 1), []);
+    assert_eq!(joined(&mut host, 9001), [chosen]);
+    host.alive.until(0).unwrap();
+    assert_eq!(reply(&mut host, 80, 1), [], "without an agent");
+}
+
 #[test]
 fn a_flow_that_has_just_heard_is_not_told_again() {
     if !privileged() {

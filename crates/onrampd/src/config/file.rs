@@ -99,6 +99,9 @@ pub struct PeerSection {
 pub struct FleetSection {
     /// This host's address, by which the others send to it.
     pub address: IpAddr,
+    /// Its other addresses: those of its other interfaces, or of the other kind.
+    #[serde(default)]
+    pub aliases: Vec<IpAddr>,
     /// Coordinators, the preferred one first.
     pub coordinators: Vec<SocketAddr>,
     /// Where certificates are. Default fleet.

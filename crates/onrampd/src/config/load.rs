@@ -17,6 +17,8 @@ use toml::de::{DeTable, DeValue};
 pub const MAX_FILE: u64 = 4 << 20;
 /// Hosts with which OR-ACKs are exchanged, at most: the programs' maps have room for so many.
 pub const MAX_PEERS: usize = 4096;
+/// Most addresses a host of a fleet has beside that of its certificate.
+pub const MAX_ALIASES: usize = 16;
 /// Default `max_pause`, in nanoseconds (docs/algorithm.md).
 const MAX_PAUSE: u64 = 2_000_000;
 /// Default `threshold_floor`, in nanoseconds: where large flows lose nothing at 10 Gb/s (docs/algorithm.md).
@@ -298,9 +300,18 @@ fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
     for (key, _) in listed.into_iter().chain(secret).filter(|(_, given)| *given) {
         mistakes.push(mistake(key, "has no meaning with [fleet], whose members are peers with keys of their own"));
     }
-    if usable(section.address).is_err() {
-        let message = format!("{}: no other host can send there: write this host's address", section.address);
-        mistakes.push(mistake("fleet.address", message));
+    let aliases = section.aliases.iter().enumerate().map(|(i, alias)| (format!("fleet.aliases[{i}]"), *alias));
+    let mut seen = HashSet::new();
+    for (key, address) in [("fleet.address".into(), section.address)].into_iter().chain(aliases) {
+        if usable(address).is_err() {
+            let message = format!("{address}: no other host can send there: write this host's address");
+            mistakes.push(mistake(key, message));
+        } else if !seen.insert(address.to_canonical()) {
+            mistakes.push(mistake(key, format!("{address} is given twice")));
+        }
+    }
+    if section.aliases.len() > MAX_ALIASES {
+        mistakes.push(mistake("fleet.aliases", format!("are more than {MAX_ALIASES}")));
     }
     if section.listen.is_some_and(|at| at.port() == 0) {
         mistakes.push(mistake("fleet.listen", "0 is no port: write one such as 9472"));
@@ -332,6 +343,7 @@ fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
     }
     Some(Fleet {
         address: section.address.to_canonical(),
+        aliases: section.aliases.iter().map(IpAddr::to_canonical).collect(),
         coordinators: section.coordinators.clone(),
         folder: base.join(section.folder.as_deref().unwrap_or(Path::new("fleet"))),
         listen: section.listen,
@@ -396,7 +408,11 @@ fn peers(f: &File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Vec<
     all
 }
 
-fn usable(address: IpAddr) -> Result<(), String> {
+/// Whether another host can have this address.
+///
+/// # Errors
+/// That it cannot.
+pub fn usable(address: IpAddr) -> Result<(), String> {
     let wrong = address.is_unspecified() || address.is_multicast() || address.is_loopback();
     let wrong = wrong || matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
     if wrong { Err(format!("{address} is not the address of another host")) } else { Ok(()) }

@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 pub use key::Key;
-pub use load::{ConfigError, MAX_FILE, MAX_PEERS, load, read};
+pub use load::{ConfigError, MAX_ALIASES, MAX_FILE, MAX_PEERS, load, read, usable};
 
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -129,6 +129,8 @@ pub struct Peer {
 pub struct Fleet {
     /// This host's address among them.
     pub address: IpAddr,
+    /// Its other addresses.
+    pub aliases: Vec<IpAddr>,
     /// Coordinators, the preferred one first.
     pub coordinators: Vec<SocketAddr>,
     /// Where certificates are.

@@ -2,20 +2,24 @@
 
 use super::Check;
 use crate::config::{Config, quantity::show_time};
-use crate::datapath::{self, Datapath};
+use crate::datapath::{self, Datapath, Size};
 use crate::sys;
 use std::fs;
 
-/// The oldest kernel the programs are tested on.
-const TESTED: (u32, u32) = (6, 1);
+/// The oldest kernels on which the programs and the gate are tested.
+const PROGRAMS: (u32, u32) = (5, 10);
+const GATE: (u32, u32) = (6, 1);
 
 const CAPABILITIES: [(&str, u32); 3] = [("CAP_NET_ADMIN", 12), ("CAP_PERFMON", 38), ("CAP_BPF", 39)];
 
 pub(super) fn kernel() -> Check {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     match version(&release) {
-        Some(version) if version >= TESTED => Check::ok("kernel", release),
-        _ => Check::warn("kernel", release, format!("tested from {}.{} on", TESTED.0, TESTED.1)),
+        Some(version) if version >= GATE => Check::ok("kernel", release),
+        Some(version) if version >= PROGRAMS => {
+            Check::warn("kernel", release, format!("enough to observe; the gate takes {}.{}", GATE.0, GATE.1))
+        }
+        _ => Check::warn("kernel", release, format!("tested from {}.{} on", PROGRAMS.0, PROGRAMS.1)),
     }
 }
 
@@ -51,13 +55,23 @@ pub(super) fn btf() -> Check {
 }
 
 /// Loading them is the one test that counts; they are gone again at once.
-pub(super) fn programs() -> Check {
-    match Datapath::load(16, 16) {
-        Ok(_) => Check::ok("eBPF", "the verifier accepts all programs"),
+pub(super) fn programs() -> (Vec<Size>, Check) {
+    match Datapath::load(16, 16).and_then(|mut datapath| datapath.sizes()) {
+        Ok(sizes) => {
+            let found = format!("the verifier accepts all programs{}", verified(&sizes));
+            (sizes, Check::ok("eBPF", found))
+        }
         Err(e) => {
-            Check::fail("eBPF", e.to_string(), "a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_BPF, as root")
+            let mend = "a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_BPF, as root";
+            (Vec::new(), Check::fail("eBPF", e.to_string(), mend))
         }
     }
+}
+
+/// What the verifier did, where the kernel tells.
+fn verified(sizes: &[Size]) -> String {
+    let each = sizes.iter().filter_map(|s| Some(format!("{} {}", s.program, s.verified?))).collect::<Vec<_>>();
+    if each.is_empty() { String::new() } else { format!("; instructions it followed: {}", each.join(", ")) }
 }
 
 pub(super) fn jit() -> Check {
@@ -124,6 +138,14 @@ mod tests {
         assert_eq!(version("6.1.0-25-amd64"), Some((6, 1)));
         assert_eq!(version("7.3"), Some((7, 3)));
         assert_eq!(version("odd"), None);
+    }
+
+    #[test]
+    fn what_the_verifier_did_is_said_where_the_kernel_tells() {
+        let mut size = Size { program: "onramp_gate", length: Some(900), verified: Some(5000) };
+        assert_eq!(verified(&[size.clone()]), "; instructions it followed: onramp_gate 5000");
+        size.verified = None;
+        assert_eq!(verified(&[size]), "");
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod host;
 mod network;
 
 use crate::config::{Config, Mode};
+use crate::datapath::Size;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -54,6 +55,8 @@ impl Check {
 pub struct Report {
     /// Nothing failed.
     pub ok: bool,
+    /// The eBPF programs, if the kernel takes them.
+    pub programs: Vec<Size>,
     /// In the order of looking.
     pub checks: Vec<Check>,
 }
@@ -74,14 +77,15 @@ pub fn examine(config: Option<&Path>) -> Report {
         }
     });
     let enforce = config.as_ref().is_some_and(|c| c.mode == Mode::Enforce);
-    checks.extend([host::kernel(), host::privileges(), host::btf(), host::programs(), host::jit(), host::hooks()]);
+    let (programs, loaded) = host::programs();
+    checks.extend([host::kernel(), host::privileges(), host::btf(), loaded, host::jit(), host::hooks()]);
     checks.push(network::gate(enforce));
     checks.push(host::clock(config.as_ref()));
     if let Some(config) = &config {
         checks.extend(config.fleet.iter().flat_map(|fleet| fleet::all(config, fleet)));
         checks.extend(config.interfaces.iter().flat_map(|name| network::interface(name, config)));
     }
-    Report { ok: checks.iter().all(|c| c.state != State::Fail), checks }
+    Report { ok: checks.iter().all(|c| c.state != State::Fail), programs, checks }
 }
 
 impl Report {
@@ -111,7 +115,7 @@ mod tests {
     #[test]
     fn each_check_is_a_line() {
         let checks = vec![Check::ok("a", "x"), Check::warn("b", "y\nz", "do this")];
-        let text = Report { ok: true, checks }.text();
+        let text = Report { ok: true, programs: Vec::new(), checks }.text();
         assert_eq!(text, "ok   a               x\nwarn b               y z → do this\n");
     }
 }

@@ -4,7 +4,7 @@ use super::Check;
 use crate::acker;
 use crate::config::quantity::show_time;
 use crate::config::{Config, Mode};
-use crate::datapath::{Datapath, FILTER_HANDLE, FILTER_PRIORITY};
+use crate::datapath::{Datapath, is_ours};
 use crate::gate;
 use crate::sys;
 use crate::tc::{self, EGRESS, INGRESS};
@@ -63,13 +63,25 @@ pub(super) fn interface(name: &str, config: &Config) -> Vec<Check> {
         Ok(None) => return failed("there is no such interface".into()),
         Err(e) => return failed(e.to_string()),
     };
-    let up = if link.up { Check::ok(name, "up") } else { Check::warn(name, "down", format!("ip link set {name} up")) };
+    let up = match below(name, config) {
+        Some(lower) => {
+            let found = format!("lies above {lower}, named too: packets are stamped twice, and none is measured");
+            Check::fail(name, found, format!("name only one of {name} and {lower}"))
+        }
+        None if link.up => Check::ok(name, "up"),
+        None => Check::warn(name, "down", format!("ip link set {name} up")),
+    };
     vec![
         up,
         place(&mut socket, name, link.index, config),
         offloads(&mut socket, name, link.index, config),
         neighbours(&mut socket, name, link.index),
     ]
+}
+
+/// The interface right under that one, as a card is under a VLAN or a bond, if it is configured, too.
+fn below<'a>(name: &str, config: &'a Config) -> Option<&'a String> {
+    config.interfaces.iter().find(|lower| fs::exists(format!("/sys/class/net/{name}/lower_{lower}")).unwrap_or(false))
 }
 
 /// What is where the gate goes.
@@ -133,8 +145,7 @@ fn neighbours(socket: &mut Socket, name: &str, index: u32) -> Check {
     let mut others = Vec::new();
     for (hook, tcx, side) in [(INGRESS, TcAttachType::Ingress, "ingress"), (EGRESS, TcAttachType::Egress, "egress")] {
         let filters = tc::filters(socket, index, hook).unwrap_or_default();
-        let ours = |f: &tc::Filter| f.priority == FILTER_PRIORITY && f.handle == u32::from(FILTER_HANDLE);
-        let filters = filters.into_iter().filter(|f| !ours(f));
+        let filters = filters.into_iter().filter(|f| !is_ours(f));
         others.extend(filters.map(|f| format!("{side} filter {} {} at {}", f.kind, f.name, f.priority)));
         let programs = SchedClassifier::query_tcx(name, tcx).map(|(_, programs)| programs).unwrap_or_default();
         let name = |p: &ProgramInfo| p.name_as_str().unwrap_or("without a name").to_string();

@@ -50,6 +50,7 @@ struct Host {
     conn: Result<Conn, u64>,
     number: HostId,
     by_programs: bool,
+    aliases: Vec<IpAddr>,
     report: Option<Vec<Edge>>,
     state: String,
 }
@@ -78,8 +79,8 @@ impl Coordinator {
         self.realtime = realtime;
     }
 
-    /// A host is there, and goes by a correction of an earlier coordinator. Returns the
-    /// connection it had until now, if it had another.
+    /// A host is there, also under other addresses, and goes by a correction of an earlier coordinator.
+    /// Returns the connection it had until now, if it had another.
     pub fn hello(
         &mut self,
         now: u64,
@@ -87,6 +88,7 @@ impl Coordinator {
         address: IpAddr,
         correction: Option<Correction>,
         by_programs: bool,
+        aliases: Vec<IpAddr>,
     ) -> Option<Conn> {
         let next = self.numbers.len() as HostId;
         let number = *self.numbers.entry(address).or_insert(next);
@@ -97,7 +99,8 @@ impl Coordinator {
             None => drop(self.corrections.remove(&number)),
         }
         let state = "waiting for its first round".into();
-        let old = self.hosts.insert(address, Host { conn: Ok(conn), number, by_programs, report: None, state });
+        let host = Host { conn: Ok(conn), number, by_programs, aliases, report: None, state };
+        let old = self.hosts.insert(address, host);
         // Everybody hears of a new one; one that came back hears of everybody.
         self.membership_changed(now);
         old.and_then(|old| old.conn.ok()).filter(|old| *old != conn)
@@ -184,8 +187,23 @@ impl Coordinator {
         self.hosts.iter().map(|(address, host)| (host.number, *address)).collect()
     }
 
+    /// Whose every alias is. A certificate's address is nobody else's, and of two hosts that call
+    /// another their own it is the one's that has been known for longer.
+    fn aliases(&self) -> BTreeMap<IpAddr, HostId> {
+        let mut by_age: Vec<&Host> = self.hosts.values().collect();
+        by_age.sort_by_key(|host| host.number);
+        let mut owners = BTreeMap::new();
+        for host in by_age {
+            for alias in host.aliases.iter().filter(|alias| !self.hosts.contains_key(alias)) {
+                owners.entry(*alias).or_insert(host.number);
+            }
+        }
+        owners
+    }
+
     fn members(&self) -> Said {
         let by_number = self.by_number();
+        let owners = self.aliases();
         let numbers: Vec<HostId> = by_number.keys().copied().collect();
         let mut probes: BTreeMap<HostId, Vec<IpAddr>> = BTreeMap::new();
         for (from, to) in mesh::edges(&numbers, self.mesh.probes, SEED) {
@@ -197,9 +215,15 @@ impl Coordinator {
         let tell = |(address, host): (&IpAddr, &Host)| {
             let conn = host.conn.ok()?;
             let others = self.hosts.keys().filter(|other| *other != address);
-            let member = |other: &IpAddr| Member { address: *other, key: (self.pair_key)(*address, *other) };
+            let of = |host: &Host, alias: &IpAddr| owners.get(alias) == Some(&host.number);
+            let member = |other: &IpAddr| {
+                let its = &self.hosts[other];
+                let aliases = its.aliases.iter().filter(|alias| of(its, alias)).copied().collect();
+                Member { address: *other, aliases, key: (self.pair_key)(*address, *other) }
+            };
             let members = FromCoordinator::Members {
                 members: others.map(member).collect(),
+                not_yours: host.aliases.iter().filter(|alias| !of(host, alias)).copied().collect(),
                 probe: probes.get(&host.number).cloned().unwrap_or_default(),
                 interval: self.mesh.interval,
                 window: self.mesh.window,
@@ -375,7 +399,11 @@ mod tests {
         }
 
         fn hello(&mut self, n: u8) {
-            self.coordinator.hello(self.now, n.into(), host(n), None, true);
+            self.hello_with(n, &[]);
+        }
+
+        fn hello_with(&mut self, n: u8, aliases: &[IpAddr]) {
+            self.coordinator.hello(self.now, n.into(), host(n), None, true, aliases.into());
         }
 
         /// Goes on until something is said.
@@ -428,6 +456,25 @@ mod tests {
             FromCoordinator::Corrected { correction, .. } => *correction,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn an_alias_is_that_of_one_host() {
+        let mut lab = Lab::with([1]);
+        let [ours, shared]: [IpAddr; 2] = [[10, 1, 0, 2].into(), [10, 1, 0, 9].into()];
+        lab.hello_with(2, &[ours, shared, host(3)]);
+        lab.hello_with(3, &[shared]);
+        let told: BTreeMap<Conn, _> = lab.next().into_iter().collect();
+        let of = |conn: Conn| match &told[&conn] {
+            FromCoordinator::Members { members, not_yours, .. } => {
+                let named = |m: &Member| m.aliases.iter().map(move |alias| (m.address, *alias)).collect::<Vec<_>>();
+                (members.iter().flat_map(named).collect(), not_yours.clone())
+            }
+            what => panic!("{what:?}"),
+        };
+        assert_eq!(of(1), (vec![(host(2), ours), (host(2), shared)], vec![]));
+        assert_eq!(of(2), (vec![], vec![host(3)]), "a certificate is worth more");
+        assert_eq!(of(3), (vec![(host(2), ours), (host(2), shared)], vec![shared]), "who came first has it");
     }
 
     #[test]
@@ -542,8 +589,8 @@ mod tests {
         lab.round(&[1, 2], full(&[1, 2]));
         assert_eq!(present(&lab), 3);
         // It comes back by another connection; then by a third, while the second is still there.
-        assert_eq!(lab.coordinator.hello(lab.now, 30, host(3), None, true), None);
-        assert_eq!(lab.coordinator.hello(lab.now, 31, host(3), None, true), Some(30));
+        assert_eq!(lab.coordinator.hello(lab.now, 30, host(3), None, true, vec![]), None);
+        assert_eq!(lab.coordinator.hello(lab.now, 31, host(3), None, true, vec![]), Some(30));
         lab.coordinator.gone(lab.now, 30);
         assert!(lab.coordinator.fleet().hosts[2].connected, "the old connection's end is not its");
         lab.coordinator.gone(lab.now, 31);
@@ -561,7 +608,7 @@ mod tests {
         let mut second = Lab::with([]);
         // Host 2 comes first, and would be the reference.
         for n in [2, 1, 3] {
-            second.coordinator.hello(0, n.into(), host(n), correction(&given[&n]), true);
+            second.coordinator.hello(0, n.into(), host(n), correction(&given[&n]), true, vec![]);
         }
         let then = second.round(&all, full(&all));
         for n in all {
@@ -577,11 +624,11 @@ mod tests {
         let mut first = Lab::with(all);
         let given = first.round(&all, full(&all));
         let mut second = Lab::with([]);
-        second.coordinator.hello(0, 3, host(3), correction(&given[&3]), true);
+        second.coordinator.hello(0, 3, host(3), correction(&given[&3]), true, vec![]);
         let alone = second.round(&[3], |_| vec![]);
         assert!(correction(&alone[&3]).is_none());
         for n in [2, 1] {
-            second.coordinator.hello(second.now, n.into(), host(n), correction(&given[&n]), true);
+            second.coordinator.hello(second.now, n.into(), host(n), correction(&given[&n]), true, vec![]);
         }
         let then = second.round(&all, full(&all));
         for n in all {

@@ -149,12 +149,14 @@ impl Server {
         connection.heard = now;
         match message {
             FromHost::Join { secret, address, public_key } => self.join(conn, &secret, address, &public_key),
-            FromHost::Hello { address, correction, by_programs, .. } => {
+            FromHost::Hello { address, correction, by_programs, aliases, .. } => {
                 if !connection.link.certificate().is_some_and(|c| is_of(c, address)) {
                     return self.refuse(conn, &format!("no certificate of {address}: join first"));
                 }
-                connection.host = Some(address.to_canonical());
-                let old = self.coordinator.hello(now, conn, address.to_canonical(), correction, by_programs);
+                let address = address.to_canonical();
+                connection.host = Some(address);
+                let aliases = aliases.iter().map(IpAddr::to_canonical).collect();
+                let old = self.coordinator.hello(now, conn, address, correction, by_programs, aliases);
                 old.and_then(|old| self.connections.remove(&old));
             }
             FromHost::Report { round, edges } if connection.host.is_some() => {

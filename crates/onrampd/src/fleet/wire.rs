@@ -1,6 +1,6 @@
 //! What hosts and coordinator tell each other: lines of JSON, read with bounds.
 
-use crate::config::Key;
+use crate::config::{Key, MAX_ALIASES, usable};
 use onramp_clock::{Correction, EdgeFit};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -38,6 +38,9 @@ pub enum FromHost {
         correction: Option<Correction>,
         /// It stamps probes, and answers them, by the eBPF programs.
         by_programs: bool,
+        /// Its other addresses.
+        #[serde(default)]
+        aliases: Vec<IpAddr>,
     },
     /// What its probes say.
     Report {
@@ -70,6 +73,9 @@ pub enum FromCoordinator {
     Members {
         /// All but the host itself.
         members: Vec<Member>,
+        /// What it called its own, but another host has.
+        #[serde(default)]
+        not_yours: Vec<IpAddr>,
         /// Whom to probe.
         probe: Vec<IpAddr>,
         /// Nanoseconds between two pairs of probes to one host.
@@ -126,11 +132,14 @@ pub struct Delays {
 }
 
 /// A member of the fleet, as another sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Member {
     /// Its address.
     pub address: IpAddr,
+    /// Its other addresses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<IpAddr>,
     /// What the two sign OR-ACKs and probes with.
     #[serde(serialize_with = "write_key", deserialize_with = "read_key")]
     pub key: Key,
@@ -227,7 +236,10 @@ impl FromHost {
     #[must_use]
     pub fn is_sound(&self) -> bool {
         match self {
-            Self::Hello { correction, .. } => correction.is_none_or(|c| is_sound(&c)),
+            Self::Hello { correction, aliases, .. } => {
+                let its_own = aliases.len() <= MAX_ALIASES && aliases.iter().all(|alias| usable(*alias).is_ok());
+                its_own && correction.is_none_or(|c| is_sound(&c))
+            }
             Self::Report { edges, .. } => edges.len() <= MAX_EDGES && edges.iter().all(Edge::is_sound),
             Self::Join { .. } | Self::Fleet => true,
         }
@@ -289,8 +301,11 @@ mod tests {
 
     #[test]
     fn what_is_said_is_heard() {
-        let member = Member { address: [10, 0, 0, 2].into(), key: Key([0xa5; 16]) };
-        let members = FromCoordinator::Members { members: vec![member], probe: vec![], interval: 1, window: 2 };
+        let (address, alias) = ([10, 0, 0, 2].into(), [10, 1, 0, 2].into());
+        let member = Member { address, aliases: vec![alias], key: Key([0xa5; 16]) };
+        let members = vec![member];
+        let members =
+            FromCoordinator::Members { members, not_yours: vec![alias], probe: vec![], interval: 1, window: 2 };
         let line = serde_json::to_vec(&members).unwrap();
         assert_eq!(parse::<FromCoordinator>(&line), Ok(members));
         let line = serde_json::to_vec(&report(fit())).unwrap();

@@ -135,6 +135,7 @@ const COUNTERS: [(abi::or_counter, &str); abi::OR_COUNTERS as usize] = [
     (abi::OR_RECEIVED, "received"),
     (abi::OR_ACKS_SENT, "or_acks_sent"),
     (abi::OR_ACKS_SENT_BYTES, "or_acks_sent_bytes"),
+    (abi::OR_ACKS_WITH_REPLY, "or_acks_with_reply"),
     (abi::OR_ACKS_FAILED, "or_acks_failed"),
     (abi::OR_ACKS_RECEIVED, "or_acks_received"),
     (abi::OR_ACKS_MALFORMED, "or_acks_malformed"),

@@ -25,6 +25,7 @@ const RETURN: u64 = 10 * SECOND;
 /// This host's place in its fleet.
 pub struct Membership {
     us: IpAddr,
+    aliases: Vec<IpAddr>,
     /// This host's stamps are the programs'.
     by_programs: bool,
     coordinators: Vec<SocketAddr>,
@@ -55,6 +56,7 @@ impl Membership {
     pub fn new(fleet: &Fleet, by_programs: bool) -> io::Result<Self> {
         Ok(Self {
             us: fleet.address,
+            aliases: fleet.aliases.clone(),
             by_programs,
             coordinators: fleet.coordinators.clone(),
             tls: pki::client(&fleet.folder)?,
@@ -192,6 +194,7 @@ impl Membership {
             version: env!("CARGO_PKG_VERSION").into(),
             correction: self.correction,
             by_programs: self.by_programs,
+            aliases: self.aliases.clone(),
         })?;
         Ok(Call { link, which, heard: now })
     }

@@ -150,10 +150,10 @@ impl Worker {
 
     fn heard(&mut self, message: FromCoordinator) {
         match message {
-            FromCoordinator::Members { members, probe, interval, window } => {
+            FromCoordinator::Members { members, not_yours, probe, interval, window } => {
                 self.prober.set_members(&members);
                 self.prober.set_targets(&probe, interval, window, now());
-                self.change(|view| view.members = members);
+                self.change(|view| (view.members, view.not_yours) = (members, not_yours));
             }
             FromCoordinator::Collect { round } => {
                 self.look();

@@ -1,7 +1,7 @@
 //! What a host knows of its clock and the others', and what the programs make of it. Pure.
 
 use crate::abi::or_clock;
-use crate::config::{Config, Fleet, Peer};
+use crate::config::{Config, Fleet, MAX_PEERS, Peer};
 use crate::fleet::wire::{Certainty, Member, Realtime};
 use onramp_clock::Correction;
 use std::collections::BTreeMap;
@@ -12,6 +12,8 @@ use std::net::{IpAddr, SocketAddr};
 pub struct View {
     /// The other members.
     pub members: Vec<Member>,
+    /// Of this host's aliases, those that another host has.
+    pub not_yours: Vec<IpAddr>,
     /// Of this host's clock.
     pub correction: Option<Correction>,
     /// Why there is none.
@@ -37,7 +39,7 @@ pub struct Settings {
     pub reason: String,
     /// Standard deviation of this host's clock at the moment, in nanoseconds.
     pub uncertainty: Option<f64>,
-    /// The other members.
+    /// The other members, under each of their addresses.
     pub peers: Vec<Peer>,
 }
 
@@ -79,21 +81,23 @@ impl View {
             (other <= limit).then(|| (2.0 * (u * u + other * other).sqrt() + 2.0 * self.noise).ceil().max(1.0) as u64)
         };
         let certainties: BTreeMap<IpAddr, &Certainty> = self.comparable.iter().map(|c| (c.address, c)).collect();
-        let peer = |member: &Member| {
+        let peer = |(address, member): (IpAddr, &Member)| {
             let certainty = certainties.get(&member.address);
             let margin = known.as_ref().zip(certainty).and_then(|(own, certainty)| margin(own, certainty));
             Peer {
-                address: member.address,
+                address,
                 key: member.key,
                 clock_offset: margin.map(|_| 0),
                 margin: margin.filter(|_| config.auto_threshold).unwrap_or(0),
             }
         };
+        let addresses = self.members.iter().map(|m| (m.address, m));
+        let aliases = self.members.iter().flat_map(|m| m.aliases.iter().map(move |alias| (*alias, m)));
         Settings {
             clock: known.map(|c| or_clock { base: c.base, offset: c.offset, drift: fixed_point(c.drift) }),
             reason,
             uncertainty,
-            peers: self.members.iter().map(peer).collect(),
+            peers: addresses.chain(aliases).take(MAX_PEERS).map(peer).collect(),
         }
     }
 }
@@ -110,6 +114,7 @@ mod tests {
     use std::path::Path;
 
     const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+    const ALIAS: IpAddr = IpAddr::V6(std::net::Ipv6Addr::LOCALHOST);
 
     fn config(more: &str) -> Config {
         let text = format!(
@@ -123,7 +128,7 @@ mod tests {
         let correction =
             Correction { base: 1_000, offset: -5, drift: 1.0 / 65536.0, sigma: 300.0, drift_sigma: 1e-7, wander: 0.0 };
         View {
-            members: vec![Member { address: PEER, key: Key([1; 16]) }],
+            members: vec![Member { address: PEER, aliases: vec![ALIAS], key: Key([1; 16]) }],
             correction: Some(correction),
             comparable: vec![Certainty { address: PEER, sigma: 400.0, drift_sigma: 0.0 }],
             noise: 50.0,
@@ -137,6 +142,8 @@ mod tests {
         let settings = view().settings(&auto, auto.fleet.as_ref().unwrap(), 1_000);
         assert_eq!(settings.clock.map(|c| (c.base, c.offset, c.drift)), Some((1_000, -5, 65_536)));
         assert_eq!((settings.peers[0].clock_offset, settings.peers[0].margin), (Some(0), 2 * 500 + 2 * 50));
+        let [first, alias] = &settings.peers[..] else { panic!("{settings:?}") };
+        assert_eq!(*alias, Peer { address: ALIAS, ..first.clone() }, "one host, one clock");
         let fixed = config("threshold = \"50us\"");
         let settings = view().settings(&fixed, fixed.fleet.as_ref().unwrap(), 1_000);
         assert_eq!((settings.peers[0].clock_offset, settings.peers[0].margin), (Some(0), 0));
