@@ -80,6 +80,6 @@ def test_bonds_vlans_pods_and_several_addresses_are_measured_and_held(series: st
         "10.0.0.3, with the others",
         "fd00::2, with the others",
     ):
-        assert any(line.startswith(f"{where}: ") and " OR-ACKs" in line for line in said), f"{where}: not in {said}"
+        assert any(line.startswith(f"{where}: ") and " OR-ACKs" in line for line in said), where
     for where in ("two tags", "pods that are not listed"):
         assert f"{where}: left alone" in said, said
