@@ -9,6 +9,7 @@ pub mod dcqcn;
 pub mod dctcp;
 pub mod hpcc;
 pub mod kernel;
+pub mod tcp;
 pub mod timely;
 
 use crate::config::units::{Bytes, Ps, Rate};
