@@ -137,7 +137,8 @@ impl<R: Router> Cell<R> {
                 return self.probed(&packet);
             }
             let (hosts, mut io) = self.hosts();
-            hosts.receive(&mut io, &packet);
+            let nic = io.network.ports[port as usize].owner;
+            hosts.receive(&mut io, &packet, nic);
         } else if let Some(lost) = self.network.forward(&mut self.events, self.now, on) {
             self.lost(&lost);
         }
@@ -165,6 +166,8 @@ impl<R: Router> Cell<R> {
             Timer::Stop(id, slot) => hosts.stop(&mut io, Entry { slot, id }),
             Timer::Wake(nic) => hosts.wake(&mut io, nic),
             Timer::Deadline(nic) => hosts.deadline(&mut io, nic),
+            Timer::Connection(_, slot) => hosts.connection_due(&mut io, slot),
+            Timer::End(_, slot) => hosts.end_due(&mut io, slot),
             Timer::Clock(_) => {}
         }
     }

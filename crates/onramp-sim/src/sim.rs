@@ -7,16 +7,19 @@ use crate::clock::accuracy::ClockRecord;
 use crate::clock::{self, Clocks};
 use crate::config::units::{Ps, US};
 use crate::engine::{Events, turns};
+use crate::host::tcp::Pair;
 use crate::host::{self, Hosts, Note, Opening};
 use crate::measure::{Delays, FlowRecord, LongFlow, Meter, NextOwd, NextRecord, Recorder, RequestRecord, Sample, View};
+use crate::network::packet::{Options as TcpOptions, TCP};
 use crate::network::router::int::{Int, Units};
 use crate::network::router::plain::Plain;
 use crate::network::router::{self, Router};
 use crate::network::{self, Network, Part};
 use crate::scenario::{Resolved, Scenario, Section, Sync};
 use crate::topology::{Cells, PortId, Topology};
-use crate::workload::{LoadSpan, Size};
+use crate::workload::{LoadSpan, Size, connections};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut, Range};
 use std::path::Path;
 use std::sync::Arc;
@@ -74,7 +77,17 @@ impl Simulation {
         let sources = scenario.sources(&topology, base)?;
         let arrivals = Arrivals::new(sources, resolved.sections.len(), resolved.span.seed);
         Ok(match resolved.router {
-            router::Kind::Plain => Self(Box::new(Engine::new(&Plain, &resolved, topology, arrivals, options.one_cell))),
+            router::Kind::Plain => {
+                Self(Box::new(Engine::new(&Plain::<()>::default(), &resolved, topology, arrivals, options.one_cell)))
+            }
+            router::Kind::Tcp => {
+                let all = connections::all(scenario.sources(&topology, base)?);
+                let wanted = connections::connections(&all, &topology);
+                let router = Plain::<TcpOptions>::default();
+                let mut engine = Engine::new(&router, &resolved, topology, arrivals, options.one_cell);
+                engine.desk.connections = wanted;
+                Self(Box::new(engine))
+            }
             router::Kind::Int => {
                 Self(Box::new(Engine::new(&Int { units }, &resolved, topology, arrivals, options.one_cell)))
             }
@@ -190,6 +203,10 @@ struct Desk {
     before: Totals,
     over: bool,
     opening: Vec<Arrival>,
+    /// TCP connections that a pair of hosts opens before the load.
+    connections: BTreeMap<(u32, u32), usize>,
+    /// Which transports are TCP.
+    is_tcp: Vec<bool>,
 }
 
 /// Counters of all cells.
@@ -207,11 +224,12 @@ fn totals<R: Router>(cells: &[CellBox<R>], now: Ps) -> Totals {
     for cell in cells {
         all.network += cell.network.counts;
         all.hosts += cell.hosts.counts;
-        if let Some(gates) = cell.hosts.gates() {
+        for gates in cell.hosts.gates() {
             all.or_acks += gates.or_acks;
             all.pauses += gates.pauses;
-            all.paused += gates.paused + cell.hosts.paused_alive(now);
+            all.paused += gates.paused;
         }
+        all.paused += cell.hosts.paused_alive(now);
     }
     all
 }
@@ -245,6 +263,9 @@ impl<R: Router> View for Look<'_, R> {
     fn received(&self, flow: &LongFlow) -> Option<u64> {
         use crate::stack::Rx;
         let (host, slot) = flow.sender;
+        if slot & TCP != 0 {
+            return self.cells[self.map.of(host)].hosts.acknowledged_of(slot, flow.id);
+        }
         let sender = self.cells[self.map.of(host)].hosts.sender(slot);
         let (host, slot) = flow.receiver;
         let receiver = self.cells[self.map.of(host)].hosts.receiver(slot);
@@ -283,7 +304,8 @@ impl<R: Router> Engine<R> {
             let events = Events::new(&lanes);
             let classes = network.schedule().classes();
             let gate = (resolved.gate.as_ref(), resolved.shaper);
-            let hosts = Hosts::new(&topology, &map, number, &transports, gate, classes);
+            let tcp = resolved.tcp.as_ref();
+            let hosts = Hosts::new(&topology, &map, number, &transports, gate, tcp, classes);
             let own = constant.as_ref().map(|offsets| Clocks::Constant(Arc::clone(offsets)));
             let clocks = own.or_else(|| running.take()).unwrap_or_else(|| Clocks::Constant(Arc::new([])));
             let next = (size > 0).then(|| NextOwd::new(size, span.seed, origin));
@@ -315,6 +337,11 @@ impl<R: Router> Engine<R> {
             before: Totals::default(),
             over: false,
             opening: Vec::new(),
+            connections: BTreeMap::new(),
+            is_tcp: resolved
+                .tcp
+                .as_ref()
+                .map_or(vec![false; 256], |tcp| tcp.kinds.iter().map(Option::is_some).collect()),
             topology,
         };
         Self { cells, desk, threads: 1 }
@@ -340,7 +367,7 @@ impl<R: Router> Engine<R> {
             return all.into();
         }
         let tier = |node| topology.name(node).trim_end_matches(|c: char| c.is_ascii_digit());
-        let mut tiers: std::collections::BTreeMap<String, Vec<f64>> = Default::default();
+        let mut tiers: BTreeMap<String, Vec<f64>> = Default::default();
         for (id, port) in ports.zip(topology.ports()) {
             tiers.entry(format!("{}->{}", tier(port.from), tier(port.to))).or_default().push(share(id));
         }
@@ -511,12 +538,39 @@ impl Desk {
         let watch = self.recorder.watched_owd(flow.src, flow.dst);
         let nic = |host, to, hash| self.map.nic_towards(&self.topology, host, to, hash);
         let (from, to) = (self.map.of(flow.src), self.map.of(flow.dst));
+        if self.is_tcp[usize::from(transport)] {
+            return self.open_on_tcp(cells, &new, watch);
+        }
         let receiver = cells[to].hosts.open_receiver(&new, nic(flow.dst, flow.src, hashes[1]), watch);
         let sender = cells[from].hosts.open_sender(&new, nic(flow.src, flow.dst, hashes[0]), receiver);
         cells[to].hosts.introduce(receiver, sender);
         cells[from].events.timer(start, host::Timer::Start(id, sender));
         if let Size::Until(_) = flow.size {
             let long = LongFlow { id, sender: (flow.src, sender), receiver: (flow.dst, receiver) };
+            self.recorder.watch_rate(long, &self.topology);
+        }
+    }
+}
+
+impl Desk {
+    /// A flow that starts on one of its pair's connections, which are opened with the pair's first flow.
+    fn open_on_tcp<R: Router>(&mut self, cells: &mut [CellBox<R>], new: &Opening, watch: Option<u32>) {
+        let (src, dst) = (new.flow.src, new.flow.dst);
+        let (from, to) = (self.map.of(src), self.map.of(dst));
+        let nic = |host, other, hash| self.map.nic_towards(&self.topology, host, other, hash);
+        let (out, back) = (nic(src, dst, new.hashes[0]), nic(dst, src, new.hashes[1]));
+        let pair = Pair { src, dst, transport: new.transport, class: new.class };
+        if !cells[from].hosts.knows(pair) {
+            for number in 0..self.connections.get(&(src, dst)).copied().unwrap_or(1) as u64 {
+                let end = cells[to].hosts.open_end(pair, number, back, watch, 0);
+                let connection = cells[from].hosts.open_connection(pair, number, out, end, 0);
+                cells[to].hosts.introduce_connection(end, connection);
+            }
+        }
+        let slot = cells[from].hosts.open_flow(new, out);
+        cells[from].events.timer(new.start, host::Timer::Start(new.id, slot));
+        if let Size::Until(_) = new.flow.size {
+            let long = LongFlow { id: new.id, sender: (src, slot), receiver: (dst, slot) };
             self.recorder.watch_rate(long, &self.topology);
         }
     }
@@ -640,8 +694,12 @@ impl<R: Router> Run for Engine<R> {
         let mut flows: Vec<FlowRecord> = alive
             .filter_map(|(record, peer)| {
                 let start_ps = record.start_ps.checked_sub(desk.origin)?;
-                let receiver = self.cells[desk.map.of(record.dst)].hosts.receiver(peer);
-                let receiver_fct_ps = receiver.received_at - record.start_ps;
+                let receiver_fct_ps = if peer & TCP != 0 {
+                    0
+                } else {
+                    let receiver = self.cells[desk.map.of(record.dst)].hosts.receiver(peer);
+                    receiver.received_at - record.start_ps
+                };
                 Some(FlowRecord { start_ps, receiver_fct_ps, ..record })
             })
             .collect();
@@ -688,7 +746,7 @@ impl<R: Router> Run for Engine<R> {
         if let Some(Clocks::Running(clocks)) = self.cells.first().map(|cell| &cell.clocks) {
             let ports = self.desk.topology.ports().iter().filter(|port| self.desk.topology.is_host(port.from));
             counters["clock"] = clocks.summary(now, ports.map(|port| port.rate.0 as f64).sum());
-            if let Some(thresholds) = self.cells[0].hosts.gates().and_then(|gates| gates.thresholds()) {
+            if let Some(thresholds) = self.cells[0].hosts.gates().find_map(|gates| gates.thresholds()) {
                 counters["clock"]["threshold_us"] = thresholds.summary();
             }
         }

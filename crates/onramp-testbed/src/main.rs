@@ -7,7 +7,6 @@
 //! rate and a delay, plays the scenario's traffic over TCP connections, and writes
 //! what it measured to the result folder.
 
-mod arrivals;
 mod guest;
 mod host;
 mod plan;

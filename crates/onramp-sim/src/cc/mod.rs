@@ -159,18 +159,20 @@ fn check_min_rate(min_rate: Rate, rule: Rule<'_>) {
 macro_rules! transports {
     (
         simulated { $($(#[$doc:meta])* $name:ident($module:ident) = $tag:literal,)+ }
+        tcp { $($(#[$tdoc:meta])* $tname:ident($tmodule:ident) = $ttag:literal,)+ }
         kernel { $($(#[$kdoc:meta])* $kname:ident = $ktag:literal,)+ }
     ) => {
         tagged! {
             /// Which congestion control hosts run.
             pub enum Config {
                 $($(#[$doc])* $name($module::Config) = $tag,)+
+                $($(#[$tdoc])* $tname(tcp::$tmodule::Config) = $ttag,)+
                 $($(#[$kdoc])* $kname(kernel::Config) = $ktag,)+
             }
         }
 
         /// What the simulator has.
-        pub const SIMULATED: &[&str] = &[$($tag),+];
+        pub const SIMULATED: &[&str] = &[$($tag,)+ $($ttag),+];
 
         /// The state of one flow's controller.
         #[derive(Debug)]
@@ -181,18 +183,19 @@ macro_rules! transports {
         impl Config {
             /// What the simulator asks of every transport.
             pub fn settings(&self) -> &dyn Settings {
-                match self { $(Config::$name(c) => c,)+ $(Config::$kname(c) => c,)+ }
+                match self { $(Config::$name(c) => c,)+ $(Config::$tname(c) => c,)+ $(Config::$kname(c) => c,)+ }
             }
 
             /// Its `kind`.
             pub fn kind(&self) -> &'static str {
-                match self { $(Config::$name(_) => $tag,)+ $(Config::$kname(_) => $ktag,)+ }
+                match self { $(Config::$name(_) => $tag,)+ $(Config::$tname(_) => $ttag,)+ $(Config::$kname(_) => $ktag,)+ }
             }
 
             /// Fills in defaults that scale with the host link's rate.
             pub fn resolve(&mut self, line_rate: Rate) {
                 match self {
                     $(Config::$name(c) => c.resolve(line_rate),)+
+                    $(Config::$tname(c) => c.resolve(line_rate),)+
                     $(Config::$kname(c) => c.resolve(line_rate),)+
                 }
             }
@@ -201,7 +204,16 @@ macro_rules! transports {
             pub fn start(&self, env: &Env) -> Cc {
                 match self {
                     $(Config::$name(c) => Cc::$name(Controller::new(c, env)),)+
+                    $(Config::$tname(_) => unreachable!("TCP's controllers belong to connections"),)+
                     $(Config::$kname(_) => unreachable!("a simulation refuses what only the kernel has"),)+
+                }
+            }
+
+            /// As a controller of TCP, if it is one.
+            pub fn tcp(&self) -> Option<tcp::any::Config> {
+                match self {
+                    $(Config::$tname(c) => Some(tcp::any::Config::$tname(c.clone())),)+
+                    _ => None,
                 }
             }
         }
@@ -258,18 +270,20 @@ transports! {
         /// A controller of the program that uses this library.
         Custom(custom) = "custom",
     }
+    tcp {
+        /// TCP NewReno.
+        NewReno(newreno) = "newreno",
+    }
     kernel {
         /// TCP CUBIC.
         Cubic = "cubic",
         /// TCP BBR.
         Bbr = "bbr",
-        /// TCP Reno.
-        Reno = "reno",
     }
 }
 
 /// What the Linux cluster has.
-pub const ON_LINUX: &[&str] = &["cubic", "bbr", "reno", "dctcp"];
+pub const ON_LINUX: &[&str] = &["cubic", "bbr", "newreno", "dctcp"];
 
 #[cfg(test)]
 mod tests {

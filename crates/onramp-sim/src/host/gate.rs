@@ -171,6 +171,20 @@ impl Gates {
         self.gates[slot as usize].flow.stamp(now / NS).paused as u32
     }
 
+    /// The flow has been idle: it takes up what its path knows.
+    pub fn restart(&mut self, slot: u32, now: Ps) {
+        let path = self.gates[slot as usize].path;
+        let (params, latest) = (self.params_of(path), self.paths[path as usize]);
+        self.gates[slot as usize].flow.start(&params, now / NS, latest.owd, latest.at);
+    }
+
+    /// Whether the flow's path had a delay above T within the last `span`.
+    pub fn is_long(&self, slot: u32, now: Ps, span: Ps) -> bool {
+        let path = self.gates[slot as usize].path;
+        let latest = self.paths[path as usize];
+        latest.owd > self.params_of(path).threshold() as i64 && now / NS - latest.at < span / NS
+    }
+
     /// Moves the flow's gate by an OR-ACK for the packet sent at `sent_ns` with `paused` as its stamp.
     #[inline]
     pub fn acked(&mut self, slot: u32, now: Ps, sent_ns: u64, paused: u32, owd_ns: i32) {

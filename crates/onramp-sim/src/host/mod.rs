@@ -4,9 +4,11 @@ pub mod config;
 mod flow;
 pub mod gate;
 mod nic;
+pub mod qdisc;
 mod receive;
 mod send;
 pub mod shaper;
+pub mod tcp;
 mod threshold;
 mod transport;
 
@@ -17,7 +19,8 @@ use crate::clock::{Clocks, Tick};
 use crate::config::units::Ps;
 use crate::engine::{Events, Slab, prefetch};
 use crate::measure::{FlowRecord, Meter};
-use crate::network::router::Router;
+use crate::network::packet::TCP;
+use crate::network::router::{Header, Router};
 use crate::network::{Kind, Network, Packet};
 use crate::topology::{Cells, Topology};
 use crate::workload::{NewFlow, Size};
@@ -38,6 +41,10 @@ pub enum Timer {
     Wake(u32),
     /// A NIC has a flow whose retransmission timeout may have passed.
     Deadline(u32),
+    /// Something of a connection is due: its number and slot.
+    Connection(u64, u32),
+    /// An acknowledgement is due: the connection's number, and the slot of its receiving end.
+    End(u64, u32),
     /// Something about the clocks.
     Clock(Tick),
 }
@@ -69,6 +76,8 @@ pub enum Note {
     LostData(u32),
     /// To the sender in this slot: a reply was dropped.
     LostReply(u32),
+    /// To the receiving end of the connection in this slot: a flow is acknowledged, up to this byte.
+    Acknowledged(u32, u64, FlowRecord),
 }
 
 /// The hosts of a cell.
@@ -81,6 +90,8 @@ pub struct Hosts<H> {
     nics: Vec<Nic<H>>,
     shaper: Any,
     gates: Option<Gates>,
+    /// TCP, if some transport is.
+    tcp: Option<Box<tcp::Hosting<H>>>,
     /// Classes, the control class included.
     classes: usize,
     /// Receive times travel in packets of their own.
@@ -117,7 +128,7 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
-impl<H: Copy> Hosts<H> {
+impl<H: Header> Hosts<H> {
     /// The hosts of cell `number`, with `classes` classes in all.
     pub fn new(
         topology: &Arc<Topology>,
@@ -125,11 +136,14 @@ impl<H: Copy> Hosts<H> {
         number: usize,
         transports: &Arc<Transports>,
         (gate, shaper): (Option<&GateRules>, ShaperKind),
+        tcp: Option<&tcp::Rules>,
         classes: usize,
     ) -> Self {
         let hosts = &cells.parts[number].hosts;
         let ports = hosts.iter().flat_map(|&host| topology.ports_of(host));
         let nic = |&port| Nic::new(cells.place(port), transports.rate_index(topology, port), classes);
+        let owners: Vec<u32> =
+            hosts.iter().flat_map(|&host| topology.ports_of(host).iter().map(move |_| host)).collect();
         let nics: Vec<Nic<H>> = ports.map(nic).collect();
         Self {
             topology: Arc::clone(topology),
@@ -137,6 +151,7 @@ impl<H: Copy> Hosts<H> {
             senders: Slab::default(),
             receivers: Slab::default(),
             shaper: Any::new(shaper, nics.len() * classes),
+            tcp: tcp.map(|rules| Box::new(tcp::Hosting::new(rules, gate, &owners, classes))),
             nics,
             gates: gate.map(Gates::new),
             classes,
@@ -151,6 +166,9 @@ impl<H: Copy> Hosts<H> {
     /// Fetches the flow of a packet that will arrive soon.
     #[inline]
     pub fn prefetch(&self, packet: &Packet<H>) {
+        if packet.flow & TCP != 0 {
+            return;
+        }
         if packet.kind() == Kind::DATA {
             prefetch(self.receivers.slots(), packet.flow as usize);
         } else {
@@ -223,6 +241,7 @@ impl<H: Copy> Hosts<H> {
     /// A message has come for a flow of a host of this cell.
     pub fn note(&mut self, note: Note) {
         match note {
+            Note::Acknowledged(slot, last, record) => self.acknowledged_to(slot, last, record),
             Note::Done(slot, packets, mut record) => {
                 let receiver = &mut self.receivers[slot];
                 receiver.packets_in_all = packets;
@@ -247,6 +266,10 @@ impl<H: Copy> Hosts<H> {
 
     /// A packet was dropped: one end waits for it.
     pub fn lost(&mut self, packet: &Packet<H>) {
+        if packet.flow & TCP != 0 {
+            // Its sender finds out.
+            return;
+        }
         let lost = if packet.kind() == Kind::DATA { Note::LostData } else { Note::LostReply };
         self.notes.push((packet.dst(), lost(packet.flow)));
     }
@@ -299,9 +322,10 @@ impl<H: Copy> Hosts<H> {
     /// Flows that have arrived and are not done: what is known of them, and the slots
     /// of their receiving ends.
     pub fn alive(&self, now: Ps) -> Vec<(FlowRecord, u32)> {
+        let of_tcp = self.tcp_alive(now).into_iter().map(|record| (record, TCP));
         let slots = (0..).zip(self.senders.slots());
         let alive = slots.filter(|(_, flow): &(u32, &Sender)| !flow.done && flow.start <= now);
-        alive.map(|(slot, flow)| (self.record(slot, now), flow.peer)).collect()
+        alive.map(|(slot, flow)| (self.record(slot, now), flow.peer)).chain(of_tcp).collect()
     }
 
     /// The receiving end in a slot.
@@ -314,16 +338,19 @@ impl<H: Copy> Hosts<H> {
         &self.senders[slot]
     }
 
-    /// On-Ramp's gates.
-    pub fn gates(&self) -> Option<&Gates> {
-        self.gates.as_ref()
+    /// On-Ramp's gates: of RDMA's flows, and of TCP's connections.
+    pub fn gates(&self) -> impl Iterator<Item = &Gates> {
+        let tcp = self.tcp.as_ref().and_then(|tcp| tcp.gates());
+        self.gates.iter().chain(tcp)
     }
 
     /// Time that flows alive have been paused.
     pub fn paused_alive(&self, now: Ps) -> Ps {
-        let Some(gates) = &self.gates else { return 0 };
+        let of_tcp: Ps = self.tcp_alive(now).iter().map(|flow| flow.paused_ps).sum();
+        let Some(gates) = &self.gates else { return of_tcp };
         let slots = (0..).zip(self.senders.slots());
-        slots.filter(|(_, flow)| !flow.done && flow.start <= now).map(|(slot, _)| gates.paused_total(slot, now)).sum()
+        let alive = slots.filter(|(_, flow)| !flow.done && flow.start <= now);
+        of_tcp + alive.map(|(slot, _)| gates.paused_total(slot, now)).sum::<Ps>()
     }
 }
 

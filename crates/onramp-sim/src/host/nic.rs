@@ -102,10 +102,17 @@ impl<H: Header> Hosts<H> {
     #[inline]
     fn class_sends<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, class: u8) -> Result<u16, Ps> {
         let line = self.line(nic, class);
+        let mut later = Ps::MAX;
+        if self.tcp.is_some() {
+            match self.tcp_sends(io, nic, class) {
+                Err(at) => later = at,
+                sent => return sent,
+            }
+        }
         loop {
             match self.shaper.take(line, io.now) {
-                Take::Idle => return Err(Ps::MAX),
-                Take::At(at) => return Err(at),
+                Take::Idle => return Err(later),
+                Take::At(at) => return Err(at.min(later)),
                 Take::Send(AGENT) => {
                     if let Some(size) = self.agent_sends(io, nic, class) {
                         return Ok(size);

@@ -2,7 +2,7 @@
 
 use super::{Hosts, Io};
 use crate::config::units::NS;
-use crate::network::packet::{LAST, MARKED, UNMEASURED, UNPAUSED};
+use crate::network::packet::{LAST, MARKED, TCP, UNMEASURED, UNPAUSED};
 use crate::network::router::{Header, Router};
 use crate::network::{Kind, Packet};
 use crate::stack::Rx;
@@ -11,9 +11,12 @@ use crate::stack::Rx;
 const OR_ACK_BYTES: u16 = onramp_core::orack::WIRE_IPV4 as u16;
 
 impl<H: Header> Hosts<H> {
-    /// A packet of a flow has reached its host.
-    pub fn receive<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>) {
+    /// A packet of a flow has reached its host, by a NIC.
+    pub fn receive<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, nic: u32) {
         self.counts.delivered += 1;
+        if packet.flow & TCP != 0 {
+            return self.tcp_receive(io, packet, nic);
+        }
         match packet.kind() {
             Kind::DATA => self.receive_data(io, packet),
             _ => self.acknowledged(io, packet),

@@ -4,7 +4,7 @@ use super::shaper::{Entry, Shaper};
 use super::{Hosts, Io, Note, Sender, Timer, Transports};
 use crate::cc::{Ack, Loss, Sent};
 use crate::config::units::{NS, Ps, SEC};
-use crate::network::packet::{MARKED, UNMEASURED, unwrap_ns};
+use crate::network::packet::{MARKED, TCP, UNMEASURED, unwrap_ns};
 use crate::network::router::{Header, Router};
 use crate::network::{Kind, Packet};
 use crate::stack::Tx;
@@ -29,6 +29,9 @@ impl Sender {
 impl<H: Header> Hosts<H> {
     /// A flow begins.
     pub fn start<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry) {
+        if flow.slot & TCP != 0 {
+            return self.start_flow(io, flow.slot);
+        }
         let sender = &self.senders[flow.slot];
         let (src, dst, stop) = (sender.src, sender.dst, sender.stop);
         if let Some(gates) = &mut self.gates {
@@ -181,6 +184,9 @@ impl<H: Header> Hosts<H> {
 
     /// A long flow is to stop: what was sent is all there is.
     pub fn stop<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry) {
+        if flow.slot & TCP != 0 {
+            return self.stop_flow(io, flow.id, flow.slot);
+        }
         let sender = &mut self.senders[flow.slot];
         // The slot may have gone to another flow since.
         if sender.done || sender.id != flow.id {

@@ -41,6 +41,15 @@ pub struct Headroom {
     pub bytes: Bytes,
 }
 
+/// Room of a drop-tail queue at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortBuffer {
+    /// In bytes.
+    Bytes(u64),
+    /// In packets.
+    Packets(u32),
+}
+
 /// How a class behaves when the buffer fills.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -221,6 +230,7 @@ impl Switch {
             buffer: self.buffer.unwrap_or_default().0,
             xon_offset: self.xon_offset.0,
             pfc_frame: self.pfc_frame.0 as u16,
+            tail: None,
             classes: classes.iter().map(rules).collect(),
         }
     }
@@ -334,6 +344,8 @@ pub struct Rules {
     xon_offset: u64,
     /// Bytes of a PFC frame.
     pub pfc_frame: u16,
+    /// Each port's queue drops and marks what comes, by its own length, whatever else is in the switch.
+    pub tail: Option<PortBuffer>,
     /// The classes after the control class.
     pub classes: Vec<ClassRules>,
 }
@@ -388,6 +400,9 @@ impl Rules {
 
     /// The buffer of a switch.
     pub fn buffer(&self, topology: &Topology, node: NodeId) -> Buffer {
+        if self.tail.is_some() {
+            return Buffer::new(u64::MAX / 2, 0, 0);
+        }
         Buffer::new(self.buffer, self.set_aside(topology, node) as u64, self.xon_offset)
     }
 }

@@ -27,6 +27,8 @@ impl Kind {
     pub const PROBE: Kind = Kind(6);
     /// The answer to it.
     pub const ECHO: Kind = Kind(7);
+    /// The opening of a connection and the answer to it (TCP, which has no NACK).
+    pub const SYN: Kind = Kind(2);
 }
 
 /// Set on a data packet by a switch (ECN), and on its ACK by the receiver.
@@ -38,6 +40,13 @@ pub const AFTER_TIMEOUT: u8 = 2;
 pub const LAST: u8 = 4;
 /// Set on an ACK that its host sends even while the class is paused.
 pub const UNPAUSED: u8 = 8;
+
+/// In the slot of a packet's flow: it is a connection's (TCP).
+pub const TCP: u32 = 1 << 31;
+
+/// Bytes as TCP's options tell them, by the low 32 bits of their numbers: the blocks of a selective
+/// acknowledgement; of data, what the application expects, in the first place.
+pub type Options = [(u32, u32); 3];
 
 /// The hosts have no clocks to measure a one-way delay by.
 pub const UNMEASURED: i32 = i32::MIN;

@@ -1,7 +1,7 @@
 //! Switches and links of one cell: admission, queues, marks, PFC, departures.
 
 use super::buffer::{Account, Admission, Alpha, Buffer, Ingress};
-use super::config::{ClassRules, Loss, Rules};
+use super::config::{ClassRules, Loss, PortBuffer, Rules};
 use super::ecn::Ecn;
 use super::packet::{MARKED, UNPAUSED};
 use super::port::{HERE, Pauses, Port, Queue};
@@ -67,6 +67,7 @@ pub struct Network<R: Router> {
     classes: usize,
     /// Classes that drop, a bit each.
     lossy: u16,
+    tail: Option<PortBuffer>,
     schedule: Schedule,
     turns: Vec<Turn>,
     buffers: Vec<Buffer>,
@@ -122,6 +123,7 @@ impl<R: Router> Network<R> {
             lossy: rules.classes.iter().enumerate().map(lossy).fold(0, |set, bit| set | bit),
             schedule: Schedule::new(&rules.weights(), u64::from(sizes.iter().copied().max().unwrap_or(1500))),
             pfc_frame: rules.pfc_frame,
+            tail: rules.tail,
             outbox: (0..cells.parts.len()).map(|_| Post::default()).collect(),
             counts: Counts::default(),
             classes,
@@ -151,9 +153,26 @@ impl<R: Router> Network<R> {
         let switch = self.ports[from as usize].owner as usize;
         let out = self.routes.port(switch, packet.dst(), packet.hash);
         let place = self.queue_of(out, class);
-        let account = account(self.lossy, packet, &mut self.ingress[from as usize * self.classes..], || {
-            (self.queues[place].bytes, self.alphas[place])
-        });
+        let account = if let Some(tail) = self.tail {
+            let queue = &self.queues[place];
+            let full = match tail {
+                PortBuffer::Bytes(most) => queue.bytes + size > most,
+                PortBuffer::Packets(most) => queue.len() >= most as usize,
+            };
+            if full {
+                self.counts.dropped += 1;
+                return Some(on.packet);
+            }
+            if packet.kind() == Kind::DATA && queue.ecn.mark(queue.bytes, &mut self.random[out as usize]) {
+                packet.set(MARKED);
+                self.counts.marked += 1;
+            }
+            Account::Pool
+        } else {
+            account(self.lossy, packet, &mut self.ingress[from as usize * self.classes..], || {
+                (self.queues[place].bytes, self.alphas[place])
+            })
+        };
         match self.buffers[switch].admit(account, size) {
             Admission::Drop => {
                 self.counts.dropped += 1;
@@ -225,7 +244,7 @@ impl<R: Router> Network<R> {
         let class = packet.class();
         if packet.kind() == Kind::DATA {
             let queue = &self.queues[id as usize * self.classes + usize::from(class)];
-            if queue.ecn.mark(queue.bytes, &mut self.random[id as usize]) {
+            if self.tail.is_none() && queue.ecn.mark(queue.bytes, &mut self.random[id as usize]) {
                 packet.set(MARKED);
                 self.counts.marked += 1;
             }
@@ -240,9 +259,11 @@ impl<R: Router> Network<R> {
         if !packet.is_pfc() {
             let switch = self.ports[id as usize].owner as usize;
             debug_assert_ne!(from, id, "no shortest path goes back over the same link");
-            let account = account(self.lossy, packet, &mut self.ingress[from as usize * self.classes..], || {
-                (0, Alpha::default())
-            });
+            let account = if self.tail.is_some() {
+                Account::Pool
+            } else {
+                account(self.lossy, packet, &mut self.ingress[from as usize * self.classes..], || (0, Alpha::default()))
+            };
             if self.buffers[switch].release(account, u64::from(packet.size)) {
                 self.send_pfc(events, now, from, class, Kind::RESUME);
             }

@@ -4,6 +4,7 @@ use super::{OnRamp, Scenario, Substrate};
 use crate::cc;
 use crate::config::Rule;
 use crate::config::units::{Bytes, Span};
+use crate::network::config::PortBuffer;
 use crate::topology::Topology;
 use crate::units::US;
 use serde::{Deserialize, Serialize};
@@ -33,15 +34,6 @@ impl HostQdisc {
             Self::Pfifo => "pfifo",
         }
     }
-}
-
-/// Room of a drop-tail queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PortBuffer {
-    /// In bytes.
-    Bytes(u64),
-    /// In packets.
-    Packets(u32),
 }
 
 /// What only the Linux cluster has.

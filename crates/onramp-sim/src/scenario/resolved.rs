@@ -1,13 +1,14 @@
 //! What a scenario comes down to: nothing left open, nothing said twice.
 
-use super::{Clock, Measure, Scenario};
+use super::{Clock, HostQdisc, Linux, Measure, Scenario};
 use crate::cc::{self, custom::Controllers};
 use crate::config::units::{Ps, Span};
 use crate::host::config::ShaperKind;
 use crate::host::gate::GateRules;
-use crate::host::{Common, Transports};
+use crate::host::{Common, Transports, tcp};
 use crate::network::config::Rules;
 use crate::network::router;
+use crate::stack::tcp::{HEADERS, Params};
 use crate::topology::Topology;
 use crate::workload::LoadSpan;
 
@@ -43,6 +44,8 @@ pub struct Resolved {
     pub clock: Clock,
     /// What is recorded.
     pub measure: Measure,
+    /// TCP, if some transport is.
+    pub tcp: Option<tcp::Rules>,
     /// By number.
     pub sections: Vec<Section>,
 }
@@ -81,18 +84,66 @@ impl Resolved {
             rto: s.host.rto.0,
             nack_interval: s.host.nack_interval.0,
         };
+        let tcp = tcp_rules(s, topology, &configs);
+        let mut rules = s.switch.rules();
+        if let (Some(_), Some(linux)) = (&tcp, &s.linux) {
+            rules.tail = Some(linux.port_buffer());
+        }
         Ok(Self {
             span: s.load_span(),
             lead: s.clock.lead.unwrap_or_default().0,
             time_limit: s.time_limit.unwrap_or(Span::MAX).0,
-            router: routers.max_by_key(|kind| *kind == router::Kind::Int).unwrap_or_default(),
-            rules: s.switch.rules(),
+            router: routers.max().unwrap_or_default(),
+            rules,
             transports: Transports::new(&configs, &common, topology),
             shaper: s.host.shaper,
             gate: GateRules::new(&s.onramp),
             clock: s.clock.clone(),
             measure: s.measure.clone(),
+            tcp,
             sections,
         })
     }
+}
+
+/// Headers of IPv4 and TCP with time stamps, which the MTU counts.
+const MTU_HEADERS: u64 = HEADERS as u64 - 14;
+
+fn tcp_rules(s: &Scenario, topology: &Topology, configs: &[cc::Config]) -> Option<tcp::Rules> {
+    let linux = s.linux.as_ref()?;
+    let kind = |config: &cc::Config| {
+        let queue_paces = !s.onramp.enabled && linux.qdisc == Some(HostQdisc::Fq);
+        let params = Params {
+            mss: (linux.mtu.0 - MTU_HEADERS) as u32,
+            gso_max_size: linux.gso_max_size.0 as u32,
+            queue_paces,
+            ..Params::default()
+        };
+        let cc = config.tcp()?;
+        Some(tcp::Kind { params, cc, marks: config.settings().ecn_defaults().is_some() })
+    };
+    let kinds: Vec<_> = configs.iter().map(kind).collect();
+    if kinds.iter().all(Option::is_none) {
+        return None;
+    }
+    let or_acks =
+        tcp::OrAcks { shift: linux.or_ack_interval.0.ilog2(), gap: linux.or_ack_gap.0, cut: linux.cut_segments };
+    Some(tcp::Rules { kinds, queue: queue(linux), gated: gated(s, linux, topology), or_acks, seed: s.seed })
+}
+
+fn queue(linux: &Linux) -> tcp::QueueKind {
+    match linux.qdisc.expect("it is resolved") {
+        HostQdisc::Pfifo | HostQdisc::FqCodel | HostQdisc::Fq => tcp::QueueKind::Pfifo,
+    }
+}
+
+/// Which hosts have On-Ramp.
+fn gated(s: &Scenario, linux: &Linux, topology: &Topology) -> Vec<bool> {
+    let mut gated = vec![false; topology.hosts()];
+    for name in linux.onramp_hosts.iter().flatten().filter(|_| s.onramp.enabled) {
+        if let Ok(host) = topology.host_named(name) {
+            gated[host as usize] = true;
+        }
+    }
+    gated
 }

@@ -2,6 +2,7 @@
 //! sending and a receiving half. A stack knows neither network nor NIC.
 
 pub mod rdma;
+pub mod tcp;
 
 use crate::cc::Loss;
 use crate::config::units::Ps;

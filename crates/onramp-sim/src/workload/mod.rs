@@ -5,6 +5,7 @@
 //! the network nor another traffic section changes what arrives.
 
 pub mod background;
+pub mod connections;
 pub mod incast;
 mod lines;
 pub mod long;

@@ -4,9 +4,14 @@
 //! what was a mistake; a controller says how the window grows and how deep it is cut. Those that
 //! steer by a model of the path take all of it over ([`Controller::control`]).
 
+pub mod any;
 pub mod newreno;
 
-use crate::units::{Ps, US};
+use super::Settings;
+use crate::config::Rule;
+use crate::network::config::EcnDefault;
+use crate::network::router;
+use crate::units::{Bytes, Ps, Rate, US};
 
 /// Where a connection stands between losses, as Linux has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -126,7 +131,7 @@ pub trait Controller: Sized {
     }
     /// Every acknowledgement, before anything else is done about it.
     fn on_ack(&mut self, _w: &mut Window, _sample: &Sample) {}
-    /// Every acknowledgement of something new, once losses are found.
+    /// Every acknowledgement of something new, before losses are looked for.
     fn sampled(&mut self, _w: &mut Window, _sample: &Sample) {}
     /// The reduction was a mistake: the window to go back to.
     fn undo(&mut self, w: &Window) -> u32 {
@@ -211,6 +216,42 @@ impl Window {
     pub fn now_us(&self) -> u64 {
         self.now / US
     }
+}
+
+macro_rules! settings {
+    ($($module:ident $marks:literal,)+) => {
+        $(impl Settings for $module::Config {
+            fn resolve(&mut self, _: Rate) {}
+
+            fn check(&self, rule: Rule<'_>) {
+                $module::Config::check(self, rule);
+            }
+
+            fn min_rate(&self) -> Rate {
+                Rate(0)
+            }
+
+            fn window(&self) -> bool {
+                true
+            }
+
+            fn router(&self) -> router::Kind {
+                router::Kind::Tcp
+            }
+
+            fn ecn_defaults(&self) -> Option<EcnDefault> {
+                $marks.then_some(MARKS)
+            }
+        })+
+    };
+}
+
+/// DCTCP's marking threshold as it was published: 65 packets at 10 Gb/s.
+const MARKS: EcnDefault =
+    EcnDefault { rate: Rate(10_000_000_000), kmin: Bytes(65 * 1500), kmax: Bytes(65 * 1500), pmax: 1.0 };
+
+settings! {
+    newreno false,
 }
 
 #[cfg(test)]

@@ -2,12 +2,18 @@
 //! (RFC 6582) and more, is the stack's.
 
 use super::{Controller, Window};
+use crate::config::Rule;
 use serde::{Deserialize, Serialize};
 
 /// It has no parameters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {}
+
+impl Config {
+    /// There is nothing to check.
+    pub fn check(&self, _: Rule<'_>) {}
+}
 
 /// Nothing but the window itself.
 #[derive(Clone, Debug)]

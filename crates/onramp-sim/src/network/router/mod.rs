@@ -6,6 +6,7 @@
 pub mod int;
 pub mod plain;
 
+use super::packet::Options;
 use crate::config::units::Ps;
 use int::IntStack;
 use std::fmt::Debug;
@@ -44,6 +45,12 @@ pub trait Router: Clone + Debug + Send + Sync + 'static {
 pub trait Header: Copy + Debug + Default + Send + Sync + 'static {
     /// As a controller reads it.
     fn read(&self) -> Written<'_>;
+    /// What TCP's hosts wrote, where there is room for that.
+    fn options(&self) -> Options {
+        Options::default()
+    }
+    /// Writes it.
+    fn set_options(&mut self, _options: Options) {}
 }
 
 /// What routers wrote, as a controller reads it.
@@ -56,11 +63,13 @@ pub enum Written<'a> {
 }
 
 /// Which router a controller needs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Any.
     #[default]
     Plain,
+    /// Any, beside room for TCP's options.
+    Tcp,
     /// In-band telemetry.
     Int,
 }

@@ -1,18 +1,34 @@
 //! A router that writes nothing but ECN marks; costs nothing.
 
 use super::{Header, Router, Written};
+use crate::network::packet::Options;
+use std::marker::PhantomData;
 
-/// The plain router.
-#[derive(Clone, Copy, Debug)]
-pub struct Plain;
+/// The plain router, for packets with a header of the hosts' own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plain<H>(PhantomData<H>);
 
-impl Router for Plain {
-    type Header = ();
+impl<H: Header> Router for Plain<H> {
+    type Header = H;
     type Port = ();
 }
 
 impl Header for () {
     fn read(&self) -> Written<'_> {
         Written::Nothing
+    }
+}
+
+impl Header for Options {
+    fn read(&self) -> Written<'_> {
+        Written::Nothing
+    }
+
+    fn options(&self) -> Options {
+        *self
+    }
+
+    fn set_options(&mut self, options: Options) {
+        *self = options;
     }
 }

@@ -1,8 +1,8 @@
-//! What arrives when: exactly what the simulator would have.
+//! What arrives when, and how many TCP connections hosts open for it before the load.
 
-use onramp_sim::topology::Topology;
-use onramp_sim::units::{Ps, US};
-use onramp_sim::workload::{NewFlow, Size, Source};
+use super::{NewFlow, Size, Source};
+use crate::topology::Topology;
+use crate::units::{Ps, US};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 

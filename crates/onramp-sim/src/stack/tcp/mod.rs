@@ -1,0 +1,83 @@
+//! TCP as Linux 7.3 sends and receives it, without the handshake's end and the connection's: one file for
+//! each half, and one for each part that can be told apart.
+//!
+//! Sequence numbers count payload from 0 in 64 bits; the network carries their low 32.
+
+pub mod rtt;
+pub mod rx;
+pub mod scoreboard;
+pub mod timer;
+pub mod tx;
+
+pub use rx::Rx;
+pub use tx::Tx;
+
+/// Bytes of a packet besides payload: Ethernet, IPv4, TCP, timestamps.
+pub const HEADERS: u32 = 14 + 20 + 20 + 12;
+
+/// Blocks of a selective acknowledgement that fit beside timestamps (RFC 2018).
+pub const BLOCKS: usize = 3;
+
+/// What all connections of a transport have in common; defaults are Linux 7.3's.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// Bytes of payload of a full packet.
+    pub mss: u32,
+    /// Packets of the first window (RFC 6928).
+    pub initial_window: u32,
+    /// Least retransmission timeout in microseconds.
+    pub rto_min_us: u32,
+    /// Largest retransmission timeout in microseconds.
+    pub rto_max_us: u32,
+    /// The window shrinks while nothing is sent.
+    pub slow_start_after_idle: bool,
+    /// A lost tail is probed for (RFC 8985 §7).
+    pub loss_probe: bool,
+    /// Timeouts may turn out to be mistakes (RFC 5682).
+    pub frto: bool,
+    /// Bytes of the largest segment handed down.
+    pub gso_max_size: u32,
+    /// Bytes of a connection that may wait in its host.
+    pub limit_output: u32,
+    /// Pacing rates in slow start and after, in percent of a window each round trip.
+    pub pacing_ratios: [u32; 2],
+    /// Bytes a receiver has room for at first, and at most.
+    pub receive_window: [u32; 2],
+    /// The host's queue paces packets by their departure times.
+    pub queue_paces: bool,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            mss: 1448,
+            initial_window: 10,
+            rto_min_us: 200_000,
+            rto_max_us: 120_000_000,
+            slow_start_after_idle: true,
+            loss_probe: true,
+            frto: true,
+            gso_max_size: 65_536,
+            limit_output: 4 << 20,
+            pacing_ratios: [200, 120],
+            receive_window: [65_160, 16 << 20],
+            queue_paces: false,
+        }
+    }
+}
+
+/// What an acknowledgement says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reply {
+    /// All bytes before this one have arrived.
+    pub ack: u64,
+    /// Bytes the receiver has room for from there on.
+    pub window: u32,
+    /// Blocks that have arrived beyond, the newest first; a first one below `ack`, or inside the
+    /// second, arrived twice (RFC 2883). Empty ones say nothing.
+    pub blocks: [(u64, u64); BLOCKS],
+    /// Congestion was marked.
+    pub ece: bool,
+    /// The time stamp of the packet that it answers, in milliseconds.
+    pub echo_ms: u32,
+}

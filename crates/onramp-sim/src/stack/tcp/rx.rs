@@ -1,0 +1,459 @@
+//! The receiving half: what has arrived, when that is said, and how much room there is.
+
+use super::{BLOCKS, Params, Reply, timer};
+use crate::units::{NS, Ps, US};
+
+/// Delayed acknowledgements wait so long at least, and at most, in milliseconds.
+const DELAY_MIN_MS: u64 = 40;
+/// See [`DELAY_MIN_MS`].
+const DELAY_MAX_MS: u64 = 200;
+/// Packets acknowledged at once where it matters that the sender hears.
+const QUICK: u32 = 16;
+/// Acknowledgements of packets out of order that are sent one by one, and those left out at most in a row.
+const DUPLICATES: u32 = 3;
+/// See [`DUPLICATES`].
+const COMPRESSED: u32 = 44;
+/// They wait for this part of a round trip, in percent, at most for the next, and a little more for other timers.
+const COMPRESSED_RTT: u64 = 33;
+const COMPRESSED_MAX: Ps = 1_000_000 * NS;
+const COMPRESSED_SLACK: Ps = 10_000 * NS;
+/// The receiver's estimate of the round trip is by time stamps, which count milliseconds.
+const ROUND: Ps = 1000 * US;
+/// The application is woken for at most so many bytes.
+const PORTION: u64 = 256 << 10;
+/// Share of a packet's memory that is payload, once one has come: 1448 of 2408 bytes, in 2^-8.
+const PAYLOAD_SHARE: u64 = 153;
+/// The same before.
+const PAYLOAD_SHARE_FIRST: u64 = 128;
+
+/// A data packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Data {
+    /// First byte, and one beyond its last.
+    pub start: u64,
+    /// See `start`.
+    pub end: u64,
+    /// It ends a write.
+    pub push: bool,
+    /// It was marked (ECN).
+    pub marked: bool,
+    /// When it was sent, in milliseconds.
+    pub stamp_ms: u32,
+    /// The application expects bytes up to here.
+    pub expected: u64,
+}
+
+/// What a packet or timer has the receiver say: at most three acknowledgements.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Said {
+    replies: [Option<Reply>; 3],
+    /// The application has all that it expects, since now.
+    pub complete: bool,
+}
+
+impl Said {
+    fn add(&mut self, reply: Reply) {
+        if let Some(place) = self.replies.iter_mut().find(|place| place.is_none()) {
+            *place = Some(reply);
+        }
+    }
+
+    /// In order.
+    pub fn replies(&self) -> impl Iterator<Item = Reply> + use<> {
+        self.replies.into_iter().flatten()
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Rx {
+    /// Next byte in order; read by the application; acknowledged.
+    nxt: u64,
+    read: u64,
+    acked: u64,
+    /// What has arrived beyond, in order.
+    beyond: Vec<(u64, u64)>,
+    /// The same, by when it last grew.
+    blocks: [(u64, u64); BLOCKS + 1],
+    /// What came twice.
+    twice: Option<(u64, u64)>,
+    /// An acknowledgement is due; at once; the data ended a write, or two of them.
+    due: bool,
+    at_once: bool,
+    pushed: u8,
+    quick: u32,
+    /// Delay of acknowledgements in milliseconds; 0 before the first packet.
+    delay_ms: u64,
+    delayed_until: Option<Ps>,
+    last_ms: u64,
+    /// Acknowledgements left out, those sent before, where they are about, and until when.
+    left_out: u32,
+    duplicates: u32,
+    duplicates_of: u64,
+    left_out_until: Option<Ps>,
+    /// Round trip of the handshake.
+    rtt: Ps,
+    stamp_ms: u32,
+    /// DCTCP: the latest packet was marked; everything before this byte is told of the state before.
+    marks: bool,
+    marked: bool,
+    told: u64,
+    /// Room that is offered; what it grows to; what the buffer would hold.
+    window: u32,
+    growing: u32,
+    room: u64,
+    room_max: u64,
+    /// Bytes read in a round trip, and those since.
+    space: u64,
+    space_from: u64,
+    space_at: Ps,
+    /// A packet has come, so that it is known how much memory one takes.
+    measured: bool,
+    expected: u64,
+}
+
+impl Rx {
+    /// A connection that has just opened after a round trip of `rtt_us`; its sender reads marks.
+    pub fn new(p: &Params, rtt_us: u32, marks: bool, now: Ps) -> Self {
+        let first = p.receive_window[0];
+        Self {
+            nxt: 0,
+            read: 0,
+            acked: 0,
+            beyond: Vec::new(),
+            blocks: [(0, 0); BLOCKS + 1],
+            twice: None,
+            due: false,
+            at_once: false,
+            pushed: 0,
+            quick: 0,
+            delay_ms: 0,
+            delayed_until: None,
+            last_ms: 0,
+            left_out: 0,
+            duplicates: 0,
+            duplicates_of: 0,
+            left_out_until: None,
+            rtt: Ps::from(rtt_us) * US,
+            stamp_ms: 0,
+            marks,
+            marked: false,
+            told: 0,
+            window: first,
+            growing: first - p.mss,
+            room: u64::from(first),
+            room_max: u64::from(p.receive_window[1]),
+            space: u64::from(p.initial_window * p.mss),
+            space_from: 0,
+            space_at: now,
+            measured: false,
+            expected: 0,
+        }
+    }
+
+    /// Next byte in order.
+    pub fn nxt(&self) -> u64 {
+        self.nxt
+    }
+
+    /// When an acknowledgement that waits is due.
+    pub fn deadline(&self) -> Option<Ps> {
+        match (self.delayed_until, self.left_out_until) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// The deadline has passed.
+    pub fn on_timer(&mut self, p: &Params, now: Ps) -> Said {
+        let mut said = Said::default();
+        if self.left_out_until.is_some_and(|at| at <= now) {
+            self.left_out_until = None;
+            if self.left_out > 0 {
+                said.add(self.reply(p, now));
+                return said;
+            }
+        }
+        if self.delayed_until.is_some_and(|at| at <= now) {
+            self.delayed_until = None;
+            if self.due {
+                self.delay_ms = (self.delay_ms * 2).min(DELAY_MAX_MS);
+                said.add(self.reply(p, now));
+            }
+        }
+        said
+    }
+
+    /// A data packet has come.
+    pub fn on_data(&mut self, p: &Params, now: Ps, data: &Data) -> Said {
+        let mut said = Said::default();
+        self.expected = self.expected.max(data.expected);
+        if data.start <= self.acked {
+            self.stamp_ms = data.stamp_ms;
+        }
+        self.due = true;
+        if data.end <= self.nxt {
+            self.twice = Some((data.start, data.end));
+            self.be_quick(p, QUICK);
+            self.delay_ms = DELAY_MIN_MS;
+        } else if data.start <= self.nxt {
+            if data.start < self.nxt {
+                self.twice = Some((data.start, self.nxt));
+            }
+            self.in_order(p, now, data, &mut said);
+        } else {
+            self.out_of_order(p, data, now, &mut said);
+        }
+        self.decide(p, now, &mut said);
+        self.wake(p, now, &mut said);
+        said
+    }
+
+    fn in_order(&mut self, p: &Params, now: Ps, data: &Data, said: &mut Said) {
+        self.nxt = data.end;
+        let length = data.end - data.start;
+        if !self.measured && length >= u64::from(p.mss) {
+            self.measured = true;
+            self.room = self.room.max(u64::from(p.receive_window[0]) * PAYLOAD_SHARE / PAYLOAD_SHARE_FIRST);
+        }
+        if length >= u64::from(p.mss) {
+            self.pushed = self.pushed.max(u8::from(data.push));
+        } else {
+            self.pushed = (self.pushed + 1).min(2);
+        }
+        self.pace_delay(p, now);
+        self.see_mark(p, now, data.marked, said);
+        self.grow(p, length);
+        let waited = !self.beyond.is_empty();
+        while let Some(&(start, end)) = self.beyond.first() {
+            if start > self.nxt {
+                break;
+            }
+            self.nxt = self.nxt.max(end);
+            self.beyond.remove(0);
+        }
+        if waited {
+            let nxt = self.nxt;
+            self.keep_blocks(|&(_, end)| end > nxt);
+            // A gap is filled (RFC 5681 §4.2).
+            self.at_once |= self.beyond.is_empty();
+        }
+    }
+
+    fn keep_blocks(&mut self, keep: impl Fn(&(u64, u64)) -> bool) {
+        let mut kept = [(0, 0); BLOCKS + 1];
+        let those = self.blocks.into_iter().filter(|block| block.1 > block.0 && keep(block));
+        for (place, block) in kept.iter_mut().zip(those) {
+            *place = block;
+        }
+        self.blocks = kept;
+    }
+
+    fn out_of_order(&mut self, p: &Params, data: &Data, now: Ps, said: &mut Said) {
+        self.see_mark(p, now, data.marked, said);
+        let (mut start, mut end) = (data.start, data.end);
+        if self.beyond.iter().any(|&(from, to)| from <= start && end <= to) {
+            self.twice = Some((start, end));
+        } else {
+            let first = self.beyond.partition_point(|&(_, to)| to < start);
+            let last = self.beyond.partition_point(|&(from, _)| from <= end);
+            for &(from, to) in &self.beyond[first..last] {
+                (start, end) = (start.min(from), end.max(to));
+            }
+            self.beyond.splice(first..last, [(start, end)]);
+        }
+        // The block it belongs to is the first to be told.
+        let block = self.beyond.iter().find(|&&(from, to)| from <= data.start && data.end <= to).copied();
+        if let Some(block) = block {
+            self.keep_blocks(|&(from, to)| to < block.0 || from > block.1);
+            self.blocks.rotate_right(1);
+            self.blocks[0] = block;
+        }
+        self.grow(p, data.end - data.start);
+    }
+
+    /// The delay of acknowledgements follows the time between packets.
+    fn pace_delay(&mut self, p: &Params, now: Ps) {
+        let ms = now / (1000 * US);
+        if self.delay_ms == 0 {
+            self.be_quick(p, QUICK);
+            self.delay_ms = DELAY_MIN_MS;
+        } else {
+            let gap = ms - self.last_ms;
+            if gap <= DELAY_MIN_MS / 2 {
+                self.delay_ms = self.delay_ms / 2 + DELAY_MIN_MS / 2;
+            } else if gap < self.delay_ms {
+                self.delay_ms = (self.delay_ms / 2 + gap).min(DELAY_MAX_MS);
+            } else if gap > u64::from(p.rto_min_us) / 1000 {
+                // The sender has started anew, perhaps.
+                self.be_quick(p, QUICK);
+            }
+        }
+        self.last_ms = ms;
+    }
+
+    fn be_quick(&mut self, p: &Params, most: u32) {
+        let half = (self.window / (2 * p.mss)).max(2);
+        self.quick = self.quick.max(half.min(most));
+    }
+
+    /// DCTCP's state machine (RFC 8257 §3.2): a change is told at once, after what waited.
+    fn see_mark(&mut self, p: &Params, now: Ps, marked: bool, said: &mut Said) {
+        if !self.marks {
+            return;
+        }
+        if marked != self.marked {
+            if self.delayed_until.is_some() {
+                let nxt = std::mem::replace(&mut self.nxt, self.told);
+                let reply = self.reply(p, now);
+                self.nxt = nxt;
+                said.add(reply);
+                self.due = true;
+            }
+            self.at_once = true;
+        }
+        self.told = self.nxt;
+        self.marked = marked;
+    }
+
+    /// The window grows with what comes, up to the room there is; then packets are acknowledged at once.
+    fn grow(&mut self, p: &Params, length: u64) {
+        let room = self.room.min(self.free()) as i64 - i64::from(self.growing);
+        if length < 62 || room <= 0 {
+            return;
+        }
+        let more = (2 * u64::from(p.mss)).max(2 * length) as i64;
+        self.growing += room.min(more) as u32;
+        self.quick |= 1;
+    }
+
+    fn free(&self) -> u64 {
+        self.room.saturating_sub(self.nxt - self.read)
+    }
+
+    fn decide(&mut self, p: &Params, now: Ps, said: &mut Said) {
+        let waiting = self.nxt - self.acked;
+        let unread = self.nxt - self.read;
+        let window = self.select(p);
+        let two = waiting > u64::from(p.mss) && (unread < self.wanted() || window >= self.window);
+        if two || self.quick > 0 || self.at_once {
+            return said.add(self.reply(p, now));
+        }
+        if self.beyond.is_empty() {
+            return self.delay(p, now, said);
+        }
+        if self.left_out >= COMPRESSED {
+            return said.add(self.reply(p, now));
+        }
+        if self.duplicates_of != self.nxt {
+            self.duplicates_of = self.nxt;
+            self.duplicates = 0;
+        }
+        if self.duplicates < DUPLICATES {
+            self.duplicates += 1;
+            return said.add(self.reply(p, now));
+        }
+        self.left_out += 1;
+        if self.left_out_until.is_none() {
+            // A quarter more than the round trip's share, as the kernel's shifts have it.
+            let wait = self.rtt.min(ROUND) * COMPRESSED_RTT / 100;
+            self.left_out_until = Some(now + wait.min(COMPRESSED_MAX) + COMPRESSED_SLACK);
+        }
+    }
+
+    fn delay(&mut self, p: &Params, now: Ps, said: &mut Said) {
+        let mut ms = self.delay_ms;
+        if ms > DELAY_MIN_MS {
+            let most = if self.pushed > 0 { DELAY_MAX_MS } else { 500 };
+            let rtt = (self.rtt / (1000 * US)).max(DELAY_MIN_MS);
+            ms = ms.min(most.min(rtt));
+        }
+        let at = timer::fires(now, ms.min(DELAY_MAX_MS) * 1000);
+        if let Some(before) = self.delayed_until {
+            if before <= now + ms / 4 * 1000 * US {
+                return said.add(self.reply(p, now));
+            }
+            self.delayed_until = Some(at.min(before));
+        } else {
+            self.delayed_until = Some(at);
+        }
+    }
+
+    /// Unread bytes for which the application is woken.
+    fn wanted(&self) -> u64 {
+        (self.expected.saturating_sub(self.read)).clamp(1, PORTION)
+    }
+
+    /// The application reads, if it has what it waits for.
+    fn wake(&mut self, p: &Params, now: Ps, said: &mut Said) {
+        // It makes room for what it waits for.
+        self.room = self.room.max(self.wanted()).min(self.room_max);
+        let unread = self.nxt - self.read;
+        // It is woken, too, where there is no room left for what it waits for.
+        let full = self.offered() <= u64::from(p.mss);
+        if unread == 0 || unread < self.wanted() && !full {
+            return;
+        }
+        self.read = self.nxt;
+        self.adjust(now);
+        said.complete = self.read == self.expected;
+        let waiting = self.nxt - self.acked;
+        if self.due && (waiting > u64::from(p.mss) || self.pushed > 0) {
+            said.add(self.reply(p, now));
+        } else if 2 * self.offered() <= self.room && u64::from(self.select(p)) >= 2 * self.offered().max(1) {
+            said.add(self.reply(p, now));
+        }
+    }
+
+    /// The buffer follows what is read in a round trip (dynamic right-sizing).
+    fn adjust(&mut self, now: Ps) {
+        if now - self.space_at < ROUND {
+            return;
+        }
+        let copied = self.read - self.space_from;
+        if copied > self.space {
+            let grown = 2 * copied + 4 * copied * (copied - self.space) / self.space.max(1);
+            self.space = copied;
+            let beyond = self.beyond.last().map_or(0, |&(_, end)| end - self.nxt);
+            self.room = self.room.max((grown + beyond).min(self.room_max));
+        }
+        self.space_from = self.read;
+        self.space_at = now;
+    }
+
+    /// Room that was offered and is not used.
+    fn offered(&self) -> u64 {
+        (self.acked + u64::from(self.window)).saturating_sub(self.nxt)
+    }
+
+    fn select(&mut self, p: &Params) -> u32 {
+        let free = self.free();
+        if free < self.room / 2 {
+            self.quick = 0;
+            if free < self.room / 16 || free < u64::from(p.mss) {
+                return 0;
+            }
+        }
+        free.min(u64::from(self.growing)) as u32
+    }
+
+    fn reply(&mut self, p: &Params, _now: Ps) -> Reply {
+        // The window is never taken back.
+        self.window = u64::from(self.select(p)).max(self.offered()) as u32;
+        self.acked = self.nxt;
+        self.quick = self.quick.saturating_sub(1);
+        if self.quick == 0 && self.delay_ms > 0 {
+            self.delay_ms = self.delay_ms.min(DELAY_MIN_MS);
+        }
+        (self.due, self.at_once, self.pushed) = (false, false, 0);
+        self.delayed_until = None;
+        self.left_out = 0;
+        self.left_out_until = None;
+        let mut blocks = [(0, 0); BLOCKS];
+        let twice = self.twice.take();
+        for (place, block) in blocks.iter_mut().zip(twice.into_iter().chain(self.blocks)) {
+            *place = block;
+        }
+        Reply { ack: self.nxt, window: self.window, blocks, ece: self.marked, echo_ms: self.stamp_ms }
+    }
+}
