@@ -5,6 +5,7 @@
 //! steer by a model of the path take all of it over ([`Controller::control`]).
 
 pub mod newreno;
+pub mod vegas;
 
 use crate::units::{MS, Ps, US};
 
