@@ -4,6 +4,7 @@
 //! what was a mistake; a controller says how the window grows and how deep it is cut. Those that
 //! steer by a model of the path take all of it over ([`Controller::control`]).
 
+pub mod bbr;
 pub mod cubic;
 pub mod dctcp;
 pub mod newreno;
