@@ -45,7 +45,10 @@ fn flows_share_a_link_and_lose_nothing_but_packets() {
     let last = flows.iter().map(|flow| flow.fct_ps).max().unwrap();
     let drops = sim.counters()["network"]["drops"].as_u64().unwrap();
     let resent: u32 = flows.iter().map(|flow| flow.retransmitted).sum();
-    println!("{:?}, {drops} dropped, {resent} resent", flows.iter().map(|f| (us(f.fct_ps), f.timeouts)).collect::<Vec<_>>());
+    println!(
+        "{:?}, {drops} dropped, {resent} resent",
+        flows.iter().map(|f| (us(f.fct_ps), f.timeouts)).collect::<Vec<_>>()
+    );
     assert!(drops > 0 && u64::from(resent) >= drops);
     assert!((flows[0].ideal_ps * 3..flows[0].ideal_ps * 33 / 10).contains(&last), "{}", us(last));
     let _ = star;

@@ -8,7 +8,6 @@ pub mod custom;
 pub mod dcqcn;
 pub mod dctcp;
 pub mod hpcc;
-pub mod kernel;
 pub mod tcp;
 pub mod timely;
 
@@ -159,17 +158,18 @@ fn check_min_rate(min_rate: Rate, rule: Rule<'_>) {
 macro_rules! transports {
     (
         simulated { $($(#[$doc:meta])* $name:ident($module:ident) = $tag:literal,)+ }
-        tcp { $($(#[$tdoc:meta])* $tname:ident($tmodule:ident) = $ttag:literal,)+ }
-        kernel { $($(#[$kdoc:meta])* $kname:ident = $ktag:literal,)+ }
+        tcp { $($(#[$tdoc:meta])* $tname:ident($tmodule:ident) = $ttag:literal $kernel:literal,)+ }
     ) => {
         tagged! {
             /// Which congestion control hosts run.
             pub enum Config {
                 $($(#[$doc])* $name($module::Config) = $tag,)+
                 $($(#[$tdoc])* $tname(tcp::$tmodule::Config) = $ttag,)+
-                $($(#[$kdoc])* $kname(kernel::Config) = $ktag,)+
             }
         }
+
+        /// What the Linux cluster has.
+        pub const ON_LINUX: &[&str] = &[$($ttag),+];
 
         /// What the simulator has.
         pub const SIMULATED: &[&str] = &[$($tag,)+ $($ttag),+];
@@ -183,12 +183,12 @@ macro_rules! transports {
         impl Config {
             /// What the simulator asks of every transport.
             pub fn settings(&self) -> &dyn Settings {
-                match self { $(Config::$name(c) => c,)+ $(Config::$tname(c) => c,)+ $(Config::$kname(c) => c,)+ }
+                match self { $(Config::$name(c) => c,)+ $(Config::$tname(c) => c,)+ }
             }
 
             /// Its `kind`.
             pub fn kind(&self) -> &'static str {
-                match self { $(Config::$name(_) => $tag,)+ $(Config::$tname(_) => $ttag,)+ $(Config::$kname(_) => $ktag,)+ }
+                match self { $(Config::$name(_) => $tag,)+ $(Config::$tname(_) => $ttag,)+ }
             }
 
             /// Fills in defaults that scale with the host link's rate.
@@ -196,7 +196,6 @@ macro_rules! transports {
                 match self {
                     $(Config::$name(c) => c.resolve(line_rate),)+
                     $(Config::$tname(c) => c.resolve(line_rate),)+
-                    $(Config::$kname(c) => c.resolve(line_rate),)+
                 }
             }
 
@@ -205,8 +204,12 @@ macro_rules! transports {
                 match self {
                     $(Config::$name(c) => Cc::$name(Controller::new(c, env)),)+
                     $(Config::$tname(_) => unreachable!("TCP's controllers belong to connections"),)+
-                    $(Config::$kname(_) => unreachable!("a simulation refuses what only the kernel has"),)+
                 }
+            }
+
+            /// What the kernel calls it, if it has it.
+            pub fn kernel_name(&self) -> Option<&'static str> {
+                match self { $(Config::$tname(_) => Some($kernel),)+ _ => None }
             }
 
             /// As a controller of TCP, if it is one.
@@ -263,7 +266,7 @@ transports! {
         Dcqcn(dcqcn) = "dcqcn",
         /// TIMELY.
         Timely(timely) = "timely",
-        /// DCTCP: in the simulator in the HPCC simulator's rate form, on Linux the kernel's.
+        /// DCTCP in the HPCC simulator's rate form; TCP's own is `dctcp-tcp`.
         Dctcp(dctcp) = "dctcp",
         /// HPCC.
         Hpcc(hpcc) = "hpcc",
@@ -272,18 +275,17 @@ transports! {
     }
     tcp {
         /// TCP NewReno.
-        NewReno(newreno) = "newreno",
-    }
-    kernel {
+        NewReno(newreno) = "newreno" "reno",
         /// TCP CUBIC.
-        Cubic = "cubic",
-        /// TCP BBR.
-        Bbr = "bbr",
+        Cubic(cubic) = "cubic" "cubic",
+        /// TCP BBR, version 1.
+        Bbr(bbr) = "bbr" "bbr",
+        /// TCP Vegas.
+        Vegas(vegas) = "vegas" "vegas",
+        /// DCTCP as TCP has it: a window, by RFC 8257.
+        DctcpTcp(dctcp) = "dctcp-tcp" "dctcp",
     }
 }
-
-/// What the Linux cluster has.
-pub const ON_LINUX: &[&str] = &["cubic", "bbr", "newreno", "dctcp"];
 
 #[cfg(test)]
 mod tests {

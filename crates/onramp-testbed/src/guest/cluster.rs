@@ -110,7 +110,7 @@ impl Cluster {
                 qdisc::replace_plain(socket, queue, linux.qdisc.expect("it is resolved").name(), &[])
             } else {
                 let marking = scenario.switch.ecn.iter().flatten().find(|e| e.rate == port.rate);
-                let marking = marking.filter(|_| matches!(scenario.transport, cc::Config::Dctcp(_)));
+                let marking = marking.filter(|_| matches!(scenario.transport, cc::Config::DctcpTcp(_)));
                 add_buffer(socket, queue, linux, marking)
             }
         };
@@ -190,7 +190,10 @@ fn node(id: NodeId, linux: &Linux, topology: &Topology) -> Result<Node> {
 /// Settings of the first namespace, which all later ones take over.
 fn everywhere(scenario: &Scenario) -> Vec<(&'static str, String)> {
     vec![
-        ("net.ipv4.tcp_congestion_control", scenario.transport.kind().into()),
+        (
+            "net.ipv4.tcp_congestion_control",
+            scenario.transport.kernel_name().expect("the scenario was checked for Linux").into(),
+        ),
         // Pages of all sockets together: else a small guest drops what a host of its own would take.
         ("net.ipv4.tcp_mem", "4000000 4000000 4000000".into()),
         // Enough for 10 Gb/s with milliseconds of queue; autotuning starts where it always does.

@@ -88,4 +88,12 @@ macro_rules! controllers {
 controllers! {
     /// NewReno.
     NewReno(newreno) = false,
+    /// CUBIC.
+    Cubic(cubic) = false,
+    /// BBR.
+    Bbr(bbr) = true,
+    /// Vegas.
+    Vegas(vegas) = false,
+    /// DCTCP.
+    DctcpTcp(dctcp) = false,
 }

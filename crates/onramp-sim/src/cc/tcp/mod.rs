@@ -5,13 +5,23 @@
 //! steer by a model of the path take all of it over ([`Controller::control`]).
 
 pub mod any;
+pub mod bbr;
+pub mod cubic;
+pub mod dctcp;
 pub mod newreno;
+pub mod vegas;
 
 use super::Settings;
 use crate::config::Rule;
 use crate::network::config::EcnDefault;
 use crate::network::router;
-use crate::units::{Bytes, Ps, Rate, US};
+use crate::units::{Bytes, MS, Ps, Rate, US};
+
+/// The kernel's clock for what need not be exact; the cluster's kernels tick 1000 times a second.
+pub const JIFFY: Ps = MS;
+
+/// Most bytes in a segment that TCP hands down: 64 KiB less room for headers.
+pub const MAX_SEGMENT: u64 = 65_215;
 
 /// Where a connection stands between losses, as Linux has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +48,7 @@ pub enum Event {
     Restart,
     /// A reduction of the window is complete.
     Reduced,
-    /// A retransmission timeout.
+    /// A retransmission timeout for which [`Controller::ssthresh`] was just asked; the window is still that before it.
     Timeout,
 }
 
@@ -82,6 +92,14 @@ pub struct Window {
     pub state: State,
     /// Bytes per second at which packets leave where something paces them.
     pub pacing_rate: u64,
+    /// Something paces them.
+    pub paced: bool,
+    /// When pacing lets the next packet leave; before `now` if at once.
+    pub departure: Ps,
+    /// When the last packet with data left.
+    pub last_sent: Ps,
+    /// When a packet was last delivered, or sent with no other outstanding.
+    pub last_delivered: Ps,
     /// Most packets that were under way in the last window.
     pub max_packets_out: u32,
     /// The application has had nothing to send for lack of data, up to this many delivered packets; 0: it has.
@@ -101,7 +119,8 @@ pub struct Sample {
     pub prior_in_flight: u32,
     /// Packets delivered in `interval_us`; `None` if there is no valid measurement.
     pub delivered: Option<u32>,
-    /// Longer of the time it took to send and to acknowledge them, in microseconds.
+    /// Longer of the time it took to send and to acknowledge them, in microseconds; 0 if that is less than
+    /// [`Window::min_rtt_us`], and so says nothing of the rate.
     pub interval_us: u32,
     /// `Window::delivered` when the packet was sent that this acknowledges.
     pub prior_delivered: u64,
@@ -212,6 +231,19 @@ impl Window {
         self.avoid(self.cwnd, acked);
     }
 
+    /// Where slow start would end if the window were to shrink now for want of use.
+    pub fn current_ssthresh(&self) -> u32 {
+        match self.state {
+            State::Cwr | State::Recovery => self.ssthresh,
+            _ => self.ssthresh.max((self.cwnd >> 1) + (self.cwnd >> 2)),
+        }
+    }
+
+    /// Time in jiffies.
+    pub fn jiffies(&self) -> u64 {
+        self.now / JIFFY
+    }
+
     /// Time in microseconds, as the kernel's TCP has it.
     pub fn now_us(&self) -> u64 {
         self.now / US
@@ -252,11 +284,17 @@ const MARKS: EcnDefault =
 
 settings! {
     newreno false,
+    cubic false,
+    bbr false,
+    vegas false,
+    dctcp true,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::SEC;
+    use std::collections::VecDeque;
 
     /// A connection that has just opened.
     pub(super) const WINDOW: Window = Window {
@@ -279,8 +317,101 @@ mod tests {
         max_packets_out: 0,
         state: State::Open,
         pacing_rate: u64::MAX,
+        paced: false,
+        departure: 0,
+        last_sent: 0,
+        last_delivered: 0,
         app_limited: 0,
     };
+
+    /// A connection over a path that passes a packet every so often, loses none, and takes as long again to come back.
+    pub(super) struct Pipe {
+        pub w: Window,
+        slot: Ps,
+        rtt: Ps,
+        free: Ps,
+        first_sent: Ps,
+        /// For each packet when its acknowledgement comes and when it left, and what was then delivered, when, and
+        /// when the first left of those acknowledged last.
+        under_way: VecDeque<(Ps, Ps, u64, Ps, Ps)>,
+    }
+
+    impl Pipe {
+        pub fn new(slot_us: u64, rtt_us: u64) -> Self {
+            let (slot, rtt) = (slot_us * US, rtt_us * US);
+            Self { w: WINDOW, slot, rtt, free: 0, first_sent: 0, under_way: VecDeque::new() }
+        }
+
+        /// Packets before the slow link.
+        pub fn waiting(&self) -> usize {
+            self.free.saturating_sub(self.w.now).div_ceil(self.slot) as usize
+        }
+
+        pub fn run<C: Controller>(&mut self, c: &mut C, us: u64) {
+            let end = self.w.now + us * US;
+            loop {
+                while self.w.in_flight < self.w.cwnd && self.w.departure <= self.w.now {
+                    self.send(c);
+                }
+                let room = self.w.in_flight < self.w.cwnd;
+                self.w.cwnd_limited = !room;
+                let ack = self.under_way.front().map_or(Ps::MAX, |packet| packet.0);
+                let next = ack.min(if room { self.w.departure } else { Ps::MAX });
+                self.w.now = next.min(end);
+                if next > end {
+                    return;
+                }
+                if next == ack {
+                    self.acknowledge(c);
+                }
+            }
+        }
+
+        fn send<C: Controller>(&mut self, c: &mut C) {
+            let w = &mut self.w;
+            if self.under_way.is_empty() {
+                c.on_event(w, Event::Start);
+                (self.first_sent, w.last_delivered) = (w.now, w.now);
+            }
+            self.free = self.free.max(w.now) + self.slot;
+            self.under_way.push_back((self.free + self.rtt, w.now, w.delivered, w.last_delivered, self.first_sent));
+            w.in_flight += 1;
+            w.max_packets_out = w.in_flight;
+            w.snd_nxt += u64::from(w.mss);
+            w.last_sent = w.now;
+            if c.wants_pacing() {
+                w.departure = w.departure.max(w.now) + u64::from(w.mss) * SEC / w.pacing_rate;
+            }
+        }
+
+        fn acknowledge<C: Controller>(&mut self, c: &mut C) {
+            let (_, sent, delivered, delivered_at, first_sent) = self.under_way.pop_front().unwrap();
+            let w = &mut self.w;
+            let rtt = ((w.now - sent) / US) as u32;
+            w.snd_una += u64::from(w.mss);
+            w.delivered += 1;
+            w.last_delivered = w.now;
+            w.in_flight -= 1;
+            w.min_rtt_us = w.min_rtt_us.min(rtt);
+            w.srtt8_us = 8 * rtt;
+            self.first_sent = sent;
+            let sample = Sample {
+                rtt_us: Some(rtt),
+                acked: 1,
+                prior_in_flight: w.in_flight + 1,
+                delivered: Some((w.delivered - delivered) as u32),
+                interval_us: ((sent - first_sent).max(w.now - delivered_at) / US) as u32,
+                prior_delivered: delivered,
+                advanced: true,
+                ..Sample::default()
+            };
+            c.sampled(w, &sample);
+            c.on_ack(w, &sample);
+            if !c.control(w, &sample) {
+                c.grow(w, w.snd_una, 1);
+            }
+        }
+    }
 
     #[test]
     fn a_window_that_shrank_grows_once_for_what_was_counted() {

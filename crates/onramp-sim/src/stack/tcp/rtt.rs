@@ -1,8 +1,11 @@
 //! Round-trip times and the retransmission timeout (RFC 6298), with the kernel's refinements: the deviation
 //! is the largest of a round trip, and falls slowly.
 
-/// Microseconds in a tick of the kernel's clock (HZ = 1000).
-pub const JIFFY_US: u64 = 1000;
+use crate::cc::tcp::JIFFY;
+use crate::units::US;
+
+/// Microseconds in a tick of the kernel's clock.
+const JIFFY_US: u64 = JIFFY / US;
 
 /// See the module. Times are in microseconds.
 #[derive(Clone, Debug)]

@@ -1,9 +1,8 @@
 //! The kernel's timers: in ticks, never early, and coarser the further ahead they are.
 
-use super::rtt::JIFFY_US;
+use crate::cc::tcp::JIFFY;
 use crate::units::{Ps, US};
 
-const TICK: Ps = JIFFY_US * US;
 /// Timers less than this many ticks ahead are exact to one; each further level has an
 /// eighth of the precision for eight times as far.
 const EXACT: u64 = 63;
@@ -11,13 +10,13 @@ const COARSER: u32 = 3;
 
 /// When a timer set at `now` for `span_us` microseconds fires.
 pub fn fires(now: Ps, span_us: u64) -> Ps {
-    let ticks = span_us.div_ceil(JIFFY_US);
-    let at = now / TICK + ticks;
+    let ticks = (span_us * US).div_ceil(JIFFY);
+    let at = now / JIFFY + ticks;
     let mut shift = 0;
     while ticks >= EXACT << shift && shift < 8 * COARSER {
         shift += COARSER;
     }
-    (((at >> shift) + 1) << shift) * TICK
+    (((at >> shift) + 1) << shift) * JIFFY
 }
 
 #[cfg(test)]

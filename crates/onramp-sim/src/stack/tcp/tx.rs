@@ -8,7 +8,7 @@ use super::rtt::Rtt;
 use super::scoreboard::{Chunk, EVER_RESENT, LOST, RESENT, SACKED, Scoreboard};
 use super::{HEADERS, Params, Reply, timer};
 use crate::cc::tcp::any::{Any, Config};
-use crate::cc::tcp::{Event, Sample, State, Window};
+use crate::cc::tcp::{Event, JIFFY, Sample, State, Window};
 use crate::units::{NS, Ps, US};
 
 /// Least time in microseconds until a timer of loss detection.
@@ -160,8 +160,7 @@ pub struct Tx {
     /// Room at the receiver ends here; the largest it has had.
     window_end: u64,
     max_window: u32,
-    /// In ticks: when something was last sent; since when the window has been used.
-    sent_tick: u64,
+    /// Since when the window has been used, in ticks.
     cwnd_tick: u64,
     cwnd_used: u32,
     usage_end: u64,
@@ -206,9 +205,14 @@ impl Tx {
             max_packets_out: 0,
             state: State::Open,
             pacing_rate: u64::MAX,
+            paced: p.queue_paces,
+            departure: 0,
+            last_sent: now,
+            last_delivered: now,
             app_limited: 0,
         };
         let cc = Any::new(cc, &mut window, draw);
+        window.paced |= cc.wants_pacing();
         let mut tx = Self {
             cc,
             rto_us: u64::from(rtt.rto),
@@ -239,7 +243,6 @@ impl Tx {
             pending: None,
             window_end: u64::from(p.receive_window[0]),
             max_window: p.receive_window[0],
-            sent_tick: tick(now),
             cwnd_tick: tick(now),
             cwnd_used: 0,
             usage_end: 0,
@@ -304,17 +307,13 @@ impl Tx {
     }
 
     fn paces_itself(&self, p: &Params) -> bool {
-        !p.queue_paces && self.cc_wants_pacing()
-    }
-
-    fn cc_wants_pacing(&self) -> bool {
-        self.cc.steers()
+        !p.queue_paces && self.window.paced
     }
 
     /// The application writes `bytes`, all at once.
     pub fn write(&mut self, p: &Params, now: Ps, bytes: u64) {
         self.window.now = now;
-        let idle = tick(now).saturating_sub(self.sent_tick);
+        let idle = tick(now).saturating_sub(tick(self.window.last_sent));
         if p.slow_start_after_idle && self.packets_out == 0 && !self.cc.steers() && idle * 1000 > self.rto_us {
             self.restart(p, idle * 1000);
         }
@@ -340,7 +339,7 @@ impl Tx {
 
     fn restart(&mut self, p: &Params, idle_us: u64) {
         self.event(Event::Restart);
-        self.window.ssthresh = self.current_ssthresh();
+        self.window.ssthresh = self.window.current_ssthresh();
         let floor = p.initial_window.min(self.window.cwnd);
         let mut left = idle_us as i64 - self.rto_us as i64;
         while left > 0 && self.window.cwnd > floor {
@@ -350,11 +349,6 @@ impl Tx {
         self.window.cwnd = self.window.cwnd.max(floor);
         self.cwnd_tick = tick(self.window.now);
         self.cwnd_used = 0;
-    }
-
-    fn current_ssthresh(&self) -> u32 {
-        let w = &self.window;
-        if self.reducing() { w.ssthresh } else { w.ssthresh.max((w.cwnd >> 1) + (w.cwnd >> 2)) }
     }
 
     fn reducing(&self) -> bool {
@@ -372,6 +366,8 @@ impl Tx {
         self.window.snd_nxt = self.nxt;
         self.window.srtt8_us = self.rtt.srtt8;
         self.window.min_rtt_us = self.rtt.min;
+        self.window.departure = self.pace_at;
+        self.window.last_delivered = self.delivered_us * US;
     }
 
     fn event(&mut self, event: Event) {
@@ -465,7 +461,6 @@ impl Tx {
         sample.losses = (self.window.lost - prior_lost) as u32;
         self.rate(&mut sample, &rate);
         self.control(p, reply.ack, &sample, &found);
-        if std::env::var("TCPDBG").is_ok() { eprintln!("{} ack {} nxt {} win_end {} cwnd {} ssth {} out {} sacked {} lost {} resent {} state {:?} queued {} pend {:?} srtt {}", now / 1000, reply.ack, self.nxt, self.window_end, self.window.cwnd, self.window.ssthresh, self.packets_out, self.sacked_out, self.lost_out, self.resent_out, self.window.state, self.queued, self.pending, self.rtt.srtt8); }
         self.repair = if repair == Repair::Nothing { self.repair } else { repair };
     }
 
@@ -632,7 +627,7 @@ impl Tx {
     }
 
     fn now_ms(&self) -> u32 {
-        (self.now_us() / 1000) as u32
+        Self::stamp_ms(self.window.now)
     }
 
     fn update_rtt(&mut self, p: &Params, found: &mut Found, reply: &Reply) -> Option<u32> {
@@ -1037,7 +1032,7 @@ impl Tx {
         self.init_undo();
         if !self.reducing() {
             if !ece {
-                self.prior_ssthresh = self.current_ssthresh();
+                self.prior_ssthresh = self.window.current_ssthresh();
             }
             self.begin_reduction();
         }
@@ -1055,7 +1050,7 @@ impl Tx {
         }
         let state = self.window.state;
         if state <= State::Disorder || self.high <= self.una || state == State::Loss && self.retransmits == 0 {
-            self.prior_ssthresh = self.current_ssthresh();
+            self.prior_ssthresh = self.window.current_ssthresh();
             self.window.prior_cwnd = self.window.cwnd;
             self.look();
             self.window.ssthresh = self.cc.ssthresh(&self.window);
@@ -1454,7 +1449,7 @@ impl Tx {
 
     fn hand_down(&mut self, segment: Segment, out: &mut Vec<Segment>) {
         self.queued += u64::from(Self::memory(segment.end - segment.start));
-        self.sent_tick = tick(self.window.now);
+        self.window.last_sent = self.window.now;
         out.push(segment);
     }
 
@@ -1475,7 +1470,7 @@ impl Tx {
         chunk.delivered = self.window.delivered;
         chunk.app_limited = self.window.app_limited > 0;
         let rate = self.window.pacing_rate;
-        if (p.queue_paces || self.cc_wants_pacing()) && rate > 0 && rate != u64::MAX && self.segments_out >= UNPACED {
+        if self.window.paced && rate > 0 && rate != u64::MAX && self.segments_out >= UNPACED {
             let gap = (u128::from(chunk.end - chunk.start) * 1_000_000_000 / u128::from(rate)) as u64 * NS;
             // What a timer was late by is made up for.
             let credit = (at - before).min(gap / 2);
@@ -1562,7 +1557,7 @@ impl Tx {
             if self.window.state == State::Open {
                 let used = self.cwnd_used.max(p.initial_window);
                 if used < self.window.cwnd {
-                    self.window.ssthresh = self.current_ssthresh();
+                    self.window.ssthresh = self.window.current_ssthresh();
                     self.window.cwnd = (self.window.cwnd + used) >> 1;
                 }
                 self.cwnd_used = 0;
@@ -1583,5 +1578,5 @@ impl Tx {
 }
 
 fn tick(now: Ps) -> u64 {
-    now / US / super::rtt::JIFFY_US
+    now / JIFFY
 }
