@@ -414,13 +414,13 @@ impl Tx {
         }
         if old {
             if found.sacked || found.dsack {
-                self.alert(p, prior_una, reply, &mut found, &mut repair);
+                self.alert(p, reply, &mut found, &mut repair);
                 self.repair = repair;
             }
             return;
         }
         if prior_out > 0 {
-            self.clean(p, prior_una, prior_sacked, prior_highest, &mut found, &mut rate, reply);
+            self.clean(p, prior_highest, reply.ece, &mut found, &mut rate);
             self.rack_window(&rate);
         }
         self.look();
@@ -433,7 +433,7 @@ impl Tx {
             advanced: found.advanced,
             ..Sample::default()
         };
-        sample.rtt_us = self.update_rtt(p, &mut found, reply);
+        sample.rtt_us = self.update_rtt(&found, reply);
         self.look();
         if prior_out > 0 {
             sample.delayed = self.maybe_delayed(p, prior_una, prior_sacked, &found, &rate);
@@ -445,14 +445,14 @@ impl Tx {
         }
         if prior_out == 0 {
             if found.dsack {
-                self.alert(p, prior_una, reply, &mut found, &mut repair);
+                self.alert(p, reply, &mut found, &mut repair);
             }
             return;
         }
         let not_dup = found.window || found.acked;
         let alarming = found.sacked || found.ece || found.dsack;
         if !not_dup || alarming || self.window.state != State::Open {
-            self.alert(p, prior_una, reply, &mut found, &mut repair);
+            self.alert(p, reply, &mut found, &mut repair);
         }
         if found.rearm {
             self.set_timer(p);
@@ -551,18 +551,7 @@ impl Tx {
     }
 
     /// Forgets what has arrived in order.
-    #[expect(clippy::too_many_arguments, reason = "what was before the acknowledgement")]
-    fn clean(
-        &mut self,
-        p: &Params,
-        prior_una: u64,
-        prior_sacked: u32,
-        prior_highest: u64,
-        found: &mut Found,
-        rate: &mut Rate,
-        reply: &Reply,
-    ) {
-        let _ = (prior_una, prior_sacked);
+    fn clean(&mut self, p: &Params, prior_highest: u64, ece: bool, found: &mut Found, rate: &mut Rate) {
         let mut reordered = self.nxt;
         while let Some(chunk) = self.board.chunks.front() {
             let (whole, before) = (chunk.end <= self.una, chunk.packets(p.mss));
@@ -594,7 +583,7 @@ impl Tx {
             if chunk.has(SACKED) {
                 self.sacked_out -= acked;
             } else {
-                self.count_delivered(acked, reply.ece);
+                self.count_delivered(acked, ece);
                 self.rack_advance(&chunk);
             }
             if chunk.has(LOST) {
@@ -630,7 +619,7 @@ impl Tx {
         Self::stamp_ms(self.window.now)
     }
 
-    fn update_rtt(&mut self, p: &Params, found: &mut Found, reply: &Reply) -> Option<u32> {
+    fn update_rtt(&mut self, found: &Found, reply: &Reply) -> Option<u32> {
         let now = self.now_us();
         let since = |sent: u64| now.saturating_sub(sent) as u32;
         let mut first = found.first_us.filter(|_| !found.resent).map(since);
@@ -648,7 +637,6 @@ impl Tx {
         if let Some(last) = last {
             self.rtt.least(last);
         }
-        let _ = p;
         self.rtt.sample(first, self.una, self.nxt);
         self.rto_us = u64::from(self.rtt.rto);
         last
@@ -705,7 +693,7 @@ impl Tx {
 
     // Loss.
 
-    /// Whether a packet was sent after another; both times in microseconds, then by their last bytes.
+    /// A chunk has arrived: it may be the latest that was sent.
     fn rack_advance(&mut self, chunk: &Chunk) {
         let rtt = self.now_us().saturating_sub(chunk.sent_us) as u32;
         if rtt < self.rtt.min && chunk.has(EVER_RESENT) {
@@ -801,7 +789,7 @@ impl Tx {
     }
 
     /// Something is wrong, or has been (the kernel's `tcp_fastretrans_alert`).
-    fn alert(&mut self, p: &Params, prior_una: u64, reply: &Reply, found: &mut Found, repair: &mut Repair) {
+    fn alert(&mut self, p: &Params, reply: &Reply, found: &mut Found, repair: &mut Repair) {
         if found.ece {
             self.prior_ssthresh = 0;
         }
@@ -822,11 +810,11 @@ impl Tx {
         }
         match self.window.state {
             State::Recovery => {
-                if found.advanced && self.try_undo_partial(p, prior_una, reply) {
+                if found.advanced && self.try_undo_partial(reply) {
                     return;
                 }
                 if self.try_undo_dsack() {
-                    self.try_to_open(p, found);
+                    self.try_to_open(found);
                 }
                 self.identify(p, found);
                 if self.window.state != State::Recovery {
@@ -861,7 +849,7 @@ impl Tx {
         }
         self.identify(p, found);
         if self.lost_out == 0 {
-            self.try_to_open(p, found);
+            self.try_to_open(found);
             return false;
         }
         self.enter_recovery(found.ece);
@@ -932,8 +920,7 @@ impl Tx {
         self.go(State::Open);
     }
 
-    fn try_undo_partial(&mut self, p: &Params, prior_una: u64, reply: &Reply) -> bool {
-        let _ = (p, prior_una);
+    fn try_undo_partial(&mut self, reply: &Reply) -> bool {
         if self.undo_marker.is_none() || !self.delayed(reply) {
             return false;
         }
@@ -973,8 +960,7 @@ impl Tx {
         self.resent_out > 0 || self.board.chunks.front().is_some_and(|chunk| chunk.has(EVER_RESENT))
     }
 
-    fn try_to_open(&mut self, p: &Params, found: &Found) {
-        let _ = p;
+    fn try_to_open(&mut self, found: &Found) {
         if !self.any_resent() {
             self.resent_ms = None;
         }
@@ -1182,7 +1168,7 @@ impl Tx {
             Timer::Probe => self.probe(p, out),
             Timer::Reordering => {
                 let before = (self.in_flight(), self.window.lost);
-                let longest = self.detect(p);
+                self.detect(p);
                 self.pending = None;
                 if before.0 != self.in_flight() {
                     if self.window.state != State::Recovery {
@@ -1195,7 +1181,6 @@ impl Tx {
                     }
                     self.resend(p, out);
                 }
-                let _ = longest;
                 if !matches!(self.pending, Some((Timer::Rto, _))) {
                     self.pending = Some((Timer::Reordering, 0));
                     self.rearm_rto();
