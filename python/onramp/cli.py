@@ -173,6 +173,56 @@ def compare(
     return 0 if found.complete else INTERRUPTED
 
 
+@commands.command()
+@click.argument("scenarios", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="SCENARIO…")
+@SET
+@SEEDS
+@OUT
+@FORCE
+@JOBS
+@click.option("--json", "as_json", is_flag=True, help="Print what agreement.json holds instead of tables.")
+def agree(
+    scenarios: tuple[Path, ...],
+    overrides: dict[str, str],
+    seeds: list[int],
+    out: Path | None,
+    force: bool,
+    jobs: int,
+    as_json: bool,
+) -> int:
+    """Run each SCENARIO in the simulator and on Linux: how far their answers are apart.
+
+    The last line is the path of an HTML page.
+    """
+    from onramp import agreement, report
+
+    loaded = [{on: load(path, overrides, on) for on in agreement.SUBSTRATES} for path in scenarios]
+    names = [one["linux"].name for one in loaded]
+    target = out or unused(RESULTS / f"{'-'.join(dict.fromkeys(names))}-agree")
+    counts = [(2 if one["linux"].onramp else 1) * 2 * len(seeds or [one["linux"].seed]) for one in loaded]
+    found = []
+    with Stop() as stop:
+        with staged(target, force=force) as stage, Progress("agree", sum(counts), quiet=as_json) as progress:
+            for number_, one in enumerate(loaded, 1):
+                place = stage / f"{number_}-{one['linux'].name}"
+                place.mkdir()
+                own = seeds or [one["linux"].seed]
+                agreement.execute(one, place, own, workers=jobs, stop=stop, report=progress)
+        found = [
+            agreement.Agreement.read(folder.parent) for folder in sorted(target.glob("*/agreement.json"))
+        ]
+        report.write(found, target / "index.html")
+    if as_json:
+        click.echo(json.dumps([one.to_json() for one in found], indent=2, ensure_ascii=False))
+    else:
+        console = terminal.console()
+        for agreed in found:
+            console.print(terminal.agreement_table(agreed))
+            console.print("", terminal.judged_text(agreed), "", sep="\n", soft_wrap=True)
+        click.echo(target / "index.html")
+    return 0
+
+
 def _print_comparison(found: Comparison) -> None:
     console = terminal.console()
     console.print(terminal.comparison_table(found))

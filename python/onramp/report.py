@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 
 from onramp import folders, plots
+from onramp.agreement import SIDES, SUBSTRATES, Agreement
 from onramp.comparison import Comparison
 from onramp.errors import OnRampError
 from onramp.metrics import METRICS, number
@@ -17,7 +18,7 @@ from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import Scenario
 from onramp.summary import Summary
-from onramp.terminal import clock_text, interval_text, ratio_text, state, unfinished_text
+from onramp.terminal import clock_text, interval_text, judged_text, ratio_text, state, unfinished_text
 
 
 @dataclass
@@ -45,7 +46,7 @@ class Part:
     cards: list[Card] = field(default_factory=list)
 
 
-def read(folder: Path) -> Comparison | Result:
+def read(folder: Path) -> Comparison | Agreement | Result:
     """What a folder holds.
 
     Raises
@@ -55,14 +56,21 @@ def read(folder: Path) -> Comparison | Result:
     """
     if (folder / "comparison.json").is_file():
         return Comparison.read(folder)
+    if (folder / "agreement.json").is_file():
+        return Agreement.read(folder)
     if (folder / "summary.json").is_file():
         return Result(folder)
     raise OnRampError(f"{folder}: holds no results (neither comparison.json nor summary.json)")
 
 
-def write(results: Sequence[Comparison | Result], page: Path) -> None:
-    """Write a page on comparisons and single runs, and their plots into their folders."""
-    parts = [_of_comparison(r) if isinstance(r, Comparison) else _of_run(r) for r in results]
+def write(results: Sequence[Comparison | Agreement | Result], page: Path) -> None:
+    """Write a page on comparisons, agreements and single runs, and their plots into their folders."""
+    of: dict[type, Callable[[Any], Part]] = {
+        Comparison: _of_comparison,
+        Agreement: _of_agreement,
+        Result: _of_run,
+    }
+    parts = [of[type(r)](r) for r in results]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("onramp", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -101,6 +109,34 @@ def _of_comparison(c: Comparison) -> Part:
         parameters=parameters(c.scenario, c.seeds, c.with_[0].summary),
         scenario=c.scenario.text,
         cards=cards,
+    )
+
+
+def _of_agreement(a: Agreement) -> Part:
+    rows: list[list[str]] = []
+    group = ""
+    for row in a.rows:
+        if (heading := f"{row.metric.group}, {row.side}") != group:
+            group = heading
+            rows.append([heading])
+        label = f"{row.metric.label} ({row.metric.unit})" if row.metric.unit else row.metric.label
+        ratio = "–" if row.ratio is None else f"{row.ratio:.2f}{' (off)' if row.within is False else ''}"
+        interval = f"{row.interval[0]:.2f}–{row.interval[1]:.2f}" if row.interval else ""
+        rows.append([label, number(row.sim), number(row.linux), ratio, interval])
+    svgs = []
+    for side, runs in a.runs.items():
+        sides = {f"{name}, {SIDES[side]}": runs[on][0] for on, name in SUBSTRATES.items()}
+        svgs += _svgs(plots.save_all(sides, a.folder / f"plots-{side}", kinds=("cdf",)))
+    result = next(iter(a.runs.values()))["linux"][0]
+    return Part(
+        title=str(a.scenario.document["name"]),
+        subtitle="The same arrivals in the simulator and on Linux",
+        head=["", "simulator", "Linux", "simulator / Linux", "95% interval"],
+        rows=rows,
+        notes=[judged_text(a), DEFINITIONS["linux"]],
+        svgs=svgs,
+        parameters=parameters(a.scenario, a.seeds, result.summary),
+        scenario=a.scenario.text,
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from onramp.agreement import Agreement
 from onramp.comparison import Comparison, Row
 from onramp.metrics import METRICS, completed, number
 from onramp.paper.common import Verdict, outcome
@@ -57,6 +58,40 @@ def comparison_table(comparison: Comparison) -> Table:
             interval_text(row),
         )
     return table
+
+
+def agreement_table(agreement: Agreement) -> Table:
+    """Both substrates and their ratio, by side."""
+    seeds = ", ".join(map(str, agreement.seeds))
+    title = (
+        f"{agreement.scenario.document['name']} · seed {seeds}{'' if agreement.complete else ' · incomplete'}"
+    )
+    table = _table(title, "simulator", "Linux", "ratio", "95% interval", "")
+    side = group = ""
+    for row in agreement.rows:
+        if row.side != side:
+            table.add_row(f"[bold]{row.side}[/]")
+            group = ""
+        first = row.metric.group != group
+        side, group = row.side, row.metric.group
+        label = f"{row.metric.label} ({row.metric.unit})" if row.metric.unit else row.metric.label
+        table.add_row(
+            group if first else "",
+            label,
+            number(row.sim),
+            number(row.linux),
+            "–" if row.ratio is None else f"{row.ratio:.2f}",
+            f"{row.interval[0]:.2f}–{row.interval[1]:.2f}" if row.interval else "",
+            {True: "", False: "[red]off[/]", None: ""}[row.within],
+        )
+    return table
+
+
+def judged_text(agreement: Agreement) -> str:
+    """How many numbers are within their goals."""
+    good, judged = agreement.judged
+    goals = "means and On-Ramp's improvement within 10%, percentiles within 15%"
+    return f"{good} of {judged} numbers are within their goals: {goals}."
 
 
 def ratio_text(row: Row) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,13 +40,13 @@ def draw(kind: str, sides: Mapping[str, Result]) -> Figure:
     return figure
 
 
-def save_all(sides: Mapping[str, Result], folder: Path) -> list[Path]:
-    """Write every plot that has something to show as PNG and SVG; the SVG files."""
+def save_all(sides: Mapping[str, Result], folder: Path, kinds: Iterable[str] = KINDS) -> list[Path]:
+    """Write every plot of these kinds that has something to show as PNG and SVG; the SVG files."""
     folder.mkdir(exist_ok=True)
     written = []
-    for kind, drawn_by in KINDS.items():
+    for kind in kinds:
         with style.styled():
-            figure = drawn_by(sides)
+            figure = KINDS[kind](sides)
         if figure is not None:
             style.save(figure, folder / kind)
             written.append(folder / f"{kind}.svg")
