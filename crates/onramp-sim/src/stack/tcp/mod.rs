@@ -81,3 +81,6 @@ pub struct Reply {
     /// The time stamp of the packet that it answers, in milliseconds.
     pub echo_ms: u32,
 }
+
+#[cfg(test)]
+mod tests;

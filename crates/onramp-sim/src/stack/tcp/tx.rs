@@ -280,6 +280,18 @@ impl Tx {
         self.una == self.written
     }
 
+    /// Counters are what the scoreboard says.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let sum = |marks: u8| -> u32 {
+            let those = self.board.chunks.iter().filter(|chunk| chunk.has(marks));
+            those.map(|chunk| chunk.packets(self.window.mss)).sum()
+        };
+        let counted = (self.packets_out, self.sacked_out, self.lost_out, self.resent_out);
+        assert_eq!(counted, (sum(0), sum(SACKED), sum(LOST), sum(RESENT)));
+        assert!(self.board.chunks.front().is_none_or(|first| first.start == self.una));
+    }
+
     /// Bytes sent and not acknowledged.
     pub fn outstanding(&self) -> u64 {
         self.nxt - self.una

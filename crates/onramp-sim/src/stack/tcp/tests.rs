@@ -1,0 +1,226 @@
+//! Both halves over a path that loses, delays and reorders.
+
+use super::rx::Data;
+use super::tx::Segment;
+use super::{Params, Reply, Rx, Tx};
+use crate::cc::tcp::any::Config;
+use crate::engine::random;
+use crate::units::{MS, Ps, SEC, US};
+use rand_pcg::Pcg64Mcg;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A path with a drop-tail queue, both ends of a connection, and what is under way.
+struct Path {
+    p: Params,
+    tx: Tx,
+    rx: Rx,
+    now: Ps,
+    /// By time and number: packets there, acknowledgements back.
+    data: BinaryHeap<Reverse<(Ps, u64)>>,
+    replies: BinaryHeap<Reverse<(Ps, u64)>>,
+    packets: Vec<Data>,
+    answers: Vec<Reply>,
+    /// Nanoseconds for a packet, and until when the link is busy; packets that may wait.
+    slot: Ps,
+    free: Ps,
+    room: u64,
+    random: Pcg64Mcg,
+    /// Shares of packets, of 1000, that are lost, and that take a while longer; and how much.
+    lost: u32,
+    late: u32,
+    late_by: Ps,
+    /// Numbers of packets that are lost in any case.
+    lose: Vec<usize>,
+    complete: Option<Ps>,
+    sent: Vec<(Ps, Segment)>,
+}
+
+const DELAY: Ps = 20 * US;
+
+impl Path {
+    fn new(cc: &Config, seed: u64) -> Self {
+        let p = Params::default();
+        let (rtt_us, marks) = ((2 * DELAY / US) as u32, false);
+        Self {
+            tx: Tx::new(&p, cc, rtt_us, 0, seed),
+            rx: Rx::new(&p, rtt_us, marks, 0),
+            p,
+            now: 0,
+            data: BinaryHeap::new(),
+            replies: BinaryHeap::new(),
+            packets: Vec::new(),
+            answers: Vec::new(),
+            slot: 1_200_000,
+            free: 0,
+            room: 1000,
+            random: random::stream(seed, "path", 0),
+            lost: 0,
+            late: 0,
+            late_by: 0,
+            lose: vec![],
+            complete: None,
+            sent: vec![],
+        }
+    }
+
+    fn happens(&mut self, of_1000: u32) -> bool {
+        random::below(&mut self.random, 1000) < of_1000
+    }
+
+    fn hand(&mut self, segments: &mut Vec<Segment>) {
+        let mss = u64::from(self.p.mss);
+        for segment in segments.drain(..) {
+            self.sent.push((self.now, segment));
+            let mut start = segment.start;
+            while start < segment.end {
+                let end = segment.end.min(start + mss);
+                let number = self.packets.len();
+                let push = segment.push && end == segment.end;
+                let expected = self.tx.written();
+                self.packets.push(Data { start, end, push, marked: false, stamp_ms: Tx::stamp_ms(self.now), expected });
+                self.tx.released(Tx::memory(end - start) - if end < segment.end { Tx::memory(0) } else { 0 }, end);
+                start = end;
+                let waiting = self.free.saturating_sub(self.now) / self.slot;
+                if waiting >= self.room || self.lose.contains(&number) || self.happens(self.lost) {
+                    continue;
+                }
+                self.free = self.free.max(self.now) + self.slot;
+                let late = if self.happens(self.late) { self.late_by } else { 0 };
+                self.data.push(Reverse((self.free + DELAY + late, number as u64)));
+            }
+        }
+    }
+
+    fn run(&mut self, bytes: u64) {
+        let mut out = Vec::new();
+        self.tx.write(&self.p, self.now, bytes);
+        self.tx.transmit(&self.p, self.now, &mut out);
+        self.hand(&mut out);
+        self.complete = None;
+        while !self.tx.idle() {
+            let due = |heap: &BinaryHeap<Reverse<(Ps, u64)>>| heap.peek().map(|e| e.0.0);
+            let paced = self.tx.paced_until(&self.p, self.now);
+            let times = [due(&self.data), due(&self.replies), self.tx.deadline(), paced, self.rx.deadline()];
+            self.now = times.into_iter().flatten().min().expect("something is to come").max(self.now);
+            assert!(self.now < 600 * SEC, "it does not end");
+            let mut said = None;
+            if due(&self.data) == Some(self.now) {
+                let Reverse((_, number)) = self.data.pop().expect("it is due");
+                said = Some(self.rx.on_data(&self.p, self.now, &self.packets[number as usize].clone()));
+            } else if due(&self.replies) == Some(self.now) {
+                let Reverse((_, number)) = self.replies.pop().expect("it is due");
+                self.tx.on_reply(&self.p, self.now, &self.answers[number as usize].clone());
+            } else if self.rx.deadline().is_some_and(|at| at <= self.now) {
+                said = Some(self.rx.on_timer(&self.p, self.now));
+            } else {
+                self.tx.on_timer(&self.p, self.now, &mut out);
+            }
+            self.tx.transmit(&self.p, self.now, &mut out);
+            self.hand(&mut out);
+            if let Some(said) = said {
+                if said.complete {
+                    self.complete = Some(self.now);
+                }
+                for reply in said.replies() {
+                    self.answers.push(reply);
+                    if !self.happens(self.lost) {
+                        self.replies.push(Reverse((self.now + DELAY, self.answers.len() as u64 - 1)));
+                    }
+                }
+            }
+            self.tx.check();
+        }
+        assert_eq!(self.rx.nxt(), self.tx.written());
+        assert!(self.complete.is_some(), "the application had it all");
+    }
+}
+
+fn controllers() -> Vec<Config> {
+    vec![
+        Config::NewReno(Default::default()),
+        Config::Cubic(Default::default()),
+        Config::Bbr(Default::default()),
+        Config::Vegas(Default::default()),
+        Config::DctcpTcp(Default::default()),
+    ]
+}
+
+#[test]
+fn whatever_is_lost_late_or_out_of_order_everything_arrives() {
+    for cc in controllers() {
+        for seed in 0..40 {
+            let mut path = Path::new(&cc, seed);
+            path.room = 5 + seed * 7;
+            path.lost = [0, 5, 30, 150][seed as usize % 4];
+            path.late = [0, 0, 20, 100][seed as usize / 4 % 4];
+            path.late_by = [5, 30, 400][seed as usize % 3] * US;
+            for bytes in [1, 1000, 14_480, 300_000, 5, 2_000_000] {
+                path.run(bytes);
+                // Now and then the connection is idle for long.
+                path.now += [0, 100 * US, 300 * MS][bytes as usize % 3];
+            }
+        }
+    }
+}
+
+#[test]
+fn one_loss_is_repaired_in_a_round_trip() {
+    let mut path = Path::new(&controllers()[0], 1);
+    path.lose = vec![20];
+    path.run(1_000_000);
+    let again: Vec<_> = path.sent.iter().filter(|(_, s)| s.again).collect();
+    assert_eq!(again.len(), 1, "{again:?}");
+    assert_eq!((again[0].1.end - again[0].1.start, path.tx.timeouts), (1448, 0));
+    assert_eq!(again[0].1.start, 20 * 1448);
+}
+
+#[test]
+fn a_lost_tail_is_probed_for_and_not_timed_out() {
+    let mut path = Path::new(&controllers()[0], 1);
+    // The last three of 100.
+    path.lose = vec![97, 98, 99];
+    path.run(100 * 1448);
+    assert_eq!(path.tx.timeouts, 0);
+    // The probe is two round trips and 2 to 4 ms after the last packet; what is missing follows at once.
+    let probe = path.sent.iter().find(|(_, s)| s.again).expect("something is sent again");
+    let last = path.sent.iter().rev().find(|(_, s)| !s.again).expect("something is sent");
+    assert!((2 * MS..5 * MS).contains(&(probe.0 - last.0)), "{}", probe.0 - last.0);
+    assert!(path.now < probe.0 + 10 * MS);
+}
+
+#[test]
+fn timeouts_back_off_and_the_floor_is_200_ms() {
+    let mut path = Path::new(&controllers()[0], 1);
+    // The first packet and its copies: the probe, then three timeouts.
+    path.lose = (0..5).collect();
+    path.run(1000);
+    let times: Vec<Ps> = path.sent.iter().map(|(at, _)| at / MS).collect();
+    assert_eq!(times.len(), 6, "{times:?}");
+    let gaps: Vec<Ps> = times.windows(2).map(|w| w[1] - w[0]).collect();
+    assert!((200..=217).contains(&gaps[0]), "{gaps:?}");
+    for (gap, least) in gaps[2..].iter().zip([402, 804, 1608]) {
+        // The wheel's precision is an eighth.
+        assert!((least..least * 9 / 8 + 10).contains(gap), "{gaps:?}");
+    }
+}
+
+#[test]
+fn packets_out_of_order_are_no_loss_for_long() {
+    let mut path = Path::new(&controllers()[1], 3);
+    path.late = 10;
+    path.late_by = 3 * US;
+    path.run(20_000_000);
+    let again = path.sent.iter().filter(|(_, s)| s.again).count();
+    assert!(again <= 5 && path.tx.timeouts == 0, "{again} resent");
+}
+
+#[test]
+fn a_window_that_is_idle_for_long_starts_anew() {
+    let mut path = Path::new(&controllers()[0], 1);
+    path.run(3_000_000);
+    let before = path.tx.window.cwnd;
+    path.now += 250 * MS;
+    path.run(1);
+    assert!(before > 20 && path.tx.window.cwnd < before, "{before}, {}", path.tx.window.cwnd);
+}
