@@ -1,6 +1,7 @@
 //! The host's queueing discipline: one file each, at the granularity of the segments that TCP hands down.
 //! "Packets" in the kernel's limits are these segments, until a gate or the NIC cuts them.
 
+pub mod fq;
 pub mod fq_codel;
 pub mod gate;
 pub mod pfifo;
