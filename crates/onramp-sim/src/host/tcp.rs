@@ -4,7 +4,7 @@
 use super::gate::{GateRules, Gates};
 use super::qdisc::gate::Gate;
 use super::qdisc::pfifo::Pfifo;
-use super::qdisc::{Ask, Dequeue, Qdisc, Segment as Queued, Verdict};
+use super::qdisc::{Ask, Dequeue, Ecn, Qdisc, Segment as Queued, Verdict};
 use super::{Hosts, Io, Note, Opening, Timer};
 use crate::cc::tcp::any::Config;
 use crate::engine::{Slab, random};
@@ -507,7 +507,15 @@ impl<H: Header> Hosts<H> {
         let device = &mut tcp.devices[nic as usize * classes + usize::from(packet.class())];
         // The other direction of the connection is a flow of its own here; so is the agent.
         let flow = !key ^ u64::from(!pure_ack);
-        let queued = Queued { flow, bytes: u32::from(packet.size), packets: 1, earliest: 0, pure_ack, handle };
+        let queued = Queued {
+            flow,
+            bytes: u32::from(packet.size),
+            packets: 1,
+            earliest: 0,
+            pure_ack,
+            ecn: Ecn::default(),
+            handle,
+        };
         if device.queue.any().enqueue(queued, io.now).is_err() {
             tcp.waiting.remove(handle);
         }
@@ -844,6 +852,7 @@ fn queued(flow: u64, segment: &Segment, mss: u32, handle: u32) -> Queued {
         packets: packets as u16,
         earliest: segment.earliest,
         pure_ack: false,
+        ecn: Ecn::default(),
         handle,
     }
 }

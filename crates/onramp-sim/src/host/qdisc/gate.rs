@@ -77,7 +77,7 @@ impl Qdisc for Gate {
         let i = self.flow(segment.flow);
         let flow = &mut self.flows[i as usize];
         if self.count >= LIMIT || flow.packets.len() + flow.acks.len() >= FLOW_LIMIT {
-            return Err(Dropped);
+            return Err(Dropped::Refused);
         }
         self.count += 1;
         let waits = flow.queued && flow.until > 0;

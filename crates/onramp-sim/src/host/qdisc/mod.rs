@@ -1,5 +1,8 @@
 //! The host's queueing discipline: one file each, at the granularity of the segments that TCP hands down.
+//! "Packets" in the kernel's limits are these segments, until a gate or the NIC cuts them.
 
+pub mod fq;
+pub mod fq_codel;
 pub mod gate;
 pub mod pfifo;
 
@@ -18,13 +21,32 @@ pub struct Segment {
     pub earliest: Ps,
     /// An acknowledgement without data.
     pub pure_ack: bool,
+    /// Whether it may be marked, and is.
+    pub ecn: Ecn,
     /// The host's name for it.
     pub handle: u32,
 }
 
-/// No room.
+/// Explicit congestion notification in a segment's IP headers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ecn {
+    /// What would be marked is dropped.
+    #[default]
+    Incapable,
+    /// It may be marked.
+    Capable,
+    /// It has been.
+    Marked,
+}
+
+/// Why TCP is to slow down at once, as for a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dropped;
+pub enum Dropped {
+    /// There is no room: TCP still has the segment to send.
+    Refused,
+    /// The segment was taken, and others of its queue, or itself, were dropped ([`Qdisc::drain`]).
+    Behind,
+}
 
 /// What may leave now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +85,55 @@ pub trait Qdisc {
     /// Takes a segment.
     ///
     /// # Errors
-    /// There is no room.
+    /// TCP is to slow down.
     fn enqueue(&mut self, segment: Segment, now: Ps) -> Result<(), Dropped>;
     /// What leaves, now that the link is free.
     fn dequeue(&mut self, now: Ps, ask: &mut dyn Ask) -> Dequeue;
+    /// Moves to `dropped` what was taken and has been dropped since.
+    fn drain(&mut self, _dropped: &mut Vec<Segment>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A full packet of connection 1.
+    pub(super) const SEGMENT: Segment =
+        Segment { flow: 1, bytes: 1_514, packets: 1, earliest: 0, pure_ack: false, ecn: Ecn::Incapable, handle: 0 };
+
+    /// Who is not asked.
+    struct Nobody;
+
+    impl Ask for Nobody {
+        fn ask(&mut self, _: u32) -> Verdict {
+            Verdict::Go
+        }
+
+        fn cut(&mut self, _: u32) -> Vec<Segment> {
+            vec![]
+        }
+
+        fn pacing_rate(&self, _: u32) -> u64 {
+            0
+        }
+    }
+
+    /// Takes `handle` of `flow` with so many bytes.
+    pub(super) fn take<Q: Qdisc>(q: &mut Q, now: Ps, flow: u64, handle: u32, bytes: u32) {
+        assert_eq!(q.enqueue(Segment { flow, handle, bytes, ..SEGMENT }, now), Ok(()));
+    }
+
+    /// What it sends now.
+    pub(super) fn next<Q: Qdisc>(q: &mut Q, now: Ps) -> Dequeue {
+        q.dequeue(now, &mut Nobody)
+    }
+
+    /// The handles of that, and of what follows it.
+    pub(super) fn sent<Q: Qdisc>(q: &mut Q, now: Ps, most: usize) -> Vec<u32> {
+        let send = || match next(q, now) {
+            Dequeue::Send(segment) => Some(segment.handle),
+            _ => None,
+        };
+        std::iter::from_fn(send).take(most).collect()
+    }
 }
