@@ -2,9 +2,11 @@
 //! it sends: opened before the load or with a handshake, used again by flow after flow.
 
 use super::gate::{GateRules, Gates};
+use super::qdisc::fq::Fq;
+use super::qdisc::fq_codel::FqCodel;
 use super::qdisc::gate::Gate;
 use super::qdisc::pfifo::Pfifo;
-use super::qdisc::{Ask, Dequeue, Ecn, Qdisc, Segment as Queued, Verdict};
+use super::qdisc::{Ask, Dequeue, Dropped, Ecn, Qdisc, Segment as Queued, Verdict};
 use super::{Hosts, Io, Note, Opening, Timer};
 use crate::cc::tcp::any::Config;
 use crate::engine::{Slab, random};
@@ -37,6 +39,10 @@ const IDLE: Ps = 1000 * US;
 pub enum QueueKind {
     /// First in, first out.
     Pfifo,
+    /// Fair queueing with CoDel.
+    FqCodel,
+    /// Fair queueing with pacing.
+    Fq,
 }
 
 /// What the connections of a transport have in common.
@@ -70,6 +76,8 @@ pub struct Rules {
     pub queue: QueueKind,
     /// but of those with On-Ramp, by number.
     pub gated: Vec<bool>,
+    /// Bytes of a full packet with its Ethernet header.
+    pub mtu: u32,
     /// What the data path does, where there is On-Ramp.
     pub or_acks: OrAcks,
     /// For what is drawn.
@@ -79,6 +87,11 @@ pub struct Rules {
 impl Rules {
     fn kind(&self, transport: u8) -> &Kind {
         self.kinds[usize::from(transport)].as_ref().expect("the transport is TCP")
+    }
+
+    /// Whether a host's queue waits for packets' departure times.
+    fn paces(&self, host: u32) -> bool {
+        self.queue == QueueKind::Fq && !self.gated[host as usize]
     }
 }
 
@@ -155,43 +168,45 @@ struct Pool {
     made: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Waiting<H> {
     Data(u32, Segment),
+    Packet(Packet<H>),
+}
+
+/// A segment that leaves, from byte `next` on.
+#[derive(Clone, Copy, Debug)]
+struct Leaving {
+    connection: u32,
+    segment: Segment,
+    next: u64,
+    marked: bool,
+}
+
+/// What a line sends next.
+enum Next<H> {
+    Segment(Leaving),
     Packet(Packet<H>),
 }
 
 /// What is below TCP at a class of a NIC.
 #[derive(Debug)]
 struct Device {
-    queue: Queue,
-    /// A segment that leaves packet by packet: its connection and its next byte.
-    leaving: Option<(u32, Segment, u64)>,
+    queue: Box<dyn Qdisc + Send + Sync>,
+    /// A segment that leaves packet by packet.
+    leaving: Option<Leaving>,
     /// Memory to be given back to a connection when the packet is out, and the byte up to which it has left.
     sent: Option<(u32, u32, u64)>,
 }
 
-#[derive(Debug)]
-enum Queue {
-    Pfifo(Pfifo),
-    Gate(Gate),
-}
-
-impl Queue {
-    fn new(kind: QueueKind, gated: bool) -> Self {
-        if gated {
-            return Self::Gate(Gate::default());
-        }
-        match kind {
-            QueueKind::Pfifo => Self::Pfifo(Pfifo::default()),
-        }
+fn new_queue(rules: &Rules, gated: bool) -> Box<dyn Qdisc + Send + Sync> {
+    if gated {
+        return Box::new(Gate::default());
     }
-
-    fn any(&mut self) -> &mut dyn Qdisc {
-        match self {
-            Self::Pfifo(queue) => queue,
-            Self::Gate(queue) => queue,
-        }
+    match rules.queue {
+        QueueKind::Pfifo => Box::new(Pfifo::default()),
+        QueueKind::FqCodel => Box::new(FqCodel::new(&Default::default(), rules.mtu)),
+        QueueKind::Fq => Box::new(Fq::new(&Default::default(), rules.mtu)),
     }
 }
 
@@ -208,13 +223,14 @@ pub struct Hosting<H> {
     waiting: Slab<Waiting<H>>,
     gates: Option<Gates>,
     out: Vec<Segment>,
+    dropped: Vec<Queued>,
     /// Connections that were opened with a handshake.
     pub opened_late: u64,
 }
 
-impl<H> Hosting<H> {
+impl<H: Copy> Hosting<H> {
     pub(super) fn new(rules: &Rules, gate: Option<&GateRules>, hosts: &[u32], classes: usize) -> Self {
-        let device = |gated| Device { queue: Queue::new(rules.queue, gated), leaving: None, sent: None };
+        let device = |gated| Device { queue: new_queue(rules, gated), leaving: None, sent: None };
         let lines = hosts.iter().flat_map(|&host| std::iter::repeat_n(rules.gated[host as usize], classes));
         Self {
             rules: rules.clone(),
@@ -226,6 +242,7 @@ impl<H> Hosting<H> {
             waiting: Slab::default(),
             gates: gate.map(Gates::new),
             out: Vec::new(),
+            dropped: Vec::new(),
             opened_late: 0,
         }
     }
@@ -244,6 +261,54 @@ impl<H> Hosting<H> {
     /// On-Ramp's gates.
     pub fn gates(&self) -> Option<&Gates> {
         self.gates.as_ref()
+    }
+
+    /// Hands a segment to a line's queue, which may drop others for it.
+    fn enqueue(&mut self, line: usize, queued: Queued, now: Ps) {
+        if let Err(dropped) = self.devices[line].queue.enqueue(queued, now) {
+            if let Waiting::Data(at, _) = self.waiting[queued.handle] {
+                self.connections[at].tx.slow_down(now);
+            }
+            if dropped == Dropped::Refused {
+                self.dropped.push(queued);
+            }
+        }
+        self.forget_dropped(line);
+    }
+
+    /// What leaves a line next, or when to ask again.
+    fn next(&mut self, line: usize, now: Ps) -> Result<Next<H>, Ps> {
+        if let Some(leaving) = self.devices[line].leaving.take() {
+            return Ok(Next::Segment(leaving));
+        }
+        let Self { rules, connections, devices, waiting, gates, .. } = self;
+        let next = devices[line].queue.dequeue(now, &mut Asked { rules, connections, waiting, gates, now });
+        self.forget_dropped(line);
+        let queued = match next {
+            Dequeue::Idle => return Err(Ps::MAX),
+            Dequeue::At(at) => return Err(at),
+            Dequeue::Send(queued) => queued,
+        };
+        let what = self.waiting[queued.handle];
+        self.waiting.remove(queued.handle);
+        Ok(match what {
+            Waiting::Packet(packet) => Next::Packet(packet),
+            Waiting::Data(connection, segment) => {
+                let (next, marked) = (segment.start, queued.ecn == Ecn::Marked);
+                Next::Segment(Leaving { connection, segment, next, marked })
+            }
+        })
+    }
+
+    /// What a line's queue has dropped no longer takes memory; TCP finds out as of any loss.
+    fn forget_dropped(&mut self, line: usize) {
+        self.devices[line].queue.drain(&mut self.dropped);
+        for queued in self.dropped.drain(..) {
+            if let Waiting::Data(at, segment) = self.waiting[queued.handle] {
+                self.connections[at].tx.released(Tx::memory(segment.end - segment.start), segment.end);
+            }
+            self.waiting.remove(queued.handle);
+        }
     }
 }
 
@@ -295,7 +360,7 @@ impl<H: Header> Hosts<H> {
         let id = Hosting::<H>::id(pair, number);
         let kind = tcp.rules.kind(pair.transport);
         let draw = tcp.rules.seed ^ id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let tx = Tx::new(&kind.params, &kind.cc, rtt_us, now, draw);
+        let tx = Tx::new(&kind.params, &kind.cc, tcp.rules.paces(pair.src), rtt_us, now, draw);
         let hash = tcp.hashes(id)[0];
         let slot = tcp.connections.insert(Connection {
             tx,
@@ -447,8 +512,9 @@ impl<H: Header> Hosts<H> {
         let Some((_, sent)) = connection.opening.take() else { return };
         let kind = tcp.rules.kind(connection.pair.transport);
         connection.peer = packet.seq;
+        let paces = tcp.rules.paces(connection.pair.src);
         let draw = tcp.rules.seed ^ connection.id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        connection.tx = Tx::new(&kind.params, &kind.cc, ((now - sent) / US) as u32, now, draw);
+        connection.tx = Tx::new(&kind.params, &kind.cc, paces, ((now - sent) / US) as u32, now, draw);
         if let Some(flow) = connection.flow {
             let bytes = tcp.flows[flow].end - tcp.flows[flow].first;
             connection.tx.write(&kind.params, now, bytes);
@@ -479,16 +545,13 @@ impl<H: Header> Hosts<H> {
     fn queue_segments<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32, out: &mut Vec<Segment>) {
         let classes = self.classes;
         let tcp = self.tcp.as_mut().expect("there is TCP");
-        let connection = &mut tcp.connections[at];
-        let mss = tcp.rules.kind(connection.pair.transport).params.mss;
-        let device = &mut tcp.devices[connection.nic as usize * classes + usize::from(connection.pair.class)];
+        let Connection { id, pair, nic, .. } = tcp.connections[at];
+        let kind = tcp.rules.kind(pair.transport);
+        let (mss, ecn) = (kind.params.mss, if kind.marks { Ecn::Capable } else { Ecn::Incapable });
         for segment in out.drain(..) {
             let handle = tcp.waiting.insert(Waiting::Data(at, segment));
-            let queued = queued(connection.id, &segment, mss, handle);
-            if device.queue.any().enqueue(queued, io.now).is_err() {
-                tcp.waiting.remove(handle);
-                connection.tx.released(Tx::memory(segment.end - segment.start), segment.end);
-            }
+            let queued = Queued { ecn, ..queued(id, &segment, mss, handle) };
+            tcp.enqueue(nic as usize * classes + usize::from(pair.class), queued, io.now);
         }
     }
 
@@ -504,7 +567,7 @@ impl<H: Header> Hosts<H> {
         let classes = self.classes;
         let tcp = self.tcp.as_mut().expect("there is TCP");
         let handle = tcp.waiting.insert(Waiting::Packet(packet));
-        let device = &mut tcp.devices[nic as usize * classes + usize::from(packet.class())];
+        let line = nic as usize * classes + usize::from(packet.class());
         // The other direction of the connection is a flow of its own here; so is the agent.
         let flow = !key ^ u64::from(!pure_ack);
         let queued = Queued {
@@ -516,17 +579,14 @@ impl<H: Header> Hosts<H> {
             ecn: Ecn::default(),
             handle,
         };
-        if device.queue.any().enqueue(queued, io.now).is_err() {
-            tcp.waiting.remove(handle);
-        }
+        tcp.enqueue(line, queued, io.now);
     }
 
     /// Sees to it that a connection is looked at when its timer fires.
     fn arm<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) {
         let tcp = self.tcp.as_mut().expect("there is TCP");
         let connection = &mut tcp.connections[at];
-        let kind = tcp.rules.kind(connection.pair.transport);
-        let paced = connection.tx.paced_until(&kind.params, io.now);
+        let paced = connection.tx.paced_until(io.now);
         let due = [connection.tx.deadline(), paced, connection.opening.map(|o| o.0)];
         let Some(due) = due.into_iter().flatten().min() else { return };
         let due = due.max(io.now);
@@ -581,39 +641,30 @@ impl<H: Header> Hosts<H> {
         }
         let tcp = self.tcp.as_mut().expect("there is TCP");
         let now = io.now;
-        let Hosting { rules, connections, devices, waiting, gates, flows, .. } = &mut **tcp;
-        let device = &mut devices[line];
-        if device.leaving.is_none() {
-            let mut asked = Asked { rules, connections, waiting, gates, now };
-            match device.queue.any().dequeue(now, &mut asked) {
-                Dequeue::Idle => return Err(Ps::MAX),
-                Dequeue::At(at) => return Err(at),
-                Dequeue::Send(queued) => {
-                    let of = std::mem::replace(&mut waiting[queued.handle], Waiting::Packet(Packet::default()));
-                    waiting.remove(queued.handle);
-                    match of {
-                        Waiting::Packet(packet) => {
-                            let port = self.nics[nic as usize].port;
-                            io.network.start(io.events, now, port, packet);
-                            return Ok(packet.size);
-                        }
-                        Waiting::Data(at, segment) => device.leaving = Some((at, segment, segment.start)),
-                    }
-                }
+        let leaving = match tcp.next(line, now)? {
+            Next::Segment(leaving) => leaving,
+            Next::Packet(packet) => {
+                let port = self.nics[nic as usize].port;
+                io.network.start(io.events, now, port, packet);
+                return Ok(packet.size);
             }
-        }
-        let (at, segment, start) = device.leaving.take().expect("a segment leaves");
+        };
+        let Leaving { connection: at, segment, next: start, marked } = leaving;
+        let Hosting { rules, connections, devices, gates, flows, .. } = &mut **tcp;
+        let device = &mut devices[line];
         let connection = &mut connections[at];
         let kind = rules.kind(connection.pair.transport);
         let end = segment.end.min(start + u64::from(kind.params.mss));
         let last = end == segment.end;
         if !last {
-            device.leaving = Some((at, segment, end));
+            device.leaving = Some(Leaving { next: end, ..leaving });
         }
         let overhead = if last { Tx::memory(0) } else { 0 };
         device.sent = Some((at, (end - start) as u32 + overhead, end));
         connection.last_sent = now;
-        let flags = if last && segment.push { LAST } else { 0 } | if segment.again { AFTER_TIMEOUT } else { 0 };
+        let flags = if last && segment.push { LAST } else { 0 }
+            | if segment.again { AFTER_TIMEOUT } else { 0 }
+            | if marked { MARKED } else { 0 };
         let expected = connection.flow.map_or(segment.end, |flow| flows[flow].end);
         let mut packet = Packet::<H> {
             sent_ns: (now / NS) as u32,

@@ -112,11 +112,9 @@ const MTU_HEADERS: u64 = HEADERS as u64 - 14;
 fn tcp_rules(s: &Scenario, topology: &Topology, configs: &[cc::Config]) -> Option<tcp::Rules> {
     let linux = s.linux.as_ref()?;
     let kind = |config: &cc::Config| {
-        let queue_paces = !s.onramp.enabled && linux.qdisc == Some(HostQdisc::Fq);
         let params = Params {
             mss: (linux.mtu.0 - MTU_HEADERS) as u32,
             gso_max_size: linux.gso_max_size.0 as u32,
-            queue_paces,
             ..Params::default()
         };
         let cc = config.tcp()?;
@@ -128,12 +126,21 @@ fn tcp_rules(s: &Scenario, topology: &Topology, configs: &[cc::Config]) -> Optio
     }
     let or_acks =
         tcp::OrAcks { shift: linux.or_ack_interval.0.ilog2(), gap: linux.or_ack_gap.0, cut: linux.cut_segments };
-    Some(tcp::Rules { kinds, queue: queue(linux), gated: gated(s, linux, topology), or_acks, seed: s.seed })
+    Some(tcp::Rules {
+        kinds,
+        queue: queue(linux),
+        gated: gated(s, linux, topology),
+        mtu: linux.mtu.0 as u32 + 14,
+        or_acks,
+        seed: s.seed,
+    })
 }
 
 fn queue(linux: &Linux) -> tcp::QueueKind {
     match linux.qdisc.expect("it is resolved") {
-        HostQdisc::Pfifo | HostQdisc::FqCodel | HostQdisc::Fq => tcp::QueueKind::Pfifo,
+        HostQdisc::Pfifo => tcp::QueueKind::Pfifo,
+        HostQdisc::FqCodel => tcp::QueueKind::FqCodel,
+        HostQdisc::Fq => tcp::QueueKind::Fq,
     }
 }
 

@@ -7,6 +7,7 @@ pub mod gate;
 pub mod pfifo;
 
 use crate::units::Ps;
+use std::fmt::Debug;
 
 /// What waits: a segment of a connection, or a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +82,7 @@ pub trait Ask {
 }
 
 /// A queueing discipline.
-pub trait Qdisc {
+pub trait Qdisc: Debug {
     /// Takes a segment.
     ///
     /// # Errors

@@ -43,8 +43,6 @@ pub struct Params {
     pub pacing_ratios: [u32; 2],
     /// Bytes a receiver has room for at first, and at most.
     pub receive_window: [u32; 2],
-    /// The host's queue paces packets by their departure times.
-    pub queue_paces: bool,
 }
 
 impl Default for Params {
@@ -61,7 +59,6 @@ impl Default for Params {
             limit_output: 4 << 20,
             pacing_ratios: [200, 120],
             receive_window: [65_160, 16 << 20],
-            queue_paces: false,
         }
     }
 }

@@ -49,6 +49,8 @@ enum Timer {
     Rto,
     Probe,
     Reordering,
+    /// The receiver has no room, and its word that it has again may have been lost (RFC 9293 §3.8.6.1).
+    Window,
 }
 
 /// What is to be sent once an acknowledgement is dealt with.
@@ -124,6 +126,7 @@ pub struct Tx {
     /// What the controller sees.
     pub window: Window,
     cc: Any,
+    queue_paces: bool,
     rtt: Rtt,
     board: Scoreboard,
     /// First byte not acknowledged, next to be sent, and one beyond what was written.
@@ -180,8 +183,9 @@ pub struct Tx {
 }
 
 impl Tx {
-    /// A connection that has just opened, after a round trip of `rtt_us`; `draw` is random.
-    pub fn new(p: &Params, cc: &Config, rtt_us: u32, now: Ps, draw: u64) -> Self {
+    /// A connection that has just opened, after a round trip of `rtt_us`; `draw` is random. The host's queue
+    /// may keep packets until their departure times.
+    pub fn new(p: &Params, cc: &Config, queue_paces: bool, rtt_us: u32, now: Ps, draw: u64) -> Self {
         let mut rtt = Rtt::new(p.rto_min_us, p.rto_max_us);
         rtt.sample(rtt_us, 0, 0);
         rtt.least(rtt_us);
@@ -205,7 +209,7 @@ impl Tx {
             max_packets_out: 0,
             state: State::Open,
             pacing_rate: u64::MAX,
-            paced: p.queue_paces,
+            paced: queue_paces,
             departure: 0,
             last_sent: now,
             last_delivered: now,
@@ -218,6 +222,7 @@ impl Tx {
             rto_us: u64::from(rtt.rto),
             rtt,
             window,
+            queue_paces,
             board: Scoreboard::default(),
             una: 0,
             nxt: 0,
@@ -313,13 +318,13 @@ impl Tx {
     }
 
     /// When a segment that pacing keeps back in the stack may go on.
-    pub fn paced_until(&self, p: &Params, now: Ps) -> Option<Ps> {
+    pub fn paced_until(&self, now: Ps) -> Option<Ps> {
         let waits = self.nxt < self.written || self.repair != Repair::Nothing;
-        (waits && self.paces_itself(p) && self.pace_at > now).then_some(self.pace_at)
+        (waits && self.paces_itself() && self.pace_at > now).then_some(self.pace_at)
     }
 
-    fn paces_itself(&self, p: &Params) -> bool {
-        !p.queue_paces && self.window.paced
+    fn paces_itself(&self) -> bool {
+        !self.queue_paces && self.window.paced
     }
 
     /// The application writes `bytes`, all at once.
@@ -697,10 +702,8 @@ impl Tx {
             return;
         }
         let interval = rate.send_us.max(now.saturating_sub(rate.prior_us)) as u32;
-        sample.interval_us = interval;
-        if interval >= self.rtt.min {
-            sample.delivered = Some((self.window.delivered - rate.prior_delivered) as u32);
-        }
+        sample.delivered = Some((self.window.delivered - rate.prior_delivered) as u32);
+        sample.interval_us = if interval < self.rtt.min { 0 } else { interval };
     }
 
     // Loss.
@@ -977,10 +980,7 @@ impl Tx {
             self.resent_ms = None;
         }
         if found.ece && self.window.state < State::Cwr {
-            self.prior_ssthresh = 0;
-            self.undo_marker = None;
-            self.begin_reduction();
-            self.go(State::Cwr);
+            self.enter_cwr();
         }
         if self.window.state != State::Cwr {
             self.keep_open();
@@ -1202,6 +1202,12 @@ impl Tx {
                 self.pending = None;
                 self.timeout(p, out);
             }
+            Timer::Window => {
+                self.pending = None;
+                self.rto_us = (self.rto_us * 2).min(u64::from(p.rto_max_us));
+                let room = self.window_end.saturating_sub(self.nxt).clamp(1, u64::from(p.mss));
+                self.send_segment(p, self.written.min(self.nxt + room), out);
+            }
         }
     }
 
@@ -1234,7 +1240,7 @@ impl Tx {
                         self.board.cut(last, start + u64::from(packets - 1) * u64::from(p.mss));
                         i += 1;
                     }
-                    self.resend_one(p, i, 1, out);
+                    self.send_again(p, i, 1, out);
                     self.probe_again = true;
                 }
             }
@@ -1262,10 +1268,13 @@ impl Tx {
                 }
             }
         }
-        if self.repair != Repair::Nothing && !self.waits_for_pacing(p) {
+        if self.repair != Repair::Nothing && !self.waits_for_pacing() {
             self.repair = Repair::Nothing;
         }
         self.send_new(p, false, out);
+        if self.packets_out == 0 && self.nxt < self.written && self.pending.is_none() && !self.waits_for_pacing() {
+            self.set(Timer::Window, self.rto_us, false);
+        }
     }
 
     /// A segment's memory is free again: it has left the host, up to byte `end`. True if more
@@ -1279,6 +1288,21 @@ impl Tx {
             self.repair = Repair::Lost;
         }
         go
+    }
+
+    /// The host's own queue is full: as if a mark had come.
+    pub fn slow_down(&mut self, now: Ps) {
+        self.window.now = now;
+        if self.window.state < State::Cwr {
+            self.enter_cwr();
+        }
+    }
+
+    fn enter_cwr(&mut self) {
+        self.prior_ssthresh = 0;
+        self.undo_marker = None;
+        self.begin_reduction();
+        self.go(State::Cwr);
     }
 
     /// Memory a segment of so many bytes takes while it waits in the host.
@@ -1296,8 +1320,8 @@ impl Tx {
         true
     }
 
-    fn waits_for_pacing(&self, p: &Params) -> bool {
-        self.paces_itself(p) && self.pace_at > self.window.now
+    fn waits_for_pacing(&self) -> bool {
+        self.paces_itself() && self.pace_at > self.window.now
     }
 
     /// Packets of the largest segment to hand down.
@@ -1325,7 +1349,7 @@ impl Tx {
         let most = self.most_packets(p, least);
         let (mut sent, mut limited) = (0, false);
         while self.nxt < self.written {
-            if self.waits_for_pacing(p) {
+            if self.waits_for_pacing() {
                 break;
             }
             let (in_flight, cwnd) = (self.in_flight(), self.window.cwnd);
@@ -1438,7 +1462,7 @@ impl Tx {
         let first = self.packets_out == 0;
         self.nxt = end;
         self.packets_out += packets;
-        if first || matches!(self.pending, Some((Timer::Probe, _))) {
+        if first || matches!(self.pending, Some((Timer::Probe | Timer::Window, _))) {
             self.rearm_rto();
         }
         self.hand_down(Segment { start, end, push, again: false, earliest }, out);
@@ -1474,7 +1498,7 @@ impl Tx {
             self.pace_at = at + gap - credit;
         }
         self.segments_out += u64::from(chunk.packets(p.mss));
-        if p.queue_paces { at } else { 0 }
+        if self.queue_paces { at } else { 0 }
     }
 
     /// Sends again what is lost, as far as the window goes.
@@ -1483,7 +1507,7 @@ impl Tx {
         let mut rearm = false;
         let mut i = 0;
         while i < self.board.chunks.len() && self.resent_out < self.lost_out {
-            if self.waits_for_pacing(p) {
+            if self.waits_for_pacing() {
                 break;
             }
             let room = self.window.cwnd.saturating_sub(self.in_flight());
@@ -1511,23 +1535,30 @@ impl Tx {
         }
     }
 
-    /// Sends a chunk again, at most `most` packets of it; how many those are.
+    /// Sends a chunk again, at most `most` packets of it, as a repair; how many those are.
     fn resend_one(&mut self, p: &Params, i: usize, most: u32, out: &mut Vec<Segment>) -> u32 {
-        let mss = u64::from(p.mss);
+        let packets = self.send_again(p, i, most, out);
+        let chunk = &mut self.board.chunks[i];
+        if !chunk.has(RESENT) {
+            self.resent_out += packets;
+            chunk.marks |= RESENT;
+        }
+        self.resent_ms.get_or_insert(Self::stamp_ms(self.window.now));
+        self.undo_resent = self.undo_resent.max(0) + i64::from(packets);
+        packets
+    }
+
+    /// The same, without a note that it repairs a loss.
+    fn send_again(&mut self, p: &Params, i: usize, most: u32, out: &mut Vec<Segment>) -> u32 {
         let (start, end) = (self.board.chunks[i].start, self.board.chunks[i].end);
-        let limit = start + u64::from(most.max(1)) * mss;
+        let limit = start + u64::from(most.max(1)) * u64::from(p.mss);
         if end > limit {
             self.board.cut(i, limit);
         }
         let mut chunk = self.board.chunks[i].clone();
         let earliest = self.stamp(p, &mut chunk);
+        chunk.marks |= EVER_RESENT;
         let packets = chunk.packets(p.mss);
-        if !chunk.has(RESENT) {
-            self.resent_out += packets;
-        }
-        chunk.marks |= RESENT | EVER_RESENT;
-        self.resent_ms.get_or_insert(self.now_ms());
-        self.undo_resent = self.undo_resent.max(0) + i64::from(packets);
         self.resent += packets;
         let segment = Segment { start, end: chunk.end, push: chunk.push, again: true, earliest };
         self.board.chunks[i] = chunk;
