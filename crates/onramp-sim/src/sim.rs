@@ -562,7 +562,7 @@ impl Desk {
         let pair = Pair { src, dst, transport: new.transport, class: new.class };
         if !cells[from].hosts.knows(pair) {
             for number in 0..self.connections.get(&(src, dst)).copied().unwrap_or(1) as u64 {
-                let end = cells[to].hosts.open_end(pair, number, back, watch, 0);
+                let end = cells[to].hosts.open_end(pair, number, back, watch);
                 let connection = cells[from].hosts.open_connection(pair, number, out, end, 0);
                 cells[to].hosts.introduce_connection(end, connection);
             }

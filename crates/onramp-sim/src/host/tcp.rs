@@ -329,12 +329,12 @@ impl<H: Header> Hosts<H> {
     }
 
     /// The receiving end of a pair's connection `number`, opened before the load.
-    pub fn open_end(&mut self, pair: Pair, number: u64, nic: u32, watch_owd: Option<u32>, now: Ps) -> u32 {
+    pub fn open_end(&mut self, pair: Pair, number: u64, nic: u32, watch_owd: Option<u32>) -> u32 {
         let rtt_us = handshake_us(&self.topology, pair.src, pair.dst);
         let tcp = self.tcp.as_mut().expect("there is TCP");
         let id = Hosting::<H>::id(pair, number);
         let kind = tcp.rules.kind(pair.transport);
-        let rx = Rx::new(&kind.params, rtt_us, kind.marks, now);
+        let rx = Rx::new(&kind.params, rtt_us, kind.marks);
         let Pair { src, transport, class, .. } = pair;
         let (hash, peer) = (tcp.hashes(id)[1], UNKNOWN);
         tcp.ends.insert(End {
@@ -484,7 +484,7 @@ impl<H: Header> Hosts<H> {
             let tcp = self.tcp.as_mut().expect("there is TCP");
             let transport = packet.owd_ns as u8;
             let kind = tcp.rules.kind(transport);
-            let (rx, class) = (Rx::new(&kind.params, rtt_us, kind.marks, now), packet.class());
+            let (rx, class) = (Rx::new(&kind.params, rtt_us, kind.marks), packet.class());
             let hash = tcp.hashes(id)[1];
             let end = End {
                 rx,

@@ -41,8 +41,8 @@ pub struct Params {
     pub limit_output: u32,
     /// Pacing rates in slow start and after, in percent of a window each round trip.
     pub pacing_ratios: [u32; 2],
-    /// Bytes a receiver has room for at first, and at most.
-    pub receive_window: [u32; 2],
+    /// Bytes of memory that a receiver has at first.
+    pub receive_buffer: u32,
 }
 
 impl Default for Params {
@@ -58,8 +58,15 @@ impl Default for Params {
             gso_max_size: 65_536,
             limit_output: 4 << 20,
             pacing_ratios: [200, 120],
-            receive_window: [65_160, 16 << 20],
+            receive_buffer: 131_072,
         }
+    }
+}
+
+impl Params {
+    /// Room that a receiver offers at first: full packets in half of its memory.
+    pub fn first_window(&self) -> u32 {
+        self.receive_buffer / 2 / self.mss * self.mss
     }
 }
 

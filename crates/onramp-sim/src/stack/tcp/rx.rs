@@ -17,14 +17,15 @@ const COMPRESSED: u32 = 44;
 const COMPRESSED_RTT: u64 = 33;
 const COMPRESSED_MAX: Ps = 1_000_000 * NS;
 const COMPRESSED_SLACK: Ps = 10_000 * NS;
-/// The receiver's estimate of the round trip is by time stamps, which count milliseconds.
-const ROUND: Ps = 1000 * US;
 /// The application is woken for at most so many bytes.
 const PORTION: u64 = 256 << 10;
-/// Share of a packet's memory that is payload, once one has come: 1448 of 2408 bytes, in 2^-8.
-const PAYLOAD_SHARE: u64 = 153;
-/// The same before.
-const PAYLOAD_SHARE_FIRST: u64 = 128;
+/// Share of a packet's memory that is payload, in 2^-8: what is assumed before one has come, and
+/// 1448 of 2302 bytes.
+const SHARE_FIRST: u64 = 128;
+/// See [`SHARE_FIRST`].
+const SHARE: u64 = 161;
+/// Memory of what waits to be read, in 2^-8 of its bytes: 17 packets share what is not payload.
+const JOINED: u64 = 266;
 
 /// A data packet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -98,24 +99,20 @@ pub struct Rx {
     marks: bool,
     marked: bool,
     told: u64,
-    /// Room that is offered; what it grows to; what the buffer would hold.
+    /// Room that is offered, and what it grows to.
     window: u32,
     growing: u32,
-    room: u64,
-    room_max: u64,
-    /// Bytes read in a round trip, and those since.
-    space: u64,
-    space_from: u64,
-    space_at: Ps,
-    /// A packet has come, so that it is known how much memory one takes.
-    measured: bool,
+    /// Memory for what is not read yet.
+    buffer: u64,
+    /// Share of memory that is payload.
+    share: u64,
     expected: u64,
 }
 
 impl Rx {
     /// A connection that has just opened after a round trip of `rtt_us`; its sender reads marks.
-    pub fn new(p: &Params, rtt_us: u32, marks: bool, now: Ps) -> Self {
-        let first = p.receive_window[0];
+    pub fn new(p: &Params, rtt_us: u32, marks: bool) -> Self {
+        let first = p.first_window();
         Self {
             nxt: 0,
             read: 0,
@@ -141,12 +138,8 @@ impl Rx {
             told: 0,
             window: first,
             growing: first - p.mss,
-            room: u64::from(first),
-            room_max: u64::from(p.receive_window[1]),
-            space: u64::from(p.initial_window * p.mss),
-            space_from: 0,
-            space_at: now,
-            measured: false,
+            buffer: u64::from(p.receive_buffer),
+            share: SHARE_FIRST,
             expected: 0,
         }
     }
@@ -187,7 +180,10 @@ impl Rx {
     /// A data packet has come.
     pub fn on_data(&mut self, p: &Params, now: Ps, data: &Data) -> Said {
         let mut said = Said::default();
-        self.expected = self.expected.max(data.expected);
+        if data.expected > self.expected {
+            self.expected = data.expected;
+            self.make_room();
+        }
         if data.start <= self.acked {
             self.stamp_ms = data.stamp_ms;
         }
@@ -212,9 +208,8 @@ impl Rx {
     fn in_order(&mut self, p: &Params, now: Ps, data: &Data, said: &mut Said) {
         self.nxt = data.end;
         let length = data.end - data.start;
-        if !self.measured && length >= u64::from(p.mss) {
-            self.measured = true;
-            self.room = self.room.max(u64::from(p.receive_window[0]) * PAYLOAD_SHARE / PAYLOAD_SHARE_FIRST);
+        if length >= u64::from(p.mss) {
+            self.share = SHARE;
         }
         if length >= u64::from(p.mss) {
             self.pushed = self.pushed.max(u8::from(data.push));
@@ -318,7 +313,7 @@ impl Rx {
 
     /// The window grows with what comes, up to the room there is; then packets are acknowledged at once.
     fn grow(&mut self, p: &Params, length: u64) {
-        let room = self.room.min(self.free()) as i64 - i64::from(self.growing);
+        let room = self.free() as i64 - i64::from(self.growing);
         if length < 62 || room <= 0 {
             return;
         }
@@ -327,8 +322,14 @@ impl Rx {
         self.quick |= 1;
     }
 
+    /// Bytes of payload for which there is room when nothing waits, and now.
+    fn room(&self) -> u64 {
+        self.buffer * self.share >> 8
+    }
+
     fn free(&self) -> u64 {
-        self.room.saturating_sub(self.nxt - self.read)
+        let taken = (self.nxt - self.read) * JOINED >> 8;
+        self.buffer.saturating_sub(taken) * self.share >> 8
     }
 
     fn decide(&mut self, p: &Params, now: Ps, said: &mut Said) {
@@ -356,7 +357,7 @@ impl Rx {
         self.left_out += 1;
         if self.left_out_until.is_none() {
             // A quarter more than the round trip's share, as the kernel's shifts have it.
-            let wait = self.rtt.min(ROUND) * COMPRESSED_RTT / 100;
+            let wait = self.rtt * COMPRESSED_RTT / 100;
             self.left_out_until = Some(now + wait.min(COMPRESSED_MAX) + COMPRESSED_SLACK);
         }
     }
@@ -384,10 +385,14 @@ impl Rx {
         (self.expected.saturating_sub(self.read)).clamp(1, PORTION)
     }
 
+    /// The application says how much it waits for, and there is room for that. The kernel's own right-sizing
+    /// sees but the first 17 packets of what is read at a time, and so leaves the buffer as it is.
+    fn make_room(&mut self) {
+        self.buffer = self.buffer.max((self.wanted() << 8) / self.share);
+    }
+
     /// The application reads, if it has what it waits for.
     fn wake(&mut self, p: &Params, now: Ps, said: &mut Said) {
-        // It makes room for what it waits for.
-        self.room = self.room.max(self.wanted()).min(self.room_max);
         let unread = self.nxt - self.read;
         // It is woken, too, where there is no room left for what it waits for.
         let full = self.offered() <= u64::from(p.mss);
@@ -395,30 +400,13 @@ impl Rx {
             return;
         }
         self.read = self.nxt;
-        self.adjust(now);
         said.complete = self.read == self.expected;
         let waiting = self.nxt - self.acked;
         if self.due && (waiting > u64::from(p.mss) || self.pushed > 0) {
             said.add(self.reply(p, now));
-        } else if 2 * self.offered() <= self.room && u64::from(self.select(p)) >= 2 * self.offered().max(1) {
+        } else if 2 * self.offered() <= self.room() && u64::from(self.select(p)) >= 2 * self.offered().max(1) {
             said.add(self.reply(p, now));
         }
-    }
-
-    /// The buffer follows what is read in a round trip (dynamic right-sizing).
-    fn adjust(&mut self, now: Ps) {
-        if now - self.space_at < ROUND {
-            return;
-        }
-        let copied = self.read - self.space_from;
-        if copied > self.space {
-            let grown = 2 * copied + 4 * copied * (copied - self.space) / self.space.max(1);
-            self.space = copied;
-            let beyond = self.beyond.last().map_or(0, |&(_, end)| end - self.nxt);
-            self.room = self.room.max((grown + beyond).min(self.room_max));
-        }
-        self.space_from = self.read;
-        self.space_at = now;
     }
 
     /// Room that was offered and is not used.
@@ -428,9 +416,9 @@ impl Rx {
 
     fn select(&mut self, p: &Params) -> u32 {
         let free = self.free();
-        if free < self.room / 2 {
+        if free < self.room() / 2 {
             self.quick = 0;
-            if free < self.room / 16 || free < u64::from(p.mss) {
+            if free < self.room() / 16 || free < u64::from(p.mss) {
                 return 0;
             }
         }

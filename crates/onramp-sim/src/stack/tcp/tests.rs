@@ -44,7 +44,7 @@ impl Path {
         let (rtt_us, marks) = ((2 * DELAY / US) as u32, false);
         Self {
             tx: Tx::new(&p, cc, false, rtt_us, 0, seed),
-            rx: Rx::new(&p, rtt_us, marks, 0),
+            rx: Rx::new(&p, rtt_us, marks),
             p,
             now: 0,
             data: BinaryHeap::new(),
