@@ -41,8 +41,10 @@ pub struct Params {
     pub limit_output: u32,
     /// Pacing rates in slow start and after, in percent of a window each round trip.
     pub pacing_ratios: [u32; 2],
-    /// Bytes of memory that a receiver has at first.
+    /// Bytes of memory that a receiver has at first, and at most.
     pub receive_buffer: u32,
+    /// See `receive_buffer`.
+    pub most_receive_buffer: u32,
 }
 
 impl Default for Params {
@@ -59,6 +61,7 @@ impl Default for Params {
             limit_output: 4 << 20,
             pacing_ratios: [200, 120],
             receive_buffer: 131_072,
+            most_receive_buffer: 32 << 20,
         }
     }
 }

@@ -24,8 +24,12 @@ const PORTION: u64 = 256 << 10;
 const SHARE_FIRST: u64 = 128;
 /// See [`SHARE_FIRST`].
 const SHARE: u64 = 161;
-/// Memory of what waits to be read, in 2^-8 of its bytes: 17 packets share what is not payload.
+/// Packets that are joined while they wait to be read,
+const JOIN: u64 = 17;
+/// and the memory they take, in 2^-8 of their bytes.
 const JOINED: u64 = 266;
+/// On shorter round trips buffers grow less.
+const LONG_ROUND: Ps = 1000 * US;
 
 /// A data packet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,6 +110,13 @@ pub struct Rx {
     buffer: u64,
     /// Share of memory that is payload.
     share: u64,
+    /// The shortest round trip, by how long windows took to come; since when, and to which byte, this one does.
+    shortest: Option<Ps>,
+    round: Option<(Ps, u64)>,
+    /// Bytes read in a round trip; from which byte on and since when those of this one are.
+    space: u64,
+    space_from: u64,
+    space_at: Ps,
     expected: u64,
 }
 
@@ -140,6 +151,11 @@ impl Rx {
             growing: first - p.mss,
             buffer: u64::from(p.receive_buffer),
             share: SHARE_FIRST,
+            shortest: None,
+            round: None,
+            space: u64::from(p.initial_window * p.mss),
+            space_from: 0,
+            space_at: 0,
             expected: 0,
         }
     }
@@ -216,6 +232,7 @@ impl Rx {
         } else {
             self.pushed = (self.pushed + 1).min(2);
         }
+        self.measure(now);
         self.pace_delay(p, now);
         self.see_mark(p, now, data.marked, said);
         self.grow(p, length);
@@ -385,8 +402,7 @@ impl Rx {
         (self.expected.saturating_sub(self.read)).clamp(1, PORTION)
     }
 
-    /// The application says how much it waits for, and there is room for that. The kernel's own right-sizing
-    /// sees but the first 17 packets of what is read at a time, and so leaves the buffer as it is.
+    /// The application says how much it waits for, and there is room for that.
     fn make_room(&mut self) {
         self.buffer = self.buffer.max((self.wanted() << 8) / self.share);
     }
@@ -399,6 +415,7 @@ impl Rx {
         if unread == 0 || unread < self.wanted() && !full {
             return;
         }
+        self.adjust(p, now, unread);
         self.read = self.nxt;
         said.complete = self.read == self.expected;
         let waiting = self.nxt - self.acked;
@@ -407,6 +424,42 @@ impl Rx {
         } else if 2 * self.offered() <= self.room() && u64::from(self.select(p)) >= 2 * self.offered().max(1) {
             said.add(self.reply(p, now));
         }
+    }
+
+    /// The time in which a window has come is a round trip, or more: the least counts.
+    fn measure(&mut self, now: Ps) {
+        if let Some((since, end)) = self.round {
+            if self.nxt < end {
+                return;
+            }
+            let round = (now - since).max(US);
+            self.shortest = self.shortest.min(Some(round)).or(Some(round));
+        }
+        self.round = Some((now, self.nxt + u64::from(self.window)));
+    }
+
+    /// The buffer follows what is read in a round trip (dynamic right-sizing). The kernel looks once the
+    /// first of the joined packets is read, with the others still there: so where an application reads
+    /// large portions, it often finds that little was read.
+    fn adjust(&mut self, p: &Params, now: Ps, unread: u64) {
+        let Some(round) = self.shortest.filter(|round| now - self.space_at >= *round) else { return };
+        let first = unread.min(JOIN * u64::from(p.mss));
+        let copied = (self.read + first - self.space_from) as i64 - (unread - first) as i64;
+        if copied > self.space as i64 {
+            let (copied, before) = (copied as u64, self.space.max(1));
+            let twice = 2 * copied;
+            let more = if round < LONG_ROUND {
+                (u128::from(twice) * u128::from(round) / u128::from(LONG_ROUND)) as u64
+            } else {
+                2 * twice * (copied - before) / before
+            };
+            self.space = copied;
+            let beyond = self.beyond.last().map_or(0, |&(_, end)| end - self.nxt);
+            let wanted = ((twice + more + beyond) << 8) / self.share;
+            self.buffer = self.buffer.max(wanted.min(u64::from(p.most_receive_buffer)));
+        }
+        self.space_from = self.read + first;
+        self.space_at = now;
     }
 
     /// Room that was offered and is not used.
