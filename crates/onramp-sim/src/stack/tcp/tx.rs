@@ -133,8 +133,11 @@ pub struct Tx {
     una: u64,
     nxt: u64,
     written: u64,
-    /// The latest write began here.
+    /// The latest write began here, is made into segments of so many packets at most, and is marked (PSH)
+    /// after so many bytes.
     write_start: u64,
+    goal: u32,
+    push_every: u64,
     /// One beyond the last byte that left the host.
     left: u64,
     packets_out: u32,
@@ -228,6 +231,8 @@ impl Tx {
             nxt: 0,
             written: 0,
             write_start: 0,
+            goal: 1,
+            push_every: u64::MAX,
             left: 0,
             packets_out: 0,
             sacked_out: 0,
@@ -343,6 +348,13 @@ impl Tx {
         }
         self.write_start = self.written;
         self.written += bytes;
+        // Room for headers that the kernel leaves in a segment; half a window at most, which is also what is
+        // written at most between two marks for the application at the other end.
+        const ROOM: u32 = 320;
+        let half = (self.max_window >> 1).max(p.mss);
+        self.goal = ((p.gso_max_size - 1 - ROOM).min(half) / p.mss).max(1);
+        let whole = u64::from(self.goal) * u64::from(p.mss);
+        self.push_every = (u64::from(half) / whole + 1) * whole;
     }
 
     /// Nothing more is written than what was sent.
@@ -1332,15 +1344,7 @@ impl Tx {
             bytes += u64::from(p.gso_max_size >> halvings);
         }
         let bytes = bytes.min(u64::from(p.gso_max_size));
-        ((bytes / u64::from(p.mss)) as u32).max(least).min(self.goal(p))
-    }
-
-    /// Packets of a segment as the application's writes make them.
-    fn goal(&self, p: &Params) -> u32 {
-        /// Room for headers that the kernel leaves in a segment.
-        const ROOM: u32 = 320;
-        let half = (self.max_window >> 1).max(p.mss);
-        ((p.gso_max_size - 1 - ROOM).min(half) / p.mss).max(1)
+        ((bytes / u64::from(p.mss)) as u32).max(least).min((p.gso_max_size / p.mss).max(1))
     }
 
     fn send_new(&mut self, p: &Params, probe: bool, out: &mut Vec<Segment>) {
@@ -1362,7 +1366,7 @@ impl Tx {
             };
             let quota = quota.min(most);
             // A segment of what was written ends at a multiple of the goal, or is made longer up to the quota.
-            let goal = u64::from(self.goal(p)) * mss;
+            let goal = u64::from(self.goal) * mss;
             let mut end = (self.write_start + ((self.nxt - self.write_start) / goal + 1) * goal).min(self.written);
             end = end.max((self.nxt + u64::from(quota) * mss).min(self.written));
             if self.nxt + mss.min(self.written - self.nxt) > self.window_end {
@@ -1399,6 +1403,11 @@ impl Tx {
                 self.schedule_probe(p, false);
             }
         }
+    }
+
+    /// Marks up to a byte of what was written last.
+    fn pushes(&self, to: u64) -> u64 {
+        (to - self.write_start) / self.push_every
     }
 
     fn chunk_start(&self) -> u64 {
@@ -1449,7 +1458,7 @@ impl Tx {
             start,
             end,
             marks: 0,
-            push: end == self.written,
+            push: end == self.written || self.pushes(end) > self.pushes(start),
             sent_us: 0,
             delivered: 0,
             delivered_us: 0,
