@@ -41,7 +41,7 @@ STAR: dict[str, Any] = {
     "name": "star",
     "duration": "2ms",
     "network": {"kind": "star", "hosts": 9, "host_rate": "10Gbps"},
-    "transport": {"kind": "dctcp"},
+    "transport": {"kind": "dctcp-tcp"},
     "measure": {"interval": "100us", "queues": ["s0->h0"], "links": ["s0->h0"], "flow_rates": True},
     "traffic": [
         {"kind": "background", "workload": "FB_Hadoop", "load": 0.2},

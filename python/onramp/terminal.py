@@ -169,5 +169,5 @@ def engine_text(summary: Summary) -> str:
     e = summary["engine"]
     return (
         f"{e['packet_hops'] / 1e6:,.1f} M packet-hops in {e['wall_s']:,.1f} s "
-        f"({e['packet_hops_per_s'] / 1e6:,.1f} M/s), {e['peak_rss_mb']:,.0f} MB"
+        f"({round(e['packet_hops_per_s'], -3):,.0f} a second), {e['peak_rss_mb']:,.0f} MB"
     )

@@ -39,7 +39,7 @@ fn synchronised(sync: &str) -> String {
 #[test]
 fn results_are_the_same_in_every_build() {
     let lines: Vec<String> =
-        TRANSPORTS.iter().flat_map(|t| ["false", "true"].map(|onramp| digest(t, onramp))).collect();
+        TRANSPORTS.iter().chain(TCP).flat_map(|t| ["false", "true"].map(|onramp| digest(t, onramp))).collect();
     let lines = [lines, ["huygens", "ntp"].map(synchronised).to_vec()].concat();
     let found = lines.join("\n") + "\n";
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/digests.txt");
@@ -76,11 +76,18 @@ fn cells_and_threads_change_nothing() {
         ("measure.interval", "700ns"),
     ];
     for (name, network, cells) in NETWORKS {
-        for (i, transport) in TRANSPORTS.iter().enumerate() {
+        for (i, transport) in TRANSPORTS.iter().chain(TCP).enumerate() {
             // Both kinds of loss and of OR-ACK take their turns.
             let loss = if i % 2 == 0 { "pfc" } else { "lossy" };
             let ack = if i % 3 == 0 { "separate" } else { "transport" };
-            let set = [&set[..], &[("switch.loss", loss), ("onramp.ack", ack)]].concat();
+            let mut set = [&set[..], &[("switch.loss", loss), ("onramp.ack", ack)]].concat();
+            if TCP.contains(transport) {
+                let qdisc = ["pfifo", "fq", "fq_codel"][i % 3];
+                set.extend([("linux.buffer_packets", "60"), ("linux.qdisc", qdisc)]);
+                if i % 2 == 0 {
+                    set.push(("linux.onramp_hosts", "[\"h0\", \"h1\", \"h2\", \"h3\", \"h9\"]"));
+                }
+            }
             let text = format!("{network}{LOADED}");
             let run = |one_cell, threads| {
                 let options = Options { one_cell, ..Options::default() };

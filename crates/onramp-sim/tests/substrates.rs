@@ -1,7 +1,7 @@
 //! What runs where, and the section that only Linux has.
 
+use onramp_sim::Scenario;
 use onramp_sim::scenario::{Clock, HostQdisc, PortBuffer, Substrate, Threshold};
-use onramp_sim::{Scenario, Simulation};
 use std::path::Path;
 
 const STAR: &str = r#"duration = "1ms"
@@ -33,32 +33,50 @@ fn refused(on: Substrate, old: &str, new: &str) -> String {
 }
 
 #[test]
-fn what_only_the_kernel_has_is_not_simulated() {
+fn all_of_tcp_runs_on_both() {
+    for kind in ["newreno", "cubic", "bbr", "vegas", "dctcp-tcp"] {
+        for on in [Substrate::Sim, Substrate::Linux] {
+            let scenario = load(Some(on), "cubic", kind).unwrap();
+            assert!(scenario.is_tcp() && scenario.linux.is_some(), "{kind}");
+        }
+    }
+    let sysctl = "[linux.sysctl]\n\"net.ipv4.tcp_ecn\" = \"1\"\n\n[[traffic]]";
+    assert!(refused(Substrate::Sim, "[[traffic]]", sysctl).contains("linux.sysctl: is the kernel's own business"));
+    assert!(load(Some(Substrate::Linux), "[[traffic]]", sysctl).is_ok());
+}
+
+#[test]
+fn the_kernels_parameters_are_its_own() {
+    let vegas = "vegas\"\nalpha = 3";
+    assert!(load(Some(Substrate::Sim), "cubic\"", vegas).is_ok());
+    assert!(refused(Substrate::Linux, "cubic\"", vegas).contains("transport: has keys, but the kernel keeps"));
+}
+
+#[test]
+fn tcp_and_rdma_share_no_network() {
+    let beside = format!("{STAR}transport = {{ kind = \"dcqcn\" }}\n");
+    let found = Scenario::load(&beside, "s.toml", Path::new(""), &[]).unwrap_err();
     assert_eq!(
-        refused(Substrate::Sim, "cubic", "bbr"),
-        "s.toml:9: transport.kind: \"bbr\" runs on Linux only; use --on linux, or one of dcqcn, timely, dctcp, hpcc, custom"
+        found[0].to_string(),
+        "s.toml:15: traffic[0].transport.kind: \"dcqcn\" does not run beside \"cubic\": TCP and RDMA share no network yet"
     );
-    let (scenario, topology) = Scenario::load(STAR, "s.toml", Path::new(""), &[]).unwrap();
-    let error = Simulation::new(&scenario, topology, Path::new("")).err();
-    assert_eq!(error.as_deref(), Some("cubic runs on Linux only"));
+    let sampled = "[measure]\nnext_owd = 10\n\n[[traffic]]";
+    assert!(load(None, "[[traffic]]", sampled).unwrap_err().contains("measure.next_owd: is not recorded with TCP"));
 }
 
 #[test]
 fn what_only_the_simulator_has_does_not_run_on_linux() {
     assert_eq!(
         refused(Substrate::Linux, "cubic", "hpcc"),
-        "s.toml:9: transport.kind: \"hpcc\" is simulated only; use --on sim, or one of cubic, bbr, reno, dctcp"
+        "s.toml:9: transport.kind: \"hpcc\" is simulated only; use --on sim, or one of newreno, cubic, bbr, vegas, dctcp-tcp"
     );
     let network = "kind = \"star\"\nhosts = 4\nhost_rate = \"10Gbps\"";
-    assert_eq!(
-        refused(Substrate::Linux, network, "kind = \"fat-tree\""),
-        "s.toml:4: network.kind: is simulated only; use --on sim, or one of star, leaf-spine, dumbbell"
-    );
+    assert!(load(Some(Substrate::Linux), network, "kind = \"fat-tree\"").is_ok());
     assert!(refused(Substrate::Linux, "hosts = 4", "hosts = 4000").contains("at most 512"));
     let leaves = "kind = \"leaf-spine\"\nhost_links = 2";
     assert_eq!(
         refused(Substrate::Linux, network, leaves),
-        "s.toml:5: network.host_links: is simulated only; use --on sim, or leave it out"
+        "s.toml:3: network: h0 has several links; on Linux a host has one"
     );
     assert_eq!(
         refused(Substrate::Linux, network, "kind = \"leaf-spine\"\nfailed = [\"leaf0->spine1\"]"),
@@ -91,13 +109,6 @@ fn huygens_runs_on_both_and_writes_its_defaults_out() {
     let plain = load(None, "[[traffic]]", "[onramp]\n\n[[traffic]]").unwrap();
     assert!(matches!(plain.onramp.threshold, Some(Threshold::Fixed(_))));
     assert_eq!(plain.clock, Clock::default());
-}
-
-#[test]
-fn dctcp_runs_on_both() {
-    for on in [Substrate::Sim, Substrate::Linux] {
-        assert!(load(Some(on), "cubic", "dctcp").is_ok());
-    }
 }
 
 #[test]

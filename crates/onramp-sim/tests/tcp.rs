@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{build, build_with, star, trace};
+use common::{TCP, build, build_with, trace};
 
 const RENO: &str = "kind = \"newreno\"";
 /// Ten times slower than the default, as the cluster's hosts are.
@@ -36,20 +36,55 @@ fn a_long_flow_fills_the_link() {
 }
 
 #[test]
-fn flows_share_a_link_and_lose_nothing_but_packets() {
-    let (_file, traffic) = trace(&["0,3,20000000,0", "1,3,20000000,0", "2,3,20000000,0"]);
-    let mut sim = build_with(&format!("{SLOW}{traffic}"), RENO, &[("linux.buffer_packets", "100")]);
+fn every_tcp_shares_a_link_and_everything_arrives() {
+    let (_file, traffic) = trace(&["0,3,20000000,0", "1,3,20000000,137000", "2,3,20000000,391000"]);
+    for tcp in TCP {
+        for qdisc in ["pfifo", "fq_codel", "fq"] {
+            let set = [("linux.buffer_packets", "200"), ("linux.qdisc", qdisc)];
+            let mut sim = build_with(&format!("{SLOW}{traffic}"), tcp, &set);
+            sim.run_to_end();
+            let flows = sim.take_flows();
+            let last = flows.iter().map(|flow| flow.start_ps + flow.fct_ps).max().unwrap();
+            let n = sim.packet_counts();
+            assert_eq!((flows.len(), n.sent), (3, n.delivered + n.dropped + n.in_flight), "{tcp}, {qdisc}");
+            // All three together take as long as one of 60 MB would, or little longer, but for timeouts.
+            let link = 60_000_000 / 1448 * 1514 * 800;
+            let timeouts: u32 = flows.iter().map(|flow| flow.timeouts).sum();
+            let most = link * 5 / 4 + u64::from(timeouts) * 217_000_000_000;
+            assert!((link..most).contains(&last) && timeouts < 3, "{tcp}, {qdisc}: {} us", us(last));
+        }
+    }
+}
+
+#[test]
+fn a_queue_is_as_long_as_marks_and_windows_let_it() {
+    let long = "[[traffic]]\nkind = \"long\"\nsrc = [\"h0\", \"h1\"]\ndst = \"h3\"\n";
+    let text = format!("{}{long}", SLOW.replace("1ms", "60ms"));
+    let queue = |tcp: &str| {
+        let mut sim = build_with(&text, tcp, &[("measure.queues", "[\"s0->h3\"]"), ("warmup", "20ms")]);
+        sim.run_to_end();
+        let mut samples: Vec<f64> = sim.take_samples().iter().map(|s| s.value / 1514.0).collect();
+        samples.sort_by(f64::total_cmp);
+        assert_eq!(sim.counters()["network"]["drops"], 0, "{tcp}");
+        samples[samples.len() / 2]
+    };
+    // K = 65 packets; DCTCP keeps its queue about there (RFC 8257 §4.1; W of two flows is small).
+    let dctcp = queue("kind = \"dctcp-tcp\"");
+    assert!((30.0..100.0).contains(&dctcp), "{dctcp}");
+    // Vegas keeps 2 to 4 packets of each flow, and some more for being started before.
+    let vegas = queue("kind = \"vegas\"");
+    assert!(vegas < 40.0, "{vegas}");
+    // Reno fills what windows let it.
+    let reno = queue(RENO);
+    assert!(reno > 150.0, "{reno}");
+}
+
+#[test]
+fn a_connection_that_is_opened_late_costs_a_handshake() {
+    // The second flow of the pair comes while the first is alive, which the estimate for the first does not say.
+    let (_file, traffic) = trace(&["0,1,1000,0", "0,1,1000,700000000"]);
+    let mut sim = build(&format!("{SLOW}{traffic}"), RENO);
     sim.run_to_end();
     let flows = sim.take_flows();
-    assert_eq!(flows.len(), 3);
-    let last = flows.iter().map(|flow| flow.fct_ps).max().unwrap();
-    let drops = sim.counters()["network"]["drops"].as_u64().unwrap();
-    let resent: u32 = flows.iter().map(|flow| flow.retransmitted).sum();
-    println!(
-        "{:?}, {drops} dropped, {resent} resent",
-        flows.iter().map(|f| (us(f.fct_ps), f.timeouts)).collect::<Vec<_>>()
-    );
-    assert!(drops > 0 && u64::from(resent) >= drops);
-    assert!((flows[0].ideal_ps * 3..flows[0].ideal_ps * 33 / 10).contains(&last), "{}", us(last));
-    let _ = star;
+    assert_eq!(flows[0].fct_ps, flows[1].fct_ps);
 }

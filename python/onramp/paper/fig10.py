@@ -11,7 +11,7 @@ NAME = "fig10"
 ON = "linux"
 TITLE = "Linux, BBR and DCTCP, WebSearch at 40% and incast at 2%: RCT and FCT"
 
-BBR, DCTCP = ("bbr",), ("dctcp",)
+BBR, DCTCP = ("bbr",), ("dctcp-tcp",)
 
 
 def cases(quick: bool) -> list[Case]:

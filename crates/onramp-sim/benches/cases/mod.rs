@@ -62,6 +62,8 @@ pub const CASES: &[(&str, &str, &str, &str)] = &[
     ("fat-tree-dcqcn", FAT_TREE, "dcqcn", "100us"),
     ("fat-tree-dcqcn-onramp", FAT_TREE, "dcqcn", "100us"),
     ("fat-tree-hpcc", FAT_TREE, "hpcc", "100us"),
+    ("fat-tree-cubic", FAT_TREE, "cubic", "100us"),
+    ("fat-tree-cubic-onramp", FAT_TREE, "cubic", "100us"),
     ("rpc-dcqcn", RPC, "dcqcn", "10us"),
     ("star-incast-dcqcn", STAR, "dcqcn", "1ms"),
 ];

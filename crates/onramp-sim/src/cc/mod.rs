@@ -212,6 +212,11 @@ macro_rules! transports {
                 match self { $(Config::$tname(_) => Some($kernel),)+ _ => None }
             }
 
+            /// Its parameters are the kernel's defaults.
+            pub fn is_as_in_the_kernel(&self) -> bool {
+                match self { $(Config::$tname(c) => *c == Default::default(),)+ _ => false }
+            }
+
             /// As a controller of TCP, if it is one.
             pub fn tcp(&self) -> Option<tcp::any::Config> {
                 match self {

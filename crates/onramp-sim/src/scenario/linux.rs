@@ -1,6 +1,6 @@
-//! What only the Linux cluster has.
+//! Hosts and ports as Linux has them, on the cluster and simulated.
 
-use super::{OnRamp, Scenario, Substrate};
+use super::{OnRamp, Scenario};
 use crate::cc;
 use crate::config::Rule;
 use crate::config::units::{Bytes, Span};
@@ -36,7 +36,7 @@ impl HostQdisc {
     }
 }
 
-/// What only the Linux cluster has.
+/// Hosts and ports as Linux has them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Linux {
@@ -61,7 +61,7 @@ pub struct Linux {
     pub cut_segments: bool,
     /// Hosts with On-Ramp, where it is enabled. Default: all.
     pub onramp_hosts: Option<Vec<String>>,
-    /// Further kernel settings of every host, such as `"net.ipv4.tcp_slow_start_after_idle" = "0"`.
+    /// Further kernel settings of every host on the cluster, such as `"net.ipv4.tcp_slow_start_after_idle" = "0"`.
     pub sysctl: BTreeMap<String, String>,
 }
 
@@ -107,7 +107,7 @@ impl Linux {
 
 pub(super) fn check(s: &Scenario, rule: Rule<'_>) {
     let Some(linux) = &s.linux else { return };
-    if !Substrate::Linux.has(&s.transport) {
+    if !s.is_tcp() {
         return rule(false, "linux", format!("has no effect with transport \"{}\"", s.transport.kind()));
     }
     let one = linux.buffer.is_none() || linux.buffer_packets.is_none();

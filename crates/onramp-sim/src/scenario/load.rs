@@ -132,11 +132,14 @@ impl Scenario {
         };
         more(validate::check(&scenario), &mut mistakes);
         more(substrate.map_or(vec![], |on| on.check(&scenario)), &mut mistakes);
+        more(substrate.map_or(vec![], |on| on.check_network(&topology)), &mut mistakes);
         let (found, last_start) = validate::check_placed(&scenario, &topology, base);
         more(found, &mut mistakes);
         if mistakes.is_empty() {
             scenario.resolve(&topology, last_start);
-            mistakes = scenario.switch.check_resolved(&topology);
+            if !scenario.is_tcp() {
+                mistakes = scenario.switch.check_resolved(&topology);
+            }
         }
         if mistakes.is_empty() { Ok((scenario, topology)) } else { Err(all(mistakes)) }
     }

@@ -67,8 +67,8 @@ pub struct Scenario {
     /// The hosts' clocks.
     #[serde(default)]
     pub clock: Clock,
-    /// What only the Linux cluster has. Resolved: there unless the transport is
-    /// simulated only.
+    /// Hosts and ports as Linux has them, where the transport is TCP: on the cluster, and
+    /// simulated. Resolved: there if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linux: Option<Linux>,
     /// What is recorded besides flows and requests.
@@ -159,6 +159,11 @@ impl Scenario {
         std::iter::once(&self.transport).chain(self.traffic.iter().filter_map(|t| t.transport.as_ref()))
     }
 
+    /// Whether its transport is TCP: of all sections or of none.
+    pub fn is_tcp(&self) -> bool {
+        self.transport.tcp().is_some()
+    }
+
     /// The transport of the first section in a class.
     fn transport_in(&self, class: usize) -> &cc::Config {
         let section = self.traffic.iter().find(|t| usize::from(t.class) == class);
@@ -187,7 +192,7 @@ impl Scenario {
             self.host.ack_class.get_or_insert(self.transport.settings().host_ack_class());
         }
         self.host.max_window.get_or_insert(crate::config::units::Bytes(bdp));
-        if Substrate::Linux.has(&self.transport) {
+        if self.is_tcp() {
             self.linux.get_or_insert_default().resolve(&self.transport, &self.onramp, topology);
         }
         self.clock.resolve();

@@ -3,7 +3,7 @@
 use super::{Scenario, Sync};
 use crate::cc::{self, ON_LINUX, SIMULATED};
 use crate::config::Mistake;
-use crate::topology::Shape;
+use crate::topology::{NodeId, Topology};
 
 /// Where a scenario runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum Substrate {
 }
 
 /// Hosts and switches a cluster may have: each is a network namespace.
-const MAX_NODES: u32 = 512;
+const MAX_NODES: usize = 512;
 
 impl Substrate {
     /// What the option `--on` calls it.
@@ -43,46 +43,46 @@ impl Substrate {
         }
     }
 
+    /// What of a network does not run there.
+    pub(super) fn check_network(self, topology: &Topology) -> Vec<Mistake> {
+        if self == Self::Sim {
+            return vec![];
+        }
+        let mut wrong = Vec::new();
+        let nodes = topology.nodes();
+        if nodes > MAX_NODES {
+            let message = format!("has {nodes} hosts and switches; on Linux at most {MAX_NODES} are possible");
+            wrong.push(Mistake::new("network", message));
+        }
+        let several = (0..topology.hosts() as NodeId).find(|host| topology.ports_of(*host).len() > 1);
+        if let Some(host) = several {
+            let message = format!("{} has several links; on Linux a host has one", topology.name(host));
+            wrong.push(Mistake::new("network", message));
+        }
+        wrong
+    }
+
     /// What of a scenario does not run there.
     pub(super) fn check(self, s: &Scenario) -> Vec<Mistake> {
         let mut wrong = Vec::new();
         if !self.has(&s.transport) {
-            let (other, runs) = match self {
-                Self::Sim => (Self::Linux, "runs on Linux only"),
-                Self::Linux => (Self::Sim, "is simulated only"),
-            };
             let (kind, own) = (s.transport.kind(), self.transports().join(", "));
-            let message = format!("\"{kind}\" {runs}; use --on {}, or one of {own}", other.name());
+            let message = format!("\"{kind}\" is simulated only; use --on sim, or one of {own}");
             wrong.push(Mistake::new("transport.kind", message));
         }
+        if self == Self::Linux && s.is_tcp() && !s.transport.is_as_in_the_kernel() {
+            let message = "has keys, but the kernel keeps its own values; use --on sim, or leave them out";
+            wrong.push(Mistake::new("transport", message));
+        }
         if self == Self::Sim {
+            if s.linux.as_ref().is_some_and(|linux| !linux.sysctl.is_empty()) {
+                let message = "is the kernel's own business; use --on linux, or leave it out";
+                wrong.push(Mistake::new("linux.sysctl", message));
+            }
             return wrong;
         }
-        let nodes = match &s.network.shape {
-            Shape::Star(c) => Some(c.hosts.saturating_add(1)),
-            Shape::LeafSpine(c) => {
-                Some(c.leaves.saturating_mul(c.hosts_per_leaf.saturating_add(1)).saturating_add(c.spines))
-            }
-            Shape::Dumbbell(c) => Some(c.left.saturating_add(c.right).saturating_add(2)),
-            _ => None,
-        };
-        match nodes {
-            None => {
-                let message = "is simulated only; use --on sim, or one of star, leaf-spine, dumbbell";
-                wrong.push(Mistake::new("network.kind", message));
-            }
-            Some(nodes) if nodes > MAX_NODES => {
-                let message = format!("has {nodes} hosts and switches; on Linux at most {MAX_NODES} are possible");
-                wrong.push(Mistake::new("network", message));
-            }
-            Some(_) => {}
-        }
-        let several = matches!(&s.network.shape, Shape::LeafSpine(c) if c.host_links > 1);
-        for (key, given) in [("failed", !s.network.failed.is_empty()), ("host_links", several)] {
-            if given {
-                let message = "is simulated only; use --on sim, or leave it out";
-                wrong.push(Mistake::new(format!("network.{key}"), message));
-            }
+        if !s.network.failed.is_empty() {
+            wrong.push(Mistake::new("network.failed", "is simulated only; use --on sim, or leave it out"));
         }
         if !matches!(s.clock.sync, Sync::Perfect | Sync::Huygens) {
             let message =

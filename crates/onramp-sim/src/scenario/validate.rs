@@ -40,9 +40,13 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
     s.switch.check(&mut |ok, key, message| rule(ok, &switch(key), message));
     super::linux::check(s, &mut rule);
     s.transport.settings().check(&mut |ok, key, message| rule(ok, &format!("transport.{key}"), message));
+    rule(next == 0 || !s.is_tcp(), "measure.next_owd", "is not recorded with TCP: leave it out".into());
     rule(!s.traffic.is_empty(), "traffic", "at least one [[traffic]] section is needed".into());
     for (i, traffic) in s.traffic.iter().enumerate() {
         if let Some(transport) = &traffic.transport {
+            let (own, main) = (transport.kind(), s.transport.kind());
+            let message = format!("\"{own}\" does not run beside \"{main}\": TCP and RDMA share no network yet");
+            rule(transport.tcp().is_some() == s.is_tcp(), &format!("traffic[{i}].transport.kind"), message);
             let key = |key: &str| format!("traffic[{i}].transport.{key}");
             transport.settings().check(&mut |ok, own, message| rule(ok, &key(own), message));
         }

@@ -17,6 +17,10 @@ pub const TRANSPORTS: &[&str] = &[
     "kind = \"hpcc\"",
 ];
 
+/// Every TCP.
+pub const TCP: &[&str] =
+    &["kind = \"newreno\"", "kind = \"cubic\"", "kind = \"bbr\"", "kind = \"vegas\"", "kind = \"dctcp-tcp\""];
+
 /// A flow that always sends at the line rate: no mark makes it slower.
 pub const UNMOVED: &str = "kind = \"dcqcn\"\nmin_rate = \"100Gbps\"";
 
