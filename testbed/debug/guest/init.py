@@ -74,6 +74,7 @@ def main(kind: str, onrampd: str, share: str, *tests: str) -> None:
         kernel.say(f"{name}: {said} ({time.monotonic() - began:.0f} s)")
     try:
         kernel.unload()
+        kernel.programs()
         kernel.check()
         if kind == "kasan":
             kernel.leaks()

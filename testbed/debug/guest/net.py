@@ -135,7 +135,8 @@ clock_offset = "{offset}"
             )
 
     def ready(self) -> Agent:
-        for _ in range(600):
+        # On a machine with much else to do, a minute was not enough.
+        for _ in range(3000):
             if any(line.startswith("ready") for line in self.log.read_text().splitlines()):
                 return self
             if self.process.poll() is not None:

@@ -57,7 +57,8 @@ def nth(done: list[str]) -> None:
     frames = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     frames.bind(("fault", 0x800))
     calm = Netlink()
-    options = (*OPTIONS, attribute(netlink.PROG_FD, struct.pack("=i", program(SCHED_CLS))))
+    file = program(SCHED_CLS)
+    options = (*OPTIONS, attribute(netlink.PROG_FD, struct.pack("=i", file)))
     new, replace = netlink.CREATE | netlink.EXCL, netlink.CREATE | netlink.REPLACE
 
     def message(kind: int, flags: int, handle: int, parent: int, attributes: bytes) -> Callable[[], None]:
@@ -92,13 +93,14 @@ def nth(done: list[str]) -> None:
         ("add with a large table", lambda: None, message(netlink.NEW, new, 0x10000, root, onramp(LARGE))),
         ("add below mq", mq, message(netlink.NEW, new, 0x20000, 0x10001, other)),
         ("replace", lambda: add(0x10000, root), message(netlink.NEW, replace, 0x20000, root, other)),
-        ("change", lambda: add(0x10000, root), message(netlink.NEW, 0, 0x10000, root, other)),
+        ("change", lambda: add(0x10000, root, *options), message(netlink.NEW, 0, 0x10000, root, other)),
         ("show", lambda: add(0x10000, root, *options), message(netlink.GET, 0, 0x10000, root, b"")),
         ("delete", lambda: add(0x10000, root, *options), message(netlink.DELETE, 0, 0x10000, root, b"")),
         ("send", lambda: add(0x10000, root, *options), packet),
     ):
         done.append(f"{name} {each(act, prepare, clear)}")
     run("ip link del fault")
+    os.close(file)
 
 
 def shared() -> str:

@@ -9,7 +9,7 @@ import net
 from kernel import say
 from net import OUT, Child, run, tc
 
-SECONDS = 8
+SECONDS, ROUNDS = 8, 6
 #: Where the gate is, the qdiscs above it, and what the agent calls the place.
 TREES = {
     "root": ([], "root"),
@@ -95,10 +95,16 @@ def play(name: str, *, small: bool) -> str:
     tc(f"qdisc add dev {OUT} clsact")
     tc(f"filter add dev {OUT} egress matchall action pass")
     before = Count()
-    traffic = net.everything(SECONDS, gso=not small)
-    for one in traffic:
-        one.wait()
-    said = compare(before, segments=not small)
+    # On a slow machine it takes more than one round until a segment is cut.
+    for _ in range(ROUNDS):
+        traffic = net.everything(SECONDS, gso=not small)
+        for one in traffic:
+            one.wait()
+        said = compare(before, segments=not small)
+        if small or "cut 0, " not in said:
+            break
+    else:
+        raise AssertionError(f"no segment was cut: {said}")
     net.reaches()
     for agent in agents:
         agent.end()
@@ -113,7 +119,6 @@ def test(kind: str) -> str:
         for small in (False, True):
             said.append(play(name, small=small))
             say(f"  {name}{', small limits' if small else ''}: {said[-1]}")
-    for sign in ("held 0, ", "cut 0, "):
-        if all(sign in line for line in said):
-            raise AssertionError(f"{sign} everywhere")
+    if all("held 0, " in line for line in said):
+        raise AssertionError("nothing was held anywhere")
     return f"{len(said)} plays; nothing stays, nothing is unaccounted for"
