@@ -469,13 +469,13 @@ impl Desk {
     }
 
     fn write_down<R: Router>(&mut self, cells: &mut [CellBox<R>]) {
-        let mut done: Vec<FlowRecord> = Vec::new();
+        let mut done: Vec<(Ps, FlowRecord)> = Vec::new();
         for cell in cells {
             done.append(&mut cell.hosts.done);
             self.recorder.add_samples(&mut cell.meter.samples);
         }
-        done.sort_unstable_by_key(|flow| (flow.start_ps + flow.fct_ps, flow.id));
-        for flow in done {
+        done.sort_unstable_by_key(|(found, flow)| (*found, flow.id));
+        for (_, flow) in done {
             self.alive -= 1;
             if let Some(start_ps) = flow.start_ps.checked_sub(self.origin) {
                 self.finished += 1;

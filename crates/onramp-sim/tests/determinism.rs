@@ -77,13 +77,19 @@ fn cells_and_threads_change_nothing() {
     ];
     for (name, network, cells) in NETWORKS {
         for (i, transport) in TRANSPORTS.iter().chain(TCP).enumerate() {
+            let tcp = TCP.contains(transport);
+            // Its timeouts last so long that one network has to do, and for CUBIC another.
+            if tcp && *name != "fat tree" && (*name, *transport) != ("eight racks", TCP[1]) {
+                continue;
+            }
             // Both kinds of loss and of OR-ACK take their turns.
             let loss = if i % 2 == 0 { "pfc" } else { "lossy" };
             let ack = if i % 3 == 0 { "separate" } else { "transport" };
             let mut set = [&set[..], &[("switch.loss", loss), ("onramp.ack", ack)]].concat();
-            if TCP.contains(transport) {
+            if tcp {
                 let qdisc = ["pfifo", "fq", "fq_codel"][i % 3];
-                set.extend([("linux.buffer_packets", "60"), ("linux.qdisc", qdisc)]);
+                // Timeouts last: fewer samples.
+                set.extend([("linux.buffer_packets", "60"), ("linux.qdisc", qdisc), ("measure.interval", "71300ns")]);
                 if i % 2 == 0 {
                     set.push(("linux.onramp_hosts", "[\"h0\", \"h1\", \"h2\", \"h3\", \"h9\"]"));
                 }
@@ -97,7 +103,8 @@ fn cells_and_threads_change_nothing() {
                 hash(sim)
             };
             let alone = run(true, 1);
-            for threads in [1, 2, 4] {
+            let threads: &[usize] = if tcp { &[2] } else { &[1, 2, 4] };
+            for &threads in threads {
                 assert_eq!(run(false, threads), alone, "{name}, {transport}, {threads} threads");
             }
         }

@@ -100,8 +100,8 @@ pub struct Hosts<H> {
     told_every: u32,
     /// Messages to hosts, which are perhaps in other cells.
     pub notes: Vec<(u32, Note)>,
-    /// Flows that are done, until they are taken.
-    pub done: Vec<FlowRecord>,
+    /// Flows that are done, and when their senders found that they are, until they are taken.
+    pub done: Vec<(Ps, FlowRecord)>,
     /// What was seen so far.
     pub counts: Counts,
 }
@@ -246,7 +246,7 @@ impl<H: Header> Hosts<H> {
                 let receiver = &mut self.receivers[slot];
                 receiver.packets_in_all = packets;
                 record.receiver_fct_ps = receiver.received_at - record.start_ps;
-                self.done.push(record);
+                self.done.push((record.start_ps + record.fct_ps, record));
                 self.close_receiver(slot);
             }
             Note::Closed(slot, replies) => {

@@ -844,7 +844,8 @@ impl<H: Header> Hosts<H> {
     pub(super) fn acknowledged_to(&mut self, slot: u32, last: u64, record: FlowRecord) {
         let tcp = self.tcp.as_mut().expect("there is TCP");
         let complete = &mut tcp.ends[slot].complete;
-        let mut at = record.start_ps + record.fct_ps;
+        let found = record.start_ps + record.fct_ps;
+        let mut at = found;
         while let Some((end, when)) = complete.pop_front() {
             if unwrap(last, end as u32) == last {
                 at = when;
@@ -852,7 +853,7 @@ impl<H: Header> Hosts<H> {
             }
         }
         let fct_ps = at - record.start_ps;
-        self.done.push(FlowRecord { fct_ps, receiver_fct_ps: fct_ps, ..record });
+        self.done.push((found, FlowRecord { fct_ps, receiver_fct_ps: fct_ps, ..record }));
     }
 
     fn delay_told<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>) {

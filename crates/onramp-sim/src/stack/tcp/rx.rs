@@ -341,12 +341,12 @@ impl Rx {
 
     /// Bytes of payload for which there is room when nothing waits, and now.
     fn room(&self) -> u64 {
-        self.buffer * self.share >> 8
+        (self.buffer * self.share) >> 8
     }
 
     fn free(&self) -> u64 {
-        let taken = (self.nxt - self.read) * JOINED >> 8;
-        self.buffer.saturating_sub(taken) * self.share >> 8
+        let taken = ((self.nxt - self.read) * JOINED) >> 8;
+        (self.buffer.saturating_sub(taken) * self.share) >> 8
     }
 
     fn decide(&mut self, p: &Params, now: Ps, said: &mut Said) {
@@ -419,9 +419,9 @@ impl Rx {
         self.read = self.nxt;
         said.complete = self.read == self.expected;
         let waiting = self.nxt - self.acked;
-        if self.due && (waiting > u64::from(p.mss) || self.pushed > 0) {
-            said.add(self.reply(p, now));
-        } else if 2 * self.offered() <= self.room() && u64::from(self.select(p)) >= 2 * self.offered().max(1) {
+        let late = self.due && (waiting > u64::from(p.mss) || self.pushed > 0);
+        // Or there is much more room than was last offered.
+        if late || 2 * self.offered() <= self.room() && u64::from(self.select(p)) >= 2 * self.offered().max(1) {
             said.add(self.reply(p, now));
         }
     }
