@@ -118,13 +118,10 @@ static bool link_pull(struct Qdisc *sch, u64 start)
 	return true;
 }
 
-/* The clock of a time-travelling kernel counts in these nanoseconds, so timers are late by up to so much. */
-#define LINK_TICK 256
-
 /*
  * Brings the wire up to @now. A queue that is caught up with late had a packet
  * waiting all the time, so the wire took it the moment it was free; any other is
- * asked at that very moment, but for the clock's own lateness.
+ * asked at that very moment.
  */
 static void link_advance(struct Qdisc *sch, u64 now)
 {
@@ -134,7 +131,7 @@ static void link_advance(struct Qdisc *sch, u64 now)
 		while (q->free_at <= now && q->queue->q.qlen && link_pull(sch, q->free_at))
 			;
 	else
-		while (q->free_at <= now && link_pull(sch, now - q->free_at <= LINK_TICK ? q->free_at : now))
+		while (q->free_at <= now && link_pull(sch, now))
 			;
 }
 
