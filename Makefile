@@ -18,7 +18,7 @@ help:
 	@echo "make install  build everything into .venv; the command is .venv/bin/onramp"
 	@echo "make testbed  the Linux cluster: its programs and its kernel (minutes, once)"
 	@echo "make test     every test"
-	@echo "make test-kernel  the gate on debug kernels under QEMU: an hour at first, half of one later"
+	@echo "make test-kernel  the gate on debug kernels under QEMU: an hour at first, half of one later; on a busy machine twice that"
 	@echo "make agent    the host agent, and tc's plugin for the gate; then as root: make install-agent"
 	@echo "make datapath the gate's module against stock kernels' headers: 6.1, 6.12, the newest"
 	@echo "make lint     formatting, lints, types"
