@@ -1,0 +1,54 @@
+"""The simulator's TCP beside Linux's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from onramp import agreement, cli
+from test_linux import needs_agent
+
+SCENARIO = """
+name = "pair"
+duration = "5ms"
+network = { kind = "star", hosts = 4, host_rate = "10Gbps" }
+transport = { kind = "cubic" }
+onramp = { threshold = "50us" }
+[[traffic]]
+kind = "trace"
+file = "flows.csv"
+"""
+
+
+@needs_agent
+def test_flows_alone_take_as_long_on_both_and_the_page_shows_it(tmp_path: Path) -> None:
+    rows = [
+        f"h0,h3,{size},{i * 1_000_000}" for i, size in enumerate((1000, 9000, 60_000, 300_000, 2_000_000))
+    ]
+    (tmp_path / "flows.csv").write_text("src,dst,bytes,start_ns\n" + "\n".join(rows) + "\n")
+    (tmp_path / "pair.toml").write_text(SCENARIO)
+    out = tmp_path / "out"
+    said = CliRunner().invoke(
+        cli.commands, ["agree", str(tmp_path / "pair.toml"), "--out", str(out), "--json"]
+    )
+    assert said.exit_code == 0, said.output
+    (found,) = json.loads(said.stdout)
+    assert found["sides"] == ["without", "with"] and found["complete"]
+    times = [row for row in found["rows"] if row["metric"]["unit"] == "µs"]
+    assert len(times) == 2 * 3 * len(agreement.GOALS)
+    for row in times:
+        assert abs(row["ratio"] - 1) < 0.01, row
+    page = (out / "index.html").read_text()
+    assert "simulator / Linux" in page and page.count("<svg") == 2
+
+
+def test_numbers_are_judged_by_their_goals() -> None:
+    metric = agreement.TIMES[0]
+    (near,) = agreement._row("without On-Ramp", metric, [105.0, 108.0], [100.0, 100.0], 0.1)
+    assert near.within and near.ratio == pytest.approx(1.0649, abs=1e-3) and near.interval is not None
+    (far,) = agreement._row("without On-Ramp", metric, [120.0, None], [100.0, 90.0], 0.1)
+    assert far.within is False and far.ratio == pytest.approx(1.2) and far.interval is None
+    assert agreement._row("without On-Ramp", metric, [None], [1.0], 0.1) == []
