@@ -44,7 +44,7 @@ BROKEN: dict[str, tuple[str, str, list[str]]] = {
     "wrong type": ("hosts = 9", 'hosts = "nine"', ["scenario.toml:6", "hosts"]),
     "impossible value": ("load = 0.4", "load = -0.4", ["scenario.toml:17", "load"]),
     "zero duration": ('"100us"', '"0us"', ["scenario.toml:2", "duration"]),
-    "unknown transport": ('"dcqcn"', '"cubic"', ["scenario.toml:9", "cubic", "dcqcn", "timely"]),
+    "unknown transport": ('"dcqcn"', '"cubik"', ["scenario.toml:9", "cubik", "cubic", "timely"]),
     "unknown topology": ('"star"', '"ring"', ["scenario.toml:5", "ring", "star", "fat-tree"]),
     "missing key": ("hosts = 9\n", "", ["scenario.toml", "network", "hosts"]),
     "missing workload": ('"WebSearch"', '"WebSaerch"', ["scenario.toml:16", "WebSaerch"]),
