@@ -27,9 +27,10 @@ CLOCKS = ("fig6", "fig18", "clock")
 def test_every_case_is_a_valid_scenario(name: str, quick: bool) -> None:
     figure = paper.figure(name)
     assert name == figure.NAME
-    scenarios = common.scenarios(figure, common.Mode(quick, (1, 2)))
-    assert len(scenarios) == 2 * len(figure.cases(quick))
-    assert len({s.text for s in scenarios.values()}) == len(scenarios)
+    for on in figure.ON:
+        scenarios = common.scenarios(figure, on, common.Mode(quick, (1, 2)))
+        assert len(scenarios) == 2 * len(figure.cases(quick))
+        assert len({s.text for s in scenarios.values()}) == len(scenarios)
 
 
 def test_list_names_every_figure(command: Command) -> None:
@@ -81,10 +82,12 @@ def test_every_figure_can_be_drawn_and_judged(
     with style.styled():
         assert figure.draw(runs).axes
     claims = figure.claims(runs)
-    verdict = common.Verdict(name, figure.TITLE, True, (1, 2), "0", None, tuple(claims))
-    lines = common.markdown([verdict]).splitlines()
+    verdicts = [
+        common.Verdict(name, on, figure.TITLE, True, (1, 2), "0", None, tuple(claims)) for on in figure.ON
+    ]
+    lines = common.markdown(verdicts).splitlines()
     rows = [line for line in lines if line.startswith(("| Fig", f"| {name} |"))]
     heads = [line for line in lines if line.startswith("| Figure | ")]
     assert len(heads) == len({claim.of_paper for claim in claims})
     assert len(rows) == len(claims) + len(heads)
-    assert all(line.count(" | ") == 3 for line in lines if line)
+    assert all(line.count(" | ") == 1 + 2 * len(figure.ON) for line in lines if line)

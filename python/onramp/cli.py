@@ -351,9 +351,11 @@ def report_command(folders: tuple[Path, ...], out: Path | None, force: bool) -> 
 
 
 @commands.command("paper")
-@click.argument("figures", nargs=-1, metavar="[LIST | figN …]")
+@click.argument("figures", nargs=-1, metavar="[LIST | ALL | figN …]")
 @click.option(
-    "--on", type=click.Choice(["sim", "linux"]), help="Only figures of this substrate; each has one."
+    "--on",
+    type=click.Choice(["sim", "linux"]),
+    help="Substrate; default: the first that the list names for a figure.",
 )
 @click.option("--quick", is_flag=True, help="Short runs, one seed: about a minute per figure on two cores.")
 @click.option("--seeds", callback=_seeds, metavar="1,2,3", help="Default: 1,2,3; with --quick 1.")
@@ -384,31 +386,37 @@ def paper_command(
     from onramp import paper
     from onramp.paper import common
 
-    every = [name for name in paper.FIGURES if on in (None, paper.figure(name).ON)]
-    for name in figures:
-        if name in paper.FIGURES and name not in every:
-            raise OnRampError(f"{name}: runs with --on {paper.figure(name).ON} only")
+    words = [name.lower() for name in figures]
+    listed = not words or words == ["list"]
+    every = listed or words == ["all"]
+    chosen = [paper.figure(name) for name in (paper.FIGURES if every else figures)]
+    if every:
+        chosen = [figure for figure in chosen if on is None or on in figure.ON]
+    for figure in chosen:
+        if on and on not in figure.ON:
+            raise OnRampError(f"{figure.NAME}: runs with --on {' or '.join(figure.ON)} only")
     if markdown:
-        click.echo(common.markdown(common.stored(out, figures or every, quick)))
+        wanted = [(f.NAME, each) for f in chosen for each in ([on] if on else f.ON)]
+        click.echo(common.markdown(common.stored(out, wanted, quick)))
         return 0
-    if not figures or [f.lower() for f in figures] == ["list"]:
-        for name in every:
-            click.echo(f"{name:6} {paper.figure(name).ON:6} {paper.figure(name).TITLE}")
+    if listed:
+        for figure in chosen:
+            click.echo(f"{figure.NAME:8} {', '.join(figure.ON):10} {figure.TITLE}")
         return 0
     mode = common.Mode(quick, tuple(seeds or ([1] if quick else [1, 2, 3])))
-    chosen = [paper.figure(name) for name in figures]
     cache = Cache(out)
     for figure in chosen:
-        scenarios = common.scenarios(figure, mode)
+        where = on or figure.ON[0]
+        scenarios = common.scenarios(figure, where, mode)
         missing = cache.missing(scenarios)
-        title = f"{figure.NAME}: {len(missing)} of {len(scenarios)} runs missing"
+        title = f"{figure.NAME}, {where}: {len(missing)} of {len(scenarios)} runs missing"
         with Stop() as stop, Progress(title, len(missing)) as progress:
             cache.run(missing, workers=jobs, stop=stop, report=progress)
         if stop.asked:
             click.echo("Incomplete; the same command runs the rest.")
             return INTERRUPTED
-        terminal.console().print(terminal.verdict_table(common.judge(figure, mode, cache)))
-        click.echo(f"{common.place(out, figure.NAME, quick) / figure.NAME}.png\n")
+        terminal.console().print(terminal.verdict_table(common.judge(figure, where, mode, cache)))
+        click.echo(f"{common.place(out, figure.NAME, where, quick) / figure.NAME}.png\n")
     return 0
 
 

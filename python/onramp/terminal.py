@@ -132,10 +132,8 @@ def summary_table(summary: Summary, links: Sequence[str] = ()) -> Table:
 def verdict_table(verdict: Verdict) -> Table:
     """A figure's claims."""
     seeds = ", ".join(map(str, verdict.seeds))
-    form = "quick, " if verdict.quick else ""
-    table = Table(
-        title=f"{verdict.figure}: {verdict.title} ({form}seed {seeds})", title_justify="left", box=None
-    )
+    form = f"{verdict.on}, {'quick, ' if verdict.quick else ''}seed {seeds}"
+    table = Table(title=f"{verdict.figure}: {verdict.title} ({form})", title_justify="left", box=None)
     table.title_style = "bold"
     for column in ("statement", "measured", "verdict"):
         table.add_column(column, overflow="fold")

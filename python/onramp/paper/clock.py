@@ -16,7 +16,7 @@ from onramp.scenario import quantity
 from onramp.summary import Floats
 
 NAME = "clock"
-ON = "sim"
+ON = ("sim",)
 TITLE = "Accuracy of clock synchronisation"
 
 LOADS = (0, 40, 80)

@@ -70,9 +70,10 @@ class Mode:
 
 @dataclass(frozen=True)
 class Verdict:
-    """All claims of a figure, with what they rest on."""
+    """All claims of a figure on one substrate, with what they rest on."""
 
     figure: str
+    on: str
     title: str
     quick: bool
     seeds: tuple[int, ...]
@@ -85,8 +86,8 @@ class Figure(Protocol):
     """A module of this package named figN."""
 
     NAME: str
-    #: Where it is run: "sim" or "linux".
-    ON: str
+    #: Where it can be run, "sim" or "linux"; first where the paper's own was.
+    ON: tuple[str, ...]
     TITLE: str
 
     def cases(self, quick: bool) -> list[Case]:
@@ -114,37 +115,37 @@ def folder() -> Path:
     raise OnRampError("scenarios/paper: not found; run this in the project's checkout")
 
 
-def _loaded(figure: Figure, mode: Mode) -> dict[tuple[Key, int], Scenario]:
+def _loaded(figure: Figure, on: str, mode: Mode) -> dict[tuple[Key, int], Scenario]:
     return {
-        (case.key, seed): load(folder() / f"{case.file}.toml", {**case.overrides, "seed": seed}, figure.ON)
+        (case.key, seed): load(folder() / f"{case.file}.toml", {**case.overrides, "seed": seed}, on)
         for case in figure.cases(mode.quick)
         for seed in mode.seeds
     }
 
 
-def scenarios(figure: Figure, mode: Mode) -> dict[str, Scenario]:
+def scenarios(figure: Figure, on: str, mode: Mode) -> dict[str, Scenario]:
     """Everything a figure needs, by label."""
-    return {f"{', '.join(key)}, seed {seed}": s for (key, seed), s in _loaded(figure, mode).items()}
+    return {f"{', '.join(key)}, seed {seed}": s for (key, seed), s in _loaded(figure, on, mode).items()}
 
 
-def place(out: Path, name: str, quick: bool) -> Path:
+def place(out: Path, name: str, on: str, quick: bool) -> Path:
     """Where a figure's plot and verdict are."""
-    return out / (f"{name}-quick" if quick else name)
+    return out / f"{name}-{on}{'-quick' if quick else ''}"
 
 
-def judge(figure: Figure, mode: Mode, cache: Cache) -> Verdict:
+def judge(figure: Figure, on: str, mode: Mode, cache: Cache) -> Verdict:
     """Draw a figure and check its claims, from runs that are all in the cache; both are written beside it."""
     from onramp.plots import style
 
     runs: dict[Key, list[Result]] = {}
-    for (key, _), scenario in _loaded(figure, mode).items():
+    for (key, _), scenario in _loaded(figure, on, mode).items():
         result = cache.get(scenario)
         if result is None:
             raise OnRampError(f"{figure.NAME}: the programs were built anew meanwhile; run it again")
         runs.setdefault(key, []).append(result)
     claims = tuple(figure.claims(runs))
-    verdict = Verdict(figure.NAME, figure.TITLE, mode.quick, mode.seeds, _sim.version(), commit(), claims)
-    path = place(cache.folder, figure.NAME, mode.quick)
+    verdict = Verdict(figure.NAME, on, figure.TITLE, mode.quick, mode.seeds, _sim.version(), commit(), claims)
+    path = place(cache.folder, figure.NAME, on, mode.quick)
     path.mkdir(exist_ok=True)
     with style.styled():
         plot = figure.draw(runs)
@@ -154,11 +155,11 @@ def judge(figure: Figure, mode: Mode, cache: Cache) -> Verdict:
     return verdict
 
 
-def stored(out: Path, names: Iterable[str], quick: bool) -> list[Verdict]:
-    """Verdicts written before."""
+def stored(out: Path, wanted: Iterable[tuple[str, str]], quick: bool) -> list[Verdict]:
+    """Verdicts written before, of figures and substrates."""
     verdicts = []
-    for name in names:
-        path = place(out, name, quick) / "verdict.json"
+    for name, on in wanted:
+        path = place(out, name, on, quick) / "verdict.json"
         if path.is_file():
             d = json.loads(path.read_text(encoding="utf-8"))
             verdicts.append(
@@ -193,17 +194,22 @@ def outcome(claim: Claim) -> str:
 
 
 def markdown(verdicts: Sequence[Verdict]) -> str:
-    """The verdicts as a table, and what the figures rest on as another."""
+    """The verdicts as a table, and what the figures rest on as another; substrates side by side."""
+    names = {"linux": "On Linux", "sim": "Simulated"}
+    shown = [on for on in names if any(v.on == on for v in verdicts)]
     parts = []
     for of_paper, head in ((True, "The paper states"), (False, "What the figure rests on")):
-        lines = [f"| Figure | {head} | Measured | Verdict |", "| --- | --- | --- | --- |"]
+        rows: dict[tuple[str, str], dict[str, str]] = {}
         for verdict in verdicts:
-            name = verdict.figure.replace("fig", "Fig. ")
             for claim in (c for c in verdict.claims if c.of_paper == of_paper):
+                key = verdict.figure.replace("fig", "Fig. "), f"{claim.statement} ({claim.criterion})"
                 result = outcome(claim) if claim.holds else f"**{outcome(claim)}**"
-                statement = f"{claim.statement} ({claim.criterion})"
-                lines.append(f"| {name} | {statement} | {claim.measured} | {result} |")
-        if len(lines) > 2:
+                rows.setdefault(key, {})[verdict.on] = f"{claim.measured} | {result}"
+        if rows:
+            columns = " | ".join(f"{names[on] if len(shown) > 1 else 'Measured'} | Verdict" for on in shown)
+            lines = [f"| Figure | {head} | {columns} |", f"| --- | ---{' | --- | ---' * len(shown)} |"]
+            for (name, statement), cells in rows.items():
+                lines.append(f"| {name} | {statement} | {' | '.join(cells.get(on, ' | ') for on in shown)} |")
             parts.append("\n".join(lines))
     return "\n\n".join(parts)
 

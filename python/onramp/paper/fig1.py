@@ -8,7 +8,7 @@ from onramp.paper import star
 from onramp.paper.common import Case, Claim, Runs
 
 NAME = "fig1"
-ON = "sim"
+ON = ("sim",)
 TITLE = "TIMELY: queueing delay in transience and equilibrium, two gains"
 
 LOW, HIGH = "TIMELY β = 0.2", "TIMELY β = 0.8"

@@ -8,8 +8,8 @@ from onramp.paper import cluster
 from onramp.paper.common import Case, Claim, Runs, ratio
 
 NAME = "fig10"
-ON = "linux"
-TITLE = "Linux, BBR and DCTCP, WebSearch at 40% and incast at 2%: RCT and FCT"
+ON = ("linux", "sim")
+TITLE = "BBR and DCTCP, WebSearch at 40% and incast at 2%: RCT and FCT"
 
 BBR, DCTCP = ("bbr",), ("dctcp-tcp",)
 

@@ -8,8 +8,8 @@ from onramp.paper import cluster
 from onramp.paper.common import Case, Claim, Runs
 
 NAME = "fig11"
-ON = "linux"
-TITLE = "Linux, CUBIC, FB_Hadoop at 40% and incast at 2%: RCT and FCT"
+ON = ("linux", "sim")
+TITLE = "CUBIC, FB_Hadoop at 40% and incast at 2%: RCT and FCT"
 
 KEY = ("FB_Hadoop",)
 

@@ -8,8 +8,8 @@ from onramp.paper import cluster
 from onramp.paper.common import Case, Claim, Key, Runs
 
 NAME = "fig12"
-ON = "linux"
-TITLE = "Linux, CUBIC, WebSearch at 80% and incast at 2%: RCT and FCT"
+ON = ("linux", "sim")
+TITLE = "CUBIC, WebSearch at 80% and incast at 2%: RCT and FCT"
 
 LOADS: dict[Key, float] = {("40%",): 0.4, ("80%",): 0.8}
 LOW, HIGH = LOADS

@@ -8,8 +8,8 @@ from onramp.paper import cluster
 from onramp.paper.common import Case, Claim, Runs, ratio
 
 NAME = "fig13"
-ON = "linux"
-TITLE = "Linux, CUBIC, WebSearch at 40% and incast of 500 KB flows at 2% and 20%"
+ON = ("linux", "sim")
+TITLE = "CUBIC, WebSearch at 40% and incast of 500 KB flows at 2% and 20%"
 
 LOADS = {("2%",): (0.02, 13), ("20%",): (0.2, 21)}
 

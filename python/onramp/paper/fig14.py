@@ -8,8 +8,8 @@ from onramp.paper import cluster
 from onramp.paper.common import Case, Claim, Runs
 
 NAME = "fig14"
-ON = "linux"
-TITLE = "100 Linux hosts, CUBIC, WebSearch at 60% and incast at 2%: RCT and FCT"
+ON = ("linux", "sim")
+TITLE = "100 hosts, CUBIC, WebSearch at 60% and incast at 2%: RCT and FCT"
 
 KEY = ("60%",)
 

@@ -8,7 +8,7 @@ from onramp.paper import workloads
 from onramp.paper.common import Case, Claim, Runs
 
 NAME = "fig15"
-ON = "sim"
+ON = ("sim",)
 TITLE = "WebSearch at 60% and incast at 2%: RCT and FCT under six congestion controls"
 
 

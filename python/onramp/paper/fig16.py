@@ -8,7 +8,7 @@ from onramp.paper import workloads
 from onramp.paper.common import Case, Claim, Runs
 
 NAME = "fig16"
-ON = "sim"
+ON = ("sim",)
 TITLE = "GoogleSearchRPC at 60% and incast at 2%: RCT and FCT of all flows"
 
 

@@ -12,7 +12,7 @@ from onramp.plots import bars, style
 from onramp.result import Result
 
 NAME = "fig18"
-ON = "sim"
+ON = ("sim",)
 TITLE = "Incast RCT over the inaccuracy of clocks, T = 2σ + 6 µs, and with clocks that are synchronised"
 
 SCHEMES = ("dcqcn", "timely", "hpcc")

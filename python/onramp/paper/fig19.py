@@ -9,8 +9,8 @@ from onramp.paper.common import WITH, WITHOUT, Case, Claim, Runs, ratio
 from onramp.plots import bars, style
 
 NAME = "fig19"
-ON = "linux"
-TITLE = "Linux, CUBIC: On-Ramp with segments of 64 KB, of 16 KB, and cut up where it is congested"
+ON = ("linux", "sim")
+TITLE = "CUBIC: On-Ramp with segments of 64 KB, of 16 KB, and cut up where it is congested"
 
 NONE, WHOLE, SMALL, CUT = "no On-Ramp", "64 KB", "16 KB", "64 KB, cut"
 KINDS: dict[str, dict[str, object]] = {

@@ -8,7 +8,7 @@ from onramp.paper import star
 from onramp.paper.common import Case, Claim, Runs
 
 NAME = "fig2"
-ON = "sim"
+ON = ("sim",)
 TITLE = "DCQCN: queueing delay in transience and equilibrium, two gains"
 
 LOW, HIGH = "DCQCN Ti = 55 µs, Td = 50 µs", "DCQCN Ti = 300 µs, Td = 4 µs"

@@ -15,8 +15,8 @@ from onramp.result import Result
 from onramp.summary import microseconds
 
 NAME = "fig20"
-ON = "linux"
-TITLE = "Linux, CUBIC: two groups share a network, neither, one or both with On-Ramp"
+ON = ("linux", "sim")
+TITLE = "CUBIC: two groups share a network, neither, one or both with On-Ramp"
 
 NEITHER, ONE, BOTH = "neither", "group 1", "both"
 #: Traffic sections of the scenario: background and incast of each group.

@@ -9,8 +9,8 @@ from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Runs, rati
 from onramp.plots import bars, style
 
 NAME = "fig21"
-ON = "linux"
-TITLE = "Linux, CUBIC: RCT and FCT over T and g, normalised by no On-Ramp"
+ON = ("linux", "sim")
+TITLE = "CUBIC: RCT and FCT over T and g, normalised by no On-Ramp"
 
 THRESHOLDS = (50, 100, 150, 200, 300, 500)
 GAINS = {"1/4": 0.25, "1/16": 0.0625, "1/64": 0.015625}

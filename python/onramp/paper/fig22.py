@@ -8,7 +8,7 @@ from onramp.paper import fig1, star
 from onramp.paper.common import Case, Claim, Runs
 
 NAME = "fig22"
-ON = "sim"
+ON = ("sim",)
 TITLE = "TIMELY: throughput by flow, two gains"
 
 

@@ -8,7 +8,7 @@ from onramp.paper import fig2, star
 from onramp.paper.common import Case, Claim, Runs
 
 NAME = "fig23"
-ON = "sim"
+ON = ("sim",)
 TITLE = "DCQCN: throughput by flow, two gains"
 
 

@@ -8,8 +8,8 @@ from onramp.paper import flows
 from onramp.paper.common import Case, Claim, Runs
 
 NAME = "fig24"
-ON = "linux"
-TITLE = "Linux: twelve long CUBIC flows share a link; strawman and final version"
+ON = ("linux", "sim")
+TITLE = "Twelve long CUBIC flows share a link; strawman and final version"
 
 #: When all flows are there and have settled; seconds.
 SPAN = (0.1, 0.4)

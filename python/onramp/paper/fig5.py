@@ -8,8 +8,8 @@ from onramp.paper import flows
 from onramp.paper.common import Case, Claim, Runs
 
 NAME = "fig5"
-ON = "linux"
-TITLE = "Linux: two long CUBIC flows share a link; strawman and final version"
+ON = ("linux", "sim")
+TITLE = "Two long CUBIC flows share a link; strawman and final version"
 
 #: When all flows are there and have settled; seconds.
 SPAN = (0.12, 0.3)

@@ -14,7 +14,7 @@ from onramp.result import Result
 from onramp.summary import Floats
 
 NAME = "fig6"
-ON = "sim"
+ON = ("sim",)
 TITLE = "OWD of the next packet over OWD (Huygens), RTT and OWD (NTP) of the last acknowledged one"
 
 #: Signal to the case it is taken from, and the column.

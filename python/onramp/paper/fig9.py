@@ -8,8 +8,8 @@ from onramp.paper import cluster
 from onramp.paper.common import Case, Claim, Runs
 
 NAME = "fig9"
-ON = "linux"
-TITLE = "Linux, CUBIC, WebSearch at 40% and incast at 2%: RCT and FCT"
+ON = ("linux", "sim")
+TITLE = "CUBIC, WebSearch at 40% and incast at 2%: RCT and FCT"
 
 KEY = ("40%",)
 

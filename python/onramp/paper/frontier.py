@@ -9,8 +9,8 @@ from onramp.paper.common import WITH, WITHOUT, Case, Claim, Key, Runs, estimate,
 from onramp.plots import style
 
 NAME = "frontier"
-ON = "linux"
-TITLE = "Linux, CUBIC, WebSearch at 60%: RCT against the FCT of large flows, over T and the rate of OR-ACKs"
+ON = ("linux", "sim")
+TITLE = "CUBIC, WebSearch at 60%: RCT against the FCT of large flows, over T and the rate of OR-ACKs"
 
 SMALLER: dict[str, object] = {"network.hosts": 24, "traffic.1.fan_out": 20, "traffic.0.load": 0.6}
 THRESHOLDS = (50, 75, 100, 150)
