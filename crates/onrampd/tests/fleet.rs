@@ -544,8 +544,12 @@ fn a_coordinator_that_was_killed_takes_the_fleets_time_over_from_its_hosts() {
     until("is it missed", || a.status()["clock"]["coordinator"].is_null());
     assert!(known(&a), "a clock stays known while it is certain enough");
     until("is it too old", || !known(&b));
-    let reason = b.status()["clock"]["reason"].to_string();
-    assert!(reason.contains("1 us are allowed: coordinator 10.9.0.3:9472: "), "{reason}");
+    let clock = &b.status()["clock"];
+    let reason = clock["reason"].as_str().unwrap();
+    assert!(reason.contains("coordinator 10.9.0.3:9472: "), "{reason}");
+    // On a busy machine the last round may have given this host nothing that could become too old.
+    let aged = !clock["uncertainty_ns"].is_null();
+    assert!(!aged || reason.contains("1 us are allowed"), "{reason}");
     let shown = onrampd(&["status", "--socket", b.socket.to_str().unwrap()]);
     assert!(String::from_utf8_lossy(&shown.stdout).contains("clock not known, so nothing is held"), "{shown:?}");
 

@@ -1,6 +1,6 @@
-"""The paper's figures; one on its clocks and one on the defaults. Each: scenarios, a plot, a verdict.
+"""The paper's figures; one on its clocks, one on the defaults, one on every transport.
 
-A figure is a module with `NAME`, `ON`, `TITLE`, `cases`, `draw` and `claims`; see `common.Figure`.
+Each is a module with `NAME`, `ON`, `TITLE`, `cases`, `draw` and `claims`; see `common.Figure`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,23 @@ from onramp.errors import OnRampError
 from onramp.paper.common import Figure
 
 FIGURES = (
-    *("fig1", "fig2", "fig5", "fig6", "fig9", "fig10", "fig11", "fig12", "fig13", "fig14", "fig15", "fig16"),
+    *(
+        "fig1",
+        "fig2",
+        "fig5",
+        "fig6",
+        "fig8",
+        "fig9",
+        "fig10",
+        "fig11",
+        "fig12",
+        "fig13",
+        "fig14",
+        "fig15",
+        "fig16",
+    ),
     *("fig18", "fig19", "fig20", "fig21", "fig22", "fig23", "fig24", "fig25", "fig26", "clock", "frontier"),
+    "all-cc",
 )
 
 
@@ -21,4 +36,4 @@ def figure(name: str) -> Figure:
     """A figure by its name, such as "fig15"."""
     if name not in FIGURES:
         raise OnRampError(f"{name}: is none of the figures {', '.join(FIGURES)}")
-    return cast(Figure, importlib.import_module(f"onramp.paper.{name}"))
+    return cast(Figure, importlib.import_module(f"onramp.paper.{name.replace('-', '_')}"))
