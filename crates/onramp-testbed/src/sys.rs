@@ -274,6 +274,8 @@ pub fn no_delay(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// What the kernel counts for a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpInfo {
+    /// The connection's opening is not answered yet.
+    pub opening: bool,
     /// Segments sent again.
     pub retransmitted: u32,
     /// Retransmission timeouts.
@@ -297,7 +299,9 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     };
     checked(done.into())?;
     let take = |at: usize| <[u8; 8]>::try_from(&bytes[at..at + 8]).expect("the length is 8");
+    const SYN_SENT: u8 = 2;
     Ok(TcpInfo {
+        opening: bytes[0] == SYN_SENT,
         retransmitted: u64::from_ne_bytes(take(TOTAL_RETRANS)) as u32,
         timeouts: u64::from_ne_bytes(take(TOTAL_RTO)) as u16,
         received: u64::from_ne_bytes(take(BYTES_RECEIVED)),

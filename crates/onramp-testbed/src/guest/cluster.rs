@@ -13,7 +13,6 @@ use onramp_sim::topology::{NodeId, Port, PortId, Topology};
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
 /// The wire of every interface.
 pub const LINK: u32 = handle(1, 0);
@@ -28,10 +27,6 @@ const TCA_LINK_DELAY64: u16 = 3;
 
 /// Ethernet's header, which counts on the wire and in buffers.
 pub const ETHERNET: u64 = 14;
-
-/// The kernel takes note of links that came up at most once a second; before, they
-/// drop everything.
-const LINKS_COME_UP: Duration = Duration::from_secs(3);
 
 /// A host or switch.
 #[derive(Debug)]
@@ -65,13 +60,19 @@ impl Cluster {
                 cluster.add_link(&mut outside, id, linux, topology)?;
             }
         }
-        for id in 0..topology.ports().len() as PortId {
-            cluster.add_port(id, scenario, linux, topology)?;
+        let ports = 0..topology.ports().len() as PortId;
+        for id in ports.clone() {
+            cluster.switch_on(id, topology).map_err(|e| format!("{}: {e}", topology.port_name(id)))?;
+        }
+        // Only when both ends are up: a queue begins to work when its link is up, but the kernel takes note
+        // of links that come up later only by the hundred and once a second.
+        for id in ports {
+            let done = cluster.add_queues(id, scenario, linux, topology);
+            done.map_err(|e| format!("{}: {e}", topology.port_name(id)))?;
         }
         for id in 0..topology.nodes() as NodeId {
             cluster.add_routes(id, topology).map_err(|e| e.to_string())?;
         }
-        std::thread::sleep(LINKS_COME_UP);
         Ok(cluster)
     }
 
@@ -94,27 +95,35 @@ impl Cluster {
         add_veth(outside, &end(port, &names[0]), &end(reverse, &names[1])).map_err(|e| e.to_string())
     }
 
-    /// Switches an interface on and gives it its wire and its queue.
-    fn add_port(&mut self, id: PortId, scenario: &Scenario, linux: &Linux, topology: &Topology) -> Result<()> {
+    fn switch_on(&mut self, id: PortId, topology: &Topology) -> onramp_netlink::Result<()> {
+        let port = &topology.ports()[id as usize];
+        let index = interface(topology, id);
+        let socket = self.socket_of(port);
+        up(socket, index)?;
+        add_neighbour(socket, index, NEIGHBOUR, mac(port.reverse))
+    }
+
+    /// Gives an interface its wire and its queue.
+    fn add_queues(
+        &mut self,
+        id: PortId,
+        scenario: &Scenario,
+        linux: &Linux,
+        topology: &Topology,
+    ) -> onramp_netlink::Result<()> {
         let port = &topology.ports()[id as usize];
         let index = interface(topology, id);
         let socket = self.socket_of(port);
         let wire = |m: Message| m.u64(TCA_LINK_RATE64, port.rate.0).u64(TCA_LINK_DELAY64, port.delay / 1000);
         let root = Place { index, parent: ROOT, handle: LINK };
         let queue = Place { index, parent: BELOW_LINK, handle: QUEUE };
-        let mut install = || {
-            up(socket, index)?;
-            add_neighbour(socket, index, NEIGHBOUR, mac(port.reverse))?;
-            qdisc::replace(socket, root, "link", wire)?;
-            if is_host(topology, port.from) {
-                qdisc::replace_plain(socket, queue, linux.qdisc.expect("it is resolved").name(), &[])
-            } else {
-                let marking = scenario.switch.ecn.iter().flatten().find(|e| e.rate == port.rate);
-                let marking = marking.filter(|_| matches!(scenario.transport, cc::Config::DctcpTcp(_)));
-                add_buffer(socket, queue, linux, marking)
-            }
-        };
-        install().map_err(|e| format!("{}: {e}", topology.port_name(id)))
+        qdisc::replace(socket, root, "link", wire)?;
+        if is_host(topology, port.from) {
+            return qdisc::replace_plain(socket, queue, linux.qdisc.expect("it is resolved").name(), &[]);
+        }
+        let marking = scenario.switch.ecn.iter().flatten().find(|e| e.rate == port.rate);
+        let marking = marking.filter(|_| matches!(scenario.transport, cc::Config::DctcpTcp(_)));
+        add_buffer(socket, queue, linux, marking)
     }
 
     fn add_routes(&mut self, id: NodeId, topology: &Topology) -> onramp_netlink::Result<()> {
@@ -194,6 +203,9 @@ fn everywhere(scenario: &Scenario) -> Vec<(&'static str, String)> {
             "net.ipv4.tcp_congestion_control",
             scenario.transport.kernel_name().expect("the scenario was checked for Linux").into(),
         ),
+        // Packets in flight between namespaces at one instant. Wires and queues have limits of their own;
+        // this one, of 1000 for the whole cluster, would lose what no network loses.
+        ("net.core.netdev_max_backlog", i32::MAX.to_string()),
         // Pages of all sockets together: else a small guest drops what a host of its own would take.
         ("net.ipv4.tcp_mem", "4000000 4000000 4000000".into()),
         // Enough for 10 Gb/s with milliseconds of queue; autotuning starts where it always does.

@@ -138,6 +138,22 @@ impl Connections {
         self.pending.is_empty()
     }
 
+    /// Which are not, and what their first one waits for.
+    pub fn not_open(&self) -> String {
+        let Some(&number) = self.pending.values().min() else { return "all connections are open".into() };
+        let Connection { src, dst, sender, .. } = &self.all[number as usize];
+        let waits = match sys::tcp_info(sender.as_fd()) {
+            Ok(info) if info.opening => {
+                format!("its opening was sent {} times, without an answer", info.retransmitted + 1)
+            }
+            Ok(_) => "it is answered, but not accepted".into(),
+            Err(e) => e.to_string(),
+        };
+        let (pending, all) = (self.pending.len(), self.all.len());
+        let [src, dst] = [src, dst].map(|host| address(*host));
+        format!("{pending} of {all} connections between hosts do not open, first {src} to {dst}: {waits}")
+    }
+
     /// Takes an idle connection, the one used last.
     pub fn take(&mut self, src: u32, dst: u32) -> Option<u32> {
         self.idle_of(src, dst).pop()

@@ -186,7 +186,7 @@ impl Load<'_> {
         }
         while !self.connections.all_accepted() {
             if self.now() > PATIENCE {
-                return Err("the connections between the hosts do not open".into());
+                return Err(self.connections.not_open());
             }
             self.wait(MS)?;
         }
