@@ -129,6 +129,21 @@ def test_what_starts_in_the_warm_up_is_load_but_not_measured() -> None:
     assert t[0] == pytest.approx(100e-6, abs=5e-6) and 2 not in linux.flows["traffic"].to_pylist()
 
 
+@needs_kernel
+def test_the_papers_fat_tree_opens_and_every_switch_chooses_by_itself() -> None:
+    tree = {
+        "name": "tree",
+        "duration": "20us",
+        "network": {"kind": "fat-tree"},
+        "transport": {"kind": "cubic"},
+        "traffic": [{"kind": "background", "workload": "GoogleSearchRPC", "load": 0.1}],
+    }
+    result = onramp.run(tree, on="linux")
+    assert result.summary["background"]["all"]["flows"] > 1000
+    up = {k: v for k, v in result.summary["network"]["utilization"].items() if "->core" in k}
+    assert len(up) == 80 and min(up.values()) > 0, up
+
+
 @needs_agent
 def test_onramp_keeps_the_queue_short_and_requests_fast(write: Callable[..., Path], tmp_path: Path) -> None:
     # After 5 ms, when the queue has built up: one request a millisecond, answered by 10 hosts.

@@ -170,6 +170,11 @@ static struct sk_buff *link_dequeue(struct Qdisc *sch)
 	skb = skb_peek(&q->wire);
 	if (skb && link_skb_cb(skb)->deliver_at <= now) {
 		__skb_unlink(skb, &q->wire);
+		/*
+		 * Bits on a wire carry no hash. With the sender's own, which changes when it
+		 * times out, all switches of a path would choose alike.
+		 */
+		skb_clear_hash(skb);
 		sch->q.qlen--;
 		qdisc_bstats_update(sch, skb);
 		return skb;
