@@ -1,18 +1,16 @@
 //! The receiving end of a connection: data, what is said of it, and OR-ACKs.
 
 use super::{Hosting, OrAcks, Pair, Rules, UNKNOWN, unwrap};
+use crate::host::receive::OR_ACK_BYTES;
 use crate::host::{Io, Timer};
 use crate::measure::FlowRecord;
-use crate::network::packet::{AFTER_TIMEOUT, LAST, MARKED, Options, TCP, UNMEASURED};
+use crate::network::packet::{AFTER_TIMEOUT, LAST, MARKED, Options, TCP};
 use crate::network::router::{Header, Router};
 use crate::network::{Kind as Of, Packet};
 use crate::stack::tcp::rx::{Data, Said};
 use crate::stack::tcp::{HEADERS, Rx};
 use crate::units::{NS, Ps};
 use std::collections::VecDeque;
-
-/// Bytes of an OR-ACK on the wire (IPv4).
-const OR_ACK_BYTES: u16 = onramp_core::orack::WIRE_IPV4 as u16;
 
 /// The receiving end of a connection.
 #[derive(Debug)]
@@ -77,14 +75,7 @@ impl<H: Header> Hosting<H> {
             stamp_ms: packet.owd_ns as u32,
             expected: unwrap(end.rx.nxt(), packet.header.options()[0].0),
         };
-        let true_owd = ((now / NS) as u32).wrapping_sub(packet.sent_ns);
-        let owd_ns = io.clocks.owd_error(end.pair.src, packet.dst(), true_owd, now).map_or(UNMEASURED, |error| {
-            let owd = i64::from(true_owd) + error;
-            owd.clamp(i64::from(UNMEASURED + 1), i64::from(i32::MAX)) as i32
-        });
-        if owd_ns != UNMEASURED {
-            io.meter.owd(end.watch_owd, now, owd_ns);
-        }
+        let owd_ns = io.measure_owd(packet, end.pair.src, end.watch_owd);
         let OrAcks { shift, gap, .. } = self.rules.or_acks;
         let last = data.end - 1;
         let chosen = data.push || last >> shift << shift >= data.start;
