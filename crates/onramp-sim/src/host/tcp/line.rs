@@ -1,14 +1,11 @@
 //! What is below TCP at a class of a NIC: the host's queue, and packet by packet what leaves it.
 
 use super::sender::Connection;
-use super::{Hosting, QueueKind, Rules};
+use super::{Hosting, Rules};
 use crate::engine::Slab;
 use crate::host::Io;
 use crate::host::gate::Gates;
-use crate::host::qdisc::fq::Fq;
-use crate::host::qdisc::fq_codel::FqCodel;
 use crate::host::qdisc::gate::Gate;
-use crate::host::qdisc::pfifo::Pfifo;
 use crate::host::qdisc::{Ask, Dequeue, Dropped, Ecn, Qdisc, Segment as Queued, Verdict};
 use crate::network::Packet;
 use crate::network::packet::{AFTER_TIMEOUT, LAST, MARKED, TCP};
@@ -56,12 +53,8 @@ pub(super) struct Device {
 impl Device {
     /// Of a host with On-Ramp, or without.
     pub(super) fn new(rules: &Rules, gated: bool) -> Self {
-        let queue: Box<dyn Qdisc + Send + Sync> = match rules.queue {
-            _ if gated => Box::new(Gate::default()),
-            QueueKind::Pfifo => Box::new(Pfifo::default()),
-            QueueKind::FqCodel => Box::new(FqCodel::new(&Default::default(), rules.mtu)),
-            QueueKind::Fq => Box::new(Fq::new(&Default::default(), rules.mtu)),
-        };
+        let queue: Box<dyn Qdisc + Send + Sync> =
+            if gated { Box::new(Gate::default()) } else { rules.qdisc.build(rules.mtu) };
         Self { queue, leaving: None, sent: None }
     }
 }

@@ -7,7 +7,7 @@ mod receiver;
 mod sender;
 
 use super::gate::{GateRules, Gates};
-use super::qdisc::Segment as Queued;
+use super::qdisc::{HostQdisc, Segment as Queued};
 use super::{Counts, Hosts, Io};
 use crate::cc::tcp::any::Config;
 use crate::engine::{Slab, random};
@@ -27,17 +27,6 @@ use std::sync::Arc;
 
 /// The slot of who does not know it yet.
 const UNKNOWN: u32 = TCP - 1;
-
-/// The queueing discipline of a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueKind {
-    /// First in, first out.
-    Pfifo,
-    /// Fair queueing with CoDel.
-    FqCodel,
-    /// Fair queueing with pacing.
-    Fq,
-}
 
 /// What the connections of a transport have in common.
 #[derive(Clone, Debug)]
@@ -67,7 +56,7 @@ pub struct Rules {
     /// By number of the transport; `None` for those that are not TCP.
     pub kinds: Vec<Option<Kind>>,
     /// The hosts' queue,
-    pub queue: QueueKind,
+    pub qdisc: HostQdisc,
     /// but of those with On-Ramp, by number.
     pub gated: Vec<bool>,
     /// Bytes of a full packet with its Ethernet header.
@@ -85,7 +74,7 @@ impl Rules {
 
     /// Whether a host's queue waits for packets' departure times.
     fn paces(&self, host: u32) -> bool {
-        self.queue == QueueKind::Fq && !self.gated[host as usize]
+        self.qdisc == HostQdisc::Fq && !self.gated[host as usize]
     }
 
     /// The sending half of connection `id`, which has opened now, after a round trip of `rtt_us`.
