@@ -302,19 +302,9 @@ impl Tx {
         assert!(self.board.chunks.front().is_none_or(|first| first.start == self.una));
     }
 
-    /// Bytes sent and not acknowledged.
-    pub fn outstanding(&self) -> u64 {
-        self.nxt - self.una
-    }
-
     /// It wants its packets to be marked by switches rather than dropped.
     pub fn wants_marks(&self) -> bool {
         self.cc.wants_marks()
-    }
-
-    /// Smoothed round-trip time in microseconds.
-    pub fn srtt_us(&self) -> u32 {
-        self.rtt.srtt8 >> 3
     }
 
     /// When the timer fires, or the stack lets the next segment go, if it is set.
@@ -1417,7 +1407,7 @@ impl Tx {
     /// Whether to wait for a larger segment: the next acknowledgement is near, and little may be sent.
     fn defers(&self, p: &Params, end: u64, most: u32, limited: &mut bool) -> bool {
         let now = self.window.now;
-        if self.window.state >= State::Recovery || now > self.last_stamp() + 1000 * US {
+        if self.window.state >= State::Recovery || now > self.pace_at + 1000 * US {
             return false;
         }
         let mss = u64::from(p.mss);
@@ -1442,10 +1432,6 @@ impl Tx {
             *limited |= cong <= whole;
         }
         true
-    }
-
-    fn last_stamp(&self) -> Ps {
-        self.pace_at
     }
 
     /// Sends what is next, up to `end`.
