@@ -1,5 +1,5 @@
-//! TCP as Linux 7.3 sends and receives it, without the handshake's end and the connection's: one file for
-//! each half, and one for each part that can be told apart.
+//! TCP as Linux 7.3 sends and receives it, without the handshake's end and the connection's: a folder for the
+//! sending half, a file for the receiving one, and one for each part that can be told apart.
 //!
 //! Sequence numbers count payload from 0 in 64 bits; the network carries their low 32.
 
