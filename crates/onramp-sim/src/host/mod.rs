@@ -102,7 +102,7 @@ pub struct Hosts<H> {
     pub notes: Vec<(u32, Note)>,
     /// Flows that are done, and when their senders found that they are, until they are taken.
     pub done: Vec<(Ps, FlowRecord)>,
-    /// What was seen so far, but for what TCP counts.
+    /// What was seen so far, but for what TCP's connections count.
     pub counts: Counts,
 }
 
@@ -342,7 +342,7 @@ impl<H: Header> Hosts<H> {
     pub fn all_counts(&self) -> Counts {
         let mut all = self.counts;
         if let Some(tcp) = &self.tcp {
-            all += tcp.counts;
+            all += tcp.counts();
         }
         all
     }

@@ -130,8 +130,6 @@ pub struct Hosting<H> {
     /// Segments that TCP has just handed down, and what queues have just dropped.
     out: Vec<Segment>,
     dropped: Vec<Queued>,
-    /// What was seen so far.
-    pub counts: Counts,
     /// Connections that were opened with a handshake.
     pub opened_late: u64,
 }
@@ -159,9 +157,19 @@ impl<H: Header> Hosting<H> {
             gates: gate.map(Gates::new),
             out: Vec::new(),
             dropped: Vec::new(),
-            counts: Counts::default(),
             opened_late: 0,
         }
+    }
+
+    /// What all connections have seen so far: each counts for itself.
+    pub(super) fn counts(&self) -> Counts {
+        let mut all = Counts::default();
+        for Connection { tx, .. } in self.connections.slots() {
+            all.retransmitted += u64::from(tx.resent);
+            all.timeouts += u64::from(tx.timeouts);
+            all.acked += tx.una();
+        }
+        all
     }
 
     /// On-Ramp's gates.

@@ -197,11 +197,8 @@ impl<H: Header> Hosting<H> {
             self.arm(io, at);
             return None;
         }
-        let before = (connection.tx.resent, connection.tx.timeouts);
         let kind = self.rules.kind(connection.pair.transport);
         connection.tx.on_timer(&kind.params, now, &mut self.out);
-        self.counts.retransmitted += u64::from(connection.tx.resent - before.0);
-        self.counts.timeouts += u64::from(connection.tx.timeouts - before.1);
         self.queue_segments(now, at);
         Some(self.pump(io, at))
     }
@@ -224,10 +221,7 @@ impl<H: Header> Hosting<H> {
             echo_ms: packet.owd_ns as u32,
         };
         connection.tx.on_reply(&self.rules.kind(connection.pair.transport).params, io.now, &reply);
-        let resent = connection.tx.resent;
-        self.counts.acked += connection.tx.una() - near;
         self.fill(io.now, at);
-        self.counts.retransmitted += u64::from(self.connections[at].tx.resent - resent);
         let note = self.look_whether_done(io.now, at);
         self.arm(io, at);
         (self.connections[at].nic, note)
