@@ -8,7 +8,7 @@ mod sender;
 
 use super::gate::{GateRules, Gates};
 use super::qdisc::{HostQdisc, Segment as Queued};
-use super::{Counts, Hosts, Io};
+use super::{Counts, Hosts, Io, Note};
 use crate::cc::tcp::any::Config;
 use crate::engine::{Slab, random};
 use crate::measure::FlowRecord;
@@ -16,7 +16,7 @@ use crate::network::packet::TCP;
 use crate::network::router::{Header, Router};
 use crate::network::{Kind as Of, Packet};
 use crate::stack::tcp::tx::Segment;
-use crate::stack::tcp::{Params, Tx};
+use crate::stack::tcp::{Opened, Params, Tx};
 use crate::topology::Topology;
 use crate::units::Ps;
 use line::{Device, Waiting};
@@ -77,11 +77,11 @@ impl Rules {
         self.qdisc == HostQdisc::Fq && !self.gated[host as usize]
     }
 
-    /// The sending half of connection `id`, which has opened now, after a round trip of `rtt_us`.
-    fn tx(&self, id: u64, pair: Pair, rtt_us: u32, now: Ps) -> Tx {
+    /// The sending half of connection `id`, which has opened now.
+    fn tx(&self, id: u64, pair: Pair, opened: Opened, now: Ps) -> Tx {
         let kind = self.kind(pair.transport);
         let draw = self.seed ^ id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Tx::new(&kind.params, &kind.cc, self.paces(pair.src), rtt_us, now, draw)
+        Tx::new(&kind.params, &kind.cc, self.paces(pair.src), opened, now, draw)
     }
 
     /// What ECMP hashes for a connection's data and for its replies.
@@ -123,6 +123,8 @@ pub struct Hosting<H> {
     ends: Slab<End>,
     flows: Slab<Flow>,
     pools: HashMap<Pair, Pool>,
+    /// By connection: ends that were opened with a handshake, and the time stamp of the opening.
+    late_ends: HashMap<u64, (u32, u32)>,
     /// Of NIC n and class c: `n * classes + c`.
     devices: Vec<Device>,
     waiting: Slab<Waiting<H>>,
@@ -152,6 +154,7 @@ impl<H: Header> Hosting<H> {
             ends: Slab::default(),
             flows: Slab::default(),
             pools: HashMap::new(),
+            late_ends: HashMap::new(),
             devices: lines.map(|gated| Device::new(rules, gated)).collect(),
             waiting: Slab::default(),
             gates: gate.map(Gates::new),
@@ -164,10 +167,11 @@ impl<H: Header> Hosting<H> {
     /// What all connections have seen so far: each counts for itself.
     pub(super) fn counts(&self) -> Counts {
         let mut all = Counts::default();
-        for Connection { tx, .. } in self.connections.slots() {
-            all.retransmitted += u64::from(tx.resent);
-            all.timeouts += u64::from(tx.timeouts);
-            all.acked += tx.una();
+        for connection in self.connections.slots() {
+            let (resent, timeouts) = connection.resent();
+            all.retransmitted += u64::from(resent);
+            all.timeouts += u64::from(timeouts);
+            all.acked += connection.tx.una();
         }
         all
     }
@@ -177,6 +181,9 @@ impl<H: Header> Hosting<H> {
         self.gates.as_ref()
     }
 }
+
+/// What comes of a packet: a NIC may have something to send, and a host is to be told something.
+type Outcome = (Option<u32>, Option<(u32, Note)>);
 
 /// The 64-bit number with these low 32 bits that is nearest to `near`.
 fn unwrap(near: u64, low: u32) -> u64 {
@@ -221,19 +228,13 @@ impl<H: Header> Hosts<H> {
     /// A packet of a connection has come in by `nic`.
     pub(super) fn tcp_receive<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, nic: u32) {
         let tcp = self.tcp();
-        let nic = match packet.kind() {
-            Of::DATA => Some(tcp.data_came(io, packet)),
-            Of::ACK => {
-                let (nic, note) = tcp.reply_came(io, packet);
-                self.notes.extend(note);
-                Some(nic)
-            }
-            Of::OR_ACK => {
-                tcp.delay_told(io, packet);
-                None
-            }
+        let (nic, note) = match packet.kind() {
+            Of::DATA => (Some(tcp.data_came(io, packet)), None),
+            Of::ACK => tcp.reply_came(io, packet),
+            Of::OR_ACK => tcp.delay_told(io, packet),
             _ => tcp.opening_came(io, packet, nic),
         };
+        self.notes.extend(note);
         if let Some(nic) = nic {
             self.nic_send(io, nic);
         }

@@ -1,13 +1,12 @@
 //! The sending end of a connection: the flows on it, what comes back, and its timers.
 
-use super::handshake::SYN_AGAIN;
-use super::{Hosting, Pair, UNKNOWN, unwrap};
+use super::{Hosting, Outcome, Pair, UNKNOWN, unwrap};
 use crate::host::{Io, Note, Opening, Timer};
 use crate::measure::FlowRecord;
 use crate::network::Packet;
 use crate::network::packet::{MARKED, TCP, UNMEASURED, unwrap_ns};
 use crate::network::router::{Header, Router};
-use crate::stack::tcp::{Reply, Tx};
+use crate::stack::tcp::{Opened, Reply, Syn, Tx};
 use crate::units::{NS, Ps};
 use crate::workload::Size;
 use crate::workload::connections::ideal;
@@ -51,11 +50,19 @@ pub(super) struct Connection {
     pub flow: Option<u32>,
     /// Time of the next valid event.
     armed: Option<Ps>,
-    /// When the opening is sent again, and when it was sent.
-    pub opening: Option<(Ps, Ps)>,
+    /// The opening, until it is answered.
+    pub syn: Option<Syn>,
     /// When its last packet left, and whether On-Ramp's gate holds the next.
     pub last_sent: Ps,
     pub held: bool,
+}
+
+impl Connection {
+    /// Packets sent again, and timeouts, of all its flows so far and of its opening.
+    pub fn resent(&self) -> (u32, u32) {
+        let opening = self.syn.map_or(0, |syn| syn.resent());
+        (self.tx.resent + opening, self.tx.timeouts + opening)
+    }
 }
 
 /// The connections of a pair.
@@ -82,7 +89,7 @@ impl<H: Header> Hosting<H> {
     fn new_connection(&mut self, pair: Pair, number: u64, nic: u32, peer: u32, now: Ps) -> u32 {
         let id = pair.id(number);
         let at = self.connections.insert(Connection {
-            tx: self.rules.tx(id, pair, self.handshake_us(pair), now),
+            tx: self.rules.tx(id, pair, Opened::at_once(self.handshake_us(pair)), now),
             id,
             pair,
             hash: self.rules.hashes(id)[0],
@@ -90,7 +97,7 @@ impl<H: Header> Hosting<H> {
             peer,
             flow: None,
             armed: None,
-            opening: None,
+            syn: None,
             last_sent: 0,
             held: false,
         });
@@ -119,7 +126,7 @@ impl<H: Header> Hosting<H> {
         let at = idle.unwrap_or_else(|| {
             self.opened_late += 1;
             let at = self.new_connection(pair, number, nic, UNKNOWN, io.now);
-            self.connections[at].opening = Some((io.now + SYN_AGAIN, io.now));
+            self.connections[at].syn = Some(Syn::new(io.now));
             at
         });
         let bytes = match new.flow.size {
@@ -135,8 +142,8 @@ impl<H: Header> Hosting<H> {
         let flow = &mut self.flows[slot];
         flow.connection = Some(at);
         (flow.first, flow.end) = (connection.tx.written(), connection.tx.written() + bytes);
-        (flow.resent, flow.timeouts, flow.paused) = (connection.tx.resent, connection.tx.timeouts, paused);
-        if connection.opening.is_some() {
+        ((flow.resent, flow.timeouts), flow.paused) = (connection.resent(), paused);
+        if connection.syn.is_some() {
             return self.send_opening(io, at);
         }
         connection.tx.write(&self.rules.kind(pair.transport).params, io.now, bytes);
@@ -172,7 +179,7 @@ impl<H: Header> Hosting<H> {
     pub(super) fn arm<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) {
         let connection = &mut self.connections[at];
         let paced = connection.tx.paced_until(io.now);
-        let due = [connection.tx.deadline(), paced, connection.opening.map(|o| o.0)];
+        let due = [connection.tx.deadline(), paced, connection.syn.and_then(|syn| syn.deadline())];
         let Some(due) = due.into_iter().flatten().min() else { return };
         let due = due.max(io.now);
         if connection.armed.is_none_or(|armed| due < armed) {
@@ -189,9 +196,8 @@ impl<H: Header> Hosting<H> {
             return None;
         }
         connection.armed = None;
-        if let Some((again, _)) = connection.opening {
-            if again <= now {
-                connection.opening = Some((now + 2 * SYN_AGAIN, now));
+        if let Some(syn) = &mut connection.syn {
+            if syn.on_timer(now) {
                 return Some(self.send_opening(io, at));
             }
             self.arm(io, at);
@@ -203,12 +209,8 @@ impl<H: Header> Hosting<H> {
         Some(self.pump(io, at))
     }
 
-    /// An acknowledgement has come: the NIC that has something to send, and what the other end is to be told.
-    pub(super) fn reply_came<R: Router<Header = H>>(
-        &mut self,
-        io: &mut Io<'_, R>,
-        packet: &Packet<H>,
-    ) -> (u32, Option<(u32, Note)>) {
+    /// An acknowledgement has come.
+    pub(super) fn reply_came<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>) -> Outcome {
         let at = packet.flow & !TCP;
         let connection = &mut self.connections[at];
         let near = connection.tx.una();
@@ -224,14 +226,14 @@ impl<H: Header> Hosting<H> {
         self.fill(io.now, at);
         let note = self.look_whether_done(io.now, at);
         self.arm(io, at);
-        (self.connections[at].nic, note)
+        (Some(self.connections[at].nic), note)
     }
 
     /// If all of a connection's flow is acknowledged, it is over and the connection idle: what its other end
     /// is to be told.
-    fn look_whether_done(&mut self, now: Ps, at: u32) -> Option<(u32, Note)> {
+    pub(super) fn look_whether_done(&mut self, now: Ps, at: u32) -> Option<(u32, Note)> {
         let connection = &mut self.connections[at];
-        let slot = connection.flow.filter(|_| connection.tx.idle())?;
+        let slot = connection.flow.filter(|_| connection.syn.is_none() && connection.tx.idle())?;
         connection.flow = None;
         let (pair, peer, end) = (connection.pair, connection.peer, self.flows[slot].end);
         let record = self.record(now, at, slot);
@@ -245,7 +247,7 @@ impl<H: Header> Hosting<H> {
     }
 
     /// An OR-ACK has come.
-    pub(super) fn delay_told<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>) {
+    pub(super) fn delay_told<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>) -> Outcome {
         let (at, now) = (packet.flow & !TCP, io.now);
         let Pair { src, dst, .. } = self.connections[at].pair;
         let margin = if packet.owd_ns == UNMEASURED { None } else { io.clocks.margin(src, dst, now) };
@@ -253,6 +255,7 @@ impl<H: Header> Hosting<H> {
             gates.learn(at, now, packet.owd_ns, margin);
             gates.acked(at, now, unwrap_ns(now / NS, packet.sent_ns), packet.paused, packet.owd_ns);
         }
+        (None, None)
     }
 
     /// Connections with a flow, and these flows.
@@ -284,11 +287,12 @@ impl<H: Header> Hosting<H> {
 
     /// What is known of the flow on a connection now.
     fn record(&self, now: Ps, at: u32, slot: u32) -> FlowRecord {
-        let (flow, tx) = (&self.flows[slot], &self.connections[at].tx);
+        let (flow, connection) = (&self.flows[slot], &self.connections[at]);
+        let (resent, timeouts) = connection.resent();
         let Opening { flow: new, id, start, request, .. } = flow.new;
         let bytes = match new.size {
             Size::Bytes(bytes) => bytes,
-            Size::Until(_) => flow.end.min(tx.nxt()) - flow.first,
+            Size::Until(_) => flow.end.min(connection.tx.nxt()) - flow.first,
         };
         FlowRecord {
             id,
@@ -301,8 +305,8 @@ impl<H: Header> Hosting<H> {
             fct_ps: now.saturating_sub(start),
             receiver_fct_ps: 0,
             ideal_ps: ideal(&self.topology, new.src, new.dst, bytes),
-            retransmitted: tx.resent - flow.resent,
-            timeouts: tx.timeouts - flow.timeouts,
+            retransmitted: resent - flow.resent,
+            timeouts: timeouts - flow.timeouts,
             paused_ps: self.paused(at, now) - flow.paused,
         }
     }

@@ -6,10 +6,12 @@
 pub mod rtt;
 pub mod rx;
 pub mod scoreboard;
+pub mod syn;
 pub mod timer;
 pub mod tx;
 
 pub use rx::Rx;
+pub use syn::{Opened, Syn};
 pub use tx::Tx;
 
 /// Bytes of a packet besides payload: Ethernet, IPv4, TCP, timestamps.

@@ -17,7 +17,7 @@ pub use send::Segment;
 
 use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
-use super::{HEADERS, Params, Reply};
+use super::{HEADERS, Opened, Params, Reply};
 use crate::cc::tcp::any::{Any, Config};
 use crate::cc::tcp::{Event, JIFFY, Sample, State, Window};
 use crate::units::{Ps, US};
@@ -94,23 +94,23 @@ pub struct Tx {
     queued: u64,
     throttled: bool,
     repair: Repair,
-    /// Packets sent more than once, and timeouts, of all flows so far.
+    /// Packets sent again, and timeouts, of all flows so far and of the opening.
     pub resent: u32,
     /// See `resent`.
     pub timeouts: u32,
 }
 
 impl Tx {
-    /// A connection that has just opened, after a round trip of `rtt_us`; `draw` is random. The host's queue
-    /// may keep packets until their departure times.
-    pub fn new(p: &Params, cc: &Config, queue_paces: bool, rtt_us: u32, now: Ps, draw: u64) -> Self {
+    /// A connection that has just opened; `draw` is random. The host's queue may keep packets until their
+    /// departure times.
+    pub fn new(p: &Params, cc: &Config, queue_paces: bool, opened: Opened, now: Ps, draw: u64) -> Self {
         let mut rtt = Rtt::new(p.rto_min_us, p.rto_max_us);
-        rtt.sample(rtt_us, 0, 0);
-        rtt.least(rtt_us);
+        rtt.sample(opened.rtt_us, 0, 0);
+        rtt.least(opened.rtt_us);
         let mut window = Window {
             now,
             mss: p.mss,
-            cwnd: p.initial_window,
+            cwnd: if opened.is_slow() { 1 } else { p.initial_window },
             credit: 0,
             ssthresh: u32::MAX,
             clamp: u32::MAX,
@@ -178,8 +178,8 @@ impl Tx {
             queued: 0,
             throttled: false,
             repair: Repair::Nothing,
-            resent: 0,
-            timeouts: 0,
+            resent: opened.resent,
+            timeouts: opened.resent,
         };
         tx.pace(p);
         tx
