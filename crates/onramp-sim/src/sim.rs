@@ -743,6 +743,10 @@ impl<R: Router> Run for Engine<R> {
             "engine": { "simulated_us": us(self.now()), "packet_hops": all.network.hops },
             "unfinished": { "flows": unfinished, "requests": self.desk.recorder.requests_open() },
         });
+        if self.desk.is_tcp.contains(&true) {
+            counters["engine"]["connections_opened_before"] = json!(all.hosts.opened_before);
+            counters["engine"]["connections_opened_late"] = json!(all.hosts.opened_late);
+        }
         if let Some(Clocks::Running(clocks)) = self.cells.first().map(|cell| &cell.clocks) {
             let ports = self.desk.topology.ports().iter().filter(|port| self.desk.topology.is_host(port.from));
             counters["clock"] = clocks.summary(now, ports.map(|port| port.rate.0 as f64).sum());

@@ -117,6 +117,10 @@ pub struct Counts {
     pub timeouts: u64,
     /// Payload bytes acknowledged.
     pub acked: u64,
+    /// TCP's connections that were opened before the load, and with a handshake.
+    pub opened_before: u64,
+    /// See `opened_before`.
+    pub opened_late: u64,
 }
 
 impl std::ops::AddAssign for Counts {
@@ -125,6 +129,8 @@ impl std::ops::AddAssign for Counts {
         self.retransmitted += other.retransmitted;
         self.timeouts += other.timeouts;
         self.acked += other.acked;
+        self.opened_before += other.opened_before;
+        self.opened_late += other.opened_late;
     }
 }
 

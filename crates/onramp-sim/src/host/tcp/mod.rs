@@ -133,7 +133,7 @@ pub struct Hosting<H> {
     out: Vec<Segment>,
     dropped: Vec<Queued>,
     /// Connections that were opened with a handshake.
-    pub opened_late: u64,
+    opened_late: u64,
 }
 
 impl<H: Header> Hosting<H> {
@@ -166,8 +166,10 @@ impl<H: Header> Hosting<H> {
 
     /// What all connections have seen so far: each counts for itself.
     pub(super) fn counts(&self) -> Counts {
-        let mut all = Counts::default();
-        for connection in self.connections.slots() {
+        let connections = self.connections.slots();
+        let opened_before = connections.len() as u64 - self.opened_late;
+        let mut all = Counts { opened_before, opened_late: self.opened_late, ..Counts::default() };
+        for connection in connections {
             let (resent, timeouts) = connection.resent();
             all.retransmitted += u64::from(resent);
             all.timeouts += u64::from(timeouts);
