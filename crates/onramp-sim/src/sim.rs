@@ -223,7 +223,7 @@ fn totals<R: Router>(cells: &[CellBox<R>], now: Ps) -> Totals {
     let mut all = Totals::default();
     for cell in cells {
         all.network += cell.network.counts;
-        all.hosts += cell.hosts.counts;
+        all.hosts += cell.hosts.all_counts();
         for gates in cell.hosts.gates() {
             all.or_acks += gates.or_acks;
             all.pauses += gates.pauses;
@@ -560,14 +560,14 @@ impl Desk {
         let nic = |host, other, hash| self.map.nic_towards(&self.topology, host, other, hash);
         let (out, back) = (nic(src, dst, new.hashes[0]), nic(dst, src, new.hashes[1]));
         let pair = Pair { src, dst, transport: new.transport, class: new.class };
-        if !cells[from].hosts.knows(pair) {
+        if !cells[from].hosts.tcp().knows(pair) {
             for number in 0..self.connections.get(&(src, dst)).copied().unwrap_or(1) as u64 {
-                let end = cells[to].hosts.open_end(pair, number, back, watch);
-                let connection = cells[from].hosts.open_connection(pair, number, out, end, 0);
-                cells[to].hosts.introduce_connection(end, connection);
+                let end = cells[to].hosts.tcp().open_end(pair, number, back, watch);
+                let connection = cells[from].hosts.tcp().open_connection(pair, number, out, end, 0);
+                cells[to].hosts.tcp().introduce(end, connection);
             }
         }
-        let slot = cells[from].hosts.open_flow(new, out);
+        let slot = cells[from].hosts.tcp().open_flow(new, out);
         cells[from].events.timer(new.start, host::Timer::Start(new.id, slot));
         if let Size::Until(_) = new.flow.size {
             let long = LongFlow { id: new.id, sender: (src, slot), receiver: (dst, slot) };
@@ -625,7 +625,7 @@ impl<R: Router> Run for Engine<R> {
             return 1.0;
         }
         let load = desk.now.saturating_sub(desk.load_at);
-        let done: f64 = self.cells.iter().map(|cell| cell.hosts.counts.acked as f64).sum();
+        let done: f64 = self.cells.iter().map(|cell| cell.hosts.all_counts().acked as f64).sum();
         let all = desk.bytes + desk.arrivals.expected_bytes(load);
         let span = desk.span.warmup + desk.span.duration;
         let of_time = (load as f64 / span as f64).min(1.0);
@@ -743,6 +743,10 @@ impl<R: Router> Run for Engine<R> {
             "engine": { "simulated_us": us(self.now()), "packet_hops": all.network.hops },
             "unfinished": { "flows": unfinished, "requests": self.desk.recorder.requests_open() },
         });
+        if self.desk.is_tcp.contains(&true) {
+            counters["engine"]["connections_opened_before"] = json!(all.hosts.opened_before);
+            counters["engine"]["connections_opened_late"] = json!(all.hosts.opened_late);
+        }
         if let Some(Clocks::Running(clocks)) = self.cells.first().map(|cell| &cell.clocks) {
             let ports = self.desk.topology.ports().iter().filter(|port| self.desk.topology.is_host(port.from));
             counters["clock"] = clocks.summary(now, ports.map(|port| port.rate.0 as f64).sum());

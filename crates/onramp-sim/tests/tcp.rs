@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{TCP, build, build_with, trace};
+use common::{TCP, build, build_with, finish, trace};
 
 const RENO: &str = "kind = \"newreno\"";
 /// Ten times slower than the default, as the cluster's hosts are.
@@ -77,6 +77,26 @@ fn a_queue_is_as_long_as_marks_and_windows_let_it() {
     // Reno fills what windows let it.
     let reno = queue(RENO);
     assert!(reno > 150.0, "{reno}");
+}
+
+#[test]
+fn what_connections_send_again_is_what_their_flows_did() {
+    // Three hosts send to one whose switch has little room.
+    let rows: Vec<String> = (0..60).map(|i| format!("{},3,200000,{}", i % 3, i * 17_000)).collect();
+    let (_file, traffic) = trace(&rows.iter().map(String::as_str).collect::<Vec<_>>());
+    for tcp in TCP {
+        let set = [("linux.buffer_packets", "20"), ("linux.qdisc", "fq_codel"), ("time_limit", "60s")];
+        let (flows, _, counters) = finish(build_with(&format!("{SLOW}{traffic}"), tcp, &set));
+        let resent: u32 = flows.iter().map(|flow| flow.retransmitted).sum();
+        let timeouts: u32 = flows.iter().map(|flow| flow.timeouts).sum();
+        assert!(flows.len() == rows.len() && resent > 0, "{tcp}: {} flows, {resent} resent", flows.len());
+        let network = &counters["network"];
+        assert_eq!(
+            (&network["retransmitted_packets"], &network["timeouts"]),
+            (&resent.into(), &timeouts.into()),
+            "{tcp}"
+        );
+    }
 }
 
 #[test]

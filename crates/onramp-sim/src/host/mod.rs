@@ -102,7 +102,7 @@ pub struct Hosts<H> {
     pub notes: Vec<(u32, Note)>,
     /// Flows that are done, and when their senders found that they are, until they are taken.
     pub done: Vec<(Ps, FlowRecord)>,
-    /// What was seen so far.
+    /// What was seen so far, but for what TCP's connections count.
     pub counts: Counts,
 }
 
@@ -117,6 +117,10 @@ pub struct Counts {
     pub timeouts: u64,
     /// Payload bytes acknowledged.
     pub acked: u64,
+    /// TCP's connections that were opened before the load, and with a handshake.
+    pub opened_before: u64,
+    /// See `opened_before`.
+    pub opened_late: u64,
 }
 
 impl std::ops::AddAssign for Counts {
@@ -125,6 +129,8 @@ impl std::ops::AddAssign for Counts {
         self.retransmitted += other.retransmitted;
         self.timeouts += other.timeouts;
         self.acked += other.acked;
+        self.opened_before += other.opened_before;
+        self.opened_late += other.opened_late;
     }
 }
 
@@ -151,7 +157,7 @@ impl<H: Header> Hosts<H> {
             senders: Slab::default(),
             receivers: Slab::default(),
             shaper: Any::new(shaper, nics.len() * classes),
-            tcp: tcp.map(|rules| Box::new(tcp::Hosting::new(rules, gate, &owners, classes))),
+            tcp: tcp.map(|rules| Box::new(tcp::Hosting::new(rules, topology, gate, &owners, classes))),
             nics,
             gates: gate.map(Gates::new),
             classes,
@@ -322,7 +328,7 @@ impl<H: Header> Hosts<H> {
     /// Flows that have arrived and are not done: what is known of them, and the slots
     /// of their receiving ends.
     pub fn alive(&self, now: Ps) -> Vec<(FlowRecord, u32)> {
-        let of_tcp = self.tcp_alive(now).into_iter().map(|record| (record, TCP));
+        let of_tcp = self.tcp.iter().flat_map(|tcp| tcp.alive(now)).map(|record| (record, TCP));
         let slots = (0..).zip(self.senders.slots());
         let alive = slots.filter(|(_, flow): &(u32, &Sender)| !flow.done && flow.start <= now);
         alive.map(|(slot, flow)| (self.record(slot, now), flow.peer)).chain(of_tcp).collect()
@@ -338,6 +344,15 @@ impl<H: Header> Hosts<H> {
         &self.senders[slot]
     }
 
+    /// What was seen so far.
+    pub fn all_counts(&self) -> Counts {
+        let mut all = self.counts;
+        if let Some(tcp) = &self.tcp {
+            all += tcp.counts();
+        }
+        all
+    }
+
     /// On-Ramp's gates: of RDMA's flows, and of TCP's connections.
     pub fn gates(&self) -> impl Iterator<Item = &Gates> {
         let tcp = self.tcp.as_ref().and_then(|tcp| tcp.gates());
@@ -346,7 +361,7 @@ impl<H: Header> Hosts<H> {
 
     /// Time that flows alive have been paused.
     pub fn paused_alive(&self, now: Ps) -> Ps {
-        let of_tcp: Ps = self.tcp_alive(now).iter().map(|flow| flow.paused_ps).sum();
+        let of_tcp = self.tcp.as_ref().map_or(0, |tcp| tcp.paused_alive(now));
         let Some(gates) = &self.gates else { return of_tcp };
         let slots = (0..).zip(self.senders.slots());
         let alive = slots.filter(|(_, flow)| !flow.done && flow.start <= now);

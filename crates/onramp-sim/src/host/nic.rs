@@ -103,10 +103,13 @@ impl<H: Header> Hosts<H> {
     fn class_sends<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, class: u8) -> Result<u16, Ps> {
         let line = self.line(nic, class);
         let mut later = Ps::MAX;
-        if self.tcp.is_some() {
-            match self.tcp_sends(io, nic, class) {
+        if let Some(tcp) = &mut self.tcp {
+            match tcp.leaves(io, nic, class) {
+                Ok(packet) => {
+                    io.network.start(io.events, io.now, self.nics[nic as usize].port, packet);
+                    return Ok(packet.size);
+                }
                 Err(at) => later = at,
-                sent => return sent,
             }
         }
         loop {

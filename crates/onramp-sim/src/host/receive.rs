@@ -8,7 +8,20 @@ use crate::network::{Kind, Packet};
 use crate::stack::Rx;
 
 /// Size of an OR-ACK on the wire (IPv4).
-const OR_ACK_BYTES: u16 = onramp_core::orack::WIRE_IPV4 as u16;
+pub(super) const OR_ACK_BYTES: u16 = onramp_core::orack::WIRE_IPV4 as u16;
+
+impl<R: Router> Io<'_, R> {
+    /// The one-way delay of a data packet from `src` that has arrived, in nanoseconds by the hosts' clocks, so
+    /// it may be negative; [`UNMEASURED`] while one of them has no correction. It is written down.
+    #[inline]
+    pub(super) fn measure_owd(&mut self, packet: &Packet<R::Header>, src: u32, series: Option<u32>) -> i32 {
+        let true_owd = ((self.now / NS) as u32).wrapping_sub(packet.sent_ns);
+        let Some(error) = self.clocks.owd_error(src, packet.dst(), true_owd, self.now) else { return UNMEASURED };
+        let owd = (i64::from(true_owd) + error).clamp(i64::from(UNMEASURED + 1), i64::from(i32::MAX)) as i32;
+        self.meter.owd(series, self.now, owd);
+        owd
+    }
+}
 
 impl<H: Header> Hosts<H> {
     /// A packet of a flow has reached its host, by a NIC.
@@ -27,17 +40,7 @@ impl<H: Header> Hosts<H> {
         let (now, slot) = (io.now, packet.flow);
         let receiver = &mut self.receivers[slot];
         receiver.packets = receiver.packets.wrapping_add(1);
-        let true_owd = ((now / NS) as u32).wrapping_sub(packet.sent_ns);
-        // By the hosts' clocks, so it may be negative.
-        let owd_ns = match io.clocks.owd_error(receiver.src, packet.dst(), true_owd, now) {
-            Some(error) => {
-                let owd = i64::from(true_owd) + error;
-                let owd = owd.clamp(i64::from(UNMEASURED + 1), i64::from(i32::MAX)) as i32;
-                io.meter.owd(receiver.watch_owd, now, owd);
-                owd
-            }
-            None => UNMEASURED,
-        };
+        let owd_ns = io.measure_owd(packet, receiver.src, receiver.watch_owd);
         if let Some(next) = &mut io.meter.next {
             next.arrives(packet, now);
         }

@@ -4,6 +4,7 @@ use super::{OnRamp, Scenario};
 use crate::cc;
 use crate::config::Rule;
 use crate::config::units::{Bytes, Span};
+use crate::host::qdisc::HostQdisc;
 use crate::network::config::PortBuffer;
 use crate::topology::Topology;
 use crate::units::US;
@@ -12,29 +13,6 @@ use std::collections::BTreeMap;
 
 /// Largest segment the kernel hands to a device.
 const MAX_GSO: Bytes = Bytes(65_536);
-
-/// The queueing discipline of hosts without On-Ramp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HostQdisc {
-    /// Fair queueing with CoDel: what distributions install.
-    FqCodel,
-    /// Fair queueing with pacing: what BBR's authors recommend.
-    Fq,
-    /// A plain queue.
-    Pfifo,
-}
-
-impl HostQdisc {
-    /// What the kernel calls it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::FqCodel => "fq_codel",
-            Self::Fq => "fq",
-            Self::Pfifo => "pfifo",
-        }
-    }
-}
 
 /// Hosts and ports as Linux has them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -14,10 +14,11 @@ mod validate;
 
 pub use crate::clock::config::{Clock, Stamps, Sync};
 pub use crate::host::config::{Host, OnRamp, OnRampVersion, OrAckMode, Threshold};
+pub use crate::host::qdisc::HostQdisc;
 pub use crate::measure::Measure;
 pub use crate::network::config::{AckClass, Alpha, Class, Ecn, Headroom, Loss, PortBuffer, Switch};
 pub use crate::topology::Network;
-pub use linux::{HostQdisc, Linux};
+pub use linux::Linux;
 pub use load::{Override, ScenarioError};
 pub use resolved::{Resolved, Section};
 pub use substrate::Substrate;

@@ -1,6 +1,6 @@
 //! What a scenario comes down to: nothing left open, nothing said twice.
 
-use super::{Clock, HostQdisc, Linux, Measure, Scenario};
+use super::{Clock, Linux, Measure, Scenario};
 use crate::cc::{self, custom::Controllers};
 use crate::config::units::{Ps, Span};
 use crate::host::config::ShaperKind;
@@ -128,20 +128,12 @@ fn tcp_rules(s: &Scenario, topology: &Topology, configs: &[cc::Config]) -> Optio
         tcp::OrAcks { shift: linux.or_ack_interval.0.ilog2(), gap: linux.or_ack_gap.0, cut: linux.cut_segments };
     Some(tcp::Rules {
         kinds,
-        queue: queue(linux),
+        qdisc: linux.qdisc.expect("it is resolved"),
         gated: gated(s, linux, topology),
         mtu: linux.mtu.0 as u32 + 14,
         or_acks,
         seed: s.seed,
     })
-}
-
-fn queue(linux: &Linux) -> tcp::QueueKind {
-    match linux.qdisc.expect("it is resolved") {
-        HostQdisc::Pfifo => tcp::QueueKind::Pfifo,
-        HostQdisc::FqCodel => tcp::QueueKind::FqCodel,
-        HostQdisc::Fq => tcp::QueueKind::Fq,
-    }
 }
 
 /// Which hosts have On-Ramp.

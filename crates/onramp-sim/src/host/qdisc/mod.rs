@@ -7,7 +7,40 @@ pub mod gate;
 pub mod pfifo;
 
 use crate::units::Ps;
+use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
+
+/// The queueing discipline of hosts without On-Ramp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostQdisc {
+    /// Fair queueing with CoDel: what distributions install.
+    FqCodel,
+    /// Fair queueing with pacing: what BBR's authors recommend.
+    Fq,
+    /// A plain queue.
+    Pfifo,
+}
+
+impl HostQdisc {
+    /// What the kernel calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FqCodel => "fq_codel",
+            Self::Fq => "fq",
+            Self::Pfifo => "pfifo",
+        }
+    }
+
+    /// An empty one, where a full packet has `mtu` bytes with its Ethernet header.
+    pub fn build(self, mtu: u32) -> Box<dyn Qdisc + Send + Sync> {
+        match self {
+            Self::FqCodel => Box::new(fq_codel::FqCodel::new(&Default::default(), mtu)),
+            Self::Fq => Box::new(fq::Fq::new(&Default::default(), mtu)),
+            Self::Pfifo => Box::new(pfifo::Pfifo::default()),
+        }
+    }
+}
 
 /// What waits: a segment of a connection, or a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,15 +1,17 @@
-//! TCP as Linux 7.3 sends and receives it, without the handshake's end and the connection's: one file for
-//! each half, and one for each part that can be told apart.
+//! TCP as Linux 7.3 sends and receives it, without the handshake's end and the connection's: a folder for the
+//! sending half, a file for the receiving one, and one for each part that can be told apart.
 //!
 //! Sequence numbers count payload from 0 in 64 bits; the network carries their low 32.
 
 pub mod rtt;
 pub mod rx;
 pub mod scoreboard;
+pub mod syn;
 pub mod timer;
 pub mod tx;
 
 pub use rx::Rx;
+pub use syn::{Opened, Syn};
 pub use tx::Tx;
 
 /// Bytes of a packet besides payload: Ethernet, IPv4, TCP, timestamps.

@@ -2,7 +2,7 @@
 
 use super::rx::Data;
 use super::tx::Segment;
-use super::{Params, Reply, Rx, Tx};
+use super::{Opened, Params, Reply, Rx, Tx};
 use crate::cc::tcp::any::Config;
 use crate::engine::random;
 use crate::units::{MS, Ps, SEC, US};
@@ -43,7 +43,7 @@ impl Path {
         let p = Params::default();
         let (rtt_us, marks) = ((2 * DELAY / US) as u32, false);
         Self {
-            tx: Tx::new(&p, cc, false, rtt_us, 0, seed),
+            tx: Tx::new(&p, cc, false, Opened::at_once(rtt_us), 0, seed),
             rx: Rx::new(&p, rtt_us, marks),
             p,
             now: 0,

@@ -1,0 +1,96 @@
+//! Connections that are opened while there is load: with a handshake.
+
+use super::receiver::End;
+use super::sender::Connection;
+use super::{Hosting, Outcome, Pair, UNKNOWN};
+use crate::host::Io;
+use crate::network::packet::TCP;
+use crate::network::router::{Header, Router};
+use crate::network::{Kind as Of, Packet};
+use crate::stack::tcp::{HEADERS, Tx};
+use crate::units::{Ps, US};
+use crate::workload::connections::ideal;
+
+/// A connection's opening on the wire: Ethernet, IPv4, TCP with its options.
+const SYN_BYTES: u16 = 74;
+
+impl<H: Header> Hosting<H> {
+    /// Round trip of a handshake on an empty network, in microseconds.
+    pub(super) fn handshake_us(&self, pair: Pair) -> u32 {
+        let payload = u64::from(SYN_BYTES) - u64::from(HEADERS);
+        (2 * ideal(&self.topology, pair.src, pair.dst, payload) / US).max(1) as u32
+    }
+
+    /// Sends the opening of a connection; its NIC.
+    pub(super) fn send_opening<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) -> u32 {
+        let Connection { id, pair, hash, nic, .. } = self.connections[at];
+        let mut packet = Packet::<H> {
+            flow: UNKNOWN | TCP,
+            seq: at,
+            paused: pair.src,
+            owd_ns: i32::from(pair.transport),
+            size: SYN_BYTES,
+            hash,
+            ..Packet::default()
+        };
+        packet.header.set_options([((id >> 32) as u32, id as u32), (Tx::stamp_ms(io.now), 0), (0, 0)]);
+        let packet = packet.to(pair.dst).marked(0, pair.class).as_a(Of::SYN);
+        self.queue_packet(io.now, nic, id, false, packet);
+        self.arm(io, at);
+        nic
+    }
+
+    /// An opening has come in by `nic`, or the answer to one.
+    pub(super) fn opening_came<R: Router<Header = H>>(
+        &mut self,
+        io: &mut Io<'_, R>,
+        packet: &Packet<H>,
+        nic: u32,
+    ) -> Outcome {
+        match packet.flow & !TCP {
+            UNKNOWN => {
+                self.answer(io.now, packet, nic);
+                (Some(nic), None)
+            }
+            at => self.answered(io, packet, at),
+        }
+    }
+
+    /// Opens a receiving end, unless an earlier copy has, and answers by `nic`. The answer to any copy echoes
+    /// the time stamp of the one that opened the end.
+    fn answer(&mut self, now: Ps, packet: &Packet<H>, nic: u32) {
+        let [(high, low), (stamp_ms, _), _] = packet.header.options();
+        let id = u64::from(high) << 32 | u64::from(low);
+        let (src, peer, transport) = (packet.paused, packet.seq, packet.owd_ns as u8);
+        let pair = Pair { src, dst: packet.dst(), transport, class: packet.class() };
+        let known = self.late_ends.get(&id).copied();
+        let (slot, echo_ms) = known.unwrap_or_else(|| {
+            let end = End::new(&self.rules, id, pair, self.handshake_us(pair), nic);
+            let slot = self.ends.insert(end);
+            self.introduce(slot, peer);
+            self.late_ends.insert(id, (slot, stamp_ms));
+            (slot, stamp_ms)
+        });
+        let mut answer = Packet { flow: peer | TCP, seq: slot, hash: self.ends[slot].hash, ..*packet };
+        answer.header.set_options([(0, 0), (echo_ms, 0), (0, 0)]);
+        let answer = answer.to(src).marked(0, pair.class).as_a(Of::SYN);
+        self.queue_packet(now, nic, id, true, answer);
+    }
+
+    /// The other end has opened: the connection may send what waits for that.
+    fn answered<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, at: u32) -> Outcome {
+        let connection = &mut self.connections[at];
+        let Some(syn) = connection.syn.take() else { return (None, None) };
+        let [_, (echo_ms, _), _] = packet.header.options();
+        let (id, pair) = (connection.id, connection.pair);
+        connection.peer = packet.seq;
+        connection.tx = self.rules.tx(id, pair, syn.answered(io.now, echo_ms), io.now);
+        let bytes = connection.flow.map_or(0, |flow| self.flows[flow].end - self.flows[flow].first);
+        if bytes > 0 {
+            connection.tx.write(&self.rules.kind(pair.transport).params, io.now, bytes);
+        }
+        let nic = self.pump(io, at);
+        // A flow that was to stop before has sent nothing.
+        (Some(nic), self.look_whether_done(io.now, at))
+    }
+}

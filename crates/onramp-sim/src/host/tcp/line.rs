@@ -1,0 +1,266 @@
+//! What is below TCP at a class of a NIC: the host's queue, and packet by packet what leaves it.
+
+use super::sender::Connection;
+use super::{Hosting, Rules};
+use crate::engine::Slab;
+use crate::host::Io;
+use crate::host::gate::Gates;
+use crate::host::qdisc::gate::Gate;
+use crate::host::qdisc::{Ask, Dequeue, Dropped, Ecn, Qdisc, Segment as Queued, Verdict};
+use crate::network::Packet;
+use crate::network::packet::{AFTER_TIMEOUT, LAST, MARKED, TCP};
+use crate::network::router::{Header, Router};
+use crate::stack::tcp::tx::Segment;
+use crate::stack::tcp::{HEADERS, Tx};
+use crate::units::{NS, Ps, US};
+
+/// A path's delay counts for so long, and a flow that paused for longer starts anew.
+const IDLE: Ps = 1000 * US;
+
+/// What waits in a queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Waiting<H> {
+    /// A segment of the connection in this slot.
+    Data(u32, Segment),
+    Packet(Packet<H>),
+}
+
+/// A segment that leaves, from byte `next` on.
+#[derive(Clone, Copy, Debug)]
+struct Leaving {
+    connection: u32,
+    segment: Segment,
+    next: u64,
+    marked: bool,
+}
+
+/// What a line sends next.
+enum Next<H> {
+    Segment(Leaving),
+    Packet(Packet<H>),
+}
+
+/// What is below TCP at a class of a NIC.
+#[derive(Debug)]
+pub(super) struct Device {
+    queue: Box<dyn Qdisc + Send + Sync>,
+    /// A segment that leaves packet by packet.
+    leaving: Option<Leaving>,
+    /// Memory to be given back to a connection when the packet is out, and the byte up to which it has left.
+    sent: Option<(u32, u32, u64)>,
+}
+
+impl Device {
+    /// Of a host with On-Ramp, or without.
+    pub(super) fn new(rules: &Rules, gated: bool) -> Self {
+        let queue: Box<dyn Qdisc + Send + Sync> =
+            if gated { Box::new(Gate::default()) } else { rules.qdisc.build(rules.mtu) };
+        Self { queue, leaving: None, sent: None }
+    }
+}
+
+impl<H: Header> Hosting<H> {
+    fn line(&self, nic: u32, class: u8) -> usize {
+        nic as usize * self.classes + usize::from(class)
+    }
+
+    /// Puts into the queue what a connection has handed down.
+    pub(super) fn queue_segments(&mut self, now: Ps, at: u32) {
+        let Connection { id, pair, nic, .. } = self.connections[at];
+        let kind = self.rules.kind(pair.transport);
+        let (mss, ecn) = (kind.params.mss, if kind.marks { Ecn::Capable } else { Ecn::Incapable });
+        let line = self.line(nic, pair.class);
+        let mut out = std::mem::take(&mut self.out);
+        for segment in out.drain(..) {
+            let handle = self.waiting.insert(Waiting::Data(at, segment));
+            self.enqueue(line, Queued { ecn, ..queued(id, &segment, mss, handle) }, now);
+        }
+        self.out = out;
+    }
+
+    /// Queues an acknowledgement of connection `id`, its opening, or what is of the agent.
+    pub(super) fn queue_packet(&mut self, now: Ps, nic: u32, id: u64, pure_ack: bool, packet: Packet<H>) {
+        let handle = self.waiting.insert(Waiting::Packet(packet));
+        let queued = Queued {
+            // The other direction of the connection is a flow of its own here; so is the agent.
+            flow: !id ^ u64::from(!pure_ack),
+            bytes: u32::from(packet.size),
+            packets: 1,
+            earliest: 0,
+            pure_ack,
+            ecn: Ecn::default(),
+            handle,
+        };
+        self.enqueue(self.line(nic, packet.class()), queued, now);
+    }
+
+    /// Hands a segment to a line's queue, which may drop others for it.
+    fn enqueue(&mut self, line: usize, queued: Queued, now: Ps) {
+        if let Err(dropped) = self.devices[line].queue.enqueue(queued, now) {
+            if let Waiting::Data(at, _) = self.waiting[queued.handle] {
+                self.connections[at].tx.slow_down(now);
+            }
+            if dropped == Dropped::Refused {
+                self.dropped.push(queued);
+            }
+        }
+        self.forget_dropped(line);
+    }
+
+    /// What a line's queue has dropped no longer takes memory; TCP finds out as of any loss.
+    fn forget_dropped(&mut self, line: usize) {
+        self.devices[line].queue.drain(&mut self.dropped);
+        for queued in self.dropped.drain(..) {
+            if let Waiting::Data(at, segment) = self.waiting[queued.handle] {
+                self.connections[at].tx.released(Tx::memory(segment.end - segment.start), segment.end);
+            }
+            self.waiting.remove(queued.handle);
+        }
+    }
+
+    /// A NIC's line asks for a packet: one that leaves, else when to ask again.
+    pub(in crate::host) fn leaves<R: Router<Header = H>>(
+        &mut self,
+        io: &mut Io<'_, R>,
+        nic: u32,
+        class: u8,
+    ) -> Result<Packet<H>, Ps> {
+        let line = self.line(nic, class);
+        if let Some((at, bytes, end)) = self.devices[line].sent.take()
+            && self.connections[at].tx.released(bytes, end)
+        {
+            self.fill(io.now, at);
+            self.arm(io, at);
+        }
+        Ok(match self.next(line, io.now)? {
+            Next::Segment(leaving) => self.next_packet(line, io.now, leaving),
+            Next::Packet(packet) => packet,
+        })
+    }
+
+    /// What leaves a line next, or when to ask again.
+    fn next(&mut self, line: usize, now: Ps) -> Result<Next<H>, Ps> {
+        if let Some(leaving) = self.devices[line].leaving.take() {
+            return Ok(Next::Segment(leaving));
+        }
+        let Self { rules, connections, devices, waiting, gates, .. } = self;
+        let next = devices[line].queue.dequeue(now, &mut Asked { rules, connections, waiting, gates, now });
+        self.forget_dropped(line);
+        let queued = match next {
+            Dequeue::Idle => return Err(Ps::MAX),
+            Dequeue::At(at) => return Err(at),
+            Dequeue::Send(queued) => queued,
+        };
+        let what = self.waiting[queued.handle];
+        self.waiting.remove(queued.handle);
+        Ok(match what {
+            Waiting::Packet(packet) => Next::Packet(packet),
+            Waiting::Data(connection, segment) => {
+                let (next, marked) = (segment.start, queued.ecn == Ecn::Marked);
+                Next::Segment(Leaving { connection, segment, next, marked })
+            }
+        })
+    }
+
+    /// The next packet of a segment that leaves.
+    fn next_packet(&mut self, line: usize, now: Ps, leaving: Leaving) -> Packet<H> {
+        let Leaving { connection: at, segment, next: start, marked } = leaving;
+        let device = &mut self.devices[line];
+        let connection = &mut self.connections[at];
+        let kind = self.rules.kind(connection.pair.transport);
+        let end = segment.end.min(start + u64::from(kind.params.mss));
+        let last = end == segment.end;
+        if !last {
+            device.leaving = Some(Leaving { next: end, ..leaving });
+        }
+        let overhead = if last { Tx::memory(0) } else { 0 };
+        device.sent = Some((at, (end - start) as u32 + overhead, end));
+        connection.last_sent = now;
+        let flags = if last && segment.push { LAST } else { 0 }
+            | if segment.again { AFTER_TIMEOUT } else { 0 }
+            | if marked { MARKED } else { 0 };
+        let expected = connection.flow.map_or(segment.end, |flow| self.flows[flow].end);
+        let mut packet = Packet::<H> {
+            sent_ns: (now / NS) as u32,
+            flow: connection.peer | TCP,
+            seq: start as u32,
+            paused: self.gates.as_mut().map_or(0, |gates| gates.stamp(at, now)),
+            owd_ns: Tx::stamp_ms(now) as i32,
+            size: Tx::wire(end - start),
+            hash: connection.hash,
+            ..Packet::default()
+        };
+        packet.header.set_options([(expected as u32, 0), (0, 0), (0, 0)]);
+        packet.to(connection.pair.dst).marked(flags, connection.pair.class)
+    }
+}
+
+/// A segment as the queue sees it.
+fn queued(flow: u64, segment: &Segment, mss: u32, handle: u32) -> Queued {
+    let bytes = segment.end - segment.start;
+    let packets = bytes.div_ceil(u64::from(mss));
+    Queued {
+        flow,
+        bytes: (bytes + packets * u64::from(HEADERS)) as u32,
+        packets: packets as u16,
+        earliest: segment.earliest,
+        pure_ack: false,
+        ecn: Ecn::default(),
+        handle,
+    }
+}
+
+/// What a queue asks.
+struct Asked<'a, H> {
+    rules: &'a Rules,
+    connections: &'a mut Slab<Connection>,
+    waiting: &'a mut Slab<Waiting<H>>,
+    gates: &'a mut Option<Gates>,
+    now: Ps,
+}
+
+impl<H> Ask for Asked<'_, H> {
+    fn ask(&mut self, handle: u32) -> Verdict {
+        let (Waiting::Data(at, segment), Some(gates)) = (&self.waiting[handle], &mut self.gates) else {
+            return Verdict::Go;
+        };
+        let connection = &mut self.connections[*at];
+        let kind = self.rules.kind(connection.pair.transport);
+        let several = segment.end - segment.start > u64::from(kind.params.mss);
+        if several && self.rules.or_acks.cut && gates.is_long(*at, self.now, IDLE) {
+            return Verdict::Cut;
+        }
+        let idle = self.now.saturating_sub(connection.last_sent) > IDLE;
+        if idle && !connection.held && self.now > gates.release(*at) {
+            gates.restart(*at, self.now);
+        }
+        let release = gates.release(*at);
+        connection.held = release > self.now;
+        if connection.held { Verdict::Wait(release) } else { Verdict::Go }
+    }
+
+    fn cut(&mut self, handle: u32) -> Vec<Queued> {
+        let Waiting::Data(at, segment) = self.waiting[handle] else { return vec![] };
+        let connection = &self.connections[at];
+        let kind = self.rules.kind(connection.pair.transport);
+        let mss = u64::from(kind.params.mss);
+        self.waiting.remove(handle);
+        let mut parts = Vec::new();
+        let mut start = segment.start;
+        while start < segment.end {
+            let end = segment.end.min(start + mss);
+            let part = Segment { start, end, push: segment.push && end == segment.end, ..segment };
+            let handle = self.waiting.insert(Waiting::Data(at, part));
+            parts.push(queued(connection.id, &part, kind.params.mss, handle));
+            start = end;
+        }
+        parts
+    }
+
+    fn pacing_rate(&self, handle: u32) -> u64 {
+        match self.waiting[handle] {
+            Waiting::Data(at, _) => self.connections[at].tx.window.pacing_rate,
+            Waiting::Packet(_) => 0,
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! TCP on the hosts of a cell: connections that are opened before the load or with a handshake, used again
+//! by flow after flow, and what is queued below them.
+
+mod handshake;
+mod line;
+mod receiver;
+mod sender;
+
+use super::gate::{GateRules, Gates};
+use super::qdisc::{HostQdisc, Segment as Queued};
+use super::{Counts, Hosts, Io, Note};
+use crate::cc::tcp::any::Config;
+use crate::engine::{Slab, random};
+use crate::measure::FlowRecord;
+use crate::network::packet::TCP;
+use crate::network::router::{Header, Router};
+use crate::network::{Kind as Of, Packet};
+use crate::stack::tcp::tx::Segment;
+use crate::stack::tcp::{Opened, Params, Tx};
+use crate::topology::Topology;
+use crate::units::Ps;
+use line::{Device, Waiting};
+use receiver::End;
+use sender::{Connection, Flow, Pool};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The slot of who does not know it yet.
+const UNKNOWN: u32 = TCP - 1;
+
+/// What the connections of a transport have in common.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    /// Its values.
+    pub params: Params,
+    /// Its controller.
+    pub cc: Config,
+    /// Its packets are marked, and marks are told.
+    pub marks: bool,
+}
+
+/// How the hosts' data path tells delays.
+#[derive(Clone, Copy, Debug)]
+pub struct OrAcks {
+    /// An OR-ACK for each 2^`shift` bytes, and for the end of each write,
+    pub shift: u32,
+    /// but never two of a flow within this time.
+    pub gap: Ps,
+    /// Segments are cut where delays are above T.
+    pub cut: bool,
+}
+
+/// TCP of a run.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// By number of the transport; `None` for those that are not TCP.
+    pub kinds: Vec<Option<Kind>>,
+    /// The hosts' queue,
+    pub qdisc: HostQdisc,
+    /// but of those with On-Ramp, by number.
+    pub gated: Vec<bool>,
+    /// Bytes of a full packet with its Ethernet header.
+    pub mtu: u32,
+    /// What the data path does, where there is On-Ramp.
+    pub or_acks: OrAcks,
+    /// For what is drawn.
+    pub seed: u64,
+}
+
+impl Rules {
+    fn kind(&self, transport: u8) -> &Kind {
+        self.kinds[usize::from(transport)].as_ref().expect("the transport is TCP")
+    }
+
+    /// Whether a host's queue waits for packets' departure times.
+    fn paces(&self, host: u32) -> bool {
+        self.qdisc == HostQdisc::Fq && !self.gated[host as usize]
+    }
+
+    /// The sending half of connection `id`, which has opened now.
+    fn tx(&self, id: u64, pair: Pair, opened: Opened, now: Ps) -> Tx {
+        let kind = self.kind(pair.transport);
+        let draw = self.seed ^ id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Tx::new(&kind.params, &kind.cc, self.paces(pair.src), opened, now, draw)
+    }
+
+    /// What ECMP hashes for a connection's data and for its replies.
+    fn hashes(&self, id: u64) -> [u16; 2] {
+        let mut draw = random::stream(self.seed, "connection", id);
+        [0, 0].map(|_| random::below(&mut draw, 1 << 16) as u16)
+    }
+}
+
+/// A pair of hosts, and how its connections travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pair {
+    /// Sending host.
+    pub src: u32,
+    /// Receiving host.
+    pub dst: u32,
+    /// Which of the scenario's transports.
+    pub transport: u8,
+    /// Class in NICs and switches.
+    pub class: u8,
+}
+
+impl Pair {
+    /// The number of its connection `number` in the whole run.
+    fn id(self, number: u64) -> u64 {
+        let kinds = u64::from(self.transport) << 3 | u64::from(self.class);
+        (u64::from(self.src) << 21 | u64::from(self.dst)) << 22 | kinds << 14 | number
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Hosting<H> {
+    rules: Rules,
+    topology: Arc<Topology>,
+    /// Classes, the control class included.
+    classes: usize,
+    connections: Slab<Connection>,
+    ends: Slab<End>,
+    flows: Slab<Flow>,
+    pools: HashMap<Pair, Pool>,
+    /// By connection: ends that were opened with a handshake, and the time stamp of the opening.
+    late_ends: HashMap<u64, (u32, u32)>,
+    /// Of NIC n and class c: `n * classes + c`.
+    devices: Vec<Device>,
+    waiting: Slab<Waiting<H>>,
+    gates: Option<Gates>,
+    /// Segments that TCP has just handed down, and what queues have just dropped.
+    out: Vec<Segment>,
+    dropped: Vec<Queued>,
+    /// Connections that were opened with a handshake.
+    opened_late: u64,
+}
+
+impl<H: Header> Hosting<H> {
+    /// Of NICs that belong to these `hosts`.
+    pub(super) fn new(
+        rules: &Rules,
+        topology: &Arc<Topology>,
+        gate: Option<&GateRules>,
+        hosts: &[u32],
+        classes: usize,
+    ) -> Self {
+        let lines = hosts.iter().flat_map(|&host| std::iter::repeat_n(rules.gated[host as usize], classes));
+        Self {
+            rules: rules.clone(),
+            topology: Arc::clone(topology),
+            classes,
+            connections: Slab::default(),
+            ends: Slab::default(),
+            flows: Slab::default(),
+            pools: HashMap::new(),
+            late_ends: HashMap::new(),
+            devices: lines.map(|gated| Device::new(rules, gated)).collect(),
+            waiting: Slab::default(),
+            gates: gate.map(Gates::new),
+            out: Vec::new(),
+            dropped: Vec::new(),
+            opened_late: 0,
+        }
+    }
+
+    /// What all connections have seen so far: each counts for itself.
+    pub(super) fn counts(&self) -> Counts {
+        let connections = self.connections.slots();
+        let opened_before = connections.len() as u64 - self.opened_late;
+        let mut all = Counts { opened_before, opened_late: self.opened_late, ..Counts::default() };
+        for connection in connections {
+            let (resent, timeouts) = connection.resent();
+            all.retransmitted += u64::from(resent);
+            all.timeouts += u64::from(timeouts);
+            all.acked += connection.tx.una();
+        }
+        all
+    }
+
+    /// On-Ramp's gates.
+    pub fn gates(&self) -> Option<&Gates> {
+        self.gates.as_ref()
+    }
+}
+
+/// What comes of a packet: a NIC may have something to send, and a host is to be told something.
+type Outcome = (Option<u32>, Option<(u32, Note)>);
+
+/// The 64-bit number with these low 32 bits that is nearest to `near`.
+fn unwrap(near: u64, low: u32) -> u64 {
+    near.wrapping_add_signed(i64::from(low.wrapping_sub(near as u32) as i32))
+}
+
+impl<H: Header> Hosts<H> {
+    /// TCP, where some transport is.
+    ///
+    /// # Panics
+    /// None is.
+    pub fn tcp(&mut self) -> &mut Hosting<H> {
+        self.tcp.as_mut().expect("there is TCP")
+    }
+
+    /// A flow on TCP begins.
+    pub(super) fn start_flow<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, slot: u32) {
+        let nic = self.tcp().start_flow(io, slot);
+        self.nic_send(io, nic);
+    }
+
+    /// A long one stops: what was sent is all there is.
+    pub(super) fn stop_flow(&mut self, now: Ps, id: u64, slot: u32) {
+        let note = self.tcp().stop_flow(now, id, slot);
+        self.notes.extend(note);
+    }
+
+    /// A connection's event has come.
+    pub fn connection_due<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) {
+        if let Some(nic) = self.tcp().connection_due(io, at) {
+            self.nic_send(io, nic);
+        }
+    }
+
+    /// A receiving end's event has come.
+    pub fn end_due<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, slot: u32) {
+        if let Some(nic) = self.tcp().end_due(io, slot) {
+            self.nic_send(io, nic);
+        }
+    }
+
+    /// A packet of a connection has come in by `nic`.
+    pub(super) fn tcp_receive<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, nic: u32) {
+        let tcp = self.tcp();
+        let (nic, note) = match packet.kind() {
+            Of::DATA => (Some(tcp.data_came(io, packet)), None),
+            Of::ACK => tcp.reply_came(io, packet),
+            Of::OR_ACK => tcp.delay_told(io, packet),
+            _ => tcp.opening_came(io, packet, nic),
+        };
+        self.notes.extend(note);
+        if let Some(nic) = nic {
+            self.nic_send(io, nic);
+        }
+    }
+
+    /// A flow of a connection to the end in `slot` is acknowledged up to byte `last`.
+    pub(super) fn acknowledged_to(&mut self, slot: u32, last: u64, record: FlowRecord) {
+        let done = self.tcp().acknowledged_to(slot, last, record);
+        self.done.push(done);
+    }
+
+    /// Bytes of a long flow that are acknowledged; `None` if it is over.
+    pub fn acknowledged_of(&self, slot: u32, id: u64) -> Option<u64> {
+        self.tcp.as_ref()?.acknowledged_of(slot, id)
+    }
+}

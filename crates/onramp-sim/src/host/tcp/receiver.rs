@@ -1,0 +1,162 @@
+//! The receiving end of a connection: data, what is said of it, and OR-ACKs.
+
+use super::{Hosting, OrAcks, Pair, Rules, UNKNOWN, unwrap};
+use crate::host::receive::OR_ACK_BYTES;
+use crate::host::{Io, Timer};
+use crate::measure::FlowRecord;
+use crate::network::packet::{AFTER_TIMEOUT, LAST, MARKED, Options, TCP};
+use crate::network::router::{Header, Router};
+use crate::network::{Kind as Of, Packet};
+use crate::stack::tcp::rx::{Data, Said};
+use crate::stack::tcp::{HEADERS, Rx};
+use crate::units::{NS, Ps};
+use std::collections::VecDeque;
+
+/// The receiving end of a connection.
+#[derive(Debug)]
+pub(super) struct End {
+    rx: Rx,
+    id: u64,
+    pair: Pair,
+    /// Slot of the other end.
+    peer: u32,
+    pub hash: u16,
+    nic: u32,
+    watch_owd: Option<u32>,
+    /// Time of the next valid event.
+    armed: Option<Ps>,
+    /// When the last OR-ACK was sent.
+    told_at: Option<Ps>,
+    /// Last bytes of flows, and when the application had them.
+    complete: VecDeque<(u64, Ps)>,
+}
+
+impl End {
+    /// Of connection `id`, which has opened after a round trip of `rtt_us`.
+    pub(super) fn new(rules: &Rules, id: u64, pair: Pair, rtt_us: u32, nic: u32) -> Self {
+        let kind = rules.kind(pair.transport);
+        Self {
+            rx: Rx::new(&kind.params, rtt_us, kind.marks),
+            id,
+            pair,
+            peer: UNKNOWN,
+            hash: rules.hashes(id)[1],
+            nic,
+            watch_owd: None,
+            armed: None,
+            told_at: None,
+            complete: VecDeque::new(),
+        }
+    }
+}
+
+impl<H: Header> Hosting<H> {
+    /// The receiving end of a pair's connection `number`, opened before the load.
+    pub fn open_end(&mut self, pair: Pair, number: u64, nic: u32, watch_owd: Option<u32>) -> u32 {
+        let end = End::new(&self.rules, pair.id(number), pair, self.handshake_us(pair), nic);
+        self.ends.insert(End { watch_owd, ..end })
+    }
+
+    /// Tells a receiving end the slot of its sending end.
+    pub fn introduce(&mut self, end: u32, connection: u32) {
+        self.ends[end].peer = connection;
+    }
+
+    /// Data has come in; the NIC that has something to say of it.
+    pub(super) fn data_came<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>) -> u32 {
+        let (now, slot) = (io.now, packet.flow & !TCP);
+        let end = &mut self.ends[slot];
+        let start = unwrap(end.rx.nxt(), packet.seq);
+        let data = Data {
+            start,
+            end: start + u64::from(packet.size) - u64::from(HEADERS),
+            push: packet.flags() & LAST != 0,
+            marked: packet.flags() & MARKED != 0,
+            stamp_ms: packet.owd_ns as u32,
+            expected: unwrap(end.rx.nxt(), packet.header.options()[0].0),
+        };
+        let owd_ns = io.measure_owd(packet, end.pair.src, end.watch_owd);
+        let OrAcks { shift, gap, .. } = self.rules.or_acks;
+        let last = data.end - 1;
+        let chosen = data.push || last >> shift << shift >= data.start;
+        // One that was sent twice says nothing: the OR-ACK may be for either.
+        let once = packet.flags() & AFTER_TIMEOUT == 0;
+        let both = self.rules.gated[end.pair.src as usize] && self.rules.gated[packet.dst() as usize];
+        if both && chosen && once && end.told_at.is_none_or(|at| now - at >= gap) {
+            end.told_at = Some(now);
+            let told = Packet { owd_ns, flow: end.peer | TCP, hash: end.hash, size: OR_ACK_BYTES, ..*packet };
+            let told = told.to(end.pair.src).marked(0, end.pair.class).as_a(Of::OR_ACK);
+            let (nic, id) = (end.nic, end.id);
+            self.queue_packet(now, nic, id, false, told);
+        }
+        let end = &mut self.ends[slot];
+        let said = end.rx.on_data(&self.rules.kind(end.pair.transport).params, now, &data);
+        if said.complete {
+            end.complete.push_back((data.expected, now));
+        }
+        self.say(io, slot, &said)
+    }
+
+    /// Queues what a receiving end has to say; its NIC.
+    fn say<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, slot: u32, said: &Said) -> u32 {
+        for reply in said.replies() {
+            let end = &self.ends[slot];
+            let mut options = Options::default();
+            for (low, block) in options.iter_mut().zip(reply.blocks) {
+                *low = (block.0 as u32, block.1 as u32);
+            }
+            let blocks = reply.blocks.iter().filter(|block| block.1 > block.0).count() as u16;
+            let more = if blocks > 0 { 4 + 8 * blocks } else { 0 };
+            let mut ack = Packet::<H> {
+                sent_ns: (io.now / NS) as u32,
+                flow: end.peer | TCP,
+                seq: reply.ack as u32,
+                paused: reply.window,
+                owd_ns: reply.echo_ms as i32,
+                size: HEADERS as u16 + more,
+                hash: end.hash,
+                ..Packet::default()
+            };
+            ack.header.set_options(options);
+            let flags = if reply.ece { MARKED } else { 0 };
+            let ack = ack.to(end.pair.src).marked(flags, end.pair.class).as_a(Of::ACK);
+            let (nic, id) = (end.nic, end.id);
+            self.queue_packet(io.now, nic, id, true, ack);
+        }
+        let end = &mut self.ends[slot];
+        if let Some(due) = end.rx.deadline()
+            && end.armed.is_none_or(|armed| due < armed)
+        {
+            end.armed = Some(due);
+            io.events.timer(due, Timer::End(end.id, slot));
+        }
+        end.nic
+    }
+
+    /// A receiving end's event has come; the NIC that has something to send, if it still counts.
+    pub(super) fn end_due<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, slot: u32) -> Option<u32> {
+        let end = &mut self.ends[slot];
+        if end.armed != Some(io.now) {
+            return None;
+        }
+        end.armed = None;
+        let said = end.rx.on_timer(&self.rules.kind(end.pair.transport).params, io.now);
+        Some(self.say(io, slot, &said))
+    }
+
+    /// A flow to the end in `slot` is acknowledged up to byte `last`: when its sender found out, and its
+    /// record.
+    pub(super) fn acknowledged_to(&mut self, slot: u32, last: u64, record: FlowRecord) -> (Ps, FlowRecord) {
+        let complete = &mut self.ends[slot].complete;
+        let found = record.start_ps + record.fct_ps;
+        let mut at = found;
+        while let Some((end, when)) = complete.pop_front() {
+            if unwrap(last, end as u32) == last {
+                at = when;
+                break;
+            }
+        }
+        let fct_ps = at - record.start_ps;
+        (found, FlowRecord { fct_ps, receiver_fct_ps: fct_ps, ..record })
+    }
+}

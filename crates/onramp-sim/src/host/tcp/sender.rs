@@ -1,0 +1,313 @@
+//! The sending end of a connection: the flows on it, what comes back, and its timers.
+
+use super::{Hosting, Outcome, Pair, UNKNOWN, unwrap};
+use crate::host::{Io, Note, Opening, Timer};
+use crate::measure::FlowRecord;
+use crate::network::Packet;
+use crate::network::packet::{MARKED, TCP, UNMEASURED, unwrap_ns};
+use crate::network::router::{Header, Router};
+use crate::stack::tcp::{Opened, Reply, Syn, Tx};
+use crate::units::{NS, Ps};
+use crate::workload::Size;
+use crate::workload::connections::ideal;
+
+/// What a flow without end writes.
+const ENDLESS: u64 = 1 << 44;
+
+/// A flow that has arrived, or will soon.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    new: Opening,
+    nic: u32,
+    connection: Option<u32>,
+    /// Its first byte in the connection's stream, and one beyond its last.
+    pub first: u64,
+    pub end: u64,
+    /// Counters of the connection when it began.
+    resent: u32,
+    timeouts: u32,
+    paused: Ps,
+    done: bool,
+}
+
+impl Flow {
+    /// Whether it is flow `id` and not done: the slot may have gone to another since.
+    fn is(&self, id: u64) -> bool {
+        self.new.id == id && !self.done
+    }
+}
+
+/// The sending end of a connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub tx: Tx,
+    pub id: u64,
+    pub pair: Pair,
+    pub hash: u16,
+    pub nic: u32,
+    /// Slot of the other end; [`UNKNOWN`] until it has answered.
+    pub peer: u32,
+    pub flow: Option<u32>,
+    /// Time of the next valid event.
+    armed: Option<Ps>,
+    /// The opening, until it is answered.
+    pub syn: Option<Syn>,
+    /// When its last packet left, and whether On-Ramp's gate holds the next.
+    pub last_sent: Ps,
+    pub held: bool,
+}
+
+impl Connection {
+    /// Packets sent again, and timeouts, of all its flows so far and of its opening.
+    pub fn resent(&self) -> (u32, u32) {
+        let opening = self.syn.map_or(0, |syn| syn.resent());
+        (self.tx.resent + opening, self.tx.timeouts + opening)
+    }
+}
+
+/// The connections of a pair.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    idle: Vec<u32>,
+    made: u64,
+}
+
+impl<H: Header> Hosting<H> {
+    /// Whether the connections of a pair are there.
+    pub fn knows(&self, pair: Pair) -> bool {
+        self.pools.contains_key(&pair)
+    }
+
+    /// The sending end of a pair's connection `number`, opened before the load, whose other end is in slot
+    /// `peer`.
+    pub fn open_connection(&mut self, pair: Pair, number: u64, nic: u32, peer: u32, now: Ps) -> u32 {
+        let at = self.new_connection(pair, number, nic, peer, now);
+        self.pools.entry(pair).or_default().idle.push(at);
+        at
+    }
+
+    fn new_connection(&mut self, pair: Pair, number: u64, nic: u32, peer: u32, now: Ps) -> u32 {
+        let id = pair.id(number);
+        let at = self.connections.insert(Connection {
+            tx: self.rules.tx(id, pair, Opened::at_once(self.handshake_us(pair)), now),
+            id,
+            pair,
+            hash: self.rules.hashes(id)[0],
+            nic,
+            peer,
+            flow: None,
+            armed: None,
+            syn: None,
+            last_sent: 0,
+            held: false,
+        });
+        let made = &mut self.pools.entry(pair).or_default().made;
+        *made = (*made).max(number + 1);
+        if let Some(gates) = &mut self.gates {
+            gates.open(at, pair.src, pair.dst, now);
+        }
+        at
+    }
+
+    /// Makes room for a flow, which leaves by `nic`.
+    pub fn open_flow(&mut self, new: &Opening, nic: u32) -> u32 {
+        let flow =
+            Flow { new: *new, nic, connection: None, first: 0, end: 0, resent: 0, timeouts: 0, paused: 0, done: false };
+        self.flows.insert(flow) | TCP
+    }
+
+    /// A flow begins on a connection of its pair that is idle, or on a new one; the NIC it leaves by.
+    pub(super) fn start_flow<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, slot: u32) -> u32 {
+        let slot = slot & !TCP;
+        let Flow { new, nic, .. } = self.flows[slot];
+        let pair = Pair { src: new.flow.src, dst: new.flow.dst, transport: new.transport, class: new.class };
+        let pool = self.pools.entry(pair).or_default();
+        let (idle, number) = (pool.idle.pop(), pool.made);
+        let at = idle.unwrap_or_else(|| {
+            self.opened_late += 1;
+            let at = self.new_connection(pair, number, nic, UNKNOWN, io.now);
+            self.connections[at].syn = Some(Syn::new(io.now));
+            at
+        });
+        let bytes = match new.flow.size {
+            Size::Bytes(bytes) => bytes,
+            Size::Until(stop) => {
+                io.events.timer(stop, Timer::Stop(new.id, slot | TCP));
+                ENDLESS
+            }
+        };
+        let paused = self.paused(at, io.now);
+        let connection = &mut self.connections[at];
+        connection.flow = Some(slot);
+        let flow = &mut self.flows[slot];
+        flow.connection = Some(at);
+        (flow.first, flow.end) = (connection.tx.written(), connection.tx.written() + bytes);
+        ((flow.resent, flow.timeouts), flow.paused) = (connection.resent(), paused);
+        if connection.syn.is_some() {
+            return self.send_opening(io, at);
+        }
+        connection.tx.write(&self.rules.kind(pair.transport).params, io.now, bytes);
+        self.pump(io, at)
+    }
+
+    /// A long flow stops: what was sent is all there is. What its other end is to be told.
+    pub(super) fn stop_flow(&mut self, now: Ps, id: u64, slot: u32) -> Option<(u32, Note)> {
+        let flow = &mut self.flows[slot & !TCP];
+        let at = flow.connection.filter(|_| flow.is(id))?;
+        let tx = &mut self.connections[at].tx;
+        tx.stop();
+        flow.end = tx.written();
+        self.look_whether_done(now, at)
+    }
+
+    /// Queues what a connection may send; its NIC.
+    pub(super) fn pump<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) -> u32 {
+        self.fill(io.now, at);
+        self.arm(io, at);
+        self.connections[at].nic
+    }
+
+    /// The same without a look at its timer.
+    pub(super) fn fill(&mut self, now: Ps, at: u32) {
+        let connection = &mut self.connections[at];
+        let kind = self.rules.kind(connection.pair.transport);
+        connection.tx.transmit(&kind.params, now, &mut self.out);
+        self.queue_segments(now, at);
+    }
+
+    /// Sees to it that a connection is looked at when its timer fires.
+    pub(super) fn arm<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) {
+        let connection = &mut self.connections[at];
+        let paced = connection.tx.paced_until(io.now);
+        let due = [connection.tx.deadline(), paced, connection.syn.and_then(|syn| syn.deadline())];
+        let Some(due) = due.into_iter().flatten().min() else { return };
+        let due = due.max(io.now);
+        if connection.armed.is_none_or(|armed| due < armed) {
+            connection.armed = Some(due);
+            io.events.timer(due, Timer::Connection(connection.id, at));
+        }
+    }
+
+    /// A connection's event has come; the NIC that has something to send, if it still counts.
+    pub(super) fn connection_due<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) -> Option<u32> {
+        let now = io.now;
+        let connection = &mut self.connections[at];
+        if connection.armed != Some(now) {
+            return None;
+        }
+        connection.armed = None;
+        if let Some(syn) = &mut connection.syn {
+            if syn.on_timer(now) {
+                return Some(self.send_opening(io, at));
+            }
+            self.arm(io, at);
+            return None;
+        }
+        let kind = self.rules.kind(connection.pair.transport);
+        connection.tx.on_timer(&kind.params, now, &mut self.out);
+        self.queue_segments(now, at);
+        Some(self.pump(io, at))
+    }
+
+    /// An acknowledgement has come.
+    pub(super) fn reply_came<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>) -> Outcome {
+        let at = packet.flow & !TCP;
+        let connection = &mut self.connections[at];
+        let near = connection.tx.una();
+        let block = |(start, end)| if start == end { (0, 0) } else { (unwrap(near, start), unwrap(near, end)) };
+        let reply = Reply {
+            ack: unwrap(near, packet.seq),
+            window: packet.paused,
+            blocks: packet.header.options().map(block),
+            ece: packet.flags() & MARKED != 0,
+            echo_ms: packet.owd_ns as u32,
+        };
+        connection.tx.on_reply(&self.rules.kind(connection.pair.transport).params, io.now, &reply);
+        self.fill(io.now, at);
+        let note = self.look_whether_done(io.now, at);
+        self.arm(io, at);
+        (Some(self.connections[at].nic), note)
+    }
+
+    /// If all of a connection's flow is acknowledged, it is over and the connection idle: what its other end
+    /// is to be told.
+    pub(super) fn look_whether_done(&mut self, now: Ps, at: u32) -> Option<(u32, Note)> {
+        let connection = &mut self.connections[at];
+        let slot = connection.flow.filter(|_| connection.syn.is_none() && connection.tx.idle())?;
+        connection.flow = None;
+        let (pair, peer, end) = (connection.pair, connection.peer, self.flows[slot].end);
+        let record = self.record(now, at, slot);
+        self.flows[slot].done = true;
+        self.flows.remove(slot);
+        self.pools.get_mut(&pair).expect("it has a pool").idle.push(at);
+        if let Some(gates) = &mut self.gates {
+            gates.paused += record.paused_ps;
+        }
+        Some((pair.dst, Note::Acknowledged(peer, end, record)))
+    }
+
+    /// An OR-ACK has come.
+    pub(super) fn delay_told<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>) -> Outcome {
+        let (at, now) = (packet.flow & !TCP, io.now);
+        let Pair { src, dst, .. } = self.connections[at].pair;
+        let margin = if packet.owd_ns == UNMEASURED { None } else { io.clocks.margin(src, dst, now) };
+        if let (Some(gates), Some(margin)) = (&mut self.gates, margin) {
+            gates.learn(at, now, packet.owd_ns, margin);
+            gates.acked(at, now, unwrap_ns(now / NS, packet.sent_ns), packet.paused, packet.owd_ns);
+        }
+        (None, None)
+    }
+
+    /// Connections with a flow, and these flows.
+    fn busy(&self) -> impl Iterator<Item = (u32, u32)> {
+        let all = (0..).zip(self.connections.slots());
+        all.filter_map(|(at, connection)| Some((at, connection.flow?)))
+    }
+
+    /// Flows that have arrived and are not done.
+    pub(in crate::host) fn alive(&self, now: Ps) -> impl Iterator<Item = FlowRecord> {
+        self.busy().map(move |(at, slot)| self.record(now, at, slot))
+    }
+
+    /// Time that these have been paused.
+    pub(in crate::host) fn paused_alive(&self, now: Ps) -> Ps {
+        self.busy().map(|(at, slot)| self.paused(at, now) - self.flows[slot].paused).sum()
+    }
+
+    /// Time that a connection has been paused.
+    fn paused(&self, at: u32, now: Ps) -> Ps {
+        self.gates.as_ref().map_or(0, |gates| gates.paused_total(at, now))
+    }
+
+    /// Bytes of a long flow that are acknowledged; `None` if it is over.
+    pub fn acknowledged_of(&self, slot: u32, id: u64) -> Option<u64> {
+        let flow = Some(&self.flows[slot & !TCP]).filter(|flow| flow.is(id))?;
+        Some(flow.connection.map_or(0, |at| self.connections[at].tx.una() - flow.first))
+    }
+
+    /// What is known of the flow on a connection now.
+    fn record(&self, now: Ps, at: u32, slot: u32) -> FlowRecord {
+        let (flow, connection) = (&self.flows[slot], &self.connections[at]);
+        let (resent, timeouts) = connection.resent();
+        let Opening { flow: new, id, start, request, .. } = flow.new;
+        let bytes = match new.size {
+            Size::Bytes(bytes) => bytes,
+            Size::Until(_) => flow.end.min(connection.tx.nxt()) - flow.first,
+        };
+        FlowRecord {
+            id,
+            traffic: new.traffic,
+            request,
+            src: new.src,
+            dst: new.dst,
+            bytes,
+            start_ps: start,
+            fct_ps: now.saturating_sub(start),
+            receiver_fct_ps: 0,
+            ideal_ps: ideal(&self.topology, new.src, new.dst, bytes),
+            retransmitted: resent - flow.resent,
+            timeouts: timeouts - flow.timeouts,
+            paused_ps: self.paused(at, now) - flow.paused,
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! What leaves: what is written, in segments as large as pacing and the window let them be, and what is sent again.
+
+use super::timers::Timer;
+use super::{Repair, Tx, tick};
+use crate::cc::tcp::{Event, State};
+use crate::stack::tcp::Params;
+use crate::stack::tcp::scoreboard::{Chunk, EVER_RESENT, LOST, RESENT, SACKED};
+use crate::units::{NS, Ps, US};
+
+/// Memory of a segment that waits, besides its payload, in bytes.
+const OVERHEAD: u32 = 1280;
+/// What TCP takes for the time until a segment leaves: 2^-10 of a second.
+const PACING_SHIFT: u32 = 10;
+/// Segments are smaller on long paths: half for each 2^9 us of round-trip time.
+const TSO_RTT_LOG: u32 = 9;
+/// Less than this part of a window is not worth a segment yet.
+const TSO_DIVISOR: u64 = 3;
+/// The first packets of a connection are not paced.
+const UNPACED: u64 = 10;
+
+/// A segment to hand down: up to 64 KB, which leave as packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// First byte, and one beyond its last.
+    pub start: u64,
+    /// See `start`.
+    pub end: u64,
+    /// It ends what the application wrote.
+    pub push: bool,
+    /// It has been sent before.
+    pub again: bool,
+    /// The host's queue is not to let it go before this time, if it paces.
+    pub earliest: Ps,
+}
+
+impl Tx {
+    /// The application writes `bytes`, all at once.
+    pub fn write(&mut self, p: &Params, now: Ps, bytes: u64) {
+        self.window.now = now;
+        let idle = tick(now).saturating_sub(tick(self.window.last_sent));
+        if p.slow_start_after_idle && self.packets_out == 0 && !self.cc.steers() && idle * 1000 > self.rto_us {
+            self.restart(p, idle * 1000);
+        }
+        if self.written - self.nxt < u64::from(p.mss)
+            && self.queued == 0
+            && self.in_flight() < self.window.cwnd
+            && self.lost_out <= self.resent_out
+        {
+            self.window.app_limited = (self.window.delivered + u64::from(self.in_flight())).max(1);
+        }
+        self.write_start = self.written;
+        self.written += bytes;
+        // Room for headers that the kernel leaves in a segment; half a window at most, which is also what is
+        // written at most between two marks for the application at the other end.
+        const ROOM: u32 = 320;
+        let half = (self.max_window >> 1).max(p.mss);
+        self.goal = ((p.gso_max_size - 1 - ROOM).min(half) / p.mss).max(1);
+        let whole = u64::from(self.goal) * u64::from(p.mss);
+        self.push_every = (u64::from(half) / whole + 1) * whole;
+    }
+
+    /// Nothing more is written than what was sent.
+    pub fn stop(&mut self) -> u64 {
+        self.written = self.nxt;
+        if let Some(last) = self.board.chunks.back_mut() {
+            last.push = true;
+        }
+        self.written - self.write_start
+    }
+
+    /// Hands down what may leave now.
+    pub fn transmit(&mut self, p: &Params, now: Ps, out: &mut Vec<Segment>) {
+        self.window.now = now;
+        match self.repair {
+            Repair::Nothing => {}
+            Repair::Lost => self.resend(p, out),
+            Repair::New => {
+                self.send_new(p, false, out);
+                if self.nxt <= self.high {
+                    self.frto = false;
+                    self.resend(p, out);
+                }
+            }
+        }
+        if self.repair != Repair::Nothing && !self.waits_for_pacing() {
+            self.repair = Repair::Nothing;
+        }
+        self.send_new(p, false, out);
+        if self.packets_out == 0 && self.nxt < self.written && self.pending.is_none() && !self.waits_for_pacing() {
+            self.set(Timer::Window, self.rto_us, false);
+        }
+    }
+
+    /// A segment's memory is free again: it has left the host, up to byte `end`. True if more
+    /// may be handed down.
+    pub fn released(&mut self, bytes: u32, end: u64) -> bool {
+        self.queued = self.queued.saturating_sub(u64::from(bytes));
+        self.left = self.left.max(end);
+        let go = self.throttled;
+        self.throttled = false;
+        if go && self.lost_out > self.resent_out {
+            self.repair = Repair::Lost;
+        }
+        go
+    }
+
+    /// Memory a segment of so many bytes takes while it waits in the host.
+    pub fn memory(bytes: u64) -> u32 {
+        bytes as u32 + OVERHEAD
+    }
+
+    /// When a segment that pacing keeps back in the stack may go on.
+    pub fn paced_until(&self, now: Ps) -> Option<Ps> {
+        let waits = self.nxt < self.written || self.repair != Repair::Nothing;
+        (waits && self.paces_itself() && self.pace_at > now).then_some(self.pace_at)
+    }
+
+    fn paces_itself(&self) -> bool {
+        !self.queue_paces && self.window.paced
+    }
+
+    fn waits_for_pacing(&self) -> bool {
+        self.paces_itself() && self.pace_at > self.window.now
+    }
+
+    fn small_queue(&mut self, p: &Params, bytes: u64, factor: u32) -> bool {
+        let limit = u64::from(2 * Self::memory(bytes)).max(self.window.pacing_rate >> PACING_SHIFT);
+        let limit = limit.min(u64::from(p.limit_output)) << factor;
+        if self.queued <= limit || self.board.chunks.len() <= 1 {
+            return false;
+        }
+        self.throttled = true;
+        true
+    }
+
+    /// Packets of the largest segment to hand down.
+    fn most_packets(&self, p: &Params, least: u32) -> u32 {
+        let mut bytes = self.window.pacing_rate >> PACING_SHIFT;
+        let halvings = self.rtt.min >> TSO_RTT_LOG;
+        if halvings < 32 {
+            bytes += u64::from(p.gso_max_size >> halvings);
+        }
+        let bytes = bytes.min(u64::from(p.gso_max_size));
+        ((bytes / u64::from(p.mss)) as u32).max(least).min((p.gso_max_size / p.mss).max(1))
+    }
+
+    pub(super) fn send_new(&mut self, p: &Params, probe: bool, out: &mut Vec<Segment>) {
+        let mss = u64::from(p.mss);
+        let least = self.cc.least_segment(&self.window).unwrap_or(2);
+        let most = self.most_packets(p, least);
+        let (mut sent, mut limited) = (0, false);
+        while self.nxt < self.written {
+            if self.waits_for_pacing() {
+                break;
+            }
+            let (in_flight, cwnd) = (self.in_flight(), self.window.cwnd);
+            let quota = if in_flight < cwnd {
+                (cwnd - in_flight).min((cwnd >> 1).max(1))
+            } else if probe {
+                1
+            } else {
+                break;
+            };
+            let quota = quota.min(most);
+            // A segment of what was written ends at a multiple of the goal, or is made longer up to the quota.
+            let goal = u64::from(self.goal) * mss;
+            let mut end = (self.write_start + ((self.nxt - self.write_start) / goal + 1) * goal).min(self.written);
+            end = end.max((self.nxt + u64::from(quota) * mss).min(self.written));
+            if self.nxt + mss.min(self.written - self.nxt) > self.window_end {
+                break;
+            }
+            let packets = (end - self.nxt).div_ceil(mss);
+            if packets > 1 {
+                if !probe && self.defers(p, end, most, &mut limited) {
+                    break;
+                }
+                let room = (self.window_end - self.nxt).min(u64::from(quota) * mss);
+                if end - self.nxt > room {
+                    end = self.nxt + (room / mss * mss).max(mss.min(room));
+                }
+            }
+            if self.small_queue(p, end - self.nxt, 0) {
+                break;
+            }
+            self.send_segment(p, end, out);
+            sent += (end - self.chunk_start()).div_ceil(mss) as u32;
+            if probe {
+                break;
+            }
+        }
+        limited |= self.in_flight() >= self.window.cwnd;
+        if sent > 0 || limited {
+            self.validate(p, limited);
+        }
+        if sent > 0 {
+            if self.reducing() {
+                self.prr_out += sent;
+            }
+            if !probe {
+                self.schedule_probe(p, false);
+            }
+        }
+    }
+
+    /// Marks up to a byte of what was written last.
+    fn pushes(&self, to: u64) -> u64 {
+        (to - self.write_start) / self.push_every
+    }
+
+    fn chunk_start(&self) -> u64 {
+        self.board.chunks.back().map_or(self.nxt, |chunk| chunk.start)
+    }
+
+    /// Whether to wait for a larger segment: the next acknowledgement is near, and little may be sent.
+    fn defers(&self, p: &Params, end: u64, most: u32, limited: &mut bool) -> bool {
+        let now = self.window.now;
+        if self.window.state >= State::Recovery || now > self.pace_at + 1000 * US {
+            return false;
+        }
+        let mss = u64::from(p.mss);
+        let room = self.window_end - self.nxt;
+        let cong = u64::from(self.window.cwnd - self.in_flight().min(self.window.cwnd)) * mss;
+        let limit = room.min(cong);
+        let (whole, last) = (end - self.nxt, end == self.written);
+        if limit >= u64::from(most) * mss || !last && limit >= whole {
+            return false;
+        }
+        let window = (self.window_end - self.una).min(u64::from(self.window.cwnd) * mss);
+        if limit >= window / TSO_DIVISOR {
+            return false;
+        }
+        let Some(head) = self.board.chunks.front() else { return false };
+        let srtt = u64::from(self.rtt.srtt8 >> 3) * US;
+        let expected = head.sent_us * US + srtt;
+        if expected > now + (srtt / 2).min(1000 * US) {
+            return false;
+        }
+        if cong < room {
+            *limited |= cong <= whole;
+        }
+        true
+    }
+
+    /// Sends what is next, up to `end`.
+    pub(super) fn send_segment(&mut self, p: &Params, end: u64, out: &mut Vec<Segment>) {
+        if self.in_flight() == 0 {
+            self.event(Event::Start);
+        }
+        let start = self.nxt;
+        let mut chunk = Chunk {
+            start,
+            end,
+            marks: 0,
+            push: end == self.written || self.pushes(end) > self.pushes(start),
+            sent_us: 0,
+            delivered: 0,
+            delivered_us: 0,
+            first_sent_us: 0,
+            app_limited: false,
+        };
+        let earliest = self.stamp(p, &mut chunk);
+        let (packets, push) = (chunk.packets(p.mss), chunk.push);
+        self.board.chunks.push_back(chunk);
+        let first = self.packets_out == 0;
+        self.nxt = end;
+        self.packets_out += packets;
+        if first || matches!(self.pending, Some((Timer::Probe | Timer::Window, _))) {
+            self.rearm_rto();
+        }
+        self.hand_down(Segment { start, end, push, again: false, earliest }, out);
+    }
+
+    fn hand_down(&mut self, segment: Segment, out: &mut Vec<Segment>) {
+        self.queued += u64::from(Self::memory(segment.end - segment.start));
+        self.window.last_sent = self.window.now;
+        out.push(segment);
+    }
+
+    /// Notes when a chunk leaves and what was delivered by then; the time before which the host's
+    /// queue keeps it.
+    fn stamp(&mut self, p: &Params, chunk: &mut Chunk) -> Ps {
+        let now = self.window.now;
+        let before = self.pace_at;
+        let at = before.max(now);
+        self.pace_at = at;
+        chunk.sent_us = at / US;
+        if self.packets_out == 0 {
+            self.first_sent_us = chunk.sent_us;
+            self.delivered_us = chunk.sent_us;
+        }
+        chunk.first_sent_us = self.first_sent_us;
+        chunk.delivered_us = self.delivered_us.max(1);
+        chunk.delivered = self.window.delivered;
+        chunk.app_limited = self.window.app_limited > 0;
+        let rate = self.window.pacing_rate;
+        if self.window.paced && rate > 0 && rate != u64::MAX && self.segments_out >= UNPACED {
+            let gap = (u128::from(chunk.end - chunk.start) * 1_000_000_000 / u128::from(rate)) as u64 * NS;
+            // What a timer was late by is made up for.
+            let credit = (at - before).min(gap / 2);
+            self.pace_at = at + gap - credit;
+        }
+        self.segments_out += u64::from(chunk.packets(p.mss));
+        if self.queue_paces { at } else { 0 }
+    }
+
+    /// Sends again what is lost, as far as the window goes.
+    pub(super) fn resend(&mut self, p: &Params, out: &mut Vec<Segment>) {
+        let most = self.most_packets(p, self.cc.least_segment(&self.window).unwrap_or(2));
+        let mut rearm = false;
+        let mut i = 0;
+        while i < self.board.chunks.len() && self.resent_out < self.lost_out {
+            if self.waits_for_pacing() {
+                break;
+            }
+            let room = self.window.cwnd.saturating_sub(self.in_flight());
+            if room == 0 {
+                break;
+            }
+            let chunk = &self.board.chunks[i];
+            if !chunk.has(LOST) || chunk.marks & (SACKED | RESENT) != 0 {
+                i += 1;
+                continue;
+            }
+            let bytes = chunk.end - chunk.start;
+            if self.small_queue(p, bytes, 1) {
+                break;
+            }
+            let packets = self.resend_one(p, i, room.min(most), out);
+            if self.reducing() {
+                self.prr_out += packets;
+            }
+            rearm |= i == 0 && !matches!(self.pending, Some((Timer::Reordering, _)));
+            i += 1;
+        }
+        if rearm {
+            self.set(Timer::Rto, self.rto_us, true);
+        }
+    }
+
+    /// Sends a chunk again, at most `most` packets of it, as a repair; how many those are.
+    pub(super) fn resend_one(&mut self, p: &Params, i: usize, most: u32, out: &mut Vec<Segment>) -> u32 {
+        let packets = self.send_again(p, i, most, out);
+        let chunk = &mut self.board.chunks[i];
+        if !chunk.has(RESENT) {
+            self.resent_out += packets;
+            chunk.marks |= RESENT;
+        }
+        self.resent_ms.get_or_insert(Self::stamp_ms(self.window.now));
+        self.undo_resent = self.undo_resent.max(0) + i64::from(packets);
+        packets
+    }
+
+    /// The same, without a note that it repairs a loss.
+    pub(super) fn send_again(&mut self, p: &Params, i: usize, most: u32, out: &mut Vec<Segment>) -> u32 {
+        let (start, end) = (self.board.chunks[i].start, self.board.chunks[i].end);
+        let limit = start + u64::from(most.max(1)) * u64::from(p.mss);
+        if end > limit {
+            self.board.cut(i, limit);
+        }
+        let mut chunk = self.board.chunks[i].clone();
+        let earliest = self.stamp(p, &mut chunk);
+        chunk.marks |= EVER_RESENT;
+        let packets = chunk.packets(p.mss);
+        self.resent += packets;
+        let segment = Segment { start, end: chunk.end, push: chunk.push, again: true, earliest };
+        self.board.chunks[i] = chunk;
+        self.hand_down(segment, out);
+        packets
+    }
+}
