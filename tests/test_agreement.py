@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import onramp
 from onramp import agreement, cli
-from test_linux import needs_agent
+from test_linux import needs_agent, needs_kernel
 
 SCENARIO = """
 name = "pair"
@@ -43,6 +44,29 @@ def test_flows_alone_take_as_long_on_both_and_the_page_shows_it(tmp_path: Path) 
         assert abs(row["ratio"] - 1) < 0.01, row
     page = (out / "index.html").read_text()
     assert "simulator / Linux" in page and page.count("<svg") == 2
+
+
+@needs_kernel
+def test_settings_have_the_same_effect_on_both(tmp_path: Path) -> None:
+    (tmp_path / "flows.csv").write_text("src,dst,bytes,start_ns\nh0,h3,60000,0\n")
+    (tmp_path / "pair.toml").write_text(SCENARIO)
+    times = {}
+    for name, changes in {
+        "as it is": {},
+        "first window": {"linux.initial_window": 42},
+        "small segments": {
+            "linux.sysctl": {"net.ipv4.tcp_tso_win_divisor": "1", "net.ipv4.tcp_min_tso_segs": "1"}
+        },
+        "little output": {"linux.sysctl": {"net.ipv4.tcp_limit_output_bytes": "4096"}},
+    }.items():
+        changes = {"onramp.enabled": False, **changes}
+        sim, linux = (
+            onramp.run(tmp_path / "pair.toml", changes, on=on).flows["fct_ps"][0].as_py()
+            for on in ("sim", "linux")
+        )
+        assert abs(sim / linux - 1) < 0.01, (name, sim, linux)
+        times[name] = linux
+    assert times["first window"] < 0.9 * times["as it is"], times
 
 
 def test_numbers_are_judged_by_their_goals() -> None:

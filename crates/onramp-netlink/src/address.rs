@@ -13,7 +13,9 @@ const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
 const RTA_PREFSRC: u16 = 7;
+const RTA_METRICS: u16 = 8;
 const RTA_MULTIPATH: u16 = 9;
+const RTAX_INITCWND: u16 = 11;
 /// The gateway is reachable although no address of the interface says so.
 const RTNH_F_ONLINK: u8 = 4;
 const CREATE: i32 = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
@@ -50,17 +52,20 @@ pub struct Hop {
     pub gateway: Ipv4Addr,
 }
 
+/// What connections of the host itself take from a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Own {
+    /// The address they come from.
+    pub source: Ipv4Addr,
+    /// Packets they begin with.
+    pub initial_window: u32,
+}
+
 /// Adds a route over one of `hops`, chosen by flow.
 ///
 /// # Errors
 /// What the kernel answered.
-pub fn add_route(
-    socket: &mut Socket,
-    destination: Ipv4Addr,
-    prefix: u8,
-    hops: &[Hop],
-    source: Option<Ipv4Addr>,
-) -> Result<()> {
+pub fn add_route(socket: &mut Socket, destination: Ipv4Addr, prefix: u8, hops: &[Hop], own: Option<Own>) -> Result<()> {
     let on_link = u32::from(RTNH_F_ONLINK);
     let flags = if hops.len() == 1 { on_link } else { 0 };
     // struct rtmsg: family, prefix lengths, tos, table, protocol, scope, type, flags.
@@ -72,8 +77,9 @@ pub fn add_route(
     if prefix > 0 {
         message = message.attr(RTA_DST, &destination.octets());
     }
-    if let Some(source) = source {
-        message = message.attr(RTA_PREFSRC, &source.octets());
+    if let Some(own) = own {
+        message = message.attr(RTA_PREFSRC, &own.source.octets());
+        message = message.nested(RTA_METRICS, |m| m.u32(RTAX_INITCWND, own.initial_window));
     }
     message = match hops {
         [hop] => message.u32(RTA_OIF, hop.index).attr(RTA_GATEWAY, &hop.gateway.octets()),

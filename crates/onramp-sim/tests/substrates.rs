@@ -41,7 +41,9 @@ fn all_of_tcp_runs_on_both() {
         }
     }
     let sysctl = "[linux.sysctl]\n\"net.ipv4.tcp_ecn\" = \"1\"\n\n[[traffic]]";
-    assert!(refused(Substrate::Sim, "[[traffic]]", sysctl).contains("linux.sysctl: is the kernel's own business"));
+    assert!(
+        refused(Substrate::Sim, "[[traffic]]", sysctl).contains("linux.sysctl: \"net.ipv4.tcp_ecn\" is the kernel's")
+    );
     assert!(load(Some(Substrate::Linux), "[[traffic]]", sysctl).is_ok());
 }
 
@@ -147,6 +149,8 @@ fn mistakes_in_the_linux_section_are_named() {
         ("onramp_hosts = [\"h0\", \"h9\"]", "linux.onramp_hosts[1]: \"h9\" is no host"),
         ("qdisc = \"fqcodel\"", "linux.qdisc: \"fqcodel\" is not one of fq_codel, fq, pfifo: did you mean"),
         ("[linux.sysctl]\n\"kernel.panic\" = \"1\"", "linux.sysctl"),
+        ("[linux.sysctl]\n\"net.ipv4.tcp_frto\" = \"on\"", "net.ipv4.tcp_frto: \"on\" is not a number from 0 to 2"),
+        ("initial_window = 0", "linux.initial_window: 0 is outside 1 to 1000"),
     ];
     for (lines, expected) in cases {
         let found = refused(Substrate::Linux, "[[traffic]]", &format!("[linux]\n{lines}\n\n[[traffic]]"));

@@ -6,6 +6,7 @@ use crate::config::Rule;
 use crate::config::units::{Bytes, Span};
 use crate::host::qdisc::HostQdisc;
 use crate::network::config::PortBuffer;
+use crate::stack::tcp::Params;
 use crate::topology::Topology;
 use crate::units::US;
 use serde::{Deserialize, Serialize};
@@ -39,7 +40,9 @@ pub struct Linux {
     pub cut_segments: bool,
     /// Hosts with On-Ramp, where it is enabled. Default: all.
     pub onramp_hosts: Option<Vec<String>>,
-    /// Further kernel settings of every host on the cluster, such as `"net.ipv4.tcp_slow_start_after_idle" = "0"`.
+    /// Packets that a connection begins with. Default 10.
+    pub initial_window: u32,
+    /// Further settings of every host by the kernel's names, such as `"net.ipv4.tcp_slow_start_after_idle" = "0"`.
     pub sysctl: BTreeMap<String, String>,
 }
 
@@ -55,6 +58,7 @@ impl Default for Linux {
             or_ack_gap: Span(100 * US),
             cut_segments: true,
             onramp_hosts: None,
+            initial_window: 10,
             sysctl: BTreeMap::new(),
         }
     }
@@ -103,8 +107,13 @@ pub(super) fn check(s: &Scenario, rule: Rule<'_>) {
     let interval = linux.or_ack_interval;
     let fits = interval.0.is_power_of_two() && (Bytes(1 << 10)..=Bytes(1 << 20)).contains(&interval);
     rule(fits, "linux.or_ack_interval", format!("{interval} is no power of two from 1KiB to 1MiB: such as \"16KiB\""));
-    for key in linux.sysctl.keys() {
+    let window = linux.initial_window;
+    rule((1..=1000).contains(&window), "linux.initial_window", format!("{window} is outside 1 to 1000"));
+    for (key, value) in &linux.sysctl {
         let good = key.starts_with("net.") && !key.contains("..") && !key.contains('/') && !key.ends_with('.');
         rule(good, "linux.sysctl", format!("\"{key}\" is not one of a host's: such as \"net.ipv4.tcp_ecn\""));
+        if let Err(message) = Params::default().set(key, value) {
+            rule(false, "linux.sysctl", format!("{key}: {message}"));
+        }
     }
 }

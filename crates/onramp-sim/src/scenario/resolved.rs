@@ -112,11 +112,15 @@ const MTU_HEADERS: u64 = HEADERS as u64 - 14;
 fn tcp_rules(s: &Scenario, topology: &Topology, configs: &[cc::Config]) -> Option<tcp::Rules> {
     let linux = s.linux.as_ref()?;
     let kind = |config: &cc::Config| {
-        let params = Params {
+        let mut params = Params {
             mss: (linux.mtu.0 - MTU_HEADERS) as u32,
             gso_max_size: linux.gso_max_size.0 as u32,
+            initial_window: linux.initial_window,
             ..Params::default()
         };
+        for (key, value) in &linux.sysctl {
+            params.set(key, value).expect("the scenario was checked");
+        }
         let cc = config.tcp()?;
         Some(tcp::Kind { params, cc, marks: config.settings().ecn_defaults().is_some() })
     };

@@ -3,6 +3,7 @@
 use super::{Scenario, Sync};
 use crate::cc::{self, ON_LINUX, SIMULATED};
 use crate::config::Mistake;
+use crate::stack::tcp::sysctl;
 use crate::topology::{NodeId, Topology};
 
 /// Where a scenario runs.
@@ -75,8 +76,10 @@ impl Substrate {
             wrong.push(Mistake::new("transport", message));
         }
         if self == Self::Sim {
-            if s.linux.as_ref().is_some_and(|linux| !linux.sysctl.is_empty()) {
-                let message = "is the kernel's own business; use --on linux, or leave it out";
+            let keys = s.linux.iter().flat_map(|linux| linux.sysctl.keys());
+            if let Some(key) = keys.into_iter().find(|key| !sysctl::is_known(key)) {
+                let known = sysctl::names().collect::<Vec<_>>().join(", ");
+                let message = format!("\"{key}\" is the kernel's own business; use --on linux, or one of {known}");
                 wrong.push(Mistake::new("linux.sysctl", message));
             }
             return wrong;

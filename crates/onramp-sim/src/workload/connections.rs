@@ -29,14 +29,19 @@ pub fn all(mut sources: Vec<Box<dyn Source>>) -> Vec<Arrival> {
     arrivals
 }
 
+/// Connections that are opened before the load at most, so that a kernel has the memory.
+const MOST: usize = 150_000;
+
 /// How many connections each pair of hosts is likely to need at a time, as
 /// (source, destination) to number. Flows are taken to live for a few times what
-/// they would on an empty network.
+/// they would on an empty network. What the latest would need beyond `MOST` is opened
+/// when they arrive.
 pub fn connections(arrivals: &[Arrival], topology: &Topology) -> BTreeMap<(u32, u32), usize> {
     const STRETCH: u64 = 4;
     const LEAST: Ps = 500 * US;
     let mut ends: BTreeMap<(u32, u32), BinaryHeap<Reverse<Ps>>> = BTreeMap::new();
     let mut wanted = BTreeMap::new();
+    let mut all = 0;
     for Arrival { at, flow } in arrivals {
         let pair = (flow.src, flow.dst);
         let end = match flow.size {
@@ -49,7 +54,10 @@ pub fn connections(arrivals: &[Arrival], topology: &Topology) -> BTreeMap<(u32, 
         }
         alive.push(Reverse(end));
         let most: &mut usize = wanted.entry(pair).or_default();
-        *most = alive.len().max(*most);
+        if alive.len() > *most && all < MOST {
+            *most = alive.len();
+            all += 1;
+        }
     }
     wanted
 }

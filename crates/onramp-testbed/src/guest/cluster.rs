@@ -3,7 +3,7 @@
 use super::{Result, at, files};
 use crate::plan::{NEIGHBOUR, address, interface, interface_name, is_host, mac};
 use crate::sys;
-use onramp_netlink::address::{Hop, add, add_neighbour, add_route};
+use onramp_netlink::address::{Hop, Own, add, add_neighbour, add_route};
 use onramp_netlink::link::{End, add_veth, up};
 use onramp_netlink::qdisc::{self, Place, ROOT, handle};
 use onramp_netlink::{Message, Socket};
@@ -71,7 +71,7 @@ impl Cluster {
             done.map_err(|e| format!("{}: {e}", topology.port_name(id)))?;
         }
         for id in 0..topology.nodes() as NodeId {
-            cluster.add_routes(id, topology).map_err(|e| e.to_string())?;
+            cluster.add_routes(id, linux, topology).map_err(|e| e.to_string())?;
         }
         Ok(cluster)
     }
@@ -126,7 +126,7 @@ impl Cluster {
         add_buffer(socket, queue, linux, marking)
     }
 
-    fn add_routes(&mut self, id: NodeId, topology: &Topology) -> onramp_netlink::Result<()> {
+    fn add_routes(&mut self, id: NodeId, linux: &Linux, topology: &Topology) -> onramp_netlink::Result<()> {
         let socket = &mut self.nodes[id as usize].socket;
         let hop = |port| Hop { index: interface(topology, port), gateway: NEIGHBOUR };
         // The loopback: without any address of its own, a namespace refuses routes.
@@ -134,7 +134,8 @@ impl Cluster {
         if is_host(topology, id) {
             let port = topology.ports_of(id)[0];
             add(socket, interface(topology, port), address(id))?;
-            return add_route(socket, Ipv4Addr::UNSPECIFIED, 0, &[hop(port)], Some(address(id)));
+            let own = Own { source: address(id), initial_window: linux.initial_window };
+            return add_route(socket, Ipv4Addr::UNSPECIFIED, 0, &[hop(port)], Some(own));
         }
         for host in 0..topology.hosts() as u32 {
             let hops: Vec<Hop> = topology.next_ports(id, host).map(hop).collect();

@@ -7,6 +7,7 @@ pub mod rtt;
 pub mod rx;
 pub mod scoreboard;
 pub mod syn;
+pub mod sysctl;
 pub mod timer;
 pub mod tx;
 
@@ -37,12 +38,29 @@ pub struct Params {
     pub loss_probe: bool,
     /// Timeouts may turn out to be mistakes (RFC 5682).
     pub frto: bool,
-    /// Bytes of the largest segment handed down.
+    /// Packets out of order that make a loss likely (RFC 5681).
+    pub reordering: u32,
+    /// Bytes of the largest segment handed down, and packets of the smallest.
     pub gso_max_size: u32,
+    /// See `gso_max_size`.
+    pub least_segment: u32,
+    /// Less than this part of a window is not worth a segment yet.
+    pub segment_divisor: u64,
+    /// Segments are smaller on long paths: half for each 2^this us of round-trip time.
+    pub segment_rtt_log: u32,
     /// Bytes of a connection that may wait in its host.
     pub limit_output: u32,
     /// Pacing rates in slow start and after, in percent of a window each round trip.
     pub pacing_ratios: [u32; 2],
+    /// Acknowledgements of packets out of order that are left out in a row at most.
+    pub compressed_acks: u32,
+    /// They wait for this part of a round trip, in percent, at most for the next, and a little more for
+    /// other timers.
+    pub compressed_rtt_percent: u64,
+    /// See `compressed_rtt_percent`.
+    pub compressed_ns: u64,
+    /// See `compressed_rtt_percent`.
+    pub compressed_slack_ns: u64,
     /// Bytes of memory that a receiver has at first, and at most.
     pub receive_buffer: u32,
     /// See `receive_buffer`.
@@ -59,9 +77,17 @@ impl Default for Params {
             slow_start_after_idle: true,
             loss_probe: true,
             frto: true,
+            reordering: 3,
             gso_max_size: 65_536,
+            least_segment: 2,
+            segment_divisor: 3,
+            segment_rtt_log: 9,
             limit_output: 4 << 20,
             pacing_ratios: [200, 120],
+            compressed_acks: 44,
+            compressed_rtt_percent: 33,
+            compressed_ns: 1_000_000,
+            compressed_slack_ns: 10_000,
             receive_buffer: 131_072,
             most_receive_buffer: 32 << 20,
         }

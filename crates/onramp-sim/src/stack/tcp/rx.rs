@@ -9,14 +9,8 @@ const DELAY_MIN_MS: u64 = 40;
 const DELAY_MAX_MS: u64 = 200;
 /// Packets acknowledged at once where it matters that the sender hears.
 const QUICK: u32 = 16;
-/// Acknowledgements of packets out of order that are sent one by one, and those left out at most in a row.
+/// Acknowledgements of packets out of order that are sent one by one, before any is left out.
 const DUPLICATES: u32 = 3;
-/// See [`DUPLICATES`].
-const COMPRESSED: u32 = 44;
-/// They wait for this part of a round trip, in percent, at most for the next, and a little more for other timers.
-const COMPRESSED_RTT: u64 = 33;
-const COMPRESSED_MAX: Ps = 1_000_000 * NS;
-const COMPRESSED_SLACK: Ps = 10_000 * NS;
 /// The application is woken for at most so many bytes.
 const PORTION: u64 = 256 << 10;
 /// Share of a packet's memory that is payload, in 2^-8: what is assumed before one has come, and
@@ -360,7 +354,7 @@ impl Rx {
         if self.beyond.is_empty() {
             return self.delay(p, now, said);
         }
-        if self.left_out >= COMPRESSED {
+        if self.left_out >= p.compressed_acks {
             return said.add(self.reply(p, now));
         }
         if self.duplicates_of != self.nxt {
@@ -374,8 +368,8 @@ impl Rx {
         self.left_out += 1;
         if self.left_out_until.is_none() {
             // A quarter more than the round trip's share, as the kernel's shifts have it.
-            let wait = self.rtt * COMPRESSED_RTT / 100;
-            self.left_out_until = Some(now + wait.min(COMPRESSED_MAX) + COMPRESSED_SLACK);
+            let wait = self.rtt * p.compressed_rtt_percent / 100;
+            self.left_out_until = Some(now + wait.min(p.compressed_ns * NS) + p.compressed_slack_ns * NS);
         }
     }
 

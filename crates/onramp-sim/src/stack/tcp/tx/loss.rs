@@ -8,8 +8,6 @@ use crate::cc::tcp::State;
 use crate::stack::tcp::Params;
 use crate::stack::tcp::scoreboard::{Chunk, EVER_RESENT, LOST, RESENT, SACKED};
 
-/// Packets out of order that make a loss likely (RFC 5681).
-const REORDERING: u32 = 3;
 /// Recoveries that a wider reordering window lasts.
 pub(super) const REO_PERSIST: u8 = 16;
 
@@ -62,8 +60,8 @@ impl Tx {
         }
     }
 
-    fn reordering_us(&self) -> u64 {
-        if !self.rack.reordered && (self.window.state >= State::Recovery || self.sacked_out >= REORDERING) {
+    fn reordering_us(&self, p: &Params) -> u64 {
+        if !self.rack.reordered && (self.window.state >= State::Recovery || self.sacked_out >= p.reordering) {
             return 0;
         }
         let quarter = u64::from(self.rtt.min >> 2) * u64::from(self.rack.steps);
@@ -73,7 +71,7 @@ impl Tx {
     /// Marks what was sent long enough before something that has arrived; the longest time in
     /// microseconds until others are.
     pub(super) fn detect(&mut self, p: &Params) -> u64 {
-        let (wait, now) = (self.reordering_us(), self.now_us());
+        let (wait, now) = (self.reordering_us(p), self.now_us());
         let limit = u64::from(self.rack.rtt_us) + wait;
         let latest = (self.rack.sent_us, self.rack.end);
         let mut longest = 0;

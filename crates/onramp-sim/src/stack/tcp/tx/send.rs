@@ -11,10 +11,6 @@ use crate::units::{NS, Ps, US};
 const OVERHEAD: u32 = 1280;
 /// What TCP takes for the time until a segment leaves: 2^-10 of a second.
 const PACING_SHIFT: u32 = 10;
-/// Segments are smaller on long paths: half for each 2^9 us of round-trip time.
-const TSO_RTT_LOG: u32 = 9;
-/// Less than this part of a window is not worth a segment yet.
-const TSO_DIVISOR: u64 = 3;
 /// The first packets of a connection are not paced.
 const UNPACED: u64 = 10;
 
@@ -136,7 +132,7 @@ impl Tx {
     /// Packets of the largest segment to hand down.
     fn most_packets(&self, p: &Params, least: u32) -> u32 {
         let mut bytes = self.window.pacing_rate >> PACING_SHIFT;
-        let halvings = self.rtt.min >> TSO_RTT_LOG;
+        let halvings = self.rtt.min >> p.segment_rtt_log;
         if halvings < 32 {
             bytes += u64::from(p.gso_max_size >> halvings);
         }
@@ -146,7 +142,7 @@ impl Tx {
 
     pub(super) fn send_new(&mut self, p: &Params, probe: bool, out: &mut Vec<Segment>) {
         let mss = u64::from(p.mss);
-        let least = self.cc.least_segment(&self.window).unwrap_or(2);
+        let least = self.cc.least_segment(&self.window).unwrap_or(p.least_segment);
         let most = self.most_packets(p, least);
         let (mut sent, mut limited) = (0, false);
         while self.nxt < self.written {
@@ -226,7 +222,7 @@ impl Tx {
             return false;
         }
         let window = (self.window_end - self.una).min(u64::from(self.window.cwnd) * mss);
-        if limit >= window / TSO_DIVISOR {
+        if limit >= window / p.segment_divisor {
             return false;
         }
         let Some(head) = self.board.chunks.front() else { return false };
@@ -305,7 +301,7 @@ impl Tx {
 
     /// Sends again what is lost, as far as the window goes.
     pub(super) fn resend(&mut self, p: &Params, out: &mut Vec<Segment>) {
-        let most = self.most_packets(p, self.cc.least_segment(&self.window).unwrap_or(2));
+        let most = self.most_packets(p, self.cc.least_segment(&self.window).unwrap_or(p.least_segment));
         let mut rearm = false;
         let mut i = 0;
         while i < self.board.chunks.len() && self.resent_out < self.lost_out {
