@@ -2,11 +2,17 @@
 
 mod common;
 
-use common::{TCP, build, build_with, finish, trace};
+use common::{TCP, build, build_with, finish, long, trace};
+use onramp_sim::units::{SEC, US};
 
 const RENO: &str = "kind = \"newreno\"";
 /// Ten times slower than the default, as the cluster's hosts are.
 const SLOW: &str = "duration = \"1ms\"\nnetwork = { kind = \"star\", hosts = 4, host_rate = \"10Gbps\" }\n";
+
+/// Connections opened before the load, and late.
+fn opened(counters: &serde_json::Value) -> [u64; 2] {
+    ["before", "late"].map(|when| counters["engine"][format!("connections_opened_{when}")].as_u64().unwrap())
+}
 
 fn us(ps: u64) -> f64 {
     ps as f64 / 1e6
@@ -100,11 +106,62 @@ fn what_connections_send_again_is_what_their_flows_did() {
 }
 
 #[test]
-fn a_connection_that_is_opened_late_costs_a_handshake() {
-    // The second flow of the pair comes while the first is alive, which the estimate for the first does not say.
+fn a_connection_is_used_again_and_that_costs_nothing() {
     let (_file, traffic) = trace(&["0,1,1000,0", "0,1,1000,700000000"]);
-    let mut sim = build(&format!("{SLOW}{traffic}"), RENO);
-    sim.run_to_end();
-    let flows = sim.take_flows();
+    let (flows, _, counters) = finish(build(&format!("{SLOW}{traffic}"), RENO));
     assert_eq!(flows[0].fct_ps, flows[1].fct_ps);
+    assert_eq!(opened(&counters), [1, 0]);
+}
+
+/// Flows of 5 MB from h0: the first is the only one to h1, and lives longer than it is taken to, so that until 40 ms
+/// another one to h1 finds no connection.
+fn busy() -> Vec<String> {
+    let to = |dst| format!("0,{dst},5000000,0");
+    [1, 2, 3, 2, 3, 2, 3, 2].map(to).to_vec()
+}
+
+#[test]
+fn a_connection_that_is_opened_late_costs_a_handshake() {
+    let rows = [busy(), vec!["0,1,1000,20000000".into()]].concat();
+    let (_file, traffic) = trace(&rows.iter().map(String::as_str).collect::<Vec<_>>());
+    let set = [("linux.gso_max_size", "1500B")];
+    let (flows, _, counters) = finish(build_with(&format!("{SLOW}{traffic}"), RENO, &set));
+    assert_eq!(opened(&counters), [8, 1]);
+    let flow = flows.iter().find(|flow| flow.bytes == 1000).unwrap();
+    // There and back once more, and at times behind a packet of another flow.
+    let more = us(flow.fct_ps - flow.ideal_ps);
+    assert!((4.2..12.0).contains(&more), "{more} us");
+}
+
+#[test]
+fn an_opening_that_is_lost_is_sent_again_after_a_second() {
+    // 31 flows to one host last longer than they are taken to. Then further ones start at once, and the switch has
+    // no room for so many openings.
+    let large = (0..31).map(|src| format!("{src},31,10000000,{src}"));
+    let small = (0..31).map(|src| format!("{src},31,1000,50000000"));
+    let rows: Vec<String> = large.chain(small).collect();
+    let (_file, traffic) = trace(&rows.iter().map(String::as_str).collect::<Vec<_>>());
+    let text = format!("{}{traffic}", SLOW.replace("hosts = 4", "hosts = 32"));
+    let set = [("linux.buffer_packets", "10"), ("time_limit", "60s")];
+    let (flows, _, counters) = finish(build_with(&text, RENO, &set));
+    assert_eq!((flows.len(), opened(&counters)), (62, [31, 31]));
+    let small: Vec<_> = flows.iter().filter(|flow| flow.bytes == 1000).collect();
+    assert!(small.iter().any(|flow| flow.timeouts == 2), "{small:?}");
+    for flow in small {
+        // Seconds, by the kernel's timers, which are exact to 64 ms there; all the rest takes microseconds.
+        let least = u64::from(flow.timeouts) * SEC;
+        assert!((least..least + least / 15 + 50 * US).contains(&flow.fct_ps), "{flow:?}");
+        assert_eq!(flow.retransmitted, flow.timeouts);
+    }
+}
+
+#[test]
+fn a_flow_may_stop_before_its_connection_has_opened() {
+    let rows = busy();
+    let (_file, traffic) = trace(&rows.iter().map(String::as_str).collect::<Vec<_>>());
+    let long = long("h0", "h1", "start = \"20ms\"\nstop = \"20001us\"");
+    let (flows, _, counters) = finish(build(&format!("{}{traffic}{long}", SLOW.replace("1ms", "30ms")), RENO));
+    assert_eq!((flows.len(), opened(&counters)), (9, [8, 1]));
+    let flow = flows.iter().find(|flow| flow.traffic == 1).unwrap();
+    assert!(flow.bytes == 0 && flow.fct_ps < 500 * US, "{flow:?}");
 }

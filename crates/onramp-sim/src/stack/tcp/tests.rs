@@ -216,6 +216,21 @@ fn timeouts_back_off_and_the_floor_is_200_ms() {
 }
 
 #[test]
+fn after_two_lost_openings_the_first_window_is_one_packet() {
+    for (opened, packets) in [
+        (Opened { resent: 2, ..Opened::at_once(1000) }, 1),
+        (Opened { resent: 2, needlessly: true, ..Opened::at_once(1000) }, 10),
+        (Opened { resent: 1, ..Opened::at_once(1000) }, 10),
+    ] {
+        let mut path = Path::new(&controllers()[0], 1);
+        path.tx = Tx::new(&path.p, &controllers()[0], false, opened, 0, 1);
+        path.run(100_000);
+        let at_once = path.sent.iter().filter(|(at, _)| *at == 0).map(|(_, s)| s.end).max();
+        assert_eq!((at_once, path.tx.resent), (Some(packets * 1448), opened.resent), "{opened:?}");
+    }
+}
+
+#[test]
 fn packets_out_of_order_are_no_loss_for_long() {
     let mut path = Path::new(&controllers()[1], 3);
     path.late = 10;
