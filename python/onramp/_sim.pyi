@@ -12,13 +12,16 @@ def resolve(text: str, file: str, base: str, overrides: list[tuple[str, str]], o
 def input_files(resolved: str) -> list[tuple[str, str]]:
     """(dotted key, path as written) of the files a resolved scenario refers to."""
 
+def check_traced(resolved: str, base: str, flows: list[int]) -> None:
+    """Refuse flows of a resolved scenario that cannot be traced."""
+
 class Simulation:
     """One run of a resolved scenario on so many threads, of which the results know nothing.
 
     Tables come as columns of little-endian bytes.
     """
 
-    def __init__(self, resolved: str, base: str, threads: int = 1) -> None: ...
+    def __init__(self, resolved: str, base: str, threads: int = 1, traced: list[int] = ...) -> None: ...
     def advance(self, wall_ms: int) -> bool:
         """Simulate for about `wall_ms` of wall time without the GIL; True at the end."""
     @property
@@ -43,6 +46,8 @@ class Simulation:
         """Sampled packets that have arrived, beside those acknowledged before they left."""
     def unfinished_flows(self) -> dict[str, bytes]:
         """Flows alive now; their times so far are no completion times."""
+    def captures(self) -> list[tuple[str, bytes, int]]:
+        """Packets of the traced flows: each file's name and content, and packets left out."""
     def series_names(self) -> list[str]:
         """Names that the `name` column of series counts in."""
     def counters(self) -> str:

@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onramp import comparison, engine
 from onramp.comparison import Comparison
@@ -14,6 +14,9 @@ from onramp.engine import Stop
 from onramp.folders import staged
 from onramp.result import Result
 from onramp.scenario import Overrides, Scenario, load
+
+if TYPE_CHECKING:
+    from onramp.tracing import Trace
 
 Source = str | Path | Mapping[str, Any]
 
@@ -120,6 +123,60 @@ def _compare(scenario: Scenario, folder: Path, seeds: Sequence[int], stop: Stop)
     return comparison.execute(
         scenario, folder, seeds, workers=2, stop=stop, report=lambda label, status: None
     )
+
+
+def trace(
+    scenario: Source,
+    flows: Sequence[int],
+    overrides: Overrides | None = None,
+    seed: int | None = None,
+    out: str | Path | None = None,
+    on: str = "sim",
+    threads: int | None = None,
+) -> Trace:
+    """Run a scenario and capture the packets of single flows at both their hosts.
+
+    Parameters
+    ----------
+    flows : sequence of int
+        Numbers as in the flows table; they are the same flows on both substrates.
+    on : {"sim", "linux", "both"}
+        Where it runs.
+    scenario, overrides, seed, out, threads
+        As for `run`; without `out` the folder vanishes with the returned object.
+
+    Returns
+    -------
+    Trace
+        Captures (pcap files, and their packets as arrays), and a result for each run.
+
+    Raises
+    ------
+    ScenarioError, OnRampError, KeyboardInterrupt
+        As for `run`; also if a flow is not there, or is not on TCP.
+    """
+    from onramp import tracing
+
+    chosen = list(dict.fromkeys(flows))
+    given = {**(overrides or {}), **({} if seed is None else {"seed": seed})}
+    loaded = {}
+    for substrate in ("sim", "linux") if on == "both" else (on,):
+        loaded[substrate] = load(scenario, given, substrate)
+        tracing.check(loaded[substrate], chosen)
+    cores = threads or os.cpu_count() or 1
+    with Stop() as stop:
+        if out is None:
+            temporary = tempfile.TemporaryDirectory(prefix="onramp-")
+            tracing.execute(loaded, chosen, Path(temporary.name), threads=cores, stop=stop)
+            found = tracing.Trace(temporary.name)
+            found.temporary = temporary
+        else:
+            with staged(Path(out)) as stage:
+                tracing.execute(loaded, chosen, stage, threads=cores, stop=stop)
+            found = tracing.Trace(out)
+    if stop.asked:
+        raise KeyboardInterrupt
+    return found
 
 
 def validate(scenario: Source, overrides: Overrides | None = None, on: str | None = None) -> Scenario:

@@ -62,6 +62,14 @@ SET = click.option(
 SEEDS = click.option(
     "--seeds", callback=_seeds, metavar="1,2,3", help="Several seeds, with 95% intervals over them."
 )
+SEED = click.option("--seed", type=click.IntRange(min=0), help="Replace the scenario's seed.")
+THREADS = click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    default=os.cpu_count() or 1,
+    show_default=True,
+    help="Of the simulator; the results do not depend on it.",
+)
 ON = click.option(
     "--on", type=click.Choice(["sim", "linux"]), default="sim", show_default=True, help="Where to run."
 )
@@ -84,14 +92,8 @@ def commands() -> None:
 @SCENARIO
 @ON
 @SET
-@click.option("--seed", type=click.IntRange(min=0), help="Replace the scenario's seed.")
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    default=os.cpu_count() or 1,
-    show_default=True,
-    help="Of the simulator; the results do not depend on it.",
-)
+@SEED
+@THREADS
 @OUT
 @FORCE
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of a table.")
@@ -231,6 +233,65 @@ def _print_comparison(found: Comparison) -> None:
         if text := terminal.unfinished_text(result.summary):
             lines.append(f"{side}: {text}")
     console.print("", *lines, sep="\n", soft_wrap=True)
+
+
+@commands.command("trace")
+@SCENARIO
+@click.argument("flows", type=click.IntRange(min=0), nargs=-1, required=True, metavar="FLOW…")
+@click.option(
+    "--on",
+    type=click.Choice(["sim", "linux", "both"]),
+    default="sim",
+    show_default=True,
+    help="Where to run; the flows are the same.",
+)
+@SET
+@SEED
+@THREADS
+@OUT
+@FORCE
+@click.option("--plot", is_flag=True, help="Draw bytes sent, acknowledged and in flight, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print trace.json instead of a table.")
+def trace_command(
+    scenario: Path,
+    flows: tuple[int, ...],
+    on: str,
+    overrides: dict[str, str],
+    seed: int | None,
+    threads: int,
+    out: Path | None,
+    force: bool,
+    plot: bool,
+    as_json: bool,
+) -> int:
+    """Run SCENARIO and capture the packets of each FLOW at both its hosts.
+
+    FLOW is a number as in flows.parquet. The pcap files in DIR are for Wireshark and the like.
+    """
+    from onramp import tracing
+
+    chosen = list(dict.fromkeys(flows))
+    given = overrides | ({} if seed is None else {"seed": str(seed)})
+    loaded = {}
+    for substrate in ("sim", "linux") if on == "both" else (on,):
+        loaded[substrate] = load(scenario, given, substrate)
+        tracing.check(loaded[substrate], chosen)
+    name = f"{next(iter(loaded.values())).name}-trace"
+    target = out or unused(RESULTS / f"{name}-{'-'.join(map(str, chosen))}")
+    with Stop() as stop:
+        with staged(target, force=force) as stage, Progress(name, len(loaded), quiet=as_json) as progress:
+            tracing.execute(loaded, chosen, stage, threads=threads, stop=stop, report=progress)
+        found = tracing.Trace(target)
+        plots = found.save_plots() if plot and not stop() else []
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=2))
+    else:
+        console = terminal.console()
+        if len(found.substrates) > 1:
+            for flow in chosen:
+                console.print(terminal.trace_table(found, flow), "")
+        console.print(*terminal.trace_lines(found), *map(str, plots), sep="\n", soft_wrap=True)
+    return 0 if found.complete else INTERRUPTED
 
 
 @commands.command()

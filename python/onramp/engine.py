@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +23,9 @@ from onramp import _sim, tables, testbed
 from onramp.errors import RunError
 from onramp.scenario import Scenario
 from onramp.summary import Summary, summarize
+
+#: How many packets captures had no room for, by file.
+CAPTURES = "captures.json"
 
 #: Wall time between two looks at the clock, the signals and the tables.
 STEP_MS = 100
@@ -85,6 +88,7 @@ def execute(
     threads: int = 1,
     stop: Callable[[], bool] = lambda: False,
     report: Callable[[Status], None] = lambda status: None,
+    traced: Sequence[int] = (),
 ) -> Summary:
     """Run a scenario and write scenario, tables and summary to `folder`, which exists.
 
@@ -96,15 +100,18 @@ def execute(
         Asked ten times a second; once true, the results so far are written as incomplete.
     report : callable
         Told ten times a second how far the run is.
+    traced : sequence of int
+        Flows whose packets are captured, by number. `captures.json` has the files' names, and how many
+        packets each had no room for.
     """
     kept = scenario.write(folder)
     began = time.monotonic()
     with ExitStack() as stack:
         write = _Tables(folder, stack)
         if scenario.on == "linux":
-            counters, complete = _on_linux(kept, folder, write, stop, report)
+            counters, complete = _on_linux(kept, folder, write, stop, report, traced)
         else:
-            counters, complete = _in_simulator(kept, threads, write, stop, report)
+            counters, complete = _in_simulator(kept, threads, folder, write, stop, report, traced)
     wall_s = time.monotonic() - began
     engine = counters["engine"]
     engine["wall_s"] = wall_s
@@ -146,12 +153,14 @@ class _Tables:
 def _in_simulator(
     kept: Scenario,
     threads: int,
+    folder: Path,
     write: _Tables,
     stop: Callable[[], bool],
     report: Callable[[Status], None],
+    traced: Sequence[int],
 ) -> tuple[dict[str, Any], bool]:
     """Simulate; the engine's part of the summary, and whether the run came to its end."""
-    simulation = _sim.Simulation(kept.text, str(kept.base), threads)
+    simulation = _sim.Simulation(kept.text, str(kept.base), threads, list(traced))
     complete = False
     while not complete and not stop():
         complete = simulation.advance(STEP_MS)
@@ -166,6 +175,12 @@ def _in_simulator(
     write.flows.add(tables.flows(simulation.unfinished_flows(), finished=False))
     write.also("clock", tables.rows(simulation.take_clock(), tables.CLOCK))
     write.also("next_owd", tables.rows(simulation.next_owd(), tables.NEXT_OWD))
+    if traced:
+        captures = simulation.captures()
+        for name, content, _ in captures:
+            (folder / name).write_bytes(content)
+        left_out = {name: count for name, _, count in captures}
+        (folder / CAPTURES).write_text(json.dumps(left_out))
     counters = json.loads(simulation.counters())
     counters["engine"]["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return counters, complete
@@ -177,9 +192,12 @@ def _on_linux(
     write: _Tables,
     stop: Callable[[], bool],
     report: Callable[[Status], None],
+    traced: Sequence[int],
 ) -> tuple[dict[str, Any], bool]:
     """Run on the Linux cluster; returns as `_in_simulator`."""
-    raw, complete = testbed.run(folder, stop=stop, report=lambda fields: report(Status(**fields)))
+    raw, complete = testbed.run(
+        folder, stop=stop, report=lambda fields: report(Status(**fields)), traced=traced
+    )
     counters = json.loads((raw / "counters.json").read_text())
     write.flows.add(tables.flows(testbed.columns(raw / "flows.bin", testbed.FLOW)))
     unfinished = testbed.columns(raw / "unfinished.bin", testbed.FLOW)
@@ -189,6 +207,9 @@ def _on_linux(
     write.also("clock", tables.rows(testbed.columns(raw / "clock.bin", testbed.CLOCK), tables.CLOCK))
     samples = testbed.columns(raw / "samples.bin", testbed.SAMPLE)
     write.series.add(tables.series(samples, counters["series_names"]))
+    if traced:
+        for path in [raw / CAPTURES, *raw.glob("*.pcap")]:
+            path.rename(folder / path.name)
     shutil.rmtree(raw)
     counters["engine"]["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     return counters, complete

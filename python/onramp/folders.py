@@ -12,7 +12,7 @@ from pathlib import Path
 from onramp.errors import OnRampError, RunError, of_os
 
 #: A folder with one of these was written by us.
-MARKS = ("summary.json", "comparison.json", "sweep.csv")
+MARKS = ("summary.json", "comparison.json", "trace.json", "sweep.csv")
 
 
 def unused(path: Path) -> Path:

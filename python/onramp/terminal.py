@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from onramp.agreement import Agreement
+from onramp.agreement import SUBSTRATES, Agreement
 from onramp.comparison import Comparison, Row
 from onramp.metrics import METRICS, completed, number
 from onramp.paper.common import Verdict, outcome
 from onramp.summary import Summary
+from onramp.tracing import Trace
 
 
 def console() -> Console:
@@ -85,6 +86,42 @@ def agreement_table(agreement: Agreement) -> Table:
             {True: "", False: "[red]off[/]", None: ""}[row.within],
         )
     return table
+
+
+def trace_table(trace: Trace, flow: int) -> Table:
+    """A flow on both substrates, as its sending host sees it."""
+    table = _table(f"{trace.scenario} · seed {trace.seed} · flow {flow}", "simulator", "Linux", "ratio")
+    sides = [trace.capture(flow, on) for on in ("sim", "linux")]
+    values = [{**(c.numbers if c else {}), "fct_us": trace.fct_us(flow, c.on) if c else None} for c in sides]
+    for label, key in (
+        ("packets", "packets"),
+        ("with data", "data_packets"),
+        ("acknowledgements", "acks"),
+        ("OR-ACKs", "or_acks"),
+        ("bytes of data", "bytes"),
+        ("sent again (packets)", "retransmitted"),
+        ("most in flight (B)", "most_in_flight"),
+        ("first (µs)", "first_us"),
+        ("last (µs)", "last_us"),
+        ("FCT (µs)", "fct_us"),
+    ):
+        one, other = (side.get(key) for side in values)
+        ratio = f"{one / other:.3f}" if one and other else ""
+        table.add_row("", label, *("–" if v is None else f"{v:,.10g}" for v in (one, other)), ratio)
+    return table
+
+
+def trace_lines(trace: Trace) -> list[str]:
+    """A line on each capture."""
+    lines = []
+    for c in trace.captures:
+        numbers = c.numbers
+        left = f", {c.left_out:,} more had no room" if c.left_out else ""
+        lines.append(
+            f"flow {c.flow} · {SUBSTRATES[c.on]}, {c.end} {c.host}: {numbers['packets']:,} packets, "
+            f"{numbers['retransmitted']:,} sent again{left} · {c.path}"
+        )
+    return lines
 
 
 def judged_text(agreement: Agreement) -> str:

@@ -8,7 +8,7 @@ import selectors
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,11 @@ def programs(*, onramp: bool) -> list[Path]:
 
 
 def run(
-    folder: Path, *, stop: Callable[[], bool], report: Callable[[dict[str, Any]], None]
+    folder: Path,
+    *,
+    stop: Callable[[], bool],
+    report: Callable[[dict[str, Any]], None],
+    traced: Sequence[int] = (),
 ) -> tuple[Path, bool]:
     """Play `scenario.toml` of a folder on the cluster.
 
@@ -101,6 +105,8 @@ def run(
         Asked ten times a second; once true, the run ends with what it has.
     report : callable
         Told how far the run is: the fields of `engine.Status`.
+    traced : sequence of int
+        Flows whose packets are captured, by number.
 
     Returns
     -------
@@ -116,6 +122,8 @@ def run(
     raw = folder / "raw"
     command: list[str | Path] = [runner(), "run", "--tied", "--scenario", folder / "scenario.toml"]
     command += ["--base", folder, "--out", raw]
+    if traced:
+        command += ["--trace", ",".join(map(str, traced))]
     environment = dict(os.environ)
     if found := agent():
         environment["ONRAMPD"] = str(found)

@@ -4,10 +4,11 @@
 //! copying; everything long runs without the GIL.
 
 use onramp_sim::clock::accuracy::ClockRecord;
+use onramp_sim::measure::trace::Capture;
 use onramp_sim::measure::{FlowRecord, NextRecord, RequestRecord, Sample};
 use onramp_sim::scenario::Substrate;
 use onramp_sim::units::{Ps, US};
-use onramp_sim::{Scenario, ScenarioError};
+use onramp_sim::{Options, Scenario, ScenarioError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -48,6 +49,16 @@ fn input_files(resolved: &str) -> PyResult<Vec<(String, String)>> {
     Ok(scenario.input_files())
 }
 
+/// Checks the numbers of flows of a resolved scenario that are to be traced.
+#[pyfunction]
+fn check_traced(py: Python<'_>, resolved: &str, base: &str, flows: Vec<u64>) -> PyResult<()> {
+    let base = Path::new(base);
+    py.detach(|| {
+        let (scenario, topology) = Scenario::load(resolved, "scenario", base, &[]).map_err(scenario_errors)?;
+        scenario.check_traced(&topology, base, &flows).map_err(ScenarioErrors::new_err)
+    })
+}
+
 /// Version of the simulator.
 #[pyfunction]
 fn version() -> &'static str {
@@ -63,12 +74,14 @@ struct Simulation {
 #[pymethods]
 impl Simulation {
     #[new]
-    #[pyo3(signature = (resolved, base, threads=1))]
-    fn new(py: Python<'_>, resolved: &str, base: &str, threads: usize) -> PyResult<Self> {
+    #[pyo3(signature = (resolved, base, threads=1, traced=Vec::new()))]
+    fn new(py: Python<'_>, resolved: &str, base: &str, threads: usize, traced: Vec<u64>) -> PyResult<Self> {
         let base = Path::new(base);
         py.detach(|| {
             let (scenario, topology) = Scenario::load(resolved, "scenario", base, &[]).map_err(scenario_errors)?;
-            let mut sim = onramp_sim::Simulation::new(&scenario, topology, base).map_err(ScenarioErrors::new_err)?;
+            let options = Options { traced, ..Options::default() };
+            let sim = onramp_sim::Simulation::with(&scenario, topology, base, &options);
+            let mut sim = sim.map_err(ScenarioErrors::new_err)?;
             sim.set_threads(threads);
             Ok(Self { sim })
         })
@@ -173,6 +186,13 @@ impl Simulation {
             .map(|c| c.dict)
     }
 
+    /// Files with the packets of the flows that are traced: name, content, packets left out.
+    fn captures<'py>(&self, py: Python<'py>) -> Vec<(String, Bound<'py, PyBytes>, u64)> {
+        let captures = py.detach(|| self.sim.captures());
+        let file = |c: &Capture| (c.name("sim"), PyBytes::new(py, &c.pcap), c.left_out);
+        captures.iter().map(file).collect()
+    }
+
     fn series_names(&self) -> Vec<String> {
         self.sim.series_names().to_vec()
     }
@@ -233,6 +253,7 @@ fn _sim(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Simulation>()?;
     m.add_function(wrap_pyfunction!(resolve, m)?)?;
     m.add_function(wrap_pyfunction!(input_files, m)?)?;
+    m.add_function(wrap_pyfunction!(check_traced, m)?)?;
     m.add_function(wrap_pyfunction!(version, m)?)?;
     Ok(())
 }

@@ -9,6 +9,7 @@ use crate::config::units::{Ps, US};
 use crate::engine::{Events, turns};
 use crate::host::tcp::Pair;
 use crate::host::{self, Hosts, Note, Opening};
+use crate::measure::trace::{self, Capture, Wire};
 use crate::measure::{Delays, FlowRecord, LongFlow, Meter, NextOwd, NextRecord, Recorder, RequestRecord, Sample, View};
 use crate::network::packet::{Options as TcpOptions, TCP};
 use crate::network::router::int::{Int, Units};
@@ -19,7 +20,7 @@ use crate::scenario::{Resolved, Scenario, Section, Sync};
 use crate::topology::{Cells, PortId, Topology};
 use crate::workload::{LoadSpan, Size, connections};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut, Range};
 use std::path::Path;
 use std::sync::Arc;
@@ -54,6 +55,8 @@ pub struct Options {
     pub controllers: Controllers,
     /// The network is one cell, whatever it could be cut into: slower, the same results.
     pub one_cell: bool,
+    /// Numbers of flows whose packets are captured; only TCP's are.
+    pub traced: Vec<u64>,
 }
 
 impl Simulation {
@@ -86,6 +89,7 @@ impl Simulation {
                 let router = Plain::<TcpOptions>::default();
                 let mut engine = Engine::new(&router, &resolved, topology, arrivals, options.one_cell);
                 engine.desk.connections = wanted;
+                engine.trace(&options.traced);
                 Self(Box::new(engine))
             }
             router::Kind::Int => {
@@ -146,6 +150,8 @@ pub trait Run: Send + core::marker::Sync {
     /// The sampled packets that have arrived, beside those acknowledged before
     /// they left.
     fn next_records(&self) -> Vec<NextRecord>;
+    /// The packets so far of the flows that are traced and have begun.
+    fn captures(&self) -> Vec<Capture>;
     /// Names of the time series.
     fn series_names(&self) -> &[String];
     /// Flows alive now; their `fct_ps` is their age.
@@ -207,6 +213,8 @@ struct Desk {
     connections: BTreeMap<(u32, u32), usize>,
     /// Which transports are TCP.
     is_tcp: Vec<bool>,
+    /// Flows whose packets are captured.
+    traced: Vec<u64>,
 }
 
 /// Counters of all cells.
@@ -342,9 +350,18 @@ impl<R: Router> Engine<R> {
                 .tcp
                 .as_ref()
                 .map_or(vec![false; 256], |tcp| tcp.kinds.iter().map(Option::is_some).collect()),
+            traced: Vec::new(),
             topology,
         };
         Self { cells, desk, threads: 1 }
+    }
+
+    /// Captures these flows.
+    fn trace(&mut self, flows: &[u64]) {
+        if !flows.is_empty() {
+            self.cells.iter_mut().for_each(|cell| cell.hosts.trace(trace::most_packets(flows.len())));
+            self.desk.traced = flows.to_vec();
+        }
     }
 
     fn look(&self) -> Look<'_, R> {
@@ -569,6 +586,11 @@ impl Desk {
         }
         let slot = cells[from].hosts.tcp().open_flow(new, out);
         cells[from].events.timer(new.start, host::Timer::Start(new.id, slot));
+        if self.traced.contains(&new.id) {
+            for cell in BTreeSet::from([from, to]) {
+                cells[cell].hosts.trace_pair(src, dst, new.start);
+            }
+        }
         if let Size::Until(_) = new.flow.size {
             let long = LongFlow { id: new.id, sender: (src, slot), receiver: (dst, slot) };
             self.recorder.watch_rate(long, &self.topology);
@@ -682,6 +704,13 @@ impl<R: Router> Run for Engine<R> {
 
     fn next_records(&self) -> Vec<NextRecord> {
         self.cells.iter().filter_map(|cell| cell.meter.next.as_ref()).flat_map(NextOwd::records).collect()
+    }
+
+    fn captures(&self) -> Vec<Capture> {
+        let desk = &self.desk;
+        let taps: Vec<_> = self.cells.iter().filter_map(|cell| cell.hosts.tap()).collect();
+        let wire = Wire { topology: &desk.topology, connections: &desk.connections, origin: desk.origin };
+        trace::captures(&taps, &desk.traced, &wire)
     }
 
     fn series_names(&self) -> &[String] {

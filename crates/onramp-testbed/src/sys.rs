@@ -9,6 +9,10 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
+mod ring;
+
+pub use ring::{Passed, Ring};
+
 fn checked(result: i64) -> io::Result<i64> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -157,15 +161,32 @@ pub fn readable(fd: BorrowedFd<'_>, span: Duration) -> bool {
 
 /// Time since boot in nanoseconds.
 pub fn now_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// By how many nanoseconds the clock of the day is ahead of [`now_ns`].
+pub fn day_ahead_ns() -> i64 {
+    // A reading may take a nanosecond; the second one is in the middle of the others.
+    let [before, day, after] =
+        [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC].map(|clock| clock_ns(clock) as i64);
+    day - (before + after) / 2
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to `time`; this clock always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    // SAFETY: the pointer is to `time`; both clocks always exist.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 fn set_option(fd: BorrowedFd<'_>, level: i32, option: i32, value: i32) -> io::Result<()> {
-    // SAFETY: the pointer and its length are those of `value`.
-    let done = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), 4) };
+    set_option_bytes(fd, level, option, &value)
+}
+
+fn set_option_bytes<T>(fd: BorrowedFd<'_>, level: i32, option: i32, value: &T) -> io::Result<()> {
+    let (pointer, length) = (std::ptr::from_ref(value).cast(), size_of::<T>() as u32);
+    // SAFETY: the pointer and its length are those of `value`, which the kernel only reads.
+    let done = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, pointer, length) };
     checked(done.into()).map(drop)
 }
 

@@ -19,6 +19,8 @@ pub struct Task {
     pub base: PathBuf,
     /// The agent's program on the host, if there is one.
     pub agent: Option<PathBuf>,
+    /// Flows whose packets are captured, by number.
+    pub traced: Vec<u64>,
     /// What to do with the cluster.
     pub work: Work,
 }

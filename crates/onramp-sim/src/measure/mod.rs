@@ -3,6 +3,7 @@
 mod delays;
 mod meter;
 mod next_owd;
+pub mod trace;
 
 pub use delays::Delays;
 pub use meter::Meter;

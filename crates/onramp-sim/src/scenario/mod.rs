@@ -9,6 +9,7 @@ mod linux;
 mod load;
 mod resolved;
 mod substrate;
+mod traced;
 mod traffic;
 mod validate;
 

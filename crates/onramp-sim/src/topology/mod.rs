@@ -1,5 +1,6 @@
 //! Networks: hosts, switches, links, and the routes over them.
 
+pub mod address;
 pub mod dumbbell;
 pub mod fat_tree;
 pub mod hpcc_file;

@@ -2,7 +2,7 @@
 
 use super::cluster::Cluster;
 use super::{Result, at};
-use crate::plan::address;
+use crate::plan::{OR_ACK, address};
 use crate::sys;
 use onramp_sim::clock::Oscillator;
 use onramp_sim::scenario::{OnRampVersion, Scenario, Stamps, Sync, Threshold};
@@ -23,8 +23,6 @@ use std::process::{Child, Command, Stdio};
 const FOLDER: &str = "/run/onramp";
 /// What starts the coordinator of a fleet; beside it, its process number and its log.
 const COORDINATOR: &str = "/run/onramp/coordinator";
-/// UDP port that OR-ACKs go to.
-const PORT: u16 = 9471;
 /// What all agents sign OR-ACKs with: 16 bytes, in hexadecimal digits.
 const KEY: &str = "6f6e2d72616d702d746573746265642d";
 
@@ -208,7 +206,7 @@ fn config(scenario: &Scenario, topology: &Topology, host: u32, hosts: &BTreeSet<
         ("or_ack_interval", linux.or_ack_interval.to_string().into()),
         ("or_ack_gap", format!("{}ns", linux.or_ack_gap.0 / NS).into()),
         ("gate.cut", linux.cut_segments.into()),
-        ("port", i64::from(PORT).into()),
+        ("port", i64::from(OR_ACK).into()),
         ("socket", socket(host).into()),
         ("state_dir", format!("{FOLDER}/{host}.state").into()),
         // Two dozen agents share one memory; 16 Ki stamps are 256 MiB under way.

@@ -2,16 +2,11 @@
 
 use super::cluster::Cluster;
 use super::{Result, at};
-use crate::plan::{address, host_at};
+use crate::plan::{FIRST, LISTEN, address, host_at};
 use crate::sys::{self, Epoll};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, OwnedFd};
-
-/// Port that all hosts listen on.
-const LISTEN: u16 = 5000;
-/// First port of the connecting sides.
-const FIRST: u16 = 10_000;
 
 /// What a descriptor that is watched belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +45,9 @@ impl Key {
 pub struct Connection {
     pub src: u32,
     pub dst: u32,
+    /// TCP port of the end that sends, and bytes that were written to it.
+    pub port: u16,
+    pub written: u64,
     /// The end that sends.
     pub sender: OwnedFd,
     /// The end that receives, once it was accepted.
@@ -112,9 +110,18 @@ impl Connections {
         };
         let sender = connect().map_err(|e: std::io::Error| format!("{place}: {e}"))?;
         self.pending.insert((src, port), number);
-        let new =
-            Connection { src, dst, sender, receiver: None, flow: None, wake_at: 1, retransmitted: 0, timeouts: 0 };
-        self.all.push(new);
+        self.all.push(Connection {
+            src,
+            dst,
+            port,
+            written: 0,
+            sender,
+            receiver: None,
+            flow: None,
+            wake_at: 1,
+            retransmitted: 0,
+            timeouts: 0,
+        });
         self.idle_of(src, dst).push(number);
         Ok(())
     }

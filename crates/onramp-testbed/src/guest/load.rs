@@ -8,6 +8,7 @@
 //! or a large part of it, is there, and takes it without copying.
 
 use super::agents::Agents;
+use super::capture::Tracer;
 use super::clocks::Clocks;
 use super::cluster::Cluster;
 use super::connections::{Connections, Key};
@@ -18,6 +19,7 @@ use super::{Result, at, say};
 use crate::sys::{self, Epoll};
 use crate::task::{STOP, Said, Status};
 use onramp_sim::Scenario;
+use onramp_sim::measure::trace::Capture;
 use onramp_sim::measure::{FlowRecord, Recorder};
 use onramp_sim::topology::Topology;
 use onramp_sim::units::{MS, NS, Ps};
@@ -28,6 +30,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::time::Duration;
 
 /// Most bytes that wait for their reader: fewer wake-ups, and far less than the
 /// receive buffer, so that the window never closes for it.
@@ -38,8 +41,12 @@ const UNSENT: u32 = 256 << 10;
 const TURNS: u32 = 256;
 /// Such looks between two reports of how far it is.
 const LOOKS: u32 = 8;
+/// Time from the links' coming up to the first connection's opening.
+const SETTLE: Duration = Duration::from_millis(50);
 /// Quiet time before the first arrival.
 const QUIET: Ps = 10 * MS;
+/// Waits of a millisecond, at most, for what is still under way of flows that are traced.
+const REST: u32 = 100;
 /// A connection that takes longer than this to open never will.
 const PATIENCE: Ps = 5_000 * MS;
 
@@ -67,6 +74,8 @@ struct Load<'a> {
     recorder: Recorder,
     series: Series,
     clocks: Clocks,
+    /// Of single flows, if some are traced.
+    tracer: Option<Tracer>,
     /// By slot; slots of completed flows are used again.
     flows: Vec<Option<Flow>>,
     free: Vec<u32>,
@@ -93,12 +102,14 @@ pub fn run(
     base: &Path,
     cluster: &mut Cluster,
     agents: Agents,
+    traced: &[u64],
     out: &Path,
 ) -> Result<Said> {
     let sources = scenario.sources(topology, base)?;
     let arrivals = arrivals::all(sources);
     sys::be_exact().map_err(at("real-time class"))?;
     let epoll = Epoll::new().map_err(at("epoll"))?;
+    let tracer = Tracer::new(traced, &arrivals, cluster, topology)?;
     let mut load = Load {
         topology,
         connections: Connections::new(cluster, topology.hosts(), &epoll)?,
@@ -108,6 +119,7 @@ pub fn run(
         recorder: Recorder::new(&scenario.measure, topology),
         series: Series::new(&scenario.measure, topology, &agents),
         clocks: Clocks::new(scenario, &agents),
+        tracer,
         flows: Vec::new(),
         free: Vec::new(),
         stops: BinaryHeap::new(),
@@ -135,6 +147,8 @@ pub fn run(
         None => Counters::read(load.cluster, topology)?,
     };
     let counted = counted.since(&before);
+    let onramp_stats = agents.stats()?;
+    let captures = load.captures()?;
     let (clock, clocks) = load.clocks.finish(&agents, topology)?;
     let results = Results {
         clocks,
@@ -143,11 +157,12 @@ pub fn run(
         requests: load.recorder.take_requests(),
         counters: json!(null),
         samples: Vec::new(),
+        captures,
     };
     let (samples, series_names) = load.series.finish();
     let mut counters = json!({
         "network": counted.network(topology, now),
-        "onramp_stats": agents.stats()?,
+        "onramp_stats": onramp_stats,
         "engine": {
             "simulated_us": us(now),
             "packet_hops": counted.packet_hops(),
@@ -178,6 +193,8 @@ impl Load<'_> {
     /// Opens the connections that the arrivals will probably need, and lets the
     /// network come to rest for `quiet`.
     fn open(&mut self, arrivals: &[Arrival], quiet: Ps) -> Result<()> {
+        // What follows on links' coming up would delay openings, whose round trip TCP begins with.
+        std::thread::sleep(SETTLE);
         for ((src, dst), count) in arrivals::connections(arrivals, self.topology) {
             for _ in 0..count {
                 self.connections.open(src, dst, self.cluster, &self.epoll)?;
@@ -248,6 +265,21 @@ impl Load<'_> {
         }
     }
 
+    /// What was captured, once the last acknowledgements have come.
+    fn captures(&mut self) -> Result<Vec<Capture>> {
+        let Some(mut tracer) = self.tracer.take() else { return Ok(vec![]) };
+        // With flows alive the run was cut short, and is not to go on.
+        for _ in 0..if self.alive() == 0 { REST } else { 0 } {
+            let looked = self.now();
+            self.wait(MS)?;
+            // The loop may be woken early, by other flows.
+            if !tracer.look() && self.now() >= looked + MS {
+                break;
+            }
+        }
+        tracer.finish(self.zero_ns + self.warmup / NS)
+    }
+
     fn alive(&self) -> u64 {
         self.started - self.finished
     }
@@ -276,6 +308,9 @@ impl Load<'_> {
     fn wait(&mut self, span: Ps) -> Result<()> {
         let mut keys = Vec::new();
         self.epoll.wait(span.div_ceil(NS), &mut keys).map_err(at("epoll"))?;
+        if let Some(tracer) = &mut self.tracer {
+            tracer.look();
+        }
         if keys.is_empty() {
             return Ok(());
         }
@@ -324,6 +359,9 @@ impl Load<'_> {
         let request = flow.request.zip(measured).map(|(part, start)| self.recorder.request(flow, part, start));
         let id = self.started;
         self.started += 1;
+        if let Some(tracer) = &mut self.tracer {
+            tracer.starts(id, &self.connections[connection], self.zero_ns + arrival.at / NS);
+        }
         self.flows[slot as usize] =
             Some(Flow { arrival, id, request, connection, bytes, written: 0, received: 0, endless });
         self.connections[connection].flow = Some(slot);
@@ -346,7 +384,7 @@ impl Load<'_> {
 
     /// Writes as much of the flow as the socket takes.
     fn send(&mut self, number: u32) -> Result<()> {
-        let connection = &self.connections[number];
+        let connection = &mut self.connections[number];
         let Some(slot) = connection.flow else { return Ok(()) };
         let flow = self.flows[slot as usize].as_mut().expect("a connection's flow is alive");
         loop {
@@ -356,6 +394,7 @@ impl Load<'_> {
             }
             let sent = sys::send_zeros(connection.sender.as_fd(), left).map_err(at("send"))?;
             flow.written += sent;
+            connection.written += sent;
             if flow.endless {
                 flow.bytes = flow.written;
             }

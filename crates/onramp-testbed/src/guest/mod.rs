@@ -1,6 +1,7 @@
 //! The guest's side: the only process of a freshly booted kernel.
 
 mod agents;
+mod capture;
 mod clocks;
 mod cluster;
 mod connections;
@@ -67,7 +68,7 @@ fn work() -> Result<Said> {
     match task.work {
         Work::Run(jobs) => {
             let beside = exec::start(&jobs, &topology, &cluster, out)?;
-            let said = load::run(&scenario, &topology, &base, &mut cluster, agents, out)?;
+            let said = load::run(&scenario, &topology, &base, &mut cluster, agents, &task.traced, out)?;
             beside.finish(out)?;
             Ok(said)
         }

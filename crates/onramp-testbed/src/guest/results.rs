@@ -3,7 +3,10 @@
 
 use super::{Result, at};
 use onramp_sim::clock::accuracy::ClockRecord;
+use onramp_sim::measure::trace::Capture;
 use onramp_sim::measure::{FlowRecord, RequestRecord, Sample};
+use serde_json::json;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -66,6 +69,8 @@ pub struct Results {
     pub samples: Vec<Sample>,
     /// Errors of the clocks.
     pub clocks: Vec<ClockRecord>,
+    /// Packets of single flows.
+    pub captures: Vec<Capture>,
     /// The parts of summary.json that do not come from flows, and names of series.
     pub counters: serde_json::Value,
 }
@@ -83,6 +88,11 @@ impl Results {
             };
             write().map_err(at(name))
         };
+        let left_out: BTreeMap<_, _> = self.captures.iter().map(|c| (c.name("linux"), c.left_out)).collect();
+        for capture in &self.captures {
+            save(&capture.name("linux"), &mut std::iter::once(capture.pcap.clone()))?;
+        }
+        save("captures.json", &mut std::iter::once(json!(left_out).to_string().into_bytes()))?;
         save("flows.bin", &mut self.flows.iter().map(flow))?;
         save("unfinished.bin", &mut self.unfinished.iter().map(flow))?;
         save("requests.bin", &mut self.requests.iter().map(request))?;

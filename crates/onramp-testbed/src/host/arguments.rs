@@ -4,7 +4,7 @@ use super::Failure;
 use crate::task::Job;
 use std::path::{Path, PathBuf};
 
-const USAGE: &str = "usage: onramp-testbed run --scenario FILE [--base DIR] --out DIR ['h1: COMMAND'…]   (beside the traffic)\n       \
+const USAGE: &str = "usage: onramp-testbed run --scenario FILE [--base DIR] --out DIR [--trace FLOW,…] ['h1: COMMAND'…]   (beside the traffic)\n       \
     onramp-testbed exec --scenario FILE [--base DIR] 'h1: COMMAND'…   (the last one's end is the end)\n       \
     onramp-testbed kernel   (which kernel is used)";
 
@@ -15,6 +15,8 @@ pub enum Command {
     Run {
         /// Folder of the results.
         out: PathBuf,
+        /// Flows whose packets are captured, by number.
+        traced: Vec<u64>,
         /// Commands beside the traffic.
         jobs: Vec<Job>,
     },
@@ -42,13 +44,14 @@ pub struct Arguments {
 pub fn parse(mut given: impl Iterator<Item = String>) -> Result<Arguments, Failure> {
     let wrong = |message: String| Failure::usage(format!("onramp-testbed: {message}\n{USAGE}"));
     let verb = given.next().unwrap_or_default();
-    let (mut scenario, mut base, mut out, mut tied) = (None, None, None, false);
+    let (mut scenario, mut base, mut out, mut traced, mut tied) = (None, None, None, None, false);
     let mut rest = Vec::new();
     while let Some(argument) = given.next() {
         let slot = match argument.as_str() {
             "--scenario" => &mut scenario,
             "--base" => &mut base,
             "--out" => &mut out,
+            "--trace" => &mut traced,
             "--tied" => {
                 tied = true;
                 continue;
@@ -62,9 +65,13 @@ pub fn parse(mut given: impl Iterator<Item = String>) -> Result<Arguments, Failu
         let value = given.next().ok_or_else(|| wrong(format!("{argument}: needs a value")))?;
         *slot = Some(PathBuf::from(value));
     }
+    let traced = traced.map_or(Ok(Vec::new()), |list| flows(&list)).map_err(wrong)?;
     let jobs = || rest.iter().map(|job| job.parse()).collect::<Result<_, String>>().map_err(wrong);
     let command = match verb.as_str() {
-        "run" => Command::Run { out: out.ok_or_else(|| wrong("--out DIR is missing".into()))?, jobs: jobs()? },
+        "run" => {
+            let out = out.ok_or_else(|| wrong("--out DIR is missing".into()))?;
+            Command::Run { out, traced, jobs: jobs()? }
+        }
         "exec" if !rest.is_empty() => Command::Exec { jobs: jobs()? },
         "kernel" if rest.is_empty() => Command::Kernel,
         _ => return Err(wrong(format!("\"{verb}\" and what follows is no command"))),
@@ -79,6 +86,13 @@ pub fn parse(mut given: impl Iterator<Item = String>) -> Result<Arguments, Failu
     Ok(Arguments { command, scenario, base, tied })
 }
 
+/// Numbers of flows with commas.
+fn flows(list: &Path) -> Result<Vec<u64>, String> {
+    let list = list.to_string_lossy();
+    let all: Result<_, _> = list.split(',').map(str::parse).collect();
+    all.map_err(|_| format!("--trace {list}: write numbers of flows with commas, such as 17,18"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,17 +104,28 @@ mod tests {
     #[test]
     fn commands_are_read() {
         let run = parsed("run|--scenario|a/s.toml|--out|o").unwrap();
-        assert_eq!(run.command, Command::Run { out: "o".into(), jobs: Vec::new() });
+        assert_eq!(run.command, Command::Run { out: "o".into(), traced: Vec::new(), jobs: Vec::new() });
         assert_eq!(run.base, PathBuf::from("./a"));
         let exec = parsed("exec|--scenario|s.toml|h1: ls|h0: ls").unwrap();
         assert!(matches!(exec.command, Command::Exec { jobs } if jobs.len() == 2));
+        let traced = parsed("run|--scenario|s.toml|--out|o|--trace|17,4").unwrap();
+        assert!(matches!(traced.command, Command::Run { traced, .. } if traced == [17, 4]));
         let beside = parsed("run|--scenario|s.toml|h0: ls|--out|o").unwrap();
         assert!(matches!(beside.command, Command::Run { jobs, .. } if jobs.len() == 1));
     }
 
     #[test]
     fn what_is_missing_or_unknown_is_refused() {
-        for line in ["", "run|--out|o", "run|--scenario|s", "exec|--scenario|s", "run|--fast", "run|--out", "exec|h1"] {
+        for line in [
+            "",
+            "run|--out|o",
+            "run|--scenario|s",
+            "exec|--scenario|s",
+            "run|--fast",
+            "run|--out",
+            "exec|h1",
+            "run|--scenario|s|--out|o|--trace|all",
+        ] {
             assert_eq!(parsed(line), None, "{line}");
         }
     }

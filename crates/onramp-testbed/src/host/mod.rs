@@ -55,21 +55,29 @@ fn run(arguments: &Arguments) -> Result<i32, Failure> {
     let base = std::path::absolute(&arguments.base).map_err(|e| in_folder(&arguments.base, &e))?;
     let nodes = scenario_nodes(&scenario, &base)?;
     let _processor = processor::take();
-    let task = |work| Task { scenario: scenario.to_toml(), base: base.clone(), agent: agent.clone(), work };
+    let task = |traced: &[u64], work| Task {
+        scenario: scenario.to_toml(),
+        base: base.clone(),
+        agent: agent.clone(),
+        traced: traced.to_vec(),
+        work,
+    };
     match &arguments.command {
         Command::Kernel => unreachable!("answered above"),
-        Command::Run { out, jobs } => {
+        Command::Run { out, traced, jobs } => {
             std::fs::create_dir_all(out).map_err(|e| in_folder(out, &e))?;
             let tell = |said: &Said| {
                 let line = serde_json::to_string(said).expect("all it says is JSON");
                 writeln!(std::io::stdout(), "{line}").and_then(|()| std::io::stdout().flush())
             };
-            machine::run(&kernel, out, &task(Work::Run(jobs.clone())), nodes, scenario.seed, &tell)
+            machine::run(&kernel, out, &task(traced, Work::Run(jobs.clone())), nodes, scenario.seed, &tell)
         }
         Command::Exec { jobs } => {
             let folder = machine::Temporary::new().map_err(|e| Failure::run(format!("temporary folder: {e}")))?;
             let status =
-                machine::run(&kernel, &folder.0, &task(Work::Exec(jobs.clone())), nodes, scenario.seed, &|_| Ok(()))?;
+                machine::run(&kernel, &folder.0, &task(&[], Work::Exec(jobs.clone())), nodes, scenario.seed, &|_| {
+                    Ok(())
+                })?;
             print_outputs(&folder.0, jobs);
             Ok(status)
         }

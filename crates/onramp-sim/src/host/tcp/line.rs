@@ -132,10 +132,14 @@ impl<H: Header> Hosting<H> {
             self.fill(io.now, at);
             self.arm(io, at);
         }
-        Ok(match self.next(line, io.now)? {
-            Next::Segment(leaving) => self.next_packet(line, io.now, leaving),
-            Next::Packet(packet) => packet,
-        })
+        let (of, packet) = match self.next(line, io.now)? {
+            Next::Segment(leaving) => (Some(leaving.connection), self.next_packet(line, io.now, leaving)),
+            Next::Packet(packet) => (None, packet),
+        };
+        if self.tap.is_some() {
+            self.trace_leaving(io.now, nic, of, &packet);
+        }
+        Ok(packet)
     }
 
     /// What leaves a line next, or when to ask again.

@@ -5,6 +5,7 @@ mod handshake;
 mod line;
 mod receiver;
 mod sender;
+mod trace;
 
 use super::gate::{GateRules, Gates};
 use super::qdisc::{HostQdisc, Segment as Queued};
@@ -12,6 +13,7 @@ use super::{Counts, Hosts, Io, Note};
 use crate::cc::tcp::any::Config;
 use crate::engine::{Slab, random};
 use crate::measure::FlowRecord;
+use crate::measure::trace::Tap;
 use crate::network::packet::TCP;
 use crate::network::router::{Header, Router};
 use crate::network::{Kind as Of, Packet};
@@ -134,6 +136,9 @@ pub struct Hosting<H> {
     dropped: Vec<Queued>,
     /// Connections that were opened with a handshake.
     opened_late: u64,
+    /// Packets for captures, if flows are traced; and whose the NICs are.
+    tap: Option<Box<Tap<H>>>,
+    owners: Vec<u32>,
 }
 
 impl<H: Header> Hosting<H> {
@@ -161,6 +166,8 @@ impl<H: Header> Hosting<H> {
             out: Vec::new(),
             dropped: Vec::new(),
             opened_late: 0,
+            tap: None,
+            owners: hosts.to_vec(),
         }
     }
 
@@ -230,6 +237,9 @@ impl<H: Header> Hosts<H> {
     /// A packet of a connection has come in by `nic`.
     pub(super) fn tcp_receive<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, nic: u32) {
         let tcp = self.tcp();
+        if tcp.tap.is_some() {
+            tcp.trace_coming(io.now, packet);
+        }
         let (nic, note) = match packet.kind() {
             Of::DATA => (Some(tcp.data_came(io, packet)), None),
             Of::ACK => tcp.reply_came(io, packet),

@@ -17,9 +17,9 @@ use std::collections::VecDeque;
 pub(super) struct End {
     rx: Rx,
     id: u64,
-    pair: Pair,
+    pub pair: Pair,
     /// Slot of the other end.
-    peer: u32,
+    pub peer: u32,
     pub hash: u16,
     nic: u32,
     watch_owd: Option<u32>,

@@ -17,9 +17,9 @@ const ENDLESS: u64 = 1 << 44;
 /// A flow that has arrived, or will soon.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
-    new: Opening,
+    pub new: Opening,
     nic: u32,
-    connection: Option<u32>,
+    pub connection: Option<u32>,
     /// Its first byte in the connection's stream, and one beyond its last.
     pub first: u64,
     pub end: u64,
@@ -143,6 +143,10 @@ impl<H: Header> Hosting<H> {
         flow.connection = Some(at);
         (flow.first, flow.end) = (connection.tx.written(), connection.tx.written() + bytes);
         ((flow.resent, flow.timeouts), flow.paused) = (connection.resent(), paused);
+        if self.tap.is_some() {
+            self.trace_start(slot, io.now);
+        }
+        let connection = &mut self.connections[at];
         if connection.syn.is_some() {
             return self.send_opening(io, at);
         }

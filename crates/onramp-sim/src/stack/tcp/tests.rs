@@ -173,6 +173,15 @@ fn whatever_is_lost_late_or_out_of_order_everything_arrives() {
 }
 
 #[test]
+fn segments_of_several_packets_end_with_a_mark() {
+    let mut path = Path::new(&controllers()[0], 1);
+    path.run(300_000);
+    let (several, single): (Vec<_>, Vec<_>) = path.sent.iter().partition(|(_, s)| s.end - s.start > 1448);
+    assert!(several.len() > 5 && several.iter().all(|(_, s)| s.push));
+    assert!(single.iter().all(|(_, s)| !s.push || s.end == 300_000), "{single:?}");
+}
+
+#[test]
 fn one_loss_is_repaired_in_a_round_trip() {
     let mut path = Path::new(&controllers()[0], 1);
     path.lose = vec![20];

@@ -21,7 +21,8 @@ pub struct Segment {
     pub start: u64,
     /// See `start`.
     pub end: u64,
-    /// It ends what the application wrote.
+    /// It ends what the application wrote; or it has several packets, after which a receiver that joins
+    /// them again is not to wait for more.
     pub push: bool,
     /// It has been sent before.
     pub again: bool,
@@ -255,7 +256,8 @@ impl Tx {
             app_limited: false,
         };
         let earliest = self.stamp(p, &mut chunk);
-        let (packets, push) = (chunk.packets(p.mss), chunk.push);
+        let packets = chunk.packets(p.mss);
+        let push = chunk.push || packets > 1;
         self.board.chunks.push_back(chunk);
         let first = self.packets_out == 0;
         self.nxt = end;
@@ -358,7 +360,7 @@ impl Tx {
         chunk.marks |= EVER_RESENT;
         let packets = chunk.packets(p.mss);
         self.resent += packets;
-        let segment = Segment { start, end: chunk.end, push: chunk.push, again: true, earliest };
+        let segment = Segment { start, end: chunk.end, push: chunk.push || packets > 1, again: true, earliest };
         self.board.chunks[i] = chunk;
         self.hand_down(segment, out);
         packets

@@ -1,0 +1,292 @@
+"""Packets of single flows: read with a reader that is not ours, on both substrates."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dpkt
+import numpy as np
+import pytest
+
+import onramp
+from conftest import SMALL, Command
+from onramp import capture
+from test_linux import needs_agent, needs_kernel
+
+SYN, PSH = dpkt.tcp.TH_SYN, dpkt.tcp.TH_PUSH
+
+#: Two flows after each other on one connection, and others beside them.
+QUIET: dict[str, Any] = {
+    "name": "quiet",
+    "duration": "10ms",
+    "network": {"kind": "star", "hosts": 4, "host_rate": "10Gbps"},
+    "transport": {"kind": "cubic"},
+    "traffic": [{"kind": "trace", "file": "flows.csv"}],
+}
+ARRIVALS = "src,dst,bytes,start_ns\n1,0,30000,0\n1,0,300000,1000000\n2,3,5000,1100000\n1,0,2000,4000000\n"
+
+#: Nine senders to one host: packets are lost.
+CROWD: dict[str, Any] = {
+    **QUIET,
+    "name": "crowd",
+    "network": {"kind": "star", "hosts": 10, "host_rate": "10Gbps"},
+    "linux": {"buffer_packets": 100},
+    "duration": "20ms",
+    "traffic": [{"kind": "trace", "file": "crowd.csv"}],
+}
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A packet, numbers counted from the flow's first byte."""
+
+    time_ns: int
+    forward: bool
+    seq: int
+    length: int
+    ack: int
+    flags: int
+    wire: int
+    tcp: Any
+    ip: Any
+    headers: bytes
+
+
+def frames(path: Path) -> Iterator[Frame]:
+    """TCP's packets of a capture."""
+    content = path.read_bytes()
+    reader = dpkt.pcap.Reader(path.open("rb"))
+    origin = None
+    at = 24
+    for _, kept in reader:
+        # In whole nanoseconds, and with the length on the wire, which this reader does not tell.
+        seconds, ns, size, wire = struct.unpack_from("<4I", content, at)
+        at += 16 + size
+        assert size == len(kept) and size <= 94
+        ip = dpkt.ethernet.Ethernet(kept).data
+        assert isinstance(ip, dpkt.ip.IP) and ip.len == wire - 14
+        if ip.p != dpkt.ip.IP_PROTO_TCP:
+            assert ip.p == dpkt.ip.IP_PROTO_UDP and ip.data.dport == 9471
+            continue
+        tcp = ip.data
+        if origin is None:
+            assert tcp.flags & SYN
+            origin, src = tcp.seq + 1, ip.src
+        forward = ip.src == src
+        length = ip.len - 4 * ip.hl - 4 * tcp.off
+        seq, ack = (tcp.seq - origin) % 2**32, (tcp.ack - origin) % 2**32
+        yield Frame(
+            seconds * 10**9 + ns,
+            forward,
+            seq,
+            length,
+            0 if forward else ack,
+            tcp.flags,
+            wire,
+            tcp,
+            ip,
+            kept[14:],
+        )
+
+
+def is_sound(path: Path, bytes_: int) -> list[tuple[int, int, int]]:
+    """Everything that holds of any flow's capture; its data packets as (seq, length, flags)."""
+    every = list(frames(path))
+    assert [f.flags & SYN for f in every[:3]] == [SYN, SYN, 0]
+    assert all(a.time_ns <= b.time_ns for a, b in itertools.pairwise(every))
+    acks = [f.ack for f in every[1:] if not f.forward]
+    assert acks == sorted(acks) and acks[-1] == bytes_
+    highest = 0
+    data = [f for f in every if f.forward and f.length]
+    for f in data:
+        assert f.seq <= highest
+        highest = max(highest, f.seq + f.length)
+    assert highest == bytes_
+    for f in every:
+        assert _sum(f.headers[:20]) == 0xFFFF
+        pseudo = f.ip.src + f.ip.dst + struct.pack(">HH", 6, f.ip.len - 20)
+        # The payload, which is not in the file, is zeros.
+        assert _sum(pseudo + f.headers[20:]) == 0xFFFF
+    return [(f.seq, f.length, f.flags) for f in data]
+
+
+def _sum(content: bytes) -> int:
+    total: int = sum(struct.unpack(f">{len(content) // 2}H", content))
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+@pytest.fixture
+def quiet(write: Callable[..., Path], tmp_path: Path) -> Path:
+    """The file of QUIET."""
+    (tmp_path / "flows.csv").write_text(ARRIVALS)
+    return write(QUIET)
+
+
+@pytest.fixture
+def crowd(write: Callable[..., Path], tmp_path: Path) -> Path:
+    """The file of CROWD."""
+    rows = [f"{src},0,2000000,{src * 50_000}" for src in range(1, 10)]
+    (tmp_path / "crowd.csv").write_text("\n".join(["src,dst,bytes,start_ns", *rows]) + "\n")
+    return write(CROWD, "crowd.toml")
+
+
+def test_a_flow_is_captured_at_both_hosts(quiet: Path, command: Command, tmp_path: Path) -> None:
+    done = command("trace", quiet, 1, 3, "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert [line.split(" · ")[0] for line in done.stdout.splitlines()] == [
+        "flow 1",
+        "flow 1",
+        "flow 3",
+        "flow 3",
+    ]
+    assert (
+        "simulator, sender h1: " in done.stdout
+        and " 0 sent again · out/flow-1-sim-sender.pcap" in done.stdout
+    )
+    out = tmp_path / "out"
+    ends = [is_sound(out / f"flow-1-sim-{end}.pcap", 300_000) for end in ("sender", "receiver")]
+    assert ends[0] == ends[1] and len(ends[0]) == -(-300_000 // 1448)
+    assert is_sound(out / "flow-3-sim-sender.pcap", 2000)[-1] == (1448, 552, 0x18)
+    first = next(frames(out / "flow-1-sim-sender.pcap"))
+    assert first.time_ns == 1_000_000
+    # It runs as onramp run does.
+    assert onramp.Result(out / "sim").flows == onramp.run(quiet).flows
+    assert command("trace", quiet, 1, "--out", "out").returncode == 2
+    assert command("trace", quiet, 1, "--out", "out", "--force", "--json").returncode == 0
+
+
+def test_windows_are_scaled_as_the_opening_says(quiet: Path) -> None:
+    found = onramp.trace(quiet, [1])
+    sender = found.capture(1, "sim")
+    assert sender is not None
+    every = list(frames(sender.path))
+    for f in every[:2]:
+        options = dict(dpkt.tcp.parse_opts(f.tcp.opts))
+        assert options[dpkt.tcp.TCP_OPT_WSCALE] == b"\x0a" and options[dpkt.tcp.TCP_OPT_MSS] == b"\x05\xb4"
+    # A receiver's first room is half of its memory.
+    offered = next(f for f in every[3:] if not f.forward)
+    assert 65_160 <= offered.tcp.win << 10 < 100_000
+
+
+def test_what_was_lost_is_sent_again(crowd: Path) -> None:
+    found = onramp.trace(crowd, [0, 4], on="sim")
+    flows = {f["id"]: f for f in found.result("sim").flows.to_pylist()}
+    assert sum(flows[flow]["retransmitted"] for flow in (0, 4)) > 0
+    for flow in (0, 4):
+        one = found.capture(flow, "sim")
+        assert one is not None
+        is_sound(one.path, 2_000_000)
+        # A probe for a lost tail is sent again, but does not count.
+        assert 0 <= one.numbers["retransmitted"] - flows[flow]["retransmitted"] <= 3
+        sacks = [f for f in frames(one.path) if not f.forward and b"\x05\x0a" in f.tcp.opts]
+        assert sacks or not flows[flow]["retransmitted"]
+
+
+def test_packets_are_arrays(crowd: Path) -> None:
+    found = onramp.trace(crowd, [4])
+    one = found.capture(4, "sim")
+    assert one is not None
+    packets, every = one.packets, list(frames(one.path))
+    assert packets.time_ns.tolist() == [f.time_ns for f in every]
+    assert packets.payload.tolist() == [f.length for f in every]
+    assert packets.start[packets.data].tolist() == [f.seq for f in every if f.forward and f.length]
+    time, flight = packets.in_flight()
+    assert flight[-1] == 0 and flight.max() == one.numbers["most_in_flight"] > 10 * 1448
+    assert np.all(np.diff(time) >= 0) and packets.sent[-1] == packets.acked[-1] == 2_000_000
+
+
+def test_a_plot_is_drawn(quiet: Path, command: Command, tmp_path: Path) -> None:
+    assert command("trace", quiet, 1, "--plot", "--out", "out").returncode == 0
+    assert (tmp_path / "out" / "flow-1.png").is_file() and (tmp_path / "out" / "flow-1.svg").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("quiet", 4), "flow 4: is not there; there are 4, 0 to 3"),
+        (("warm", 0), "flow 0: arrives in the warm-up, which is not measured; there are "),
+        (("quiet", *range(17)), "17 flows: at most 16 can be traced at a time"),
+        (("small", 1), 'transport.kind: "dcqcn" is RDMA; packets are traced of TCP: newreno, cubic, bbr'),
+        (("small", 1, "--on", "both"), 'transport.kind: "dcqcn" is RDMA'),
+        (("quiet", "one"), "'one' is not a valid integer"),
+        (("quiet", -1), "No such option"),
+        (("quiet",), "Missing argument 'FLOW…'"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    quiet: Path, write: Callable[..., Path], command: Command, arguments: tuple[object, ...], said: str
+) -> None:
+    warm = {k: v for k, v in QUIET.items() if k != "traffic"} | {
+        "warmup": "1ms",
+        "traffic": SMALL["traffic"][:1],
+    }
+    files = {"quiet": quiet, "small": write(SMALL, "small.toml"), "warm": write(warm, "warm.toml")}
+    name, *rest = arguments
+    done = command("trace", files[str(name)], *rest)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and not done.stdout
+    assert said in done.stderr
+
+
+def test_a_flow_that_does_not_begin_is_an_error(quiet: Path, command: Command, tmp_path: Path) -> None:
+    done = command("trace", quiet, 3, "--set", "duration=2ms", "--set", "time_limit=3ms", "--out", "out")
+    assert done.returncode == 1 and "flow 3 does not begin before the end (time_limit 3ms)" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_is_no_capture_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no packets at all, but long enough")
+    with pytest.raises(onramp.OnRampError, match="is no capture"):
+        capture.read(tmp_path / "text")
+    with pytest.raises(onramp.OnRampError, match="No such file"):
+        capture.read(tmp_path / "nothing")
+
+
+@needs_kernel
+def test_a_flow_alone_is_the_same_on_both(quiet: Path, command: Command, tmp_path: Path) -> None:
+    done = command("trace", quiet, 0, 1, 3, "--on", "both", "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert "simulator" in done.stdout and "ratio" in done.stdout
+    out = tmp_path / "out"
+    for flow, bytes_, begin in ((0, 30_000, 0), (1, 300_000, 1_000_000), (3, 2000, 4_000_000)):
+        for end in ("sender", "receiver"):
+            paths = [out / f"flow-{flow}-{on}-{end}.pcap" for on in ("sim", "linux")]
+            one, other = (is_sound(path, bytes_) for path in paths)
+            # Where segments end, which is marked (PSH), hangs on acknowledgements to the nanosecond.
+            one, other = ([(seq, length, flags & ~PSH) for seq, length, flags in p] for p in (one, other))
+            assert one == other, (flow, end)
+            sim, linux = ([f for f in frames(path) if f.length] for path in paths)
+            times = [np.array([f.time_ns - begin for f in every]) for every in (sim, linux)]
+            assert np.all(np.abs(times[0] - times[1]) <= 0.01 * times[1] + 20), (flow, end)
+            endpoints = [{(f.ip.src, f.ip.dst, f.tcp.sport, f.tcp.dport) for f in e} for e in (sim, linux)]
+            assert endpoints[0] == endpoints[1]
+    # The run beside the capture is as it is without.
+    assert onramp.Result(out / "linux").flows == onramp.run(quiet, on="linux").flows
+
+
+@needs_kernel
+def test_losses_on_linux_are_in_the_capture(crowd: Path) -> None:
+    found = onramp.trace(crowd, [0, 4], on="linux")
+    flows = {f["id"]: f for f in found.result("linux").flows.to_pylist()}
+    assert sum(flows[flow]["retransmitted"] for flow in (0, 4)) > 0
+    for flow in (0, 4):
+        one = found.capture(flow, "linux")
+        assert one is not None and one.left_out == 0
+        is_sound(one.path, 2_000_000)
+        assert abs(one.numbers["retransmitted"] - flows[flow]["retransmitted"]) <= 3
+
+
+@needs_agent
+def test_or_acks_are_in_the_capture_on_both(quiet: Path) -> None:
+    overrides = {"onramp": {"threshold": "20us"}}
+    found = onramp.trace(quiet, [1], overrides, on="both")
+    counts = [c.numbers["or_acks"] for c in found.captures]
+    assert min(counts) > 0 and max(counts) - min(counts) <= 2, counts
+    assert json.loads(json.dumps(found.to_json()))["flows"] == [1]
