@@ -104,12 +104,9 @@ impl<H: Header> Hosts<H> {
         let line = self.line(nic, class);
         let mut later = Ps::MAX;
         if let Some(tcp) = &mut self.tcp {
-            match tcp.leaves(io, nic, class) {
-                Ok(packet) => {
-                    io.network.start(io.events, io.now, self.nics[nic as usize].port, packet);
-                    return Ok(packet.size);
-                }
+            match tcp.sends(io, nic, self.nics[nic as usize].port, class) {
                 Err(at) => later = at,
+                sent => return sent,
             }
         }
         loop {

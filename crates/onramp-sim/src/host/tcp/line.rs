@@ -118,13 +118,14 @@ impl<H: Header> Hosting<H> {
         }
     }
 
-    /// A NIC's line asks for a packet: one that leaves, else when to ask again.
-    pub(in crate::host) fn leaves<R: Router<Header = H>>(
+    /// A NIC's line asks for a packet for its port: its size if one leaves, else when to ask again.
+    pub(in crate::host) fn sends<R: Router<Header = H>>(
         &mut self,
         io: &mut Io<'_, R>,
         nic: u32,
+        port: u32,
         class: u8,
-    ) -> Result<Packet<H>, Ps> {
+    ) -> Result<u16, Ps> {
         let line = self.line(nic, class);
         if let Some((at, bytes, end)) = self.devices[line].sent.take()
             && self.connections[at].tx.released(bytes, end)
@@ -139,7 +140,8 @@ impl<H: Header> Hosting<H> {
         if self.tap.is_some() {
             self.trace_leaving(io.now, nic, of, &packet);
         }
-        Ok(packet)
+        io.network.start(io.events, io.now, port, packet);
+        Ok(packet.size)
     }
 
     /// What leaves a line next, or when to ask again.
