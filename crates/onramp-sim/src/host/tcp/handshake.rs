@@ -63,12 +63,12 @@ impl<H: Header> Hosting<H> {
         let id = u64::from(high) << 32 | u64::from(low);
         let (src, peer, transport) = (packet.paused, packet.seq, packet.owd_ns as u8);
         let pair = Pair { src, dst: packet.dst(), transport, class: packet.class() };
-        let known = self.late_ends.get(&id).copied();
+        let known = self.late_ends.get(&(src, peer)).copied();
         let (slot, echo_ms) = known.unwrap_or_else(|| {
             let end = End::new(&self.rules, id, pair, self.handshake_us(pair), nic);
             let slot = self.ends.insert(end);
             self.introduce(slot, peer);
-            self.late_ends.insert(id, (slot, stamp_ms));
+            self.late_ends.insert((src, peer), (slot, stamp_ms));
             (slot, stamp_ms)
         });
         let mut answer = Packet { flow: peer | TCP, seq: slot, hash: self.ends[slot].hash, ..*packet };

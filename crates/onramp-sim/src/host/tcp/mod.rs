@@ -125,8 +125,9 @@ pub struct Hosting<H> {
     ends: Slab<End>,
     flows: Slab<Flow>,
     pools: HashMap<Pair, Pool>,
-    /// By connection: ends that were opened with a handshake, and the time stamp of the opening.
-    late_ends: HashMap<u64, (u32, u32)>,
+    /// Ends that were opened with a handshake, and the time stamp of the opening, by the sending host and the
+    /// connection's slot there.
+    late_ends: HashMap<(u32, u32), (u32, u32)>,
     /// Of NIC n and class c: `n * classes + c`.
     devices: Vec<Device>,
     waiting: Slab<Waiting<H>>,
