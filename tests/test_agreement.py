@@ -52,7 +52,7 @@ def test_settings_have_the_same_effect_on_both(tmp_path: Path) -> None:
     (tmp_path / "pair.toml").write_text(SCENARIO)
     cases: dict[str, dict[str, object]] = {
         "as it is": {},
-        "first window": {"linux.initial_window": 42},
+        "first window": {"linux.initial_window": 2},
         "small segments": {"linux.sysctl": {"net.ipv4.tcp_min_tso_segs": "1"}},
         "little output": {"linux.sysctl": {"net.ipv4.tcp_limit_output_bytes": "4096"}},
     }
@@ -65,7 +65,7 @@ def test_settings_have_the_same_effect_on_both(tmp_path: Path) -> None:
         sim, linux = (result.flows["fct_ps"][0].as_py() for result in both)
         assert abs(sim / linux - 1) < 0.01, (name, sim, linux)
         times[name] = linux
-    assert times["first window"] < 0.9 * times["as it is"], times
+    assert times["first window"] > 1.02 * times["as it is"], times
 
 
 def test_numbers_are_judged_by_their_goals() -> None:
