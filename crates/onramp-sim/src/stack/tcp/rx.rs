@@ -11,6 +11,9 @@ const DELAY_MAX_MS: u64 = 200;
 const QUICK: u32 = 16;
 /// Acknowledgements of packets out of order that are sent one by one, before any is left out.
 const DUPLICATES: u32 = 3;
+/// What was left out is said before a block beyond so many begins or grows: an acknowledgement tells of three,
+/// and may be lost.
+const TOLD: usize = 2;
 /// The application is woken for at most so many bytes.
 const PORTION: u64 = 256 << 10;
 /// Share of a packet's memory that is payload, in 2^-8: what is assumed before one has come, and
@@ -210,7 +213,9 @@ impl Rx {
         } else {
             self.out_of_order(p, data, now, &mut said);
         }
-        self.decide(p, now, &mut said);
+        if self.due {
+            self.decide(p, now, &mut said);
+        }
         self.wake(p, now, &mut said);
         said
     }
@@ -267,6 +272,11 @@ impl Rx {
                 (start, end) = (start.min(from), end.max(to));
             }
             self.beyond.splice(first..last, [(start, end)]);
+        }
+        let known = self.blocks.iter().take_while(|block| block.1 > block.0);
+        let older = known.take_while(|&&(from, to)| data.start > to || data.end < from).count();
+        if older >= TOLD && self.left_out > 0 {
+            said.add(self.reply(p, now));
         }
         // The block it belongs to is the first to be told.
         let block = self.beyond.iter().find(|&&(from, to)| from <= data.start && data.end <= to).copied();

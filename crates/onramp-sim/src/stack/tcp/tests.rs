@@ -258,3 +258,30 @@ fn a_window_that_is_idle_for_long_starts_anew() {
     path.run(1);
     assert!(before > 20 && path.tx.window.cwnd < before, "{before}, {}", path.tx.window.cwnd);
 }
+
+#[test]
+fn what_arrives_beyond_many_holes_is_told_before_it_is_forgotten() {
+    let p = Params::default();
+    let mss = u64::from(p.mss);
+    let mut rx = Rx::new(&p, 1000, false);
+    let packet = |number: u64| Data {
+        start: number * mss,
+        end: (number + 1) * mss,
+        push: false,
+        marked: false,
+        stamp_ms: 0,
+        expected: 20 * mss,
+    };
+    let mut told = std::collections::BTreeSet::new();
+    let mut acknowledgements = 0;
+    // 20 in order, until they are no longer acknowledged one by one; then every second is missing.
+    for (i, number) in (0..20).chain((21..121).step_by(2)).enumerate() {
+        for reply in rx.on_data(&p, i as Ps * US, &packet(number)).replies() {
+            acknowledgements += u32::from(number > 20);
+            told.extend(reply.blocks.into_iter().filter(|block| block.1 > block.0));
+        }
+    }
+    // Of the last ones the next packet or the timer would tell.
+    assert!(told.len() >= 48, "{}", told.len());
+    assert!(acknowledgements < 50, "some are left out: {acknowledgements}");
+}
