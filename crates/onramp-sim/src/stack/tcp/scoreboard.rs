@@ -23,8 +23,10 @@ pub struct Chunk {
     pub marks: u8,
     /// It ends what the application wrote.
     pub push: bool,
-    /// When it was last sent.
+    /// When it was last sent, and after how many packets.
     pub sent_us: u64,
+    /// See `sent_us`.
+    pub sent_after: u64,
     /// What had been delivered then, and when, and when the first packet was sent that
     /// counts; 0 once it has been used.
     pub delivered: u64,
@@ -108,6 +110,7 @@ mod tests {
             marks: 0,
             push: true,
             sent_us: 7,
+            sent_after: 0,
             delivered: 0,
             delivered_us: 0,
             first_sent_us: 0,

@@ -250,6 +250,7 @@ impl Tx {
             marks: 0,
             push: end == self.written || self.pushes(end) > self.pushes(start),
             sent_us: 0,
+            sent_after: 0,
             delivered: 0,
             delivered_us: 0,
             first_sent_us: 0,
@@ -282,6 +283,7 @@ impl Tx {
         let at = before.max(now);
         self.pace_at = at;
         chunk.sent_us = at / US;
+        chunk.sent_after = self.segments_out;
         if self.packets_out == 0 {
             self.first_sent_us = chunk.sent_us;
             self.delivered_us = chunk.sent_us;
