@@ -32,6 +32,7 @@ struct Path {
     late_by: Ps,
     /// Numbers of packets that are lost in any case.
     lose: Vec<usize>,
+    dropped: u32,
     complete: Option<Ps>,
     sent: Vec<(Ps, Segment)>,
 }
@@ -59,6 +60,7 @@ impl Path {
             late: 0,
             late_by: 0,
             lose: vec![],
+            dropped: 0,
             complete: None,
             sent: vec![],
         }
@@ -83,6 +85,7 @@ impl Path {
                 start = end;
                 let waiting = self.free.saturating_sub(self.now) / self.slot;
                 if waiting >= self.room || self.lose.contains(&number) || self.happens(self.lost) {
+                    self.dropped += 1;
                     continue;
                 }
                 self.free = self.free.max(self.now) + self.slot;
@@ -284,4 +287,17 @@ fn what_arrives_beyond_many_holes_is_told_before_it_is_forgotten() {
     // Of the last ones the next packet or the timer would tell.
     assert!(told.len() >= 48, "{}", told.len());
     assert!(acknowledgements < 50, "some are left out: {acknowledgements}");
+}
+
+#[test]
+fn what_is_lost_is_sent_again_and_little_else() {
+    // Ten packets in a microsecond, so that much has the same time; of some, every second is lost.
+    for first in [2000, 5000, 9000] {
+        let mut path = Path::new(&controllers()[1], 1);
+        (path.slot, path.room) = (100_000, u64::MAX);
+        path.lose = (first..first + 400).step_by(2).collect();
+        path.run(30_000_000);
+        let (dropped, resent) = (path.dropped, path.tx.resent);
+        assert!(dropped == 200 && resent <= 220, "{resent} sent again, {dropped} dropped");
+    }
 }
