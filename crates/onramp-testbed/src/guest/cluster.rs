@@ -13,6 +13,7 @@ use onramp_sim::topology::{NodeId, Port, PortId, Topology};
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 /// The wire of every interface.
 pub const LINK: u32 = handle(1, 0);
@@ -27,6 +28,9 @@ const TCA_LINK_DELAY64: u16 = 3;
 
 /// Ethernet's header, which counts on the wire and in buffers.
 pub const ETHERNET: u64 = 14;
+
+/// What follows on links' coming up would delay connections' openings, whose round trip TCP begins with.
+const SETTLE: Duration = Duration::from_millis(50);
 
 /// A host or switch.
 #[derive(Debug)]
@@ -73,6 +77,7 @@ impl Cluster {
         for id in 0..topology.nodes() as NodeId {
             cluster.add_routes(id, linux, topology).map_err(|e| e.to_string())?;
         }
+        std::thread::sleep(SETTLE);
         Ok(cluster)
     }
 

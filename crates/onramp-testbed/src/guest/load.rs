@@ -30,7 +30,6 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::time::Duration;
 
 /// Most bytes that wait for their reader: fewer wake-ups, and far less than the
 /// receive buffer, so that the window never closes for it.
@@ -41,8 +40,6 @@ const UNSENT: u32 = 256 << 10;
 const TURNS: u32 = 256;
 /// Such looks between two reports of how far it is.
 const LOOKS: u32 = 8;
-/// Time from the links' coming up to the first connection's opening.
-const SETTLE: Duration = Duration::from_millis(50);
 /// Quiet time before the first arrival.
 const QUIET: Ps = 10 * MS;
 /// Waits of a millisecond, at most, for what is still under way of flows that are traced.
@@ -193,8 +190,6 @@ impl Load<'_> {
     /// Opens the connections that the arrivals will probably need, and lets the
     /// network come to rest for `quiet`.
     fn open(&mut self, arrivals: &[Arrival], quiet: Ps) -> Result<()> {
-        // What follows on links' coming up would delay openings, whose round trip TCP begins with.
-        std::thread::sleep(SETTLE);
         for ((src, dst), count) in arrivals::connections(arrivals, self.topology) {
             for _ in 0..count {
                 self.connections.open(src, dst, self.cluster, &self.epoll)?;
