@@ -159,10 +159,7 @@ def trace(
 
     chosen = list(dict.fromkeys(flows))
     given = {**(overrides or {}), **({} if seed is None else {"seed": seed})}
-    loaded = {}
-    for substrate in ("sim", "linux") if on == "both" else (on,):
-        loaded[substrate] = load(scenario, given, substrate)
-        tracing.check(loaded[substrate], chosen)
+    loaded = tracing.prepare(scenario, given, chosen, on)
     cores = threads or os.cpu_count() or 1
     with Stop() as stop:
         if out is None:

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -51,6 +51,8 @@ def _seeds(context: click.Context, option: click.Parameter, given: str | None) -
         raise click.UsageError(f"--seeds {given}: write whole numbers with commas, such as 1,2,3") from None
 
 
+_CORES: Any = {"type": click.IntRange(min=1), "default": os.cpu_count() or 1, "show_default": True}
+
 SET = click.option(
     "--set",
     "overrides",
@@ -63,23 +65,11 @@ SEEDS = click.option(
     "--seeds", callback=_seeds, metavar="1,2,3", help="Several seeds, with 95% intervals over them."
 )
 SEED = click.option("--seed", type=click.IntRange(min=0), help="Replace the scenario's seed.")
-THREADS = click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    default=os.cpu_count() or 1,
-    show_default=True,
-    help="Of the simulator; the results do not depend on it.",
-)
+THREADS = click.option("--threads", **_CORES, help="Of the simulator; the results do not depend on it.")
 ON = click.option(
     "--on", type=click.Choice(["sim", "linux"]), default="sim", show_default=True, help="Where to run."
 )
-JOBS = click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=os.cpu_count() or 1,
-    show_default=True,
-    help="Runs at a time.",
-)
+JOBS = click.option("--jobs", **_CORES, help="Runs at a time.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -272,10 +262,7 @@ def trace_command(
 
     chosen = list(dict.fromkeys(flows))
     given = overrides | ({} if seed is None else {"seed": str(seed)})
-    loaded = {}
-    for substrate in ("sim", "linux") if on == "both" else (on,):
-        loaded[substrate] = load(scenario, given, substrate)
-        tracing.check(loaded[substrate], chosen)
+    loaded = tracing.prepare(scenario, given, chosen, on)
     name = f"{next(iter(loaded.values())).name}-trace"
     target = out or unused(RESULTS / f"{name}-{'-'.join(map(str, chosen))}")
     with Stop() as stop:

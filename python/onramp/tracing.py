@@ -18,7 +18,7 @@ from onramp.capture import Packets
 from onramp.engine import Status
 from onramp.errors import OnRampError, RunError
 from onramp.result import Result
-from onramp.scenario import Scenario
+from onramp.scenario import Overrides, Scenario, load
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -169,18 +169,26 @@ class Trace:
         return written
 
 
-def check(scenario: Scenario, flows: Sequence[int]) -> None:
-    """Refuse flows that cannot be traced.
+def prepare(
+    source: str | Path | Mapping[str, Any], overrides: Overrides, flows: Sequence[int], on: str
+) -> dict[str, Scenario]:
+    """A scenario as it is loaded for each substrate, "both" being all; its flows can be traced.
 
     Raises
     ------
+    ScenarioError
+        One line per mistake in the scenario.
     OnRampError
-        If one is not there, they are too many, or the transport is not TCP.
+        If a flow is not there, they are too many, or the transport is not TCP.
     """
-    try:
-        _sim.check_traced(scenario.text, str(scenario.base), list(flows))
-    except ScenarioError as e:
-        raise OnRampError(f"{scenario.name}: {e}") from e
+    loaded = {}
+    for substrate in SUBSTRATES if on == "both" else (on,):
+        scenario = loaded[substrate] = load(source, overrides, substrate)
+        try:
+            _sim.check_traced(scenario.text, str(scenario.base), list(flows))
+        except ScenarioError as e:
+            raise OnRampError(f"{scenario.name}: {e}") from e
+    return loaded
 
 
 def execute(
@@ -197,9 +205,9 @@ def execute(
     Parameters
     ----------
     scenarios : mapping
-        The scenario as it is loaded for each substrate.
+        What `prepare` has returned.
     flows : sequence of int
-        Numbers of flows, each once; `check` has passed them.
+        Numbers of flows, each once, as they were given to `prepare`.
 
     Raises
     ------
