@@ -41,7 +41,7 @@ pub fn connections(arrivals: &[Arrival], topology: &Topology) -> BTreeMap<(u32, 
     const LEAST: Ps = 500 * US;
     let mut ends: BTreeMap<(u32, u32), BinaryHeap<Reverse<Ps>>> = BTreeMap::new();
     let mut wanted = BTreeMap::new();
-    let mut all = 0;
+    let mut opened = 0;
     for Arrival { at, flow } in arrivals {
         let pair = (flow.src, flow.dst);
         let end = match flow.size {
@@ -54,9 +54,9 @@ pub fn connections(arrivals: &[Arrival], topology: &Topology) -> BTreeMap<(u32, 
         }
         alive.push(Reverse(end));
         let most: &mut usize = wanted.entry(pair).or_default();
-        if alive.len() > *most && all < MOST {
+        if alive.len() > *most && opened < MOST {
             *most = alive.len();
-            all += 1;
+            opened += 1;
         }
     }
     wanted
