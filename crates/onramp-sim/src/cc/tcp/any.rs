@@ -72,11 +72,6 @@ macro_rules! controllers {
                 match self { $(Self::$name(state) => state.least_segment(w),)+ }
             }
 
-            /// See [`Controller::wants_marks`].
-            pub fn wants_marks(&self) -> bool {
-                match self { $(Self::$name(state) => state.wants_marks(),)+ }
-            }
-
             /// See [`Controller::wants_pacing`].
             pub fn wants_pacing(&self) -> bool {
                 match self { $(Self::$name(state) => state.wants_pacing(),)+ }

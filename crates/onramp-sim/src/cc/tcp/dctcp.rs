@@ -97,10 +97,6 @@ impl Controller for State {
             self.halve(w);
         }
     }
-
-    fn wants_marks(&self) -> bool {
-        true
-    }
 }
 
 impl State {

@@ -169,10 +169,6 @@ pub trait Controller: Sized {
     fn least_segment(&self, _w: &Window) -> Option<u32> {
         None
     }
-    /// It has to be told of each mark, and wants its packets marked.
-    fn wants_marks(&self) -> bool {
-        false
-    }
     /// Its packets have to be paced, by the host's queue or by the stack.
     fn wants_pacing(&self) -> bool {
         false

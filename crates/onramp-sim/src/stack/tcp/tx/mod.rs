@@ -218,11 +218,6 @@ impl Tx {
         assert!(self.board.chunks.front().is_none_or(|first| first.start == self.una));
     }
 
-    /// It wants its packets to be marked by switches rather than dropped.
-    pub fn wants_marks(&self) -> bool {
-        self.cc.wants_marks()
-    }
-
     fn reducing(&self) -> bool {
         matches!(self.window.state, State::Cwr | State::Recovery)
     }
