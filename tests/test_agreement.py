@@ -24,6 +24,12 @@ file = "flows.csv"
 """
 
 
+def _said(command: list[str]) -> str:
+    ended = CliRunner().invoke(cli.commands, command)
+    assert ended.exit_code == 0, ended.output
+    return ended.stdout
+
+
 @needs_agent
 def test_flows_alone_take_as_long_on_both_and_the_page_shows_it(tmp_path: Path) -> None:
     rows = [
@@ -32,18 +38,32 @@ def test_flows_alone_take_as_long_on_both_and_the_page_shows_it(tmp_path: Path) 
     (tmp_path / "flows.csv").write_text("src,dst,bytes,start_ns\n" + "\n".join(rows) + "\n")
     (tmp_path / "pair.toml").write_text(SCENARIO)
     out = tmp_path / "out"
-    said = CliRunner().invoke(
-        cli.commands, ["agree", str(tmp_path / "pair.toml"), "--out", str(out), "--json"]
-    )
-    assert said.exit_code == 0, said.output
-    (found,) = json.loads(said.stdout)
-    assert found["sides"] == ["without", "with"] and found["complete"]
+    command = ["agree", str(tmp_path / "pair.toml"), "--out", str(out)]
+    _said(command)
+    run = {file: file.stat().st_mtime_ns for file in out.glob("*/summary.json")}
+    assert len(run) == 4
+    (found,) = json.loads(_said([*command, "--json"]))
+    assert run == {file: file.stat().st_mtime_ns for file in run}, "what is there is not run again"
+    assert list(found["runs"]) == ["without", "with"]
     times = [row for row in found["rows"] if row["metric"]["unit"] == "µs"]
     assert len(times) == 2 * 3 * len(agreement.GOALS)
     for row in times:
         assert abs(row["ratio"] - 1) < 0.01, row
     page = (out / "index.html").read_text()
     assert "simulator / Linux" in page and page.count("<svg") == 2
+
+
+@needs_kernel
+def test_several_are_an_overview(tmp_path: Path) -> None:
+    (tmp_path / "flows.csv").write_text("src,dst,bytes,start_ns\nh0,h3,60000,0\n")
+    (tmp_path / "pair.toml").write_text(SCENARIO)
+    command = ["agree", str(tmp_path / "pair.toml"), "--out", str(tmp_path / "out"), "--markdown"]
+    options = ["--set", "onramp.enabled=false", "--vary", "transport.kind=cubic,newreno"]
+    head, _, cubic, newreno = _said(command + options).splitlines()
+    assert head.startswith("| transport.kind |  | RCT mean |")
+    assert cubic.startswith("| cubic | without On-Ramp |") and newreno.startswith("| newreno |")
+    assert len({line.count("|") for line in (head, cubic, newreno)}) == 1
+    assert newreno.split("|")[-6].strip() == "–" != newreno.split("|")[-4].strip()
 
 
 @needs_kernel

@@ -5,18 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from onramp.engine import Status
+from onramp.cache import Cache
 from onramp.errors import OnRampError
-from onramp.jobs import Job, run_all
-from onramp.metrics import Metric, over_seeds
+from onramp.metrics import Metric, number, over_seeds
 from onramp.result import Result
-from onramp.scenario import Scenario
+from onramp.scenario import Overrides, Scenario, load
 from onramp.summary import SIZES
+from onramp.sweep import combinations
 
 SUBSTRATES = {"sim": "simulator", "linux": "Linux"}
 SIDES = {"without": "without On-Ramp", "with": "with On-Ramp"}
@@ -35,6 +36,65 @@ COUNTERS = (
     Metric("Network", "retransmissions", "packets", "", "retransmitted_packets"),
     Metric("Network", "timeouts", "", "", "timeouts"),
 )
+
+
+@dataclass(frozen=True)
+class Point:
+    """A scenario at one combination of the values varied: what to run for one agreement.
+
+    Attributes
+    ----------
+    scenarios : mapping
+        By substrate.
+    """
+
+    values: Mapping[str, str]
+    scenarios: Mapping[str, Scenario]
+    seeds: Sequence[int]
+
+    @property
+    def label(self) -> str:
+        """The scenario's name and the values, in one line."""
+        return _label(self.scenarios["linux"].name, self.values)
+
+    @property
+    def runs(self) -> dict[str, dict[str, list[Scenario]]]:
+        """What runs: by side and substrate a list over seeds. Where On-Ramp is on, without it, too."""
+        sides = list(SIDES) if self.scenarios["linux"].onramp else ["without"]
+        return {
+            side: {
+                on: [s.replace({"seed": seed, "onramp.enabled": side == "with"}) for seed in self.seeds]
+                for on, s in self.scenarios.items()
+            }
+            for side in sides
+        }
+
+
+def grid(
+    paths: Sequence[Path], overrides: Overrides, vary: Mapping[str, Sequence[str]], seeds: Sequence[int]
+) -> list[Point]:
+    """Each scenario at all combinations of `vary`; with its own seed if none is given."""
+    points = []
+    for path in paths:
+        for values in combinations(vary):
+            scenarios = {on: load(path, {**overrides, **values}, on) for on in SUBSTRATES}
+            points.append(Point(values, scenarios, seeds or [scenarios["linux"].seed]))
+    return points
+
+
+def scenarios(points: Sequence[Point]) -> dict[str, Scenario]:
+    """All runs that points need, by label."""
+    return {
+        f"{SUBSTRATES[on]} {SIDES[side]}, {point.label}, seed {s.seed}": s
+        for point in points
+        for side, of in point.runs.items()
+        for on, runs in of.items()
+        for s in runs
+    }
+
+
+def _label(name: str, values: Mapping[str, str]) -> str:
+    return f"{name} · {', '.join(f'{k}={v}' for k, v in values.items())}" if values else name
 
 
 @dataclass(frozen=True)
@@ -63,22 +123,25 @@ class Row:
 
 
 class Agreement:
-    """Runs of one scenario on both substrates, by side and substrate a list over seeds."""
+    """Runs of one scenario on both substrates, by side and substrate a list over seeds.
 
-    def __init__(self, folder: Path, runs: Mapping[str, Mapping[str, list[Result]]]) -> None:
-        self.folder, self.runs = folder, runs
+    `folder` has agreement.json; the runs are beside it.
+    """
+
+    def __init__(
+        self, folder: Path, values: Mapping[str, str], runs: Mapping[str, Mapping[str, list[Result]]]
+    ) -> None:
+        self.folder, self.values, self.runs = folder, values, runs
 
     @classmethod
     def read(cls, folder: Path) -> Agreement:
         """One that was written before."""
         found = json.loads((folder / "agreement.json").read_text())
         runs = {
-            side: {
-                on: [Result(_place(folder, seed, on, side)) for seed in found["seeds"]] for on in SUBSTRATES
-            }
-            for side in found["sides"]
+            side: {on: [Result(folder.parent / name) for name in names] for on, names in of.items()}
+            for side, of in found["runs"].items()
         }
-        return cls(folder, runs)
+        return cls(folder, found["values"], runs)
 
     @property
     def scenario(self) -> Scenario:
@@ -86,14 +149,14 @@ class Agreement:
         return next(iter(self.runs.values()))["linux"][0].scenario
 
     @property
+    def label(self) -> str:
+        """The scenario's name and the values varied."""
+        return _label(self.scenario.name, self.values)
+
+    @property
     def seeds(self) -> list[int]:
         """Seeds of the runs."""
         return [r.summary["seed"] for r in next(iter(self.runs.values()))["linux"]]
-
-    @property
-    def complete(self) -> bool:
-        """Whether no run was stopped before its end."""
-        return all(r.summary["complete"] for side in self.runs.values() for on in side.values() for r in on)
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -124,10 +187,13 @@ class Agreement:
     def to_json(self) -> dict[str, object]:
         """What agreement.json holds."""
         return {
-            "scenario": self.scenario.document["name"],
+            "scenario": self.scenario.name,
+            "values": self.values,
             "seeds": self.seeds,
-            "sides": list(self.runs),
-            "complete": self.complete,
+            "runs": {
+                side: {on: [r.folder.name for r in runs] for on, runs in of.items()}
+                for side, of in self.runs.items()
+            },
             "rows": [dataclasses.asdict(row) for row in self.rows],
         }
 
@@ -154,51 +220,26 @@ def _row(
     return [Row(side, metric, mean_sim, mean_linux, ratio, interval, within)]
 
 
-def _place(folder: Path, seed: int, on: str, side: str) -> Path:
-    return folder / f"seed-{seed}" / f"{on}-{side}"
-
-
-def execute(
-    scenarios: Mapping[str, Scenario],
-    folder: Path,
-    seeds: Sequence[int],
-    *,
-    workers: int,
-    stop: Callable[[], bool],
-    report: Callable[[str, Status | None], None],
-) -> Agreement:
-    """Run a scenario on both substrates for every seed into `folder`, and write agreement.json.
-
-    Parameters
-    ----------
-    scenarios : mapping
-        By substrate. Where On-Ramp is on, it runs without, too.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If it was stopped before all had run.
-    """
-    sides = list(SIDES) if scenarios["linux"].onramp else ["without"]
-    jobs = []
-    for seed in seeds:
-        for side in sides:
-            for on, name in SUBSTRATES.items():
-                path = _place(folder, seed, on, side)
-                path.mkdir(parents=True)
-                variant = scenarios[on].replace({"seed": seed, "onramp.enabled": side == "with"})
-                jobs.append(Job(f"{name} {SIDES[side]}, seed {seed}", variant, path))
-    run_all(jobs, workers, stop=stop, report=lambda job, status: report(job.label, status))
-    if not all((job.folder / "summary.json").exists() for job in jobs):
-        raise KeyboardInterrupt
-    runs = {
-        side: {on: [Result(_place(folder, seed, on, side)) for seed in seeds] for on in SUBSTRATES}
-        for side in sides
-    }
-    _same_arrivals(runs)
-    found = Agreement(folder, runs)
-    text = json.dumps(found.to_json(), indent=2, allow_nan=False, ensure_ascii=False)
-    (folder / "agreement.json").write_text(text + "\n", encoding="utf-8")
+def judge(points: Sequence[Point], cache: Cache) -> list[Agreement]:
+    """Of points whose runs are all in the cache, what came out; an agreement.json is written for each."""
+    found: list[Agreement] = []
+    for point in points:
+        runs: dict[str, dict[str, list[Result]]] = {}
+        for side, of in point.runs.items():
+            got = {on: [r for s in runs if (r := cache.get(s))] for on, runs in of.items()}
+            if all(len(results) == len(point.seeds) for results in got.values()):
+                runs[side] = got
+        if len(runs) < len(point.runs):
+            continue
+        _same_arrivals(runs)
+        folder = cache.folder / re.sub(r"[^\w.=-]+", "-", point.label)
+        if any(folder == one.folder for one in found):
+            raise OnRampError(f"{point.label}: two scenarios have this name; give one another")
+        folder.mkdir(exist_ok=True)
+        agreed = Agreement(folder, point.values, runs)
+        text = json.dumps(agreed.to_json(), indent=2, allow_nan=False, ensure_ascii=False)
+        (folder / "agreement.json").write_text(text + "\n", encoding="utf-8")
+        found.append(agreed)
     return found
 
 
@@ -215,3 +256,54 @@ def _same_arrivals(runs: Mapping[str, Mapping[str, list[Result]]]) -> None:
                 table["start_ps"] = [t // 1000 for t in table["start_ps"]]
             if tables[0] != tables[1]:
                 raise OnRampError(f"{sim.folder}: other arrivals than on Linux; please report this")
+
+
+#: What a line has where there are several agreements.
+_SHOWN = (
+    *((TIMES[i], f"RCT {TIMES[i].label}") for i in range(4)),
+    *(
+        (metric, f"{metric.sample} {metric.label}")
+        for metric in TIMES
+        if (metric.sample, metric.statistic)
+        in {("small", "mean"), ("small", "p99"), ("medium", "mean"), ("medium", "p95"), ("large", "mean")}
+    ),
+)
+
+
+def overview(found: Sequence[Agreement]) -> tuple[list[str], list[list[str]]]:
+    """Several agreements as one table, head and rows: a line of ratios for each side of each."""
+    keys = list(dict.fromkeys(key for one in found for key in one.values))
+    many = len({one.scenario.name for one in found}) > 1
+    head = [*(["scenario"] if many else []), *keys, "", *(label for _, label in _SHOWN)]
+    lines = []
+    for one in found:
+        first = [*([one.scenario.name] if many else []), *(one.values.get(key, "") for key in keys)]
+        for side in dict.fromkeys(row.side for row in one.rows):
+            rows = {(r.metric.sample, r.metric.statistic): r for r in one.rows if r.side == side}
+            cells = [ratio_cell(rows.get((m.sample, m.statistic))) for m, _ in _SHOWN]
+            lines.append([*first, side, *cells])
+            first = [""] * len(first)
+    return head, lines
+
+
+def ratio_cell(row: Row | None) -> str:
+    """The ratio, in asterisks where it is off."""
+    if row is None or row.ratio is None:
+        return "–"
+    return f"**{row.ratio:.2f}**" if row.within is False else f"{row.ratio:.2f}"
+
+
+def markdown(found: Sequence[Agreement]) -> str:
+    """One agreement in full, or several as an overview."""
+    if len(found) > 1:
+        head, lines = overview(found)
+    else:
+        head, lines, last = ["", "", "simulator", "Linux", "ratio", "95% interval"], [], ""
+        for row in found[0].rows:
+            unit = "" if row.metric.unit in ("µs", "") else row.metric.unit
+            numbers = [number(row.sim) + unit, number(row.linux) + unit]
+            interval = f"{row.interval[0]:.2f}–{row.interval[1]:.2f}" if row.interval else ""
+            name = f"{row.metric.group}, {row.metric.label}"
+            lines.append([row.side if row.side != last else "", name, *numbers, ratio_cell(row), interval])
+            last = row.side
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines))

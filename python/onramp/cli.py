@@ -70,6 +70,8 @@ ON = click.option(
     "--on", type=click.Choice(["sim", "linux"]), default="sim", show_default=True, help="Where to run."
 )
 JOBS = click.option("--jobs", **_CORES, help="Runs at a time.")
+VALUES = "Values of a key; repeatable."
+KEPT = "Folder of the runs; what it has is not run again."
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -167,19 +169,21 @@ def compare(
 
 @commands.command()
 @click.argument("scenarios", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="SCENARIO…")
+@click.option("--vary", multiple=True, callback=_pairs, metavar="KEY=A,B,C", help=VALUES)
 @SET
 @SEEDS
-@OUT
-@FORCE
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help=KEPT)
 @JOBS
+@click.option("--markdown", is_flag=True, help="Print Markdown tables.")
 @click.option("--json", "as_json", is_flag=True, help="Print what agreement.json holds instead of tables.")
 def agree(
     scenarios: tuple[Path, ...],
+    vary: dict[str, str],
     overrides: dict[str, str],
     seeds: list[int],
     out: Path | None,
-    force: bool,
     jobs: int,
+    markdown: bool,
     as_json: bool,
 ) -> int:
     """Run each SCENARIO in the simulator and on Linux: how far their answers are apart.
@@ -188,31 +192,32 @@ def agree(
     """
     from onramp import agreement, report
 
-    loaded = [{on: load(path, overrides, on) for on in agreement.SUBSTRATES} for path in scenarios]
-    names = [one["linux"].name for one in loaded]
-    target = out or unused(RESULTS / f"{'-'.join(dict.fromkeys(names))}-agree")
-    counts = [(2 if one["linux"].onramp else 1) * 2 * len(seeds or [one["linux"].seed]) for one in loaded]
-    found = []
-    with Stop() as stop:
-        with staged(target, force=force) as stage, Progress("agree", sum(counts), quiet=as_json) as progress:
-            for number_, one in enumerate(loaded, 1):
-                place = stage / f"{number_}-{one['linux'].name}"
-                place.mkdir()
-                own = seeds or [one["linux"].seed]
-                agreement.execute(one, place, own, workers=jobs, stop=stop, report=progress)
-        found = [
-            agreement.Agreement.read(folder.parent) for folder in sorted(target.glob("*/agreement.json"))
-        ]
-        report.write(found, target / "index.html")
+    points = agreement.grid(
+        scenarios, overrides, {key: values.split(",") for key, values in vary.items()}, seeds
+    )
+    names = dict.fromkeys(point.scenarios["linux"].name for point in points)
+    cache = Cache(out or RESULTS / f"{'-'.join(names)}-agree")
+    wanted = agreement.scenarios(points)
+    missing = cache.missing(wanted)
+    title = f"{len(missing)} of {len(wanted)} runs missing"
+    with Stop() as stop, Progress(title, len(missing), quiet=as_json or markdown) as progress:
+        cache.run(wanted, workers=jobs, stop=stop, report=progress)
+    found = agreement.judge(points, cache)
     if as_json:
         click.echo(json.dumps([one.to_json() for one in found], indent=2, ensure_ascii=False))
-    else:
+    elif markdown and found:
+        click.echo(agreement.markdown(found))
+    elif found:
         console = terminal.console()
-        for agreed in found:
-            console.print(terminal.agreement_table(agreed))
-            console.print("", terminal.judged_text(agreed), "", sep="\n", soft_wrap=True)
-        click.echo(target / "index.html")
-    return 0
+        console.print(
+            terminal.agreement_table(found[0]) if len(found) == 1 else terminal.overview_table(found)
+        )
+        console.print("", terminal.judged_text(found), sep="\n", soft_wrap=True)
+        report.write(found, cache.folder / "index.html")
+        click.echo(cache.folder / "index.html")
+    if stop.asked:
+        click.echo(f"Incomplete: {len(found)} of {len(points)}; the same command runs the rest.", err=True)
+    return INTERRUPTED if stop.asked else 0
 
 
 def _print_comparison(found: Comparison) -> None:
@@ -306,16 +311,11 @@ def validate(scenarios: tuple[Path, ...], overrides: dict[str, str]) -> int:
     required=True,
     callback=_pairs,
     metavar="KEY=A,B,C",
-    help="Values of a key; repeatable.",
+    help=VALUES,
 )
 @ON
 @SET
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder of the runs; what it has is not run again.",
-)
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help=KEPT)
 @JOBS
 @click.option(
     "--dask", metavar="ADDRESS", help="Run on this Dask scheduler's workers, which share the file system."

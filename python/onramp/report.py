@@ -129,11 +129,11 @@ def _of_agreement(a: Agreement) -> Part:
         svgs += _svgs(plots.save_all(sides, a.folder / f"plots-{side}", kinds=("cdf",)))
     result = next(iter(a.runs.values()))["linux"][0]
     return Part(
-        title=str(a.scenario.document["name"]),
+        title=a.label,
         subtitle="The same arrivals in the simulator and on Linux",
         head=["", "simulator", "Linux", "simulator / Linux", "95% interval"],
         rows=rows,
-        notes=[judged_text(a), DEFINITIONS["linux"]],
+        notes=[judged_text([a]), DEFINITIONS["linux"]],
         svgs=svgs,
         parameters=parameters(a.scenario, a.seeds, result.summary),
         scenario=a.scenario.text,

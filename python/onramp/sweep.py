@@ -44,12 +44,13 @@ class Point:
 
 
 def grid(path: Path, overrides: Overrides, vary: Mapping[str, Sequence[str]], on: str = "sim") -> list[Point]:
-    """All combinations of `vary`, key to values; the last key varies fastest."""
-    points = []
-    for combination in itertools.product(*vary.values()):
-        values = dict(zip(vary, combination, strict=True))
-        points.append(Point(values, load(path, {**overrides, **values}, on)))
-    return points
+    """A point for each combination of `vary`, key to values."""
+    return [Point(values, load(path, {**overrides, **values}, on)) for values in combinations(vary)]
+
+
+def combinations(vary: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+    """All combinations of the values of keys; the last key varies fastest."""
+    return [dict(zip(vary, values, strict=True)) for values in itertools.product(*vary.values())]
 
 
 def results(points: Sequence[Point], cache: Cache) -> list[tuple[Point, Result]]:

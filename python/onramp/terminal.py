@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from onramp.agreement import SUBSTRATES, Agreement
+from onramp.agreement import SUBSTRATES, Agreement, overview
 from onramp.comparison import Comparison, Row
 from onramp.metrics import METRICS, completed, number
 from onramp.paper.common import Verdict, outcome
@@ -63,10 +63,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 def agreement_table(agreement: Agreement) -> Table:
     """Both substrates and their ratio, by side."""
-    seeds = ", ".join(map(str, agreement.seeds))
-    title = (
-        f"{agreement.scenario.document['name']} · seed {seeds}{'' if agreement.complete else ' · incomplete'}"
-    )
+    title = f"{agreement.label} · seed {', '.join(map(str, agreement.seeds))}"
     table = _table(title, "simulator", "Linux", "ratio", "95% interval", "")
     side = group = ""
     for row in agreement.rows:
@@ -85,6 +82,18 @@ def agreement_table(agreement: Agreement) -> Table:
             f"{row.interval[0]:.2f}–{row.interval[1]:.2f}" if row.interval else "",
             {True: "", False: "[red]off[/]", None: ""}[row.within],
         )
+    return table
+
+
+def overview_table(found: Sequence[Agreement]) -> Table:
+    """Ratios of several agreements."""
+    head, lines = overview(found)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    names = head.index("") + 1
+    for i, column in enumerate(head):
+        table.add_column(column, justify="left" if i < names else "right", overflow="fold")
+    for line in lines:
+        table.add_row(*(f"[red]{cell.strip('*')}[/]" if cell.startswith("**") else cell for cell in line))
     return table
 
 
@@ -124,9 +133,9 @@ def trace_lines(trace: Trace) -> list[str]:
     return lines
 
 
-def judged_text(agreement: Agreement) -> str:
+def judged_text(found: Sequence[Agreement]) -> str:
     """How many numbers are within their goals."""
-    good, judged = agreement.judged
+    good, judged = (sum(counts) for counts in zip(*(one.judged for one in found), strict=True))
     goals = "means and On-Ramp's improvement within 10%, percentiles within 15%"
     return f"{good} of {judged} numbers are within their goals: {goals}."
 
