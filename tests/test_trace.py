@@ -290,3 +290,21 @@ def test_or_acks_are_in_the_capture_on_both(quiet: Path) -> None:
     counts = [c.numbers["or_acks"] for c in found.captures]
     assert min(counts) > 0 and max(counts) - min(counts) <= 2, counts
     assert json.loads(json.dumps(found.to_json()))["flows"] == [1]
+
+
+def test_a_long_flow_is_read_as_a_large_one_and_sends_what_its_socket_has(
+    tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    long = [{"kind": "long", "src": ["h1"], "dst": "h0"}]
+    large = [{"kind": "trace", "file": "large.csv"}]
+    (tmp_path / "large.csv").write_text("src,dst,bytes,start_ns\n1,0,300000000,0\n")
+    seen = []
+    for traffic in (long, large):
+        found = onramp.trace(write({**QUIET, "duration": "3ms", "traffic": traffic}), [0])
+        seen.append(next(c.packets for c in found.captures if c.end == "sender"))
+    count = np.searchsorted(seen[0].time_ns, 3_000_000)
+    assert np.allclose(*(packets.time_ns[:count] - packets.time_ns[0] for packets in seen), atol=1, rtol=0)
+    for field in ("payload", "ack", "flags"):
+        assert np.array_equal(*(getattr(packets, field)[:count] for packets in seen)), field
+    left = seen[0].time_ns[-1] - 3_000_000
+    assert 100_000 < left < 1_000_000, "no acknowledgement waits for bytes that never come"

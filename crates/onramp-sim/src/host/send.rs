@@ -185,7 +185,7 @@ impl<H: Header> Hosts<H> {
     /// A long flow is to stop: what was sent is all there is.
     pub fn stop<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry) {
         if flow.slot & TCP != 0 {
-            return self.stop_flow(io.now, flow.id, flow.slot);
+            return self.stop_flow(flow.id, flow.slot);
         }
         let sender = &mut self.senders[flow.slot];
         // The slot may have gone to another flow since.

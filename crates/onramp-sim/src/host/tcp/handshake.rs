@@ -89,8 +89,6 @@ impl<H: Header> Hosting<H> {
         if bytes > 0 {
             connection.tx.write(&self.rules.kind(pair.transport).params, io.now, bytes);
         }
-        let nic = self.pump(io, at);
-        // A flow that was to stop before has sent nothing.
-        (Some(nic), self.look_whether_done(io.now, at))
+        (Some(self.pump(io, at)), None)
     }
 }

@@ -16,6 +16,8 @@ use crate::units::{NS, Ps, US};
 
 /// A path's delay counts for so long, and a flow that paused for longer starts anew.
 const IDLE: Ps = 1000 * US;
+/// Most bytes beyond a packet that it announces to the application at the other end: what 32 bits tell apart.
+const ANNOUNCED: u64 = 1 << 30;
 
 /// What waits in a queue.
 #[derive(Clone, Copy, Debug)]
@@ -196,6 +198,7 @@ impl<H: Header> Hosting<H> {
             hash: connection.hash,
             ..Packet::default()
         };
+        let expected = expected.min(end + ANNOUNCED);
         packet.header.set_options([(expected as u32, 0), (0, 0), (0, 0)]);
         packet.to(connection.pair.dst).marked(flags, connection.pair.class)
     }

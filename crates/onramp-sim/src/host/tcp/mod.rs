@@ -215,10 +215,9 @@ impl<H: Header> Hosts<H> {
         self.nic_send(io, nic);
     }
 
-    /// A long one stops: what was sent is all there is.
-    pub(super) fn stop_flow(&mut self, now: Ps, id: u64, slot: u32) {
-        let note = self.tcp().stop_flow(now, id, slot);
-        self.notes.extend(note);
+    /// A long one stops: what its socket has is sent.
+    pub(super) fn stop_flow(&mut self, id: u64, slot: u32) {
+        self.tcp().stop_flow(id, slot);
     }
 
     /// A connection's event has come.

@@ -13,6 +13,8 @@ use crate::workload::connections::ideal;
 
 /// What a flow without end writes.
 const ENDLESS: u64 = 1 << 44;
+/// Bytes of a long flow in its socket and not sent: on the cluster 128 to 256 KiB.
+const UNSENT: u64 = 192 << 10;
 
 /// A flow that has arrived, or will soon.
 #[derive(Clone, Copy, Debug)]
@@ -154,14 +156,11 @@ impl<H: Header> Hosting<H> {
         self.pump(io, at)
     }
 
-    /// A long flow stops: what was sent is all there is. What its other end is to be told.
-    pub(super) fn stop_flow(&mut self, now: Ps, id: u64, slot: u32) -> Option<(u32, Note)> {
+    /// A long flow stops: what its socket has is sent.
+    pub(super) fn stop_flow(&mut self, id: u64, slot: u32) {
         let flow = &mut self.flows[slot & !TCP];
-        let at = flow.connection.filter(|_| flow.is(id))?;
-        let tx = &mut self.connections[at].tx;
-        tx.stop();
-        flow.end = tx.written();
-        self.look_whether_done(now, at)
+        let Some(at) = flow.connection.filter(|_| flow.is(id)) else { return };
+        flow.end = self.connections[at].tx.stop(UNSENT);
     }
 
     /// Queues what a connection may send; its NIC.

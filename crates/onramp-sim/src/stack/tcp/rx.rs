@@ -193,7 +193,7 @@ impl Rx {
     /// A data packet has come.
     pub fn on_data(&mut self, p: &Params, now: Ps, data: &Data) -> Said {
         let mut said = Said::default();
-        if data.expected > self.expected {
+        if data.expected != self.expected {
             self.expected = data.expected;
             self.make_room();
         }

@@ -56,13 +56,11 @@ impl Tx {
         self.push_every = (u64::from(half) / whole + 1) * whole;
     }
 
-    /// Nothing more is written than what was sent.
-    pub fn stop(&mut self) -> u64 {
-        self.written = self.nxt;
-        if let Some(last) = self.board.chunks.back_mut() {
-            last.push = true;
-        }
-        self.written - self.write_start
+    /// An endless write, begun or to come, is cut short: `unsent` bytes, in the socket, are left to be sent. Its end.
+    pub fn stop(&mut self, unsent: u64) -> u64 {
+        let end = self.nxt + unsent;
+        self.written = self.written.min(end);
+        end
     }
 
     /// Hands down what may leave now.
