@@ -52,6 +52,9 @@ pub struct Tx {
     /// after so many bytes.
     write_start: u64,
     goal: u32,
+    /// It is being written; then, one beyond the last byte that left the stack meanwhile.
+    writing: bool,
+    seam: u64,
     push_every: u64,
     /// One beyond the last byte that left the host.
     left: u64,
@@ -146,6 +149,8 @@ impl Tx {
             nxt: 0,
             written: 0,
             write_start: 0,
+            writing: false,
+            seam: 0,
             goal: 1,
             push_every: u64::MAX,
             left: 0,

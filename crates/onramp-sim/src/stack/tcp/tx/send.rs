@@ -46,6 +46,7 @@ impl Tx {
             self.window.app_limited = (self.window.delivered + u64::from(self.in_flight())).max(1);
         }
         self.write_start = self.written;
+        self.writing = true;
         self.written += bytes;
         // Room for headers that the kernel leaves in a segment; half a window at most, which is also what is
         // written at most between two marks for the application at the other end.
@@ -81,6 +82,9 @@ impl Tx {
             self.repair = Repair::Nothing;
         }
         self.send_new(p, false, out);
+        if std::mem::take(&mut self.writing) {
+            self.seam = self.nxt;
+        }
         if self.packets_out == 0 && self.nxt < self.written && self.pending.is_none() && !self.waits_for_pacing() {
             self.set(Timer::Window, self.rto_us, false);
         }
@@ -157,10 +161,14 @@ impl Tx {
                 break;
             };
             let quota = quota.min(most);
-            // A segment of what was written ends at a multiple of the goal, or is made longer up to the quota.
+            // While the application writes, its bytes go behind what is left of the latest segment, up to the
+            // goal. Later, one ends where it was full then, or is made longer up to the quota.
             let goal = u64::from(self.goal) * mss;
-            let mut end = (self.write_start + ((self.nxt - self.write_start) / goal + 1) * goal).min(self.written);
-            end = end.max((self.nxt + u64::from(quota) * mss).min(self.written));
+            let from = if self.writing { self.nxt } else { self.seam.min(self.nxt) };
+            let mut end = (from + ((self.nxt - from) / goal + 1) * goal).min(self.written);
+            if !self.writing {
+                end = end.max((self.nxt + u64::from(quota) * mss).min(self.written));
+            }
             if self.nxt + mss.min(self.written - self.nxt) > self.window_end {
                 break;
             }
