@@ -98,6 +98,10 @@ class Child:
         os.waitpid(self.pid, 0)
 
 
+#: Seconds; on a machine with much else to do, a minute was not enough.
+PATIENCE = 300
+
+
 class Agent:
     """onrampd on a host. A peer's clock that is behind makes delays look long."""
 
@@ -134,19 +138,27 @@ clock_offset = "{offset}"
                 stderr=log,
             )
 
-    def ready(self) -> Agent:
-        # On a machine with much else to do, a minute was not enough.
-        for _ in range(3000):
+    def _came_up(self) -> bool:
+        for _ in range(10 * PATIENCE):
             if any(line.startswith("ready") for line in self.log.read_text().splitlines()):
-                return self
+                return True
             if self.process.poll() is not None:
                 break
             time.sleep(0.1)
-        raise AssertionError(f"the agent on {self.host} did not get ready: {self.log.read_text()}")
+        return False
+
+    def ready(self) -> Agent:
+        if not self._came_up():
+            raise AssertionError(f"the agent on {self.host} did not get ready: {self.log.read_text()}")
+        return self
+
+    def refused(self) -> bool:
+        """Whether it ended since somebody else's queueing discipline is where its gate was to be."""
+        return not self._came_up() and ": set parent to a class of it" in self.log.read_text()
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> None:
         self.process.send_signal(how)
-        self.process.wait(60)
+        self.process.wait(PATIENCE)
 
 
 def agents(*, offset: str = "-100ms", parent: str = "auto") -> list[Agent]:
