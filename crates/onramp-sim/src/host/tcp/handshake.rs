@@ -87,7 +87,7 @@ impl<H: Header> Hosting<H> {
         connection.tx = self.rules.tx(id, pair, syn.answered(io.now, echo_ms), io.now);
         let bytes = connection.flow.map_or(0, |flow| self.flows[flow].end - self.flows[flow].first);
         if bytes > 0 {
-            connection.tx.write(&self.rules.kind(pair.transport).params, io.now, bytes);
+            self.write(io.now, at, bytes);
         }
         (Some(self.pump(io, at)), None)
     }

@@ -199,7 +199,7 @@ impl<H: Header> Hosting<H> {
             ..Packet::default()
         };
         let expected = expected.min(end + ANNOUNCED);
-        packet.header.set_options([(expected as u32, 0), (0, 0), (0, 0)]);
+        packet.header.set_options([(expected as u32, connection.answer_ms), (0, 0), (0, 0)]);
         packet.to(connection.pair.dst).marked(flags, connection.pair.class)
     }
 }

@@ -67,13 +67,15 @@ impl<H: Header> Hosting<H> {
         let (now, slot) = (io.now, packet.flow & !TCP);
         let end = &mut self.ends[slot];
         let start = unwrap(end.rx.nxt(), packet.seq);
+        let [(expected, echo_ms), ..] = packet.header.options();
         let data = Data {
             start,
             end: start + u64::from(packet.size) - u64::from(HEADERS),
             push: packet.flags() & LAST != 0,
             marked: packet.flags() & MARKED != 0,
             stamp_ms: packet.owd_ns as u32,
-            expected: unwrap(end.rx.nxt(), packet.header.options()[0].0),
+            echo_ms,
+            expected: unwrap(end.rx.nxt(), expected),
         };
         let owd_ns = io.measure_owd(packet, end.pair.src, end.watch_owd);
         let OrAcks { shift, gap, .. } = self.rules.or_acks;

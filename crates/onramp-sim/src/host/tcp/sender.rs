@@ -15,6 +15,8 @@ use crate::workload::connections::ideal;
 const ENDLESS: u64 = 1 << 44;
 /// Bytes of a long flow in its socket and not sent: on the cluster 128 to 256 KiB.
 const UNSENT: u64 = 192 << 10;
+/// Bytes of other flows for which a socket has room, as on the cluster.
+const SOCKET: u64 = 4 << 20;
 
 /// A flow that has arrived, or will soon.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +56,8 @@ pub(super) struct Connection {
     armed: Option<Ps>,
     /// The opening, until it is answered.
     pub syn: Option<Syn>,
+    /// When the latest answer to come was made, as its time stamp.
+    pub answer_ms: u32,
     /// When its last packet left, and whether On-Ramp's gate holds the next.
     pub last_sent: Ps,
     pub held: bool,
@@ -100,6 +104,7 @@ impl<H: Header> Hosting<H> {
             flow: None,
             armed: None,
             syn: None,
+            answer_ms: Tx::stamp_ms(now),
             last_sent: 0,
             held: false,
         });
@@ -152,8 +157,15 @@ impl<H: Header> Hosting<H> {
         if connection.syn.is_some() {
             return self.send_opening(io, at);
         }
-        connection.tx.write(&self.rules.kind(pair.transport).params, io.now, bytes);
+        self.write(io.now, at, bytes);
         self.pump(io, at)
+    }
+
+    /// The application writes a flow's bytes.
+    pub(super) fn write(&mut self, now: Ps, at: u32, bytes: u64) {
+        let connection = &mut self.connections[at];
+        let params = &self.rules.kind(connection.pair.transport).params;
+        connection.tx.write(params, now, bytes, if bytes == ENDLESS { UNSENT } else { SOCKET });
     }
 
     /// A long flow stops: what its socket has is sent.
@@ -225,6 +237,7 @@ impl<H: Header> Hosting<H> {
             ece: packet.flags() & MARKED != 0,
             echo_ms: packet.owd_ns as u32,
         };
+        connection.answer_ms = Tx::stamp_ms(unwrap_ns(io.now / NS, packet.sent_ns) * NS);
         connection.tx.on_reply(&self.rules.kind(connection.pair.transport).params, io.now, &reply);
         self.fill(io.now, at);
         let note = self.look_whether_done(io.now, at);

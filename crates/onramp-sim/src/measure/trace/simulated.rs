@@ -11,7 +11,7 @@ use crate::network::{Kind, Packet};
 use crate::stack::tcp::{HEADERS, Tx};
 use crate::topology::Topology;
 use crate::topology::address::{FIRST, LISTEN, address, mac};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// What the MTU leaves of a packet besides its payload and headers: time stamps, which an opening does not
 /// count.
@@ -44,7 +44,7 @@ pub fn captures<H: Header>(taps: &[&Tap<H>], traced: &[u64], wire: &Wire<'_>) ->
         });
         let Some((start, next)) = found else { continue };
         let span = Span { begin: start.at, first: start.first, next };
-        let mut writer = Writer::new(&start, span, wire);
+        let writer = Writer::new(&start, span, wire);
         for at in [At::Sender, At::Receiver] {
             captures.push(writer.write(at, log(&start, at)));
         }
@@ -59,9 +59,6 @@ struct Writer<'a> {
     origin: Ps,
     ends: [End; 2],
     hops: u8,
-    /// The time stamp that each data packet answers, by its number and departure: the receiver's
-    /// capture has it from the sender's.
-    answered: HashMap<(u32, u32), u32>,
 }
 
 impl<'a> Writer<'a> {
@@ -77,13 +74,11 @@ impl<'a> Writer<'a> {
         };
         let hops = topology.path(src, dst, 0).count() - 1;
         let ends = [end(src, port), end(dst, LISTEN)];
-        Self { start, span, origin: *origin, ends, hops: hops as u8, answered: HashMap::new() }
+        Self { start, span, origin: *origin, ends, hops: hops as u8 }
     }
 
-    fn write<H: Header>(&mut self, at: At, log: Option<&Log<H>>) -> Capture {
+    fn write<H: Header>(&self, at: At, log: Option<&Log<H>>) -> Capture {
         let mut file = pcap::File::default();
-        // Of the answer to the opening, until an acknowledgement has come.
-        let mut latest = Tx::stamp_ms(self.start.at);
         if !self.start.opens {
             self.opening(at, &mut file);
         }
@@ -108,10 +103,7 @@ impl<'a> Writer<'a> {
             if !own {
                 continue;
             }
-            if packet.kind() == Kind::ACK && at == At::Sender {
-                latest = created_ms(seen);
-            }
-            let (bytes, length) = self.frame(at, seen, latest);
+            let (bytes, length) = self.frame(at, seen);
             file.add(seen.at.saturating_sub(self.origin) / NS, length, &bytes);
         }
         let left_out = log.map_or(0, |log| log.left_out);
@@ -178,7 +170,7 @@ impl<'a> Writer<'a> {
         Envelope { from, to, leaves, hops: self.hops, id, ecn }
     }
 
-    fn frame<H: Header>(&mut self, at: At, seen: &Seen<H>, latest: u32) -> (Vec<u8>, u32) {
+    fn frame<H: Header>(&self, at: At, seen: &Seen<H>) -> (Vec<u8>, u32) {
         let Seen { leaves, packet, .. } = seen;
         let back = *leaves == (at == At::Receiver);
         // The same at both ends, and not that of the same bytes sent again.
@@ -187,11 +179,7 @@ impl<'a> Writer<'a> {
         let capable = if self.start.marks { 2 } else { 0 };
         match packet.kind() {
             Kind::DATA => {
-                let key = (packet.seq, packet.sent_ns);
-                let answers = match at {
-                    At::Sender => *self.answered.entry(key).or_insert(latest),
-                    At::Receiver => self.answered.get(&key).copied().unwrap_or(latest),
-                };
+                let [(_, answers), ..] = packet.header.options();
                 let segment = Segment {
                     seq: packet.seq.wrapping_add(OPENED),
                     ack: OPENED,

@@ -1,6 +1,6 @@
 //! The receiving half: what has arrived, when that is said, and how much room there is.
 
-use super::{BLOCKS, Params, Reply, timer};
+use super::{BLOCKS, Params, Reply, Tx, timer};
 use crate::units::{NS, Ps, US};
 
 /// Delayed acknowledgements wait so long at least, and at most, in milliseconds.
@@ -26,7 +26,7 @@ const JOIN: u64 = 17;
 /// and the memory they take, in 2^-8 of their bytes.
 const JOINED: u64 = 266;
 /// On shorter round trips buffers grow less.
-const LONG_ROUND: Ps = 1000 * US;
+const LONG_ROUND_US: u64 = 1000;
 
 /// A data packet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,6 +41,8 @@ pub struct Data {
     pub marked: bool,
     /// When it was sent, in milliseconds.
     pub stamp_ms: u32,
+    /// When the latest answer that its sender had seen was made.
+    pub echo_ms: u32,
     /// The application expects bytes up to here.
     pub expected: u64,
 }
@@ -107,9 +109,11 @@ pub struct Rx {
     buffer: u64,
     /// Share of memory that is payload.
     share: u64,
-    /// The shortest round trip, by how long windows took to come; since when, and to which byte, this one does.
-    shortest: Option<Ps>,
-    round: Option<(Ps, u64)>,
+    /// Eight times the round trip in microseconds, 0 while unknown; the latest echo of a time stamp that counted;
+    /// since when, and up to which byte, this window comes.
+    round8: u64,
+    echo_ms: u32,
+    coming: Option<(Ps, u64)>,
     /// Bytes read in a round trip; from which byte on and since when those of this one are.
     space: u64,
     space_from: u64,
@@ -148,8 +152,9 @@ impl Rx {
             growing: first - p.mss,
             buffer: u64::from(p.receive_buffer),
             share: SHARE_FIRST,
-            shortest: None,
-            round: None,
+            round8: 0,
+            echo_ms: 0,
+            coming: None,
             space: u64::from(p.initial_window * p.mss),
             space_from: 0,
             space_at: 0,
@@ -200,6 +205,7 @@ impl Rx {
         if data.start <= self.acked {
             self.stamp_ms = data.stamp_ms;
         }
+        self.measure_echo(p, now, data);
         self.due = true;
         if data.end <= self.nxt {
             self.twice = Some((data.start, data.end));
@@ -231,7 +237,7 @@ impl Rx {
         } else {
             self.pushed = (self.pushed + 1).min(2);
         }
-        self.measure(now);
+        self.measure_window(now);
         self.pace_delay(p, now);
         self.see_mark(p, now, data.marked, said);
         self.grow(p, length);
@@ -430,30 +436,52 @@ impl Rx {
         }
     }
 
-    /// The time in which a window has come is a round trip, or more: the least counts.
-    fn measure(&mut self, now: Ps) {
-        if let Some((since, end)) = self.round {
+    /// A round trip of so many microseconds, or, as the time in which a whole window came, at most so many: the least
+    /// counts, or else an average of what is not stretched by an application that reads late.
+    fn measured(&mut self, us: u64, at_most: bool) {
+        if self.round8 == 0 || 8 * us < self.round8 {
+            self.round8 = 8 * us;
+        } else if !at_most && self.nxt == self.read {
+            self.round8 = self.round8 - self.round8 / 8 + us;
+        }
+    }
+
+    /// By the time stamps, in whole milliseconds: less than one is none.
+    fn measure_echo(&mut self, p: &Params, now: Ps, data: &Data) {
+        if data.echo_ms != self.echo_ms {
+            self.echo_ms = data.echo_ms;
+            let ms = Tx::stamp_ms(now).wrapping_sub(data.echo_ms) as i32;
+            if ms > 0 && data.end - data.start >= u64::from(p.mss) {
+                self.measured(ms as u64 * 1000, false);
+            }
+        }
+    }
+
+    fn measure_window(&mut self, now: Ps) {
+        if let Some((since, end)) = self.coming {
             if self.nxt < end {
                 return;
             }
-            let round = (now - since).max(US);
-            self.shortest = self.shortest.min(Some(round)).or(Some(round));
+            self.measured(((now - since) / US).max(1), true);
         }
-        self.round = Some((now, self.nxt + u64::from(self.window)));
+        self.coming = Some((now, self.nxt + u64::from(self.window)));
     }
 
     /// The buffer follows what is read in a round trip (dynamic right-sizing). The kernel looks once the
     /// first of the joined packets is read, with the others still there: so where an application reads
     /// large portions, it often finds that little was read.
     fn adjust(&mut self, p: &Params, now: Ps, unread: u64) {
-        let Some(round) = self.shortest.filter(|round| now - self.space_at >= *round) else { return };
+        let round_us = self.round8 / 8;
+        if self.round8 == 0 || (now - self.space_at) / US < round_us {
+            return;
+        }
         let first = unread.min(JOIN * u64::from(p.mss));
         let copied = (self.read + first - self.space_from) as i64 - (unread - first) as i64;
         if copied > self.space as i64 {
             let (copied, before) = (copied as u64, self.space.max(1));
             let twice = 2 * copied;
-            let more = if round < LONG_ROUND {
-                (u128::from(twice) * u128::from(round) / u128::from(LONG_ROUND)) as u64
+            let more = if round_us < LONG_ROUND_US {
+                twice * round_us / LONG_ROUND_US
             } else {
                 2 * twice * (copied - before) / before
             };

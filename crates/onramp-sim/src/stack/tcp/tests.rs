@@ -80,7 +80,8 @@ impl Path {
                 let number = self.packets.len();
                 let push = segment.push && end == segment.end;
                 let expected = self.tx.written();
-                self.packets.push(Data { start, end, push, marked: false, stamp_ms: Tx::stamp_ms(self.now), expected });
+                let stamp_ms = Tx::stamp_ms(self.now);
+                self.packets.push(Data { start, end, push, marked: false, stamp_ms, echo_ms: stamp_ms, expected });
                 self.tx.released(Tx::memory(end - start) - if end < segment.end { Tx::memory(0) } else { 0 }, end);
                 start = end;
                 let waiting = self.free.saturating_sub(self.now) / self.slot;
@@ -97,7 +98,7 @@ impl Path {
 
     fn run(&mut self, bytes: u64) {
         let mut out = Vec::new();
-        self.tx.write(&self.p, self.now, bytes);
+        self.tx.write(&self.p, self.now, bytes, u64::MAX / 2);
         self.tx.transmit(&self.p, self.now, &mut out);
         self.hand(&mut out);
         self.complete = None;
@@ -273,6 +274,7 @@ fn what_arrives_beyond_many_holes_is_told_before_it_is_forgotten() {
         push: false,
         marked: false,
         stamp_ms: 0,
+        echo_ms: 0,
         expected: 20 * mss,
     };
     let mut told = std::collections::BTreeSet::new();

@@ -48,13 +48,14 @@ pub struct Tx {
     una: u64,
     nxt: u64,
     written: u64,
-    /// The latest write began here, is made into segments of so many packets at most, and is marked (PSH)
-    /// after so many bytes.
+    /// The latest write began here, and up to here the socket took it at once.
     write_start: u64,
-    goal: u32,
-    /// It is being written; then, one beyond the last byte that left the stack meanwhile.
+    taken: u64,
+    /// It is being written; then, where the segment that is next to be sent ends, or where the last one did.
     writing: bool,
     seam: u64,
+    /// Bytes of a segment at most, and after which one is marked (PSH), as they are written now.
+    goal: u64,
     push_every: u64,
     /// One beyond the last byte that left the host.
     left: u64,
@@ -149,6 +150,7 @@ impl Tx {
             nxt: 0,
             written: 0,
             write_start: 0,
+            taken: 0,
             writing: false,
             seam: 0,
             goal: 1,

@@ -31,8 +31,8 @@ pub struct Segment {
 }
 
 impl Tx {
-    /// The application writes `bytes`, all at once.
-    pub fn write(&mut self, p: &Params, now: Ps, bytes: u64) {
+    /// The application writes `bytes`, as many as the socket has room for at once.
+    pub fn write(&mut self, p: &Params, now: Ps, bytes: u64, room: u64) {
         self.window.now = now;
         let idle = tick(now).saturating_sub(tick(self.window.last_sent));
         if p.slow_start_after_idle && self.packets_out == 0 && !self.cc.steers() && idle * 1000 > self.rto_us {
@@ -46,15 +46,35 @@ impl Tx {
             self.window.app_limited = (self.window.delivered + u64::from(self.in_flight())).max(1);
         }
         self.write_start = self.written;
+        self.taken = self.written + room;
         self.writing = true;
         self.written += bytes;
-        // Room for headers that the kernel leaves in a segment; half a window at most, which is also what is
-        // written at most between two marks for the application at the other end.
+        self.aim(p);
+    }
+
+    /// How large segments of what is written now become: half a window at most, which is also what is written
+    /// at most between two marks for the application at the other end.
+    fn aim(&mut self, p: &Params) {
+        /// For headers, which the kernel leaves in a segment.
         const ROOM: u32 = 320;
         let half = (self.max_window >> 1).max(p.mss);
-        self.goal = ((p.gso_max_size - 1 - ROOM).min(half) / p.mss).max(1);
-        let whole = u64::from(self.goal) * u64::from(p.mss);
-        self.push_every = (u64::from(half) / whole + 1) * whole;
+        self.goal = u64::from(((p.gso_max_size - 1 - ROOM).min(half) / p.mss).max(1) * p.mss);
+        self.push_every = (u64::from(half) / self.goal + 1) * self.goal;
+    }
+
+    /// Where the next segment ends. While the application writes, its bytes go behind what is left of the latest
+    /// one; what the socket had no room for is written later.
+    fn segment_end(&mut self, p: &Params) -> u64 {
+        if self.writing {
+            self.seam = self.nxt;
+        }
+        while self.seam <= self.nxt {
+            if self.seam >= self.taken {
+                self.aim(p);
+            }
+            self.seam += self.goal;
+        }
+        self.seam.min(self.written)
     }
 
     /// An endless write, begun or to come, is cut short: `unsent` bytes, in the socket, are left to be sent. Its end.
@@ -161,12 +181,9 @@ impl Tx {
                 break;
             };
             let quota = quota.min(most);
-            // While the application writes, its bytes go behind what is left of the latest segment, up to the
-            // goal. Later, one ends where it was full then, or is made longer up to the quota.
-            let goal = u64::from(self.goal) * mss;
-            let from = if self.writing { self.nxt } else { self.seam.min(self.nxt) };
-            let mut end = (from + ((self.nxt - from) / goal + 1) * goal).min(self.written);
+            let mut end = self.segment_end(p);
             if !self.writing {
+                // The next one gives it some of its bytes.
                 end = end.max((self.nxt + u64::from(quota) * mss).min(self.written));
             }
             if self.nxt + mss.min(self.written - self.nxt) > self.window_end {
