@@ -114,7 +114,7 @@ impl<H: Header> Hosting<H> {
         self.devices[line].queue.drain(&mut self.dropped);
         for queued in self.dropped.drain(..) {
             if let Waiting::Data(at, segment) = self.waiting[queued.handle] {
-                self.connections[at].tx.released(Tx::memory(segment.end - segment.start), segment.end);
+                self.connections[at].tx.released(segment.memory(), segment.end);
             }
             self.waiting.remove(queued.handle);
         }
@@ -181,8 +181,12 @@ impl<H: Header> Hosting<H> {
         if !last {
             device.leaving = Some(Leaving { next: end, ..leaving });
         }
-        let overhead = if last { Tx::memory(0) } else { 0 };
-        device.sent = Some((at, (end - start) as u32 + overhead, end));
+        let several = segment.end - segment.start > u64::from(kind.params.mss);
+        if several && start == segment.start {
+            connection.tx.was_cut((segment.end - start).div_ceil(u64::from(kind.params.mss)));
+        }
+        let packet = Segment { start, end, cut: segment.cut || several, ..segment };
+        device.sent = Some((at, packet.memory(), end));
         connection.last_sent = now;
         let flags = if last && segment.push { LAST } else { 0 }
             | if segment.again { AFTER_TIMEOUT } else { 0 }
@@ -250,15 +254,16 @@ impl<H> Ask for Asked<'_, H> {
 
     fn cut(&mut self, handle: u32) -> Vec<Queued> {
         let Waiting::Data(at, segment) = self.waiting[handle] else { return vec![] };
-        let connection = &self.connections[at];
+        let connection = &mut self.connections[at];
         let kind = self.rules.kind(connection.pair.transport);
         let mss = u64::from(kind.params.mss);
         self.waiting.remove(handle);
+        connection.tx.was_cut((segment.end - segment.start).div_ceil(mss));
         let mut parts = Vec::new();
         let mut start = segment.start;
         while start < segment.end {
             let end = segment.end.min(start + mss);
-            let part = Segment { start, end, push: segment.push && end == segment.end, ..segment };
+            let part = Segment { start, end, push: segment.push && end == segment.end, cut: true, ..segment };
             let handle = self.waiting.insert(Waiting::Data(at, part));
             parts.push(queued(connection.id, &part, kind.params.mss, handle));
             start = end;

@@ -82,7 +82,9 @@ impl Path {
                 let expected = self.tx.written();
                 let stamp_ms = Tx::stamp_ms(self.now);
                 self.packets.push(Data { start, end, push, marked: false, stamp_ms, echo_ms: stamp_ms, expected });
-                self.tx.released(Tx::memory(end - start) - if end < segment.end { Tx::memory(0) } else { 0 }, end);
+                if end == segment.end {
+                    self.tx.released(segment.memory(), end);
+                }
                 start = end;
                 let waiting = self.free.saturating_sub(self.now) / self.slot;
                 if waiting >= self.room || self.lose.contains(&number) || self.happens(self.lost) {

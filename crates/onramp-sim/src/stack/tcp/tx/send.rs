@@ -7,8 +7,9 @@ use crate::stack::tcp::Params;
 use crate::stack::tcp::scoreboard::{Chunk, EVER_RESENT, LOST, RESENT, SACKED};
 use crate::units::{NS, Ps, US};
 
-/// Memory of a segment that waits, besides its payload, in bytes.
+/// Memory of a segment that waits, besides its payload, in bytes; and of each packet that one is cut into.
 const OVERHEAD: u32 = 1280;
+const CUT_OVERHEAD: u32 = 854;
 /// What TCP takes for the time until a segment leaves: 2^-10 of a second.
 const PACING_SHIFT: u32 = 10;
 /// The first packets of a connection are not paced.
@@ -26,8 +27,17 @@ pub struct Segment {
     pub push: bool,
     /// It has been sent before.
     pub again: bool,
+    /// It is a packet of a segment that was cut.
+    pub cut: bool,
     /// The host's queue is not to let it go before this time, if it paces.
     pub earliest: Ps,
+}
+
+impl Segment {
+    /// Bytes of memory it takes while it waits in the host.
+    pub fn memory(&self) -> u32 {
+        (self.end - self.start) as u32 + if self.cut { CUT_OVERHEAD } else { OVERHEAD }
+    }
 }
 
 impl Tx {
@@ -123,9 +133,9 @@ impl Tx {
         go
     }
 
-    /// Memory a segment of so many bytes takes while it waits in the host.
-    pub fn memory(bytes: u64) -> u32 {
-        bytes as u32 + OVERHEAD
+    /// A segment is cut into so many packets below the stack, which take more memory than it did.
+    pub fn was_cut(&mut self, packets: u64) {
+        self.queued += packets * u64::from(CUT_OVERHEAD) - u64::from(OVERHEAD);
     }
 
     /// When a segment that pacing keeps back in the stack may go on.
@@ -143,7 +153,7 @@ impl Tx {
     }
 
     fn small_queue(&mut self, p: &Params, bytes: u64, factor: u32) -> bool {
-        let limit = u64::from(2 * Self::memory(bytes)).max(self.window.pacing_rate >> PACING_SHIFT);
+        let limit = 2 * (bytes + u64::from(OVERHEAD)).max(self.window.pacing_rate >> PACING_SHIFT);
         let limit = limit.min(u64::from(p.limit_output)) << factor;
         if self.queued <= limit || self.board.chunks.len() <= 1 {
             return false;
@@ -289,11 +299,11 @@ impl Tx {
         if first || matches!(self.pending, Some((Timer::Probe | Timer::Window, _))) {
             self.rearm_rto();
         }
-        self.hand_down(Segment { start, end, push, again: false, earliest }, out);
+        self.hand_down(Segment { start, end, push, again: false, cut: false, earliest }, out);
     }
 
     fn hand_down(&mut self, segment: Segment, out: &mut Vec<Segment>) {
-        self.queued += u64::from(Self::memory(segment.end - segment.start));
+        self.queued += u64::from(segment.memory());
         self.window.last_sent = self.window.now;
         out.push(segment);
     }
@@ -385,7 +395,8 @@ impl Tx {
         chunk.marks |= EVER_RESENT;
         let packets = chunk.packets(p.mss);
         self.resent += packets;
-        let segment = Segment { start, end: chunk.end, push: chunk.push || packets > 1, again: true, earliest };
+        let segment =
+            Segment { start, end: chunk.end, push: chunk.push || packets > 1, again: true, cut: false, earliest };
         self.board.chunks[i] = chunk;
         self.hand_down(segment, out);
         packets
