@@ -89,6 +89,7 @@ impl<H: Header> Hosting<H> {
         if bytes > 0 {
             self.write(io.now, at, bytes);
         }
-        (Some(self.pump(io, at)), None)
+        let nic = self.pump(io, at);
+        (Some(nic), self.look_whether_done(io.now, at))
     }
 }

@@ -168,11 +168,12 @@ impl<H: Header> Hosting<H> {
         connection.tx.write(params, now, bytes, if bytes == ENDLESS { UNSENT } else { SOCKET });
     }
 
-    /// A long flow stops: what its socket has is sent.
+    /// A long flow stops: what its socket has is sent, which before it has opened is nothing.
     pub(super) fn stop_flow(&mut self, id: u64, slot: u32) {
         let flow = &mut self.flows[slot & !TCP];
         let Some(at) = flow.connection.filter(|_| flow.is(id)) else { return };
-        flow.end = self.connections[at].tx.stop(UNSENT);
+        let connection = &mut self.connections[at];
+        flow.end = if connection.syn.is_some() { flow.first } else { connection.tx.stop(UNSENT) };
     }
 
     /// Queues what a connection may send; its NIC.
