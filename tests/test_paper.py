@@ -11,7 +11,7 @@ import pytest
 
 import onramp
 from conftest import Command
-from onramp import paper, tables
+from onramp import markdown, paper, tables
 from onramp.paper import common, star
 from onramp.plots import style
 from onramp.result import Result
@@ -85,7 +85,7 @@ def test_every_figure_can_be_drawn_and_judged(
     verdicts = [
         common.Verdict(name, on, figure.TITLE, True, (1, 2), "0", None, tuple(claims)) for on in figure.ON
     ]
-    lines = common.markdown(verdicts).splitlines()
+    lines = markdown.verdicts(verdicts).splitlines()
     rows = [line for line in lines if line.startswith(("| Fig", f"| {name} |"))]
     heads = [line for line in lines if line.startswith("| Figure | ")]
     assert len(heads) == len({claim.of_paper for claim in claims})

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from onramp.cache import Cache
 from onramp.errors import OnRampError
-from onramp.metrics import Metric, number, over_seeds
+from onramp.metrics import Metric, over_seeds
 from onramp.result import Result
 from onramp.scenario import Overrides, Scenario, load
 from onramp.summary import SIZES
@@ -121,6 +121,12 @@ class Row:
     interval: tuple[float, float] | None
     within: bool | None
 
+    def text(self, off: str = "{}") -> str:
+        """The ratio; `off` is a template for one that is not within its goal."""
+        if self.ratio is None:
+            return "–"
+        return (off if self.within is False else "{}").format(f"{self.ratio:.2f}")
+
 
 class Agreement:
     """Runs of one scenario on both substrates, by side and substrate a list over seeds.
@@ -224,13 +230,12 @@ def judge(points: Sequence[Point], cache: Cache) -> list[Agreement]:
     """Of points whose runs are all in the cache, what came out; an agreement.json is written for each."""
     found: list[Agreement] = []
     for point in points:
-        runs: dict[str, dict[str, list[Result]]] = {}
-        for side, of in point.runs.items():
-            got = {on: [r for s in runs if (r := cache.get(s))] for on, runs in of.items()}
-            if all(len(results) == len(point.seeds) for results in got.values()):
-                runs[side] = got
-        if len(runs) < len(point.runs):
+        if cache.missing(scenarios([point])):
             continue
+        runs = {
+            side: {on: [Result(cache.place(s)) for s in runs] for on, runs in of.items()}
+            for side, of in point.runs.items()
+        }
         _same_arrivals(runs)
         folder = cache.folder / re.sub(r"[^\w.=-]+", "-", point.label)
         if any(folder == one.folder for one in found):
@@ -258,52 +263,28 @@ def _same_arrivals(runs: Mapping[str, Mapping[str, list[Result]]]) -> None:
                 raise OnRampError(f"{sim.folder}: other arrivals than on Linux; please report this")
 
 
-#: What a line has where there are several agreements.
-_SHOWN = (
-    *((TIMES[i], f"RCT {TIMES[i].label}") for i in range(4)),
-    *(
-        (metric, f"{metric.sample} {metric.label}")
-        for metric in TIMES
-        if (metric.sample, metric.statistic)
-        in {("small", "mean"), ("small", "p99"), ("medium", "mean"), ("medium", "p95"), ("large", "mean")}
-    ),
-)
+#: What a line has where there are several agreements: samples and statistics.
+_SHOWN = {
+    "RCT": ("incast", tuple(GOALS)),
+    "small": ("small", ("mean", "p99")),
+    "medium": ("medium", ("mean", "p95")),
+    "large": ("large", ("mean",)),
+}
 
 
-def overview(found: Sequence[Agreement]) -> tuple[list[str], list[list[str]]]:
-    """Several agreements as one table, head and rows: a line of ratios for each side of each."""
+def overview(found: Sequence[Agreement], off: str) -> tuple[list[str], list[list[str]]]:
+    """Several agreements as one table, head and rows: for each side of each a line of `Row.text`."""
     keys = list(dict.fromkeys(key for one in found for key in one.values))
     many = len({one.scenario.name for one in found}) > 1
-    head = [*(["scenario"] if many else []), *keys, "", *(label for _, label in _SHOWN)]
+    shown = {
+        f"{label} {s}": (sample, s) for label, (sample, statistics) in _SHOWN.items() for s in statistics
+    }
+    head = [*(["scenario"] if many else []), *keys, "", *shown]
     lines = []
     for one in found:
         first = [*([one.scenario.name] if many else []), *(one.values.get(key, "") for key in keys)]
         for side in dict.fromkeys(row.side for row in one.rows):
-            rows = {(r.metric.sample, r.metric.statistic): r for r in one.rows if r.side == side}
-            cells = [ratio_cell(rows.get((m.sample, m.statistic))) for m, _ in _SHOWN]
-            lines.append([*first, side, *cells])
+            of = {(r.metric.sample, r.metric.statistic): r.text(off) for r in one.rows if r.side == side}
+            lines.append([*first, side, *(of.get(key, "–") for key in shown.values())])
             first = [""] * len(first)
     return head, lines
-
-
-def ratio_cell(row: Row | None) -> str:
-    """The ratio, in asterisks where it is off."""
-    if row is None or row.ratio is None:
-        return "–"
-    return f"**{row.ratio:.2f}**" if row.within is False else f"{row.ratio:.2f}"
-
-
-def markdown(found: Sequence[Agreement]) -> str:
-    """One agreement in full, or several as an overview."""
-    if len(found) > 1:
-        head, lines = overview(found)
-    else:
-        head, lines, last = ["", "", "simulator", "Linux", "ratio", "95% interval"], [], ""
-        for row in found[0].rows:
-            unit = "" if row.metric.unit in ("µs", "") else row.metric.unit
-            numbers = [number(row.sim) + unit, number(row.linux) + unit]
-            interval = f"{row.interval[0]:.2f}–{row.interval[1]:.2f}" if row.interval else ""
-            name = f"{row.metric.group}, {row.metric.label}"
-            lines.append([row.side if row.side != last else "", name, *numbers, ratio_cell(row), interval])
-            last = row.side
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines))

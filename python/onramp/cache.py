@@ -30,8 +30,12 @@ class Cache:
 
     def get(self, scenario: Scenario) -> Result | None:
         """Results of a scenario, if it was run before."""
-        path = self.folder / scenario.digest
+        path = self.place(scenario)
         return Result(path) if (path / "summary.json").exists() else None
+
+    def place(self, scenario: Scenario) -> Path:
+        """Where results of a scenario are, once it was run."""
+        return self.folder / scenario.digest
 
     def missing(self, scenarios: Mapping[str, Scenario]) -> dict[str, Scenario]:
         """What was not run yet, each scenario once."""
@@ -54,7 +58,7 @@ class Cache:
 
         def keep(job: Job, summary: Summary) -> None:
             if summary["complete"]:
-                job.folder.rename(self.folder / job.scenario.digest)
+                job.folder.rename(self.place(job.scenario))
 
         try:
             for job in jobs:
@@ -98,7 +102,7 @@ class Cache:
         with client:
             futures = {}
             for label, s in self.missing(scenarios).items():
-                stage, target = self._stage(s).resolve(), (self.folder / s.digest).resolve()
+                stage, target = self._stage(s).resolve(), self.place(s).resolve()
                 places = [str(p) for p in (s.base.resolve(), stage, target)]
                 future = client.submit(_remote, s.text, s.on, *places, key=f"onramp-{s.digest}")
                 futures[future] = label

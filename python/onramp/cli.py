@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,10 @@ def _pairs(context: click.Context, option: click.Parameter, given: tuple[str, ..
     return pairs
 
 
+def _lists(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, list[str]]:
+    return {key: values.split(",") for key, values in _pairs(context, option, given).items()}
+
+
 def _seeds(context: click.Context, option: click.Parameter, given: str | None) -> list[int]:
     try:
         return list(dict.fromkeys(int(seed) for seed in given.split(","))) if given else []
@@ -70,8 +74,23 @@ ON = click.option(
     "--on", type=click.Choice(["sim", "linux"]), default="sim", show_default=True, help="Where to run."
 )
 JOBS = click.option("--jobs", **_CORES, help="Runs at a time.")
-VALUES = "Values of a key; repeatable."
-KEPT = "Folder of the runs; what it has is not run again."
+KEPT = click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of the runs; what it has is not run again.",
+)
+
+
+def _vary(*, required: bool) -> Callable[[Any], Any]:
+    return click.option(
+        "--vary",
+        multiple=True,
+        required=required,
+        callback=_lists,
+        metavar="KEY=A,B,C",
+        help="Values of a key; repeatable.",
+    )
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -169,44 +188,42 @@ def compare(
 
 @commands.command()
 @click.argument("scenarios", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="SCENARIO…")
-@click.option("--vary", multiple=True, callback=_pairs, metavar="KEY=A,B,C", help=VALUES)
+@_vary(required=False)
 @SET
 @SEEDS
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help=KEPT)
+@KEPT
 @JOBS
-@click.option("--markdown", is_flag=True, help="Print Markdown tables.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown tables.")
 @click.option("--json", "as_json", is_flag=True, help="Print what agreement.json holds instead of tables.")
 def agree(
     scenarios: tuple[Path, ...],
-    vary: dict[str, str],
+    vary: dict[str, list[str]],
     overrides: dict[str, str],
     seeds: list[int],
     out: Path | None,
     jobs: int,
-    markdown: bool,
+    as_markdown: bool,
     as_json: bool,
 ) -> int:
     """Run each SCENARIO in the simulator and on Linux: how far their answers are apart.
 
     The last line is the path of an HTML page.
     """
-    from onramp import agreement, report
+    from onramp import agreement, markdown, report
 
-    points = agreement.grid(
-        scenarios, overrides, {key: values.split(",") for key, values in vary.items()}, seeds
-    )
+    points = agreement.grid(scenarios, overrides, vary, seeds)
     names = dict.fromkeys(point.scenarios["linux"].name for point in points)
     cache = Cache(out or RESULTS / f"{'-'.join(names)}-agree")
     wanted = agreement.scenarios(points)
     missing = cache.missing(wanted)
     title = f"{len(missing)} of {len(wanted)} runs missing"
-    with Stop() as stop, Progress(title, len(missing), quiet=as_json or markdown) as progress:
+    with Stop() as stop, Progress(title, len(missing), quiet=as_json or as_markdown) as progress:
         cache.run(wanted, workers=jobs, stop=stop, report=progress)
     found = agreement.judge(points, cache)
     if as_json:
         click.echo(json.dumps([one.to_json() for one in found], indent=2, ensure_ascii=False))
-    elif markdown and found:
-        click.echo(agreement.markdown(found))
+    elif as_markdown and found:
+        click.echo(markdown.agreements(found))
     elif found:
         console = terminal.console()
         console.print(
@@ -305,24 +322,17 @@ def validate(scenarios: tuple[Path, ...], overrides: dict[str, str]) -> int:
 
 @commands.command("sweep")
 @SCENARIO
-@click.option(
-    "--vary",
-    multiple=True,
-    required=True,
-    callback=_pairs,
-    metavar="KEY=A,B,C",
-    help=VALUES,
-)
+@_vary(required=True)
 @ON
 @SET
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help=KEPT)
+@KEPT
 @JOBS
 @click.option(
     "--dask", metavar="ADDRESS", help="Run on this Dask scheduler's workers, which share the file system."
 )
 def sweep_command(
     scenario: Path,
-    vary: dict[str, str],
+    vary: dict[str, list[str]],
     on: str,
     overrides: dict[str, str],
     out: Path | None,
@@ -332,7 +342,7 @@ def sweep_command(
     """Run SCENARIO on a grid of values, missing runs only."""
     from onramp import sweep
 
-    points = sweep.grid(scenario, overrides, {key: values.split(",") for key, values in vary.items()}, on)
+    points = sweep.grid(scenario, overrides, vary, on)
     cache = Cache(out or RESULTS / f"{points[0].scenario.name}-sweep")
     scenarios = {p.label: p.scenario for p in points}
     missing = cache.missing(scenarios)
@@ -416,7 +426,12 @@ def report_command(folders: tuple[Path, ...], out: Path | None, force: bool) -> 
     metavar="DIR",
     help="Folder of the runs and figures.",
 )
-@click.option("--markdown", is_flag=True, help="Print the stored verdicts as a Markdown table; run nothing.")
+@click.option(
+    "--markdown",
+    "as_markdown",
+    is_flag=True,
+    help="Print the stored verdicts as a Markdown table; run nothing.",
+)
 def paper_command(
     figures: tuple[str, ...],
     on: str | None,
@@ -424,14 +439,14 @@ def paper_command(
     seeds: list[int],
     jobs: int,
     out: Path,
-    markdown: bool,
+    as_markdown: bool,
 ) -> int:
     """Rerun figures of the paper: plot, table, and a verdict against what the text states.
 
     Without figures, or with LIST, the figures are listed. Runs are kept in DIR; only missing ones
     are computed.
     """
-    from onramp import paper
+    from onramp import markdown, paper
     from onramp.paper import common
 
     words = [name.lower() for name in figures]
@@ -443,9 +458,9 @@ def paper_command(
     for figure in chosen:
         if on and on not in figure.ON:
             raise OnRampError(f"{figure.NAME}: runs with --on {' or '.join(figure.ON)} only")
-    if markdown:
+    if as_markdown:
         wanted = [(f.NAME, each) for f in chosen for each in ([on] if on else f.ON)]
-        click.echo(common.markdown(common.stored(out, wanted, quick)))
+        click.echo(markdown.verdicts(common.stored(out, wanted, quick)))
         return 0
     if listed:
         for figure in chosen:

@@ -36,6 +36,11 @@ class Metric:
     sample: str
     statistic: str
 
+    @property
+    def heading(self) -> str:
+        """With its unit: "mean (µs)"."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
+
     def of(self, summary: Summary) -> float | None:
         """The number; None if nothing completed."""
         if self.sample == "incast":

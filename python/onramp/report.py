@@ -86,8 +86,8 @@ def _of_comparison(c: Comparison) -> Part:
         if row.metric.group != group:
             group = row.metric.group
             rows.append([group])
-        label = f"{row.metric.label} ({row.metric.unit})" if row.metric.unit else row.metric.label
-        rows.append([label, number(row.without), number(row.with_), ratio_text(row), interval_text(row)])
+        numbers = [number(row.without), number(row.with_), ratio_text(row), interval_text(row.interval)]
+        rows.append([row.metric.heading, *numbers])
     cards = [
         Card(
             f"{row.metric.group}, {row.metric.label}",
@@ -119,10 +119,8 @@ def _of_agreement(a: Agreement) -> Part:
         if (heading := f"{row.metric.group}, {row.side}") != group:
             group = heading
             rows.append([heading])
-        label = f"{row.metric.label} ({row.metric.unit})" if row.metric.unit else row.metric.label
-        ratio = "–" if row.ratio is None else f"{row.ratio:.2f}{' (off)' if row.within is False else ''}"
-        interval = f"{row.interval[0]:.2f}–{row.interval[1]:.2f}" if row.interval else ""
-        rows.append([label, number(row.sim), number(row.linux), ratio, interval])
+        numbers = [number(row.sim), number(row.linux), row.text(off="{} (off)"), interval_text(row.interval)]
+        rows.append([row.metric.heading, *numbers])
     svgs = []
     for side, runs in a.runs.items():
         sides = {f"{name}, {SIDES[side]}": runs[on][0] for on, name in SUBSTRATES.items()}
@@ -150,7 +148,7 @@ def _of_run(result: Result) -> Part:
         if metric.group != group:
             group = metric.group
             rows.append([group])
-        rows.append([f"{metric.label} ({metric.unit})" if metric.unit else metric.label, number(value)])
+        rows.append([metric.heading, number(value)])
     return Part(
         title=str(s["scenario"]) + state(s["complete"], s["engine"]["simulated_us"]),
         subtitle="With On-Ramp" if s["onramp"] else "Without On-Ramp",

@@ -21,6 +21,10 @@ def console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
+#: How a ratio beyond its goal is shown.
+OFF = "[red]{} off[/]"
+
+
 def _table(title: str, *columns: str) -> Table:
     table = Table(
         title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
@@ -49,14 +53,13 @@ def comparison_table(comparison: Comparison) -> Table:
         group = row.metric.group
         if first and table.row_count:
             table.add_row()
-        label = f"{row.metric.label} ({row.metric.unit})" if row.metric.unit else row.metric.label
         table.add_row(
             group if first else "",
-            label,
+            row.metric.heading,
             number(row.without),
             number(row.with_),
             ratio_text(row),
-            interval_text(row),
+            interval_text(row.interval),
         )
     return table
 
@@ -64,7 +67,7 @@ def comparison_table(comparison: Comparison) -> Table:
 def agreement_table(agreement: Agreement) -> Table:
     """Both substrates and their ratio, by side."""
     title = f"{agreement.label} · seed {', '.join(map(str, agreement.seeds))}"
-    table = _table(title, "simulator", "Linux", "ratio", "95% interval", "")
+    table = _table(title, "simulator", "Linux", "ratio", "95% interval")
     side = group = ""
     for row in agreement.rows:
         if row.side != side:
@@ -72,28 +75,26 @@ def agreement_table(agreement: Agreement) -> Table:
             group = ""
         first = row.metric.group != group
         side, group = row.side, row.metric.group
-        label = f"{row.metric.label} ({row.metric.unit})" if row.metric.unit else row.metric.label
         table.add_row(
             group if first else "",
-            label,
+            row.metric.heading,
             number(row.sim),
             number(row.linux),
-            "–" if row.ratio is None else f"{row.ratio:.2f}",
-            f"{row.interval[0]:.2f}–{row.interval[1]:.2f}" if row.interval else "",
-            {True: "", False: "[red]off[/]", None: ""}[row.within],
+            row.text(off=OFF),
+            interval_text(row.interval),
         )
     return table
 
 
 def overview_table(found: Sequence[Agreement]) -> Table:
     """Ratios of several agreements."""
-    head, lines = overview(found)
+    head, lines = overview(found, off=OFF)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     names = head.index("") + 1
     for i, column in enumerate(head):
         table.add_column(column, justify="left" if i < names else "right", overflow="fold")
     for line in lines:
-        table.add_row(*(f"[red]{cell.strip('*')}[/]" if cell.startswith("**") else cell for cell in line))
+        table.add_row(*line)
     return table
 
 
@@ -147,9 +148,9 @@ def ratio_text(row: Row) -> str:
     return f"{row.ratio:.2f}×" if row.ratio < 100 else f"{number(row.ratio)}×"
 
 
-def interval_text(row: Row) -> str:
-    """The interval as "2.20–2.43"."""
-    return f"{row.interval[0]:.2f}–{row.interval[1]:.2f}" if row.interval else ""
+def interval_text(interval: tuple[float, float] | None) -> str:
+    """As "2.20–2.43"."""
+    return f"{interval[0]:.2f}–{interval[1]:.2f}" if interval else ""
 
 
 def summary_table(summary: Summary, links: Sequence[str] = ()) -> Table:
@@ -167,8 +168,7 @@ def summary_table(summary: Summary, links: Sequence[str] = ()) -> Table:
         if first and table.row_count:
             table.add_row()
         count = f" · {completed(summary, metric.sample):,}" if metric.sample else ""
-        label = f"{metric.label} ({metric.unit})" if metric.unit else metric.label
-        table.add_row(group + count if first else "", label, number(value))
+        table.add_row(group + count if first else "", metric.heading, number(value))
     for link in links:
         if (share := summary["network"]["utilization"].get(link)) is not None:
             table.add_row("", f"utilization {link}", f"{share:.1%}")

@@ -193,27 +193,6 @@ def outcome(claim: Claim) -> str:
     return "holds" if claim.holds else "does not hold"
 
 
-def markdown(verdicts: Sequence[Verdict]) -> str:
-    """The verdicts as a table, and what the figures rest on as another; substrates side by side."""
-    names = {"linux": "On Linux", "sim": "Simulated"}
-    shown = [on for on in names if any(v.on == on for v in verdicts)]
-    parts = []
-    for of_paper, head in ((True, "The paper states"), (False, "What the figure rests on")):
-        rows: dict[tuple[str, str], dict[str, str]] = {}
-        for verdict in verdicts:
-            for claim in (c for c in verdict.claims if c.of_paper == of_paper):
-                key = verdict.figure.replace("fig", "Fig. "), f"{claim.statement} ({claim.criterion})"
-                result = outcome(claim) if claim.holds else f"**{outcome(claim)}**"
-                rows.setdefault(key, {})[verdict.on] = f"{claim.measured} | {result}"
-        if rows:
-            columns = " | ".join(f"{names[on] if len(shown) > 1 else 'Measured'} | Verdict" for on in shown)
-            lines = [f"| Figure | {head} | {columns} |", f"| --- | ---{' | --- | ---' * len(shown)} |"]
-            for (name, statement), cells in rows.items():
-                lines.append(f"| {name} | {statement} | {' | '.join(cells.get(on, ' | ') for on in shown)} |")
-            parts.append("\n".join(lines))
-    return "\n\n".join(parts)
-
-
 @dataclass(frozen=True)
 class Estimate:
     """A mean over seeds and half of its 95% interval (nan with one seed)."""

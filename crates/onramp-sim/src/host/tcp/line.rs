@@ -176,14 +176,15 @@ impl<H: Header> Hosting<H> {
         let device = &mut self.devices[line];
         let connection = &mut self.connections[at];
         let kind = self.rules.kind(connection.pair.transport);
-        let end = segment.end.min(start + u64::from(kind.params.mss));
+        let mss = u64::from(kind.params.mss);
+        let end = segment.end.min(start + mss);
         let last = end == segment.end;
         if !last {
             device.leaving = Some(Leaving { next: end, ..leaving });
         }
-        let several = segment.end - segment.start > u64::from(kind.params.mss);
+        let several = segment.end - segment.start > mss;
         if several && start == segment.start {
-            connection.tx.was_cut((segment.end - start).div_ceil(u64::from(kind.params.mss)));
+            connection.tx.was_cut((segment.end - start).div_ceil(mss));
         }
         let packet = Segment { start, end, cut: segment.cut || several, ..segment };
         device.sent = Some((at, packet.memory(), end));
@@ -191,7 +192,7 @@ impl<H: Header> Hosting<H> {
         let flags = if last && segment.push { LAST } else { 0 }
             | if segment.again { AFTER_TIMEOUT } else { 0 }
             | if marked { MARKED } else { 0 };
-        let expected = connection.flow.map_or(segment.end, |flow| self.flows[flow].end);
+        let expected = connection.flow.map_or(segment.end, |flow| self.flows[flow].end).min(end + ANNOUNCED);
         let mut packet = Packet::<H> {
             sent_ns: (now / NS) as u32,
             flow: connection.peer | TCP,
@@ -202,7 +203,6 @@ impl<H: Header> Hosting<H> {
             hash: connection.hash,
             ..Packet::default()
         };
-        let expected = expected.min(end + ANNOUNCED);
         packet.header.set_options([(expected as u32, connection.answer_ms), (0, 0), (0, 0)]);
         packet.to(connection.pair.dst).marked(flags, connection.pair.class)
     }
