@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -12,6 +13,7 @@ import onramp
 from onramp import agreement, cli
 from test_linux import needs_agent, needs_kernel
 
+LOSS = Path(__file__).parents[1] / "scenarios" / "agreement" / "one-loss.toml"
 SCENARIO = """
 name = "pair"
 duration = "5ms"
@@ -95,3 +97,21 @@ def test_numbers_are_judged_by_their_goals() -> None:
     (far,) = agreement._row("without On-Ramp", metric, [120.0, None], [100.0, 90.0], 0.1)
     assert far.within is False and far.ratio == pytest.approx(1.2) and far.interval is None
     assert agreement._row("without On-Ramp", metric, [None], [1.0], 0.1) == []
+
+
+@needs_kernel
+@pytest.mark.parametrize("kind", ["cubic", "newreno", "bbr", "dctcp-tcp", "vegas"])
+def test_one_lost_packet_costs_the_same_on_both(kind: str, tmp_path: Path) -> None:
+    # The first of ten that others meet, one in their midst, and so on to the last, which waits for a timeout.
+    for meet_ns in (18_000, 22_200, 24_600, 27_000, 31_800):
+        others = [f"{src},0,1448,{meet_ns + src}" for src in range(2, 11)]
+        (tmp_path / "flows.csv").write_text(
+            "\n".join(["src,dst,bytes,start_ns", "1,0,20000,0", *others]) + "\n"
+        )
+        changes = {"transport.kind": kind, "traffic.0.file": str(tmp_path / "flows.csv")}
+        runs = [onramp.run(LOSS, changes, on=on) for on in ("sim", "linux")]
+        assert [r.summary["network"]["drops"] for r in runs] == [1, 1]
+        sim, linux = (r.flows.sort_by("id").to_pydict() for r in runs)
+        assert sim["retransmitted"] == linux["retransmitted"] and sim["retransmitted"][0] == 1
+        assert sim["timeouts"] == linux["timeouts"]
+        assert np.abs(np.subtract(sim["fct_ps"], linux["fct_ps"])).max() < 50_000, (meet_ns, sim, linux)

@@ -24,7 +24,7 @@ def agreements(found: Sequence[Agreement]) -> str:
         return table(*overview(found, OFF))
     lines, last = [], ""
     for row in found[0].rows:
-        unit = "" if row.metric.unit == "µs" else row.metric.unit
+        unit = "×" if row.metric.unit == "×" else ""
         numbers = [number(row.sim) + unit, number(row.linux) + unit]
         name = f"{row.metric.group}, {row.metric.label}"
         side = row.side if row.side != last else ""

@@ -124,7 +124,7 @@ def _of_agreement(a: Agreement) -> Part:
     svgs = []
     for side, runs in a.runs.items():
         sides = {f"{name}, {SIDES[side]}": runs[on][0] for on, name in SUBSTRATES.items()}
-        svgs += _svgs(plots.save_all(sides, a.folder / f"plots-{side}", kinds=("cdf",)))
+        svgs += _svgs(plots.save_all(sides, a.folder / f"plots-{side}", kinds=("cdf", "queue")))
     result = next(iter(a.runs.values()))["linux"][0]
     return Part(
         title=a.label,

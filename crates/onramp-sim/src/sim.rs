@@ -279,6 +279,11 @@ impl<R: Router> View for Look<'_, R> {
         let receiver = self.cells[self.map.of(host)].hosts.receiver(slot);
         (sender.id == flow.id && !sender.done).then(|| receiver.rx.received())
     }
+
+    fn cwnd(&self, flow: &LongFlow) -> Option<u32> {
+        let (host, slot) = flow.sender;
+        if slot & TCP == 0 { None } else { self.cells[self.map.of(host)].hosts.cwnd_of(slot, flow.id) }
+    }
 }
 
 impl<R: Router> Engine<R> {
@@ -564,7 +569,7 @@ impl Desk {
         cells[from].events.timer(start, host::Timer::Start(id, sender));
         if let Size::Until(_) = flow.size {
             let long = LongFlow { id, sender: (flow.src, sender), receiver: (flow.dst, receiver) };
-            self.recorder.watch_rate(long, &self.topology);
+            self.recorder.watch_flow(long, &self.topology);
         }
     }
 }
@@ -593,7 +598,7 @@ impl Desk {
         }
         if let Size::Until(_) = new.flow.size {
             let long = LongFlow { id: new.id, sender: (src, slot), receiver: (dst, slot) };
-            self.recorder.watch_rate(long, &self.topology);
+            self.recorder.watch_flow(long, &self.topology);
         }
     }
 }

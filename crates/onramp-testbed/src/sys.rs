@@ -297,6 +297,8 @@ pub fn no_delay(fd: BorrowedFd<'_>) -> io::Result<()> {
 pub struct TcpInfo {
     /// The connection's opening is not answered yet.
     pub opening: bool,
+    /// Packets in its congestion window.
+    pub cwnd: u32,
     /// Segments sent again.
     pub retransmitted: u32,
     /// Retransmission timeouts.
@@ -308,6 +310,7 @@ pub struct TcpInfo {
 /// Asks for [`TcpInfo`].
 pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     // Offsets in struct tcp_info, which only ever grows at its end.
+    const SND_CWND: usize = 80;
     const TOTAL_RETRANS: usize = 100;
     const BYTES_RECEIVED: usize = 128;
     const TOTAL_RTO: usize = 240;
@@ -323,6 +326,7 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     const SYN_SENT: u8 = 2;
     Ok(TcpInfo {
         opening: bytes[0] == SYN_SENT,
+        cwnd: u64::from_ne_bytes(take(SND_CWND)) as u32,
         retransmitted: u64::from_ne_bytes(take(TOTAL_RETRANS)) as u32,
         timeouts: u64::from_ne_bytes(take(TOTAL_RTO)) as u16,
         received: u64::from_ne_bytes(take(BYTES_RECEIVED)),

@@ -1,4 +1,4 @@
-"""Queues and measured one-way delays over time."""
+"""Queues, measured one-way delays and congestion windows over time."""
 
 from __future__ import annotations
 
@@ -14,23 +14,29 @@ if TYPE_CHECKING:
 
 #: At most this many panels; the first ones by name.
 MOST = 6
+#: What a panel is called, and its scale and unit, by kind of series.
+SHOWN = {
+    "queue": ("Queue", 1e-3, "KB"),
+    "owd": ("One-way delay", 1e-3, "µs"),
+    "cwnd": ("Congestion window of", 1, "packets"),
+}
 
 
 def draw(sides: Mapping[str, Result]) -> Figure | None:
-    """One panel per recorded queue or one-way delay, one line per side; None if none was recorded."""
-    names = sorted({n for r in sides.values() for n in r.series_names if n.startswith(("queue ", "owd "))})
+    """One panel per recorded queue, delay or window, one line per side; None if none was recorded."""
+    names = sorted({n for r in sides.values() for n in r.series_names if n.partition(" ")[0] in SHOWN})
     names = names[:MOST]
     if not names:
         return None
     figure, axes = style.panels(len(names), 1, (7.2, 2.1), sharex=True)
     for ax, name in zip(axes, names, strict=True):
         kind, point = name.split(" ", 1)
-        scale, unit = {"queue": (1e-3, "KB"), "owd": (1e-3, "µs")}[kind]
+        title, scale, unit = SHOWN[kind]
         for i, (side, result) in enumerate(sides.items()):
             t, value = result.samples(name)
             t, value = style.envelope(t * 1e3, value * scale)
             ax.plot(t, value, color=style.colour(side, i), lw=1, label=side)
-        ax.set_title({"queue": f"Queue {point}", "owd": f"One-way delay {point}"}[kind])
+        ax.set_title(f"{title} {point}")
         ax.set_ylabel(unit)
         ax.set_ylim(bottom=min(0, ax.get_ylim()[0]))
     axes[-1].set_xlabel("time (ms)")

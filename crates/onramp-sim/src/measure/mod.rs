@@ -27,6 +27,9 @@ pub struct Measure {
     pub links: Vec<String>,
     /// Whether the rate of each long flow is recorded over time. Default false.
     pub flow_rates: bool,
+    /// Whether the congestion window of each long flow on TCP is recorded over time. Default false.
+    #[serde(skip_serializing_if = "is_false")]
+    pub cwnd: bool,
     /// Host pairs ("from->to") whose measured one-way delays are recorded.
     pub owd: Vec<String>,
     /// Packets, of all that leave after one of their flow was acknowledged, whose
@@ -36,13 +39,26 @@ pub struct Measure {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(b: &bool) -> bool {
+    !*b
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
 impl Default for Measure {
     fn default() -> Self {
-        Self { interval: Span(10 * US), queues: vec![], links: vec![], flow_rates: false, owd: vec![], next_owd: 0 }
+        Self {
+            interval: Span(10 * US),
+            queues: vec![],
+            links: vec![],
+            flow_rates: false,
+            cwnd: false,
+            owd: vec![],
+            next_owd: 0,
+        }
     }
 }
 
@@ -143,6 +159,8 @@ pub trait View {
     fn sending(&self, port: PortId) -> Ps;
     /// Bytes of payload that a long flow has received in order; `None` if it is over.
     fn received(&self, flow: &LongFlow) -> Option<u64>;
+    /// Packets in the congestion window of a long flow; `None` if it is over, or not on TCP.
+    fn cwnd(&self, flow: &LongFlow) -> Option<u32>;
 }
 
 /// Collects records until they are taken. Times count from time 0.
@@ -150,10 +168,12 @@ pub trait View {
 pub struct Recorder {
     interval: Ps,
     flow_rates: bool,
+    cwnd: bool,
     queues: Vec<(PortId, u32)>,
     links: Vec<Watched<PortId>>,
     owd_pairs: HashMap<(u32, u32), u32>,
     rates: Vec<Watched<LongFlow>>,
+    windows: Vec<(LongFlow, u32)>,
     names: Vec<String>,
     flows: Vec<FlowRecord>,
     requests: Vec<RequestRecord>,
@@ -188,10 +208,12 @@ impl Recorder {
         Self {
             interval: config.interval.0,
             flow_rates: config.flow_rates,
+            cwnd: config.cwnd,
             queues,
             links,
             owd_pairs,
             rates: Vec::new(),
+            windows: Vec::new(),
             names,
             flows: Vec::new(),
             requests: Vec::new(),
@@ -212,12 +234,18 @@ impl Recorder {
         if self.owd_pairs.is_empty() { None } else { self.owd_pairs.get(&(src, dst)).copied() }
     }
 
-    /// Starts recording the rate of a long flow.
-    pub fn watch_rate(&mut self, flow: LongFlow, topology: &Topology) {
+    /// Starts recording the rate and the window of a long flow.
+    pub fn watch_flow(&mut self, flow: LongFlow, topology: &Topology) {
+        let [src, dst] = [flow.sender.0, flow.receiver.0].map(|host| topology.name(host));
+        let mut series = |what| {
+            self.names.push(format!("{what} flow {} {src}->{dst}", flow.id));
+            (self.names.len() - 1) as u32
+        };
         if self.flow_rates {
-            let [src, dst] = [flow.sender.0, flow.receiver.0].map(|host| topology.name(host));
-            self.names.push(format!("rate flow {} {src}->{dst}", flow.id));
-            self.rates.push(Watched { what: flow, series: (self.names.len() - 1) as u32, last: 0 });
+            self.rates.push(Watched { what: flow, series: series("rate"), last: 0 });
+        }
+        if self.cwnd {
+            self.windows.push((flow, series("cwnd")));
         }
     }
 
@@ -279,6 +307,10 @@ impl Recorder {
             push(rate.series, (bytes - rate.last) as f64 * 8.0 / seconds);
             rate.last = bytes;
             received.is_some()
+        });
+        self.windows.retain(|(flow, series)| {
+            let cwnd = view.cwnd(flow);
+            cwnd.inspect(|&packets| push(*series, f64::from(packets))).is_some()
         });
     }
 

@@ -140,14 +140,13 @@ impl Connections {
         Ok(accepted)
     }
 
-    /// Whether all connections are open at both ends.
-    pub fn all_accepted(&self) -> bool {
-        self.pending.is_empty()
+    /// A connection that is not open at both ends yet.
+    pub fn pending(&self) -> Option<u32> {
+        self.pending.values().next().copied()
     }
 
-    /// Which are not, and what their first one waits for.
-    pub fn not_open(&self) -> String {
-        let Some(&number) = self.pending.values().min() else { return "all connections are open".into() };
+    /// What a connection that does not open waits for.
+    pub fn not_open(&self, number: u32) -> String {
         let Connection { src, dst, sender, .. } = &self.all[number as usize];
         let waits = match sys::tcp_info(sender.as_fd()) {
             Ok(info) if info.opening => {
@@ -156,9 +155,8 @@ impl Connections {
             Ok(_) => "it is answered, but not accepted".into(),
             Err(e) => e.to_string(),
         };
-        let (pending, all) = (self.pending.len(), self.all.len());
         let [src, dst] = [src, dst].map(|host| address(*host));
-        format!("{pending} of {all} connections between hosts do not open, first {src} to {dst}: {waits}")
+        format!("the connection from {src} to {dst}, the {}th, does not open: {waits}", self.all.len())
     }
 
     /// Takes an idle connection, the one used last.

@@ -42,6 +42,11 @@ const TURNS: u32 = 256;
 const LOOKS: u32 = 8;
 /// Quiet time before the first arrival.
 const QUIET: Ps = 10 * MS;
+/// When the kernel's timers fire depends on its jiffies at time 0, and the more so the further ahead they are. As in
+/// the simulator, those are a multiple of 64 ms, which is what timers of up to four seconds see.
+const ROUND: Ps = 64 * MS;
+/// They are -300 s at boot, and so at this time after it such a multiple.
+const JIFFIES_BEGIN: Ps = 300_000 * MS % ROUND;
 /// Waits of a millisecond, at most, for what is still under way of flows that are traced.
 const REST: u32 = 100;
 /// A connection that takes longer than this to open never will.
@@ -132,7 +137,6 @@ pub fn run(
     let lead = scenario.clock.lead.filter(|_| load.clocks.interval().is_some());
     load.open(&arrivals, lead.map_or(QUIET, |lead| lead.0.max(QUIET)))?;
     let opened = load.connections.len();
-    load.zero_ns = sys::now_ns();
     let limit = load.warmup.saturating_add(scenario.time_limit.expect("it is resolved").0);
     let complete = load.play(&arrivals, limit, out)?;
     let end = load.now();
@@ -188,24 +192,28 @@ impl Load<'_> {
     }
 
     /// Opens the connections that the arrivals will probably need, and lets the
-    /// network come to rest for `quiet`.
+    /// network come to rest for `quiet` or longer. Then it is time 0.
     fn open(&mut self, arrivals: &[Arrival], quiet: Ps) -> Result<()> {
-        for ((src, dst), count) in arrivals::connections(arrivals, self.topology) {
-            for _ in 0..count {
-                self.connections.open(src, dst, self.cluster, &self.epoll)?;
+        let wanted = arrivals::connections(arrivals, self.topology);
+        for (src, dst) in wanted.into_iter().flat_map(|(pair, count)| std::iter::repeat_n(pair, count)) {
+            // One by one: openings that meet lose packets in small buffers, and each waits a second for that.
+            let until = self.now() + PATIENCE;
+            self.connections.open(src, dst, self.cluster, &self.epoll)?;
+            while let Some(pending) = self.connections.pending() {
+                let left = until.saturating_sub(self.now());
+                if left == 0 {
+                    return Err(self.connections.not_open(pending));
+                }
+                self.wait(left)?;
             }
-            self.wait(0)?;
         }
-        while !self.connections.all_accepted() {
-            if self.now() > PATIENCE {
-                return Err(self.connections.not_open());
-            }
-            self.wait(MS)?;
-        }
-        let rest = self.now() + quiet;
+        let jiffies = (sys::now_ns() * NS + quiet).saturating_sub(JIFFIES_BEGIN).next_multiple_of(ROUND);
+        let begin = (jiffies + JIFFIES_BEGIN) / NS;
+        let rest = begin.saturating_sub(self.zero_ns) * NS;
         while self.now() < rest {
             self.wait(rest - self.now())?;
         }
+        self.zero_ns = begin;
         Ok(())
     }
 
@@ -219,9 +227,7 @@ impl Load<'_> {
             let mut now = self.now();
             if self.before.is_none() && now >= self.warmup {
                 self.before = Some(Counters::read(self.cluster, self.topology)?);
-                let connections = &self.connections;
-                let receiver = |number: u32| connections[number].receiver.as_ref().map(AsFd::as_fd);
-                self.series.begin(self.cluster, self.topology, receiver)?;
+                self.series.begin(self.cluster, self.topology, &self.connections)?;
             }
             while let Some(arrival) = waiting.next_if(|a| a.at <= now) {
                 self.start(*arrival)?;
@@ -233,9 +239,8 @@ impl Load<'_> {
                 self.stop(slot, now)?;
             }
             if let Some(at) = sample_at.as_mut().filter(|at| **at <= now) {
-                let connections = &self.connections;
-                let receiver = |number: u32| connections[number].receiver.as_ref().map(AsFd::as_fd);
-                self.series.sample(now - self.warmup, self.cluster, self.topology, self.agents, receiver)?;
+                let now = now - self.warmup;
+                self.series.sample(now, self.cluster, self.topology, self.agents, &self.connections)?;
                 *at += self.series.interval().expect("there are samples to take");
             }
             if let Some(at) = clocks_at.as_mut().filter(|at| **at <= now) {
@@ -346,7 +351,7 @@ impl Load<'_> {
                 let sender = self.connections[connection].sender.as_fd();
                 sys::limit_unsent(sender, UNSENT).map_err(at("TCP_NOTSENT_LOWAT"))?;
                 let name = format!("{}->{}", self.topology.name(flow.src), self.topology.name(flow.dst));
-                self.series.watch_rate(self.started, &name, connection);
+                self.series.watch_flow(self.started, &name, connection);
                 (0, true)
             }
         };

@@ -1,7 +1,8 @@
-//! Values over time: queues, utilization, rates of long flows, one-way delays.
+//! Values over time: queues, utilization, rates and windows of long flows, one-way delays.
 
 use super::agents::Agents;
 use super::cluster::{Cluster, LINK, QUEUE};
+use super::connections::Connections;
 use super::counters::link_stats;
 use super::{Result, at};
 use crate::plan::interface;
@@ -11,7 +12,7 @@ use onramp_sim::measure::Sample;
 use onramp_sim::scenario::Measure;
 use onramp_sim::topology::{PortId, Topology};
 use onramp_sim::units::{NS, Ps, SEC};
-use std::os::fd::BorrowedFd;
+use std::os::fd::AsFd;
 
 /// A counter that is turned into a rate.
 #[derive(Debug)]
@@ -46,6 +47,9 @@ pub struct Series {
     ways: Vec<Way>,
     flow_rates: bool,
     rates: Vec<Rate>,
+    cwnd: bool,
+    /// Series and connections.
+    windows: Vec<(u32, u32)>,
     names: Vec<String>,
     samples: Vec<Sample>,
 }
@@ -72,55 +76,68 @@ impl Series {
                 names.push(format!("owd {pair}"));
             }
         }
-        let flow_rates = config.flow_rates;
-        Self { interval: config.interval.0, queues, links, ways, flow_rates, rates: vec![], names, samples: vec![] }
+        Self {
+            interval: config.interval.0,
+            queues,
+            links,
+            ways,
+            flow_rates: config.flow_rates,
+            rates: vec![],
+            cwnd: config.cwnd,
+            windows: vec![],
+            names,
+            samples: vec![],
+        }
     }
 
     /// Time between samples, if there is anything to sample.
     pub fn interval(&self) -> Option<Ps> {
-        let something = !self.queues.is_empty() || !self.links.is_empty() || !self.ways.is_empty() || self.flow_rates;
+        let flows = self.flow_rates || self.cwnd;
+        let something = !self.queues.is_empty() || !self.links.is_empty() || !self.ways.is_empty() || flows;
         something.then_some(self.interval)
     }
 
-    /// Starts recording the rate of a long flow; `name` says between whom.
-    pub fn watch_rate(&mut self, id: u64, name: &str, connection: u32) {
+    /// Starts recording the rate and the window of a long flow; `name` says between whom.
+    pub fn watch_flow(&mut self, id: u64, name: &str, connection: u32) {
+        let mut series = |what| {
+            self.names.push(format!("{what} flow {id} {name}"));
+            self.names.len() as u32 - 1
+        };
         if self.flow_rates {
-            self.names.push(format!("rate flow {id} {name}"));
-            self.rates.push(Rate { series: self.names.len() as u32 - 1, connection, last: 0 });
+            self.rates.push(Rate { series: series("rate"), connection, last: 0 });
+        }
+        if self.cwnd {
+            self.windows.push((series("cwnd"), connection));
         }
     }
 
     /// The flow on a connection is done.
     pub fn forget(&mut self, connection: u32) {
         self.rates.retain(|rate| rate.connection != connection);
+        self.windows.retain(|(_, of)| *of != connection);
     }
 
     /// Time 0: rates count from here.
-    pub fn begin<'c>(
-        &mut self,
-        cluster: &mut Cluster,
-        topology: &Topology,
-        receiver: impl Fn(u32) -> Option<BorrowedFd<'c>>,
-    ) -> Result<()> {
+    pub fn begin(&mut self, cluster: &mut Cluster, topology: &Topology, connections: &Connections) -> Result<()> {
         for link in &mut self.links {
             link.last = link_stats(&ask(cluster, topology, link.port, LINK)?).busy_ns;
         }
         for rate in &mut self.rates {
-            if let Some(socket) = receiver(rate.connection) {
-                rate.last = sys::tcp_info(socket).map_err(at("tcp_info"))?.received;
+            if let Some(socket) = &connections[rate.connection].receiver {
+                rate.last = sys::tcp_info(socket.as_fd()).map_err(at("tcp_info"))?.received;
             }
         }
         Ok(())
     }
 
-    /// Takes one sample of everything; `receiver` finds a connection's receiving end.
-    pub fn sample<'c>(
+    /// Takes one sample of everything.
+    pub fn sample(
         &mut self,
         now: Ps,
         cluster: &mut Cluster,
         topology: &Topology,
         agents: &Agents,
-        receiver: impl Fn(u32) -> Option<BorrowedFd<'c>>,
+        connections: &Connections,
     ) -> Result<()> {
         let mut push = |series, value| self.samples.push(Sample { time_ps: now, series, value });
         for &(series, port) in &self.queues {
@@ -139,10 +156,13 @@ impl Series {
             }
         }
         for rate in &mut self.rates {
-            let Some(socket) = receiver(rate.connection) else { continue };
-            let received = sys::tcp_info(socket).map_err(at("tcp_info"))?.received;
+            let Some(socket) = &connections[rate.connection].receiver else { continue };
+            let received = sys::tcp_info(socket.as_fd()).map_err(at("tcp_info"))?.received;
             push(rate.series, (received - rate.last) as f64 * 8.0 * SEC as f64 / self.interval as f64);
             rate.last = received;
+        }
+        for &(series, connection) in &self.windows {
+            push(series, sys::tcp_info(connections[connection].sender.as_fd()).map_err(at("tcp_info"))?.cwnd.into());
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use super::receiver::End;
 use super::sender::Connection;
 use super::{Hosting, Outcome, Pair, UNKNOWN};
 use crate::host::Io;
-use crate::network::packet::TCP;
+use crate::network::packet::{LAST, TCP};
 use crate::network::router::{Header, Router};
 use crate::network::{Kind as Of, Packet};
 use crate::stack::tcp::{HEADERS, Tx};
@@ -23,21 +23,26 @@ impl<H: Header> Hosting<H> {
 
     /// Sends the opening of a connection; its NIC.
     pub(super) fn send_opening<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) -> u32 {
+        self.queue_opening(io.now, at, SYN_BYTES, 0);
+        self.arm(io, at);
+        self.connections[at].nic
+    }
+
+    /// An opening, or with `LAST` the acknowledgement of its answer.
+    fn queue_opening(&mut self, now: Ps, at: u32, size: u16, flags: u8) {
         let Connection { id, pair, hash, nic, .. } = self.connections[at];
         let mut packet = Packet::<H> {
             flow: UNKNOWN | TCP,
             seq: at,
             paused: pair.src,
             owd_ns: i32::from(pair.transport),
-            size: SYN_BYTES,
+            size,
             hash,
             ..Packet::default()
         };
-        packet.header.set_options([((id >> 32) as u32, id as u32), (Tx::stamp_ms(io.now), 0), (0, 0)]);
-        let packet = packet.to(pair.dst).marked(0, pair.class).as_a(Of::SYN);
-        self.queue_packet(io.now, nic, id, false, packet);
-        self.arm(io, at);
-        nic
+        packet.header.set_options([((id >> 32) as u32, id as u32), (Tx::stamp_ms(now), 0), (0, 0)]);
+        let packet = packet.to(pair.dst).marked(flags, pair.class).as_a(Of::SYN);
+        self.queue_packet(now, nic, id, false, packet);
     }
 
     /// An opening has come in by `nic`, or the answer to one.
@@ -48,6 +53,7 @@ impl<H: Header> Hosting<H> {
         nic: u32,
     ) -> Outcome {
         match packet.flow & !TCP {
+            UNKNOWN if packet.flags() & LAST != 0 => (None, None),
             UNKNOWN => {
                 self.answer(io.now, packet, nic);
                 (Some(nic), None)
@@ -77,7 +83,7 @@ impl<H: Header> Hosting<H> {
         self.queue_packet(now, nic, id, true, answer);
     }
 
-    /// The other end has opened: the connection may send what waits for that.
+    /// The other end has opened: the connection says that it knows, and may send what waits for that.
     fn answered<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, at: u32) -> Outcome {
         let connection = &mut self.connections[at];
         let Some(syn) = connection.syn.take() else { return (None, None) };
@@ -86,6 +92,7 @@ impl<H: Header> Hosting<H> {
         connection.peer = packet.seq;
         connection.tx = self.rules.tx(id, pair, syn.answered(io.now, echo_ms), io.now);
         let bytes = connection.flow.map_or(0, |flow| self.flows[flow].end - self.flows[flow].first);
+        self.queue_opening(io.now, at, HEADERS as u16, LAST);
         if bytes > 0 {
             self.write(io.now, at, bytes);
         }

@@ -262,4 +262,9 @@ impl<H: Header> Hosts<H> {
     pub fn acknowledged_of(&self, slot: u32, id: u64) -> Option<u64> {
         self.tcp.as_ref()?.acknowledged_of(slot, id)
     }
+
+    /// Packets in the congestion window of a long flow; `None` if it is over.
+    pub fn cwnd_of(&self, slot: u32, id: u64) -> Option<u32> {
+        self.tcp.as_ref()?.cwnd_of(slot, id)
+    }
 }

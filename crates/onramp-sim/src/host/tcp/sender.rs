@@ -302,6 +302,12 @@ impl<H: Header> Hosting<H> {
         Some(flow.connection.map_or(0, |at| self.connections[at].tx.una() - flow.first))
     }
 
+    /// Packets in the congestion window of a long flow; `None` if it is over.
+    pub fn cwnd_of(&self, slot: u32, id: u64) -> Option<u32> {
+        let flow = Some(&self.flows[slot & !TCP]).filter(|flow| flow.is(id))?;
+        Some(flow.connection.map_or(0, |at| self.connections[at].tx.cwnd()))
+    }
+
     /// What is known of the flow on a connection now.
     fn record(&self, now: Ps, at: u32, slot: u32) -> FlowRecord {
         let (flow, connection) = (&self.flows[slot], &self.connections[at]);

@@ -115,14 +115,7 @@ impl<'a> Writer<'a> {
         let stamp = Tx::stamp_ms(self.start.at);
         let syn = self.syn(false, stamp);
         let answer = self.syn(true, stamp);
-        let last = Segment {
-            seq: (self.start.first as u32).wrapping_add(OPENED),
-            ack: OPENED,
-            flags: ACK,
-            window: self.shifted(self.offered(false)),
-            stamps: [stamp; 2],
-            ..Segment::default()
-        };
+        let last = self.opened([stamp; 2]);
         for (back, segment) in [(false, syn), (true, answer), (false, last)] {
             let leaves = back == (at == At::Receiver);
             let (bytes, length) = self.envelope(back, leaves, 0, 0).tcp(&segment);
@@ -144,6 +137,18 @@ impl<'a> Writer<'a> {
             window: self.offered(back).min(u32::from(u16::MAX)) as u16,
             stamps: [stamp, if back { stamp } else { 0 }],
             opening: Some(((self.start.mss + STAMPS) as u16, self.shift() as u8)),
+            ..Segment::default()
+        }
+    }
+
+    /// The acknowledgement that ends the opening.
+    fn opened(&self, stamps: [u32; 2]) -> Segment {
+        Segment {
+            seq: (self.start.first as u32).wrapping_add(OPENED),
+            ack: OPENED,
+            flags: ACK,
+            window: self.shifted(self.offered(false)),
+            stamps,
             ..Segment::default()
         }
     }
@@ -213,8 +218,9 @@ impl<'a> Writer<'a> {
             _ => {
                 let [_, (stamp, _), _] = packet.header.options();
                 let stamps = if back { [Tx::stamp_ms(seen.at), stamp] } else { [stamp, 0] };
-                let syn = Segment { stamps, ..self.syn(back, stamp) };
-                self.envelope(back, *leaves, id, 0).tcp(&syn)
+                let last = packet.flags() & LAST != 0;
+                let segment = if last { self.opened([stamp; 2]) } else { Segment { stamps, ..self.syn(back, stamp) } };
+                self.envelope(back, *leaves, id, 0).tcp(&segment)
             }
         }
     }

@@ -197,6 +197,11 @@ impl Tx {
         self.nxt
     }
 
+    /// Packets in the congestion window.
+    pub fn cwnd(&self) -> u32 {
+        self.window.cwnd
+    }
+
     /// First byte that is not acknowledged.
     pub fn una(&self) -> u64 {
         self.una

@@ -153,7 +153,7 @@ impl Tx {
     }
 
     fn small_queue(&mut self, p: &Params, bytes: u64, factor: u32) -> bool {
-        let limit = 2 * (bytes + u64::from(OVERHEAD)).max(self.window.pacing_rate >> PACING_SHIFT);
+        let limit = (2 * (bytes + u64::from(OVERHEAD))).max(self.window.pacing_rate >> PACING_SHIFT);
         let limit = limit.min(u64::from(p.limit_output)) << factor;
         if self.queued <= limit || self.board.chunks.len() <= 1 {
             return false;
