@@ -31,7 +31,7 @@ STAR: dict[str, Any] = {
     "clock": CLOCK,
 }
 BUSY = [f"h{n}" for n in range(8)]
-ONRAMP: dict[str, Any] = {"threshold": "auto", "threshold_floor": "100us"}
+ONRAMP: dict[str, Any] = {"threshold": "auto", "threshold_floor": "50us"}
 
 
 def traffic(load: float, requests: float = 0.02) -> list[dict[str, Any]]:

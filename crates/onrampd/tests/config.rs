@@ -112,7 +112,7 @@ const FLEET: &str = "interface = \"eth0\"\n[fleet]\naddress = \"10.0.0.2\"\ncoor
 fn a_fleet_needs_little() {
     let config = read(FLEET).unwrap();
     assert!(config.auto_threshold && config.own_clock().is_none());
-    assert_eq!(config.params.threshold, 100_000);
+    assert_eq!(config.params.threshold, 50_000);
     let fleet = config.fleet.unwrap();
     assert_eq!(fleet.folder, Path::new("/etc/onramp/fleet"));
     assert_eq!((fleet.mesh.probes, fleet.mesh.window, fleet.mesh.interval), (10, 2_000_000_000, 8_000_000));

@@ -60,7 +60,7 @@ def _slower(runs: Runs, cc: str, load: float, key: Key) -> Estimate:
 
 
 def draw(runs: Runs) -> Figure:
-    """Mean and p99 of requests over the mean of large flows, against that without On-Ramp."""
+    """Mean and p99 of requests over how On-Ramp changes the mean of large flows; the first T is a ring."""
     figure, axes = style.panels(2, len(CONTROLS), (3.0, 2.5))
     panels = [(cc, statistic) for statistic in ("mean", "p99") for cc in CONTROLS]
     for ax, (cc, statistic) in zip(axes, panels, strict=True):
@@ -74,9 +74,10 @@ def draw(runs: Runs) -> Figure:
                 ax.plot(x, y, dashes, marker="o", ms=3, lw=1.2, color=style.LAYERS[i], label=label)
                 ax.plot(x[0], y[0], "o", ms=6, mfc="white", color=style.LAYERS[i])
         ax.axvline(0, color=style.INK, lw=0.8, ls=":")
-        ax.set_title(CONTROLS[cc])
-        ax.set_xlabel("FCT of large flows against no On-Ramp (%)")
+        ax.set_title(f"{CONTROLS[cc]}, T = {THRESHOLDS[0]} µs (ring) and more")
+        ax.set_xlabel("large flows' FCT, change (%)")
         ax.set_ylabel(f"{statistic} RCT (µs)")
+        ax.margins(x=0.1, y=0.1)
         ax.set_ylim(bottom=0)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8)
     return figure

@@ -26,7 +26,7 @@ pub struct File {
     /// of the network and the error of the clocks. `"auto"`, the default in a fleet: each
     /// path's least delay, plus twice the uncertainty of both clocks and the noise of stamps.
     pub threshold: Option<Threshold>,
-    /// With `threshold = "auto"`, T is never below this. Default 100us.
+    /// With `threshold = "auto"`, T is never below this. Default 50us.
     pub threshold_floor: Option<Time>,
     /// No flow is held longer without a break. Default 2ms.
     pub max_pause: Option<Time>,

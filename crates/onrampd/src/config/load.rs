@@ -22,7 +22,7 @@ pub const MAX_ALIASES: usize = 16;
 /// Default `max_pause`, in nanoseconds (docs/algorithm.md).
 const MAX_PAUSE: u64 = 2_000_000;
 /// Default `threshold_floor`, in nanoseconds: where large flows lose nothing at 10 Gb/s (docs/algorithm.md).
-const THRESHOLD_FLOOR: u64 = 100_000;
+const THRESHOLD_FLOOR: u64 = 50_000;
 /// Default `or_ack_gap`, in nanoseconds (docs/algorithm.md).
 const OR_ACK_GAP: u64 = 100_000;
 /// Default `fleet.max_uncertainty`, in nanoseconds: a quarter of the floor.
