@@ -28,6 +28,7 @@ use config::ShaperKind;
 use gate::{GateRules, Gates};
 use nic::Nic;
 use shaper::{Any, Entry, Shaper};
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// What hosts and their clocks are woken for; simultaneous ones come in this order.
@@ -41,8 +42,8 @@ pub enum Timer {
     Wake(u32),
     /// A NIC has a flow whose retransmission timeout may have passed.
     Deadline(u32),
-    /// Something of a connection is due: its number and slot.
-    Connection(u64, u32),
+    /// Something of a connection is due: when its timer was set, the latest first, and its slot.
+    Connection(Reverse<Ps>, u32),
     /// An acknowledgement is due: the connection's number, and the slot of its receiving end.
     End(u64, u32),
     /// Something about the clocks.

@@ -10,6 +10,7 @@ use crate::stack::tcp::{Opened, Reply, Syn, Tx};
 use crate::units::{NS, Ps};
 use crate::workload::Size;
 use crate::workload::connections::ideal;
+use std::cmp::Reverse;
 
 /// What a flow without end writes.
 const ENDLESS: u64 = 1 << 44;
@@ -200,7 +201,8 @@ impl<H: Header> Hosting<H> {
         let due = due.max(io.now);
         if connection.armed.is_none_or(|armed| due < armed) {
             connection.armed = Some(due);
-            io.events.timer(due, Timer::Connection(connection.id, at));
+            let set_at = if connection.syn.is_some() { io.now } else { connection.tx.set_at() };
+            io.events.timer(due, Timer::Connection(Reverse(set_at), at));
         }
     }
 

@@ -82,6 +82,7 @@ pub struct Tx {
     /// Timeout, with back-off.
     rto_us: u64,
     pending: Option<(Timer, Ps)>,
+    set_at: Ps,
     /// Room at the receiver ends here; the largest it has had.
     window_end: u64,
     max_window: u32,
@@ -173,6 +174,7 @@ impl Tx {
             frto: false,
             retransmits: 0,
             pending: None,
+            set_at: 0,
             window_end: u64::from(p.first_window()),
             max_window: p.first_window(),
             cwnd_tick: tick(now),

@@ -31,7 +31,16 @@ impl Tx {
         if after_pacing {
             span += self.pace_at.saturating_sub(self.window.now) / US;
         }
-        self.pending = Some((timer, timer::fires(self.window.now, span)));
+        let fires = timer::fires(self.window.now, span);
+        if self.deadline() != Some(fires) {
+            self.set_at = self.window.now;
+        }
+        self.pending = Some((timer, fires));
+    }
+
+    /// When the timer was set to its deadline: of those due in one tick the kernel takes the latest first.
+    pub fn set_at(&self) -> Ps {
+        self.set_at
     }
 
     /// Time until the head's timeout, negative if it is over.
