@@ -245,6 +245,7 @@ s.toml:14: switch.ecn[1].pmax: NaN is outside 0 to 1"#,
         r#"threshold = "auto""#,
         r#"s.toml:25: onramp.threshold: "auto" has no uncertainty to go by with sync = "gaussian": write a time, such as "16us""#,
     ),
+    (r#"owd = ["h0->h1"]"#, "cwnd = true", "s.toml:34: measure.cwnd: is recorded with TCP only: leave it out"),
     (
         "gain = 0.0625",
         r#"threshold_floor = "10us""#,

@@ -41,6 +41,7 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
     super::linux::check(s, &mut rule);
     s.transport.settings().check(&mut |ok, key, message| rule(ok, &format!("transport.{key}"), message));
     rule(next == 0 || !s.is_tcp(), "measure.next_owd", "is not recorded with TCP: leave it out".into());
+    rule(!s.measure.cwnd || s.is_tcp(), "measure.cwnd", "is recorded with TCP only: leave it out".into());
     rule(!s.traffic.is_empty(), "traffic", "at least one [[traffic]] section is needed".into());
     for (i, traffic) in s.traffic.iter().enumerate() {
         if let Some(transport) = &traffic.transport {
