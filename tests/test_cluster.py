@@ -125,14 +125,14 @@ def test_an_incast_drops_nothing_and_takes_half_the_time(without: Played, with_:
 
 
 def test_killed_agents_leave_traffic_as_it_was_without_them(play: Play, without: Played) -> None:
-    last = 60
+    last = 160
     scenario = {**INCAST, "duration": f"{last}ms"}
     # What tc needs to tell of the gate.
     plugin = ROOT / "datapath" / "tc"
     subprocess.run(["make", "-s", "-C", plugin], check=True)
     gates = f"TC_LIB_DIR={seen(plugin)} tc -s qdisc show dev eth0"
-    # Arrivals begin about 60 ms after the last command was started.
-    end = f"sleep 0.08; kill -9 $(cat /run/*.pid); sleep 0.005; {gates}; echo LATER; sleep 0.05; {gates}"
+    # Arrivals begin 60 to 125 ms after the last command was started.
+    end = f"sleep 0.15; kill -9 $(cat /run/*.pid); sleep 0.005; {gates}; echo LATER; sleep 0.05; {gates}"
     jobs = [*own_agents(3 + ANSWERS), f"h1: {end}"]
     played = play(scenario, answers(last), *jobs)
     finished(played)
