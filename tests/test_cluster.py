@@ -176,7 +176,8 @@ def test_forged_or_acks_change_nothing(play: Play, with_: Played) -> None:
         scenario,
         answers(),
         f"s0: {FORGE} replay 10.0.0.1 10.0.0.2 10.0.0.3",
-        f"h23: sleep 0.06; {FORGE} blind 10.0.0.24 10.0.0.1 10.0.0.2 30; echo done",
+        # From before time 0, whenever that is, to after the last request.
+        f"h23: sleep 0.05; {FORGE} blind 10.0.0.24 10.0.0.1 10.0.0.2 120; echo done",
     )
     assert played.said == ["", "done\n"]
     finished(played)
@@ -193,7 +194,7 @@ def test_hosts_without_onramp_are_left_alone(play: Play, without: Played) -> Non
     # Requester h0 has none, so that no pair of hosts of this traffic has it on both sides.
     hosts = [f"h{n}" for n in range(1, 24, 2)]
     scenario = {**WITH, "linux": {**INCAST["linux"], "onramp_hosts": hosts}}
-    played = play(scenario, answers(), "h0: sleep 0.12; cat /proc/net/snmp")
+    played = play(scenario, answers(), "h0: sleep 0.2; cat /proc/net/snmp")
     finished(played)
     names, values = (line.split()[1:] for line in played.said[0].splitlines() if line.startswith("Udp:"))
     udp = dict(zip(names, values, strict=True))

@@ -255,6 +255,12 @@ impl<R: Router> Look<'_, R> {
         let (cell, place) = self.map.place_in(self.topology, port);
         (&self.cells[cell].network, place)
     }
+
+    /// Of a long flow on TCP.
+    fn tcp_progress(&self, flow: &LongFlow) -> Option<(u64, u32)> {
+        let (host, slot) = flow.sender;
+        if slot & TCP == 0 { None } else { self.cells[self.map.of(host)].hosts.tcp_progress(slot, flow.id) }
+    }
 }
 
 impl<R: Router> View for Look<'_, R> {
@@ -272,7 +278,7 @@ impl<R: Router> View for Look<'_, R> {
         use crate::stack::Rx;
         let (host, slot) = flow.sender;
         if slot & TCP != 0 {
-            return self.cells[self.map.of(host)].hosts.acknowledged_of(slot, flow.id);
+            return self.tcp_progress(flow).map(|(acknowledged, _)| acknowledged);
         }
         let sender = self.cells[self.map.of(host)].hosts.sender(slot);
         let (host, slot) = flow.receiver;
@@ -281,8 +287,7 @@ impl<R: Router> View for Look<'_, R> {
     }
 
     fn cwnd(&self, flow: &LongFlow) -> Option<u32> {
-        let (host, slot) = flow.sender;
-        if slot & TCP == 0 { None } else { self.cells[self.map.of(host)].hosts.cwnd_of(slot, flow.id) }
+        self.tcp_progress(flow).map(|(_, cwnd)| cwnd)
     }
 }
 

@@ -28,7 +28,7 @@ pub struct Measure {
     /// Whether the rate of each long flow is recorded over time. Default false.
     pub flow_rates: bool,
     /// Whether the congestion window of each long flow on TCP is recorded over time. Default false.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cwnd: bool,
     /// Host pairs ("from->to") whose measured one-way delays are recorded.
     pub owd: Vec<String>,
@@ -36,11 +36,6 @@ pub struct Measure {
     /// one-way delay is recorded beside the acknowledged one's. Default 0.
     #[serde(skip_serializing_if = "is_zero")]
     pub next_owd: u32,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_false(b: &bool) -> bool {
-    !*b
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

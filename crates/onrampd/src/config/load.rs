@@ -25,7 +25,7 @@ const MAX_PAUSE: u64 = 2_000_000;
 const THRESHOLD_FLOOR: u64 = 50_000;
 /// Default `or_ack_gap`, in nanoseconds (docs/algorithm.md).
 const OR_ACK_GAP: u64 = 100_000;
-/// Default `fleet.max_uncertainty`, in nanoseconds: a quarter of the floor.
+/// Default `fleet.max_uncertainty`, in nanoseconds: half of the floor.
 const MAX_UNCERTAINTY: u64 = 25_000;
 
 /// What is wrong with a configuration: one mistake.

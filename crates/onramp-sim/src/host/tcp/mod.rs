@@ -258,13 +258,8 @@ impl<H: Header> Hosts<H> {
         self.done.push(done);
     }
 
-    /// Bytes of a long flow that are acknowledged; `None` if it is over.
-    pub fn acknowledged_of(&self, slot: u32, id: u64) -> Option<u64> {
-        self.tcp.as_ref()?.acknowledged_of(slot, id)
-    }
-
-    /// Packets in the congestion window of a long flow; `None` if it is over.
-    pub fn cwnd_of(&self, slot: u32, id: u64) -> Option<u32> {
-        self.tcp.as_ref()?.cwnd_of(slot, id)
+    /// Bytes of a long flow that are acknowledged, and its window in packets; `None` if it is over.
+    pub fn tcp_progress(&self, slot: u32, id: u64) -> Option<(u64, u32)> {
+        self.tcp.as_ref()?.progress(slot, id)
     }
 }

@@ -298,16 +298,12 @@ impl<H: Header> Hosting<H> {
         self.gates.as_ref().map_or(0, |gates| gates.paused_total(at, now))
     }
 
-    /// Bytes of a long flow that are acknowledged; `None` if it is over.
-    pub fn acknowledged_of(&self, slot: u32, id: u64) -> Option<u64> {
+    /// Bytes of a long flow that are acknowledged, and its window in packets; `None` if it is over.
+    pub fn progress(&self, slot: u32, id: u64) -> Option<(u64, u32)> {
         let flow = Some(&self.flows[slot & !TCP]).filter(|flow| flow.is(id))?;
-        Some(flow.connection.map_or(0, |at| self.connections[at].tx.una() - flow.first))
-    }
-
-    /// Packets in the congestion window of a long flow; `None` if it is over.
-    pub fn cwnd_of(&self, slot: u32, id: u64) -> Option<u32> {
-        let flow = Some(&self.flows[slot & !TCP]).filter(|flow| flow.is(id))?;
-        Some(flow.connection.map_or(0, |at| self.connections[at].tx.cwnd()))
+        let Some(at) = flow.connection else { return Some((0, 0)) };
+        let tx = &self.connections[at].tx;
+        Some((tx.una() - flow.first, tx.cwnd()))
     }
 
     /// What is known of the flow on a connection now.
