@@ -171,7 +171,7 @@ def test_a_tenth_of_the_or_acks_may_get_lost(play: Play, without: Played) -> Non
 
 def test_forged_or_acks_change_nothing(play: Play, with_: Played) -> None:
     hosts = [f"h{n}" for n in range(23)]
-    scenario = {**WITH, "linux": {**INCAST["linux"], "onramp_hosts": hosts}}
+    scenario = {**INCAST, "onramp": {**ONRAMP, "hosts": hosts}}
     played = play(
         scenario,
         answers(),
@@ -193,7 +193,7 @@ def test_forged_or_acks_change_nothing(play: Play, with_: Played) -> None:
 def test_hosts_without_onramp_are_left_alone(play: Play, without: Played) -> None:
     # Requester h0 has none, so that no pair of hosts of this traffic has it on both sides.
     hosts = [f"h{n}" for n in range(1, 24, 2)]
-    scenario = {**WITH, "linux": {**INCAST["linux"], "onramp_hosts": hosts}}
+    scenario = {**INCAST, "onramp": {**ONRAMP, "hosts": hosts}}
     played = play(scenario, answers(), "h0: sleep 0.2; cat /proc/net/snmp")
     finished(played)
     names, values = (line.split()[1:] for line in played.said[0].splitlines() if line.startswith("Udp:"))

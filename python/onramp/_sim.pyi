@@ -38,6 +38,8 @@ class Simulation:
         """Flows completed since the last call."""
     def take_requests(self) -> dict[str, bytes]:
         """Requests completed since the last call."""
+    def take_exchanges(self) -> dict[str, bytes]:
+        """Exchanges over since the last call."""
     def take_series(self) -> dict[str, bytes]:
         """Samples taken since the last call."""
     def take_clock(self) -> dict[str, bytes]:

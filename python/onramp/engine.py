@@ -122,6 +122,7 @@ def execute(
             folder / "flows.parquet", columns=["traffic", "request", "bytes", "fct_ps", "ideal_ps"]
         ),
         pq.read_table(folder / "requests.parquet", columns=["rct_ps"]),
+        tables.exchanges(folder, ["traffic", "bytes", "latency_ps"]),
         counters,
         complete=complete,
         version=_sim.version(),
@@ -141,13 +142,19 @@ class _Tables:
         for table in (self.flows, self.requests, self.series):
             stack.callback(table.close)
         self._folder, self._stack = folder, stack
+        self._others: dict[str, tables.Writer] = {}
 
     def also(self, name: str, table: pa.Table) -> None:
-        """Write a table that not every run has; nothing, if it is empty."""
+        """Append to a table that not every run has; nothing, if it is empty."""
         if len(table):
-            writer = tables.Writer(self._folder / f"{name}.parquet", table.schema)
-            self._stack.callback(writer.close)
-            writer.add(table)
+            if name not in self._others:
+                self._others[name] = tables.Writer(self._folder / f"{name}.parquet", table.schema)
+                self._stack.callback(self._others[name].close)
+            self._others[name].add(table)
+
+    def exchanges(self, columns: tables.Columns) -> None:
+        """Append exchanges."""
+        self.also("exchanges", tables.rows(columns, tables.EXCHANGES))
 
 
 def _in_simulator(
@@ -166,6 +173,7 @@ def _in_simulator(
         complete = simulation.advance(STEP_MS)
         write.flows.add(tables.flows(simulation.take_flows()))
         write.requests.add(tables.rows(simulation.take_requests(), tables.REQUESTS))
+        write.exchanges(simulation.take_exchanges())
         write.series.add(tables.series(simulation.take_series(), simulation.series_names()))
         now_us = simulation.now_ps / 1e6
         report(Status(simulation.progress, now_us, simulation.packet_hops, simulation.flows_done))
@@ -204,6 +212,7 @@ def _on_linux(
     write.flows.add(tables.flows(unfinished, finished=False))
     requests = testbed.columns(raw / "requests.bin", testbed.REQUEST)
     write.requests.add(tables.rows(requests, tables.REQUESTS))
+    write.exchanges(testbed.columns(raw / "exchanges.bin", testbed.EXCHANGE))
     write.also("clock", tables.rows(testbed.columns(raw / "clock.bin", testbed.CLOCK), tables.CLOCK))
     samples = testbed.columns(raw / "samples.bin", testbed.SAMPLE)
     write.series.add(tables.series(samples, counters["series_names"]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onramp.summary import Floats, Summary, statistic
+from onramp.summary import EXCHANGES, Floats, Summary, statistic, times
 
 #: 97.5% quantiles of Student's t for 1, 2, … degrees of freedom; beyond, the normal distribution's.
 _T = (
@@ -25,9 +25,10 @@ class Metric:
     Attributes
     ----------
     sample : str
-        The completion times it is a statistic of: "incast" or a size class; empty for a counter.
+        The completion times it is a statistic of: "incast", "rpc", "storage" or a size class; empty for a
+        counter.
     statistic : str
-        "mean", "p95", …; of a counter its name.
+        "mean", "p95", …; of a counter its name, of exchanges also "gbps".
     """
 
     group: str
@@ -43,10 +44,10 @@ class Metric:
 
     def of(self, summary: Summary) -> float | None:
         """The number; None if nothing completed."""
-        if self.sample == "incast":
-            value = summary["incast"]["rct_us"][self.statistic]
+        if self.statistic in ("gbps", "per_s"):
+            value = summary.get(self.sample, {}).get(self.statistic)
         elif self.sample:
-            value = summary["background"][self.sample]["fct_us"][self.statistic]
+            value = times(summary, self.sample).get(self.statistic)
         else:
             value = summary["network"][self.statistic]
         return None if value is None else float(value)
@@ -58,6 +59,11 @@ def _times(group: str, sample: str, statistics: Sequence[str]) -> list[Metric]:
 
 METRICS: tuple[Metric, ...] = (
     *_times("Incast RCT", "incast", ("mean", "p50", "p95", "p99")),
+    *_times("RPC latency", "rpc", ("mean", "p50", "p95", "p99")),
+    Metric("RPC latency", "RPCs", "1/s", "rpc", "per_s"),
+    *_times("Storage latency", "storage", ("mean", "p50", "p95", "p99")),
+    Metric("Storage latency", "blocks", "1/s", "storage", "per_s"),
+    Metric("Storage latency", "throughput", "Gb/s", "storage", "gbps"),
     *_times("FCT small (≤ 10 KB)", "small", ("mean", "p95")),
     *_times("FCT medium (≤ 1 MB)", "medium", ("mean", "p95")),
     *_times("FCT large (> 1 MB)", "large", ("mean", "p95")),
@@ -72,8 +78,11 @@ METRICS: tuple[Metric, ...] = (
 
 def completed(summary: Summary, sample: str) -> int:
     """How many requests or flows a sample of completion times has."""
-    count = summary["incast"]["requests"] if sample == "incast" else summary["background"][sample]["flows"]
-    return int(count)
+    if sample == "incast":
+        return int(summary["incast"]["requests"])
+    if sample in EXCHANGES:
+        return int(summary[sample]["exchanges"])
+    return int(summary["background"][sample]["flows"])
 
 
 def over_seeds(values: Sequence[float]) -> tuple[float, float]:

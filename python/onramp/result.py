@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from onramp import tables
 from onramp.errors import OnRampError
 from onramp.scenario import Scenario
 from onramp.summary import Floats, Summary
@@ -72,6 +73,11 @@ class Result:
     def requests(self) -> pa.Table:
         """One row per completed incast request."""
         return self._table("requests")
+
+    @property
+    def exchanges(self) -> pa.Table:
+        """One row per exchange of a client and a server: an RPC, or a block read or written."""
+        return tables.exchanges(self.folder)
 
     @property
     def series(self) -> pa.Table:

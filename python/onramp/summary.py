@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from onramp.scenario import Scenario
+from onramp.scenario import Scenario, quantity
 
 Summary = dict[str, Any]
 Floats = NDArray[np.float64]
@@ -24,6 +24,10 @@ SIZES: Mapping[str, tuple[float, float]] = {
 }
 
 PERCENTILES = {"p50": 50, "p90": 90, "p95": 95, "p99": 99}
+
+
+#: Kinds of traffic in which clients ask and servers answer.
+EXCHANGES = ("rpc", "storage")
 
 
 def statistic(values: Floats, name: str) -> float | None:
@@ -62,10 +66,41 @@ def slowdowns(flows: pa.Table) -> Floats:
     return np.maximum(1.0, ratio)
 
 
+def times(summary: Summary, sample: str) -> Mapping[str, float | None]:
+    """Statistics in microseconds of requests ("incast"), of a kind of exchange or of a size class."""
+    found: Mapping[str, float | None]
+    if sample == "incast":
+        found = summary["incast"]["rct_us"]
+    elif sample in EXCHANGES:
+        found = summary.get(sample, {}).get("latency_us", {})
+    else:
+        found = summary["background"][sample]["fct_us"]
+    return found
+
+
+def of_kind(scenario: Scenario, exchanges: pa.Table, kind: str) -> pa.Table:
+    """Exchanges of the sections of a kind."""
+    sections = pa.array(scenario.traffic_of_kind(kind), pa.uint32())
+    return exchanges.filter(pc.is_in(exchanges["traffic"], sections))
+
+
+def _exchanged(scenario: Scenario, exchanges: pa.Table, kind: str) -> Summary:
+    own = of_kind(scenario, exchanges, kind)
+    # Those that were asked for in the time that is measured: in a steady state as many as are answered in it.
+    seconds = quantity(scenario.document["duration"])
+    return {
+        "exchanges": len(own),
+        "per_s": len(own) / seconds,
+        "gbps": (pc.sum(own["bytes"]).as_py() or 0) * 8 / seconds / 1e9,
+        "latency_us": statistics(microseconds(own["latency_ps"])),
+    }
+
+
 def summarize(
     scenario: Scenario,
     flows: pa.Table,
     requests: pa.Table,
+    exchanges: pa.Table,
     counters: Mapping[str, Any],
     *,
     complete: bool,
@@ -76,9 +111,9 @@ def summarize(
 
     Parameters
     ----------
-    flows, requests : pa.Table
+    flows, requests, exchanges : pa.Table
         Tables of the run; of flows only `traffic`, `request`, `bytes`, `fct_ps`, `ideal_ps` are used,
-        of requests `rct_ps`.
+        of requests `rct_ps`, of exchanges `traffic`, `bytes`, `latency_ps`.
     counters : mapping
         The engine's part: network, onramp_stats, engine, unfinished, and clock if there is one.
     complete : bool
@@ -104,6 +139,11 @@ def summarize(
         "complete": complete,
         "incast": {"requests": len(requests), "rct_us": statistics(microseconds(requests["rct_ps"]))},
         "background": classes,
+        **{
+            kind: _exchanged(scenario, exchanges, kind)
+            for kind in EXCHANGES
+            if scenario.traffic_of_kind(kind)
+        },
         "network": counters["network"],
         "onramp_stats": counters["onramp_stats"],
         "engine": counters["engine"],

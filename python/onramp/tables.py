@@ -50,6 +50,20 @@ REQUESTS = pa.schema(
     ]
 )
 
+EXCHANGES = pa.schema(
+    [
+        _field("traffic", U32, "1", "index of its section in the scenario's traffic list"),
+        _field("session", U32, "1", "number of the connection in the section"),
+        _field("number", U64, "1", "number in the session, in the order of asking"),
+        _field("client", U32, "1", "host that asked"),
+        _field("server", U32, "1", "host that answered"),
+        _field("bytes", U64, "B", "of the response, or of the block read or written"),
+        _field("write", pa.uint8(), "1", "1: a block was written"),
+        _field("start_ps", U64, "ps", "when it was asked, from the start of the run"),
+        _field("latency_ps", U64, "ps", "until the client has all of the answer"),
+    ]
+)
+
 SERIES = pa.schema(
     [
         _field("time_ps", U64, "ps", "when, from the start of the run"),
@@ -105,6 +119,15 @@ def flows(columns: Columns, *, finished: bool = True) -> pa.Table:
 def rows(columns: Columns, schema: pa.Schema) -> pa.Table:
     """Columns without nulls as a table of `schema`."""
     return pa.table([pa.array(_column(columns, f), f.type) for f in schema], schema=schema)
+
+
+def exchanges(folder: Path, columns: list[str] | None = None) -> pa.Table:
+    """The exchanges of a result folder; none, where it has no such table."""
+    path = folder / "exchanges.parquet"
+    if path.exists():
+        return pq.read_table(path, columns=columns)
+    none = EXCHANGES.empty_table()
+    return none.select(columns) if columns else none
 
 
 def series(columns: Columns, names: list[str]) -> pa.Table:

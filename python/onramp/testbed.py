@@ -34,6 +34,12 @@ REQUEST = np.dtype(
         *[(name, "<u8") for name in ("bytes", "start_ps", "rct_ps", "receiver_rct_ps")],
     ]
 )
+EXCHANGE = np.dtype(
+    [
+        *[("traffic", "<u4"), ("session", "<u4"), ("number", "<u8"), ("client", "<u4"), ("server", "<u4")],
+        *[("bytes", "<u8"), ("write", "u1"), ("start_ps", "<u8"), ("latency_ps", "<u8")],
+    ]
+)
 CLOCK = np.dtype([("time_ps", "<u8"), ("host", "<u4"), ("error_ns", "<f8"), ("uncertainty_ns", "<f8")])
 SAMPLE = np.dtype([("time_ps", "<u8"), ("name", "<u4"), ("value", "<f8")])
 

@@ -8,6 +8,7 @@ use onramp_sim::measure::trace::Capture;
 use onramp_sim::measure::{FlowRecord, NextRecord, RequestRecord, Sample};
 use onramp_sim::scenario::Substrate;
 use onramp_sim::units::{Ps, US};
+use onramp_sim::workload::exchange::ExchangeRecord;
 use onramp_sim::{Options, Scenario, ScenarioError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -149,6 +150,22 @@ impl Simulation {
             .add("start_ps", |r| r.start_ps.to_le_bytes())?
             .add("rct_ps", |r| r.rct_ps.to_le_bytes())?
             .add("receiver_rct_ps", |r| r.receiver_rct_ps.to_le_bytes())
+            .map(|c| c.dict)
+    }
+
+    fn take_exchanges<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let rows = self.sim.take_exchanges();
+        let columns = Columns { py, rows: &rows, dict: PyDict::new(py) };
+        columns
+            .add("traffic", |e: &ExchangeRecord| e.traffic.to_le_bytes())?
+            .add("session", |e| e.session.to_le_bytes())?
+            .add("number", |e| e.number.to_le_bytes())?
+            .add("client", |e| e.client.to_le_bytes())?
+            .add("server", |e| e.server.to_le_bytes())?
+            .add("bytes", |e| e.bytes.to_le_bytes())?
+            .add("write", |e| [u8::from(e.write)])?
+            .add("start_ps", |e| e.start_ps.to_le_bytes())?
+            .add("latency_ps", |e| e.latency_ps.to_le_bytes())
             .map(|c| c.dict)
     }
 

@@ -7,7 +7,7 @@ use crate::clock::accuracy::ClockRecord;
 use crate::clock::{self, Clocks};
 use crate::config::units::{Ps, US};
 use crate::engine::{Events, turns};
-use crate::host::tcp::Pair;
+use crate::host::tcp::{Joint, Pair, Streams};
 use crate::host::{self, Hosts, Note, Opening};
 use crate::measure::trace::{self, Capture, Wire};
 use crate::measure::{Delays, FlowRecord, LongFlow, Meter, NextOwd, NextRecord, Recorder, RequestRecord, Sample, View};
@@ -18,9 +18,10 @@ use crate::network::router::{self, Router};
 use crate::network::{self, Network, Part};
 use crate::scenario::{Resolved, Scenario, Section, Sync};
 use crate::topology::{Cells, PortId, Topology};
+use crate::workload::exchange::{ExchangeRecord, Session};
 use crate::workload::{LoadSpan, Size, connections};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{Deref, DerefMut, Range};
 use std::path::Path;
 use std::sync::Arc;
@@ -86,9 +87,11 @@ impl Simulation {
             router::Kind::Tcp => {
                 let all = connections::all(scenario.sources(&topology, base)?);
                 let wanted = connections::connections(&all, &topology);
+                let sessions = scenario.sessions(&topology, base)?;
                 let router = Plain::<TcpOptions>::default();
                 let mut engine = Engine::new(&router, &resolved, topology, arrivals, options.one_cell);
                 engine.desk.connections = wanted;
+                engine.desk.open_sessions(&mut engine.cells, &sessions);
                 engine.trace(&options.traced);
                 Self(Box::new(engine))
             }
@@ -143,6 +146,8 @@ pub trait Run: Send + core::marker::Sync {
     fn take_flows(&mut self) -> Vec<FlowRecord>;
     /// Requests done since the last call.
     fn take_requests(&mut self) -> Vec<RequestRecord>;
+    /// Exchanges over since the last call.
+    fn take_exchanges(&mut self) -> Vec<ExchangeRecord>;
     /// Samples of the time series since the last call.
     fn take_samples(&mut self) -> Vec<Sample>;
     /// Samples of the clocks' errors since the last call.
@@ -200,6 +205,8 @@ struct Desk {
     next_sample: Ps,
     /// Flows that have arrived and are not done.
     alive: u64,
+    /// Clients of sessions, of whom some are over.
+    clients: usize,
     /// Flows since time 0.
     started: u64,
     finished: u64,
@@ -348,6 +355,7 @@ impl<R: Router> Engine<R> {
             now: 0,
             next_sample: Ps::MAX,
             alive: 0,
+            clients: 0,
             started: 0,
             finished: 0,
             bytes: 0.0,
@@ -393,10 +401,12 @@ impl<R: Router> Engine<R> {
             }
             return all.into();
         }
-        let tier = |node| topology.name(node).trim_end_matches(|c: char| c.is_ascii_digit());
         let mut tiers: BTreeMap<String, Vec<f64>> = Default::default();
         for (id, port) in ports.zip(topology.ports()) {
-            tiers.entry(format!("{}->{}", tier(port.from), tier(port.to))).or_default().push(share(id));
+            tiers
+                .entry(format!("{}->{}", topology.group(port.from), topology.group(port.to)))
+                .or_default()
+                .push(share(id));
         }
         for (name, shares) in tiers {
             all.insert(format!("{name} mean"), json!(shares.iter().sum::<f64>() / shares.len() as f64));
@@ -446,7 +456,8 @@ impl Desk {
         if self.at == self.next_sample {
             self.sample(cells);
         }
-        let idle = self.alive == 0 && self.arrivals.next_at().is_none();
+        let asking = self.clients > cells.iter().map(|cell| cell.hosts.clients_over()).sum();
+        let idle = self.alive == 0 && !asking && self.arrivals.next_at().is_none();
         let checked = self.at >= self.origin && (self.at - self.origin).is_multiple_of(CHECK);
         if checked && idle || self.at > self.limit {
             self.over = true;
@@ -497,9 +508,19 @@ impl Desk {
 
     fn write_down<R: Router>(&mut self, cells: &mut [CellBox<R>]) {
         let mut done: Vec<(Ps, FlowRecord)> = Vec::new();
+        let mut exchanged: Vec<(Ps, ExchangeRecord)> = Vec::new();
         for cell in cells {
             done.append(&mut cell.hosts.done);
             self.recorder.add_samples(&mut cell.meter.samples);
+            cell.hosts.take_exchanges(&mut exchanged);
+        }
+        exchanged.sort_unstable_by_key(|(at, done)| (*at, done.traffic, done.session, done.number));
+        for (_, done) in exchanged {
+            if let Some(start_ps) = done.start_ps.checked_sub(self.origin) {
+                self.started += 1;
+                self.finished += 1;
+                self.recorder.exchange_done(ExchangeRecord { start_ps, ..done });
+            }
         }
         done.sort_unstable_by_key(|(found, flow)| (*found, flow.id));
         for (_, flow) in done {
@@ -519,7 +540,7 @@ impl Desk {
         }
         self.before = totals(cells, self.at);
         self.recorder.begin(&Look { cells, map: &self.map, topology: &self.topology, at: self.at });
-        if self.alive > 0 {
+        if self.alive > 0 || self.clients > 0 {
             self.next_sample = self.at + self.recorder.interval();
         }
     }
@@ -605,6 +626,42 @@ impl Desk {
             let long = LongFlow { id: new.id, sender: (src, slot), receiver: (dst, slot) };
             self.recorder.watch_flow(long, &self.topology);
         }
+    }
+}
+
+impl Desk {
+    /// Opens the connections of clients and servers.
+    fn open_sessions<R: Router>(&mut self, cells: &mut [CellBox<R>], sessions: &[Session]) {
+        let mut numbers: HashMap<(u32, u32), u64> = HashMap::new();
+        for session in sessions {
+            let Session { client, server, .. } = *session;
+            let Section { transport, class } = self.sections[session.traffic as usize];
+            let pair = Pair { src: client, dst: server, transport, class };
+            // Both ways count for both directions of the pair.
+            let number = numbers.entry((client.min(server), client.max(server))).or_default();
+            let joint = Joint {
+                pair,
+                number: *number,
+                nics: [(client, server), (server, client)].map(|(a, b)| self.map.nic_towards(&self.topology, a, b, 0)),
+            };
+            *number += 1;
+            let (from, to) = (self.map.of(client), self.map.of(server));
+            let [asked, answered] = [(client, server), (server, client)].map(|(a, b)| self.recorder.watched_owd(a, b));
+            let servers_end = cells[to].hosts.tcp().open_party_end(joint, false, asked);
+            let clients_end = cells[from].hosts.tcp().open_party_end(joint, true, answered);
+            let streams = Streams::default();
+            let ends = (clients_end, servers_end);
+            let (asks, party) = cells[from].hosts.tcp().open_party(joint, session, &streams, ends, Some(self.load_at));
+            let ends = (servers_end, clients_end);
+            let (answers, _) = cells[to].hosts.tcp().open_party(joint, session, &streams, ends, None);
+            cells[to].hosts.tcp().introduce(servers_end, asks);
+            cells[from].hosts.tcp().introduce(clients_end, answers);
+            if let Some((at, timer)) = cells[from].hosts.tcp().first_due(party) {
+                cells[from].events.timer(at, timer);
+            }
+        }
+        self.clients = sessions.len();
+        self.endless |= !sessions.is_empty();
     }
 }
 
@@ -700,6 +757,10 @@ impl<R: Router> Run for Engine<R> {
         self.desk.recorder.take_requests()
     }
 
+    fn take_exchanges(&mut self) -> Vec<ExchangeRecord> {
+        self.desk.recorder.take_exchanges()
+    }
+
     fn take_samples(&mut self) -> Vec<Sample> {
         self.desk.recorder.take_samples()
     }
@@ -782,6 +843,10 @@ impl<R: Router> Run for Engine<R> {
             "engine": { "simulated_us": us(self.now()), "packet_hops": all.network.hops },
             "unfinished": { "flows": unfinished, "requests": self.desk.recorder.requests_open() },
         });
+        if self.desk.clients > 0 {
+            let open: u64 = self.cells.iter().map(|cell| cell.hosts.exchanges_open()).sum();
+            counters["unfinished"]["exchanges"] = json!(open);
+        }
         if self.desk.is_tcp.contains(&true) {
             counters["engine"]["connections_opened_before"] = json!(all.hosts.opened_before);
             counters["engine"]["connections_opened_late"] = json!(all.hosts.opened_late);

@@ -91,7 +91,7 @@ fn cells_and_threads_change_nothing() {
                 // Timeouts last: fewer samples.
                 set.extend([("linux.buffer_packets", "60"), ("linux.qdisc", qdisc), ("measure.interval", "71300ns")]);
                 if i % 2 == 0 {
-                    set.push(("linux.onramp_hosts", "[\"h0\", \"h1\", \"h2\", \"h3\", \"h9\"]"));
+                    set.push(("onramp.hosts", "[\"h0\", \"h1\", \"h2\", \"h3\", \"h9\"]"));
                 }
             }
             let text = format!("{network}{LOADED}");

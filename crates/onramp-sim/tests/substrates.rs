@@ -119,7 +119,6 @@ fn the_linux_section_is_written_out_with_its_defaults() {
     let linux = scenario.linux.clone().unwrap();
     assert_eq!(linux.port_buffer(), PortBuffer::Packets(1000));
     assert_eq!(linux.qdisc, Some(HostQdisc::FqCodel));
-    assert_eq!(linux.onramp_hosts, Some(["h0", "h1", "h2", "h3"].map(String::from).to_vec()));
     let again = Scenario::load(&scenario.to_toml(), "again", Path::new(""), &[]).unwrap().0;
     assert_eq!(again.to_toml(), scenario.to_toml());
 
@@ -146,7 +145,6 @@ fn mistakes_in_the_linux_section_are_named() {
         ("mtu = \"100B\"", "linux.mtu: 100B is outside 576B to 9000B"),
         ("gso_max_size = \"1KB\"", "linux.gso_max_size: 1KB is outside the MTU"),
         ("or_ack_interval = \"10KB\"", "linux.or_ack_interval: 10KB is no power of two"),
-        ("onramp_hosts = [\"h0\", \"h9\"]", "linux.onramp_hosts[1]: \"h9\" is no host"),
         ("qdisc = \"fqcodel\"", "linux.qdisc: \"fqcodel\" is not one of fq_codel, fq, pfifo: did you mean"),
         ("[linux.sysctl]\n\"kernel.panic\" = \"1\"", "linux.sysctl"),
         ("[linux.sysctl]\n\"net.ipv4.tcp_frto\" = \"on\"", "net.ipv4.tcp_frto: \"on\" is not a number from 0 to 2"),

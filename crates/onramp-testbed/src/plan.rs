@@ -17,10 +17,18 @@ pub fn interface(topology: &Topology, port: PortId) -> u32 {
     HOST_INTERFACE + own.iter().position(|&p| p == port).expect("a port is one of its node's") as u32
 }
 
-/// Name of a port's interface: "eth0" in a host, the neighbour's name in a switch.
+/// Longest name of an interface.
+const NAME: usize = 15;
+
+/// Name of a port's interface: "eth0" in a host, in a switch the neighbour's name, or its number where that is long.
 pub fn interface_name(topology: &Topology, port: PortId) -> String {
     let p = &topology.ports()[port as usize];
-    if is_host(topology, p.from) { "eth0".into() } else { topology.name(p.to).into() }
+    let name = topology.name(p.to);
+    match name.len() {
+        _ if is_host(topology, p.from) => "eth0".into(),
+        ..=NAME => name.into(),
+        _ => format!("node{}", p.to),
+    }
 }
 
 /// Whether a node is a host.

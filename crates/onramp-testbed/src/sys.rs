@@ -9,8 +9,10 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
+mod aio;
 mod ring;
 
+pub use aio::{Aio, open_disk};
 pub use ring::{Passed, Ring};
 
 fn checked(result: i64) -> io::Result<i64> {
@@ -333,6 +335,11 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     })
 }
 
+/// What a descriptor is watched for.
+pub const READABLE: i32 = libc::EPOLLIN;
+/// See [`READABLE`].
+pub const WRITABLE: i32 = libc::EPOLLOUT;
+
 /// Waits for many descriptors.
 pub struct Epoll {
     fd: OwnedFd,
@@ -347,9 +354,8 @@ impl Epoll {
         Ok(Self { fd, events: vec![libc::epoll_event { events: 0, u64: 0 }; 256] })
     }
 
-    /// Reports `key` once whenever `fd` has become readable or, if `writable`, writable.
-    pub fn watch(&self, fd: BorrowedFd<'_>, writable: bool, key: u64) -> io::Result<()> {
-        let interest = if writable { libc::EPOLLOUT } else { libc::EPOLLIN };
+    /// Reports `key` once whenever `fd` has become what is of `interest`.
+    pub fn watch(&self, fd: BorrowedFd<'_>, interest: i32, key: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events: (interest | libc::EPOLLET) as u32, u64: key };
         // SAFETY: the pointer is to `event`.
         let done = unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event) };

@@ -29,7 +29,7 @@ def cases(quick: bool) -> list[Case]:
     span = cluster.span(quick)
     return [
         Case((NEITHER,), "cluster-groups", {**span, "onramp.enabled": False}),
-        Case((ONE,), "cluster-groups", {**span, "linux.onramp_hosts": FIRST}),
+        Case((ONE,), "cluster-groups", {**span, "onramp.hosts": FIRST}),
         Case((BOTH,), "cluster-groups", span),
     ]
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from onramp.plots import style
-from onramp.summary import Summary
+from onramp.summary import Summary, times
 
 if TYPE_CHECKING:
     from onramp.result import Result
@@ -20,6 +20,8 @@ Bar = tuple[float | None, float | None]
 
 TITLES = {
     "incast": "Incast RCT",
+    "rpc": "RPC latency",
+    "storage": "Storage latency",
     "small": "FCT, small (≤ 10 KB)",
     "medium": "FCT, medium (≤ 1 MB)",
     "large": "FCT, large (> 1 MB)",
@@ -29,8 +31,8 @@ TITLES = {
 
 def bar(summary: Summary, panel: str) -> Bar:
     """Mean and 95th percentile of one of `TITLES`."""
-    times = summary["incast"]["rct_us"] if panel == "incast" else summary["background"][panel]["fct_us"]
-    return times["mean"], times["p95"]
+    of = times(summary, panel)
+    return of.get("mean"), of.get("p95")
 
 
 def draw(sides: Mapping[str, Result]) -> Figure | None:

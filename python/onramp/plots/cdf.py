@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from onramp.plots import style
 from onramp.plots.bars import TITLES
-from onramp.summary import Floats, background, in_class, microseconds
+from onramp.summary import EXCHANGES, SIZES, Floats, background, in_class, microseconds, of_kind
 
 if TYPE_CHECKING:
     from onramp.result import Result
@@ -40,8 +40,12 @@ def draw(sides: Mapping[str, Result]) -> Figure | None:
 def completion_times(result: Result) -> dict[str, Floats]:
     """Times in microseconds by panel."""
     flows = background(result.flows, result.scenario.traffic_of_kind("long"))
-    times = {size: microseconds(in_class(flows, size)["fct_ps"]) for size in TITLES if size != "incast"}
-    return {"incast": microseconds(result.requests["rct_ps"]), **times}
+    exchanges = {
+        kind: microseconds(of_kind(result.scenario, result.exchanges, kind)["latency_ps"])
+        for kind in EXCHANGES
+    }
+    times = {size: microseconds(in_class(flows, size)["fct_ps"]) for size in SIZES}
+    return {"incast": microseconds(result.requests["rct_ps"]), **exchanges, **times}
 
 
 def cdf(values: Floats, points: int = 400) -> tuple[Floats, Floats]:

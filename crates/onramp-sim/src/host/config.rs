@@ -84,6 +84,9 @@ pub enum OrAckMode {
 pub struct OnRamp {
     /// Default true where there is an `[onramp]` section.
     pub enabled: bool,
+    /// Hosts with On-Ramp, or groups of them, by name: flows from one of them to another are held. Default: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Vec<String>>,
     /// T: packets are held while the one-way delay is above it. Default: with
     /// clocks that are synchronised over the network "auto", else the longest
     /// one-way delay of an empty network plus 10 us (§5.1.4).
@@ -119,6 +122,7 @@ impl Default for OnRamp {
     fn default() -> Self {
         Self {
             enabled: true,
+            hosts: None,
             threshold: None,
             threshold_floor: None,
             version: OnRampVersion::Final,

@@ -44,6 +44,8 @@ pub enum Timer {
     Deadline(u32),
     /// Something of a connection is due: when its timer was set, the latest first, and its slot.
     Connection(Reverse<Ps>, u32),
+    /// A client asks, or a server answers: its number and slot.
+    Party(u64, u32),
     /// An acknowledgement is due: the connection's number, and the slot of its receiving end.
     End(u64, u32),
     /// Something about the clocks.

@@ -11,6 +11,7 @@ pub use next_owd::{NextOwd, NextRecord};
 
 use crate::config::units::{Ps, SEC, Span, US};
 use crate::topology::{PortId, Topology};
+use crate::workload::exchange::ExchangeRecord;
 use crate::workload::{NewFlow, RequestPart};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -172,6 +173,7 @@ pub struct Recorder {
     names: Vec<String>,
     flows: Vec<FlowRecord>,
     requests: Vec<RequestRecord>,
+    exchanges: Vec<ExchangeRecord>,
     samples: Vec<Sample>,
     /// From (traffic section, number within it) to the request's number.
     open: HashMap<(u32, u64), u64>,
@@ -212,6 +214,7 @@ impl Recorder {
             names,
             flows: Vec::new(),
             requests: Vec::new(),
+            exchanges: Vec::new(),
             samples: Vec::new(),
             open: HashMap::new(),
             requests_open: HashMap::new(),
@@ -284,6 +287,11 @@ impl Recorder {
         }
     }
 
+    /// An exchange is over.
+    pub fn exchange_done(&mut self, exchange: ExchangeRecord) {
+        self.exchanges.push(exchange);
+    }
+
     /// Samples queues, links and flows at `now`.
     pub fn sample(&mut self, now: Ps, view: &impl View) {
         let mut push = |series, value| self.samples.push(Sample { time_ps: now, series, value });
@@ -342,6 +350,11 @@ impl Recorder {
     /// Requests done since the last call.
     pub fn take_requests(&mut self) -> Vec<RequestRecord> {
         std::mem::take(&mut self.requests)
+    }
+
+    /// Exchanges over since the last call.
+    pub fn take_exchanges(&mut self) -> Vec<ExchangeRecord> {
+        std::mem::take(&mut self.exchanges)
     }
 
     /// Samples since the last call.

@@ -1,13 +1,12 @@
 //! Hosts and ports as Linux has them, on the cluster and simulated.
 
-use super::{OnRamp, Scenario};
+use super::Scenario;
 use crate::cc;
 use crate::config::Rule;
 use crate::config::units::{Bytes, Span};
 use crate::host::qdisc::HostQdisc;
 use crate::network::config::PortBuffer;
 use crate::stack::tcp::Params;
-use crate::topology::Topology;
 use crate::units::US;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -38,8 +37,6 @@ pub struct Linux {
     /// Whether On-Ramp has segments cut into packets where delays are above its threshold; else they
     /// leave whole, as the paper's do. Default true.
     pub cut_segments: bool,
-    /// Hosts with On-Ramp, where it is enabled. Default: all.
-    pub onramp_hosts: Option<Vec<String>>,
     /// Packets that a connection begins with. Default 10.
     pub initial_window: u32,
     /// Further settings of every host by the kernel's names, such as `"net.ipv4.tcp_slow_start_after_idle" = "0"`.
@@ -57,7 +54,6 @@ impl Default for Linux {
             or_ack_interval: Bytes(16 << 10),
             or_ack_gap: Span(100 * US),
             cut_segments: true,
-            onramp_hosts: None,
             initial_window: 10,
             sysctl: BTreeMap::new(),
         }
@@ -66,16 +62,12 @@ impl Default for Linux {
 
 impl Linux {
     /// Writes out what depends on the rest of the scenario.
-    pub(super) fn resolve(&mut self, transport: &cc::Config, onramp: &OnRamp, topology: &Topology) {
+    pub(super) fn resolve(&mut self, transport: &cc::Config) {
         if self.buffer.is_none() {
             self.buffer_packets.get_or_insert(1000);
         }
         let bbr = matches!(transport, cc::Config::Bbr(_));
         self.qdisc.get_or_insert(if bbr { HostQdisc::Fq } else { HostQdisc::FqCodel });
-        if onramp.enabled {
-            let all = || (0..topology.hosts() as u32).map(|host| topology.name(host).to_string()).collect();
-            self.onramp_hosts.get_or_insert_with(all);
-        }
     }
 
     /// The buffer of a switch port.

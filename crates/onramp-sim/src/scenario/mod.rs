@@ -29,6 +29,7 @@ use crate::cc;
 use crate::config::units::{Ps, SEC, Span};
 use crate::stack::rdma::HEADER;
 use crate::topology::{Shape, Topology};
+use crate::workload::exchange::Session;
 use crate::workload::{self, LoadSpan, Source};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -137,6 +138,17 @@ impl Scenario {
                     files.push((format!("traffic.{i}.workload"), b.workload.clone()));
                 }
                 workload::Config::Trace(t) => files.push((format!("traffic.{i}.file"), t.file.clone())),
+                workload::Config::Rpc(r) => {
+                    let sizes = [("request", &r.request), ("response", &r.response)];
+                    files.extend(
+                        sizes
+                            .iter()
+                            .filter_map(|(key, of)| Some((format!("traffic.{i}.{key}"), of.file()?.to_string()))),
+                    );
+                }
+                workload::Config::Storage(s) => {
+                    files.extend(s.block.file().map(|file| (format!("traffic.{i}.block"), file.to_string())));
+                }
                 _ => {}
             }
         }
@@ -156,6 +168,14 @@ impl Scenario {
         workload::sources(self.traffic.iter().map(|traffic| &traffic.source), self.load_span(), topology, base)
     }
 
+    /// The connections of its clients and servers; files are relative to `base`.
+    ///
+    /// # Errors
+    /// What is wrong with a file that a section names.
+    pub fn sessions(&self, topology: &Topology, base: &Path) -> Result<Vec<Session>, String> {
+        workload::sessions(self.traffic.iter().map(|traffic| &traffic.source), self.load_span(), topology, base)
+    }
+
     /// All transports, the scenario's first.
     pub fn transports(&self) -> impl Iterator<Item = &cc::Config> {
         std::iter::once(&self.transport).chain(self.traffic.iter().filter_map(|t| t.transport.as_ref()))
@@ -164,6 +184,14 @@ impl Scenario {
     /// Whether its transport is TCP: of all sections or of none.
     pub fn is_tcp(&self) -> bool {
         self.transport.tcp().is_some()
+    }
+
+    /// Which hosts have On-Ramp.
+    pub fn onramp_hosts(&self, topology: &Topology) -> Vec<bool> {
+        let named =
+            self.onramp.hosts.as_ref().map(|names| topology.hosts_named(names).expect("the scenario was checked"));
+        let has = |host| self.onramp.enabled && named.as_ref().is_none_or(|hosts| hosts.contains(&host));
+        (0..topology.hosts() as u32).map(has).collect()
     }
 
     /// The transport of the first section in a class.
@@ -195,7 +223,7 @@ impl Scenario {
         }
         self.host.max_window.get_or_insert(crate::config::units::Bytes(bdp));
         if self.is_tcp() {
-            self.linux.get_or_insert_default().resolve(&self.transport, &self.onramp, topology);
+            self.linux.get_or_insert_default().resolve(&self.transport);
         }
         self.clock.resolve();
         let longest = Span(topology.max_base_owd(payload + header));

@@ -1,6 +1,6 @@
 //! What a scenario comes down to: nothing left open, nothing said twice.
 
-use super::{Clock, Linux, Measure, Scenario};
+use super::{Clock, Measure, Scenario};
 use crate::cc::{self, custom::Controllers};
 use crate::config::units::{Ps, Span};
 use crate::host::config::ShaperKind;
@@ -133,20 +133,9 @@ fn tcp_rules(s: &Scenario, topology: &Topology, configs: &[cc::Config]) -> Optio
     Some(tcp::Rules {
         kinds,
         qdisc: linux.qdisc.expect("it is resolved"),
-        gated: gated(s, linux, topology),
+        gated: s.onramp_hosts(topology),
         mtu: linux.mtu.0 as u32 + 14,
         or_acks,
         seed: s.seed,
     })
-}
-
-/// Which hosts have On-Ramp.
-fn gated(s: &Scenario, linux: &Linux, topology: &Topology) -> Vec<bool> {
-    let mut gated = vec![false; topology.hosts()];
-    for name in linux.onramp_hosts.iter().flatten().filter(|_| s.onramp.enabled) {
-        if let Ok(host) = topology.host_named(name) {
-            gated[host as usize] = true;
-        }
-    }
-    gated
 }

@@ -5,6 +5,7 @@ use crate::clock;
 use crate::config::units::{Bytes, NS, Ps, Span};
 use crate::config::{Mistake, Rule};
 use crate::topology::Topology;
+use crate::workload::exchange::{Between, Peers, Sides, Sizes};
 use crate::workload::{self, Config};
 use std::path::Path;
 
@@ -31,6 +32,8 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
     let clocks = in_section("clock");
     clock::config::check(&s.clock, &mut |ok, key, message| rule(ok, &clocks(key), message));
     check_threshold(s, &mut rule);
+    let tcp = s.onramp.hosts.is_none() || s.is_tcp();
+    rule(tcp, "onramp.hosts", "counts where the transport is TCP: leave it out".into());
     let interval = s.measure.interval;
     rule(interval >= Span(100 * NS), "measure.interval", format!("{interval} is shorter than 100ns: such as \"10us\""));
     let most = 1_000_000;
@@ -79,9 +82,7 @@ pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> (V
             wrong.push(Mistake::new(format!("{key}.min_rate"), message));
         }
     }
-    let hosts = s.linux.iter().flat_map(|l| l.onramp_hosts.iter().flatten()).enumerate();
-    let bad = hosts.filter_map(|(i, name)| Some((i, topology.host_named(name).err()?)));
-    wrong.extend(bad.map(|(i, m)| Mistake::new(format!("linux.onramp_hosts[{i}]"), m)).take(MAX_OF_A_LIST));
+    wrong.extend(unknown("onramp.hosts", s.onramp.hosts.as_deref().unwrap_or_default(), topology));
     wrong.extend(s.switch.check_rates(topology));
     let mut last_start = 0;
     for (i, traffic) in s.traffic.iter().enumerate() {
@@ -144,20 +145,50 @@ fn check_traffic(s: &Scenario, traffic: &Traffic, rule: Rule<'_>) {
             );
         }
         Config::Trace(_) => {}
+        Config::Rpc(r) => {
+            check_exchanges(s, r.connections, r.start, r.stop, rule);
+            let one = r.per_second.is_some() != r.depth.is_some();
+            rule(one, "per_second", "or depth is needed, not both: such as per_second = 10000 or depth = 1".into());
+            let rate = r.per_second.is_none_or(|rate| rate > 0.0 && rate <= 1e9);
+            rule(rate, "per_second", format!("{} is outside above 0 to 1e9", r.per_second.unwrap_or_default()));
+            check_depth(r.depth.unwrap_or(1), rule);
+        }
+        Config::Storage(d) => {
+            check_exchanges(s, d.connections, d.start, d.stop, rule);
+            check_depth(d.depth, rule);
+            rule((0.0..=1.0).contains(&d.writes), "writes", format!("{} is no share: from 0 to 1", d.writes));
+            rule(d.rate.is_none_or(|rate| rate.0 > 0), "rate", "must be above 0, such as \"25Gbps\"".into());
+        }
     }
+}
+
+fn check_depth(depth: u32, rule: Rule<'_>) {
+    rule((1..=1024).contains(&depth), "depth", format!("{depth} is outside 1 to 1024"));
+}
+
+fn check_exchanges(s: &Scenario, connections: u32, start: Option<Span>, stop: Option<Span>, rule: Rule<'_>) {
+    let kind = s.transport.kind();
+    rule(s.is_tcp(), "kind", format!("needs TCP: transport.kind is \"{kind}\"; such as \"cubic\""));
+    rule((1..=64).contains(&connections), "connections", format!("{connections} is outside 1 to 64"));
+    let (start, stop) = (start.unwrap_or_default(), stop.unwrap_or(s.duration));
+    rule(start < stop || s.duration == Span(0), "start", format!("{start} is not before the stop, {stop}"));
+    rule(stop <= s.duration, "stop", format!("{stop} is after the end of duration, {}", s.duration));
+}
+
+/// What is wrong with a list of hosts.
+fn unknown(key: &str, names: &[String], topology: &Topology) -> Vec<Mistake> {
+    let wrong = topology.hosts_named(names).err().unwrap_or_default().into_iter();
+    wrong.map(|(i, m)| Mistake::new(format!("{key}[{i}]"), m)).take(MAX_OF_A_LIST).collect()
 }
 
 /// Hosts that traffic is between: at least two, each once.
 fn check_members(named: Option<&[String]>, topology: &Topology) -> Vec<Mistake> {
     let Some(names) = named else { return vec![] };
-    if names.len() < 2 {
-        return vec![Mistake::new("hosts", format!("{} hosts: traffic is between at least two", names.len()))];
+    let hosts = topology.hosts_named(names).map_or(names.len(), |hosts| hosts.len());
+    if hosts < 2 {
+        return vec![Mistake::new("hosts", format!("{hosts} hosts: traffic is between at least two"))];
     }
-    let bad = names.iter().enumerate().filter_map(|(i, name)| {
-        let again = || names[..i].contains(name).then(|| format!("\"{name}\" is named twice"));
-        topology.host_named(name).err().or_else(again).map(|m| Mistake::new(format!("hosts[{i}]"), m))
-    });
-    bad.take(MAX_OF_A_LIST).collect()
+    unknown("hosts", names, topology)
 }
 
 fn check_traffic_placed(s: &Scenario, source: &Config, topology: &Topology, base: &Path) -> (Vec<Mistake>, Ps) {
@@ -196,6 +227,11 @@ fn check_traffic_placed(s: &Scenario, source: &Config, topology: &Topology, base
                 wrong.push(Mistake::new("dst", m));
             }
         }
+        Config::Rpc(r) => {
+            let sizes = [("request", &r.request), ("response", &r.response)];
+            wrong.extend(check_sessions(&r.between(), &sizes, topology, base));
+        }
+        Config::Storage(d) => wrong.extend(check_sessions(&d.between(), &[("block", &d.block)], topology, base)),
         Config::Trace(t) => {
             let extent = workload::trace::open(t, base, topology).and_then(|mut reader| reader.check());
             last_start = extent.as_ref().map_or(0, |extent| extent.last);
@@ -205,6 +241,26 @@ fn check_traffic_placed(s: &Scenario, source: &Config, topology: &Topology, base
         }
     }
     (wrong, last_start)
+}
+
+/// Connections of a section at most.
+const MAX_SESSIONS: usize = 16_384;
+
+fn check_sessions(between: &Between<'_>, sizes: &[(&str, &Sizes)], topology: &Topology, base: &Path) -> Vec<Mistake> {
+    let bad = sizes.iter().filter_map(|(key, sizes)| Some(Mistake::new(*key, sizes.read(base).err()?)));
+    let mut wrong: Vec<_> = bad.collect();
+    match between.hosts(topology) {
+        Err(bad) => wrong.extend(bad.into_iter().take(MAX_OF_A_LIST)),
+        Ok(Sides { clients, servers }) => {
+            let each = if between.peers == Peers::All { servers.len() } else { 1 };
+            let sessions = clients.len() * each * between.connections as usize;
+            if sessions > MAX_SESSIONS {
+                let message = format!("{sessions} connections in all: at most {MAX_SESSIONS} are possible");
+                wrong.push(Mistake::new("connections", message));
+            }
+        }
+    }
+    wrong
 }
 
 /// Refuses flows of more packets than can be numbered.

@@ -6,6 +6,7 @@ pub mod fat_tree;
 pub mod hpcc_file;
 pub mod leaf_spine;
 pub mod links;
+pub mod racks;
 pub mod star;
 
 mod cells;
@@ -59,6 +60,8 @@ tagged! {
         Star(star::Config) = "star",
         /// Two switches with one link between them.
         Dumbbell(dumbbell::Config) = "dumbbell",
+        /// Racks of hosts with roles, and spines between them.
+        Racks(racks::Config) = "racks",
         /// Nodes and links listed one by one.
         Links(links::Config) = "links",
         /// A topology file in the HPCC simulator's format.
@@ -127,6 +130,7 @@ pub fn build(network: &Network, base: &Path) -> Result<Topology, Mistake> {
         Shape::LeafSpine(c) => leaf_spine::links(c),
         Shape::Star(c) => star::links(c),
         Shape::Dumbbell(c) => dumbbell::links(c),
+        Shape::Racks(c) => racks::links(c),
         Shape::Links(c) => links::links(c),
         Shape::HpccFile(c) => hpcc_file::links(c, base),
     }
@@ -471,6 +475,33 @@ impl Topology {
             let meant = near(name, hosts).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
             format!("\"{name}\" is no host: {meant}they are {} to {}", hosts[0], hosts[self.hosts - 1])
         })
+    }
+
+    /// The hosts of these names, in order; a name without its number stands for all hosts that have it.
+    ///
+    /// # Errors
+    /// Places in the list, and what would be right there.
+    pub fn hosts_named(&self, names: &[String]) -> Result<Vec<u32>, Vec<(usize, String)>> {
+        let (mut found, mut seen, mut wrong) = (Vec::new(), BTreeSet::new(), Vec::new());
+        for (i, name) in names.iter().enumerate() {
+            let mut hosts: Vec<u32> = (0..self.hosts as u32).filter(|&host| self.group(host) == name).collect();
+            if hosts.is_empty() {
+                match self.host_named(name) {
+                    Ok(host) => hosts.push(host),
+                    Err(message) => wrong.push((i, message)),
+                }
+            }
+            if let Some(&again) = hosts.iter().find(|&&host| !seen.insert(host)) {
+                wrong.push((i, format!("\"{}\" is named twice", self.name(again))));
+            }
+            found.extend(hosts);
+        }
+        if wrong.is_empty() { Ok(found) } else { Err(wrong) }
+    }
+
+    /// The name of a node without its number.
+    pub fn group(&self, node: NodeId) -> &str {
+        self.name(node).trim_end_matches(|c: char| c.is_ascii_digit())
     }
 
     /// The port called "from->to".

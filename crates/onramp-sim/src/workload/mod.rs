@@ -1,4 +1,4 @@
-//! Sources of flows: Poisson arrivals, incast, long flows, traces.
+//! Sources of flows: Poisson arrivals, incast, long flows, traces; and exchanges between clients and servers.
 //!
 //! A source only knows its next arrival; what has not arrived yet takes no
 //! memory. Every random source draws from a stream of its own, so that neither
@@ -6,16 +6,20 @@
 
 pub mod background;
 pub mod connections;
+pub mod exchange;
 pub mod incast;
 mod lines;
 pub mod long;
 mod poisson;
+pub mod rpc;
 mod sizes;
+pub mod storage;
 pub mod trace;
 
 use crate::config::tagged;
 use crate::config::units::{Ps, Rate};
 use crate::topology::Topology;
+use exchange::Session;
 pub use sizes::{Cdf, is_built_in, size_distribution};
 use std::path::Path;
 use std::sync::Arc;
@@ -31,6 +35,10 @@ tagged! {
         Long(long::Config) = "long",
         /// Flows listed in a file.
         Trace(trace::Config) = "trace",
+        /// Remote procedure calls.
+        Rpc(rpc::Config) = "rpc",
+        /// Blocks of other hosts' disks.
+        Storage(storage::Config) = "storage",
     }
 }
 
@@ -123,8 +131,32 @@ pub fn sources<'a>(
             Config::Incast(c) => incast::add(c, &section, &mut all),
             Config::Long(l) => long::add(l, &section, &mut all),
             Config::Trace(t) => trace::add(t, &section, base, &mut all),
+            Config::Rpc(_) | Config::Storage(_) => Ok(()),
         }
         .map_err(|m| format!("traffic[{i}]: {m}"))?;
+    }
+    Ok(all)
+}
+
+/// The sessions of all resolved sections, by section.
+///
+/// # Errors
+/// As of [`sources`].
+pub fn sessions<'a>(
+    sections: impl Iterator<Item = &'a Config>,
+    span: LoadSpan,
+    topology: &Topology,
+    base: &Path,
+) -> Result<Vec<Session>, String> {
+    let mut all = Vec::new();
+    for (i, config) in sections.enumerate() {
+        let section = Section { span, topology, number: i as u32 };
+        let own = match config {
+            Config::Rpc(rpc) => rpc::sessions(rpc, &section, base),
+            Config::Storage(storage) => storage::sessions(storage, &section, base),
+            _ => continue,
+        };
+        all.extend(own.map_err(|m| format!("traffic[{i}]: {m}"))?);
     }
     Ok(all)
 }
@@ -139,10 +171,8 @@ struct Section<'a> {
 impl Section<'_> {
     /// The hosts that traffic is between.
     fn members(&self, named: Option<&[String]>) -> Result<Arc<[u32]>, String> {
-        named.map_or_else(
-            || Ok((0..self.topology.hosts() as u32).collect()),
-            |names| names.iter().map(|name| self.topology.host_named(name)).collect(),
-        )
+        let Some(names) = named else { return Ok((0..self.topology.hosts() as u32).collect()) };
+        self.topology.hosts_named(names).map(Into::into).map_err(|mut wrong| wrong.swap_remove(0).1)
     }
 
     /// Rate of all links of a host.

@@ -50,8 +50,8 @@ pub fn start(program: &Path, scenario: &Scenario, topology: &Topology, cluster: 
     fs::write(&key, format!("{KEY}\n")).map_err(at(&key))?;
     // The agent refuses a key that others can read.
     fs::set_permissions(&key, Permissions::from_mode(0o600)).map_err(at(&key))?;
-    let names = scenario.linux.iter().flat_map(|l| l.onramp_hosts.iter().flatten());
-    let hosts: BTreeSet<u32> = names.map(|name| topology.host_named(name)).collect::<std::result::Result<_, _>>()?;
+    let has = scenario.onramp_hosts(topology);
+    let hosts: BTreeSet<u32> = (0..topology.hosts() as u32).filter(|host| has[*host as usize]).collect();
     let mut agents = Agents { since_ns: sys::now_ns(), ..Agents::default() };
     if scenario.clock.sync == Sync::Huygens {
         agents.coordinator = found(program, scenario, topology, cluster, &hosts)?;

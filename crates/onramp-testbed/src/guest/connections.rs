@@ -17,14 +17,18 @@ pub enum Key {
     Sender(u32),
     /// The receiving end of a connection.
     Receiver(u32),
+    /// All disks.
+    Disks,
 }
 
 impl Key {
-    fn encode(self) -> u64 {
+    /// As `Epoll` takes it.
+    pub fn encode(self) -> u64 {
         let (kind, number) = match self {
             Key::Listener(host) => (0, host),
             Key::Sender(connection) => (1, connection),
             Key::Receiver(connection) => (2, connection),
+            Key::Disks => (3, 0),
         };
         kind << 32 | u64::from(number)
     }
@@ -35,12 +39,15 @@ impl Key {
         match encoded >> 32 {
             0 => Key::Listener(number),
             1 => Key::Sender(number),
-            _ => Key::Receiver(number),
+            2 => Key::Receiver(number),
+            _ => Key::Disks,
         }
     }
 }
 
-/// A connection; data goes one way.
+const BOTH: i32 = sys::READABLE | sys::WRITABLE;
+
+/// A connection; data goes one way, but for those of sessions.
 #[derive(Debug)]
 pub struct Connection {
     pub src: u32,
@@ -54,6 +61,8 @@ pub struct Connection {
     pub receiver: Option<OwnedFd>,
     /// The flow that uses it.
     pub flow: Option<u32>,
+    /// The session whose it is, if data go both ways.
+    pub session: Option<u32>,
     /// Bytes that wake the receiver.
     pub wake_at: u32,
     /// Segments the sender had sent again, and its timeouts, when its last flow ended.
@@ -80,7 +89,7 @@ impl Connections {
             sys::enter_network(cluster.nodes[host].namespace.as_fd())?;
             let socket = sys::tcp_socket(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, LISTEN))?;
             sys::listen(socket.as_fd())?;
-            epoll.watch(socket.as_fd(), false, Key::Listener(host as u32).encode())?;
+            epoll.watch(socket.as_fd(), sys::READABLE, Key::Listener(host as u32).encode())?;
             Ok(socket)
         };
         let listeners: std::io::Result<_> = (0..hosts).map(listen).collect();
@@ -95,17 +104,31 @@ impl Connections {
 
     /// Opens an idle connection.
     pub fn open(&mut self, src: u32, dst: u32, cluster: &Cluster, epoll: &Epoll) -> Result<()> {
+        let number = self.connect((src, dst), None, cluster, epoll)?;
+        self.idle_of(src, dst).push(number);
+        Ok(())
+    }
+
+    /// Opens the connection of a session, from its client; its number.
+    pub fn connect(
+        &mut self,
+        (src, dst): (u32, u32),
+        session: Option<u32>,
+        cluster: &Cluster,
+        epoll: &Epoll,
+    ) -> Result<u32> {
         let place = format!("connection from {} to {}", address(src), address(dst));
         let port = self.next_port[src as usize];
         self.next_port[src as usize] =
             port.checked_add(1).ok_or_else(|| format!("{place}: its host has no port left"))?;
         let number = self.all.len() as u32;
+        let both_ways = session.is_some();
         let connect = || {
             sys::enter_network(cluster.nodes[src as usize].namespace.as_fd())?;
             let socket = sys::tcp_socket(SocketAddrV4::new(address(src), port))?;
             sys::no_delay(socket.as_fd())?;
             sys::connect(socket.as_fd(), SocketAddrV4::new(address(dst), LISTEN))?;
-            epoll.watch(socket.as_fd(), true, Key::Sender(number).encode())?;
+            epoll.watch(socket.as_fd(), if both_ways { BOTH } else { sys::WRITABLE }, Key::Sender(number).encode())?;
             Ok(socket)
         };
         let sender = connect().map_err(|e: std::io::Error| format!("{place}: {e}"))?;
@@ -118,12 +141,12 @@ impl Connections {
             sender,
             receiver: None,
             flow: None,
+            session,
             wake_at: 1,
             retransmitted: 0,
             timeouts: 0,
         });
-        self.idle_of(src, dst).push(number);
-        Ok(())
+        Ok(number)
     }
 
     /// Takes what has arrived at a host; the connections' numbers.
@@ -133,8 +156,16 @@ impl Connections {
         while let Some((socket, from)) = sys::accept(self.listeners[host as usize].as_fd()).map_err(at(place()))? {
             // Whoever else connects, such as a port scanner under `exec`, is none of ours.
             let Some(number) = self.pending.remove(&(host_at(*from.ip()), from.port())) else { continue };
-            epoll.watch(socket.as_fd(), false, Key::Receiver(number).encode()).map_err(at(place()))?;
-            self.all[number as usize].receiver = Some(socket);
+            let connection = &mut self.all[number as usize];
+            let interest = match connection.session {
+                Some(_) => {
+                    sys::no_delay(socket.as_fd()).map_err(at(place()))?;
+                    BOTH
+                }
+                None => sys::READABLE,
+            };
+            epoll.watch(socket.as_fd(), interest, Key::Receiver(number).encode()).map_err(at(place()))?;
+            connection.receiver = Some(socket);
             accepted.push(number);
         }
         Ok(accepted)

@@ -13,6 +13,8 @@ use super::clocks::Clocks;
 use super::cluster::Cluster;
 use super::connections::{Connections, Key};
 use super::counters::{self, Counters, us};
+use super::exchange::{Exchanges, On};
+use super::nvme::Targets;
 use super::results::Results;
 use super::series::Series;
 use super::{Result, at, say};
@@ -25,6 +27,7 @@ use onramp_sim::topology::Topology;
 use onramp_sim::units::{MS, NS, Ps};
 use onramp_sim::workload::Size;
 use onramp_sim::workload::connections::{self as arrivals, Arrival};
+use onramp_sim::workload::exchange::{Content, ExchangeRecord, Session};
 use serde_json::json;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -73,6 +76,7 @@ struct Load<'a> {
     agents: &'a Agents,
     epoll: Epoll,
     connections: Connections,
+    exchanges: Exchanges,
     recorder: Recorder,
     series: Series,
     clocks: Clocks,
@@ -112,8 +116,10 @@ pub fn run(
     sys::be_exact().map_err(at("real-time class"))?;
     let epoll = Epoll::new().map_err(at("epoll"))?;
     let tracer = Tracer::new(traced, &arrivals, cluster, topology)?;
+    let sessions = scenario.sessions(topology, base)?;
     let mut load = Load {
         topology,
+        exchanges: Exchanges::default(),
         connections: Connections::new(cluster, topology.hosts(), &epoll)?,
         cluster,
         agents: &agents,
@@ -135,7 +141,9 @@ pub fn run(
         alive_at_end: 0,
     };
     let lead = scenario.clock.lead.filter(|_| load.clocks.interval().is_some());
+    load.open_sessions(sessions)?;
     load.open(&arrivals, lead.map_or(QUIET, |lead| lead.0.max(QUIET)))?;
+    load.exchanges.begin(&load.epoll, Key::Disks.encode())?;
     let opened = load.connections.len();
     let limit = load.warmup.saturating_add(scenario.time_limit.expect("it is resolved").0);
     let complete = load.play(&arrivals, limit, out)?;
@@ -156,6 +164,7 @@ pub fn run(
         unfinished: load.unfinished(end)?,
         flows: load.recorder.take_flows(),
         requests: load.recorder.take_requests(),
+        exchanges: measured(load.exchanges.take_records(), load.warmup),
         counters: json!(null),
         samples: Vec::new(),
         captures,
@@ -174,12 +183,21 @@ pub fn run(
         "unfinished": { "flows": results.unfinished.len(), "requests": load.recorder.requests_open() },
         "series_names": series_names,
     });
+    if load.exchanges.any() {
+        counters["unfinished"]["exchanges"] = json!(load.exchanges.open_now());
+    }
     if let Some(clock) = clock {
         counters["clock"] = clock;
     }
     Results { samples, counters, ..results }.write(out)?;
     agents.stop()?;
     Ok(Said::Done { complete, status: 0 })
+}
+
+/// Those that were asked for after the warm-up, by times since its end.
+fn measured(records: Vec<ExchangeRecord>, warmup: Ps) -> Vec<ExchangeRecord> {
+    let after = |e: ExchangeRecord| Some(ExchangeRecord { start_ps: e.start_ps.checked_sub(warmup)?, ..e });
+    records.into_iter().filter_map(after).collect()
 }
 
 fn kernel_release() -> String {
@@ -191,21 +209,44 @@ impl Load<'_> {
         (sys::now_ns() - self.zero_ns) * NS
     }
 
+    /// Waits for the connection that is being opened. Openings that meet would lose packets in small buffers, and each
+    /// would wait a second for that.
+    fn wait_until_open(&mut self) -> Result<()> {
+        let until = self.now() + PATIENCE;
+        while let Some(pending) = self.connections.pending() {
+            let left = until.saturating_sub(self.now());
+            if left == 0 {
+                return Err(self.connections.not_open(pending));
+            }
+            self.wait(left)?;
+        }
+        Ok(())
+    }
+
+    /// Opens the connections of clients and servers.
+    fn open_sessions(&mut self, sessions: Vec<Session>) -> Result<()> {
+        let mut targets = Targets::default();
+        for (number, session) in (0..).zip(sessions) {
+            let on = if let Content::Storage { .. } = session.rules.content {
+                On::Disk(targets.connect(&session, self.cluster)?)
+            } else {
+                let pair = (session.client, session.server);
+                let connection = self.connections.connect(pair, Some(number), self.cluster, &self.epoll)?;
+                self.wait_until_open()?;
+                On::Socket(connection)
+            };
+            self.exchanges.add(session, on);
+        }
+        Ok(())
+    }
+
     /// Opens the connections that the arrivals will probably need, and lets the
     /// network come to rest for `quiet` or longer. Then it is time 0.
     fn open(&mut self, arrivals: &[Arrival], quiet: Ps) -> Result<()> {
         let wanted = arrivals::connections(arrivals, self.topology);
         for (src, dst) in wanted.into_iter().flat_map(|(pair, count)| std::iter::repeat_n(pair, count)) {
-            // One by one: openings that meet lose packets in small buffers, and each waits a second for that.
-            let until = self.now() + PATIENCE;
             self.connections.open(src, dst, self.cluster, &self.epoll)?;
-            while let Some(pending) = self.connections.pending() {
-                let left = until.saturating_sub(self.now());
-                if left == 0 {
-                    return Err(self.connections.not_open(pending));
-                }
-                self.wait(left)?;
-            }
+            self.wait_until_open()?;
         }
         let jiffies = (sys::now_ns() * NS + quiet).saturating_sub(JIFFIES_BEGIN).next_multiple_of(ROUND);
         let begin = (jiffies + JIFFIES_BEGIN) / NS;
@@ -234,6 +275,7 @@ impl Load<'_> {
                 self.alive_at_end = self.alive();
                 now = self.now();
             }
+            self.exchanges.play(now, &self.connections)?;
             while let Some(Reverse((_, slot))) = self.stops.peek().filter(|Reverse((at, _))| *at <= now).copied() {
                 self.stops.pop();
                 self.stop(slot, now)?;
@@ -247,7 +289,8 @@ impl Load<'_> {
                 self.clocks.sample(now - self.warmup, self.agents)?;
                 *at += self.clocks.interval().expect("there are clocks to look at");
             }
-            if waiting.peek().is_none() && self.alive() == 0 || now >= limit {
+            let idle = waiting.peek().is_none() && self.alive() == 0 && self.exchanges.left() == 0;
+            if idle || now >= limit {
                 return Ok(true);
             }
             turns += 1;
@@ -259,7 +302,7 @@ impl Load<'_> {
             }
             let begin = self.before.is_none().then_some(self.warmup);
             let stop = self.stops.peek().map(|Reverse((at, _))| *at);
-            let next = [waiting.peek().map(|a| a.at), stop, sample_at, clocks_at, begin];
+            let next = [waiting.peek().map(|a| a.at), stop, self.exchanges.next(), sample_at, clocks_at, begin];
             let next = next.into_iter().flatten().min().unwrap_or(limit).min(limit);
             self.wait(next.saturating_sub(now))?;
         }
@@ -323,8 +366,15 @@ impl Load<'_> {
                         self.receive(number, now)?;
                     }
                 }
-                Key::Sender(number) => self.send(number)?,
-                Key::Receiver(number) => self.receive(number, now)?,
+                Key::Sender(number) => match self.connections[number].session {
+                    Some(session) => self.exchanges.socket(session, false, now, &self.connections)?,
+                    None => self.send(number)?,
+                },
+                Key::Receiver(number) => match self.connections[number].session {
+                    Some(session) => self.exchanges.socket(session, true, now, &self.connections)?,
+                    None => self.receive(number, now)?,
+                },
+                Key::Disks => self.exchanges.disks(now, &self.connections)?,
             }
         }
         Ok(())

@@ -6,9 +6,11 @@ mod clocks;
 mod cluster;
 mod connections;
 mod counters;
+mod exchange;
 mod exec;
 mod files;
 mod load;
+mod nvme;
 mod results;
 mod series;
 

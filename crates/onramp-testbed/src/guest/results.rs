@@ -5,6 +5,7 @@ use super::{Result, at};
 use onramp_sim::clock::accuracy::ClockRecord;
 use onramp_sim::measure::trace::Capture;
 use onramp_sim::measure::{FlowRecord, RequestRecord, Sample};
+use onramp_sim::workload::exchange::ExchangeRecord;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -56,6 +57,17 @@ fn clock(c: &ClockRecord) -> Vec<u8> {
     bytes
 }
 
+fn exchange(e: &ExchangeRecord) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend([e.traffic, e.session].into_iter().flat_map(u32::to_le_bytes));
+    bytes.extend(e.number.to_le_bytes());
+    bytes.extend([e.client, e.server].into_iter().flat_map(u32::to_le_bytes));
+    bytes.extend(e.bytes.to_le_bytes());
+    bytes.push(e.write.into());
+    bytes.extend([e.start_ps, e.latency_ps].into_iter().flat_map(u64::to_le_bytes));
+    bytes
+}
+
 /// Everything a run yields.
 #[derive(Debug, Default)]
 pub struct Results {
@@ -65,6 +77,8 @@ pub struct Results {
     pub unfinished: Vec<FlowRecord>,
     /// Completed requests.
     pub requests: Vec<RequestRecord>,
+    /// Exchanges that are over.
+    pub exchanges: Vec<ExchangeRecord>,
     /// Values over time.
     pub samples: Vec<Sample>,
     /// Errors of the clocks.
@@ -96,6 +110,7 @@ impl Results {
         save("flows.bin", &mut self.flows.iter().map(flow))?;
         save("unfinished.bin", &mut self.unfinished.iter().map(flow))?;
         save("requests.bin", &mut self.requests.iter().map(request))?;
+        save("exchanges.bin", &mut self.exchanges.iter().map(exchange))?;
         save("samples.bin", &mut self.samples.iter().map(sample))?;
         save("clock.bin", &mut self.clocks.iter().map(clock))?;
         save("counters.json", &mut std::iter::once(self.counters.to_string().into_bytes()))

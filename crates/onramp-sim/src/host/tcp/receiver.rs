@@ -1,5 +1,6 @@
 //! The receiving end of a connection: data, what is said of it, and OR-ACKs.
 
+use super::exchange::Heard;
 use super::{Hosting, OrAcks, Pair, Rules, UNKNOWN, unwrap};
 use crate::host::receive::OR_ACK_BYTES;
 use crate::host::{Io, Timer};
@@ -29,6 +30,8 @@ pub(super) struct End {
     told_at: Option<Ps>,
     /// Last bytes of flows, and when the application had them.
     complete: VecDeque<(u64, Ps)>,
+    /// What is read, if exchanges are.
+    pub heard: Option<Heard>,
 }
 
 impl End {
@@ -46,6 +49,7 @@ impl End {
             armed: None,
             told_at: None,
             complete: VecDeque::new(),
+            heard: None,
         }
     }
 }
@@ -62,8 +66,12 @@ impl<H: Header> Hosting<H> {
         self.ends[end].peer = connection;
     }
 
-    /// Data has come in; the NIC that has something to say of it.
-    pub(super) fn data_came<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>) -> u32 {
+    /// Data has come in; the NIC that has something to say of it, and that of who answers.
+    pub(super) fn data_came<R: Router<Header = H>>(
+        &mut self,
+        io: &mut Io<'_, R>,
+        packet: &Packet<H>,
+    ) -> (u32, Option<u32>) {
         let (now, slot) = (io.now, packet.flow & !TCP);
         let end = &mut self.ends[slot];
         let start = unwrap(end.rx.nxt(), packet.seq);
@@ -75,7 +83,7 @@ impl<H: Header> Hosting<H> {
             marked: packet.flags() & MARKED != 0,
             stamp_ms: packet.owd_ns as u32,
             echo_ms,
-            expected: unwrap(end.rx.nxt(), expected),
+            expected: end.heard.as_ref().map_or_else(|| unwrap(end.rx.nxt(), expected), Heard::expected),
         };
         let owd_ns = io.measure_owd(packet, end.pair.src, end.watch_owd);
         let OrAcks { shift, gap, .. } = self.rules.or_acks;
@@ -93,10 +101,15 @@ impl<H: Header> Hosting<H> {
         }
         let end = &mut self.ends[slot];
         let said = end.rx.on_data(&self.rules.kind(end.pair.transport).params, now, &data);
-        if said.complete {
+        if said.complete && end.heard.is_none() {
             end.complete.push_back((data.expected, now));
         }
-        self.say(io, slot, &said)
+        let nic = self.say(io, slot, &said);
+        let Some(heard) = self.ends[slot].heard.take() else { return (nic, None) };
+        let read = self.ends[slot].rx.read();
+        let more = self.messages_came(io, &heard, read);
+        self.ends[slot].heard = Some(heard);
+        (nic, more)
     }
 
     /// Queues what a receiving end has to say; its NIC.

@@ -89,11 +89,14 @@ impl<H: Header> Hosting<H> {
     /// `peer`.
     pub fn open_connection(&mut self, pair: Pair, number: u64, nic: u32, peer: u32, now: Ps) -> u32 {
         let at = self.new_connection(pair, number, nic, peer, now);
-        self.pools.entry(pair).or_default().idle.push(at);
+        let pool = self.pools.entry(pair).or_default();
+        pool.idle.push(at);
+        pool.made += 1;
         at
     }
 
-    fn new_connection(&mut self, pair: Pair, number: u64, nic: u32, peer: u32, now: Ps) -> u32 {
+    /// The sending end of a connection that no flow will use unless it is told to.
+    pub(super) fn new_connection(&mut self, pair: Pair, number: u64, nic: u32, peer: u32, now: Ps) -> u32 {
         let id = pair.id(number);
         let at = self.connections.insert(Connection {
             tx: self.rules.tx(id, pair, Opened::at_once(self.handshake_us(pair)), now),
@@ -109,8 +112,6 @@ impl<H: Header> Hosting<H> {
             last_sent: 0,
             held: false,
         });
-        let made = &mut self.pools.entry(pair).or_default().made;
-        *made = (*made).max(number + 1);
         if let Some(gates) = &mut self.gates {
             gates.open(at, pair.src, pair.dst, now);
         }
@@ -131,6 +132,7 @@ impl<H: Header> Hosting<H> {
         let pair = Pair { src: new.flow.src, dst: new.flow.dst, transport: new.transport, class: new.class };
         let pool = self.pools.entry(pair).or_default();
         let (idle, number) = (pool.idle.pop(), pool.made);
+        pool.made += u64::from(idle.is_none());
         let at = idle.unwrap_or_else(|| {
             self.opened_late += 1;
             let at = self.new_connection(pair, number, nic, UNKNOWN, io.now);

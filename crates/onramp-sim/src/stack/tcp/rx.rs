@@ -167,6 +167,11 @@ impl Rx {
         self.nxt
     }
 
+    /// Next byte that the application has not read.
+    pub fn read(&self) -> u64 {
+        self.read
+    }
+
     /// When an acknowledgement that waits is due.
     pub fn deadline(&self) -> Option<Ps> {
         match (self.delayed_until, self.left_out_until) {

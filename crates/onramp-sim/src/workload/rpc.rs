@@ -1,0 +1,72 @@
+//! Remote procedure calls: short requests and their responses.
+
+use super::Section;
+use super::exchange::{Between, Content, Pace, Peers, Rules, Session, Sizes, when};
+use crate::config::units::{SEC, Span};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Remote procedure calls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Clients: hosts, or groups of them, by name.
+    pub from: Vec<String>,
+    /// Servers.
+    pub to: Vec<String>,
+    /// Only so many of the clients, the first ones. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u32>,
+    /// Whether a client asks all servers or one of them. Default "all".
+    #[serde(default = "all")]
+    pub peers: Peers,
+    /// Connections between a client and a server. Default 1.
+    #[serde(default = "one")]
+    pub connections: u32,
+    /// Size of a request.
+    pub request: Sizes,
+    /// Size of a response.
+    pub response: Sizes,
+    /// Requests of a client in a second, at random (Poisson), to any of its servers; or see `depth`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_second: Option<f64>,
+    /// Requests that are open at a time on each connection: the next one follows its response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    /// From a request's arrival until its response is sent. Default 0.
+    #[serde(default)]
+    pub service: Span,
+    /// When clients begin. Default: with the warm-up, or at 0 without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Span>,
+    /// When they stop. Default: at the end of `duration`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Span>,
+}
+
+fn all() -> Peers {
+    Peers::All
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Config {
+    /// Who asks whom.
+    pub fn between(&self) -> Between<'_> {
+        let Self { from, to, clients, peers, connections, .. } = self;
+        Between { from, to, clients: *clients, peers: *peers, connections: *connections }
+    }
+}
+
+pub(super) fn sessions(config: &Config, section: &Section<'_>, base: &Path) -> Result<Vec<Session>, String> {
+    let content = Content::Rpc { request: config.request.read(base)?, response: config.response.read(base)? };
+    let between = config.between();
+    let pace = match config.per_second {
+        Some(rate) => Pace::Poisson(SEC as f64 / rate * between.of_a_client(section.topology)? as f64),
+        None => Pace::Closed(config.depth.unwrap_or(1), 0.0),
+    };
+    let (from, until) = when(section, config.start, config.stop);
+    between.sessions(section, Rules { content, from, until, pace, service: config.service.0 })
+}
