@@ -26,8 +26,22 @@ FIGURES = (
         "fig14",
         "fig15",
         "fig16",
+        "fig17",
     ),
-    *("fig18", "fig19", "fig20", "fig21", "fig22", "fig23", "fig24", "fig25", "fig26", "clock", "frontier"),
+    *(
+        "fig18",
+        "fig19",
+        "fig20",
+        "fig21",
+        "fig22",
+        "fig23",
+        "fig24",
+        "fig25",
+        "fig26",
+        "fig27",
+        "clock",
+        "frontier",
+    ),
     "all-cc",
 )
 

@@ -1,0 +1,121 @@
+"""Figure 17: RPCs beside storage that fills the links."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from onramp.paper import racks
+from onramp.paper.cluster import mean_of
+from onramp.paper.common import Case, Claim, Runs, ratio
+from onramp.plots import style
+from onramp.result import Result
+
+NAME = "fig17"
+ON = ("linux", "sim")
+TITLE = "RPCs beside NVMe over TCP at 300 Gb/s"
+
+ALONE = "no storage"
+AS_IS = "as it is"
+#: What the paper does not give, and who is held; all with and without On-Ramp.
+VARIED: dict[str, dict[str, object]] = {
+    "buffers of 1.5 MB": {"linux.buffer": "1500KB"},
+    "buffers of 12 MB": {"linux.buffer": "12MB"},
+    "RPCs of 2 KB both ways": {"traffic.0.request": "2KB", "traffic.0.response": "2KB"},
+    "four times as many RPCs": {"traffic.0.per_second": 20000},
+    "one connection of a storage client": {"traffic.1.connections": 1, "traffic.1.depth": 64},
+    "blocks of 4 KB": {"traffic.1.block": "4KiB", "traffic.1.depth": 32},
+    "storage is written": {"traffic.1.writes": 1.0},
+    "RPCs are held, too": {"onramp.hosts": ["rpc-client", "rpc-server", "storage-client", "storage-server"]},
+}
+
+
+def cases(quick: bool) -> list[Case]:
+    """Every system, no storage at all, and what is varied."""
+    found = [racks.case((AS_IS,), system, racks.ALL, quick) for system in racks.SYSTEMS]
+    found.append(racks.case((ALONE,), racks.CUBIC, 0, quick))
+    for name, more in VARIED.items():
+        found += [
+            racks.case((name,), system, racks.ALL, quick, more) for system in (racks.CUBIC, racks.ONRAMP)
+        ]
+    return found
+
+
+def draw(runs: Runs) -> Figure:
+    """Latency of RPCs, throughput of storage and drops by system; below, what is varied."""
+    figure, axes = style.panels(2, 3, (3.6, 2.6))
+    systems = {ALONE: runs[(ALONE, racks.CUBIC)]}
+    systems |= {system: runs[(AS_IS, system)] for system in racks.SYSTEMS}
+    _bars(axes[0], systems, racks.rpc("mean"), "RPC latency: mean, p99 (µs)", racks.rpc("p99"))
+    _bars(axes[1], systems, racks.throughput, "storage throughput (Gb/s)")
+    _bars(axes[2], systems, racks.drops, "packets dropped")
+    varied = {AS_IS: racks.SYSTEMS, **VARIED}
+    for ax, of, title in (
+        (axes[3], racks.rpc("mean"), "mean RPC latency (µs)"),
+        (axes[4], racks.throughput, "storage throughput (Gb/s)"),
+        (axes[5], racks.drops, "packets dropped"),
+    ):
+        y = np.arange(len(varied))
+        for i, (system, colour) in enumerate(((racks.CUBIC, style.WITHOUT), (racks.ONRAMP, style.WITH))):
+            values = [mean_of(runs[(name, system)], of) or 0 for name in varied]
+            ax.barh(y + (i - 0.5) * 0.4, values, 0.38, color=colour, label=system)
+        ax.set_yticks(y, list(varied) if ax is axes[3] else [""] * len(varied), fontsize=7)
+        ax.invert_yaxis()
+        ax.set_title(title, fontsize=9)
+        ax.grid(axis="y", visible=False)
+        ax.grid(axis="x", visible=True)
+    figure.legend(*axes[3].get_legend_handles_labels(), loc="outside lower right", ncols=2, fontsize=8)
+    return figure
+
+
+def _bars(
+    ax: Axes,
+    systems: Mapping[str, Sequence[Result]],
+    of: Callable[[Result], float | None],
+    title: str,
+    whisker: Callable[[Result], float | None] | None = None,
+) -> None:
+    names = [name.replace("CUBIC + On-Ramp, ", "On-Ramp,\n") for name in systems]
+    values = [mean_of(results, of) or 0 for results in systems.values()]
+    colours = [style.LAYERS[2], style.WITHOUT, style.WITH, style.LAYERS[6], style.LAYERS[1]]
+    ax.bar(names, values, color=colours, width=0.7)
+    if whisker:
+        top = [mean_of(results, whisker) or 0 for results in systems.values()]
+        ax.vlines(range(len(names)), values, top, color=style.INK, lw=1)
+    for i, value in enumerate(values):
+        ax.annotate(f"{value:,.0f}", (i, value), (0, 2), textcoords="offset points", ha="center", fontsize=7)
+    ax.tick_params(axis="x", labelsize=6.5, length=0)
+    ax.set_title(title, fontsize=9)
+
+
+def claims(runs: Runs) -> list[Claim]:
+    """Section 6, and how far it hangs on what the paper does not give."""
+    found = racks.saturated(runs, (AS_IS,))
+    for system in (racks.ONRAMP, racks.DCTCP):
+        more = ratio(runs[(AS_IS, system)], runs[(ALONE, racks.CUBIC)], racks.rpc("mean"))
+        alone = racks.latency(runs[(ALONE, racks.CUBIC)])
+        found.append(
+            Claim(
+                f"{system}: RPCs take nearly as long as without storage",
+                f"mean at most {racks.SIMILAR:g} times that without",
+                f"{more.text('×')} (without {alone.text(' µs')})",
+                more.mean <= racks.SIMILAR,
+            )
+        )
+    for name in VARIED:
+        cubic, onramp = (runs[(name, system)] for system in (racks.CUBIC, racks.ONRAMP))
+        faster, kept = ratio(cubic, onramp, racks.rpc("mean")), ratio(onramp, cubic, racks.throughput)
+        lost = [sum(racks.drops(r) for r in results) for results in (cubic, onramp)]
+        found.append(
+            Claim(
+                f"{name}: RPCs are faster, storage is not slower",
+                f"mean latency without/with above 1, throughput at least {racks.KEPT} times",
+                f"{faster.text('×')}, {kept.text('×')}, drops {lost[0]:,.0f} and {lost[1]:,.0f}",
+                faster.mean > 1 and kept.mean >= racks.KEPT,
+                of_paper=False,
+            )
+        )
+    return found
