@@ -12,37 +12,9 @@ from onramp.errors import OnRampError
 from onramp.paper.common import Figure
 
 FIGURES = (
-    *(
-        "fig1",
-        "fig2",
-        "fig5",
-        "fig6",
-        "fig8",
-        "fig9",
-        "fig10",
-        "fig11",
-        "fig12",
-        "fig13",
-        "fig14",
-        "fig15",
-        "fig16",
-        "fig17",
-    ),
-    *(
-        "fig18",
-        "fig19",
-        "fig20",
-        "fig21",
-        "fig22",
-        "fig23",
-        "fig24",
-        "fig25",
-        "fig26",
-        "fig27",
-        "clock",
-        "frontier",
-    ),
-    "all-cc",
+    *("fig1", "fig2", "fig5", "fig6", "fig8", "fig9", "fig10", "fig11", "fig12", "fig13", "fig14"),
+    *("fig15", "fig16", "fig17", "fig18", "fig19", "fig20", "fig21", "fig22", "fig23", "fig24", "fig25"),
+    *("fig26", "fig27", "clock", "frontier", "all-cc"),
 )
 
 

@@ -82,11 +82,11 @@ def _bars(
     values = [mean_of(results, of) or 0 for results in systems.values()]
     colours = [style.LAYERS[2], style.WITHOUT, style.WITH, style.LAYERS[6], style.LAYERS[1]]
     ax.bar(names, values, color=colours, width=0.7)
-    if whisker:
-        top = [mean_of(results, whisker) or 0 for results in systems.values()]
-        ax.vlines(range(len(names)), values, top, color=style.INK, lw=1)
+    top = [mean_of(results, whisker) or 0 for results in systems.values()] if whisker else values
+    ax.vlines(range(len(names)), values, top, color=style.INK, lw=1)
     for i, value in enumerate(values):
-        ax.annotate(f"{value:,.0f}", (i, value), (0, 2), textcoords="offset points", ha="center", fontsize=7)
+        at = (i, max(value, top[i]))
+        ax.annotate(f"{value:,.0f}", at, (0, 2), textcoords="offset points", ha="center", fontsize=7)
     ax.tick_params(axis="x", labelsize=6.5, length=0)
     ax.set_title(title, fontsize=9)
 

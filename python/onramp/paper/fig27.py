@@ -37,7 +37,7 @@ def draw(runs: Runs) -> Figure:
         strict=True,
     ):
         for system, colour in zip(racks.SYSTEMS, colours, strict=True):
-            y = [mean_of(runs[(str(clients), system)], of) for clients in CLIENTS]
+            y = [mean_of(runs[(str(clients), system)], of) or 0 for clients in CLIENTS]
             ax.plot(x, y, "o-", ms=3, lw=1.3, color=colour, label=system)
         ax.set_title(title, fontsize=9)
         ax.set_xlabel("storage asks for (Gb/s)")
@@ -59,7 +59,7 @@ def claims(runs: Runs) -> list[Claim]:
             Claim(
                 f"at {EACH * clients} Gb/s CUBIC, On-Ramp and DCTCP are similar",
                 f"mean latency at most {racks.SIMILAR:g} times apart, throughput at least {racks.KEPT} times",
-                f"CUBIC's latency is {worst.text('×')} another's at most, throughput {least.text('×')} at least",
+                f"latency {worst.text('×')} another's at most, throughput {least.text('×')} at least",
                 1 / racks.SIMILAR <= worst.mean <= racks.SIMILAR and least.mean >= racks.KEPT,
             )
         )
@@ -69,7 +69,7 @@ def claims(runs: Runs) -> list[Claim]:
         shoots = system == racks.CUBIC
         found.append(
             Claim(
-                f"at 300 Gb/s {system}: latency {'shoots up' if shoots else 'is nearly that without storage'}",
+                f"at 300 Gb/s {system}: latency {'shoots up' if shoots else 'is nearly that alone'}",
                 f"mean {'at least 5' if shoots else f'at most {racks.SIMILAR:g}'} times that without",
                 more.text("×"),
                 more.mean >= 5 if shoots else more.mean <= racks.SIMILAR,
