@@ -26,12 +26,16 @@ IMPROVEMENT = "improvement by On-Ramp"
 #: How far a statistic may be off, and On-Ramp's improvement of any.
 GOALS: Mapping[str, float] = {"mean": 0.10, "p50": 0.15, "p95": 0.15, "p99": 0.15}
 IMPROVEMENT_GOAL = 0.10
+THROUGHPUT_GOAL = 0.10
 
 TIMES = (
     *(Metric("Incast RCT", name, "µs", "incast", name) for name in GOALS),
+    *(Metric("RPC latency", name, "µs", "rpc", name) for name in GOALS),
+    *(Metric("Storage latency", name, "µs", "storage", name) for name in GOALS),
     *(Metric(f"FCT {size}", name, "µs", size, name) for size in SIZES if size != "all" for name in GOALS),
 )
 COUNTERS = (
+    Metric("Storage latency", "throughput", "Gb/s", "storage", "gbps"),
     Metric("Network", "drops", "packets", "", "drops"),
     Metric("Network", "retransmissions", "packets", "", "retransmitted_packets"),
     Metric("Network", "timeouts", "", "", "timeouts"),
@@ -171,7 +175,8 @@ class Agreement:
         for side, runs in self.runs.items():
             for metric in (*TIMES, *COUNTERS):
                 sim, linux = ([metric.of(r.summary) for r in runs[on]] for on in SUBSTRATES)
-                rows += _row(SIDES[side], metric, sim, linux, GOALS.get(metric.statistic))
+                goal = THROUGHPUT_GOAL if metric.statistic == "gbps" else GOALS.get(metric.statistic)
+                rows += _row(SIDES[side], metric, sim, linux, goal)
         if len(self.runs) == len(SIDES):
             for metric in TIMES:
                 sim, linux = (

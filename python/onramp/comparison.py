@@ -20,7 +20,7 @@ from onramp.jobs import Job, run_all
 from onramp.metrics import METRICS, Metric, bootstrap_ratio, completed, over_seeds
 from onramp.result import Result
 from onramp.scenario import Scenario
-from onramp.summary import SIZES, Floats, background, in_class
+from onramp.summary import SIZES, Floats, background, in_class, of_kind
 
 SIDES = {"without": "without On-Ramp", "with": "with On-Ramp"}
 
@@ -227,12 +227,14 @@ def _arrived(result: Result, until_ps: float) -> Mapping[str, Floats]:
 
 def _paired(a: Result, b: Result, sample: str) -> tuple[Floats, Floats]:
     """Times in microseconds of what completed on both sides."""
-    column = "rct_ps" if sample == "incast" else "fct_ps"
+    column = {"incast": "rct_ps", "rpc": "latency_ps"}.get(sample, "fct_ps")
     times = []
     for result in (a, b):
         table: pa.Table
         if sample == "incast":
             table = result.requests
+        elif sample == "rpc":
+            table = _named(of_kind(result.scenario, result.exchanges, sample))
         else:
             table = in_class(background(result.flows, result.scenario.traffic_of_kind("long")), sample)
         table = table.select(["id", column]).drop_null()
@@ -241,11 +243,20 @@ def _paired(a: Result, b: Result, sample: str) -> tuple[Floats, Floats]:
     return times[0][1][i], times[1][1][j]
 
 
+def _named(exchanges: pa.Table) -> pa.Table:
+    """Exchanges with a number of their own, by section, session and number there."""
+    traffic, session, number = (
+        exchanges[name].to_numpy().astype("u8") for name in ("traffic", "session", "number")
+    )
+    return exchanges.append_column("id", pa.array(traffic << 54 | session << 40 | number))
+
+
 def _rows(without: Sequence[Result], with_: Sequence[Result]) -> list[Row]:
     intervals: dict[tuple[str, str], tuple[float, float]] = {}
     if len(without) == 1 and _all_finished(without, with_):
-        for sample in ("incast", *SIZES):
-            names = [m.statistic for m in METRICS if m.sample == sample]
+        # Blocks are asked for as others are answered: there are no pairs of them.
+        for sample in ("incast", "rpc", *SIZES):
+            names = [m.statistic for m in METRICS if m.sample == sample and m.unit == "µs"]
             pairs = _paired(without[0], with_[0], sample)
             intervals |= {(sample, name): v for name, v in bootstrap_ratio(*pairs, names).items()}
     rows = []

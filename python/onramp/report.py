@@ -161,7 +161,15 @@ def _of_run(result: Result) -> Part:
     )
 
 
-CARDS = {("incast", "mean"), ("incast", "p95"), ("small", "mean"), ("medium", "mean"), ("large", "mean")}
+CARDS = {
+    ("incast", "mean"),
+    ("incast", "p95"),
+    ("rpc", "mean"),
+    ("rpc", "p99"),
+    ("small", "mean"),
+    ("medium", "mean"),
+    ("large", "mean"),
+}
 
 DEFINITIONS = {
     "sim": "RCT: request completion time, until the last answer's sender has its last ACK. "

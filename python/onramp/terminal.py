@@ -191,10 +191,11 @@ def verdict_table(verdict: Verdict) -> Table:
 
 def unfinished_text(summary: Summary) -> str:
     """A line on what did not finish; empty if all did."""
-    left = summary["unfinished"]
-    if not (left["flows"] or left["requests"]):
+    left = {what: count for what, count in summary["unfinished"].items() if count}
+    if not left:
         return ""
-    return f"Unfinished: {left['flows']:,} flows, {left['requests']:,} requests (in no statistic above)."
+    named = ", ".join(f"{count:,} {what}" for what, count in left.items())
+    return f"Unfinished: {named} (in no statistic above)."
 
 
 def clock_text(summary: Summary) -> str:

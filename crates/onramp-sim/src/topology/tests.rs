@@ -57,3 +57,24 @@ fn impossible_networks_are_refused() {
     assert!(refuse(3, &[link(0, 1), link(2, 3)]).contains("no path"));
     assert!(refuse(2, &[link(0, 2), link(1, 3)]).contains("no path"));
 }
+
+#[test]
+fn racks_have_hosts_with_roles() {
+    let group = |role: &str, hosts| racks::Group { role: role.into(), hosts, rate: Rate(25_000_000_000) };
+    let shape = |racks: Vec<Vec<racks::Group>>| {
+        Shape::Racks(racks::Config { racks, spines: 3, fabric_rate: Rate(100_000_000_000), link_delay: Span(US) })
+    };
+    let t = shape(vec![vec![group("web", 2), group("disk", 1)], vec![group("web", 2)]]);
+    let t = build(&t.into(), Path::new(".")).unwrap();
+    let names: Vec<_> = (0..t.nodes() as u32).map(|node| t.name(node)).collect();
+    assert_eq!(names, ["web0", "web1", "disk0", "web2", "web3", "tor0", "tor1", "spine0", "spine1", "spine2"]);
+    let named = |names: &[&str]| t.hosts_named(&names.iter().map(|n| n.to_string()).collect::<Vec<_>>());
+    assert_eq!(named(&["disk", "web"]), Ok(vec![2, 0, 1, 3, 4]));
+    assert_eq!(named(&["web3", "disk0"]), Ok(vec![4, 2]));
+    assert_eq!(named(&["web", "web3", "tor"]).unwrap_err().iter().map(|(i, _)| *i).collect::<Vec<_>>(), [1, 2]);
+    // From rack to rack there are as many ways as spines, and as far.
+    assert_eq!(t.path(0, 3, 0).count(), 4);
+    let wrong = |racks| build(&shape(racks).into(), Path::new(".")).unwrap_err();
+    assert_eq!(wrong(vec![vec![group("Web1", 2)]]).key, "network.racks[0][0].role");
+    assert_eq!(wrong(vec![]).key, "network.racks");
+}

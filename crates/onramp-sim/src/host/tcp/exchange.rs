@@ -11,6 +11,9 @@ use crate::workload::exchange::{Client, Content, Exchange, Session};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// The kernel's NVMe over TCP hands over data page by page.
+const PAGE: u64 = 4096;
+
 /// A message on its way, which ends before byte `end` of its stream.
 #[derive(Clone, Copy, Debug)]
 struct Message {
@@ -66,6 +69,8 @@ pub(super) struct Party {
     /// The connection on which it sends.
     connection: u32,
     said: Stream,
+    /// What it writes are pages of memory.
+    by_pages: bool,
     /// Whoever asks.
     client: Option<Client>,
     /// What it answers, and when.
@@ -141,18 +146,19 @@ impl<H: Header> Hosting<H> {
         let connection = self.new_connection(pair, number, nic, peer, 0);
         let Streams { asked, answered } = streams.clone();
         let (said, heard) = if client { (asked, answered) } else { (answered, asked) };
+        let at_once = matches!(session.rules.content, Content::Storage { .. });
         let id = u64::from(session.traffic) << 33 | u64::from(session.number) << 1 | u64::from(client);
         let party = self.parties.insert(Party {
             id,
             session: session.clone(),
             connection,
             said,
+            by_pages: at_once,
             client: zero.map(|zero| Client::new(session, zero)),
             work: VecDeque::new(),
             armed: None,
             over: false,
         });
-        let at_once = matches!(session.rules.content, Content::Storage { .. });
         self.ends[own].heard = Some(Heard { stream: heard, party, at_once });
         self.look_whether_over(party);
         (connection, party)
@@ -248,8 +254,19 @@ impl<H: Header> Hosting<H> {
     fn say_message(&mut self, now: Ps, at: u32, of: Exchange, part: u8) {
         let connection = self.parties[at].connection;
         let bytes = of.message(part).expect("it has this message");
-        self.write(now, connection, bytes);
-        let end = self.connections[connection].tx.written();
+        let end = self.connections[connection].tx.written() + bytes;
         self.parties[at].said.messages().push_back(Message { end, part, of });
+        let mss = u64::from(self.rules.kind(self.connections[connection].pair.transport).params.mss);
+        let mut written = 0;
+        if self.parties[at].by_pages {
+            // Full packets leave as their pages are handed over (MSG_MORE), if they may.
+            for pages in 1..bytes / PAGE {
+                let full = pages * PAGE / mss * mss;
+                self.write(now, connection, full - written);
+                self.fill(now, connection);
+                written = full;
+            }
+        }
+        self.write(now, connection, bytes - written);
     }
 }
