@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +18,8 @@ from onramp.result import Result
 STAR = ("fig1", "fig2", "fig5", "fig22", "fig23", "fig24")
 #: Figures of synchronised clocks.
 CLOCKS = ("fig6", "fig18", "clock")
+#: Figures of clients and servers.
+RACKS = ("fig17", "fig27")
 
 
 @pytest.mark.parametrize("name", paper.FIGURES)
@@ -72,12 +72,19 @@ def test_measures_of_the_star_are_right_on_a_made_up_run(equilibrium: Result) ->
     assert star.settling(equilibrium) == pytest.approx(3.04, abs=0.11)
 
 
+@pytest.fixture(scope="module")
+def racks() -> Result:
+    """The racks for a moment."""
+    return onramp.run(common.folder() / "racks.toml", {"warmup": "0us", "duration": "500us"})
+
+
 @pytest.mark.parametrize("name", paper.FIGURES)
 def test_every_figure_can_be_drawn_and_judged(
-    name: str, small: Result, equilibrium: Result, synchronised: Result, tmp_path: Path
+    name: str, small: Result, equilibrium: Result, synchronised: Result, racks: Result
 ) -> None:
     figure = paper.figure(name)
-    result = equilibrium if name in STAR else synchronised if name in CLOCKS else small
+    others = {STAR: equilibrium, CLOCKS: synchronised, RACKS: racks}
+    result = next((result for names, result in others.items() if name in names), small)
     runs = {case.key: [result, result] for case in figure.cases(True)}
     with style.styled():
         assert figure.draw(runs).axes
