@@ -6,7 +6,7 @@ use crate::config::units::{Bytes, NS, Ps, Span};
 use crate::config::{Mistake, Rule};
 use crate::topology::Topology;
 use crate::workload::exchange::{Between, Peers, Sides, Sizes};
-use crate::workload::{self, Config};
+use crate::workload::{self, Config, rpc, storage};
 use std::path::Path;
 
 /// A list is not read on after this many wrong elements.
@@ -151,19 +151,19 @@ fn check_traffic(s: &Scenario, traffic: &Traffic, rule: Rule<'_>) {
             rule(one, "per_second", "or depth is needed, not both: such as per_second = 10000 or depth = 1".into());
             let rate = r.per_second.is_none_or(|rate| rate > 0.0 && rate <= 1e9);
             rule(rate, "per_second", format!("{} is outside above 0 to 1e9", r.per_second.unwrap_or_default()));
-            check_depth(r.depth.unwrap_or(1), rule);
+            check_depth(r.depth.unwrap_or(1), 1024, rule);
         }
         Config::Storage(d) => {
             check_exchanges(s, d.connections, d.start, d.stop, rule);
-            check_depth(d.depth, rule);
+            check_depth(d.depth, storage::DEPTH, rule);
             rule((0.0..=1.0).contains(&d.writes), "writes", format!("{} is no share: from 0 to 1", d.writes));
             rule(d.rate.is_none_or(|rate| rate.0 > 0), "rate", "must be above 0, such as \"25Gbps\"".into());
         }
     }
 }
 
-fn check_depth(depth: u32, rule: Rule<'_>) {
-    rule((1..=1024).contains(&depth), "depth", format!("{depth} is outside 1 to 1024"));
+fn check_depth(depth: u32, most: u32, rule: Rule<'_>) {
+    rule((1..=most).contains(&depth), "depth", format!("{depth} is outside 1 to {most}"));
 }
 
 fn check_exchanges(s: &Scenario, connections: u32, start: Option<Span>, stop: Option<Span>, rule: Rule<'_>) {
@@ -229,9 +229,11 @@ fn check_traffic_placed(s: &Scenario, source: &Config, topology: &Topology, base
         }
         Config::Rpc(r) => {
             let sizes = [("request", &r.request), ("response", &r.response)];
-            wrong.extend(check_sessions(&r.between(), &sizes, topology, base));
+            wrong.extend(check_sessions(&r.between(), &sizes, rpc::LARGEST, topology, base));
         }
-        Config::Storage(d) => wrong.extend(check_sessions(&d.between(), &[("block", &d.block)], topology, base)),
+        Config::Storage(d) => {
+            wrong.extend(check_sessions(&d.between(), &[("block", &d.block)], storage::LARGEST, topology, base));
+        }
         Config::Trace(t) => {
             let extent = workload::trace::open(t, base, topology).and_then(|mut reader| reader.check());
             last_start = extent.as_ref().map_or(0, |extent| extent.last);
@@ -246,8 +248,18 @@ fn check_traffic_placed(s: &Scenario, source: &Config, topology: &Topology, base
 /// Connections of a section at most.
 const MAX_SESSIONS: usize = 16_384;
 
-fn check_sessions(between: &Between<'_>, sizes: &[(&str, &Sizes)], topology: &Topology, base: &Path) -> Vec<Mistake> {
-    let bad = sizes.iter().filter_map(|(key, sizes)| Some(Mistake::new(*key, sizes.read(base).err()?)));
+fn check_sessions(
+    between: &Between<'_>,
+    sizes: &[(&str, &Sizes)],
+    largest: Bytes,
+    topology: &Topology,
+    base: &Path,
+) -> Vec<Mistake> {
+    let check = |sizes: &Sizes| {
+        let found = Bytes(sizes.read(base)?.largest());
+        if found <= largest { Ok(()) } else { Err(format!("{found} is more than the {largest} that are possible")) }
+    };
+    let bad = sizes.iter().filter_map(|(key, sizes)| Some(Mistake::new(*key, check(sizes).err()?)));
     let mut wrong: Vec<_> = bad.collect();
     match between.hosts(topology) {
         Err(bad) => wrong.extend(bad.into_iter().take(MAX_OF_A_LIST)),

@@ -14,8 +14,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Largest message.
-const LARGEST: Bytes = Bytes(64 << 20);
 /// Messages of an exchange at most.
 pub const MESSAGES: usize = 4;
 /// Sessions of a section begin within this time, at random: those that begin together stay in step.
@@ -59,10 +57,6 @@ impl Sizes {
             && (sizes.is_empty() || sizes.contains(&0))
         {
             return Err("must be larger than 0, such as \"2KB\"".into());
-        }
-        let largest = Bytes(drawn.largest());
-        if largest > LARGEST {
-            return Err(format!("has a message of {largest}: at most {LARGEST} is possible"));
         }
         Ok(drawn)
     }

@@ -2,9 +2,12 @@
 
 use super::Section;
 use super::exchange::{Between, Content, Pace, Peers, Rules, Session, Sizes, when};
-use crate::config::units::{SEC, Span};
+use crate::config::units::{Bytes, SEC, Span};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+
+/// Largest request and response.
+pub const LARGEST: Bytes = Bytes(64 << 20);
 
 /// Remote procedure calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

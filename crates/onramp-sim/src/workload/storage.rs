@@ -6,10 +6,15 @@
 
 use super::Section;
 use super::exchange::{Between, Content, Pace, Peers, Rules, Session, Sizes, when};
-use crate::config::units::{Rate, SEC, Span};
+use crate::config::units::{Bytes, Rate, SEC, Span};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
+/// Largest block: what the kernel asks for in one piece.
+pub const LARGEST: Bytes = Bytes(1 << 20);
+/// Blocks that are asked for at a time on a connection at most: the kernel's queues have 128 places, of which one stays
+/// free.
+pub const DEPTH: u32 = 127;
 /// Blocks have a multiple of so many bytes.
 pub const BLOCK: u64 = 4096;
 /// A command capsule: 8 bytes of common header, 64 of a command.
