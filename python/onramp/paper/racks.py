@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from onramp.paper.common import Case, Claim, Estimate, Key, Runs, estimate, ratio
+import numpy as np
+
+from onramp.paper import common
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Key, Runs, estimate, ratio
 from onramp.result import Result
-from onramp.summary import Summary
+from onramp.summary import Summary, of_kind
 
 FILE = "racks"
 
@@ -66,6 +69,20 @@ def drops(result: Result) -> float:
 def latency(results: Sequence[Result], statistic: str = "mean") -> Estimate:
     """Of RPCs, in microseconds."""
     return estimate(results, lambda r: rpc(statistic)(r) or 0.0)
+
+
+def steady(runs: Runs, key: Key, name: str) -> Claim:
+    """Whether the load had come to rest; `key` without the system."""
+
+    def later(result: Result) -> float:
+        rpcs = of_kind(result.scenario, result.exchanges, "rpc")
+        start, took = (rpcs[c].to_numpy() for c in ("start_ps", "latency_ps"))
+        second = start >= np.median(start)
+        return float(np.median(took[second]) / np.median(took[~second]))
+
+    halves = {system: estimate(runs[(*key, system)], later) for system in (CUBIC, ONRAMP)}
+    sides = dict(zip((WITHOUT, WITH), halves.values(), strict=True))
+    return common.steady(name, "median RPC latency of the later half over that of the first", sides)
 
 
 def saturated(runs: Runs, key: Key) -> list[Claim]:
