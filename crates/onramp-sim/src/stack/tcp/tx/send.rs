@@ -234,7 +234,8 @@ impl Tx {
 
     /// Marks up to a byte of what was written last.
     fn pushes(&self, to: u64) -> u64 {
-        (to - self.write_start) / self.push_every
+        // What an earlier write left is none of the latest one's.
+        to.saturating_sub(self.write_start) / self.push_every
     }
 
     fn chunk_start(&self) -> u64 {
