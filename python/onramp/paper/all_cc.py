@@ -39,7 +39,8 @@ def throughput(result: Result) -> float | None:
     """Mean rate in Gb/s of the background's flows of more than 1 MB."""
     flows = result.flows
     size, took = (flows[c].to_numpy().astype(float) for c in ("bytes", "fct_ps"))
-    rates = (size * 8e3 / took)[size > 1e6]
+    # What did not finish has no time.
+    rates = (size * 8e3 / took)[(size > 1e6) & np.isfinite(took)]
     return float(rates.mean()) if len(rates) else None
 
 
