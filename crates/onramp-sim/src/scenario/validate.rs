@@ -5,7 +5,7 @@ use crate::clock;
 use crate::config::units::{Bytes, NS, Ps, Span};
 use crate::config::{Mistake, Rule};
 use crate::topology::Topology;
-use crate::workload::exchange::{Between, Peers, Sides, Sizes};
+use crate::workload::exchange::{Between, Sides, Sizes};
 use crate::workload::{self, Config, rpc, storage};
 use std::path::Path;
 
@@ -146,7 +146,7 @@ fn check_traffic(s: &Scenario, traffic: &Traffic, rule: Rule<'_>) {
         }
         Config::Trace(_) => {}
         Config::Rpc(r) => {
-            check_exchanges(s, r.connections, r.start, r.stop, rule);
+            check_exchanges(s, &r.between(), rule);
             let one = r.per_second.is_some() != r.depth.is_some();
             rule(one, "per_second", "or depth is needed, not both: such as per_second = 10000 or depth = 1".into());
             let rate = r.per_second.is_none_or(|rate| rate > 0.0 && rate <= 1e9);
@@ -154,7 +154,7 @@ fn check_traffic(s: &Scenario, traffic: &Traffic, rule: Rule<'_>) {
             check_depth(r.depth.unwrap_or(1), 1024, rule);
         }
         Config::Storage(d) => {
-            check_exchanges(s, d.connections, d.start, d.stop, rule);
+            check_exchanges(s, &d.between(), rule);
             check_depth(d.depth, storage::DEPTH, rule);
             rule((0.0..=1.0).contains(&d.writes), "writes", format!("{} is no share: from 0 to 1", d.writes));
             rule(d.rate.is_none_or(|rate| rate.0 > 0), "rate", "must be above 0, such as \"25Gbps\"".into());
@@ -166,7 +166,8 @@ fn check_depth(depth: u32, most: u32, rule: Rule<'_>) {
     rule((1..=most).contains(&depth), "depth", format!("{depth} is outside 1 to {most}"));
 }
 
-fn check_exchanges(s: &Scenario, connections: u32, start: Option<Span>, stop: Option<Span>, rule: Rule<'_>) {
+fn check_exchanges(s: &Scenario, between: &Between<'_>, rule: Rule<'_>) {
+    let &Between { connections, start, stop, .. } = between;
     let kind = s.transport.kind();
     rule(s.is_tcp(), "kind", format!("needs TCP: transport.kind is \"{kind}\"; such as \"cubic\""));
     rule((1..=64).contains(&connections), "connections", format!("{connections} is outside 1 to 64"));
@@ -263,9 +264,8 @@ fn check_sessions(
     let mut wrong: Vec<_> = bad.collect();
     match between.hosts(topology) {
         Err(bad) => wrong.extend(bad.into_iter().take(MAX_OF_A_LIST)),
-        Ok(Sides { clients, servers }) => {
-            let each = if between.peers == Peers::All { servers.len() } else { 1 };
-            let sessions = clients.len() * each * between.connections as usize;
+        Ok(Sides { clients, each, .. }) => {
+            let sessions = clients.len() * each;
             if sessions > MAX_SESSIONS {
                 let message = format!("{sessions} connections in all: at most {MAX_SESSIONS} are possible");
                 wrong.push(Mistake::new("connections", message));

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Messages of an exchange at most.
-pub const MESSAGES: usize = 4;
+const MESSAGES: usize = 4;
 /// Sessions of a section begin within this time, at random: those that begin together stay in step.
 const SPREAD: Ps = 100 * US;
 
@@ -80,14 +80,6 @@ impl Drawn {
         }
     }
 
-    /// The mean size in bytes.
-    pub fn mean(&self) -> f64 {
-        match self {
-            Self::Of(sizes) => sizes.iter().sum::<u64>() as f64 / sizes.len() as f64,
-            Self::From(cdf) => cdf.mean(),
-        }
-    }
-
     /// The largest size in bytes.
     pub fn largest(&self) -> u64 {
         match self {
@@ -141,6 +133,11 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// Whether blocks of disks are asked for.
+    pub fn is_storage(&self) -> bool {
+        matches!(self.content, Content::Storage { .. })
+    }
+
     /// Exchanges of a session that are open at a time at most.
     pub fn depth(&self) -> u32 {
         if let Pace::Closed(depth, _) = self.pace { depth } else { u32::MAX }
@@ -324,10 +321,6 @@ fn gap_of(random: &mut Pcg64Mcg, mean: f64) -> Ps {
     (random::exponential(random) * mean).round() as Ps
 }
 
-fn first(mut wrong: Vec<Mistake>) -> String {
-    wrong.swap_remove(0).message
-}
-
 /// Whom a client asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -338,7 +331,12 @@ pub enum Peers {
     One,
 }
 
-/// Who asks whom.
+/// Connections between a client and a server, where nothing is said of them.
+pub(super) fn one() -> u32 {
+    1
+}
+
+/// Who asks whom, and when.
 #[derive(Clone, Copy, Debug)]
 pub struct Between<'a> {
     /// Clients, and how many of them at most.
@@ -351,22 +349,23 @@ pub struct Between<'a> {
     pub peers: Peers,
     /// and on how many connections each.
     pub connections: u32,
+    /// When clients begin, counted from time 0; with the load.
+    pub start: Option<Span>,
+    /// When they stop; with the load.
+    pub stop: Option<Span>,
 }
 
 /// Clients and servers of a section.
 #[derive(Clone, Debug)]
 pub struct Sides {
-    /// Who asks.
+    /// Who asks,
     pub clients: Vec<u32>,
+    /// of so many that are named.
+    named: usize,
     /// Who answers.
-    pub servers: Vec<u32>,
-}
-
-/// When it is asked, counted from the beginning of the load.
-pub(super) fn when(section: &Section<'_>, start: Option<Span>, stop: Option<Span>) -> (Ps, Ps) {
-    let span = section.span;
-    let from = start.map_or(0, |start| span.warmup + start.0);
-    (from, stop.map_or(span.end(), |stop| span.warmup + stop.0))
+    servers: Vec<u32>,
+    /// Sessions of a client.
+    pub each: usize,
 }
 
 impl Between<'_> {
@@ -388,39 +387,45 @@ impl Between<'_> {
         if let Some(&host) = servers.iter().find(|host| both.contains(host)) {
             return Err(one("to", format!("{} would ask itself", topology.name(host))));
         }
+        let named = clients.len();
         if let Some(most) = self.clients {
-            if most as usize > clients.len() {
-                return Err(one("clients", format!("{most} are more than the {} there are", clients.len())));
+            if most as usize > named {
+                return Err(one("clients", format!("{most} are more than the {named} there are")));
             }
             clients.truncate(most as usize);
         }
-        Ok(Sides { clients, servers })
+        let asked = if self.peers == Peers::All { servers.len() } else { 1 };
+        Ok(Sides { clients, named, servers, each: asked * self.connections as usize })
     }
 
-    /// How many sessions a client has.
-    pub fn of_a_client(&self, topology: &Topology) -> Result<u32, String> {
-        let servers = self.hosts(topology).map_err(first)?.servers.len() as u32;
-        Ok(self.connections * if self.peers == Peers::All { servers } else { 1 })
-    }
-
-    /// The sessions of a section, in order.
-    pub(super) fn sessions(&self, section: &Section<'_>, rules: Rules) -> Result<Vec<Session>, String> {
-        let all = Between { clients: None, ..*self }.hosts(section.topology).map_err(first)?.clients.len();
-        let Sides { clients, servers } = self.hosts(section.topology).map_err(first)?;
-        let rules = Arc::new(rules);
+    /// The sessions of a section, in order; `pace` is told how many a client has.
+    pub(super) fn sessions(
+        &self,
+        section: &Section<'_>,
+        content: Content,
+        service: Span,
+        pace: impl FnOnce(f64) -> Pace,
+    ) -> Result<Vec<Session>, String> {
+        let sides = self.hosts(section.topology).map_err(|mut wrong| wrong.swap_remove(0).message)?;
+        let span = section.span;
+        let rules = Arc::new(Rules {
+            content,
+            from: self.start.map_or(0, |start| span.warmup + start.0),
+            until: self.stop.map_or(span.end(), |stop| span.warmup + stop.0),
+            pace: pace(sides.each as f64),
+            service: service.0,
+        });
         let mut sessions = Vec::new();
-        for (i, &client) in clients.iter().enumerate() {
+        for (i, &client) in sides.clients.iter().enumerate() {
+            let servers = &sides.servers[..];
             let asked = match self.peers {
-                Peers::All => &servers[..],
-                Peers::One => {
-                    let place = i * servers.len() / all;
-                    &servers[place..=place]
-                }
+                Peers::All => servers,
+                Peers::One => std::slice::from_ref(&servers[i * servers.len() / sides.named]),
             };
             for &server in asked.iter().flat_map(|server| std::iter::repeat_n(server, self.connections as usize)) {
                 let number = sessions.len() as u32;
                 let rules = Arc::clone(&rules);
-                let (traffic, seed) = (section.number, section.span.seed);
+                let (traffic, seed) = (section.number, span.seed);
                 sessions.push(Session { client, server, traffic, number, rules, seed });
             }
         }

@@ -1,7 +1,7 @@
 //! Remote procedure calls: short requests and their responses.
 
 use super::Section;
-use super::exchange::{Between, Content, Pace, Peers, Rules, Session, Sizes, when};
+use super::exchange::{Between, Content, Pace, Peers, Session, Sizes, one};
 use crate::config::units::{Bytes, SEC, Span};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -51,25 +51,18 @@ fn all() -> Peers {
     Peers::All
 }
 
-fn one() -> u32 {
-    1
-}
-
 impl Config {
-    /// Who asks whom.
+    /// Who asks whom, and when.
     pub fn between(&self) -> Between<'_> {
-        let Self { from, to, clients, peers, connections, .. } = self;
-        Between { from, to, clients: *clients, peers: *peers, connections: *connections }
+        let &Self { ref from, clients, ref to, peers, connections, start, stop, .. } = self;
+        Between { from, clients, to, peers, connections, start, stop }
     }
 }
 
 pub(super) fn sessions(config: &Config, section: &Section<'_>, base: &Path) -> Result<Vec<Session>, String> {
     let content = Content::Rpc { request: config.request.read(base)?, response: config.response.read(base)? };
-    let between = config.between();
-    let pace = match config.per_second {
-        Some(rate) => Pace::Poisson(SEC as f64 / rate * between.of_a_client(section.topology)? as f64),
+    config.between().sessions(section, content, config.service, |sessions| match config.per_second {
+        Some(rate) => Pace::Poisson(SEC as f64 / rate * sessions),
         None => Pace::Closed(config.depth.unwrap_or(1), 0.0),
-    };
-    let (from, until) = when(section, config.start, config.stop);
-    between.sessions(section, Rules { content, from, until, pace, service: config.service.0 })
+    })
 }

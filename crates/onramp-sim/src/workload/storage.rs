@@ -5,7 +5,7 @@
 //! data with the command if there is room in a capsule, or else when the target asks for them.
 
 use super::Section;
-use super::exchange::{Between, Content, Pace, Peers, Rules, Session, Sizes, when};
+use super::exchange::{Between, Content, Pace, Peers, Session, Sizes, one};
 use crate::config::units::{Bytes, Rate, SEC, Span};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -67,30 +67,24 @@ fn one_server() -> Peers {
     Peers::One
 }
 
-fn one() -> u32 {
-    1
-}
-
 fn depth() -> u32 {
     32
 }
 
 impl Config {
-    /// Who asks whom.
+    /// Who asks whom, and when.
     pub fn between(&self) -> Between<'_> {
-        let Self { from, to, clients, peers, connections, .. } = self;
-        Between { from, to, clients: *clients, peers: *peers, connections: *connections }
+        let &Self { ref from, clients, ref to, peers, connections, start, stop, .. } = self;
+        Between { from, clients, to, peers, connections, start, stop }
     }
 }
 
 pub(super) fn sessions(config: &Config, section: &Section<'_>, base: &Path) -> Result<Vec<Session>, String> {
     let content = Content::Storage { block: config.block.read(base)?, writes: config.writes };
-    let between = config.between();
-    let sessions = between.of_a_client(section.topology)? as f64;
-    let per_byte = config.rate.map_or(0.0, |rate| 8.0 * SEC as f64 / rate.0 as f64 * sessions);
-    let (from, until) = when(section, config.start, config.stop);
-    let pace = Pace::Closed(config.depth, per_byte);
-    between.sessions(section, Rules { content, from, until, pace, service: config.drive.0 })
+    config.between().sessions(section, content, config.drive, |sessions| {
+        let per_byte = config.rate.map_or(0.0, |rate| 8.0 * SEC as f64 / rate.0 as f64 * sessions);
+        Pace::Closed(config.depth, per_byte)
+    })
 }
 
 /// Bytes of the messages by which a block is read or written, the client's first.

@@ -1,20 +1,18 @@
 //! Clients and servers: RPCs on sockets, and blocks of disks.
 
-use super::connections::Connections;
+use super::connections::{Connections, Key};
+use super::load::PORTION;
 use super::nvme::DRIVE;
 use super::{Result, at};
 use crate::plan::address;
 use crate::sys::{self, Aio, Epoll};
 use onramp_sim::units::Ps;
 use onramp_sim::workload::exchange::{Client, Exchange, ExchangeRecord, Session};
+use onramp_sim::workload::storage::LARGEST;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Bytes that wake a reader at most, as of flows.
-const PORTION: u64 = 256 << 10;
-/// Bytes that one transfer has at most.
-const TRANSFER: u64 = 1 << 20;
 /// Each session has a stretch of so many bytes of its drive, and goes round in it.
 const STRETCH: u64 = 1 << 30;
 
@@ -147,13 +145,13 @@ impl Exchanges {
         });
     }
 
-    /// Load begins. The key is told when disks have something to say.
-    pub fn begin(&mut self, epoll: &Epoll, key: u64) -> Result<()> {
+    /// Load begins.
+    pub fn begin(&mut self, epoll: &Epoll) -> Result<()> {
         let disks = self.parties.iter().filter(|party| matches!(party.on, On::Disk(_)));
         let transfers: u32 = disks.map(|party| party.session.rules.depth()).sum();
         if transfers > 0 {
-            let aio = Aio::new(transfers, TRANSFER as usize).map_err(at("AIO"))?;
-            epoll.watch(aio.told(), sys::READABLE, key).map_err(at("AIO"))?;
+            let aio = Aio::new(transfers, LARGEST.0 as usize).map_err(at("AIO"))?;
+            epoll.watch(aio.told(), sys::READABLE, Key::Disks.encode()).map_err(at("AIO"))?;
             self.aio = Some(aio);
         }
         self.left = self.parties.len();
@@ -235,7 +233,7 @@ impl Exchanges {
             let place = party.under_way.iter().position(Option::is_none).unwrap_or(party.under_way.len());
             party.under_way.resize(party.under_way.len().max(place + 1), None);
             party.under_way[place] = Some(exchange);
-            let offset = u64::from(number) * STRETCH + exchange.number * TRANSFER % STRETCH;
+            let offset = u64::from(number) * STRETCH + exchange.number * LARGEST.0 % STRETCH;
             let key = u64::from(number) << 32 | place as u64;
             let aio = self.aio.as_ref().expect("there are disks");
             aio.submit(disk.as_fd(), exchange.write, offset % DRIVE, exchange.bytes, key)

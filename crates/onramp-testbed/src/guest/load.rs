@@ -27,7 +27,7 @@ use onramp_sim::topology::Topology;
 use onramp_sim::units::{MS, NS, Ps};
 use onramp_sim::workload::Size;
 use onramp_sim::workload::connections::{self as arrivals, Arrival};
-use onramp_sim::workload::exchange::{Content, ExchangeRecord, Session};
+use onramp_sim::workload::exchange::{ExchangeRecord, Session};
 use serde_json::json;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -36,7 +36,7 @@ use std::path::Path;
 
 /// Most bytes that wait for their reader: fewer wake-ups, and far less than the
 /// receive buffer, so that the window never closes for it.
-const PORTION: u64 = 256 << 10;
+pub(super) const PORTION: u64 = 256 << 10;
 /// Most bytes of a long flow that wait to be sent, so that it ends soon after its stop.
 const UNSENT: u32 = 256 << 10;
 /// Turns of the loop between two looks at whether the run is to stop.
@@ -143,7 +143,7 @@ pub fn run(
     let lead = scenario.clock.lead.filter(|_| load.clocks.interval().is_some());
     load.open_sessions(sessions)?;
     load.open(&arrivals, lead.map_or(QUIET, |lead| lead.0.max(QUIET)))?;
-    load.exchanges.begin(&load.epoll, Key::Disks.encode())?;
+    load.exchanges.begin(&load.epoll)?;
     let opened = load.connections.len();
     let limit = load.warmup.saturating_add(scenario.time_limit.expect("it is resolved").0);
     let complete = load.play(&arrivals, limit, out)?;
@@ -227,7 +227,7 @@ impl Load<'_> {
     fn open_sessions(&mut self, sessions: Vec<Session>) -> Result<()> {
         let mut targets = Targets::default();
         for (number, session) in (0..).zip(sessions) {
-            let on = if let Content::Storage { .. } = session.rules.content {
+            let on = if session.rules.is_storage() {
                 On::Disk(targets.connect(&session, self.cluster)?)
             } else {
                 let pair = (session.client, session.server);

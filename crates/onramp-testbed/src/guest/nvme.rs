@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Where the kernel's objects are made.
 const CONFIG: &str = "/sys/kernel/config";
-/// NVMe's own port.
+/// Below the targets' ports: NVMe's own.
 const PORT: u16 = 4420;
 /// Bytes of a drive, which has no memory for them: 64 GiB.
 pub const DRIVE: u64 = 64 << 30;
@@ -32,7 +32,7 @@ const WAITS: u32 = 1000;
 /// The drives of servers, by server and by what a block takes there.
 #[derive(Debug, Default)]
 pub struct Targets {
-    made: BTreeMap<(u32, Ps), String>,
+    made: BTreeMap<(u32, Ps), u16>,
 }
 
 fn write(path: impl AsRef<Path>, value: impl ToString) -> Result<()> {
@@ -40,16 +40,21 @@ fn write(path: impl AsRef<Path>, value: impl ToString) -> Result<()> {
     fs::write(path, value.to_string()).map_err(at(path.display()))
 }
 
+/// What a drive and its target are called.
+fn name(number: u16) -> String {
+    format!("drive{number}")
+}
+
 fn make(path: &str) -> Result<()> {
     fs::create_dir(path).map_err(at(path))
 }
 
 impl Targets {
-    /// The name of the drive that a session uses, which is made if it is not there.
-    fn of(&mut self, session: &Session, cluster: &Cluster) -> Result<String> {
+    /// The number of the drive that a session uses, which is made if it is not there.
+    fn of(&mut self, session: &Session, cluster: &Cluster) -> Result<u16> {
         let key = (session.server, session.rules.service);
-        if let Some(name) = self.made.get(&key) {
-            return Ok(name.clone());
+        if let Some(&number) = self.made.get(&key) {
+            return Ok(number);
         }
         if self.made.is_empty() {
             sys::mount("configfs", CONFIG, "configfs", false, "").map_err(at(CONFIG))?;
@@ -57,8 +62,8 @@ impl Targets {
                 write(format!("/sys/module/nvme_core/parameters/{name}"), PATIENCE)?;
             }
         }
-        let number = self.made.len() + 1;
-        let name = format!("drive{number}");
+        let number = self.made.len() as u16 + 1;
+        let name = name(number);
         let drive = format!("{CONFIG}/nullb/{name}");
         make(&drive)?;
         // Interrupts by a timer, if a block takes time there; else at once.
@@ -87,7 +92,7 @@ impl Targets {
             ("addr_trtype", "tcp".to_string()),
             ("addr_adrfam", "ipv4".into()),
             ("addr_traddr", address(session.server).to_string()),
-            ("addr_trsvcid", (PORT + number as u16).to_string()),
+            ("addr_trsvcid", (PORT + number).to_string()),
         ] {
             write(format!("{port}/{key}"), value)?;
         }
@@ -95,23 +100,24 @@ impl Targets {
         sys::enter_network(server.namespace.as_fd()).map_err(at("namespace"))?;
         let link = format!("{port}/subsystems/{name}");
         symlink(&subsystem, &link).map_err(at(link))?;
-        self.made.insert(key, name.clone());
-        Ok(name)
+        self.made.insert(key, number);
+        Ok(number)
     }
 
     /// Connects a session's client; its disk.
     pub fn connect(&mut self, session: &Session, cluster: &Cluster) -> Result<OwnedFd> {
-        let name = self.of(session, cluster)?;
+        let number = self.of(session, cluster)?;
         let place = || format!("NVMe from {} to {}", address(session.client), address(session.server));
         let client = &cluster.nodes[session.client as usize];
         sys::enter_network(client.namespace.as_fd()).map_err(at(place()))?;
         // A client's own name: else the target refuses the second one.
         let host = format!("00000000-0000-0000-{:04x}-{:012x}", session.traffic, session.number);
-        let port = PORT + name.trim_start_matches("drive").parse::<u16>().map_err(at(place()))?;
         let options = format!(
-            "transport=tcp,traddr={},trsvcid={port},nqn={name},nr_io_queues=1,queue_size=128,duplicate_connect,\
+            "transport=tcp,traddr={},trsvcid={},nqn={},nr_io_queues=1,queue_size=128,duplicate_connect,\
              hostnqn=nqn.2014-08.org.nvmexpress:uuid:{host},hostid={host},keep_alive_tmo={PATIENCE},ctrl_loss_tmo=-1",
-            address(session.server)
+            address(session.server),
+            PORT + number,
+            name(number)
         );
         let mut fabrics = OpenOptions::new().read(true).write(true).open("/dev/nvme-fabrics").map_err(at(place()))?;
         fabrics.write_all(options.as_bytes()).map_err(at(place()))?;

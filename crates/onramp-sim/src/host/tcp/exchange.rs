@@ -7,7 +7,7 @@ use super::{Hosting, Pair};
 use crate::host::{Io, Timer};
 use crate::network::router::{Header, Router};
 use crate::units::Ps;
-use crate::workload::exchange::{Client, Content, Exchange, Session};
+use crate::workload::exchange::{Client, Exchange, Session};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -69,8 +69,6 @@ pub(super) struct Party {
     /// The connection on which it sends.
     connection: u32,
     said: Stream,
-    /// What it writes are pages of memory.
-    by_pages: bool,
     /// Whoever asks.
     client: Option<Client>,
     /// What it answers, and when.
@@ -146,20 +144,18 @@ impl<H: Header> Hosting<H> {
         let connection = self.new_connection(pair, number, nic, peer, 0);
         let Streams { asked, answered } = streams.clone();
         let (said, heard) = if client { (asked, answered) } else { (answered, asked) };
-        let at_once = matches!(session.rules.content, Content::Storage { .. });
         let id = u64::from(session.traffic) << 33 | u64::from(session.number) << 1 | u64::from(client);
         let party = self.parties.insert(Party {
             id,
             session: session.clone(),
             connection,
             said,
-            by_pages: at_once,
             client: zero.map(|zero| Client::new(session, zero)),
             work: VecDeque::new(),
             armed: None,
             over: false,
         });
-        self.ends[own].heard = Some(Heard { stream: heard, party, at_once });
+        self.ends[own].heard = Some(Heard { stream: heard, party, at_once: session.rules.is_storage() });
         self.look_whether_over(party);
         (connection, party)
     }
@@ -258,7 +254,7 @@ impl<H: Header> Hosting<H> {
         self.parties[at].said.messages().push_back(Message { end, part, of });
         let mss = u64::from(self.rules.kind(self.connections[connection].pair.transport).params.mss);
         let mut written = 0;
-        if self.parties[at].by_pages {
+        if self.parties[at].session.rules.is_storage() {
             // Full packets leave as their pages are handed over (MSG_MORE), if they may.
             for pages in 1..bytes / PAGE {
                 let full = pages * PAGE / mss * mss;
