@@ -647,8 +647,8 @@ impl Desk {
             *number += 1;
             let (from, to) = (self.map.of(client), self.map.of(server));
             let [asked, answered] = [(client, server), (server, client)].map(|(a, b)| self.recorder.watched_owd(a, b));
-            let servers_end = cells[to].hosts.tcp().open_party_end(joint, false, asked);
-            let clients_end = cells[from].hosts.tcp().open_party_end(joint, true, answered);
+            let servers_end = cells[to].hosts.tcp().open_party_end(joint, session, false, asked);
+            let clients_end = cells[from].hosts.tcp().open_party_end(joint, session, true, answered);
             let streams = Streams::default();
             let ends = (clients_end, servers_end);
             let (asks, party) = cells[from].hosts.tcp().open_party(joint, session, &streams, ends, Some(self.load_at));

@@ -32,6 +32,7 @@ VARIED: dict[str, dict[str, object]] = {
     "one connection of a storage client": {"traffic.1.connections": 1, "traffic.1.depth": 64},
     "blocks of 4 KB": {"traffic.1.block": "4KiB", "traffic.1.depth": 32},
     "storage is written": {"traffic.1.writes": 1.0},
+    "an OR-ACK in 100 µs, the agent's default": {"linux.or_ack_gap": "100us"},
     "RPCs are held, too": {"onramp.hosts": ["rpc-client", "rpc-server", "storage-client", "storage-server"]},
 }
 

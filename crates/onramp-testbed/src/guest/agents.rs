@@ -295,13 +295,13 @@ impl Agents {
         Ok(owd.and_then(|owd| Some((owd["now_ns"].as_i64()?, owd["age_ns"].as_u64()?))))
     }
 
-    /// The "onramp_stats" part of summary.json: sums over all agents.
-    pub fn stats(&self) -> Result<Value> {
+    /// What all of them have counted so far.
+    pub fn counted(&self) -> Result<Sums> {
         let mut sums = Sums::new();
         for agent in &self.all {
             sums.add(&status(agent.host)?);
         }
-        Ok(sums.to_json())
+        Ok(sums)
     }
 
     /// Has the agents undo everything and end.
@@ -329,7 +329,7 @@ impl Agents {
 
 /// What is added up over agents.
 #[derive(Debug)]
-struct Sums {
+pub struct Sums {
     /// In the order of [`COUNTERS`].
     counters: [u64; COUNTERS.len()],
     held: u64,
@@ -377,7 +377,21 @@ impl Sums {
         }
     }
 
-    fn to_json(&self) -> Value {
+    /// What came after `before`; the least delay is of all time.
+    pub fn since(mut self, before: &Self) -> Self {
+        for (sum, before) in self.counters.iter_mut().zip(before.counters) {
+            *sum = sum.saturating_sub(before);
+        }
+        // An agent that was started anew counts from 0.
+        self.held = self.held.saturating_sub(before.held);
+        self.held_ns = self.held_ns.saturating_sub(before.held_ns);
+        self.or_acks = self.or_acks.saturating_sub(before.or_acks);
+        self.owd_sum_ns = (self.owd_sum_ns - before.owd_sum_ns).max(0.0);
+        self
+    }
+
+    /// The "onramp_stats" part of summary.json.
+    pub fn to_json(&self) -> Value {
         let owd = (self.or_acks > 0).then(|| {
             let mean = self.owd_sum_ns / self.or_acks as f64;
             json!({"mean": mean / 1000.0, "min": self.owd_min_ns / 1000.0, "samples": self.or_acks})

@@ -7,7 +7,7 @@
 //! microseconds, so there are as few as possible: a receiver is woken when a flow,
 //! or a large part of it, is there, and takes it without copying.
 
-use super::agents::Agents;
+use super::agents::{Agents, Sums};
 use super::capture::Tracer;
 use super::clocks::Clocks;
 use super::cluster::Cluster;
@@ -96,8 +96,8 @@ struct Load<'a> {
     warmup: Ps,
     /// When the last flow arrives at the latest.
     end: Ps,
-    /// The counters at time 0.
-    before: Option<Counters>,
+    /// The counters at time 0, of the network and of the agents.
+    before: Option<(Counters, Sums)>,
     alive_at_end: u64,
 }
 
@@ -149,14 +149,13 @@ pub fn run(
     let complete = load.play(&arrivals, limit, out)?;
     let end = load.now();
     let now = end.saturating_sub(load.warmup);
-    let counted = Counters::read(load.cluster, topology)?;
+    let (counted, of_agents) = load.count()?;
     // Stopped during the warm-up: nothing is measured.
     let before = match load.before.take() {
         Some(before) => before,
-        None => Counters::read(load.cluster, topology)?,
+        None => load.count()?,
     };
-    let counted = counted.since(&before);
-    let onramp_stats = agents.stats()?;
+    let (counted, of_agents) = (counted.since(&before.0), of_agents.since(&before.1));
     let captures = load.captures()?;
     let (clock, clocks) = load.clocks.finish(&agents, topology)?;
     let results = Results {
@@ -172,7 +171,7 @@ pub fn run(
     let (samples, series_names) = load.series.finish();
     let mut counters = json!({
         "network": counted.network(topology, now),
-        "onramp_stats": onramp_stats,
+        "onramp_stats": of_agents.to_json(),
         "engine": {
             "simulated_us": us(now),
             "packet_hops": counted.packet_hops(),
@@ -205,6 +204,10 @@ fn kernel_release() -> String {
 }
 
 impl Load<'_> {
+    fn count(&mut self) -> Result<(Counters, Sums)> {
+        Ok((Counters::read(self.cluster, self.topology)?, self.agents.counted()?))
+    }
+
     fn now(&self) -> Ps {
         (sys::now_ns() - self.zero_ns) * NS
     }
@@ -267,7 +270,7 @@ impl Load<'_> {
         loop {
             let mut now = self.now();
             if self.before.is_none() && now >= self.warmup {
-                self.before = Some(Counters::read(self.cluster, self.topology)?);
+                self.before = Some(self.count()?);
                 self.series.begin(self.cluster, self.topology, &self.connections)?;
             }
             while let Some(arrival) = waiting.next_if(|a| a.at <= now) {

@@ -6,13 +6,16 @@
 use super::{Hosting, Pair};
 use crate::host::{Io, Timer};
 use crate::network::router::{Header, Router};
-use crate::units::Ps;
+use crate::units::{MS, Ps};
 use crate::workload::exchange::{Client, Exchange, Session};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The kernel's NVMe over TCP hands over data page by page.
 const PAGE: u64 = 4096;
+
+/// Disks are there some time before they are read, and their connections have said so.
+const AGE: Ps = 20 * MS;
 
 /// A message on its way, which ends before byte `end` of its stream.
 #[derive(Clone, Copy, Debug)]
@@ -123,10 +126,14 @@ impl Joint {
 
 impl<H: Header> Hosting<H> {
     /// Opens the receiving end of a session's client or server; its slot.
-    pub fn open_party_end(&mut self, joint: Joint, client: bool, watch_owd: Option<u32>) -> u32 {
+    pub fn open_party_end(&mut self, joint: Joint, session: &Session, client: bool, watch_owd: Option<u32>) -> u32 {
         let (.., nic) = joint.of(client);
         let (pair, number, _) = joint.of(!client);
-        self.open_end(pair, number, nic, watch_owd)
+        let end = self.open_end(pair, number, nic, watch_owd);
+        if session.rules.is_storage() {
+            self.ends[end].rx.has_spoken(AGE);
+        }
+        end
     }
 
     /// Opens the rest of it, now that the other's receiving end, in slot `peer`, is there: the slots of its connection
@@ -254,7 +261,8 @@ impl<H: Header> Hosting<H> {
         self.parties[at].said.messages().push_back(Message { end, part, of });
         let mss = u64::from(self.rules.kind(self.connections[connection].pair.transport).params.mss);
         let mut written = 0;
-        if self.parties[at].session.rules.is_storage() {
+        let storage = self.parties[at].session.rules.is_storage();
+        if storage {
             // Full packets leave as their pages are handed over (MSG_MORE), if they may.
             for pages in 1..bytes / PAGE {
                 let full = pages * PAGE / mss * mss;
@@ -264,5 +272,8 @@ impl<H: Header> Hosting<H> {
             }
         }
         self.write(now, connection, bytes - written);
+        if storage {
+            self.connections[connection].tx.end_record();
+        }
     }
 }

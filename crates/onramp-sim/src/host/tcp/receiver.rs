@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 /// The receiving end of a connection.
 #[derive(Debug)]
 pub(super) struct End {
-    rx: Rx,
+    pub rx: Rx,
     id: u64,
     pub pair: Pair,
     /// Slot of the other end.

@@ -114,6 +114,8 @@ pub struct Rx {
     round8: u64,
     echo_ms: u32,
     coming: Option<(Ps, u64)>,
+    /// How long before time 0 the connection was opened, from when these times count.
+    age: Ps,
     /// Bytes read in a round trip; from which byte on and since when those of this one are.
     space: u64,
     space_from: u64,
@@ -155,11 +157,19 @@ impl Rx {
             round8: 0,
             echo_ms: 0,
             coming: None,
+            age: 0,
             space: u64::from(p.initial_window * p.mss),
             space_from: 0,
             space_at: 0,
             expected: 0,
         }
+    }
+
+    /// It was opened `age` before time 0, and something small was said on it at once: the kernel takes the time until
+    /// a first window has come, idle as it was, for a round trip.
+    pub fn has_spoken(&mut self, age: Ps) {
+        self.age = age;
+        self.coming = Some((0, u64::from(self.window)));
     }
 
     /// Next byte in order.
@@ -242,7 +252,7 @@ impl Rx {
         } else {
             self.pushed = (self.pushed + 1).min(2);
         }
-        self.measure_window(now);
+        self.measure_window(now + self.age);
         self.pace_delay(p, now);
         self.see_mark(p, now, data.marked, said);
         self.grow(p, length);
@@ -430,7 +440,7 @@ impl Rx {
         if unread == 0 || unread < self.wanted() && !full {
             return;
         }
-        self.adjust(p, now, unread);
+        self.adjust(p, now + self.age, unread);
         self.read = self.nxt;
         said.complete = self.read == self.expected;
         let waiting = self.nxt - self.acked;

@@ -24,6 +24,7 @@ use crate::units::{Ps, US};
 use ack::Found;
 use loss::Rack;
 use rate::Rate;
+use std::collections::VecDeque;
 use timers::Timer;
 
 /// What is to be sent once an acknowledgement is dealt with.
@@ -57,6 +58,8 @@ pub struct Tx {
     /// Bytes of a segment at most, and after which one is marked (PSH), as they are written now.
     goal: u64,
     push_every: u64,
+    /// Ends of records that are not sent.
+    records: VecDeque<u64>,
     /// One beyond the last byte that left the host.
     left: u64,
     packets_out: u32,
@@ -156,6 +159,7 @@ impl Tx {
             seam: 0,
             goal: 1,
             push_every: u64::MAX,
+            records: VecDeque::new(),
             left: 0,
             packets_out: 0,
             sacked_out: 0,

@@ -62,6 +62,16 @@ impl Tx {
         self.aim(p);
     }
 
+    /// What was written last ends a record: no later byte comes into a segment with its last one (MSG_EOR).
+    pub fn end_record(&mut self) {
+        self.records.push_back(self.written);
+    }
+
+    /// The byte before which segments end in any case.
+    fn record_end(&self) -> u64 {
+        self.records.front().copied().unwrap_or(u64::MAX).min(self.written)
+    }
+
     /// How large segments of what is written now become: half a window at most, which is also what is written
     /// at most between two marks for the application at the other end.
     fn aim(&mut self, p: &Params) {
@@ -84,7 +94,7 @@ impl Tx {
             }
             self.seam += self.goal;
         }
-        self.seam.min(self.written)
+        self.seam.min(self.record_end())
     }
 
     /// An endless write, begun or to come, is cut short: `unsent` bytes, in the socket, are left to be sent. Its end.
@@ -162,6 +172,14 @@ impl Tx {
         true
     }
 
+    /// Whether what is being written waits, up to its `end`, for what of its connection still waits below: a later
+    /// write may come and make a larger segment of it (net.ipv4.tcp_autocorking).
+    fn corks(&self, end: u64) -> bool {
+        let bytes = end - self.nxt;
+        let tail = self.writing && end == self.written && bytes < self.goal && self.records.is_empty();
+        tail && self.packets_out > 0 && self.queued > bytes + u64::from(OVERHEAD)
+    }
+
     /// Packets of the largest segment to hand down.
     fn most_packets(&self, p: &Params, least: u32) -> u32 {
         let mut bytes = self.window.pacing_rate >> PACING_SHIFT;
@@ -194,9 +212,13 @@ impl Tx {
             let mut end = self.segment_end(p);
             if !self.writing {
                 // The next one gives it some of its bytes.
-                end = end.max((self.nxt + u64::from(quota) * mss).min(self.written));
+                end = end.max((self.nxt + u64::from(quota) * mss).min(self.record_end()));
             }
             if self.nxt + mss.min(self.written - self.nxt) > self.window_end {
+                break;
+            }
+            if self.corks(end) {
+                self.throttled = true;
                 break;
             }
             let packets = (end - self.nxt).div_ceil(mss);
@@ -269,7 +291,8 @@ impl Tx {
         if cong < room {
             *limited |= cong <= whole;
         }
-        true
+        // What gets no more data waits for no more.
+        limit <= whole || self.records.front() != Some(&end)
     }
 
     /// Sends what is next, up to `end`.
@@ -278,11 +301,16 @@ impl Tx {
             self.event(Event::Start);
         }
         let start = self.nxt;
+        let ends_record = self.records.front() == Some(&end);
+        if ends_record {
+            self.records.pop_front();
+            self.seam = end;
+        }
         let mut chunk = Chunk {
             start,
             end,
             marks: 0,
-            push: end == self.written || self.pushes(end) > self.pushes(start),
+            push: ends_record || end == self.written || self.pushes(end) > self.pushes(start),
             sent_us: 0,
             sent_after: 0,
             delivered: 0,
