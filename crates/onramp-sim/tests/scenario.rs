@@ -837,3 +837,28 @@ proptest! {
         well_formed(load(&all.join("\n"), &[]))?;
     }
 }
+
+#[test]
+fn a_job_file_of_fio_says_which_blocks() {
+    let job = TempFile::new("[global]\nioengine=libaio\nbs=64k\niodepth=16\n[reads]\nrw=randrw\nrwmixread=75\n");
+    let text = |more: &str| {
+        format!(
+            "duration = \"1ms\"\nnetwork = {{ kind = \"star\", hosts = 3 }}\ntransport = {{ kind = \"cubic\" }}\n\
+             [[traffic]]\nkind = \"storage\"\nfrom = [\"h0\"]\nto = [\"h1\"]\njob = \"{}\"\n{more}",
+            job.0.display()
+        )
+    };
+    let resolved = load(&text("depth = 4\n"), &[]).unwrap().to_toml();
+    // What is said beside it wins.
+    for line in ["block = [\"64KiB\"]", "depth = 4", "writes = 0.25", "connections = 1"] {
+        assert!(resolved.contains(line), "{line}: {resolved}");
+    }
+    assert!(!resolved.contains("job"), "the resolved scenario stands alone");
+    let set = lines(&text(""), &[("traffic.0.job", "\"nowhere.fio\"")]);
+    assert!(set.starts_with("--set: traffic.0.job: cannot read \"nowhere.fio\""), "{set}");
+    let number = lines(&text("").replace(&format!("\"{}\"", job.0.display()), "3"), &[]);
+    assert!(number.contains("must be the name of a file, such as \"reads.fio\""), "{number}");
+    let large = TempFile::new("[j]\nbs=2m\niodepth=400\n");
+    let found = lines(&text(""), &[("traffic.0.job", &format!("\"{}\"", large.0.display()))]);
+    assert!(found.contains("traffic[0].block") && found.contains("traffic[0].depth"), "{found}");
+}

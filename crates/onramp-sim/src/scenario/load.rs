@@ -5,6 +5,7 @@ use crate::config::Mistake;
 use crate::config::plain::{Plain, plain};
 use crate::config::tagged::{PATH_END, taken_apart};
 use crate::topology::{self, Topology};
+use crate::workload::fio;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::fmt;
@@ -112,7 +113,9 @@ impl Scenario {
         for (key, value) in overrides {
             set(&mut table, key, value).map_err(|message| vec![set_error(key, message)])?;
         }
+        let of_jobs = play_jobs(&mut table, base);
         let (scenario, mut mistakes, left_out) = read(table);
+        mistakes.extend(of_jobs);
         let whole = |section: &str| !left_out.iter().any(|key| in_section(key, section));
         let Some(mut scenario) = scenario.filter(|_| whole("network") && whole("transport") && whole("duration"))
         else {
@@ -148,6 +151,32 @@ impl Scenario {
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a scenario has only keys and values that TOML can hold")
     }
+}
+
+/// Puts what fio's job files ask for in place of their names; what a section says itself is left.
+fn play_jobs(table: &mut toml::Table, base: &Path) -> Vec<Mistake> {
+    let mut mistakes = Vec::new();
+    let sections = table.get_mut("traffic").and_then(toml::Value::as_array_mut);
+    for (i, section) in sections.into_iter().flatten().enumerate() {
+        let Some(section) = section.as_table_mut().filter(|s| s.get("kind").and_then(|k| k.as_str()) == Some("storage"))
+        else {
+            continue;
+        };
+        let read = match section.get("job") {
+            None => continue,
+            Some(toml::Value::String(file)) => fio::read(file, base),
+            Some(_) => Err("must be the name of a file, such as \"reads.fio\"".into()),
+        };
+        section.remove("job");
+        let keys = read.unwrap_or_else(|message| {
+            mistakes.push(Mistake::new(format!("traffic[{i}].job"), message));
+            [("block".to_string(), "4KiB".into())].into_iter().collect()
+        });
+        for (key, value) in keys {
+            section.entry(key).or_insert(value);
+        }
+    }
+    mistakes
 }
 
 /// Most mistakes that are looked for in one file.

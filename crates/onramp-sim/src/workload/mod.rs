@@ -7,6 +7,7 @@
 pub mod background;
 pub mod connections;
 pub mod exchange;
+pub mod fio;
 pub mod incast;
 mod lines;
 pub mod long;
