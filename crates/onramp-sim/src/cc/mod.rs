@@ -8,6 +8,7 @@ pub mod custom;
 pub mod dcqcn;
 pub mod dctcp;
 pub mod hpcc;
+pub mod swift;
 pub mod tcp;
 pub mod timely;
 
@@ -102,6 +103,8 @@ pub trait Controller: Sized {
     type Config: Settings;
     /// A new flow.
     fn new(config: &Self::Config, env: &Env) -> Self;
+    /// Takes notice of its path: so many switches.
+    fn on_path(&mut self, _hops: u32) {}
     /// Takes notice of an ACK or NACK.
     fn on_ack(&mut self, config: &Self::Config, env: &Env, ack: &Ack<'_>);
     /// Takes notice of a loss.
@@ -124,6 +127,10 @@ pub trait Settings {
     fn min_rate(&self) -> Rate;
     /// Whether bytes in flight are limited by a window ("+w").
     fn window(&self) -> bool;
+    /// Whether it is told of its path.
+    fn counts_hops(&self) -> bool {
+        false
+    }
     /// Bytes the transport adds to the header of a data packet.
     fn extra_header(&self) -> u64 {
         0
@@ -227,6 +234,11 @@ macro_rules! transports {
         }
 
         impl Cc {
+            /// See [`Controller::on_path`].
+            pub fn on_path(&mut self, hops: u32) {
+                match self { $(Cc::$name(s) => s.on_path(hops),)+ }
+            }
+
             /// See [`Controller::on_ack`].
             #[inline]
             pub fn on_ack(&mut self, config: &Config, env: &Env, ack: &Ack<'_>) {
@@ -275,6 +287,8 @@ transports! {
         Dctcp(dctcp) = "dctcp",
         /// HPCC.
         Hpcc(hpcc) = "hpcc",
+        /// Swift, TIMELY as it is deployed.
+        Swift(swift) = "swift",
         /// A controller of the program that uses this library.
         Custom(custom) = "custom",
     }

@@ -226,7 +226,7 @@ impl<H: Header> Hosts<H> {
             src: new.flow.src,
             dst: new.flow.dst,
             packets: 0,
-            cc: transport.start(self.nics[nic as usize].rate),
+            cc: transport.start(self.nics[nic as usize].rate, &self.topology, new),
             replies: 0,
             replies_in_all: flow::OPEN,
             id: new.id,

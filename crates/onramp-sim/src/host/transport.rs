@@ -1,5 +1,6 @@
 //! What all flows of a transport share.
 
+use super::Opening;
 use crate::cc::{Cc, Config, Env};
 use crate::config::units::{Bytes, Ps, Rate};
 use crate::network::config::AckClass;
@@ -26,6 +27,7 @@ pub struct Transport {
     pub respace: bool,
     /// Whether permits limit bytes in flight at all.
     pub windowed: bool,
+    counts_hops: bool,
 }
 
 /// All transports of a run.
@@ -83,6 +85,7 @@ impl Transports {
                 acks_in_control: common.switch_acks == AckClass::Control,
                 respace: settings.respace(),
                 windowed: settings.window(),
+                counts_hops: settings.counts_hops(),
             }
         };
         Self { all: configs.iter().map(transport).collect(), payload, rates }
@@ -133,9 +136,14 @@ impl Transport {
         self.shape.rto
     }
 
-    /// A new flow's controller.
-    pub fn start(&self, rate: u8) -> Cc {
-        self.config.start(self.env(rate))
+    /// A new flow's controller, at a NIC of the rate with this number.
+    pub fn start(&self, rate: u8, topology: &Topology, new: &Opening) -> Cc {
+        let mut cc = self.config.start(self.env(rate));
+        if self.counts_hops {
+            // Every link but the first begins at a switch.
+            cc.on_path(topology.path(new.flow.src, new.flow.dst, new.hashes[0]).count() as u32 - 1);
+        }
+        cc
     }
 
     /// A new flow's sending half.

@@ -158,7 +158,8 @@ fn play_jobs(table: &mut toml::Table, base: &Path) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
     let sections = table.get_mut("traffic").and_then(toml::Value::as_array_mut);
     for (i, section) in sections.into_iter().flatten().enumerate() {
-        let Some(section) = section.as_table_mut().filter(|s| s.get("kind").and_then(|k| k.as_str()) == Some("storage"))
+        let Some(section) =
+            section.as_table_mut().filter(|s| s.get("kind").and_then(|k| k.as_str()) == Some("storage"))
         else {
             continue;
         };

@@ -110,7 +110,8 @@ impl Job {
                 }
                 continue;
             }
-            let (key, value) = line.split_once('=').map_or((line.as_str(), "1"), |(key, value)| (key.trim(), value.trim()));
+            let (key, value) =
+                line.split_once('=').map_or((line.as_str(), "1"), |(key, value)| (key.trim(), value.trim()));
             if !in_section {
                 return Err(lines.wrong("is in no section: begin with [global] or a job's [name]"));
             }
@@ -121,7 +122,11 @@ impl Job {
                 None if NEEDLESS.contains(&key) => {}
                 None => {
                     let known: Vec<_> = READ.iter().map(|(name, _)| *name).collect();
-                    return Err(lines.wrong(format!("{} is not known here: read are {}", quoted(key), known.join(", "))));
+                    return Err(lines.wrong(format!(
+                        "{} is not known here: read are {}",
+                        quoted(key),
+                        known.join(", ")
+                    )));
                 }
             }
         }
@@ -250,10 +255,8 @@ mod tests {
         let sizes = ["4096B"; 1].into_iter().chain(["65536B"; 5]).chain(["32768B"; 4]);
         let sizes: Vec<_> = sizes.map(|size| format!("\"{size}\"")).collect();
         // 1000 reads and 1000 writes in a second, of 46,284 bytes on average.
-        let expected = format!(
-            "block = [{}] connections = 1 depth = 1 rate = \"740544000bps\" writes = 0.3",
-            sizes.join(", ")
-        );
+        let expected =
+            format!("block = [{}] connections = 1 depth = 1 rate = \"740544000bps\" writes = 0.3", sizes.join(", "));
         assert_eq!(keys(split).unwrap(), expected);
         assert!(keys("[j]\nbssplit=4k/20:8k/:16k/\n").unwrap().starts_with("block = [\"4096B\", \"8192B\", \"8192B\""));
     }
@@ -276,6 +279,8 @@ mod tests {
         ] {
             assert_eq!(keys(text).unwrap_err(), expected, "{text}");
         }
-        assert!(keys("[a]\nthinktime=5\n").unwrap_err().starts_with("job.fio:2: \"thinktime\" is not known here: read are"));
+        assert!(
+            keys("[a]\nthinktime=5\n").unwrap_err().starts_with("job.fio:2: \"thinktime\" is not known here: read are")
+        );
     }
 }

@@ -15,6 +15,7 @@ pub const TRANSPORTS: &[&str] = &[
     "kind = \"timely\"\nwindow = true",
     "kind = \"dctcp\"",
     "kind = \"hpcc\"",
+    "kind = \"swift\"",
 ];
 
 /// Every TCP.

@@ -1,0 +1,278 @@
+//! Swift, TIMELY as it is deployed (Kumar et al., SIGCOMM'20, algorithm 1): a window that follows a target delay
+//! and may fall below one packet, which the pacer then sends every RTT/cwnd.
+//!
+//! The paper gives no values for most parameters; these are of Swift's implementation in htsim, whose authors call
+//! them guesses. The delay is the fabric's: hosts take no time here.
+
+use super::{Ack, Controller, Env, Loss, Permit, Sent, Settings};
+use crate::config::Rule;
+use crate::config::units::{NS, Ps, Rate, SEC, Span, US};
+use crate::network::config::EcnDefault;
+use serde::{Deserialize, Serialize};
+
+/// Parameters. Windows count packets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Target delay of a path without switches. Default 20 us.
+    pub base_target: Span,
+    /// What each switch on the path adds to it (ħ). Default 3053 ns.
+    pub hop: Span,
+    /// What a small window adds at most. Default 100 us.
+    pub flow_range: Span,
+    /// The window at which it adds that. Default 0.1.
+    pub flow_min: f64,
+    /// The window from which on it adds nothing. Default 100.
+    pub flow_max: f64,
+    /// Packets that the window grows by in a round trip (ai). Default 1.
+    pub additive_increase: f64,
+    /// Multiplicative decrease β. Default 0.8.
+    pub beta: f64,
+    /// Largest share by which the window is cut at once (max_mdf). Default 0.5.
+    pub max_cut: f64,
+    /// Window of a new flow. Default 15.
+    pub initial_window: f64,
+    /// Smallest window. Default 0.01.
+    pub min_window: f64,
+    /// Largest window. Default 1000.
+    pub max_window: f64,
+    /// Timeouts in a row after which the window is the smallest. Default 5.
+    pub timeouts: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            base_target: Span(20 * US),
+            hop: Span(3053 * NS),
+            flow_range: Span(100 * US),
+            flow_min: 0.1,
+            flow_max: 100.0,
+            additive_increase: 1.0,
+            beta: 0.8,
+            max_cut: 0.5,
+            initial_window: 15.0,
+            min_window: 0.01,
+            max_window: 1000.0,
+            timeouts: 5,
+        }
+    }
+}
+
+impl Config {
+    /// The delay that a window aims at, over so many switches: base + hops·ħ + clip(a/√cwnd + b, 0, range), with
+    /// a and b such that this is the range at `flow_min` and 0 at `flow_max`. In picoseconds.
+    fn target(&self, hops: u32, window: f64) -> f64 {
+        let range = self.flow_range.0 as f64;
+        let a = range / (1.0 / self.flow_min.sqrt() - 1.0 / self.flow_max.sqrt());
+        let b = -a / self.flow_max.sqrt();
+        let flow = (a / window.sqrt() + b).clamp(0.0, range);
+        (self.base_target.0 + u64::from(hops) * self.hop.0) as f64 + flow
+    }
+}
+
+impl Settings for Config {
+    fn resolve(&mut self, _: Rate) {}
+
+    fn check(&self, rule: Rule<'_>) {
+        rule(self.base_target.0 > 0, "base_target", "must be above 0, such as \"20us\"".into());
+        let flow = self.flow_min > 0.0 && self.flow_min < self.flow_max;
+        rule(flow, "flow_min", format!("{} is not between 0 and flow_max, {}", self.flow_min, self.flow_max));
+        for (key, value) in [("additive_increase", self.additive_increase), ("beta", self.beta)] {
+            rule(value > 0.0 && value.is_finite(), key, format!("{value} is not above 0"));
+        }
+        let cut = self.max_cut;
+        rule(cut > 0.0 && cut < 1.0, "max_cut", format!("{cut} is not between 0 and 1"));
+        let (least, first, most) = (self.min_window, self.initial_window, self.max_window);
+        rule((1e-4..=1.0).contains(&least), "min_window", format!("{least} is outside 0.0001 to 1"));
+        rule(most >= 1.0 && most.is_finite(), "max_window", format!("{most} is below 1"));
+        let fits = (least..=most).contains(&first);
+        rule(fits, "initial_window", format!("{first} is outside min_window, {least}, to max_window, {most}"));
+        rule(self.timeouts > 0, "timeouts", "must be at least 1".into());
+    }
+
+    /// A window has no rate of its own.
+    fn min_rate(&self) -> Rate {
+        Rate(1)
+    }
+
+    fn window(&self) -> bool {
+        true
+    }
+
+    fn counts_hops(&self) -> bool {
+        true
+    }
+
+    /// The send time, echoed by the receiver.
+    fn extra_header(&self) -> u64 {
+        8
+    }
+
+    fn ecn_defaults(&self) -> Option<EcnDefault> {
+        None
+    }
+}
+
+/// State of one flow.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// cwnd, in packets.
+    window: f64,
+    hops: u32,
+    /// Smoothed round trip, in picoseconds.
+    rtt: f64,
+    /// No cut within a round trip of this one.
+    last_cut: Option<Ps>,
+    timeouts: u32,
+    /// Bytes on the wire of the last packet.
+    size: u16,
+}
+
+impl State {
+    fn set(&mut self, c: &Config, now: Ps, window: f64) {
+        let window = window.clamp(c.min_window, c.max_window);
+        if window < self.window {
+            self.last_cut = Some(now);
+        }
+        self.window = window;
+    }
+
+    fn may_cut(&self, now: Ps, rtt: f64) -> bool {
+        self.last_cut.is_none_or(|at| (now - at) as f64 >= rtt)
+    }
+}
+
+impl Controller for State {
+    type Config = Config;
+
+    fn new(c: &Config, env: &Env) -> Self {
+        let rtt = env.base_rtt as f64;
+        Self { window: c.initial_window, hops: 0, rtt, last_cut: None, timeouts: 0, size: env.payload as u16 }
+    }
+
+    fn on_path(&mut self, hops: u32) {
+        self.hops = hops;
+    }
+
+    fn on_ack(&mut self, c: &Config, env: &Env, ack: &Ack<'_>) {
+        let delay = ack.rtt as f64;
+        self.rtt += (delay - self.rtt) / 8.0;
+        self.timeouts = 0;
+        let target = c.target(self.hops, self.window);
+        if delay < target {
+            let acked = ack.newly_acked as f64 / env.payload as f64;
+            let more = c.additive_increase * acked;
+            let window = self.window + if self.window >= 1.0 { more / self.window } else { more };
+            self.set(c, ack.now, window);
+        } else if self.may_cut(ack.now, delay) {
+            let kept = (1.0 - c.beta * (delay - target) / delay).max(1.0 - c.max_cut);
+            self.set(c, ack.now, self.window * kept);
+        }
+    }
+
+    fn on_loss(&mut self, c: &Config, _: &Env, now: Ps, loss: Loss) {
+        self.timeouts = if loss == Loss::Timeout { self.timeouts + 1 } else { 0 };
+        if self.timeouts >= c.timeouts {
+            self.set(c, now, c.min_window);
+        } else if self.may_cut(now, self.rtt) {
+            self.set(c, now, self.window * (1.0 - c.max_cut));
+        }
+    }
+
+    #[inline]
+    fn on_sent(&mut self, _: &Config, _: &Env, sent: &Sent) {
+        self.size = sent.size;
+    }
+
+    #[inline]
+    fn permit(&mut self, _: &Config, env: &Env, _: Ps) -> Permit {
+        if self.window >= 1.0 {
+            return Permit { window: self.window as u64 * env.payload, rate: f64::INFINITY };
+        }
+        // One packet at a time, RTT/cwnd apart.
+        let seconds = self.rtt / SEC as f64 / self.window;
+        Permit { window: 1, rate: f64::from(self.size) * 8.0 / seconds }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{ENV, at};
+    use super::*;
+
+    const MICRO: f64 = US as f64;
+
+    fn flow(window: f64) -> (Config, State) {
+        let c = Config::default();
+        let mut flow = State::new(&c, &ENV);
+        flow.window = window;
+        (c, flow)
+    }
+
+    fn close(found: f64, expected: f64) {
+        assert!((found / expected - 1.0).abs() < 1e-9, "{found} is not {expected}");
+    }
+
+    #[test]
+    fn small_windows_and_long_paths_aim_at_more() {
+        let c = Config::default();
+        // a = 100/(√10 − 1/10) = 32.655 µs, b = −3.2655 µs.
+        close(c.target(0, 100.0), 20.0 * MICRO);
+        close(c.target(5, 1000.0), (20.0 + 5.0 * 3.053) * MICRO);
+        close(c.target(0, 0.1), 120.0 * MICRO);
+        close(c.target(0, 0.01), 120.0 * MICRO);
+        let a = 100.0 / (10f64.sqrt() - 0.1);
+        close(c.target(0, 1.0), (20.0 + 0.9 * a) * MICRO);
+    }
+
+    #[test]
+    fn below_the_target_a_window_adds_one_packet_in_a_round_trip() {
+        let (c, mut flow) = flow(10.0);
+        flow.on_ack(&c, &ENV, &at(0, 10 * US, false, 1, 11));
+        close(flow.window, 10.1);
+        flow.window = 0.5;
+        flow.on_ack(&c, &ENV, &Ack { newly_acked: 2000, ..at(0, 10 * US, false, 1, 11) });
+        close(flow.window, 2.5);
+    }
+
+    #[test]
+    fn above_it_the_window_is_cut_by_how_far_and_once_in_a_round_trip() {
+        let (c, mut flow) = flow(200.0);
+        // Target 20 µs, delay 25: 1 − 0.8 · 5/25 = 0.84.
+        flow.on_ack(&c, &ENV, &at(100 * US, 25 * US, false, 1, 11));
+        close(flow.window, 168.0);
+        flow.on_ack(&c, &ENV, &at(110 * US, 25 * US, false, 2, 11));
+        close(flow.window, 168.0);
+        // A round trip later, and with a delay that would take 0.8 · 80/100: at most half.
+        flow.on_ack(&c, &ENV, &at(200 * US, 100 * US, false, 3, 11));
+        close(flow.window, 84.0);
+    }
+
+    #[test]
+    fn a_loss_takes_half_and_five_timeouts_in_a_row_all() {
+        let (c, mut flow) = flow(200.0);
+        flow.on_loss(&c, &ENV, 100 * US, Loss::Fast);
+        close(flow.window, 100.0);
+        // Within a round trip (12 µs, that of the empty network) of the cut.
+        flow.on_loss(&c, &ENV, 105 * US, Loss::Fast);
+        close(flow.window, 100.0);
+        for (i, window) in [50.0, 25.0, 12.5, 6.25, 0.01].into_iter().enumerate() {
+            flow.on_loss(&c, &ENV, (i as u64 + 1) * 1000 * US, Loss::Timeout);
+            close(flow.window, window);
+        }
+    }
+
+    #[test]
+    fn below_one_packet_it_is_paced() {
+        let (c, mut flow) = flow(0.25);
+        flow.rtt = 50.0 * MICRO;
+        flow.on_sent(&c, &ENV, &Sent { now: 0, size: 1056, in_flight: 1000 });
+        // A packet in 200 µs.
+        let Permit { window, rate } = flow.permit(&c, &ENV, 0);
+        assert_eq!(window, 1);
+        close(rate, 1056.0 * 8.0 / 200e-6);
+        flow.window = 3.9;
+        assert_eq!(flow.permit(&c, &ENV, 0), Permit { window: 3000, rate: f64::INFINITY });
+    }
+}
