@@ -1,4 +1,4 @@
-"""Figures of the paper: their scenarios, measures, plots and verdicts; the runs themselves take minutes."""
+"""Figures of the paper, and studies: scenarios, measures, plots, verdicts; the runs themselves take minutes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import pytest
 
 import onramp
 from conftest import Command
-from onramp import markdown, paper, tables
+from onramp import markdown, paper, studies, tables
 from onramp.paper import common, star
 from onramp.plots import style
 from onramp.result import Result
 
+#: Every figure by its name.
+FIGURES = {name: book.figure(name) for book in (paper, studies) for name in book.FIGURES}
 #: Figures over time, of flows into one port.
 STAR = ("fig1", "fig2", "fig5", "fig22", "fig23", "fig24")
 #: Figures of synchronised clocks.
@@ -22,10 +24,10 @@ CLOCKS = ("fig6", "fig18", "clock")
 RACKS = ("fig17", "fig27")
 
 
-@pytest.mark.parametrize("name", paper.FIGURES)
+@pytest.mark.parametrize("name", FIGURES)
 @pytest.mark.parametrize("quick", [True, False])
 def test_every_case_is_a_valid_scenario(name: str, quick: bool) -> None:
-    figure = paper.figure(name)
+    figure = FIGURES[name]
     assert name == figure.NAME
     for on in figure.ON:
         scenarios = common.scenarios(figure, on, common.Mode(quick, (1, 2)))
@@ -34,7 +36,8 @@ def test_every_case_is_a_valid_scenario(name: str, quick: bool) -> None:
 
 
 def test_list_names_every_figure(command: Command) -> None:
-    assert [line.split()[0] for line in command("paper", "list").stdout.splitlines()] == list(paper.FIGURES)
+    for name, book in (("paper", paper), ("study", studies)):
+        assert [line.split()[0] for line in command(name, "list").stdout.splitlines()] == list(book.FIGURES)
 
 
 @pytest.fixture(scope="module")
@@ -78,12 +81,18 @@ def racks() -> Result:
     return onramp.run(common.folder() / "racks.toml", {"warmup": "0us", "duration": "500us"})
 
 
-@pytest.mark.parametrize("name", paper.FIGURES)
+@pytest.fixture(scope="module")
+def incast() -> Result:
+    """Swift's incast for a moment."""
+    return onramp.run(common.folder("studies") / "swift-incast.toml", {"warmup": "0us", "duration": "200us"})
+
+
+@pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_can_be_drawn_and_judged(
-    name: str, small: Result, equilibrium: Result, synchronised: Result, racks: Result
+    name: str, small: Result, equilibrium: Result, synchronised: Result, racks: Result, incast: Result
 ) -> None:
-    figure = paper.figure(name)
-    others = {STAR: equilibrium, CLOCKS: synchronised, RACKS: racks}
+    figure = FIGURES[name]
+    others = {STAR: equilibrium, CLOCKS: synchronised, RACKS: racks, ("swift-incast",): incast}
     result = next((result for names, result in others.items() if name in names), small)
     runs = {case.key: [result, result] for case in figure.cases(True)}
     with style.styled():

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -408,31 +409,75 @@ def report_command(folders: tuple[Path, ...], out: Path | None, force: bool) -> 
     return 0
 
 
-@commands.command("paper")
-@click.argument("figures", nargs=-1, metavar="[LIST | ALL | figN …]")
-@click.option(
-    "--on",
-    type=click.Choice(["sim", "linux"]),
-    help="Substrate; default: the first that the list names for a figure.",
+def _book(name: str, argument: str, summary: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """A command that takes the figures of a book, as its options have it."""
+    options = [
+        click.argument("figures", nargs=-1, metavar=argument),
+        click.option(
+            "--on",
+            type=click.Choice(["sim", "linux"]),
+            help="Substrate; default: the first that the list names for a figure.",
+        ),
+        click.option(
+            "--quick", is_flag=True, help="Short runs, one seed: about a minute per figure on two cores."
+        ),
+        click.option("--seeds", callback=_seeds, metavar="1,2,3", help="Default: 1,2,3; with --quick 1."),
+        JOBS,
+        click.option(
+            "--out",
+            type=click.Path(path_type=Path),
+            default=RESULTS / name,
+            show_default=True,
+            metavar="DIR",
+            help="Folder of the runs and figures.",
+        ),
+        click.option(
+            "--markdown",
+            "as_markdown",
+            is_flag=True,
+            help="Print the stored verdicts as a Markdown table; run nothing.",
+        ),
+    ]
+    rest = """
+
+    Without figures, or with LIST, the figures are listed. Runs are kept in DIR; only missing ones
+    are computed.
+    """
+
+    def made(function: Callable[..., Any]) -> click.Command:
+        for option in reversed(options):
+            function = option(function)
+        return commands.command(name, help=summary + rest)(function)
+
+    return made
+
+
+@_book(
+    "paper",
+    "[LIST | ALL | figN …]",
+    "Rerun figures of the paper: plot, table, and a verdict against what the text states.",
 )
-@click.option("--quick", is_flag=True, help="Short runs, one seed: about a minute per figure on two cores.")
-@click.option("--seeds", callback=_seeds, metavar="1,2,3", help="Default: 1,2,3; with --quick 1.")
-@JOBS
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=RESULTS / "paper",
-    show_default=True,
-    metavar="DIR",
-    help="Folder of the runs and figures.",
+def paper_command(**options: Any) -> int:
+    """Figures of the paper."""
+    from onramp import paper
+
+    return _take(paper, **options)
+
+
+@_book(
+    "study",
+    "[LIST | ALL | NAME …]",
+    "Run studies of what On-Ramp is compared with: plot, table, and a verdict against what is stated of it.",
 )
-@click.option(
-    "--markdown",
-    "as_markdown",
-    is_flag=True,
-    help="Print the stored verdicts as a Markdown table; run nothing.",
-)
-def paper_command(
+def study_command(**options: Any) -> int:
+    """Studies beside the paper."""
+    from onramp import studies
+
+    return _take(studies, **options)
+
+
+def _take(
+    book: ModuleType,
     figures: tuple[str, ...],
     on: str | None,
     quick: bool,
@@ -441,18 +486,14 @@ def paper_command(
     out: Path,
     as_markdown: bool,
 ) -> int:
-    """Rerun figures of the paper: plot, table, and a verdict against what the text states.
-
-    Without figures, or with LIST, the figures are listed. Runs are kept in DIR; only missing ones
-    are computed.
-    """
-    from onramp import markdown, paper
+    """Takes figures of a book."""
+    from onramp import markdown
     from onramp.paper import common
 
     words = [name.lower() for name in figures]
     listed = not words or words == ["list"]
     every = listed or words == ["all"]
-    chosen = [paper.figure(name) for name in (paper.FIGURES if every else figures)]
+    chosen = [book.figure(name) for name in (book.FIGURES if every else figures)]
     if every:
         chosen = [figure for figure in chosen if on is None or on in figure.ON]
     for figure in chosen:
@@ -463,8 +504,9 @@ def paper_command(
         click.echo(markdown.verdicts(common.stored(out, wanted, quick)))
         return 0
     if listed:
+        width = max(len(figure.NAME) for figure in chosen)
         for figure in chosen:
-            click.echo(f"{figure.NAME:8} {', '.join(figure.ON):10} {figure.TITLE}")
+            click.echo(f"{figure.NAME:{width}} {', '.join(figure.ON):10} {figure.TITLE}")
         return 0
     mode = common.Mode(quick, tuple(seeds or ([1] if quick else [1, 2, 3])))
     cache = Cache(out)

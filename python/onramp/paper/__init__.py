@@ -5,10 +5,7 @@ Each is a module with `NAME`, `ON`, `TITLE`, `cases`, `draw` and `claims`; see `
 
 from __future__ import annotations
 
-import importlib
-from typing import cast
-
-from onramp.errors import OnRampError
+from onramp.paper import common
 from onramp.paper.common import Figure
 
 FIGURES = (
@@ -20,6 +17,4 @@ FIGURES = (
 
 def figure(name: str) -> Figure:
     """A figure by its name, such as "fig15"."""
-    if name not in FIGURES:
-        raise OnRampError(f"{name}: is none of the figures {', '.join(FIGURES)}")
-    return cast(Figure, importlib.import_module(f"onramp.paper.{name.replace('-', '_')}"))
+    return common.find(__name__, FIGURES, name)

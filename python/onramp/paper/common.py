@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from onramp import _sim
 from onramp.cache import Cache
@@ -30,7 +31,7 @@ WITHOUT, WITH = "without On-Ramp", "with On-Ramp"
 
 @dataclass(frozen=True)
 class Case:
-    """One scenario of a figure: a file in scenarios/paper and what is changed in it."""
+    """One scenario of a figure: a file of its book and what is changed in it."""
 
     key: Key
     file: str
@@ -83,8 +84,9 @@ class Verdict:
 
 
 class Figure(Protocol):
-    """A module of this package named figN."""
+    """A module of a book, `onramp.paper` or `onramp.studies`, whose scenarios are in a folder of its name."""
 
+    __name__: str
     NAME: str
     #: Where it can be run, "sim" or "linux"; first where the paper's own was.
     ON: tuple[str, ...]
@@ -107,17 +109,25 @@ def both(key: Key, file: str, overrides: Mapping[str, object]) -> list[Case]:
     ]
 
 
-def folder() -> Path:
-    """Where the scenarios are: in the checkout this package runs from, or below the current folder."""
+def find(book: str, names: Sequence[str], name: str) -> Figure:
+    """A book's figure by its name, such as "fig15"."""
+    if name not in names:
+        raise OnRampError(f"{name}: is none of the figures {', '.join(names)}")
+    return cast(Figure, importlib.import_module(f"{book}.{name.replace('-', '_')}"))
+
+
+def folder(book: str = "paper") -> Path:
+    """Where a book's scenarios are: in the checkout this package runs from, or below the current folder."""
     for root in (Path(__file__).parents[3], Path()):
-        if (path := root / "scenarios" / "paper").is_dir():
+        if (path := root / "scenarios" / book).is_dir():
             return path
-    raise OnRampError("scenarios/paper: not found; run this in the project's checkout")
+    raise OnRampError(f"scenarios/{book}: not found; run this in the project's checkout")
 
 
 def _loaded(figure: Figure, on: str, mode: Mode) -> dict[tuple[Key, int], Scenario]:
+    scenarios = folder(figure.__name__.split(".")[1])
     return {
-        (case.key, seed): load(folder() / f"{case.file}.toml", {**case.overrides, "seed": seed}, on)
+        (case.key, seed): load(scenarios / f"{case.file}.toml", {**case.overrides, "seed": seed}, on)
         for case in figure.cases(mode.quick)
         for seed in mode.seeds
     }
