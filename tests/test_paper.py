@@ -1,4 +1,4 @@
-"""Figures of the paper, and studies: scenarios, measures, plots, verdicts; the runs themselves take minutes."""
+"""Figures of the paper, and studies: scenarios, measures, plots, verdicts; the runs take minutes."""
 
 from __future__ import annotations
 
