@@ -92,7 +92,7 @@ def test_every_figure_can_be_drawn_and_judged(
     name: str, small: Result, equilibrium: Result, synchronised: Result, racks: Result, incast: Result
 ) -> None:
     figure = FIGURES[name]
-    others = {STAR: equilibrium, CLOCKS: synchronised, RACKS: racks, ("swift-incast",): incast}
+    others = {STAR: equilibrium, CLOCKS: synchronised, RACKS: racks, studies.FIGURES: incast}
     result = next((result for names, result in others.items() if name in names), small)
     runs = {case.key: [result, result] for case in figure.cases(True)}
     with style.styled():

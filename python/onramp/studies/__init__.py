@@ -8,7 +8,7 @@ from __future__ import annotations
 from onramp.paper import common
 from onramp.paper.common import Figure
 
-FIGURES = ("swift-incast",)
+FIGURES = ("swift-incast", "swift-target")
 
 
 def figure(name: str) -> Figure:

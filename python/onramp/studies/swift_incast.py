@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Estimate, Runs, estimate
+from onramp.paper.common import Case, Claim, Runs, estimate
 from onramp.plots import style
 from onramp.plots.cdf import cdf
 from onramp.result import Result
 from onramp.scenario import quantity
-from onramp.summary import Floats
+from onramp.studies import port
 
 NAME = "swift-incast"
 ON = ("sim",)
 TITLE = "Swift: 1000 flows to one NIC of 20 Gb/s"
 
-PORT = "s0->h0"
 #: Flows of each of the 100 senders.
 EACH = 10
 SENDERS = [f"h{i}" for i in range(1, 101)] * EACH
@@ -30,8 +29,6 @@ SYSTEMS: Mapping[str, Mapping[str, object]] = {
     "DCTCP + On-Ramp": {"transport.kind": "dctcp-tcp", "linux.buffer": "8MB"},
 }
 SWIFT, SWIFT_HELD, DCTCP, DCTCP_HELD = SYSTEMS
-#: Of an empty network, in microseconds: four links' delays, and a packet of 1 KB on two of them.
-BASE = 4.8
 
 #: What is stated: medians and 99th percentiles of round trips in microseconds, and packets sent again.
 STATED = {SWIFT: (172, 370, 0.0), DCTCP: (3310, 4900, 0.055)}
@@ -47,30 +44,13 @@ def cases(quick: bool) -> list[Case]:
     return [Case((name,), NAME, {**span, "traffic.0.src": SENDERS, **more}) for name, more in SYSTEMS.items()]
 
 
-def round_trips(result: Result) -> Floats:
-    """What a packet that came to the queue at each sample would take, in microseconds, shape (n,)."""
-    _, queue = result.samples(f"queue {PORT}")
-    return BASE + queue * 8e6 / quantity(result.scenario.document["network"]["host_rate"])
-
-
-def utilization(result: Result) -> float:
-    """Of the NIC's link, mean over time."""
-    return float(result.samples(f"utilization {PORT}")[1].mean())
-
-
 def again(result: Result) -> float:
     """Packets sent again over those that had room on the link."""
     network = result.summary["network"]
     seconds = quantity(result.scenario.document["duration"])
-    rate = quantity(result.scenario.document["network"]["host_rate"])
     tcp = result.scenario.document["transport"]["kind"] == "dctcp-tcp"
-    size = 1514 if tcp else 1056
-    return float(network["retransmitted_packets"] / (utilization(result) * rate * seconds / 8 / size))
-
-
-def percentile(results: Sequence[Result], percent: float) -> Estimate:
-    """Of round trips, in microseconds."""
-    return estimate(results, lambda r: float(np.percentile(round_trips(r), percent)))
+    sent = port.utilization(result) * port.rate(result) * seconds / 8 / (1514 if tcp else port.PACKET)
+    return float(network["retransmitted_packets"] / sent)
 
 
 def draw(runs: Runs) -> Figure:
@@ -78,12 +58,12 @@ def draw(runs: Runs) -> Figure:
     figure, axes = style.panels(1, 3, (3.4, 2.7))
     colours = dict(zip(SYSTEMS, (style.WITHOUT, style.WITH, style.LAYERS[1], style.LAYERS[6]), strict=True))
     for name, colour in colours.items():
-        x, share = cdf(np.concatenate([round_trips(r) for r in runs[(name,)]]))
+        x, share = cdf(np.concatenate([port.round_trips(r) for r in runs[(name,)]]))
         axes[0].step(x, share, where="post", lw=1.4, color=colour, label=name)
     axes[0].set_xscale("log")
     axes[0].set_title("round trip (µs), share of time", fontsize=9)
     for ax, of, title in (
-        (axes[1], utilization, "link used (%)"),
+        (axes[1], port.utilization, "link used (%)"),
         (axes[2], again, "packets sent again (%)"),
     ):
         values = [100 * estimate(runs[(name,)], of).mean for name in SYSTEMS]
@@ -103,7 +83,7 @@ def claims(runs: Runs) -> list[Claim]:
     """The lecture's numbers, and whether On-Ramp still helps."""
     found = []
     for name, (median, tail, lost) in STATED.items():
-        used = estimate(runs[(name,)], utilization)
+        used = estimate(runs[(name,)], port.utilization)
         found.append(
             Claim(
                 f"{name}: throughput at line rate",
@@ -113,7 +93,7 @@ def claims(runs: Runs) -> list[Claim]:
             )
         )
         for percent, called, stated in ((50, "median", median), (99, "99th percentile", tail)):
-            value = percentile(runs[(name,)], percent)
+            value = port.percentile(runs[(name,)], percent)
             found.append(
                 Claim(
                     f"{name}: round trips' {called} is {stated:,} µs",
@@ -127,9 +107,9 @@ def claims(runs: Runs) -> list[Claim]:
         criterion = f"at most {NONE:.1%}" if lost == 0 else f"at most {ABOUT:g} times apart"
         found.append(Claim(f"{name}: {lost:.1%} is sent again", criterion, share.text("%", 100), held))
     for plain, with_ in ((SWIFT, SWIFT_HELD), (DCTCP, DCTCP_HELD)):
-        sides = [percentile(runs[(n,)], 99) for n in (plain, with_)]
+        sides = [port.percentile(runs[(n,)], 99) for n in (plain, with_)]
         lost_shares = [estimate(runs[(n,)], again) for n in (plain, with_)]
-        used = estimate(runs[(with_,)], utilization)
+        used = estimate(runs[(with_,)], port.utilization)
         found.append(
             Claim(
                 f"{plain}: On-Ramp helps",

@@ -1,0 +1,41 @@
+"""Stars in which all flows go through one port."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from onramp.paper.common import Estimate, estimate
+from onramp.result import Result
+from onramp.scenario import quantity
+from onramp.summary import Floats
+
+PORT = "s0->h0"
+#: A full packet with Swift's headers, in bytes.
+PACKET = 1056
+
+
+def rate(result: Result) -> float:
+    """Of the port, in bits per second."""
+    return quantity(result.scenario.document["network"]["host_rate"])
+
+
+def round_trips(result: Result) -> Floats:
+    """Of a packet that came to the queue at each sample, in microseconds, shape (n,).
+
+    Beside the queue there are the delays of four links, and the packet on two of them.
+    """
+    _, queue = result.samples(f"queue {PORT}")
+    delay = quantity(result.scenario.document["network"]["link_delay"])
+    return 1e6 * (4 * delay + (queue + 2 * PACKET) * 8 / rate(result))
+
+
+def percentile(results: Sequence[Result], percent: float) -> Estimate:
+    """Of round trips, in microseconds."""
+    return estimate(results, lambda r: float(np.percentile(round_trips(r), percent)))
+
+
+def utilization(result: Result) -> float:
+    """Of the port's link, mean over time."""
+    return float(result.samples(f"utilization {PORT}")[1].mean())
