@@ -38,7 +38,7 @@ def verdicts(found: Sequence[Verdict]) -> str:
     names = {"linux": "On Linux", "sim": "Simulated"}
     shown = [on for on in names if any(v.on == on for v in found)]
     parts = []
-    for of_paper, head in ((True, "The paper states"), (False, "What the figure rests on")):
+    for of_paper, head in ((True, "Stated"), (False, "What the figure rests on")):
         rows: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
         for verdict in found:
             for claim in (c for c in verdict.claims if c.of_paper == of_paper):

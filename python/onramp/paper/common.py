@@ -51,7 +51,7 @@ class Claim:
     measured : str
         With "±" for half of a 95% interval over seeds.
     of_paper : bool
-        Whether the paper states it.
+        Whether the paper, or a study's source, states it.
     """
 
     statement: str
@@ -199,7 +199,7 @@ def steady(name: str, measure: str, halves: Mapping[str, Estimate]) -> Claim:
 def outcome(claim: Claim) -> str:
     """In words."""
     if claim.of_paper:
-        return "as in the paper" if claim.holds else "differs"
+        return "as stated" if claim.holds else "differs"
     return "holds" if claim.holds else "does not hold"
 
 
