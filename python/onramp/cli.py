@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -409,120 +409,99 @@ def report_command(folders: tuple[Path, ...], out: Path | None, force: bool) -> 
     return 0
 
 
-def _book(name: str, argument: str, summary: str) -> Callable[[Callable[..., Any]], click.Command]:
-    """A command that takes the figures of a book, as its options have it."""
-    options = [
-        click.argument("figures", nargs=-1, metavar=argument),
-        click.option(
-            "--on",
-            type=click.Choice(["sim", "linux"]),
-            help="Substrate; default: the first that the list names for a figure.",
-        ),
-        click.option(
-            "--quick", is_flag=True, help="Short runs, one seed: about a minute per figure on two cores."
-        ),
-        click.option("--seeds", callback=_seeds, metavar="1,2,3", help="Default: 1,2,3; with --quick 1."),
-        JOBS,
-        click.option(
-            "--out",
-            type=click.Path(path_type=Path),
-            default=RESULTS / name,
-            show_default=True,
-            metavar="DIR",
-            help="Folder of the runs and figures.",
-        ),
-        click.option(
-            "--markdown",
-            "as_markdown",
-            is_flag=True,
-            help="Print the stored verdicts as a Markdown table; run nothing.",
-        ),
-    ]
-    rest = """
+def _book(name: str, package: str, argument: str, summary: str) -> None:
+    """Adds the command that takes the figures of a book."""
+    rest = (
+        "Without figures, or with LIST, the figures are listed. "
+        "Runs are kept in DIR; only missing ones are computed."
+    )
 
-    Without figures, or with LIST, the figures are listed. Runs are kept in DIR; only missing ones
-    are computed.
-    """
+    @commands.command(name, help=f"{summary}\n\n{rest}")
+    @click.argument("figures", nargs=-1, metavar=argument)
+    @click.option(
+        "--on",
+        type=click.Choice(["sim", "linux"]),
+        help="Substrate; default: the first that the list names for a figure.",
+    )
+    @click.option(
+        "--quick", is_flag=True, help="Short runs, one seed: about a minute per figure on two cores."
+    )
+    @click.option("--seeds", callback=_seeds, metavar="1,2,3", help="Default: 1,2,3; with --quick 1.")
+    @JOBS
+    @click.option(
+        "--out",
+        type=click.Path(path_type=Path),
+        default=RESULTS / name,
+        show_default=True,
+        metavar="DIR",
+        help="Folder of the runs and figures.",
+    )
+    @click.option(
+        "--markdown",
+        "as_markdown",
+        is_flag=True,
+        help="Print the stored verdicts as a Markdown table; run nothing.",
+    )
+    def take(
+        figures: tuple[str, ...],
+        on: str | None,
+        quick: bool,
+        seeds: list[int],
+        jobs: int,
+        out: Path,
+        as_markdown: bool,
+    ) -> int:
+        from onramp import markdown
+        from onramp.paper import common
 
-    def made(function: Callable[..., Any]) -> click.Command:
-        for option in reversed(options):
-            function = option(function)
-        return commands.command(name, help=summary + rest)(function)
+        book = importlib.import_module(package)
+        words = [name.lower() for name in figures]
+        listed = not words or words == ["list"]
+        every = listed or words == ["all"]
+        chosen = [book.figure(name) for name in (book.FIGURES if every else figures)]
+        if every:
+            chosen = [figure for figure in chosen if on is None or on in figure.ON]
+        for figure in chosen:
+            if on and on not in figure.ON:
+                raise OnRampError(f"{figure.NAME}: runs with --on {' or '.join(figure.ON)} only")
+        if as_markdown:
+            wanted = [(f.NAME, each) for f in chosen for each in ([on] if on else f.ON)]
+            click.echo(markdown.verdicts(common.stored(out, wanted, quick)))
+            return 0
+        if listed:
+            width = max(len(figure.NAME) for figure in chosen)
+            for figure in chosen:
+                click.echo(f"{figure.NAME:{width}} {', '.join(figure.ON):10} {figure.TITLE}")
+            return 0
+        mode = common.Mode(quick, tuple(seeds or ([1] if quick else [1, 2, 3])))
+        cache = Cache(out)
+        for figure in chosen:
+            where = on or figure.ON[0]
+            scenarios = common.scenarios(figure, where, mode)
+            missing = cache.missing(scenarios)
+            title = f"{figure.NAME}, {where}: {len(missing)} of {len(scenarios)} runs missing"
+            with Stop() as stop, Progress(title, len(missing)) as progress:
+                cache.run(missing, workers=jobs, stop=stop, report=progress)
+            if stop.asked:
+                click.echo("Incomplete; the same command runs the rest.")
+                return INTERRUPTED
+            terminal.console().print(terminal.verdict_table(common.judge(figure, where, mode, cache)))
+            click.echo(f"{common.place(out, figure.NAME, where, quick) / figure.NAME}.png\n")
+        return 0
 
-    return made
 
-
-@_book(
+_book(
     "paper",
+    "onramp.paper",
     "[LIST | ALL | figN …]",
     "Rerun figures of the paper: plot, table, and a verdict against what the text states.",
 )
-def paper_command(**options: Any) -> int:
-    """Figures of the paper."""
-    from onramp import paper
-
-    return _take(paper, **options)
-
-
-@_book(
+_book(
     "study",
+    "onramp.studies",
     "[LIST | ALL | NAME …]",
     "Run studies of what On-Ramp is compared with: plot, table, and a verdict against what is stated of it.",
 )
-def study_command(**options: Any) -> int:
-    """Studies beside the paper."""
-    from onramp import studies
-
-    return _take(studies, **options)
-
-
-def _take(
-    book: ModuleType,
-    figures: tuple[str, ...],
-    on: str | None,
-    quick: bool,
-    seeds: list[int],
-    jobs: int,
-    out: Path,
-    as_markdown: bool,
-) -> int:
-    """Takes figures of a book."""
-    from onramp import markdown
-    from onramp.paper import common
-
-    words = [name.lower() for name in figures]
-    listed = not words or words == ["list"]
-    every = listed or words == ["all"]
-    chosen = [book.figure(name) for name in (book.FIGURES if every else figures)]
-    if every:
-        chosen = [figure for figure in chosen if on is None or on in figure.ON]
-    for figure in chosen:
-        if on and on not in figure.ON:
-            raise OnRampError(f"{figure.NAME}: runs with --on {' or '.join(figure.ON)} only")
-    if as_markdown:
-        wanted = [(f.NAME, each) for f in chosen for each in ([on] if on else f.ON)]
-        click.echo(markdown.verdicts(common.stored(out, wanted, quick)))
-        return 0
-    if listed:
-        width = max(len(figure.NAME) for figure in chosen)
-        for figure in chosen:
-            click.echo(f"{figure.NAME:{width}} {', '.join(figure.ON):10} {figure.TITLE}")
-        return 0
-    mode = common.Mode(quick, tuple(seeds or ([1] if quick else [1, 2, 3])))
-    cache = Cache(out)
-    for figure in chosen:
-        where = on or figure.ON[0]
-        scenarios = common.scenarios(figure, where, mode)
-        missing = cache.missing(scenarios)
-        title = f"{figure.NAME}, {where}: {len(missing)} of {len(scenarios)} runs missing"
-        with Stop() as stop, Progress(title, len(missing)) as progress:
-            cache.run(missing, workers=jobs, stop=stop, report=progress)
-        if stop.asked:
-            click.echo("Incomplete; the same command runs the rest.")
-            return INTERRUPTED
-        terminal.console().print(terminal.verdict_table(common.judge(figure, where, mode, cache)))
-        click.echo(f"{common.place(out, figure.NAME, where, quick) / figure.NAME}.png\n")
-    return 0
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -27,7 +27,6 @@ pub struct Transport {
     pub respace: bool,
     /// Whether permits limit bytes in flight at all.
     pub windowed: bool,
-    counts_hops: bool,
 }
 
 /// All transports of a run.
@@ -85,7 +84,6 @@ impl Transports {
                 acks_in_control: common.switch_acks == AckClass::Control,
                 respace: settings.respace(),
                 windowed: settings.window(),
-                counts_hops: settings.counts_hops(),
             }
         };
         Self { all: configs.iter().map(transport).collect(), payload, rates }
@@ -139,7 +137,7 @@ impl Transport {
     /// A new flow's controller, at a NIC of the rate with this number.
     pub fn start(&self, rate: u8, topology: &Topology, new: &Opening) -> Cc {
         let mut cc = self.config.start(self.env(rate));
-        if self.counts_hops {
+        if self.config.settings().counts_hops() {
             // Every link but the first begins at a switch.
             cc.on_path(topology.path(new.flow.src, new.flow.dst, new.hashes[0]).count() as u32 - 1);
         }
