@@ -114,7 +114,7 @@ impl<R: Router> Cell<R> {
     #[inline]
     fn hosts(&mut self) -> (&mut Hosts<R::Header>, Io<'_, R>) {
         let Self { now, events, network, hosts, clocks, meter, .. } = self;
-        (hosts, Io { now: *now, events, network, clocks, meter })
+        (hosts, Io { now: *now, events, network, clocks, meter, stamped: *now })
     }
 
     /// A packet arrives at the far end of its link.
@@ -138,7 +138,7 @@ impl<R: Router> Cell<R> {
             }
             let (hosts, mut io) = self.hosts();
             let nic = io.network.ports[port as usize].owner;
-            hosts.receive(&mut io, &packet, nic);
+            hosts.comes(&mut io, &packet, nic);
         } else if let Some(lost) = self.network.forward(&mut self.events, self.now, on) {
             self.lost(&lost);
         }
@@ -169,6 +169,7 @@ impl<R: Router> Cell<R> {
             Timer::Connection(_, slot) => hosts.connection_due(&mut io, slot),
             Timer::Party(_, slot) => hosts.party_due(&mut io, slot),
             Timer::End(_, slot) => hosts.end_due(&mut io, slot),
+            Timer::Served(nic) => hosts.served(&mut io, nic),
             Timer::Clock(_) => {}
         }
     }
@@ -222,6 +223,7 @@ impl<R: Router> Cell<R> {
     /// Packets on links to this cell, in its queues, and on their way to other cells.
     pub fn packets_inside(&self) -> u64 {
         let incoming: usize = self.incoming.iter().map(Post::len).sum();
-        self.events.packets_in_flight() + self.network.waiting() + self.network.posted() + incoming as u64
+        let waiting = self.network.waiting() + self.hosts.unprocessed();
+        self.events.packets_in_flight() + waiting + self.network.posted() + incoming as u64
     }
 }

@@ -13,7 +13,7 @@ use crate::measure::trace::{self, Capture, Wire};
 use crate::measure::{Delays, FlowRecord, LongFlow, Meter, NextOwd, NextRecord, Recorder, RequestRecord, Sample, View};
 use crate::network::packet::{Options as TcpOptions, TCP};
 use crate::network::router::int::{Int, Units};
-use crate::network::router::plain::Plain;
+use crate::network::router::plain::{Plain, Waits};
 use crate::network::router::{self, Router};
 use crate::network::{self, Network, Part};
 use crate::scenario::{Resolved, Scenario, Section, Sync};
@@ -40,9 +40,9 @@ pub struct PacketCounts {
     pub sent: u64,
     /// Arrived at their host, and PFC frames that took effect.
     pub delivered: u64,
-    /// Dropped by a switch.
+    /// Dropped by a switch, or by a host whose ring was full.
     pub dropped: u64,
-    /// On a link or in a switch.
+    /// On a link, in a switch or in a host's ring.
     pub in_flight: u64,
 }
 
@@ -83,6 +83,9 @@ impl Simulation {
         Ok(match resolved.router {
             router::Kind::Plain => {
                 Self(Box::new(Engine::new(&Plain::<()>::default(), &resolved, topology, arrivals, options.one_cell)))
+            }
+            router::Kind::Waits => {
+                Self(Box::new(Engine::new(&Plain::<Waits>::default(), &resolved, topology, arrivals, options.one_cell)))
             }
             router::Kind::Tcp => {
                 let all = connections::all(scenario.sources(&topology, base)?);
@@ -162,8 +165,8 @@ pub trait Run: Send + core::marker::Sync {
     /// Flows alive now; their `fct_ps` is their age.
     fn unfinished_flows(&self) -> Vec<FlowRecord>;
     /// The parts of `summary.json` that do not come from flows: "network",
-    /// "onramp_stats", "unfinished", the simulator's part of "engine", and "clock" if
-    /// clocks are synchronised over the network.
+    /// "onramp_stats", "unfinished", the simulator's part of "engine", "clock" if clocks
+    /// are synchronised over the network, and "rtt_us" by section if that is wanted.
     fn counters(&self) -> Value;
     /// Cells that the network is cut into.
     fn cells(&self) -> usize;
@@ -328,13 +331,21 @@ impl<R: Router> Engine<R> {
         for (number, network) in networks.into_iter().enumerate() {
             let events = Events::new(&lanes);
             let classes = network.schedule().classes();
-            let gate = (resolved.gate.as_ref(), resolved.shaper);
-            let tcp = resolved.tcp.as_ref();
-            let hosts = Hosts::new(&topology, &map, number, &transports, gate, tcp, classes);
+            let rules = host::Rules {
+                transports: &transports,
+                gate: resolved.gate.as_ref(),
+                shaper: resolved.shaper,
+                processing: &resolved.processing,
+                tcp: resolved.tcp.as_ref(),
+                classes,
+                seed: span.seed,
+            };
+            let hosts = Hosts::new(&topology, &map, number, &rules);
             let own = constant.as_ref().map(|offsets| Clocks::Constant(Arc::clone(offsets)));
             let clocks = own.or_else(|| running.take()).unwrap_or_else(|| Clocks::Constant(Arc::new([])));
             let next = (size > 0).then(|| NextOwd::new(size, span.seed, origin));
-            let meter = Meter::new(origin, next);
+            let wanted = if resolved.measure.rtt { resolved.sections.len() } else { 0 };
+            let meter = Meter::new(origin, next, wanted);
             let parts = Parts { events, network, hosts, clocks, meter };
             cells.push(Box::new(Cell::new(parts, Arc::clone(&map), Arc::clone(&topology), span.seed, measured)));
         }
@@ -740,7 +751,7 @@ impl<R: Router> Run for Engine<R> {
         PacketCounts {
             sent: all.network.sent,
             delivered: all.hosts.delivered + all.network.frames,
-            dropped: all.network.dropped,
+            dropped: all.network.dropped + all.hosts.dropped,
             in_flight: self.cells.iter().map(|cell| cell.packets_inside()).sum(),
         }
     }
@@ -819,6 +830,10 @@ impl<R: Router> Run for Engine<R> {
             let (count, time) = cell.network.pauses(now);
             pauses = (pauses.0 + count, pauses.1 + time);
         }
+        let mut rtts = vec![Delays::default(); self.cells.first().map_or(0, |cell| cell.meter.rtts().len())];
+        for cell in &self.cells {
+            rtts.iter_mut().zip(cell.meter.rtts()).for_each(|(all, own)| all.add(own));
+        }
         let mut owd_us = owd.summary();
         owd_us["samples"] = json!(owd.count());
         let unfinished = self.unfinished_flows().len();
@@ -843,6 +858,12 @@ impl<R: Router> Run for Engine<R> {
             "engine": { "simulated_us": us(self.now()), "packet_hops": all.network.hops },
             "unfinished": { "flows": unfinished, "requests": self.desk.recorder.requests_open() },
         });
+        if self.cells.iter().any(|cell| cell.hosts.take_time()) {
+            counters["network"]["endpoint_drops"] = json!(all.hosts.dropped - before.hosts.dropped);
+        }
+        if !rtts.is_empty() {
+            counters["rtt_us"] = rtts.iter().map(Delays::distribution).collect();
+        }
         if self.desk.clients > 0 {
             let open: u64 = self.cells.iter().map(|cell| cell.hosts.exchanges_open()).sum();
             counters["unfinished"]["exchanges"] = json!(open);

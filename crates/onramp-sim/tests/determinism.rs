@@ -111,6 +111,29 @@ fn cells_and_threads_change_nothing() {
     }
 }
 
+/// Hosts that need time for what comes, round trips that are recorded, and RDMA beside TCP.
+#[test]
+fn cells_and_threads_change_nothing_where_hosts_take_time_and_tcp_is_beside_rdma() {
+    for (transport, traffic) in [("kind = \"swift\"", LOADED), (TCP[1], &loaded_beside("swift"))] {
+        let set = [
+            ("onramp.enabled", "true"),
+            ("onramp.stamped_at", "stack"),
+            ("measure.rtt", "true"),
+            ("measure.interval", "71300ns"),
+            ("host.rto", "200us"),
+            ("host.processing", "[{ hosts = [\"h0\", \"h3\"], time = \"150ns\", spread = \"exponential\", ring = 40 }]"),
+        ];
+        let run = |one_cell, threads| {
+            let options = Options { one_cell, ..Options::default() };
+            let mut sim = build_as(&options, &format!("{SMALL_FAT_TREE}{traffic}"), transport, &set);
+            sim.set_threads(threads);
+            hash(sim)
+        };
+        let alone = run(true, 1);
+        assert_eq!([run(false, 1), run(false, 2)], [alone; 2], "{transport}");
+    }
+}
+
 #[test]
 fn stopping_and_going_on_changes_nothing() {
     let straight = finish(build(&format!("{SMALL_FAT_TREE}{LOADED}"), TRANSPORTS[2]));

@@ -80,6 +80,39 @@ fn no_packet_is_lost_or_made_up() {
 }
 
 #[test]
+fn a_host_that_is_slow_delays_and_drops_and_nothing_is_lost_or_made_up() {
+    for (i, transport) in TRANSPORTS.iter().enumerate() {
+        let spread = ["fixed", "exponential"][i % 2];
+        let slow = format!("[{{ time = \"150ns\", spread = \"{spread}\", ring = 20 }}]");
+        let set = [("host.processing", slow.as_str()), ("onramp.enabled", "true"), ("host.rto", "200us")];
+        let mut sim = build_with(&format!("{SMALL_FAT_TREE}{LOADED}"), transport, &set);
+        in_steps(&mut sim, 37 * US, |sim| {
+            let n = sim.packet_counts();
+            assert_eq!(n.sent, n.delivered + n.dropped + n.in_flight, "{transport} {n:?}");
+        });
+        assert_eq!(sim.flows_started(), sim.flows_finished(), "{transport}: every flow ends");
+        assert!(sim.counters()["network"]["endpoint_drops"].as_u64().unwrap() > 0, "{transport}");
+    }
+}
+
+#[test]
+fn tcp_and_rdma_share_a_network_and_nothing_is_lost_or_made_up() {
+    for transport in ["dcqcn", "timely", "dctcp", "swift"] {
+        for onramp in ["false", "true"] {
+            let both = loaded_beside(transport);
+            let set = [("linux.buffer", "60KB"), ("onramp.enabled", onramp), ("host.rto", "200us")];
+            let mut sim = build_with(&format!("{SMALL_FAT_TREE}{both}"), TCP[1], &set);
+            in_steps(&mut sim, 437 * US, |sim| {
+                let n = sim.packet_counts();
+                assert_eq!(n.sent, n.delivered + n.dropped + n.in_flight, "{transport} {n:?}");
+            });
+            assert!(sim.packet_counts().dropped > 0);
+            assert_eq!(sim.flows_started(), sim.flows_finished(), "{transport}: every flow ends");
+        }
+    }
+}
+
+#[test]
 fn pfc_pauses_and_nothing_is_dropped() {
     for transport in TRANSPORTS {
         let incast =

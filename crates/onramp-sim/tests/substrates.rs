@@ -55,13 +55,21 @@ fn the_kernels_parameters_are_its_own() {
 }
 
 #[test]
-fn tcp_and_rdma_share_no_network() {
-    let beside = format!("{STAR}transport = {{ kind = \"dcqcn\" }}\n");
-    let found = Scenario::load(&beside, "s.toml", Path::new(""), &[]).unwrap_err();
-    assert_eq!(
-        found[0].to_string(),
-        "s.toml:15: traffic[0].transport.kind: \"dcqcn\" does not run beside \"cubic\": TCP and RDMA share no network yet"
-    );
+fn rdma_runs_beside_tcp_where_ports_are_linux_s_and_write_nothing() {
+    let beside = |kind: &str| {
+        let text = format!("{STAR}transport = {{ kind = \"{kind}\" }}\n");
+        Scenario::load(&text, "s.toml", Path::new(""), &[]).map(|_| ()).map_err(|errors| errors[0].to_string())
+    };
+    for kind in ["dcqcn", "timely", "swift"] {
+        assert_eq!(beside(kind), Ok(()), "{kind}");
+    }
+    let found = beside("hpcc").unwrap_err();
+    let expected = "\"hpcc\" reads what switches write, which they do not beside TCP, \"cubic\"";
+    assert_eq!(found, format!("s.toml:15: traffic[0].transport.kind: {expected}"));
+    let text = format!("{STAR}transport = {{ kind = \"vegas\" }}\n").replacen("\"cubic\"", "\"swift\"", 1);
+    let found = Scenario::load(&text, "s.toml", Path::new(""), &[]).unwrap_err();
+    let expected = "\"vegas\" beside \"swift\" is TCP beside RDMA: make \"vegas\" the scenario's transport";
+    assert_eq!(found[0].to_string(), format!("s.toml:15: traffic[0].transport.kind: {expected}"));
     let sampled = "[measure]\nnext_owd = 10\n\n[[traffic]]";
     assert!(load(None, "[[traffic]]", sampled).unwrap_err().contains("measure.next_owd: is not recorded with TCP"));
 }

@@ -25,6 +25,8 @@ pub struct Ack<'a> {
     pub now: Ps,
     /// Now minus the transmission of the acknowledged packet, in picoseconds.
     pub rtt: Ps,
+    /// What of that packet and ACK waited in their hosts, as far as they tell, in picoseconds.
+    pub endpoint: Ps,
     /// Whether the acknowledged packet carried an ECN mark.
     pub ecn: bool,
     /// All packets before this one have arrived (cumulative).
@@ -323,7 +325,7 @@ mod tests {
     /// An ACK up to packet `acked` of those before `next`.
     pub(super) fn at(now: Ps, rtt: Ps, ecn: bool, acked: u64, next: u64) -> Ack<'static> {
         let written = Written::Nothing;
-        Ack { now, rtt, ecn, acked, next, newly_acked: 1000, in_flight: 0, delivery_rate: None, written }
+        Ack { now, rtt, endpoint: 0, ecn, acked, next, newly_acked: 1000, in_flight: 0, delivery_rate: None, written }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a scenario says of hosts and of On-Ramp.
 
+pub use super::processing::Processing;
 pub use super::shaper::Kind as ShaperKind;
 pub use super::threshold::Threshold;
 use crate::config::Rule;
@@ -30,6 +31,9 @@ pub struct Host {
     pub rto: Span,
     /// When a host's flows may send: "flow", a pacer for each. Default "flow".
     pub shaper: ShaperKind,
+    /// What hosts need for a packet that has come. Default: nothing. Of several entries for a host the first counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub processing: Vec<Processing>,
 }
 
 impl Default for Host {
@@ -41,6 +45,7 @@ impl Default for Host {
             nack_interval: Span(500 * US),
             rto: Span((4_096 * NS) << 12),
             shaper: ShaperKind::default(),
+            processing: Vec::new(),
         }
     }
 }
@@ -53,6 +58,9 @@ impl Host {
         let rto = self.rto;
         let ok = (Span(US)..=Span(100 * SEC)).contains(&rto);
         rule(ok, "rto", format!("{rto} is outside 1us to 100s: such as \"16ms\", well above the round-trip time"));
+        for (i, processing) in self.processing.iter().enumerate() {
+            processing.check(&mut |ok, key, message| rule(ok, &format!("processing[{i}].{key}"), message));
+        }
     }
 }
 
@@ -65,6 +73,17 @@ pub enum OnRampVersion {
     Final,
     /// Equation 2.
     Strawman,
+}
+
+/// Where receive times are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StampedAt {
+    /// When a packet comes in by the NIC.
+    #[default]
+    Nic,
+    /// When the host's processing is through with it.
+    Stack,
 }
 
 /// How receive times travel back to the sender.
@@ -111,11 +130,19 @@ pub struct OnRamp {
     pub keep_pause: bool,
     /// Whether a new flow starts from its path's latest OWD. Default true.
     pub start_from_path: bool,
+    /// Where receive times are taken: "nic", or "stack", after the host's processing. Default "nic".
+    #[serde(skip_serializing_if = "is_nic")]
+    pub stamped_at: StampedAt,
     /// How receive times travel back. Default "transport".
     pub ack: OrAckMode,
     /// One of this many data packets, and a flow's last, tells its receive
     /// time. Default 10, as the paper's hosts have it.
     pub ack_every: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_nic(at: &StampedAt) -> bool {
+    *at == StampedAt::Nic
 }
 
 impl Default for OnRamp {
@@ -132,6 +159,7 @@ impl Default for OnRamp {
             count_old_acks: false,
             keep_pause: false,
             start_from_path: true,
+            stamped_at: StampedAt::Nic,
             ack: OrAckMode::Transport,
             ack_every: 10,
         }

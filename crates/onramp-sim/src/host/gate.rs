@@ -2,7 +2,7 @@
 //!
 //! The algorithm itself is `core/onramp.h`, through [`onramp_core`].
 
-use super::config::{OnRamp, OnRampVersion, OrAckMode, Threshold};
+use super::config::{OnRamp, OnRampVersion, OrAckMode, StampedAt, Threshold};
 use crate::clock::Margin;
 use crate::config::units::{NS, Ps, Span};
 use crate::measure::Delays;
@@ -20,6 +20,8 @@ pub struct GateRules {
     pub separate: bool,
     /// One of so many data packets tells its receive time.
     pub told_every: u32,
+    /// Receive times are those after the host's processing.
+    pub stamped_late: bool,
 }
 
 impl GateRules {
@@ -44,8 +46,14 @@ impl GateRules {
             .keep_pause(config.keep_pause)
             .build()
             .expect("the scenario's parameters were checked");
-        let (separate, told_every) = (config.ack == OrAckMode::Separate, config.ack_every);
-        Some(Self { params, start_from_path: config.start_from_path, floor_ns, separate, told_every })
+        Some(Self {
+            params,
+            start_from_path: config.start_from_path,
+            floor_ns,
+            separate: config.ack == OrAckMode::Separate,
+            told_every: config.ack_every,
+            stamped_late: config.stamped_at == StampedAt::Stack,
+        })
     }
 }
 

@@ -4,6 +4,7 @@ pub mod config;
 mod flow;
 pub mod gate;
 mod nic;
+mod processing;
 pub mod qdisc;
 mod receive;
 mod send;
@@ -22,11 +23,12 @@ use crate::measure::{FlowRecord, Meter};
 use crate::network::packet::TCP;
 use crate::network::router::{Header, Router};
 use crate::network::{Kind, Network, Packet};
-use crate::topology::{Cells, Topology};
+use crate::topology::{Cells, PortId, Topology};
 use crate::workload::{NewFlow, Size};
-use config::ShaperKind;
+use config::{Processing, ShaperKind};
 use gate::{GateRules, Gates};
 use nic::Nic;
+use processing::Ring;
 use shaper::{Any, Entry, Shaper};
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -48,6 +50,8 @@ pub enum Timer {
     Party(u64, u32),
     /// An acknowledgement is due: the connection's number, and the slot of its receiving end.
     End(u64, u32),
+    /// A host has processed a packet that came in by this NIC.
+    Served(u32),
     /// Something about the clocks.
     Clock(Tick),
 }
@@ -64,6 +68,8 @@ pub struct Io<'a, R: Router> {
     pub clocks: &'a mut Clocks,
     /// What is written down.
     pub meter: &'a mut Meter,
+    /// When the packet at hand is stamped: when it comes in by the NIC, or later.
+    pub stamped: Ps,
 }
 
 /// A message between the ends of a flow that no packet carries: so that slots are
@@ -83,6 +89,25 @@ pub enum Note {
     Acknowledged(u32, u64, FlowRecord),
 }
 
+/// What a scenario says of hosts.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'a> {
+    /// What flows of a transport share.
+    pub transports: &'a Arc<Transports>,
+    /// On-Ramp, if it is on.
+    pub gate: Option<&'a GateRules>,
+    /// When flows may send.
+    pub shaper: ShaperKind,
+    /// What a host needs for a packet that has come, by number; empty where none needs anything.
+    pub processing: &'a [Option<Processing>],
+    /// TCP, if some transport is.
+    pub tcp: Option<&'a tcp::Rules>,
+    /// Classes, the control class included.
+    pub classes: usize,
+    /// Of random streams.
+    pub seed: u64,
+}
+
 /// The hosts of a cell.
 #[derive(Debug)]
 pub struct Hosts<H> {
@@ -91,6 +116,8 @@ pub struct Hosts<H> {
     senders: Slab<Sender>,
     receivers: Slab<Receiver>,
     nics: Vec<Nic<H>>,
+    /// By NIC, where its host needs time for what comes; empty where none does.
+    rings: Vec<Option<Ring<Packet<H>>>>,
     shaper: Any,
     gates: Option<Gates>,
     /// TCP, if some transport is.
@@ -101,6 +128,8 @@ pub struct Hosts<H> {
     separate_or_acks: bool,
     /// One of so many data packets tells its receive time.
     told_every: u32,
+    /// See [`GateRules::stamped_late`].
+    stamped_late: bool,
     /// Messages to hosts, which are perhaps in other cells.
     pub notes: Vec<(u32, Note)>,
     /// Flows that are done, and when their senders found that they are, until they are taken.
@@ -114,6 +143,8 @@ pub struct Hosts<H> {
 pub struct Counts {
     /// Packets that have arrived.
     pub delivered: u64,
+    /// Packets that came to a full ring.
+    pub dropped: u64,
     /// Packets sent again.
     pub retransmitted: u64,
     /// Retransmission timeouts.
@@ -129,6 +160,7 @@ pub struct Counts {
 impl std::ops::AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
         self.delivered += other.delivered;
+        self.dropped += other.dropped;
         self.retransmitted += other.retransmitted;
         self.timeouts += other.timeouts;
         self.acked += other.acked;
@@ -138,22 +170,17 @@ impl std::ops::AddAssign for Counts {
 }
 
 impl<H: Header> Hosts<H> {
-    /// The hosts of cell `number`, with `classes` classes in all.
-    pub fn new(
-        topology: &Arc<Topology>,
-        cells: &Cells,
-        number: usize,
-        transports: &Arc<Transports>,
-        (gate, shaper): (Option<&GateRules>, ShaperKind),
-        tcp: Option<&tcp::Rules>,
-        classes: usize,
-    ) -> Self {
+    /// The hosts of cell `number`.
+    pub fn new(topology: &Arc<Topology>, cells: &Cells, number: usize, rules: &Rules<'_>) -> Self {
+        let Rules { transports, gate, shaper, processing, tcp, classes, seed } = *rules;
         let hosts = &cells.parts[number].hosts;
         let ports = hosts.iter().flat_map(|&host| topology.ports_of(host));
         let nic = |&port| Nic::new(cells.place(port), transports.rate_index(topology, port), classes);
         let owners: Vec<u32> =
             hosts.iter().flat_map(|&host| topology.ports_of(host).iter().map(move |_| host)).collect();
-        let nics: Vec<Nic<H>> = ports.map(nic).collect();
+        let nics: Vec<Nic<H>> = ports.clone().map(nic).collect();
+        let ring = |(&port, &host): (&PortId, &u32)| Some(Ring::new(processing[host as usize].as_ref()?, seed, port));
+        let rings = if processing.is_empty() { vec![] } else { ports.zip(&owners).map(ring).collect() };
         Self {
             topology: Arc::clone(topology),
             transports: Arc::clone(transports),
@@ -162,10 +189,12 @@ impl<H: Header> Hosts<H> {
             shaper: Any::new(shaper, nics.len() * classes),
             tcp: tcp.map(|rules| Box::new(tcp::Hosting::new(rules, topology, gate, &owners, classes))),
             nics,
+            rings,
             gates: gate.map(Gates::new),
             classes,
             separate_or_acks: gate.is_some_and(|gate| gate.separate),
             told_every: gate.map_or(1, |gate| gate.told_every),
+            stamped_late: gate.is_some_and(|gate| gate.stamped_late),
             notes: Vec::new(),
             done: Vec::new(),
             counts: Counts::default(),
@@ -271,6 +300,16 @@ impl<H: Header> Hosts<H> {
                 self.free_sender(slot);
             }
         }
+    }
+
+    /// Whether some need time for what comes.
+    pub fn take_time(&self) -> bool {
+        !self.rings.is_empty()
+    }
+
+    /// Packets that hosts have not processed yet.
+    pub fn unprocessed(&self) -> u64 {
+        self.rings.iter().flatten().map(|ring| ring.len() as u64).sum()
     }
 
     /// A packet was dropped: one end waits for it.

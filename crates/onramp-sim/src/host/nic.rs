@@ -25,6 +25,8 @@ pub struct Nic<H> {
     /// OR-ACKs, probes and answers to them, by class; they wait while it is paused.
     agent: Vec<VecDeque<Packet<H>>>,
     turn: Turn,
+    /// Where a host has both, it is not TCP's turn.
+    others_first: bool,
     /// Time of the next valid wake-up event; `None` if there is none.
     wake_at: Option<Ps>,
     /// When flows may have timed out: time, number, slot. A flow has one entry.
@@ -43,6 +45,7 @@ impl<H> Nic<H> {
             acks_wait: 0,
             agent: queues(),
             turn: Turn::default(),
+            others_first: false,
             wake_at: None,
             deadlines: BinaryHeap::new(),
             deadline_at: None,
@@ -101,18 +104,38 @@ impl<H: Header> Hosts<H> {
     /// Sends a packet of a class: its bytes, or when one may be due.
     #[inline]
     fn class_sends<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, class: u8) -> Result<u16, Ps> {
-        let line = self.line(nic, class);
+        if self.tcp.is_none() {
+            return self.shaped_sends(io, nic, class);
+        }
+        // TCP and what is not take turns.
+        let others = self.nics[nic as usize].others_first;
         let mut later = Ps::MAX;
-        if let Some(tcp) = &mut self.tcp {
-            match tcp.sends(io, nic, self.nics[nic as usize].port, class) {
-                Err(at) => later = at,
-                sent => return sent,
+        for others in [others, !others] {
+            let sent = if others { self.shaped_sends(io, nic, class) } else { self.tcp_sends(io, nic, class) };
+            match sent {
+                Ok(size) => {
+                    self.nics[nic as usize].others_first = !others;
+                    return Ok(size);
+                }
+                Err(at) => later = at.min(later),
             }
         }
+        Err(later)
+    }
+
+    fn tcp_sends<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, class: u8) -> Result<u16, Ps> {
+        let port = self.nics[nic as usize].port;
+        self.tcp.as_mut().map_or(Err(Ps::MAX), |tcp| tcp.sends(io, nic, port, class))
+    }
+
+    /// A packet of the flows that the shaper has, or of the agent.
+    #[inline]
+    fn shaped_sends<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, class: u8) -> Result<u16, Ps> {
+        let line = self.line(nic, class);
         loop {
             match self.shaper.take(line, io.now) {
-                Take::Idle => return Err(later),
-                Take::At(at) => return Err(at.min(later)),
+                Take::Idle => return Err(Ps::MAX),
+                Take::At(at) => return Err(at),
                 Take::Send(AGENT) => {
                     if let Some(size) = self.agent_sends(io, nic, class) {
                         return Ok(size);

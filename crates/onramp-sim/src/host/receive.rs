@@ -1,7 +1,8 @@
 //! The receiving end of a flow.
 
-use super::{Hosts, Io};
-use crate::config::units::NS;
+use super::processing::Ring;
+use super::{Hosts, Io, Timer};
+use crate::config::units::{NS, Ps};
 use crate::network::packet::{LAST, MARKED, TCP, UNMEASURED, UNPAUSED};
 use crate::network::router::{Header, Router};
 use crate::network::{Kind, Packet};
@@ -11,11 +12,11 @@ use crate::stack::Rx;
 pub(super) const OR_ACK_BYTES: u16 = onramp_core::orack::WIRE_IPV4 as u16;
 
 impl<R: Router> Io<'_, R> {
-    /// The one-way delay of a data packet from `src` that has arrived, in nanoseconds by the hosts' clocks, so
+    /// The one-way delay of a data packet from `src` that has been stamped, in nanoseconds by the hosts' clocks, so
     /// it may be negative; [`UNMEASURED`] while one of them has no correction. It is written down.
     #[inline]
     pub(super) fn measure_owd(&mut self, packet: &Packet<R::Header>, src: u32, series: Option<u32>) -> i32 {
-        let true_owd = ((self.now / NS) as u32).wrapping_sub(packet.sent_ns);
+        let true_owd = ((self.stamped / NS) as u32).wrapping_sub(packet.sent_ns);
         let Some(error) = self.clocks.owd_error(src, packet.dst(), true_owd, self.now) else { return UNMEASURED };
         let owd = (i64::from(true_owd) + error).clamp(i64::from(UNMEASURED + 1), i64::from(i32::MAX)) as i32;
         self.meter.owd(series, self.now, owd);
@@ -24,19 +25,41 @@ impl<R: Router> Io<'_, R> {
 }
 
 impl<H: Header> Hosts<H> {
-    /// A packet of a flow has reached its host, by a NIC.
-    pub fn receive<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, nic: u32) {
+    /// A packet of a flow has come in by a NIC, whose host may need time for it.
+    #[inline]
+    pub fn comes<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, nic: u32) {
+        let Some(Some(ring)) = self.rings.get_mut(nic as usize) else { return self.receive(io, packet, nic, 0) };
+        match ring.take(io.now, packet.size, *packet) {
+            Ok(at) => io.events.timer(at, Timer::Served(nic)),
+            Err(packet) => {
+                self.counts.dropped += 1;
+                self.lost(&packet);
+            }
+        }
+    }
+
+    /// A host has processed a packet that came in by this NIC.
+    pub fn served<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32) {
+        let Some((came, packet)) = self.rings[nic as usize].as_mut().and_then(Ring::served) else { return };
+        if !self.stamped_late {
+            io.stamped = came;
+        }
+        self.receive(io, &packet, nic, io.now - came);
+    }
+
+    /// A packet of a flow has reached its stack, so long after its NIC.
+    fn receive<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, nic: u32, waited: Ps) {
         self.counts.delivered += 1;
         if packet.flow & TCP != 0 {
             return self.tcp_receive(io, packet, nic);
         }
         match packet.kind() {
-            Kind::DATA => self.receive_data(io, packet),
-            _ => self.acknowledged(io, packet),
+            Kind::DATA => self.receive_data(io, packet, waited),
+            _ => self.acknowledged(io, packet, waited),
         }
     }
 
-    fn receive_data<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>) {
+    fn receive_data<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, waited: Ps) {
         let (now, slot) = (io.now, packet.flow);
         let receiver = &mut self.receivers[slot];
         receiver.packets = receiver.packets.wrapping_add(1);
@@ -52,13 +75,14 @@ impl<H: Header> Hosts<H> {
         let or_ack = told && self.separate_or_acks;
         let transport = &self.transports[receiver.transport];
         let nic = receiver.nic;
-        let reply = Packet {
+        let mut reply = Packet {
             owd_ns: if told || self.separate_or_acks { owd_ns } else { UNMEASURED },
             flow: receiver.peer,
             hash: receiver.hash,
             size: transport.ack_size,
             ..*packet
         };
+        reply.header.set_waited((waited / NS) as u32);
         let reply = reply.to(receiver.src).marked(packet.flags() & MARKED, transport.ack_class(receiver.class));
         if packet.seq == receiver.rx.expected() {
             receiver.received_at = now;

@@ -107,7 +107,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// An ACK, NACK or OR-ACK has reached the sender.
-    pub(super) fn acknowledged<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>) {
+    pub(super) fn acknowledged<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, waited: Ps) {
         let (slot, now) = (packet.flow, io.now);
         let sent_ns = unwrap_ns(now / NS, packet.sent_ns);
         let sender = &mut self.senders[slot];
@@ -146,9 +146,12 @@ impl<H: Header> Hosts<H> {
         if let Some(loss) = progress.loss {
             sender.cc.on_loss(&transport.config, env, now, loss);
         }
+        let rtt = (now / NS - sent_ns) * NS;
+        io.meter.rtt(sender.traffic, rtt);
         let ack = Ack {
             now,
-            rtt: (now / NS - sent_ns) * NS,
+            rtt,
+            endpoint: Ps::from(packet.header.waited()) * NS + waited,
             ecn: packet.flags() & MARKED != 0,
             acked: u64::from(packet.seq),
             next: u64::from(sender.tx.next()),

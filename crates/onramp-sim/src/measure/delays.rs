@@ -56,6 +56,15 @@ impl Delays {
         -(self.below.value_at_quantile((below - rank + 1) as f64 / below as f64) as f64)
     }
 
+    /// Mean, some percentiles and the percentiles from 0 to 100, in microseconds.
+    pub fn distribution(&self) -> Value {
+        let mut all = self.summary();
+        all["samples"] = json!(self.count());
+        all["p999"] = json!(self.at(0.999) / 1000.0);
+        all["percentiles"] = (0..=100).map(|percent| self.at(f64::from(percent) / 100.0) / 1000.0).collect();
+        all
+    }
+
     fn sum(histogram: &Histogram<u64>) -> f64 {
         if histogram.is_empty() { 0.0 } else { histogram.mean() * histogram.len() as f64 }
     }

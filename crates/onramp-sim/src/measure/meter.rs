@@ -11,6 +11,8 @@ pub struct Meter {
     pub owd: Delays,
     /// Queueing delay at switch ports, over ports and samples.
     pub queue: Delays,
+    /// Round trips by traffic section, if wanted: from a packet's leaving to its acknowledgement.
+    rtts: Vec<Delays>,
     /// One-way delays of host pairs that are recorded one by one.
     pub samples: Vec<Sample>,
     /// Delays of packets beside those of the ones acknowledged before, if wanted.
@@ -18,9 +20,10 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Nothing is seen yet; time 0 is at `origin`.
-    pub fn new(origin: Ps, next: Option<NextOwd>) -> Self {
-        Self { origin, owd: Delays::default(), queue: Delays::default(), samples: Vec::new(), next }
+    /// Nothing is seen yet; time 0 is at `origin`, and so many sections' round trips are wanted.
+    pub fn new(origin: Ps, next: Option<NextOwd>, sections: usize) -> Self {
+        let rtts = vec![Delays::default(); sections];
+        Self { origin, owd: Delays::default(), queue: Delays::default(), rtts, samples: Vec::new(), next }
     }
 
     /// A data packet's measured one-way delay.
@@ -34,6 +37,19 @@ impl Meter {
         }
     }
 
+    /// A packet of a section was acknowledged.
+    #[inline]
+    pub fn rtt(&mut self, section: u32, rtt: Ps) {
+        if let Some(rtts) = self.rtts.get_mut(section as usize) {
+            rtts.record((rtt / NS) as i64);
+        }
+    }
+
+    /// By section; none if they are not wanted.
+    pub fn rtts(&self) -> &[Delays] {
+        &self.rtts
+    }
+
     /// A switch port's queue takes so long to send.
     pub fn queue(&mut self, delay: Ps) {
         self.queue.record((delay / NS) as i64);
@@ -43,5 +59,6 @@ impl Meter {
     pub fn begin(&mut self) {
         self.owd = Delays::default();
         self.queue = Delays::default();
+        self.rtts.fill(Delays::default());
     }
 }

@@ -31,6 +31,9 @@ pub struct Measure {
     /// Whether the congestion window of each long flow on TCP is recorded over time. Default false.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cwnd: bool,
+    /// Whether round trips of acknowledged packets are recorded. Default false.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub rtt: bool,
     /// Host pairs ("from->to") whose measured one-way delays are recorded.
     pub owd: Vec<String>,
     /// Packets, of all that leave after one of their flow was acknowledged, whose
@@ -52,6 +55,7 @@ impl Default for Measure {
             links: vec![],
             flow_rates: false,
             cwnd: false,
+            rtt: false,
             owd: vec![],
             next_owd: 0,
         }

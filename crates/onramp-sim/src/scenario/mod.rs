@@ -14,7 +14,7 @@ mod traffic;
 mod validate;
 
 pub use crate::clock::config::{Clock, Stamps, Sync};
-pub use crate::host::config::{Host, OnRamp, OnRampVersion, OrAckMode, Threshold};
+pub use crate::host::config::{Host, OnRamp, OnRampVersion, OrAckMode, Processing, StampedAt, Threshold};
 pub use crate::host::qdisc::HostQdisc;
 pub use crate::measure::Measure;
 pub use crate::network::config::{AckClass, Alpha, Class, Ecn, Headroom, Loss, PortBuffer, Switch};
@@ -192,6 +192,18 @@ impl Scenario {
             self.onramp.hosts.as_ref().map(|names| topology.hosts_named(names).expect("the scenario was checked"));
         let has = |host| self.onramp.enabled && named.as_ref().is_none_or(|hosts| hosts.contains(&host));
         (0..topology.hosts() as u32).map(has).collect()
+    }
+
+    /// What each host needs for a packet that has come; nothing where none needs anything.
+    pub fn processing(&self, topology: &Topology) -> Vec<Option<Processing>> {
+        let all = self.host.processing.iter().map(|own| {
+            let named = own.hosts.as_ref().map(|names| topology.hosts_named(names).expect("the scenario was checked"));
+            (named, own)
+        });
+        let all: Vec<_> = all.collect();
+        let of = |host| all.iter().find(|(named, _)| named.as_ref().is_none_or(|hosts| hosts.contains(&host)));
+        let hosts = if all.is_empty() { 0 } else { topology.hosts() as u32 };
+        (0..hosts).map(|host| of(host).map(|(_, own)| (*own).clone())).collect()
     }
 
     /// The transport of the first section in a class.

@@ -3,7 +3,7 @@
 use super::{Clock, Measure, Scenario};
 use crate::cc::{self, custom::Controllers};
 use crate::config::units::{Ps, Span};
-use crate::host::config::ShaperKind;
+use crate::host::config::{Processing, ShaperKind};
 use crate::host::gate::GateRules;
 use crate::host::{Common, Transports, tcp};
 use crate::network::config::Rules;
@@ -38,6 +38,8 @@ pub struct Resolved {
     pub transports: Transports,
     /// The hosts' shaper.
     pub shaper: ShaperKind,
+    /// What a host needs for a packet that has come, by number; empty where none needs anything.
+    pub processing: Vec<Option<Processing>>,
     /// On-Ramp, if it is on.
     pub gate: Option<GateRules>,
     /// The hosts' clocks.
@@ -97,6 +99,7 @@ impl Resolved {
             rules,
             transports: Transports::new(&configs, &common, topology),
             shaper: s.host.shaper,
+            processing: s.processing(topology),
             gate: GateRules::new(&s.onramp),
             clock: s.clock.clone(),
             measure: s.measure.clone(),

@@ -1,6 +1,6 @@
 //! Where a scenario runs, and what runs there.
 
-use super::{Scenario, Sync};
+use super::{Scenario, StampedAt, Sync};
 use crate::cc::{self, ON_LINUX, SIMULATED};
 use crate::config::Mistake;
 use crate::stack::tcp::sysctl;
@@ -105,6 +105,16 @@ impl Substrate {
                     wrong.push(Mistake::new(format!("traffic[{i}].{key}"), message));
                 }
             }
+        }
+        if !s.host.processing.is_empty() {
+            wrong.push(Mistake::new("host.processing", "is simulated only; use --on sim, or leave it out"));
+        }
+        if s.onramp.stamped_at == StampedAt::Stack {
+            let message = "is simulated only: agents stamp where tc hands packets up; use --on sim, or leave it out";
+            wrong.push(Mistake::new("onramp.stamped_at", message));
+        }
+        if s.measure.rtt {
+            wrong.push(Mistake::new("measure.rtt", "is simulated only; use --on sim, or leave it out"));
         }
         if s.measure.next_owd > 0 {
             wrong.push(Mistake::new("measure.next_owd", "is simulated only; use --on sim, or leave it out"));

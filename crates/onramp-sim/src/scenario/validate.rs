@@ -1,9 +1,11 @@
 //! Rules that the type of a value does not already keep.
 
 use super::{Scenario, Threshold, Traffic};
+use crate::cc;
 use crate::clock;
 use crate::config::units::{Bytes, NS, Ps, Span};
 use crate::config::{Mistake, Rule};
+use crate::network::router;
 use crate::topology::Topology;
 use crate::workload::exchange::{Between, Sides, Sizes};
 use crate::workload::{self, Config, rpc, storage};
@@ -48,9 +50,7 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
     rule(!s.traffic.is_empty(), "traffic", "at least one [[traffic]] section is needed".into());
     for (i, traffic) in s.traffic.iter().enumerate() {
         if let Some(transport) = &traffic.transport {
-            let (own, main) = (transport.kind(), s.transport.kind());
-            let message = format!("\"{own}\" does not run beside \"{main}\": TCP and RDMA share no network yet");
-            rule(transport.tcp().is_some() == s.is_tcp(), &format!("traffic[{i}].transport.kind"), message);
+            check_beside(s, transport, &mut |ok, key, message| rule(ok, &format!("traffic[{i}].{key}"), message));
             let key = |key: &str| format!("traffic[{i}].transport.{key}");
             transport.settings().check(&mut |ok, own, message| rule(ok, &key(own), message));
         }
@@ -83,6 +83,10 @@ pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> (V
         }
     }
     wrong.extend(unknown("onramp.hosts", s.onramp.hosts.as_deref().unwrap_or_default(), topology));
+    for (i, processing) in s.host.processing.iter().enumerate() {
+        let named = processing.hosts.as_deref().unwrap_or_default();
+        wrong.extend(unknown(&format!("host.processing[{i}].hosts"), named, topology));
+    }
     wrong.extend(s.switch.check_rates(topology));
     let mut last_start = 0;
     for (i, traffic) in s.traffic.iter().enumerate() {
@@ -91,6 +95,17 @@ pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> (V
         last_start = last.max(last_start);
     }
     (wrong, last_start)
+}
+
+/// A section's own transport may be TCP only where the scenario's is, which brings hosts and ports as Linux has them;
+/// and TCP's packets leave no room for what routers write.
+fn check_beside(s: &Scenario, own: &cc::Config, rule: Rule<'_>) {
+    let (kind, main) = (own.kind(), s.transport.kind());
+    let message = format!("\"{kind}\" beside \"{main}\" is TCP beside RDMA: make \"{kind}\" the scenario's transport");
+    rule(own.tcp().is_none() || s.is_tcp(), "transport.kind", message);
+    let written = own.settings().router() > router::Kind::Tcp;
+    let message = format!("\"{kind}\" reads what switches write, which they do not beside TCP, \"{main}\"");
+    rule(!s.is_tcp() || !written, "transport.kind", message);
 }
 
 /// T follows clocks only where these tell how uncertain they are.

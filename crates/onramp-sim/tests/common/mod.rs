@@ -100,6 +100,11 @@ size = "8KB"
 load = 0.1
 "#;
 
+/// That, and as much on another transport.
+pub fn loaded_beside(transport: &str) -> String {
+    format!("{LOADED}{}", LOADED.replace("\nload", &format!("\ntransport = {{ kind = \"{transport}\" }}\nload")))
+}
+
 /// Everything that was recorded, in order of arrival.
 pub fn finish(mut sim: Simulation) -> (Vec<FlowRecord>, Vec<RequestRecord>, serde_json::Value) {
     sim.run_to_end();

@@ -7,7 +7,7 @@ use crate::network::Packet;
 use crate::network::packet::{MARKED, TCP, UNMEASURED, unwrap_ns};
 use crate::network::router::{Header, Router};
 use crate::stack::tcp::{Opened, Reply, Syn, Tx};
-use crate::units::{NS, Ps};
+use crate::units::{NS, Ps, US};
 use crate::workload::Size;
 use crate::workload::connections::ideal;
 use std::cmp::Reverse;
@@ -243,7 +243,10 @@ impl<H: Header> Hosting<H> {
             echo_ms: packet.owd_ns as u32,
         };
         connection.answer_ms = Tx::stamp_ms(unwrap_ns(io.now / NS, packet.sent_ns) * NS);
-        connection.tx.on_reply(&self.rules.kind(connection.pair.transport).params, io.now, &reply);
+        let rtt_us = connection.tx.on_reply(&self.rules.kind(connection.pair.transport).params, io.now, &reply);
+        if let (Some(rtt_us), Some(flow)) = (rtt_us, connection.flow) {
+            io.meter.rtt(self.flows[flow].new.flow.traffic, u64::from(rtt_us) * US);
+        }
         self.fill(io.now, at);
         let note = self.look_whether_done(io.now, at);
         self.arm(io, at);

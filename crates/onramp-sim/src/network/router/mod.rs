@@ -51,6 +51,12 @@ pub trait Header: Copy + Debug + Default + Send + Sync + 'static {
     }
     /// Writes it.
     fn set_options(&mut self, _options: Options) {}
+    /// Nanoseconds that a data packet waited in its receiver, where there is room for that.
+    fn waited(&self) -> u32 {
+        0
+    }
+    /// Writes it.
+    fn set_waited(&mut self, _ns: u32) {}
 }
 
 /// What routers wrote, as a controller reads it.
@@ -68,6 +74,8 @@ pub enum Kind {
     /// Any.
     #[default]
     Plain,
+    /// Any, beside room for what a packet waited in its receiver.
+    Waits,
     /// Any, beside room for TCP's options.
     Tcp,
     /// In-band telemetry.

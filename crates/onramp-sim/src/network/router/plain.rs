@@ -19,6 +19,24 @@ impl Header for () {
     }
 }
 
+/// Nanoseconds that a packet waited in its receiver, as its ACK tells them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Waits(u32);
+
+impl Header for Waits {
+    fn read(&self) -> Written<'_> {
+        Written::Nothing
+    }
+
+    fn waited(&self) -> u32 {
+        self.0
+    }
+
+    fn set_waited(&mut self, ns: u32) {
+        self.0 = ns;
+    }
+}
+
 impl Header for Options {
     fn read(&self) -> Written<'_> {
         Written::Nothing
@@ -30,5 +48,14 @@ impl Header for Options {
 
     fn set_options(&mut self, options: Options) {
         *self = options;
+    }
+
+    /// Of a packet that is not TCP's.
+    fn waited(&self) -> u32 {
+        self[0].0
+    }
+
+    fn set_waited(&mut self, ns: u32) {
+        self[0].0 = ns;
     }
 }

@@ -274,11 +274,11 @@ impl Tx {
         self.window.state = state;
     }
 
-    /// An acknowledgement has come.
-    pub fn on_reply(&mut self, p: &Params, now: Ps, reply: &Reply) {
+    /// An acknowledgement has come: the round trip that it tells, in microseconds.
+    pub fn on_reply(&mut self, p: &Params, now: Ps, reply: &Reply) -> Option<u32> {
         self.window.now = now;
         if reply.ack > self.nxt {
-            return;
+            return None;
         }
         let (mut found, mut rate) = (Found::default(), Rate::default());
         let mut repair = Repair::Nothing;
@@ -308,7 +308,7 @@ impl Tx {
                 self.alert(p, reply, &mut found, &mut repair);
                 self.repair = repair;
             }
-            return;
+            return None;
         }
         if prior_out > 0 {
             self.clean(p, prior_highest, reply.ece, &mut found, &mut rate);
@@ -338,7 +338,7 @@ impl Tx {
             if found.dsack {
                 self.alert(p, reply, &mut found, &mut repair);
             }
-            return;
+            return sample.rtt_us;
         }
         let not_dup = found.window || found.acked;
         let alarming = found.sacked || found.ece || found.dsack;
@@ -353,6 +353,7 @@ impl Tx {
         self.rate(&mut sample, &rate);
         self.control(p, reply.ack, &sample, &found);
         self.repair = if repair == Repair::Nothing { self.repair } else { repair };
+        sample.rtt_us
     }
 
     /// Time stamp of what leaves now, in milliseconds; never 0.
