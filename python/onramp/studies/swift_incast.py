@@ -61,6 +61,7 @@ def draw(runs: Runs) -> Figure:
         x, share = cdf(np.concatenate([port.round_trips(r) for r in runs[(name,)]]))
         axes[0].step(x, share, where="post", lw=1.4, color=colour, label=name)
     axes[0].set_xscale("log")
+    style.log_ticks(axes[0].xaxis)
     axes[0].set_title("round trip (µs), share of time", fontsize=9)
     for ax, of, title in (
         (axes[1], port.utilization, "link used (%)"),

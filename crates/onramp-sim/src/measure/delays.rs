@@ -56,12 +56,15 @@ impl Delays {
         -(self.below.value_at_quantile((below - rank + 1) as f64 / below as f64) as f64)
     }
 
-    /// Mean, some percentiles and the percentiles from 0 to 100, in microseconds.
+    /// Mean and percentiles in microseconds; beside those of the summary pairs from the 0th on, the last hundredth in
+    /// tenths.
     pub fn distribution(&self) -> Value {
         let mut all = self.summary();
         all["samples"] = json!(self.count());
         all["p999"] = json!(self.at(0.999) / 1000.0);
-        all["percentiles"] = (0..=100).map(|percent| self.at(f64::from(percent) / 100.0) / 1000.0).collect();
+        let all_percents = (0..100).map(|percent| percent * 10).chain(991..1000);
+        let pair = |tenths| json!([f64::from(tenths) / 10.0, self.at(f64::from(tenths) / 1000.0) / 1000.0]);
+        all["percentiles"] = all_percents.map(pair).collect();
         all
     }
 

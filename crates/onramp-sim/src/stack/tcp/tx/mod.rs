@@ -274,7 +274,8 @@ impl Tx {
         self.window.state = state;
     }
 
-    /// An acknowledgement has come: the round trip that it tells, in microseconds.
+    /// An acknowledgement has come: the round trip in microseconds, if it does not follow from time stamps alone,
+    /// which are of whole milliseconds.
     pub fn on_reply(&mut self, p: &Params, now: Ps, reply: &Reply) -> Option<u32> {
         self.window.now = now;
         if reply.ack > self.nxt {
@@ -325,6 +326,8 @@ impl Tx {
             ..Sample::default()
         };
         sample.rtt_us = self.update_rtt(&found, reply);
+        let once = found.first_us.filter(|_| !found.resent).or(found.first_sacked_us);
+        let timed = sample.rtt_us.filter(|_| once.is_some());
         self.look();
         if prior_out > 0 {
             sample.delayed = self.maybe_delayed(p, prior_una, prior_sacked, &found, &rate);
@@ -338,7 +341,7 @@ impl Tx {
             if found.dsack {
                 self.alert(p, reply, &mut found, &mut repair);
             }
-            return sample.rtt_us;
+            return timed;
         }
         let not_dup = found.window || found.acked;
         let alarming = found.sacked || found.ece || found.dsack;
@@ -353,7 +356,7 @@ impl Tx {
         self.rate(&mut sample, &rate);
         self.control(p, reply.ack, &sample, &found);
         self.repair = if repair == Repair::Nothing { self.repair } else { repair };
-        sample.rtt_us
+        timed
     }
 
     /// Time stamp of what leaves now, in milliseconds; never 0.
