@@ -335,6 +335,7 @@ impl<R: Router> Engine<R> {
                 transports: &transports,
                 gate: resolved.gate.as_ref(),
                 shaper: resolved.shaper,
+                pacing: resolved.pacing,
                 processing: &resolved.processing,
                 tcp: resolved.tcp.as_ref(),
                 classes,

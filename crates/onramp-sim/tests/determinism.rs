@@ -121,7 +121,10 @@ fn cells_and_threads_change_nothing_where_hosts_take_time_and_tcp_is_beside_rdma
             ("measure.rtt", "true"),
             ("measure.interval", "71300ns"),
             ("host.rto", "200us"),
-            ("host.processing", "[{ hosts = [\"h0\", \"h3\"], time = \"150ns\", spread = \"exponential\", ring = 40 }]"),
+            (
+                "host.processing",
+                "[{ hosts = [\"h0\", \"h3\"], time = \"150ns\", spread = \"exponential\", ring = 40 }]",
+            ),
         ];
         let run = |one_cell, threads| {
             let options = Options { one_cell, ..Options::default() };

@@ -9,7 +9,7 @@ use onramp_sim::cc::custom::{Custom, Factory};
 use onramp_sim::cc::{Ack, Env, Permit};
 use onramp_sim::measure::{FlowRecord, Sample};
 use onramp_sim::scenario::Threshold;
-use onramp_sim::units::{Ps, US};
+use onramp_sim::units::{NS, Ps, US};
 use std::sync::Arc;
 
 const DCQCN: &str = TRANSPORTS[0];
@@ -523,4 +523,39 @@ fn a_controller_from_outside_limits_window_and_rate() {
     assert_eq!(fct(1.0, f64::INFINITY), Some(20 * round));
     // At rate 0 nothing follows the first packet.
     assert_eq!(fct(20.0, 0.0), None);
+}
+
+/// Times at which packets of a long flow reach its receiver, from `from` on, in nanoseconds.
+fn gaps(transport: &str, set: &[(&str, &str)], from: Ps) -> Vec<Ps> {
+    let text = format!("{}{}", star(3).replace("1ms", "400us"), long("h1", "h0", ""));
+    let set = [&[("measure.owd", "[\"h1->h0\"]"), ("network.link_delay", "10us")], set].concat();
+    let mut sim = build_with(&text, transport, &set);
+    sim.run_to_end();
+    let samples = series(&mut sim, &["owd h1->h0"]).remove(0);
+    let times: Vec<Ps> = samples.iter().map(|s| s.time_ps).filter(|at| *at >= from).collect();
+    times.windows(2).map(|w| w[1] - w[0]).collect()
+}
+
+#[test]
+fn pacing_spreads_a_window_over_a_round_trip() {
+    // Ten packets and a round trip of 40 µs and a little: 4 µs apart, or three at once and 12 µs apart.
+    let window = ("host.max_window", "10000B");
+    let apart = |set: &[(&str, &str)]| {
+        let gaps = gaps("kind = \"dctcp\"", &[&[window], set].concat(), 150 * US);
+        assert!(gaps.len() > 30, "{gaps:?}");
+        gaps
+    };
+    let close = |gap: Ps| gap < 200 * NS;
+    let even = |gap: Ps| (3_900 * NS..4_300 * NS).contains(&gap);
+    let none = apart(&[]);
+    assert!(none.iter().filter(|gap| close(**gap)).count() * 10 >= none.len() * 8, "{none:?}");
+    for pacing in ["packet", "egress"] {
+        let paced = apart(&[("host.pacing", pacing)]);
+        assert!(paced.iter().all(|gap| even(*gap)), "{pacing} {paced:?}");
+    }
+    let bursts = apart(&[("host.pacing", "burst"), ("host.max_burst", "3KB")]);
+    let long: Vec<Ps> = bursts.iter().copied().filter(|gap| !close(*gap)).collect();
+    assert!(long.iter().all(|gap| (11_000 * NS..13_000 * NS).contains(gap)), "{bursts:?}");
+    // Ten are three, three, three and one.
+    assert!(long.len() * 10 <= bursts.len() * 4 + 20, "{bursts:?}");
 }

@@ -294,6 +294,11 @@ pub fn no_delay(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)
 }
 
+/// Has TCP pace a socket by itself, whatever the queue below: any limit does, and this one is never reached.
+pub fn pace(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set_option_bytes(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &(1_u64 << 50))
+}
+
 /// What the kernel counts for a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpInfo {

@@ -1,5 +1,7 @@
 //! What a scenario says of hosts and of On-Ramp.
 
+use super::pacing;
+pub use super::pacing::Pacing;
 pub use super::processing::Processing;
 pub use super::shaper::Kind as ShaperKind;
 pub use super::threshold::Threshold;
@@ -31,6 +33,13 @@ pub struct Host {
     pub rto: Span,
     /// When a host's flows may send: "flow", a pacer for each. Default "flow".
     pub shaper: ShaperKind,
+    /// How the packets of a window leave: "none", as acknowledgements let them; "packet", one by one in a round
+    /// trip; "burst", in bursts of `max_burst`; "egress", by one pacer of the NIC. Default "none".
+    #[serde(skip_serializing_if = "is_default")]
+    pub pacing: Pacing,
+    /// Payload of a burst. Default 15 KB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_burst: Option<Bytes>,
     /// What hosts need for a packet that has come. Default: nothing. Of several entries for a host the first counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub processing: Vec<Processing>,
@@ -45,12 +54,19 @@ impl Default for Host {
             nack_interval: Span(500 * US),
             rto: Span((4_096 * NS) << 12),
             shaper: ShaperKind::default(),
+            pacing: Pacing::None,
+            max_burst: None,
             processing: Vec::new(),
         }
     }
 }
 
 impl Host {
+    /// How windows are paced.
+    pub fn pacing(&self) -> pacing::Rules {
+        pacing::Rules { pacing: self.pacing, max_burst: self.max_burst.unwrap_or(Bytes(15_000)) }
+    }
+
     /// Checks values.
     pub fn check(&self, rule: Rule<'_>) {
         let payload = self.payload.0;
@@ -58,6 +74,10 @@ impl Host {
         let rto = self.rto;
         let ok = (Span(US)..=Span(100 * SEC)).contains(&rto);
         rule(ok, "rto", format!("{rto} is outside 1us to 100s: such as \"16ms\", well above the round-trip time"));
+        let burst = self.pacing == Pacing::Burst;
+        rule(burst || self.max_burst.is_none(), "max_burst", "counts with pacing = \"burst\" only".into());
+        let fits = self.max_burst.is_none_or(|most| (Bytes(1000)..=Bytes(64_000)).contains(&most));
+        rule(fits, "max_burst", "is outside 1000B to 64KB: such as \"15KB\"".into());
         for (i, processing) in self.processing.iter().enumerate() {
             processing.check(&mut |ok, key, message| rule(ok, &format!("processing[{i}].{key}"), message));
         }
@@ -131,7 +151,7 @@ pub struct OnRamp {
     /// Whether a new flow starts from its path's latest OWD. Default true.
     pub start_from_path: bool,
     /// Where receive times are taken: "nic", or "stack", after the host's processing. Default "nic".
-    #[serde(skip_serializing_if = "is_nic")]
+    #[serde(skip_serializing_if = "is_default")]
     pub stamped_at: StampedAt,
     /// How receive times travel back. Default "transport".
     pub ack: OrAckMode,
@@ -140,9 +160,8 @@ pub struct OnRamp {
     pub ack_every: u32,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_nic(at: &StampedAt) -> bool {
-    *at == StampedAt::Nic
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Default for OnRamp {

@@ -1,6 +1,7 @@
 //! The two ends of a flow. They may be in different cells, and know each other by
 //! slot.
 
+use super::pacing::Pacer;
 use crate::cc::Cc;
 use crate::config::units::Ps;
 use crate::stack::rdma;
@@ -39,6 +40,8 @@ pub struct Sender {
     pub packets: u32,
     /// Congestion control.
     pub cc: Cc,
+    /// What paces its window.
+    pub pacer: Pacer,
     /// Replies that have come or were dropped.
     pub replies: u32,
     /// Replies there are in all, once the other end has closed.

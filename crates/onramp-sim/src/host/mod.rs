@@ -4,6 +4,7 @@ pub mod config;
 mod flow;
 pub mod gate;
 mod nic;
+pub mod pacing;
 mod processing;
 pub mod qdisc;
 mod receive;
@@ -28,6 +29,7 @@ use crate::workload::{NewFlow, Size};
 use config::{Processing, ShaperKind};
 use gate::{GateRules, Gates};
 use nic::Nic;
+use pacing::Pacer;
 use processing::Ring;
 use shaper::{Any, Entry, Shaper};
 use std::cmp::Reverse;
@@ -98,6 +100,8 @@ pub struct Rules<'a> {
     pub gate: Option<&'a GateRules>,
     /// When flows may send.
     pub shaper: ShaperKind,
+    /// How windows are paced.
+    pub pacing: pacing::Rules,
     /// What a host needs for a packet that has come, by number; empty where none needs anything.
     pub processing: &'a [Option<Processing>],
     /// TCP, if some transport is.
@@ -128,6 +132,7 @@ pub struct Hosts<H> {
     separate_or_acks: bool,
     /// One of so many data packets tells its receive time.
     told_every: u32,
+    pacing: pacing::Rules,
     /// See [`GateRules::stamped_late`].
     stamped_late: bool,
     /// Messages to hosts, which are perhaps in other cells.
@@ -172,7 +177,7 @@ impl std::ops::AddAssign for Counts {
 impl<H: Header> Hosts<H> {
     /// The hosts of cell `number`.
     pub fn new(topology: &Arc<Topology>, cells: &Cells, number: usize, rules: &Rules<'_>) -> Self {
-        let Rules { transports, gate, shaper, processing, tcp, classes, seed } = *rules;
+        let Rules { transports, gate, shaper, pacing, processing, tcp, classes, seed } = *rules;
         let hosts = &cells.parts[number].hosts;
         let ports = hosts.iter().flat_map(|&host| topology.ports_of(host));
         let nic = |&port| Nic::new(cells.place(port), transports.rate_index(topology, port), classes);
@@ -193,6 +198,7 @@ impl<H: Header> Hosts<H> {
             gates: gate.map(Gates::new),
             classes,
             separate_or_acks: gate.is_some_and(|gate| gate.separate),
+            pacing,
             told_every: gate.map_or(1, |gate| gate.told_every),
             stamped_late: gate.is_some_and(|gate| gate.stamped_late),
             notes: Vec::new(),
@@ -244,6 +250,7 @@ impl<H: Header> Hosts<H> {
         let slot = self.senders.insert(Sender {
             tx: transport.tx(bytes, new.start),
             t_next: new.start,
+            pacer: Pacer::default(),
             spaced_at: 0,
             spaced_size: 0,
             hash: new.hashes[0],

@@ -25,6 +25,10 @@ pub struct Nic<H> {
     /// OR-ACKs, probes and answers to them, by class; they wait while it is paused.
     agent: Vec<VecDeque<Packet<H>>>,
     turn: Turn,
+    /// Its pacer, if flows have none of their own: when the next packet may leave, and its rate in bytes per
+    /// picosecond.
+    paced_until: Ps,
+    pub paced_rate: f64,
     /// Where a host has both, it is not TCP's turn.
     others_first: bool,
     /// Time of the next valid wake-up event; `None` if there is none.
@@ -45,11 +49,21 @@ impl<H> Nic<H> {
             acks_wait: 0,
             agent: queues(),
             turn: Turn::default(),
+            paced_until: 0,
+            paced_rate: 0.0,
             others_first: false,
             wake_at: None,
             deadlines: BinaryHeap::new(),
             deadline_at: None,
         }
+    }
+}
+
+impl<H> Nic<H> {
+    /// A packet with so much `payload` has left, of a flow whose share of the pacer's rate has changed.
+    pub(super) fn pace(&mut self, now: Ps, payload: u64, change: f64) {
+        self.paced_rate += change;
+        self.paced_until = self.paced_until.max(now) + (payload as f64 / self.paced_rate) as Ps;
     }
 }
 
@@ -132,6 +146,10 @@ impl<H: Header> Hosts<H> {
     #[inline]
     fn shaped_sends<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, class: u8) -> Result<u16, Ps> {
         let line = self.line(nic, class);
+        let paced_until = self.nics[nic as usize].paced_until;
+        if paced_until > io.now {
+            return Err(paced_until);
+        }
         loop {
             match self.shaper.take(line, io.now) {
                 Take::Idle => return Err(Ps::MAX),

@@ -1,5 +1,6 @@
 //! The sending end of a flow: window, pacing, On-Ramp's gate, timeouts.
 
+use super::pacing::Pacing;
 use super::shaper::{Entry, Shaper};
 use super::{Hosts, Io, Note, Sender, Timer, Transports};
 use crate::cc::{Ack, Loss, Sent};
@@ -82,10 +83,20 @@ impl<H: Header> Hosts<H> {
         let env = transport.env(nic.rate);
         let sent = Sent { now, size: segment.size, in_flight: sender.tx.in_flight() };
         sender.cc.on_sent(&transport.config, env, &sent);
-        let rate = sender.cc.permit(&transport.config, env, now).rate;
+        let permit = sender.cc.permit(&transport.config, env, now);
         sender.spaced_size = segment.size;
         sender.spaced_at = now;
-        sender.t_next = now.saturating_add(spacing(segment.size, rate));
+        sender.t_next = now.saturating_add(spacing(segment.size, permit.rate));
+        if self.pacing.pacing != Pacing::None && transport.windowed {
+            let (payload, window) = (env.payload, permit.window);
+            let next = sender.pacer.next(&self.pacing, now, payload, window, env.base_rtt);
+            sender.t_next = sender.t_next.max(next);
+            if self.pacing.pacing == Pacing::Egress {
+                let change = sender.pacer.change(window.max(payload), env.base_rtt);
+                self.nics[sender.nic as usize].pace(now, payload, change);
+            }
+        }
+        let nic = &self.nics[sender.nic as usize];
         let packet = Packet {
             sent_ns: (now / NS) as u32,
             flow: sender.peer,
@@ -148,6 +159,9 @@ impl<H: Header> Hosts<H> {
         }
         let rtt = (now / NS - sent_ns) * NS;
         io.meter.rtt(sender.traffic, rtt);
+        if self.pacing.pacing != Pacing::None {
+            sender.pacer.measured(rtt);
+        }
         let ack = Ack {
             now,
             rtt,
@@ -166,6 +180,9 @@ impl<H: Header> Hosts<H> {
             sender.t_next = sender.spaced_at.saturating_add(spacing(sender.spaced_size, rate));
         }
         let flow = Entry { slot, id: sender.id };
+        if self.pacing.pacing == Pacing::Burst && sender.t_next <= now && !self.shaper.ready(flow) {
+            sender.t_next = sender.pacer.end_burst();
+        }
         if sender.tx.done() {
             self.finish(io, flow);
         } else {
@@ -179,6 +196,7 @@ impl<H: Header> Hosts<H> {
         self.shaper.forget(flow);
         let sender = &mut self.senders[flow.slot];
         sender.done = true;
+        self.nics[sender.nic as usize].paced_rate -= sender.pacer.leave();
         self.notes.push((sender.dst, Note::Done(sender.peer, sender.packets, record)));
         if let Some(gates) = &mut self.gates {
             gates.paused += record.paused_ps;

@@ -4,12 +4,16 @@ use super::Scenario;
 use crate::cc;
 use crate::config::Rule;
 use crate::config::units::{Bytes, Span};
+use crate::host::config::{Host, Pacing};
 use crate::host::qdisc::HostQdisc;
 use crate::network::config::PortBuffer;
-use crate::stack::tcp::Params;
+use crate::stack::tcp::{HEADERS, Params};
 use crate::units::US;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// Headers of IPv4 and TCP with time stamps, which the MTU counts.
+pub(super) const MTU_HEADERS: u64 = HEADERS as u64 - 14;
 
 /// Largest segment the kernel hands to a device.
 const MAX_GSO: Bytes = Bytes(65_536);
@@ -62,12 +66,24 @@ impl Default for Linux {
 
 impl Linux {
     /// Writes out what depends on the rest of the scenario.
-    pub(super) fn resolve(&mut self, transport: &cc::Config) {
+    pub(super) fn resolve(&mut self, transport: &cc::Config, host: &Host) {
         if self.buffer.is_none() {
             self.buffer_packets.get_or_insert(1000);
         }
         let bbr = matches!(transport, cc::Config::Bbr(_));
-        self.qdisc.get_or_insert(if bbr { HostQdisc::Fq } else { HostQdisc::FqCodel });
+        self.qdisc.get_or_insert(match host.pacing {
+            Pacing::Packet | Pacing::Burst => HostQdisc::Fq,
+            Pacing::Egress => HostQdisc::Egress,
+            Pacing::None if bbr => HostQdisc::Fq,
+            Pacing::None => HostQdisc::FqCodel,
+        });
+        if host.pacing != Pacing::None {
+            // Segments of one size, whatever the rate: what is paced is the segment.
+            let mss = self.mtu.0 - MTU_HEADERS;
+            let packets = if host.pacing == Pacing::Burst { (host.pacing().max_burst.0 / mss).clamp(1, 44) } else { 1 };
+            self.gso_max_size = Bytes(packets * mss + MTU_HEADERS);
+            self.sysctl.insert("net.ipv4.tcp_min_tso_segs".into(), packets.to_string());
+        }
     }
 
     /// The buffer of a switch port.
@@ -84,6 +100,9 @@ pub(super) fn check(s: &Scenario, rule: Rule<'_>) {
     if !s.is_tcp() {
         return rule(false, "linux", format!("has no effect with transport \"{}\"", s.transport.kind()));
     }
+    let egress = (linux.qdisc == Some(HostQdisc::Egress), s.host.pacing == Pacing::Egress);
+    let message = "goes with host.pacing = \"egress\", and that with no other: leave it out";
+    rule(linux.qdisc.is_none() || egress.0 == egress.1, "linux.qdisc", message.into());
     let one = linux.buffer.is_none() || linux.buffer_packets.is_none();
     rule(one, "linux.buffer", "is given twice: write buffer or buffer_packets".into());
     let range = Bytes(1500)..=Bytes(1 << 30);

@@ -14,7 +14,7 @@ mod traffic;
 mod validate;
 
 pub use crate::clock::config::{Clock, Stamps, Sync};
-pub use crate::host::config::{Host, OnRamp, OnRampVersion, OrAckMode, Processing, StampedAt, Threshold};
+pub use crate::host::config::{Host, OnRamp, OnRampVersion, OrAckMode, Pacing, Processing, StampedAt, Threshold};
 pub use crate::host::qdisc::HostQdisc;
 pub use crate::measure::Measure;
 pub use crate::network::config::{AckClass, Alpha, Class, Ecn, Headroom, Loss, PortBuffer, Switch};
@@ -194,6 +194,13 @@ impl Scenario {
         (0..topology.hosts() as u32).map(has).collect()
     }
 
+    /// Hosts whose TCP paces by itself, since their queue does not.
+    pub fn paced_by_tcp(&self, topology: &Topology) -> Vec<bool> {
+        let queue_paces = self.linux.as_ref().is_some_and(|linux| linux.qdisc == Some(HostQdisc::Fq));
+        let paced = self.host.pacing != Pacing::None;
+        self.onramp_hosts(topology).iter().map(|gated| paced && (*gated || !queue_paces)).collect()
+    }
+
     /// What each host needs for a packet that has come; nothing where none needs anything.
     pub fn processing(&self, topology: &Topology) -> Vec<Option<Processing>> {
         let all = self.host.processing.iter().map(|own| {
@@ -235,7 +242,7 @@ impl Scenario {
         }
         self.host.max_window.get_or_insert(crate::config::units::Bytes(bdp));
         if self.is_tcp() {
-            self.linux.get_or_insert_default().resolve(&self.transport);
+            self.linux.get_or_insert_default().resolve(&self.transport, &self.host);
         }
         self.clock.resolve();
         let longest = Span(topology.max_base_owd(payload + header));

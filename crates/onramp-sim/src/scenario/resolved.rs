@@ -1,14 +1,17 @@
 //! What a scenario comes down to: nothing left open, nothing said twice.
 
+use super::linux::MTU_HEADERS;
 use super::{Clock, Measure, Scenario};
 use crate::cc::{self, custom::Controllers};
 use crate::config::units::{Ps, Span};
-use crate::host::config::{Processing, ShaperKind};
+use crate::host::config::{Pacing, Processing, ShaperKind};
 use crate::host::gate::GateRules;
+use crate::host::pacing;
+use crate::host::qdisc::HostQdisc;
 use crate::host::{Common, Transports, tcp};
 use crate::network::config::Rules;
 use crate::network::router;
-use crate::stack::tcp::{HEADERS, Params};
+use crate::stack::tcp::Params;
 use crate::topology::Topology;
 use crate::workload::LoadSpan;
 
@@ -38,6 +41,8 @@ pub struct Resolved {
     pub transports: Transports,
     /// The hosts' shaper.
     pub shaper: ShaperKind,
+    /// How windows are paced.
+    pub pacing: pacing::Rules,
     /// What a host needs for a packet that has come, by number; empty where none needs anything.
     pub processing: Vec<Option<Processing>>,
     /// On-Ramp, if it is on.
@@ -99,6 +104,7 @@ impl Resolved {
             rules,
             transports: Transports::new(&configs, &common, topology),
             shaper: s.host.shaper,
+            pacing: s.host.pacing(),
             processing: s.processing(topology),
             gate: GateRules::new(&s.onramp),
             clock: s.clock.clone(),
@@ -109,9 +115,6 @@ impl Resolved {
     }
 }
 
-/// Headers of IPv4 and TCP with time stamps, which the MTU counts.
-const MTU_HEADERS: u64 = HEADERS as u64 - 14;
-
 fn tcp_rules(s: &Scenario, topology: &Topology, configs: &[cc::Config]) -> Option<tcp::Rules> {
     let linux = s.linux.as_ref()?;
     let kind = |config: &cc::Config| {
@@ -119,6 +122,7 @@ fn tcp_rules(s: &Scenario, topology: &Topology, configs: &[cc::Config]) -> Optio
             mss: (linux.mtu.0 - MTU_HEADERS) as u32,
             gso_max_size: linux.gso_max_size.0 as u32,
             initial_window: linux.initial_window,
+            paced: s.host.pacing != Pacing::None && linux.qdisc != Some(HostQdisc::Egress),
             ..Params::default()
         };
         for (key, value) in &linux.sysctl {

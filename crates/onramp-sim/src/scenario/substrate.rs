@@ -1,6 +1,6 @@
 //! Where a scenario runs, and what runs there.
 
-use super::{Scenario, StampedAt, Sync};
+use super::{Pacing, Scenario, StampedAt, Sync};
 use crate::cc::{self, ON_LINUX, SIMULATED};
 use crate::config::Mistake;
 use crate::stack::tcp::sysctl;
@@ -105,6 +105,11 @@ impl Substrate {
                     wrong.push(Mistake::new(format!("traffic[{i}].{key}"), message));
                 }
             }
+        }
+        if s.host.pacing == Pacing::Egress {
+            let message =
+                "\"egress\" is simulated only: the kernel has no pacer for all flows; use --on sim, or another";
+            wrong.push(Mistake::new("host.pacing", message));
         }
         if !s.host.processing.is_empty() {
             wrong.push(Mistake::new("host.processing", "is simulated only; use --on sim, or leave it out"));

@@ -1,6 +1,6 @@
 //! Rules that the type of a value does not already keep.
 
-use super::{Scenario, Threshold, Traffic};
+use super::{Pacing, Scenario, Threshold, Traffic};
 use crate::cc;
 use crate::clock;
 use crate::config::units::{Bytes, NS, Ps, Span};
@@ -29,6 +29,14 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
     let in_section = |section: &'static str| move |key: &str| format!("{section}.{key}");
     let host = in_section("host");
     s.host.check(&mut |ok, key, message| rule(ok, &host(key), message));
+    let paced = s.host.pacing;
+    let windowless = s.transports().find(|t| t.tcp().is_none() && !t.settings().window());
+    let message =
+        || format!("\"{}\" has no window to pace, it sends at a rate", windowless.map_or("", cc::Config::kind));
+    rule(paced == Pacing::None || windowless.is_none(), "host.pacing", message());
+    let gated = paced == Pacing::Egress && s.onramp.enabled && s.is_tcp();
+    let message = "\"egress\" takes the place of the queue that On-Ramp's gate is: on TCP one or the other";
+    rule(!gated, "host.pacing", message.into());
     let onramp = in_section("onramp");
     s.onramp.check(&mut |ok, key, message| rule(ok, &onramp(key), message));
     let clocks = in_section("clock");

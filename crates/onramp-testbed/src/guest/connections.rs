@@ -74,6 +74,8 @@ pub struct Connection {
 /// All connections.
 #[derive(Debug)]
 pub struct Connections {
+    /// Hosts whose TCP paces by itself.
+    paced: Vec<bool>,
     listeners: Vec<OwnedFd>,
     all: Vec<Connection>,
     idle: Vec<Vec<u32>>,
@@ -83,11 +85,15 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Has all hosts listen.
-    pub fn new(cluster: &Cluster, hosts: usize, epoll: &Epoll) -> Result<Self> {
+    /// Has all hosts listen; TCP of those that are `paced` does it by itself.
+    pub fn new(cluster: &Cluster, paced: Vec<bool>, epoll: &Epoll) -> Result<Self> {
+        let hosts = paced.len();
         let listen = |host: usize| {
             sys::enter_network(cluster.nodes[host].namespace.as_fd())?;
             let socket = sys::tcp_socket(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, LISTEN))?;
+            if paced[host] {
+                sys::pace(socket.as_fd())?;
+            }
             sys::listen(socket.as_fd())?;
             epoll.watch(socket.as_fd(), sys::READABLE, Key::Listener(host as u32).encode())?;
             Ok(socket)
@@ -99,6 +105,7 @@ impl Connections {
             idle: vec![Vec::new(); hosts * hosts],
             pending: BTreeMap::new(),
             next_port: vec![FIRST; hosts],
+            paced,
         })
     }
 
@@ -127,6 +134,9 @@ impl Connections {
             sys::enter_network(cluster.nodes[src as usize].namespace.as_fd())?;
             let socket = sys::tcp_socket(SocketAddrV4::new(address(src), port))?;
             sys::no_delay(socket.as_fd())?;
+            if self.paced[src as usize] {
+                sys::pace(socket.as_fd())?;
+            }
             sys::connect(socket.as_fd(), SocketAddrV4::new(address(dst), LISTEN))?;
             epoll.watch(socket.as_fd(), if both_ways { BOTH } else { sys::WRITABLE }, Key::Sender(number).encode())?;
             Ok(socket)

@@ -120,7 +120,7 @@ pub fn run(
     let mut load = Load {
         topology,
         exchanges: Exchanges::default(),
-        connections: Connections::new(cluster, topology.hosts(), &epoll)?,
+        connections: Connections::new(cluster, scenario.paced_by_tcp(topology), &epoll)?,
         cluster,
         agents: &agents,
         epoll,

@@ -1,6 +1,7 @@
 //! The host's queueing discipline: one file each, at the granularity of the segments that TCP hands down.
 //! "Packets" in the kernel's limits are these segments, until a gate or the NIC cuts them.
 
+pub mod egress;
 pub mod fq;
 pub mod fq_codel;
 pub mod gate;
@@ -20,6 +21,8 @@ pub enum HostQdisc {
     Fq,
     /// A plain queue.
     Pfifo,
+    /// One pacer for all connections; simulated only.
+    Egress,
 }
 
 impl HostQdisc {
@@ -29,6 +32,7 @@ impl HostQdisc {
             Self::FqCodel => "fq_codel",
             Self::Fq => "fq",
             Self::Pfifo => "pfifo",
+            Self::Egress => "egress",
         }
     }
 
@@ -38,6 +42,7 @@ impl HostQdisc {
             Self::FqCodel => Box::new(fq_codel::FqCodel::new(&Default::default(), mtu)),
             Self::Fq => Box::new(fq::Fq::new(&Default::default(), mtu)),
             Self::Pfifo => Box::new(pfifo::Pfifo::default()),
+            Self::Egress => Box::new(egress::Egress::default()),
         }
     }
 }

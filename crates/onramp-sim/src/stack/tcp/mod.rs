@@ -50,6 +50,8 @@ pub struct Params {
     pub segment_rtt_log: u32,
     /// Bytes of a connection that may wait in its host.
     pub limit_output: u32,
+    /// Whether every connection is paced, whatever its controller wants.
+    pub paced: bool,
     /// Pacing rates in slow start and after, in percent of a window each round trip.
     pub pacing_ratios: [u32; 2],
     /// Acknowledgements of packets out of order that are left out in a row at most.
@@ -83,6 +85,7 @@ impl Default for Params {
             segment_divisor: 3,
             segment_rtt_log: 9,
             limit_output: 4 << 20,
+            paced: false,
             pacing_ratios: [200, 120],
             compressed_acks: 44,
             compressed_rtt_percent: 33,

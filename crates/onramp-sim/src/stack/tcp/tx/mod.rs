@@ -135,7 +135,7 @@ impl Tx {
             max_packets_out: 0,
             state: State::Open,
             pacing_rate: u64::MAX,
-            paced: queue_paces,
+            paced: queue_paces || p.paced,
             departure: 0,
             last_sent: now,
             last_delivered: now,
