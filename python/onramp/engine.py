@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from onramp import _sim, tables, testbed
 from onramp.errors import RunError
 from onramp.scenario import Scenario
-from onramp.summary import Summary, summarize
+from onramp.summary import EXCHANGES, Summary, summarize
 
 #: How many packets captures had no room for, by file.
 CAPTURES = "captures.json"
@@ -177,8 +177,9 @@ def _in_simulator(
         write.series.add(tables.series(simulation.take_series(), simulation.series_names()))
         now_us = simulation.now_ps / 1e6
         report(Status(simulation.progress, now_us, simulation.packet_hops, simulation.flows_done))
-    # Long flows may have begun with the warm-up.
-    if complete and not simulation.flows_started and not kept.traffic_of_kind("long"):
+    # Long flows and clients may have begun with the warm-up.
+    early = any(kept.traffic_of_kind(kind) for kind in ("long", *EXCHANGES))
+    if complete and not simulation.flows_started and not early:
         limit = kept.document["time_limit"]
         raise RunError(f"{kept.name}: no flow starts between 0 and the end of the load (time_limit {limit})")
     write.flows.add(tables.flows(simulation.unfinished_flows(), finished=False))

@@ -115,7 +115,7 @@ def summarize(
         Tables of the run; of flows only `traffic`, `request`, `bytes`, `fct_ps`, `ideal_ps` are used,
         of requests `rct_ps`, of exchanges `traffic`, `bytes`, `latency_ps`.
     counters : mapping
-        The engine's part: network, onramp_stats, engine, unfinished, and clock and rtt_us if there are any.
+        The engine's part: network, onramp_stats, engine, unfinished, and clock, rtt_us, order if there.
     complete : bool
         False if the run was stopped before its end.
     """
@@ -148,5 +148,5 @@ def summarize(
         "onramp_stats": counters["onramp_stats"],
         "engine": counters["engine"],
         "unfinished": counters["unfinished"],
-        **{key: counters[key] for key in ("clock", "rtt_us") if key in counters},
+        **{key: counters[key] for key in ("clock", "rtt_us", "order") if key in counters},
     }

@@ -166,7 +166,7 @@ pub trait Run: Send + core::marker::Sync {
     fn unfinished_flows(&self) -> Vec<FlowRecord>;
     /// The parts of `summary.json` that do not come from flows: "network",
     /// "onramp_stats", "unfinished", the simulator's part of "engine", "clock" if clocks
-    /// are synchronised over the network, and "rtt_us" by section if that is wanted.
+    /// are synchronised over the network, "rtt_us" by section and "order" by port if these are wanted.
     fn counters(&self) -> Value;
     /// Cells that the network is cut into.
     fn cells(&self) -> usize;
@@ -225,6 +225,8 @@ struct Desk {
     is_tcp: Vec<bool>,
     /// Flows whose packets are captured.
     traced: Vec<u64>,
+    /// Ports whose packets' order is recorded.
+    ordered: Vec<String>,
 }
 
 /// Counters of all cells.
@@ -350,6 +352,11 @@ impl<R: Router> Engine<R> {
             let parts = Parts { events, network, hosts, clocks, meter };
             cells.push(Box::new(Cell::new(parts, Arc::clone(&map), Arc::clone(&topology), span.seed, measured)));
         }
+        for name in &resolved.measure.order {
+            let port = topology.port_named(name).expect("the scenario was checked");
+            let (cell, place) = map.place_in(&topology, port);
+            cells[cell].network.watch_order(place);
+        }
         let recorder = Recorder::new(&resolved.measure, &topology);
         let desk = Desk {
             map,
@@ -376,6 +383,7 @@ impl<R: Router> Engine<R> {
             over: false,
             opening: Vec::new(),
             connections: BTreeMap::new(),
+            ordered: resolved.measure.order.clone(),
             is_tcp: resolved
                 .tcp
                 .as_ref()
@@ -861,6 +869,11 @@ impl<R: Router> Run for Engine<R> {
         });
         if self.cells.iter().any(|cell| cell.hosts.take_time()) {
             counters["network"]["endpoint_drops"] = json!(all.hosts.dropped - before.hosts.dropped);
+        }
+        for name in &self.desk.ordered {
+            let look = self.look();
+            let (network, place) = look.port(self.desk.topology.port_named(name).expect("the scenario was checked"));
+            counters["order"][name] = network.order(place).map_or(Value::Null, |order| order.summary());
         }
         if !rtts.is_empty() {
             counters["rtt_us"] = rtts.iter().map(Delays::distribution).collect();

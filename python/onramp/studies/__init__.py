@@ -14,6 +14,12 @@ FIGURES = (
     "swift-target",
     "swift-queues",
     "swift-endpoint",
+    "pacing-base",
+    "pacing-flows",
+    "pacing-law",
+    "pacing-clustering",
+    "pacing-drops",
+    "pacing-egress",
 )
 
 

@@ -17,6 +17,6 @@ def percentile(results: Sequence[Result], which: str, section: int = 0) -> Estim
 
 
 def distribution(results: Sequence[Result], section: int = 0) -> tuple[Floats, Floats]:
-    """Percentiles up to the 99.9th in microseconds, means over runs, and the share up to each, both shape (109,)."""
+    """Percentiles in microseconds, means over runs, and the share up to each, both shape (109,)."""
     own = np.array([r.summary["rtt_us"][section]["percentiles"] for r in results])
     return own[:, :, 1].mean(axis=0), own[0, :, 0] / 100

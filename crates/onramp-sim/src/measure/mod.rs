@@ -26,6 +26,9 @@ pub struct Measure {
     pub queues: Vec<String>,
     /// Ports ("from->to") whose utilization is recorded over time.
     pub links: Vec<String>,
+    /// Ports ("from->to") of switches at which the order of flows' packets and the flows that drops hit are recorded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<String>,
     /// Whether the rate of each long flow is recorded over time. Default false.
     pub flow_rates: bool,
     /// Whether the congestion window of each long flow on TCP is recorded over time. Default false.
@@ -53,6 +56,7 @@ impl Default for Measure {
             interval: Span(10 * US),
             queues: vec![],
             links: vec![],
+            order: vec![],
             flow_rates: false,
             cwnd: false,
             rtt: false,

@@ -3,6 +3,7 @@
 pub mod buffer;
 pub mod config;
 pub mod ecn;
+mod order;
 pub mod packet;
 pub mod port;
 pub mod router;

@@ -3,6 +3,7 @@
 use super::buffer::{Account, Admission, Alpha, Buffer, Ingress};
 use super::config::{ClassRules, Loss, PortBuffer, Rules};
 use super::ecn::Ecn;
+use super::order::Order;
 use super::packet::{MARKED, UNPAUSED};
 use super::port::{HERE, Pauses, Port, Queue};
 use super::router::{Leaving, Router};
@@ -13,6 +14,9 @@ use crate::engine::{Events, Lanes, OnLink, Post, random};
 use crate::topology::{Cells, Routes, Topology};
 use rand_pcg::Pcg64Mcg;
 use std::ops::AddAssign;
+
+/// With a payload of 1448 B by TCP: the slots in which arrivals are counted are as long as the port takes for it.
+const FULL_PACKET: u16 = 1514;
 
 /// Where the packets of a cell are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,6 +81,8 @@ pub struct Network<R: Router> {
     /// Time spent sending before counting began.
     sent_before: Vec<Ps>,
     pfc_frame: u16,
+    /// Ports whose packets' order is recorded.
+    orders: Vec<(u32, Order)>,
     /// For other cells.
     pub outbox: Vec<Post<Packet<R::Header>>>,
     /// What was seen so far.
@@ -126,6 +132,7 @@ impl<R: Router> Network<R> {
             tail: rules.tail,
             outbox: (0..cells.parts.len()).map(|_| Post::default()).collect(),
             counts: Counts::default(),
+            orders: Vec::new(),
             classes,
             ports,
             queues,
@@ -160,7 +167,7 @@ impl<R: Router> Network<R> {
                 PortBuffer::Packets(most) => queue.len() >= most as usize,
             };
             if full {
-                self.counts.dropped += 1;
+                self.drops(now, out, &on.packet);
                 return Some(on.packet);
             }
             if packet.kind() == Kind::DATA && queue.ecn.mark(queue.bytes, &mut self.random[out as usize]) {
@@ -175,7 +182,7 @@ impl<R: Router> Network<R> {
         };
         match self.buffers[switch].admit(account, size) {
             Admission::Drop => {
-                self.counts.dropped += 1;
+                self.drops(now, out, &on.packet);
                 return Some(on.packet);
             }
             Admission::Pause => self.send_pfc(events, now, from, class, Kind::PAUSE),
@@ -183,6 +190,10 @@ impl<R: Router> Network<R> {
         }
         let queue = &mut self.queues[place];
         if packet.kind() == Kind::DATA {
+            if let Some((_, order)) = self.orders.iter_mut().find(|(port, _)| *port == out) {
+                order.comes(now);
+                order.takes(queue.bytes);
+            }
             let port = &mut self.written[out as usize];
             self.router.enqueue(port, &mut packet.header, now, packet.size, queue.bytes);
         }
@@ -195,6 +206,28 @@ impl<R: Router> Network<R> {
         port.waiting |= 1 << class;
         self.go_on(events, now, out);
         None
+    }
+
+    /// A port has no room for a packet.
+    #[cold]
+    fn drops(&mut self, now: Ps, out: u32, packet: &Packet<R::Header>) {
+        self.counts.dropped += 1;
+        let queued = self.queued(out);
+        if let Some((_, order)) = self.orders.iter_mut().find(|(port, _)| *port == out && packet.kind() == Kind::DATA) {
+            order.comes(now);
+            order.drops((packet.dst(), packet.flow), queued);
+        }
+    }
+
+    /// Records the order of packets at a port.
+    pub fn watch_order(&mut self, port: u32) {
+        let slot = self.ports[port as usize].time_for(FULL_PACKET);
+        self.orders.push((port, Order::new(slot)));
+    }
+
+    /// What was recorded of it.
+    pub fn order(&self, port: u32) -> Option<&Order> {
+        self.orders.iter().find(|(watched, _)| *watched == port).map(|(_, order)| order)
     }
 
     /// Something waits at a switch's port: it is sent when the port is free.
@@ -255,6 +288,9 @@ impl<R: Router> Network<R> {
                 rate: self.rates[id as usize],
             };
             self.router.dequeue(&mut self.written[id as usize], &mut packet.header, &leaving);
+            if let Some((_, order)) = self.orders.iter_mut().find(|(port, _)| *port == id) {
+                order.leaves((packet.dst(), packet.flow));
+            }
         }
         if !packet.is_pfc() {
             let switch = self.ports[id as usize].owner as usize;
@@ -332,6 +368,7 @@ impl<R: Router> Network<R> {
     /// What has been counted so far no longer counts.
     pub fn begin(&mut self, now: Ps) {
         self.pauses.iter_mut().for_each(|p| p.begin(now));
+        self.orders.iter_mut().for_each(|(_, order)| order.begin());
         for (before, port) in self.sent_before.iter_mut().zip(&self.ports) {
             *before = port.sending(now);
         }

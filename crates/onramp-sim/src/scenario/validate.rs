@@ -71,10 +71,14 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
 /// any trace starts.
 pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> (Vec<Mistake>, Ps) {
     let mut wrong = Vec::new();
-    for (name, points) in [("queues", &s.measure.queues), ("links", &s.measure.links)] {
+    for (name, points) in [("queues", &s.measure.queues), ("links", &s.measure.links), ("order", &s.measure.order)] {
         let bad = points.iter().enumerate().filter_map(|(i, point)| Some((i, topology.port_named(point).err()?)));
         wrong.extend(bad.map(|(i, m)| Mistake::new(format!("measure.{name}[{i}]"), m)).take(MAX_OF_A_LIST));
     }
+    let of_host =
+        |name: &String| topology.port_named(name).is_ok_and(|p| topology.is_host(topology.ports()[p as usize].from));
+    let bad = s.measure.order.iter().enumerate().filter(|(_, name)| of_host(name));
+    wrong.extend(bad.map(|(i, _)| Mistake::new(format!("measure.order[{i}]"), "is a host's port: name a switch's")));
     let bad = s.measure.owd.iter().enumerate().filter_map(|(i, pair)| Some((i, host_pair(pair, topology).err()?)));
     wrong.extend(bad.map(|(i, m)| Mistake::new(format!("measure.owd[{i}]"), m)).take(MAX_OF_A_LIST));
     let line = topology.host_rate();

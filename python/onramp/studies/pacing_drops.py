@@ -1,0 +1,93 @@
+"""How many flows a drop event hits (Ghobadi and Ganjali, "Drop synchronization")."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from onramp.paper.common import Case, Claim, Key, Runs, estimate, ratio
+from onramp.plots import style
+from onramp.result import Result
+from onramp.studies import paced
+from onramp.studies.paced import NONE, PACED
+from onramp.summary import Floats
+
+NAME = "pacing-drops"
+ON = ("sim",)
+TITLE = "Pacing, and flows hit by one drop event"
+
+NUMBERS = (48, 96, 384)
+SYSTEMS = (NONE, PACED, "burst")
+BUFFER = 0.068
+
+
+def key(number: int, system: str) -> Key:
+    """Of a case."""
+    return (str(number), system)
+
+
+def cases(quick: bool) -> list[Case]:
+    """Every number of flows."""
+    more = {**paced.link(1.0, 10.0, BUFFER), "measure.order": [paced.PORT]}
+    return [
+        paced.case(key(number, system), number, system, quick, more)
+        for number in NUMBERS
+        for system in SYSTEMS
+    ]
+
+
+def events(result: Result) -> Floats:
+    """Drop events by the number of flows that they hit, shape (n,)."""
+    pairs = result.summary["order"][paced.PORT]["drop_events"]
+    counts = np.zeros(max((n for n, _ in pairs), default=0) + 1)
+    for n, count in pairs:
+        counts[n] = count
+    return counts
+
+
+def hit(result: Result) -> float:
+    """Flows hit by a drop event, mean."""
+    counts = events(result)
+    return float((np.arange(len(counts)) * counts).sum() / max(1.0, counts.sum()))
+
+
+def draw(runs: Runs) -> Figure:
+    """Distributions over drop events."""
+    figure, axes = style.panels(1, len(NUMBERS), (3.0, 2.6))
+    for ax, number in zip(axes, NUMBERS, strict=True):
+        for system in SYSTEMS:
+            results = runs[key(number, system)]
+            length = max(len(events(r)) for r in results)
+            counts = sum(np.pad(events(r), (0, length - len(events(r)))) for r in results)
+            shares = np.cumsum(counts) / max(1.0, float(np.sum(counts)))
+            ax.step(
+                np.arange(length),
+                shares,
+                where="post",
+                lw=1.4,
+                color=paced.COLOURS[system],
+                label=paced.LABELS[system],
+            )
+        ax.set_xlim(left=0)
+        ax.set_ylim(0, 1.02)
+        ax.set_xlabel("flows hit by a drop event")
+        ax.set_title(f"share of drop events, {number} flows", fontsize=9)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=8)
+    return figure
+
+
+def claims(runs: Runs) -> list[Claim]:
+    """Paced flows are hit together: an event drops packets of more flows."""
+    found = []
+    for number in NUMBERS:
+        plain, spaced = (runs[key(number, s)] for s in (NONE, PACED))
+        gain = ratio(spaced, plain, hit)
+        found.append(
+            Claim(
+                f"{number} flows: with pacing a drop event hits more flows",
+                "mean paced over not paced above 1",
+                f"{estimate(plain, hit).text()} to {estimate(spaced, hit).text()}, {gain.text('×')}",
+                gain.mean > 1,
+            )
+        )
+    return found
