@@ -8,15 +8,17 @@ pub mod custom;
 pub mod dcqcn;
 pub mod dctcp;
 pub mod hpcc;
+pub mod rcp;
 pub mod swift;
 pub mod tcp;
 pub mod timely;
+pub mod xcp;
 
 use crate::config::units::{Bytes, Ps, Rate};
 use crate::config::{Rule, tagged};
 use crate::network::config::{AckClass, EcnDefault};
 use crate::network::router::int::Units;
-use crate::network::router::{self, Written};
+use crate::network::router::{self, Told, Written};
 
 /// What an ACK tells the sender's controller.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +85,8 @@ pub struct Env {
     pub max_window: f64,
     /// Bytes of payload of a full packet.
     pub payload: u64,
+    /// Bytes of a full packet on the wire.
+    pub packet: u64,
     /// What telemetry counts in.
     pub int_units: Units,
 }
@@ -112,6 +116,11 @@ pub trait Controller: Sized {
     /// Takes notice of a packet that leaves.
     #[inline]
     fn on_sent(&mut self, _config: &Self::Config, _env: &Env, _sent: &Sent) {}
+    /// What a packet that leaves tells the routers on its path.
+    #[inline]
+    fn tell(&self, _config: &Self::Config, _env: &Env) -> Told {
+        Told::default()
+    }
     /// What the flow may do at `now`. Timers are caught up here, so no controller
     /// needs events of its own.
     fn permit(&mut self, config: &Self::Config, env: &Env, now: Ps) -> Permit;
@@ -265,6 +274,15 @@ macro_rules! transports {
                 }
             }
 
+            /// See [`Controller::tell`].
+            #[inline]
+            pub fn tell(&self, config: &Config, env: &Env) -> Told {
+                match (self, config) {
+                    $((Cc::$name(s), Config::$name(c)) => s.tell(c, env),)+
+                    _ => unreachable!("a flow keeps its transport"),
+                }
+            }
+
             /// See [`Controller::permit`].
             #[inline]
             pub fn permit(&mut self, config: &Config, env: &Env, now: Ps) -> Permit {
@@ -289,6 +307,10 @@ transports! {
         Hpcc(hpcc) = "hpcc",
         /// Swift, TIMELY as it is deployed.
         Swift(swift) = "swift",
+        /// RCP: the rate that routers give.
+        Rcp(rcp) = "rcp",
+        /// XCP: a window that routers change.
+        Xcp(xcp) = "xcp",
         /// A controller of the program that uses this library.
         Custom(custom) = "custom",
     }
@@ -317,6 +339,7 @@ mod tests {
         base_rtt: 12_000 * NS,
         max_window: 150_000.0,
         payload: 1000,
+        packet: 1048,
         int_units: Units { tx: 512, queue: 320 },
     };
 

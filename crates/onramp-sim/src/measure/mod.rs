@@ -26,6 +26,9 @@ pub struct Measure {
     pub queues: Vec<String>,
     /// Ports ("from->to") whose utilization is recorded over time.
     pub links: Vec<String>,
+    /// Ports ("from->to") whose rate for each flow is recorded over time (RCP).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<String>,
     /// Whether the rate of each long flow is recorded over time. Default false.
     pub flow_rates: bool,
     /// Whether the congestion window of each long flow on TCP is recorded over time. Default false.
@@ -50,6 +53,7 @@ impl Default for Measure {
             interval: Span(10 * US),
             queues: vec![],
             links: vec![],
+            rates: vec![],
             flow_rates: false,
             cwnd: false,
             owd: vec![],
@@ -151,6 +155,8 @@ pub struct LongFlow {
 pub trait View {
     /// Bytes of payload classes waiting at a port.
     fn queued(&self, port: PortId) -> u64;
+    /// The rate in bit/s that a port gives each flow, if it does.
+    fn flow_rate(&self, port: PortId) -> Option<f64>;
     /// Time the port has spent sending.
     fn sending(&self, port: PortId) -> Ps;
     /// Bytes of payload that a long flow has received in order; `None` if it is over.
@@ -167,6 +173,7 @@ pub struct Recorder {
     cwnd: bool,
     queues: Vec<(PortId, u32)>,
     links: Vec<Watched<PortId>>,
+    flow_rate: Vec<(PortId, u32)>,
     owd_pairs: HashMap<(u32, u32), u32>,
     rates: Vec<Watched<LongFlow>>,
     windows: Vec<(LongFlow, u32)>,
@@ -196,6 +203,7 @@ impl Recorder {
             .iter()
             .map(|name| Watched { what: port(name), series: series(format!("utilization {name}")), last: 0 })
             .collect();
+        let flow_rate = config.rates.iter().map(|name| (port(name), series(format!("rate {name}")))).collect();
         let owd_pairs = config.owd.iter().map(|pair| {
             let (a, b) = pair.split_once("->").expect("the scenario was checked");
             let host = |name| topology.host_named(name).expect("the scenario was checked");
@@ -208,6 +216,7 @@ impl Recorder {
             cwnd: config.cwnd,
             queues,
             links,
+            flow_rate,
             owd_pairs,
             rates: Vec::new(),
             windows: Vec::new(),
@@ -297,6 +306,11 @@ impl Recorder {
         let mut push = |series, value| self.samples.push(Sample { time_ps: now, series, value });
         for &(port, series) in &self.queues {
             push(series, view.queued(port) as f64);
+        }
+        for &(port, series) in &self.flow_rate {
+            if let Some(rate) = view.flow_rate(port) {
+                push(series, rate);
+            }
         }
         for link in &mut self.links {
             let sending = view.sending(link.what);
