@@ -8,7 +8,13 @@ from __future__ import annotations
 from onramp.paper import common
 from onramp.paper.common import Figure
 
-FIGURES = ("swift-incast", "swift-target")
+FIGURES = (
+    "swift-incast",
+    "swift-target",
+    "rcp-fct",
+    "rcp-rate",
+    "rcp-stability",
+)
 
 
 def figure(name: str) -> Figure:

@@ -153,7 +153,9 @@ impl<R: Router> Network<R> {
         let switch = self.ports[from as usize].owner as usize;
         let out = self.routes.port(switch, packet.dst(), packet.hash);
         let place = self.queue_of(out, class);
-        self.router.enqueue(&mut self.written[out as usize], packet, now, self.queues[place].bytes);
+        if R::COUNTS {
+            self.router.enqueue(&mut self.written[out as usize], packet, now, self.queues[place].bytes);
+        }
         let account = if let Some(tail) = self.tail {
             let queue = &self.queues[place];
             let full = match tail {

@@ -44,6 +44,8 @@ pub trait Router: Clone + Debug + Send + Sync + 'static {
     type Header: Header;
     /// What a port keeps.
     type Port: Clone + Debug + Send + Sync;
+    /// Whether it looks at what comes.
+    const COUNTS: bool = false;
 
     /// A port of `rate` bit/s at time 0 of the engine.
     fn port(&self, rate: u64) -> Self::Port;

@@ -197,6 +197,7 @@ impl Rcp {
 impl Router for Rcp {
     type Header = Congestion;
     type Port = Port;
+    const COUNTS: bool = true;
 
     fn port(&self, rate: u64) -> Port {
         let capacity = rate as f64;

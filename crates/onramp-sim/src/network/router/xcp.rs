@@ -177,6 +177,7 @@ impl Xcp {
 impl Router for Xcp {
     type Header = Congestion;
     type Port = Port;
+    const COUNTS: bool = true;
 
     fn port(&self, rate: u64) -> Port {
         let mut port = Port {
