@@ -740,7 +740,7 @@ fn all_kinds() -> (Vec<TempFile>, Vec<String>) {
         "kind = \"timely\"\nbeta = 0.3333333333333333\nadditive_increase = \"1.5Mbps\"\n",
         "kind = \"dctcp\"\nwindow = false\nmin_rate = \"12345678bps\"\n",
         "kind = \"hpcc\"\neta = 1e-3\nmax_stage = 5\n",
-        "kind = \"rcp\"\nform = \"estimate\"\ninterval = \"5us\"\ntarget_queue = \"2KB\"\n",
+        "kind = \"rcp\"\nform = \"refined\"\ninterval = \"5us\"\ntarget_queue = \"2KB\"\n",
         "kind = \"xcp\"\ngamma = 0.05\nmax_interval = \"1ms\"\n",
     ];
     let tail = |a: &str, b: &str| {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -32,6 +32,8 @@ REFINED, ESTIMATE, XCP = SYSTEMS
 AIM = {REFINED: 0.95, ESTIMATE: 1.0, XCP: 1.0}
 #: "Follows C/N" is read as: within this share of it.
 AROUND = 0.1
+#: Shares of γC/N in a run, given γ.
+Measure = Callable[[Result, float], np.ndarray]
 #: A short queue, as a share of the bandwidth-delay product.
 SHORT = 0.1
 
@@ -75,11 +77,10 @@ def _flows_of_share(result: Result, aim: float) -> np.ndarray:
     return np.array(got)
 
 
-def _furthest(results: Sequence[Result], of: Mapping[str, float], name: str, flows: bool) -> list[Estimate]:
-    measure = _flows_of_share if flows else _of_share
-    return [
-        estimate(results, lambda r, end=end: float(end(measure(r, of[name])))) for end in (np.min, np.max)
-    ]
+def _furthest(results: Sequence[Result], name: str, measure: Measure) -> tuple[Estimate, Estimate]:
+    """The smallest and the largest share."""
+    least = estimate(results, lambda r: float(measure(r, AIM[name]).min()))
+    return least, estimate(results, lambda r: float(measure(r, AIM[name]).max()))
 
 
 def _queue(result: Result) -> float:
@@ -137,7 +138,7 @@ def claims(runs: Runs) -> list[Claim]:
     """R is C/N, and flows get it."""
     found = []
     for name in (REFINED, ESTIMATE):
-        least, most = _furthest(runs[(name, WITHOUT)], AIM, name, flows=False)
+        least, most = _furthest(runs[(name, WITHOUT)], name, _of_share)
         found.append(
             Claim(
                 f"{name}: R follows C/N as flows come and go",
@@ -148,7 +149,7 @@ def claims(runs: Runs) -> list[Claim]:
         )
     for name in SYSTEMS:
         for side in (WITHOUT, WITH):
-            least, most = _furthest(runs[(name, side)], AIM, name, flows=True)
+            least, most = _furthest(runs[(name, side)], name, _flows_of_share)
             found.append(
                 Claim(
                     f"{name}, {side}: N flows get C/N each",

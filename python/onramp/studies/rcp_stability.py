@@ -82,7 +82,7 @@ def _loop(runs: Runs) -> float:
     gap = rcp.OVERHEAD * 8000 * (network["hosts"] - 1) / rcp.capacity(result)
     waits = quantity(transport["target_queue"]) * 8 / rcp.capacity(result)
     rtt = rcp.base_rtt(result)
-    return (rtt + quantity(transport["interval"]) + gap) / (rtt + waits)
+    return float((rtt + quantity(transport["interval"]) + gap) / (rtt + waits))
 
 
 def swing(result: Result) -> float:

@@ -130,6 +130,8 @@ pub trait Controller: Sized {
 pub trait Settings {
     /// Fills in defaults that scale with the host link's rate.
     fn resolve(&mut self, line_rate: Rate);
+    /// Fills in defaults that scale with the network's longest base RTT, in picoseconds.
+    fn resolve_rtt(&mut self, _base_rtt: Ps) {}
     /// Checks values.
     fn check(&self, rule: Rule<'_>);
     /// Lowest rate.
@@ -212,6 +214,14 @@ macro_rules! transports {
                 match self {
                     $(Config::$name(c) => c.resolve(line_rate),)+
                     $(Config::$tname(c) => c.resolve(line_rate),)+
+                }
+            }
+
+            /// Fills in defaults that scale with the network's longest base RTT, in picoseconds.
+            pub fn resolve_rtt(&mut self, base_rtt: Ps) {
+                match self {
+                    $(Config::$name(c) => c.resolve_rtt(base_rtt),)+
+                    $(Config::$tname(c) => c.resolve_rtt(base_rtt),)+
                 }
             }
 

@@ -4,13 +4,19 @@ pub use crate::network::router::rcp::Params as Config;
 
 use super::{Ack, Controller, Env, Permit, Settings};
 use crate::config::Rule;
-use crate::config::units::{Ps, Rate};
+use crate::config::units::{Ps, Rate, Span};
 use crate::network::config::EcnDefault;
-use crate::network::router::rcp::Congestion;
+use crate::network::router::rcp::{Congestion, Form};
 use crate::network::router::{self, Told, Written};
 
 impl Settings for Config {
     fn resolve(&mut self, _: Rate) {}
+
+    fn resolve_rtt(&mut self, base_rtt: Ps) {
+        if self.form == Form::Refined {
+            self.interval.get_or_insert(Span((base_rtt / 2).max(1)));
+        }
+    }
 
     fn check(&self, rule: Rule<'_>) {
         for (key, value) in [("alpha", self.alpha), ("beta", self.beta)] {
@@ -20,6 +26,8 @@ impl Settings for Config {
             rule(value > 0.0 && value <= 1.0, key, format!("{value} is outside 0 to 1"));
         }
         rule(self.interval.is_none_or(|t| t.0 > 0), "interval", "must be above 0, such as \"10us\"".into());
+        let message = "has no effect with form = \"estimate\": leave it out".into();
+        rule(self.form == Form::Refined || self.interval.is_none(), "interval", message);
         let least = self.min_packets;
         rule((1e-4..=1.0).contains(&least), "min_packets", format!("{least} is outside 0.0001 to 1"));
     }

@@ -149,7 +149,7 @@ impl Rcp {
             params,
             gamma: if refined { params.utilization } else { 1.0 },
             target: if refined { params.target_queue.0 as f64 * 8.0 } else { 0.0 },
-            interval: if refined { params.interval.map_or(base_rtt / 2, |interval| interval.0) } else { Ps::MAX },
+            interval: if refined { params.interval.map_or(base_rtt / 2, |t| t.0) } else { Ps::MAX },
             base_rtt,
             least: params.min_packets * payload as f64 * 8.0,
         }
