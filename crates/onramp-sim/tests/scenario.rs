@@ -537,7 +537,7 @@ fn background_to_hosts_leaves_someone_to_send() {
     let lines = |more: &str| lines(&GOOD.replace("load = 0.4\n", &format!("load = 0.4\n{more}\n")), &[]);
     assert_eq!(lines("to = [\"h0\"]"), "no mistake");
     assert_eq!(lines("to = [\"h\"]"), "s.toml:40: traffic[0].to: leaves no host to send");
-    assert_eq!(lines("to = [\"x\"]"), "s.toml:40: traffic[0].to[0]: there is no host \"x\": they are h0 to h15");
+    assert_eq!(lines("to = [\"x\"]"), "s.toml:40: traffic[0].to[0]: \"x\" is no host: they are h0 to h15");
     let itself = "s.toml:41: traffic[0].to: h0 would send to itself: leave it out of hosts";
     assert_eq!(lines("hosts = [\"h1\", \"h0\"]\nto = [\"h0\"]"), itself);
 }
