@@ -13,6 +13,7 @@ from onramp import markdown, paper, studies, tables
 from onramp.paper import common, star
 from onramp.plots import style
 from onramp.result import Result
+from onramp.studies import rcp
 
 #: Every figure by its name.
 FIGURES = {name: book.figure(name) for book in (paper, studies) for name in book.FIGURES}
@@ -22,6 +23,8 @@ STAR = ("fig1", "fig2", "fig5", "fig22", "fig23", "fig24")
 CLOCKS = ("fig6", "fig18", "clock")
 #: Figures of clients and servers.
 RACKS = ("fig17", "fig27")
+#: Figures of RCP.
+RATES = ("rcp-fct", "rcp-rate", "rcp-stability")
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -87,12 +90,42 @@ def incast() -> Result:
     return onramp.run(common.folder("studies") / "swift-incast.toml", {"warmup": "0us", "duration": "200us"})
 
 
+@pytest.fixture(scope="module")
+def rates() -> Result:
+    """Long flows on RCP that come and go."""
+    return onramp.run(common.folder("studies") / "rcp-rate.toml", {"measure.rates": [rcp.PORT]})
+
+
+def test_flows_share_a_processor_exactly() -> None:
+    # A is alone for 1 s, has half beside B for 2 s, then half beside C for 0.5 s, and the rest alone.
+    times = rcp.shared(np.array([0.0, 1.0, 3.0]), np.array([2.5, 1.0, 0.25]), 1.0)
+    assert times == pytest.approx([3.75, 2.0, 0.5])
+
+
+@pytest.mark.parametrize("sizes", ["exponential", "two"])
+def test_processor_sharing_is_as_in_theory_whatever_the_sizes(sizes: str) -> None:
+    # M/G/1: a flow of size s takes s/(1 - load) on average.
+    random, n, load = np.random.default_rng(1), 200_000, 0.7
+    two = random.choice([0.5, 5.5], n, p=[0.9, 0.1])
+    size = random.exponential(size=n) if sizes == "exponential" else two
+    start = np.cumsum(random.exponential(1 / load, n))
+    times = rcp.shared(start, size, 1.0)
+    for own in (size < 1, size >= 1):
+        assert times[own].mean() / size[own].mean() == pytest.approx(1 / (1 - load), rel=0.05)
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_can_be_drawn_and_judged(
-    name: str, small: Result, equilibrium: Result, synchronised: Result, racks: Result, incast: Result
+    name: str,
+    small: Result,
+    equilibrium: Result,
+    synchronised: Result,
+    racks: Result,
+    incast: Result,
+    rates: Result,
 ) -> None:
     figure = FIGURES[name]
-    others = {STAR: equilibrium, CLOCKS: synchronised, RACKS: racks, studies.FIGURES: incast}
+    others = {STAR: equilibrium, CLOCKS: synchronised, RACKS: racks, RATES: rates, studies.FIGURES: incast}
     result = next((result for names, result in others.items() if name in names), small)
     runs = {case.key: [result, result] for case in figure.cases(True)}
     with style.styled():

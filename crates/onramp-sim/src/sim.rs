@@ -14,6 +14,8 @@ use crate::measure::{Delays, FlowRecord, LongFlow, Meter, NextOwd, NextRecord, R
 use crate::network::packet::{Options as TcpOptions, TCP};
 use crate::network::router::int::{Int, Units};
 use crate::network::router::plain::{Plain, Waits};
+use crate::network::router::rcp::Rcp;
+use crate::network::router::xcp::Xcp;
 use crate::network::router::{self, Router};
 use crate::network::{self, Network, Part};
 use crate::scenario::{Resolved, Scenario, Section, Sync};
@@ -78,6 +80,7 @@ impl Simulation {
     pub fn with(scenario: &Scenario, topology: Topology, base: &Path, options: &Options) -> Result<Self, String> {
         let resolved = Resolved::new(scenario, &topology, &options.controllers)?;
         let units = Units::new(topology.host_rate().0 as f64);
+        let env = *resolved.transports[0].env(0);
         let sources = scenario.sources(&topology, base)?;
         let arrivals = Arrivals::new(sources, resolved.sections.len(), resolved.span.seed);
         Ok(match resolved.router {
@@ -100,6 +103,14 @@ impl Simulation {
             }
             router::Kind::Int => {
                 Self(Box::new(Engine::new(&Int { units }, &resolved, topology, arrivals, options.one_cell)))
+            }
+            router::Kind::Rcp(params) => {
+                let router = Rcp::new(params, env.base_rtt, env.payload);
+                Self(Box::new(Engine::new(&router, &resolved, topology, arrivals, options.one_cell)))
+            }
+            router::Kind::Xcp(params) => {
+                let router = Xcp::new(params, env.base_rtt);
+                Self(Box::new(Engine::new(&router, &resolved, topology, arrivals, options.one_cell)))
             }
         })
     }
@@ -279,6 +290,11 @@ impl<R: Router> View for Look<'_, R> {
     fn queued(&self, port: PortId) -> u64 {
         let (network, place) = self.port(port);
         network.queued(place)
+    }
+
+    fn flow_rate(&self, port: PortId) -> Option<f64> {
+        let (network, place) = self.port(port);
+        network.flow_rate(place, self.at)
     }
 
     fn sending(&self, port: PortId) -> Ps {

@@ -171,6 +171,39 @@ fn hpcc_empties_a_queue_it_is_told_of() {
 }
 
 #[test]
+fn rcp_gives_max_min_shares_of_two_bottlenecks() {
+    // A crosses the link of 10 Gb/s, C that of 4, B both: of 95%, B and C get 1.9 Gb/s each, A what B leaves.
+    let links = [
+        ("a", "s0", 40, 5),
+        ("b", "s0", 40, 5),
+        ("s0", "s1", 10, 5),
+        ("x", "s1", 40, 5),
+        ("c", "s1", 40, 5),
+        ("s1", "s2", 4, 5),
+        ("y", "s2", 40, 5),
+        ("z", "s2", 40, 5),
+    ];
+    let text = format!(
+        "{}[measure]\nrates = [\"s0->s1\", \"s1->s2\"]\nqueues = [\"s0->s1\", \"s1->s2\"]\n{}{}{}",
+        chart("10ms", &["s0", "s1", "s2"], &links),
+        long("a", "x", ""),
+        long("b", "y", "start = \"1ms\""),
+        long("c", "z", "start = \"2ms\""),
+    );
+    for form in ["refined", "estimate"] {
+        let mut sim = build(&text, &format!("kind = \"rcp\"\nform = \"{form}\""));
+        sim.run_to_end();
+        let names = ["rate s0->s1", "rate s1->s2", "queue s0->s1", "queue s1->s2"];
+        let found = series(&mut sim, &names);
+        let late = |samples| mean(samples, 6_000 * US, 10_000 * US);
+        let full = if form == "refined" { 0.95 } else { 1.0 };
+        let shares = [late(&found[0]) / (full * 8e9), late(&found[1]) / (full * 2e9)];
+        assert!(shares.iter().all(|share| (share - 1.0).abs() < 0.03), "{form}: {shares:?}");
+        assert!(found[2..].iter().all(|queue| late(queue) < 10_000.0), "{form}");
+    }
+}
+
+#[test]
 fn every_kind_of_network_runs_to_its_end() {
     let file = TempFile::new(
         "7 2 6\n2 5\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n3 5 100Gbps 1us 0\n4 5 25Gbps 0.001ms 0\n6 5 100Gbps 1us 0\n2 5 400Gbps 0.002ms 0\n",

@@ -217,12 +217,12 @@ s.toml:14: switch.ecn[1].pmax: NaN is outside 0 to 1"#,
     (
         r#"kind = "dcqcn""#,
         r#"kind = "dctpc""#,
-        r#"s.toml:21: transport.kind: "dctpc" is not one of dcqcn, timely, dctcp, hpcc, swift, custom, newreno, cubic, bbr, vegas, dctcp-tcp: did you mean "dctcp"?"#,
+        r#"s.toml:21: transport.kind: "dctpc" is not one of dcqcn, timely, dctcp, hpcc, swift, rcp, xcp, custom, newreno, cubic, bbr, vegas, dctcp-tcp: did you mean "dctcp"?"#,
     ),
     (
         r#"kind = "dcqcn""#,
         "kind = 5",
-        "s.toml:21: transport.kind: must be in quotes: one of dcqcn, timely, dctcp, hpcc, swift, custom, newreno, cubic, bbr, vegas, dctcp-tcp",
+        "s.toml:21: transport.kind: must be in quotes: one of dcqcn, timely, dctcp, hpcc, swift, rcp, xcp, custom, newreno, cubic, bbr, vegas, dctcp-tcp",
     ),
     (
         r#"min_rate = "1Gbps""#,
@@ -244,6 +244,11 @@ s.toml:14: switch.ecn[1].pmax: NaN is outside 0 to 1"#,
         r#"threshold = "16us""#,
         r#"threshold = "auto""#,
         r#"s.toml:25: onramp.threshold: "auto" has no uncertainty to go by with sync = "gaussian": write a time, such as "16us""#,
+    ),
+    (
+        r#"owd = ["h0->h1"]"#,
+        r#"rates = ["tor0->h0"]"#,
+        "s.toml:34: measure.rates: is recorded with rcp only: leave it out",
     ),
     (r#"owd = ["h0->h1"]"#, "cwnd = true", "s.toml:34: measure.cwnd: is recorded with TCP only: leave it out"),
     (
@@ -491,6 +496,52 @@ fn every_mistake_is_the_one_line_that_helps() {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
+#[test]
+fn routers_are_of_one_kind_and_have_one_set_of_parameters() {
+    let with = |main: &str, own: &str| {
+        let text = GOOD.replace("kind = \"dcqcn\"\nmin_rate = \"1Gbps\"", main);
+        lines(&text.replace("load = 0.4\n", &format!("load = 0.4\ntransport = {{ {own} }}\n")), &[])
+    };
+    let wrong = "s.toml:39: traffic[0].transport.kind: ";
+    for (main, own, message) in [
+        ("kind = \"hpcc\"", "kind = \"rcp\"", "\"rcp\" does not run beside \"hpcc\": routers are of one kind"),
+        ("kind = \"rcp\"", "kind = \"xcp\"", "\"xcp\" does not run beside \"rcp\": routers are of one kind"),
+        (
+            "kind = \"xcp\"",
+            "kind = \"xcp\", beta = 0.1",
+            "other parameters of \"xcp\" beside it: routers have one set of them",
+        ),
+    ] {
+        assert_eq!(with(main, own), format!("{wrong}{message}"));
+    }
+    let good = |main: &str, own: &str| {
+        let text = GOOD.replace("kind = \"dcqcn\"\nmin_rate = \"1Gbps\"", main);
+        load(&text.replace("load = 0.4\n", &format!("load = 0.4\ntransport = {{ {own} }}\n")), &[]).is_ok()
+    };
+    assert!(good("kind = \"dcqcn\"", "kind = \"rcp\""));
+    // What a sender does for itself is no matter of the routers.
+    assert!(good("kind = \"xcp\"", "kind = \"xcp\", initial_window = 4.0"));
+}
+
+#[test]
+fn rates_are_those_of_switches_ports() {
+    let text = GOOD.replace("kind = \"dcqcn\"\nmin_rate = \"1Gbps\"", "kind = \"rcp\"");
+    let with = |port: &str| text.replace("owd = [\"h0->h1\"]", &format!("rates = [\"{port}\"]"));
+    assert!(load(&with("tor0->h0"), &[]).is_ok());
+    let message = "s.toml:33: measure.rates[0]: h0->tor0 is a host's: only ports of switches give rates";
+    assert_eq!(lines(&with("h0->tor0"), &[]), message);
+}
+
+#[test]
+fn background_to_hosts_leaves_someone_to_send() {
+    let lines = |more: &str| lines(&GOOD.replace("load = 0.4\n", &format!("load = 0.4\n{more}\n")), &[]);
+    assert_eq!(lines("to = [\"h0\"]"), "no mistake");
+    assert_eq!(lines("to = [\"h\"]"), "s.toml:40: traffic[0].to: leaves no host to send");
+    assert_eq!(lines("to = [\"x\"]"), "s.toml:40: traffic[0].to[0]: \"x\" is no host: they are h0 to h15");
+    let itself = "s.toml:41: traffic[0].to: h0 would send to itself: leave it out of hosts";
+    assert_eq!(lines("hosts = [\"h1\", \"h0\"]\nto = [\"h0\"]"), itself);
+}
+
 /// Values given beside the file, and the lines that must come.
 const SET: &[(&str, &str, &str)] = &[
     (
@@ -689,6 +740,8 @@ fn all_kinds() -> (Vec<TempFile>, Vec<String>) {
         "kind = \"timely\"\nbeta = 0.3333333333333333\nadditive_increase = \"1.5Mbps\"\n",
         "kind = \"dctcp\"\nwindow = false\nmin_rate = \"12345678bps\"\n",
         "kind = \"hpcc\"\neta = 1e-3\nmax_stage = 5\n",
+        "kind = \"rcp\"\nform = \"refined\"\ninterval = \"5us\"\ntarget_queue = \"2KB\"\n",
+        "kind = \"xcp\"\ngamma = 0.05\nmax_interval = \"1ms\"\n",
     ];
     let tail = |a: &str, b: &str| {
         [

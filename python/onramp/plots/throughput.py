@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def draw(sides: Mapping[str, Result]) -> Figure | None:
     """One panel per side; None if no flow's rate was recorded."""
-    if not any(n.startswith("rate ") for r in sides.values() for n in r.series_names):
+    if not any(n.startswith("rate flow ") for r in sides.values() for n in r.series_names):
         return None
     figure, axes = style.panels(len(sides), 1, (7.2, 2.4), sharex=True, sharey=True)
     for ax, (side, result) in zip(axes, sides.items(), strict=True):

@@ -8,15 +8,17 @@ pub mod custom;
 pub mod dcqcn;
 pub mod dctcp;
 pub mod hpcc;
+pub mod rcp;
 pub mod swift;
 pub mod tcp;
 pub mod timely;
+pub mod xcp;
 
 use crate::config::units::{Bytes, Ps, Rate};
 use crate::config::{Rule, tagged};
 use crate::network::config::{AckClass, EcnDefault};
 use crate::network::router::int::Units;
-use crate::network::router::{self, Written};
+use crate::network::router::{self, Told, Written};
 
 /// What an ACK tells the sender's controller.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +87,8 @@ pub struct Env {
     pub max_window: f64,
     /// Bytes of payload of a full packet.
     pub payload: u64,
+    /// Bytes of a full packet on the wire.
+    pub packet: u64,
     /// What telemetry counts in.
     pub int_units: Units,
 }
@@ -114,6 +118,11 @@ pub trait Controller: Sized {
     /// Takes notice of a packet that leaves.
     #[inline]
     fn on_sent(&mut self, _config: &Self::Config, _env: &Env, _sent: &Sent) {}
+    /// What a packet that leaves tells the routers on its path.
+    #[inline]
+    fn tell(&self, _config: &Self::Config, _env: &Env) -> Told {
+        Told::default()
+    }
     /// What the flow may do at `now`. Timers are caught up here, so no controller
     /// needs events of its own.
     fn permit(&mut self, config: &Self::Config, env: &Env, now: Ps) -> Permit;
@@ -123,6 +132,8 @@ pub trait Controller: Sized {
 pub trait Settings {
     /// Fills in defaults that scale with the host link's rate.
     fn resolve(&mut self, line_rate: Rate);
+    /// Fills in defaults that scale with the network's longest base RTT, in picoseconds.
+    fn resolve_rtt(&mut self, _base_rtt: Ps) {}
     /// Checks values.
     fn check(&self, rule: Rule<'_>);
     /// Lowest rate.
@@ -208,6 +219,14 @@ macro_rules! transports {
                 }
             }
 
+            /// Fills in defaults that scale with the network's longest base RTT, in picoseconds.
+            pub fn resolve_rtt(&mut self, base_rtt: Ps) {
+                match self {
+                    $(Config::$name(c) => c.resolve_rtt(base_rtt),)+
+                    $(Config::$tname(c) => c.resolve_rtt(base_rtt),)+
+                }
+            }
+
             /// Controller of a new flow.
             pub fn start(&self, env: &Env) -> Cc {
                 match self {
@@ -267,6 +286,15 @@ macro_rules! transports {
                 }
             }
 
+            /// See [`Controller::tell`].
+            #[inline]
+            pub fn tell(&self, config: &Config, env: &Env) -> Told {
+                match (self, config) {
+                    $((Cc::$name(s), Config::$name(c)) => s.tell(c, env),)+
+                    _ => unreachable!("a flow keeps its transport"),
+                }
+            }
+
             /// See [`Controller::permit`].
             #[inline]
             pub fn permit(&mut self, config: &Config, env: &Env, now: Ps) -> Permit {
@@ -291,6 +319,10 @@ transports! {
         Hpcc(hpcc) = "hpcc",
         /// Swift, TIMELY as it is deployed.
         Swift(swift) = "swift",
+        /// RCP: the rate that routers give.
+        Rcp(rcp) = "rcp",
+        /// XCP: a window that routers change.
+        Xcp(xcp) = "xcp",
         /// A controller of the program that uses this library.
         Custom(custom) = "custom",
     }
@@ -319,6 +351,7 @@ mod tests {
         base_rtt: 12_000 * NS,
         max_window: 150_000.0,
         payload: 1000,
+        packet: 1048,
         int_units: Units { tx: 512, queue: 320 },
     };
 

@@ -83,6 +83,7 @@ impl<H: Header> Hosts<H> {
         let env = transport.env(nic.rate);
         let sent = Sent { now, size: segment.size, in_flight: sender.tx.in_flight() };
         sender.cc.on_sent(&transport.config, env, &sent);
+        let header = if H::TOLD { H::tell(&sender.cc.tell(&transport.config, env)) } else { H::default() };
         let permit = sender.cc.permit(&transport.config, env, now);
         sender.spaced_size = segment.size;
         sender.spaced_at = now;
@@ -104,6 +105,7 @@ impl<H: Header> Hosts<H> {
             paused,
             size: segment.size,
             hash: sender.hash,
+            header,
             ..Packet::default()
         };
         let packet = packet.to(sender.dst).marked(segment.flags, sender.class);

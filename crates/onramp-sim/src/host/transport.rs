@@ -68,6 +68,7 @@ impl Transports {
                 base_rtt,
                 max_window: common.max_window.0 as f64,
                 payload,
+                packet: payload + HEADER + settings.extra_header(),
                 int_units,
             };
             Transport {

@@ -29,6 +29,9 @@ pub struct Measure {
     /// Ports ("from->to") of switches at which the order of flows' packets and the flows that drops hit are recorded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<String>,
+    /// Ports ("from->to") whose rate for each flow is recorded over time (RCP).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<String>,
     /// Whether the rate of each long flow is recorded over time. Default false.
     pub flow_rates: bool,
     /// Whether the congestion window of each long flow on TCP is recorded over time. Default false.
@@ -57,6 +60,7 @@ impl Default for Measure {
             queues: vec![],
             links: vec![],
             order: vec![],
+            rates: vec![],
             flow_rates: false,
             cwnd: false,
             rtt: false,
@@ -159,6 +163,8 @@ pub struct LongFlow {
 pub trait View {
     /// Bytes of payload classes waiting at a port.
     fn queued(&self, port: PortId) -> u64;
+    /// The rate in bit/s that a port gives each flow, if it does.
+    fn flow_rate(&self, port: PortId) -> Option<f64>;
     /// Time the port has spent sending.
     fn sending(&self, port: PortId) -> Ps;
     /// Bytes of payload that a long flow has received in order; `None` if it is over.
@@ -175,6 +181,7 @@ pub struct Recorder {
     cwnd: bool,
     queues: Vec<(PortId, u32)>,
     links: Vec<Watched<PortId>>,
+    flow_rate: Vec<(PortId, u32)>,
     owd_pairs: HashMap<(u32, u32), u32>,
     rates: Vec<Watched<LongFlow>>,
     windows: Vec<(LongFlow, u32)>,
@@ -204,6 +211,7 @@ impl Recorder {
             .iter()
             .map(|name| Watched { what: port(name), series: series(format!("utilization {name}")), last: 0 })
             .collect();
+        let flow_rate = config.rates.iter().map(|name| (port(name), series(format!("rate {name}")))).collect();
         let owd_pairs = config.owd.iter().map(|pair| {
             let (a, b) = pair.split_once("->").expect("the scenario was checked");
             let host = |name| topology.host_named(name).expect("the scenario was checked");
@@ -216,6 +224,7 @@ impl Recorder {
             cwnd: config.cwnd,
             queues,
             links,
+            flow_rate,
             owd_pairs,
             rates: Vec::new(),
             windows: Vec::new(),
@@ -305,6 +314,11 @@ impl Recorder {
         let mut push = |series, value| self.samples.push(Sample { time_ps: now, series, value });
         for &(port, series) in &self.queues {
             push(series, view.queued(port) as f64);
+        }
+        for &(port, series) in &self.flow_rate {
+            if let Some(rate) = view.flow_rate(port) {
+                push(series, rate);
+            }
         }
         for link in &mut self.links {
             let sending = view.sending(link.what);

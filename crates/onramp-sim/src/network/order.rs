@@ -99,7 +99,7 @@ mod tests {
     fn packets_that_follow_another_flows_and_flows_hit_together_are_counted() {
         let (a, b, c) = ((1, 1), (1, 2), (2, 1));
         let mut order = Order::new(1);
-        [a, a, b, c, c, a].map(|flow| order.leaves(flow));
+        [a, a, b, c, c, a].into_iter().for_each(|flow| order.leaves(flow));
         // Three drops of two flows, the queue never half empty; then one alone.
         order.drops(a, 1000);
         order.takes(600);
@@ -118,7 +118,7 @@ mod tests {
     fn packets_that_come_in_a_slot_are_counted_and_slots_without() {
         let mut order = Order::new(100);
         // The last slot is not over.
-        [10, 20, 99, 100, 450, 460, 700].map(|now| order.comes(now));
+        [10, 20, 99, 100, 450, 460, 700].into_iter().for_each(|now| order.comes(now));
         assert_eq!(order.summary()["slots"], json!([[0, 4], [1, 1], [2, 1], [3, 1]]));
     }
 }

@@ -118,8 +118,7 @@ impl<R: Router> Network<R> {
         let lossy = |(i, class): (usize, &ClassRules)| u16::from(class.loss == Loss::Lossy) << (i + 1);
         let rates: Vec<u64> = own.ports.iter().map(|&id| topology.ports()[id as usize].rate.0).collect();
         Self {
-            router,
-            written: vec![R::Port::default(); ports.len()],
+            written: rates.iter().map(|&rate| router.port(rate)).collect(),
             pauses: vec![Pauses::default(); queues.len()],
             turns: vec![Turn::default(); ports.len()],
             sent_before: vec![0; ports.len()],
@@ -139,6 +138,7 @@ impl<R: Router> Network<R> {
             ingress,
             alphas,
             rates,
+            router,
         }
     }
 
@@ -160,6 +160,9 @@ impl<R: Router> Network<R> {
         let switch = self.ports[from as usize].owner as usize;
         let out = self.routes.port(switch, packet.dst(), packet.hash);
         let place = self.queue_of(out, class);
+        if R::COUNTS {
+            self.router.enqueue(&mut self.written[out as usize], packet, now, self.queues[place].bytes);
+        }
         let account = if let Some(tail) = self.tail {
             let queue = &self.queues[place];
             let full = match tail {
@@ -189,13 +192,11 @@ impl<R: Router> Network<R> {
             Admission::Accept => {}
         }
         let queue = &mut self.queues[place];
-        if packet.kind() == Kind::DATA {
-            if let Some((_, order)) = self.orders.iter_mut().find(|(port, _)| *port == out) {
-                order.comes(now);
-                order.takes(queue.bytes);
-            }
-            let port = &mut self.written[out as usize];
-            self.router.enqueue(port, &mut packet.header, now, packet.size, queue.bytes);
+        if packet.kind() == Kind::DATA
+            && let Some((_, order)) = self.orders.iter_mut().find(|(port, _)| *port == out)
+        {
+            order.comes(now);
+            order.takes(queue.bytes);
         }
         let port = &mut self.ports[out as usize];
         if port.idle(class, now) {
@@ -287,10 +288,10 @@ impl<R: Router> Network<R> {
                 queue_bytes: queue.bytes,
                 rate: self.rates[id as usize],
             };
-            self.router.dequeue(&mut self.written[id as usize], &mut packet.header, &leaving);
             if let Some((_, order)) = self.orders.iter_mut().find(|(port, _)| *port == id) {
                 order.leaves((packet.dst(), packet.flow));
             }
+            self.router.dequeue(&mut self.written[id as usize], packet, &leaving);
         }
         if !packet.is_pfc() {
             let switch = self.ports[id as usize].owner as usize;
@@ -388,6 +389,11 @@ impl<R: Router> Network<R> {
     /// Packets on their way to other cells.
     pub fn posted(&self) -> u64 {
         self.outbox.iter().map(|list| list.len() as u64).sum()
+    }
+
+    /// The rate in bit/s that a port gives each flow, if it does.
+    pub fn flow_rate(&self, id: u32, now: Ps) -> Option<f64> {
+        self.router.rate(&self.written[id as usize], now)
     }
 
     /// Time that what waits at a port will take to send.

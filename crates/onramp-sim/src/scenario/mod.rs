@@ -225,18 +225,17 @@ impl Scenario {
         let host_rate = topology.host_rate();
         let limit = self.duration.0.saturating_mul(100).max(SEC).saturating_add(last_start).min(Span::MAX.0);
         self.time_limit.get_or_insert(Span(limit));
-        self.transport.resolve(host_rate);
-        for traffic in &mut self.traffic {
-            if let Some(transport) = &mut traffic.transport {
-                transport.resolve(host_rate);
-            }
-        }
         let payload = self.host.payload.0;
+        let (base_rtt, bdp) = topology.max_base_rtt_and_bdp(payload);
+        let own = self.traffic.iter_mut().filter_map(|traffic| traffic.transport.as_mut());
+        for transport in std::iter::once(&mut self.transport).chain(own) {
+            transport.resolve(host_rate);
+            transport.resolve_rtt(base_rtt);
+        }
         let header = self.transports().map(|t| HEADER + t.settings().extra_header()).max().unwrap_or(HEADER);
         let marking: Vec<_> =
             (0..self.switch.class_count()).map(|class| self.transport_in(class).settings().ecn_defaults()).collect();
         self.switch.resolve(topology, payload + header, |class| marking[class]);
-        let (base_rtt, bdp) = topology.max_base_rtt_and_bdp(payload);
         if self.traffic.iter().all(|t| t.transport.is_none()) {
             self.host.ack_class.get_or_insert(self.transport.settings().host_ack_class());
         }

@@ -82,7 +82,7 @@ impl Resolved {
                 custom.find(controllers)?;
             }
         }
-        let routers = configs.iter().map(|config| config.settings().router());
+        let mut routers = configs.iter().map(|config| config.settings().router());
         let common = Common {
             payload: s.host.payload,
             max_window: s.host.max_window.unwrap_or_default(),
@@ -100,7 +100,7 @@ impl Resolved {
             span: s.load_span(),
             lead: s.clock.lead.unwrap_or_default().0,
             time_limit: s.time_limit.unwrap_or(Span::MAX).0,
-            router: routers.max().unwrap_or_default(),
+            router: routers.try_fold(router::Kind::Plain, router::Kind::and).expect("the scenario was checked"),
             rules,
             transports: Transports::new(&configs, &common, topology),
             shaper: s.host.shaper,

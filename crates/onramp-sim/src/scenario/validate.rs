@@ -55,10 +55,12 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
     s.transport.settings().check(&mut |ok, key, message| rule(ok, &format!("transport.{key}"), message));
     rule(next == 0 || !s.is_tcp(), "measure.next_owd", "is not recorded with TCP: leave it out".into());
     rule(!s.measure.cwnd || s.is_tcp(), "measure.cwnd", "is recorded with TCP only: leave it out".into());
+    check_rates(s, &mut rule);
     rule(!s.traffic.is_empty(), "traffic", "at least one [[traffic]] section is needed".into());
     for (i, traffic) in s.traffic.iter().enumerate() {
         if let Some(transport) = &traffic.transport {
             check_beside(s, transport, &mut |ok, key, message| rule(ok, &format!("traffic[{i}].{key}"), message));
+            check_router(s, i, &mut rule);
             let key = |key: &str| format!("traffic[{i}].transport.{key}");
             transport.settings().check(&mut |ok, own, message| rule(ok, &key(own), message));
         }
@@ -71,14 +73,21 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
 /// any trace starts.
 pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> (Vec<Mistake>, Ps) {
     let mut wrong = Vec::new();
-    for (name, points) in [("queues", &s.measure.queues), ("links", &s.measure.links), ("order", &s.measure.order)] {
+    let measure = &s.measure;
+    let points =
+        [("queues", &measure.queues), ("links", &measure.links), ("rates", &measure.rates), ("order", &measure.order)];
+    for (name, points) in points {
         let bad = points.iter().enumerate().filter_map(|(i, point)| Some((i, topology.port_named(point).err()?)));
         wrong.extend(bad.map(|(i, m)| Mistake::new(format!("measure.{name}[{i}]"), m)).take(MAX_OF_A_LIST));
     }
-    let of_host =
-        |name: &String| topology.port_named(name).is_ok_and(|p| topology.is_host(topology.ports()[p as usize].from));
-    let bad = s.measure.order.iter().enumerate().filter(|(_, name)| of_host(name));
-    wrong.extend(bad.map(|(i, _)| Mistake::new(format!("measure.order[{i}]"), "is a host's port: name a switch's")));
+    let of_host = |point: &String| {
+        let port = &topology.ports()[topology.port_named(point).ok()? as usize];
+        topology.is_host(port.from).then(|| format!("{point} is a host's: name a port of a switch"))
+    };
+    for (name, points) in [("rates", &measure.rates), ("order", &measure.order)] {
+        let bad = points.iter().enumerate().filter_map(|(i, point)| Some((i, of_host(point)?)));
+        wrong.extend(bad.map(|(i, m)| Mistake::new(format!("measure.{name}[{i}]"), m)).take(MAX_OF_A_LIST));
+    }
     let bad = s.measure.owd.iter().enumerate().filter_map(|(i, pair)| Some((i, host_pair(pair, topology).err()?)));
     wrong.extend(bad.map(|(i, m)| Mistake::new(format!("measure.owd[{i}]"), m)).take(MAX_OF_A_LIST));
     let line = topology.host_rate();
@@ -115,9 +124,32 @@ fn check_beside(s: &Scenario, own: &cc::Config, rule: Rule<'_>) {
     let (kind, main) = (own.kind(), s.transport.kind());
     let message = format!("\"{kind}\" beside \"{main}\" is TCP beside RDMA: make \"{kind}\" the scenario's transport");
     rule(own.tcp().is_none() || s.is_tcp(), "transport.kind", message);
-    let written = own.settings().router() > router::Kind::Tcp;
+    let written = router::Kind::Tcp.and(own.settings().router()).is_none();
     let message = format!("\"{kind}\" reads what switches write, which they do not beside TCP, \"{main}\"");
     rule(!s.is_tcp() || !written, "transport.kind", message);
+}
+
+/// A network has one kind of router: what an earlier transport needs is there already.
+fn check_router(s: &Scenario, number: usize, rule: Rule<'_>) {
+    let before = s.traffic[..number].iter().filter_map(|traffic| traffic.transport.as_ref());
+    let Some(own) = &s.traffic[number].transport else { return };
+    let needs = |transport: &cc::Config| transport.settings().router();
+    let other = std::iter::once(&s.transport).chain(before).find(|other| needs(other).and(needs(own)).is_none());
+    let Some(other) = other.filter(|other| other.tcp().is_some() == own.tcp().is_some()) else { return };
+    let (kind, beside) = (own.kind(), other.kind());
+    let message = if kind == beside {
+        format!("other parameters of \"{kind}\" beside it: routers have one set of them")
+    } else {
+        format!("\"{kind}\" does not run beside \"{beside}\": routers are of one kind")
+    };
+    rule(false, &format!("traffic[{number}].transport.kind"), message);
+}
+
+/// Ports whose rate is recorded: of switches, with RCP.
+fn check_rates(s: &Scenario, rule: Rule<'_>) {
+    let mut all = std::iter::once(&s.transport).chain(s.traffic.iter().filter_map(|t| t.transport.as_ref()));
+    let rcp = all.any(|transport| matches!(transport, cc::Config::Rcp(_)));
+    rule(rcp || s.measure.rates.is_empty(), "measure.rates", "is recorded with rcp only: leave it out".into());
 }
 
 /// T follows clocks only where these tell how uncertain they are.
@@ -219,13 +251,37 @@ fn check_members(named: Option<&[String]>, topology: &Topology) -> Vec<Mistake> 
     unknown("hosts", names, topology)
 }
 
+/// Hosts that flows go to: for each sender another one.
+fn check_receivers(from: Option<&[String]>, to: &[String], topology: &Topology) -> Vec<Mistake> {
+    let receivers = match topology.hosts_named(to) {
+        Err(_) => return unknown("to", to, topology),
+        Ok(receivers) if receivers.is_empty() => return vec![Mistake::new("to", "names no host")],
+        Ok(receivers) => receivers,
+    };
+    let senders = from.map(|names| topology.hosts_named(names).unwrap_or_default());
+    match (&receivers[..], senders) {
+        (all, None) if all.len() == topology.hosts() => vec![Mistake::new("to", "leaves no host to send")],
+        ([only], Some(senders)) if senders.contains(only) => {
+            let message = format!("{} would send to itself: leave it out of hosts", topology.name(*only));
+            vec![Mistake::new("to", message)]
+        }
+        _ => vec![],
+    }
+}
+
 fn check_traffic_placed(s: &Scenario, source: &Config, topology: &Topology, base: &Path) -> (Vec<Mistake>, Ps) {
     let mut wrong = Vec::new();
     let mut last_start = 0;
     let hosts = topology.hosts();
     match source {
         Config::Background(b) => {
-            wrong.extend(check_members(b.hosts.as_deref(), topology));
+            match &b.to {
+                None => wrong.extend(check_members(b.hosts.as_deref(), topology)),
+                Some(to) => {
+                    wrong.extend(unknown("hosts", b.hosts.as_deref().unwrap_or_default(), topology));
+                    wrong.extend(check_receivers(b.hosts.as_deref(), to, topology));
+                }
+            }
             let largest = workload::size_distribution(&b.workload, base).map(|cdf| cdf.largest());
             if let Err(m) = largest.and_then(|size| too_large(size, s)) {
                 wrong.push(Mistake::new("workload", m));

@@ -5,6 +5,7 @@ use super::{Cdf, NewFlow, Section, Size, Source, size_distribution};
 use crate::config::units::Ps;
 use crate::engine::random;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,6 +21,9 @@ pub struct Config {
     /// Hosts it is between, by name. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Vec<String>>,
+    /// Hosts that flows go to, from `hosts` or by default from all others. Default: those it is between.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Vec<String>>,
 }
 
 /// One host's flows, as in HPCC's traffic generator: the mean gap is that of
@@ -27,9 +31,10 @@ pub struct Config {
 struct Background {
     arrivals: Poisson,
     sizes: Arc<Cdf>,
-    /// The sender's place among `members`.
-    place: u32,
-    members: Arc<[u32]>,
+    src: u32,
+    /// Where flows go, and the sender's place if it is one of them.
+    to: Arc<[u32]>,
+    place: Option<u32>,
     traffic: u32,
 }
 
@@ -40,14 +45,20 @@ pub(super) fn add(
     all: &mut Vec<Box<dyn Source>>,
 ) -> Result<(), String> {
     let sizes = Arc::new(size_distribution(&config.workload, base)?);
-    let members = section.members(config.hosts.as_deref())?;
-    for (place, &src) in members.iter().enumerate() {
+    let to = section.members(config.to.as_deref().or(config.hosts.as_deref()))?;
+    let places: HashMap<u32, u32> = to.iter().copied().zip(0..).collect();
+    let mut from = section.members(config.hosts.as_deref())?.to_vec();
+    if config.hosts.is_none() && config.to.is_some() {
+        from.retain(|host| !places.contains_key(host));
+    }
+    for src in from {
         let rate = section.host_rate(src);
         all.push(Box::new(Background {
             arrivals: Poisson::new(section, "background", src, sizes.mean(), config.load, rate),
             sizes: Arc::clone(&sizes),
-            place: place as u32,
-            members: Arc::clone(&members),
+            src,
+            to: Arc::clone(&to),
+            place: places.get(&src).copied(),
             traffic: section.number,
         }));
     }
@@ -65,11 +76,11 @@ impl Source for Background {
 
     fn take(&mut self, out: &mut Vec<NewFlow>) {
         let random = &mut self.arrivals.random;
-        let other = random::below(random, self.members.len() as u32 - 1);
-        let dst = self.members[(other + u32::from(other >= self.place)) as usize];
-        let src = self.members[self.place as usize];
+        let others = self.to.len() as u32 - u32::from(self.place.is_some());
+        let other = random::below(random, others);
+        let dst = self.to[(other + u32::from(self.place.is_some_and(|place| other >= place))) as usize];
         let size = Size::Bytes(self.sizes.sample(random::uniform(random)));
-        out.push(NewFlow { src, dst, size, traffic: self.traffic, request: None });
+        out.push(NewFlow { src: self.src, dst, size, traffic: self.traffic, request: None });
         self.arrivals.advance();
     }
 }

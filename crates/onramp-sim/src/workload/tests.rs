@@ -75,6 +75,19 @@ fn background_brings_its_load_to_every_host() {
 }
 
 #[test]
+fn background_goes_to_the_hosts_that_are_named() {
+    let to = |more: &str| arrivals("5ms", 5, &format!("{}{more}", background("GoogleSearchRPC", 0.04)));
+    let all = to("to = [\"h0\"]\n");
+    assert!(all.len() == 15 && all.iter().flatten().all(|(_, f)| f.dst == 0 && f.src > 0));
+    let total = load_of(all.iter().flatten(), 5 * MS);
+    assert!((total - 0.6).abs() < 0.1, "{total}");
+    // Whoever is among them sends to the others.
+    let all = to("hosts = [\"h0\", \"h4\"]\nto = [\"h0\", \"h1\"]\n");
+    let pairs: BTreeSet<_> = all.iter().flatten().map(|(_, f)| (f.src, f.dst)).collect();
+    assert_eq!(pairs, BTreeSet::from([(0, 1), (4, 0), (4, 1)]));
+}
+
+#[test]
 fn background_gaps_are_exponential() {
     let all = arrivals("200ms", 3, &background("FB_Hadoop", 0.6));
     let gaps: Vec<f64> = all.iter().flat_map(|flows| flows.windows(2).map(|w| (w[1].0 - w[0].0) as f64)).collect();

@@ -16,6 +16,8 @@ pub const TRANSPORTS: &[&str] = &[
     "kind = \"dctcp\"",
     "kind = \"hpcc\"",
     "kind = \"swift\"",
+    "kind = \"rcp\"",
+    "kind = \"xcp\"",
 ];
 
 /// Every TCP.

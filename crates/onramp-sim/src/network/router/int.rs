@@ -2,6 +2,7 @@
 
 use super::{Header, Leaving, Router, Written};
 use crate::config::units::NS;
+use crate::network::Packet;
 
 /// What one switch wrote: 64 bits on the wire.
 #[derive(Clone, Copy, Debug, Default)]
@@ -110,9 +111,11 @@ impl Router for Int {
     type Header = IntStack;
     type Port = ();
 
+    fn port(&self, _: u64) {}
+
     #[inline]
-    fn dequeue(&self, (): &mut (), header: &mut IntStack, at: &Leaving) {
-        header.push(Hop::new(self.units, at.now / NS, at.tx_bytes, at.queue_bytes, at.rate));
+    fn dequeue(&self, (): &mut (), packet: &mut Packet<IntStack>, at: &Leaving) {
+        packet.header.push(Hop::new(self.units, at.now / NS, at.tx_bytes, at.queue_bytes, at.rate));
     }
 }
 

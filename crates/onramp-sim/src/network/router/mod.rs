@@ -5,8 +5,10 @@
 
 pub mod int;
 pub mod plain;
+pub mod rcp;
+pub mod xcp;
 
-use super::packet::Options;
+use super::packet::{Options, Packet};
 use crate::config::units::Ps;
 use int::IntStack;
 use std::fmt::Debug;
@@ -24,27 +26,54 @@ pub struct Leaving {
     pub rate: u64,
 }
 
+/// What a sender tells the routers on its path.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Told {
+    /// Its round trip in picoseconds; 0 while it knows none.
+    pub rtt: Ps,
+    /// Its window, in bytes on the wire.
+    pub window: f64,
+    /// By how many bytes it would have the window grow.
+    pub wish: f64,
+}
+
 /// A kind of router. Every port has a state of its own; periods are caught up from
 /// the time of the packet, so no events are needed.
 pub trait Router: Clone + Debug + Send + Sync + 'static {
     /// What a packet carries.
     type Header: Header;
     /// What a port keeps.
-    type Port: Clone + Debug + Default + Send + Sync;
+    type Port: Clone + Debug + Send + Sync;
+    /// Whether it looks at what comes.
+    const COUNTS: bool = false;
 
-    /// A data packet of `size` bytes comes to a queue of `queue_bytes`.
+    /// A port of `rate` bit/s at time 0 of the engine.
+    fn port(&self, rate: u64) -> Self::Port;
+
+    /// A packet comes to a queue of `queue_bytes`, which may yet drop it.
     #[inline]
-    fn enqueue(&self, _port: &mut Self::Port, _header: &mut Self::Header, _now: Ps, _size: u16, _queue_bytes: u64) {}
+    fn enqueue(&self, _port: &mut Self::Port, _packet: &Packet<Self::Header>, _now: Ps, _queue_bytes: u64) {}
 
     /// A data packet leaves.
     #[inline]
-    fn dequeue(&self, _port: &mut Self::Port, _header: &mut Self::Header, _leaving: &Leaving) {}
+    fn dequeue(&self, _port: &mut Self::Port, _packet: &mut Packet<Self::Header>, _leaving: &Leaving) {}
+
+    /// The rate in bit/s that it gives each flow, if it does.
+    fn rate(&self, _port: &Self::Port, _now: Ps) -> Option<f64> {
+        None
+    }
 }
 
 /// What routers write into a packet.
 pub trait Header: Copy + Debug + Default + Send + Sync + 'static {
+    /// Whether senders tell routers something.
+    const TOLD: bool = false;
     /// As a controller reads it.
     fn read(&self) -> Written<'_>;
+    /// A new packet's.
+    fn tell(_told: &Told) -> Self {
+        Self::default()
+    }
     /// What TCP's hosts wrote, where there is room for that.
     fn options(&self) -> Options {
         Options::default()
@@ -66,10 +95,14 @@ pub enum Written<'a> {
     Nothing,
     /// In-band telemetry.
     Int(&'a IntStack),
+    /// The smallest rate on the path.
+    Rcp(&'a rcp::Congestion),
+    /// By how much the window is to change.
+    Xcp(&'a xcp::Congestion),
 }
 
 /// Which router a controller needs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Kind {
     /// Any.
     #[default]
@@ -80,4 +113,20 @@ pub enum Kind {
     Tcp,
     /// In-band telemetry.
     Int,
+    /// RCP, with these parameters.
+    Rcp(rcp::Params),
+    /// XCP, with these parameters.
+    Xcp(xcp::Params),
+}
+
+impl Kind {
+    /// One router that does for both, if there is one.
+    pub fn and(self, other: Self) -> Option<Self> {
+        match (self, other) {
+            (Self::Plain, kind) | (kind, Self::Plain) => Some(kind),
+            // Both have room for it, too.
+            (Self::Waits, kind @ (Self::Tcp | Self::Int)) | (kind @ (Self::Tcp | Self::Int), Self::Waits) => Some(kind),
+            (a, b) => (a == b).then_some(a),
+        }
+    }
 }

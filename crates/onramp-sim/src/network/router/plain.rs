@@ -11,6 +11,8 @@ pub struct Plain<H>(PhantomData<H>);
 impl<H: Header> Router for Plain<H> {
     type Header = H;
     type Port = ();
+
+    fn port(&self, _: u64) {}
 }
 
 impl Header for () {

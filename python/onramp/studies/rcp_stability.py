@@ -1,0 +1,200 @@
+"""For which gains RCP's rate comes to rest (Balakrishnan et al., IEEE Communications Letters 2007).
+
+The linear loop is XCP's as well (Katabi, Handley, Rohrs, SIGCOMM'02).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+
+from onramp.paper.common import Case, Claim, Runs, estimate
+from onramp.plots import style
+from onramp.result import Result
+from onramp.scenario import quantity
+from onramp.studies import rcp
+from onramp.summary import Floats
+
+NAME = "rcp-stability"
+ON = ("sim",)
+TITLE = "RCP: for which α and β its rate comes to rest"
+
+ALPHAS = (0.1, 0.2, 0.4, 0.8, 1.2, 2.0)
+BETAS = (0.05, 0.1, 0.226, 0.4, 1.0, 2.0)
+
+#: With a target below the link's rate the queue is empty at rest, with a target queue it is not.
+FORMS: Mapping[str, Mapping[str, object]] = {
+    "γ = 0.95, q₀ = 0": {"onramp.enabled": False},
+    "γ = 1, q₀ = 100 KB": {
+        "onramp.enabled": False,
+        "transport.utilization": 1.0,
+        "transport.target_queue": "100KB",
+    },
+    "estimate, T = d₀": {"onramp.enabled": False, "transport.form": "estimate"},
+    "γ = 0.95, q₀ = 0, with On-Ramp": {"onramp.enabled": True},
+}
+EMPTY, QUEUE, ESTIMATE, HELD = FORMS
+
+#: R has come to rest if its standard deviation is at most this share of its mean.
+REST = 0.1
+#: Theory and simulation agree if they do for this share of the gains.
+AGREE = 0.9
+#: Without a queue, an integrator with a delay d₀ is stable for α below this.
+INTEGRATOR = math.pi / 2
+
+
+def cases(quick: bool) -> list[Case]:
+    """Every pair of gains in every form."""
+    span = {"warmup": "30ms", "duration": "20ms"} if quick else {}
+    gains = [(a, b) for a in ALPHAS for b in BETAS]
+    return [
+        Case(
+            (form, str(a), str(b)),
+            NAME,
+            {**span, "onramp.enabled": False, **more, "transport.alpha": a, "transport.beta": b},
+        )
+        for form, more in FORMS.items()
+        for a, b in gains
+    ]
+
+
+def linear(alpha: float, beta: float, delay: float = 1.0) -> bool:
+    """Whether the linear loop is stable.
+
+    Its gain (αs + β)·e^(−s·delay)/s², in units of d₀, has a phase above −π where it is 1.
+    """
+    crossing = math.sqrt((alpha**2 + math.sqrt(alpha**4 + 4 * beta**2)) / 2)
+    return crossing * delay < math.atan2(alpha * crossing, beta)
+
+
+def _loop(runs: Runs) -> float:
+    """The loop's delay with a target queue, over d₀.
+
+    Rates are written as packets leave the queue, so it is no part of it; T and a packet's gap are.
+    """
+    result = runs[(QUEUE, "0.4", "0.4")][0]
+    network, transport = (result.scenario.document[key] for key in ("network", "transport"))
+    gap = rcp.OVERHEAD * 8000 * (network["hosts"] - 1) / rcp.capacity(result)
+    waits = quantity(transport["target_queue"]) * 8 / rcp.capacity(result)
+    rtt = rcp.base_rtt(result)
+    return float((rtt + quantity(transport["interval"]) + gap) / (rtt + waits))
+
+
+def swing(result: Result) -> float:
+    """R's standard deviation over its mean."""
+    _, rate = result.samples(f"rate {rcp.PORT}")
+    return float(rate.std() / rate.mean())
+
+
+def _swings(runs: Runs, form: str) -> Floats:
+    """By β and α, shape (len(BETAS), len(ALPHAS))."""
+    return np.array([[estimate(runs[(form, str(a), str(b))], swing).mean for a in ALPHAS] for b in BETAS])
+
+
+def _grid(rule: Callable[[float, float], bool]) -> np.ndarray:
+    return np.array([[rule(a, b) for a in ALPHAS] for b in BETAS])
+
+
+#: What theory says of each form.
+THEORY: Mapping[str, Callable[[float, float], bool]] = {
+    EMPTY: lambda alpha, beta: alpha < INTEGRATOR,
+    QUEUE: linear,
+}
+
+
+def _edge(ax: Axes, stable: np.ndarray, line: str) -> None:
+    """A line between what is stable and what is not."""
+    for (j, i), value in np.ndenumerate(stable):
+        if i + 1 < len(ALPHAS) and stable[j, i + 1] != value:
+            ax.plot([i + 0.5] * 2, [j - 0.5, j + 0.5], color=style.LAYERS[3], lw=1.6, ls=line)
+        if j + 1 < len(BETAS) and stable[j + 1, i] != value:
+            ax.plot([i - 0.5, i + 0.5], [j + 0.5] * 2, color=style.LAYERS[3], lw=1.6, ls=line)
+
+
+def draw(runs: Runs) -> Figure:
+    """How far R swings, by α and β."""
+    figure, axes = style.panels(1, len(FORMS), (2.5, 2.7), sharey=True)
+    for ax, form in zip(axes, FORMS, strict=True):
+        values = np.clip(_swings(runs, form), 1e-3, 1)
+        image = ax.imshow(values, origin="lower", cmap="Blues", norm=LogNorm(1e-3, 1), aspect="auto")
+        for (j, i), value in np.ndenumerate(values):
+            colour = "white" if value > 0.1 else style.INK
+            ax.annotate(
+                f"{100 * value:.0f}" if value >= 0.1 else f"{100 * value:.1f}",
+                (i, j),
+                ha="center",
+                va="center",
+                fontsize=7,
+                color=colour,
+            )
+        if form in THEORY:
+            _edge(ax, _grid(THEORY[form]), "-")
+        if form == QUEUE:
+            _edge(ax, _grid(lambda a, b: linear(a, b, _loop(runs))), ":")
+        ax.set_xticks(range(len(ALPHAS)), [f"{a:g}" for a in ALPHAS])
+        ax.set_yticks(range(len(BETAS)), [f"{b:g}" for b in BETAS])
+        ax.grid(visible=False)
+        ax.set_xlabel("α")
+        ax.set_title(form, fontsize=9)
+    axes[0].set_ylabel("β")
+    bar = figure.colorbar(image, ax=axes, shrink=0.9, ticks=[0.001, 0.01, 0.1, 1])
+    bar.ax.set_yticklabels(["0.1%", "1%", "10%", "100%"])
+    bar.set_label("R's standard deviation over its mean", fontsize=8)
+    return figure
+
+
+def claims(runs: Runs) -> list[Claim]:
+    """The defaults, theory, and On-Ramp."""
+    found = []
+    for form, (alpha, beta), whose in (
+        (EMPTY, (0.4, 0.4), "the router's defaults"),
+        (ESTIMATE, (0.4, 0.4), "the router's defaults"),
+        (QUEUE, (0.4, 0.226), "XCP's gains"),
+        (EMPTY, (0.1, 1.0), "RCP's first"),
+    ):
+        value = estimate(runs[(form, str(alpha), str(beta))], swing)
+        found.append(
+            Claim(
+                f"{form}: α = {alpha:g}, β = {beta:g}, {whose}, are stable",
+                f"R's standard deviation at most {REST:.0%} of its mean",
+                value.text("%", 100),
+                value.mean <= REST,
+            )
+        )
+    for form, what in ((EMPTY, "α < π/2"), (QUEUE, "the linear loop is")):
+        same = (_swings(runs, form) <= REST) == _grid(THEORY[form])
+        found.append(
+            Claim(
+                f"{form}: it is stable where {what}",
+                f"for {AGREE:.0%} of the gains",
+                f"{int(same.sum())} of {same.size}",
+                bool(same.mean() >= AGREE),
+            )
+        )
+    same = (_swings(runs, QUEUE) <= REST) == _grid(lambda a, b: linear(a, b, _loop(runs)))
+    found.append(
+        Claim(
+            f"{QUEUE}: it is stable where the linear loop with its own delay is",
+            f"for {AGREE:.0%} of the gains; base RTT, T and a packet's gap instead of d₀",
+            f"{int(same.sum())} of {same.size}",
+            bool(same.mean() >= AGREE),
+            of_paper=False,
+        )
+    )
+    rest = _swings(runs, EMPTY) <= REST
+    held = rest & (_swings(runs, HELD) <= REST)
+    found.append(
+        Claim(
+            "With On-Ramp, what is stable stays so",
+            "all gains that are without it",
+            f"{int(held.sum())} of {int(rest.sum())}",
+            bool(held.sum() == rest.sum()),
+            of_paper=False,
+        )
+    )
+    return found
