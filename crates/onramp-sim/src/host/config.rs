@@ -1,6 +1,7 @@
 //! What a scenario says of hosts and of On-Ramp.
 
 pub use super::shaper::Kind as ShaperKind;
+pub use super::shaper::config::Shaping;
 pub use super::threshold::Threshold;
 use crate::config::Rule;
 use crate::config::units::{Bytes, NS, SEC, Span, US};
@@ -28,8 +29,12 @@ pub struct Host {
     /// back to the first unacknowledged byte; doubles with each timeout in a
     /// row. Default 16.777216 ms (the InfiniBand form 4.096 us · 2^12).
     pub rto: Span,
-    /// When a host's flows may send: "flow", a pacer for each. Default "flow".
+    /// When a host's flows may send: "flow", a pacer for each; or a shaper that holds packets,
+    /// "carousel", "htb" or "fq". Default "flow".
     pub shaper: ShaperKind,
+    /// The shaper's policies and parameters.
+    #[serde(skip_serializing_if = "Shaping::is_default")]
+    pub shaping: Shaping,
 }
 
 impl Default for Host {
@@ -41,6 +46,7 @@ impl Default for Host {
             nack_interval: Span(500 * US),
             rto: Span((4_096 * NS) << 12),
             shaper: ShaperKind::default(),
+            shaping: Shaping::default(),
         }
     }
 }
@@ -53,6 +59,7 @@ impl Host {
         let rto = self.rto;
         let ok = (Span(US)..=Span(100 * SEC)).contains(&rto);
         rule(ok, "rto", format!("{rto} is outside 1us to 100s: such as \"16ms\", well above the round-trip time"));
+        self.shaping.check(self.shaper, rule);
     }
 }
 

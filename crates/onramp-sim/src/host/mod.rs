@@ -24,10 +24,9 @@ use crate::network::router::{Header, Router};
 use crate::network::{Kind, Network, Packet};
 use crate::topology::{Cells, Topology};
 use crate::workload::{NewFlow, Size};
-use config::ShaperKind;
 use gate::{GateRules, Gates};
 use nic::Nic;
-use shaper::{Any, Entry, Shaper};
+use shaper::{Any, Entry, FREE, Held, Rules, Shaper, Terms};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -92,6 +91,8 @@ pub struct Hosts<H> {
     receivers: Slab<Receiver>,
     nics: Vec<Nic<H>>,
     shaper: Any,
+    /// Some flow has a cap.
+    capped: bool,
     gates: Option<Gates>,
     /// TCP, if some transport is.
     tcp: Option<Box<tcp::Hosting<H>>>,
@@ -144,7 +145,7 @@ impl<H: Header> Hosts<H> {
         cells: &Cells,
         number: usize,
         transports: &Arc<Transports>,
-        (gate, shaper): (Option<&GateRules>, ShaperKind),
+        (gate, shaper): (Option<&GateRules>, &Rules),
         tcp: Option<&tcp::Rules>,
         classes: usize,
     ) -> Self {
@@ -161,6 +162,7 @@ impl<H: Header> Hosts<H> {
             receivers: Slab::default(),
             shaper: Any::new(shaper, nics.len() * classes),
             tcp: tcp.map(|rules| Box::new(tcp::Hosting::new(rules, topology, gate, &owners, classes))),
+            capped: false,
             nics,
             gates: gate.map(Gates::new),
             classes,
@@ -237,8 +239,11 @@ impl<H: Header> Hosts<H> {
             bytes: bytes.unwrap_or(0),
             retransmitted: 0,
             timeouts: 0,
+            terms: new.terms,
         });
-        self.shaper.open(Entry { slot, id: new.id });
+        self.capped |= new.terms.cap < FREE.cap;
+        let line = self.line(nic, new.class);
+        self.shaper.open(line, Entry { slot, id: new.id }, &new.terms);
         slot
     }
 
@@ -337,6 +342,11 @@ impl<H: Header> Hosts<H> {
         alive.map(|(slot, flow)| (self.record(slot, now), flow.peer)).chain(of_tcp).collect()
     }
 
+    /// What the shaper holds.
+    pub fn held(&self) -> Held {
+        self.shaper.held()
+    }
+
     /// The receiving end in a slot.
     pub fn receiver(&self, slot: u32) -> &Receiver {
         &self.receivers[slot]
@@ -389,4 +399,6 @@ pub struct Opening {
     pub transport: u8,
     /// The request it is part of, numbered in order of arrival.
     pub request: Option<u64>,
+    /// Its policies.
+    pub terms: Terms,
 }
