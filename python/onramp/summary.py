@@ -115,7 +115,8 @@ def summarize(
         Tables of the run; of flows only `traffic`, `request`, `bytes`, `fct_ps`, `ideal_ps` are used,
         of requests `rct_ps`, of exchanges `traffic`, `bytes`, `latency_ps`.
     counters : mapping
-        The engine's part: network, onramp_stats, engine, unfinished, and clock if there is one.
+        The engine's part: network, onramp_stats, engine, unfinished, and clock, shaper and
+        shaping if there are.
     complete : bool
         False if the run was stopped before its end.
     """
@@ -148,5 +149,5 @@ def summarize(
         "onramp_stats": counters["onramp_stats"],
         "engine": counters["engine"],
         "unfinished": counters["unfinished"],
-        **({"clock": counters["clock"]} if "clock" in counters else {}),
+        **{part: counters[part] for part in ("clock", "shaper", "shaping") if part in counters},
     }

@@ -8,7 +8,11 @@ from __future__ import annotations
 from onramp.paper import common
 from onramp.paper.common import Figure
 
-FIGURES = ("swift-incast", "swift-target")
+FIGURES = (
+    "carousel",
+    "swift-incast",
+    "swift-target",
+)
 
 
 def figure(name: str) -> Figure:

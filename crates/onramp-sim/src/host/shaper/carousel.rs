@@ -147,6 +147,8 @@ impl Shaper for Shaping {
         if flow == AGENT {
             self.lines[line].due.push(AGENT, 0);
         } else {
+            // In the first slot that begins no sooner, or it would come again at once.
+            let at = at.next_multiple_of(self.rules.slot);
             self.put(line, flow, self.taken, at, now);
         }
     }
@@ -320,7 +322,7 @@ mod tests {
         hand(&mut s, 0, 0);
         hand(&mut s, 1, 0);
         assert_eq!(s.take(0, 8 * US), Take::Send(flow(0)));
-        s.offer(0, flow(0), 20 * US, 8 * US);
+        s.offer(0, flow(0), 19_200 * NS, 8 * US);
         assert_eq!(s.room(flow(0)), Some(1));
         s.forget(flow(1));
         s.open(0, Entry { slot: 1, id: 9 }, &capped(1.0));

@@ -24,8 +24,9 @@ struct Class {
     rate: f64,
     /// What its bucket holds, in time at its rate.
     depth: Ps,
-    /// When the bucket was, or will be, empty: tokens are the time since then, up to the depth.
-    zero_at: Ps,
+    /// When the bucket is full again: what lacks is the time until then, and it is in debt if
+    /// that is more than its depth.
+    full_at: Ps,
     /// Of a flow: sizes of the packets in its queue.
     queue: VecDeque<u16>,
     /// Of the others: classes below it that may send, in turn.
@@ -91,7 +92,7 @@ impl Shaping {
             parent,
             rate,
             depth: time_at(self.rules.burst, rate),
-            zero_at: 0,
+            full_at: 0,
             queue: VecDeque::new(),
             turns: VecDeque::new(),
             place: Place::Out,
@@ -111,7 +112,7 @@ impl Shaping {
     fn enter(&mut self, line: usize, mut class: u32, now: Ps) {
         loop {
             let own = &mut self.classes[class as usize];
-            let (parent, at) = (own.parent, own.zero_at);
+            let (parent, at) = (own.parent, own.full_at.saturating_sub(own.depth));
             if own.place != Place::Out {
                 return;
             }
@@ -134,7 +135,7 @@ impl Shaping {
         let mut way = [(NONE, 0); 3];
         let (mut depth, mut class) = (0, root);
         loop {
-            way[depth] = (class, self.classes[class as usize].zero_at);
+            way[depth] = (class, self.classes[class as usize].full_at);
             let Some(below) = self.classes[class as usize].turns.pop_front() else { break };
             (depth, class) = (depth + 1, below);
         }
@@ -151,8 +152,7 @@ impl Shaping {
                 && own.rate.is_finite()
             {
                 // What the bucket cannot hold is lost.
-                let least = now.saturating_sub(own.depth);
-                own.zero_at = own.zero_at.max(least).saturating_add(time_at(size.into(), own.rate));
+                own.full_at = own.full_at.max(now).saturating_add(time_at(size.into(), own.rate));
             }
             own.place = Place::Out;
             if !own.queue.is_empty() || !own.turns.is_empty() {
@@ -196,7 +196,7 @@ impl Shaper for Shaping {
         let (size, way) = self.taken;
         for (class, before) in way.into_iter().filter(|&(class, _)| class != NONE) {
             let own = &mut self.classes[class as usize];
-            own.zero_at = before;
+            own.full_at = before;
             if let Place::Waits(until) = own.place {
                 self.lines[line].waiting.remove(&(until, class));
                 own.place = Place::Out;
@@ -328,8 +328,8 @@ mod tests {
 
     #[test]
     fn a_bucket_lets_its_burst_go_at_once_and_then_its_rate() {
-        // 2000 B are 16 us. At 100 us the bucket is full: zero at 84, 92, 100 us, all of it not
-        // after now; so three packets leave at once, and the next at 108 us.
+        // 2000 B are 16 us. At 100 us the bucket is full; after a packet it will be at 108, 116,
+        // 124 us, of which the first two are within 16 us; so three leave at once, the next at 108 us.
         let mut s = shaping(Rules { burst: 2000, ..Rules::default() }, &[capped(1.0, None)]);
         hand(&mut s, 0, 3, 100 * US);
         assert_eq!(s.room(flow(0)), None);
