@@ -253,7 +253,13 @@ fn misses(name: &str, flows: u32, steps: u32) -> [f64; 3] {
     let run = |steps: u32| {
         let own = std::env::current_exe().expect("a process knows its program");
         let run = Command::new("valgrind")
-            .args(["--tool=cachegrind", "--cache-sim=yes", "--D1=32768,8,64", "--LL=1048576,8,64", "--cachegrind-out-file=/dev/null"])
+            .args([
+                "--tool=cachegrind",
+                "--cache-sim=yes",
+                "--D1=32768,8,64",
+                "--LL=1048576,8,64",
+                "--cachegrind-out-file=/dev/null",
+            ])
             .arg(own)
             .env(CASE, format!("{name}/{flows}/{steps}"))
             .output()

@@ -12,7 +12,9 @@ use crate::host::shaper::Held;
 use crate::host::tcp::{Joint, Pair, Streams};
 use crate::host::{self, Hosts, Note, Opening};
 use crate::measure::trace::{self, Capture, Wire};
-use crate::measure::{Delays, FlowRecord, LongFlow, Meter, NextOwd, NextRecord, Recorder, RequestRecord, Sample, Shaped, View};
+use crate::measure::{
+    Delays, FlowRecord, LongFlow, Meter, NextOwd, NextRecord, Recorder, RequestRecord, Sample, Shaped, View,
+};
 use crate::network::packet::{Options as TcpOptions, TCP};
 use crate::network::router::int::{Int, Units};
 use crate::network::router::plain::Plain;

@@ -245,6 +245,32 @@ s.toml:14: switch.ecn[1].pmax: NaN is outside 0 to 1"#,
         r#"threshold = "auto""#,
         r#"s.toml:25: onramp.threshold: "auto" has no uncertainty to go by with sync = "gaussian": write a time, such as "16us""#,
     ),
+    (
+        r#"payload = "1000B""#,
+        r#"shaper = "caroussel""#,
+        r#"s.toml:18: host.shaper: "caroussel" is not one of flow, carousel, htb, fq: did you mean "carousel"?"#,
+    ),
+    (
+        r#"payload = "1000B""#,
+        r#"shaping = { slot = "1us" }"#,
+        r#"s.toml:18: host.shaping.slot: has no effect with shaper = "flow": only with "carousel""#,
+    ),
+    (
+        r#"payload = "1000B""#,
+        r#"shaping = { egress = "1Gbps" }"#,
+        r#"s.toml:18: host.shaping.egress: has no effect with shaper = "flow": only with "carousel", "htb""#,
+    ),
+    (
+        r#"dst = "h0""#,
+        "dst = \"h0\"\ncap = [\"1Mbps\", 5]",
+        "s.toml:54: traffic[2].cap: 5 is not a rate in quotes, such as \"100Gbps\"",
+    ),
+    (r#"dst = "h0""#, "dst = \"h0\"\ncap = \"0bps\"", "s.toml:54: traffic[2].cap: must be above 0, such as \"10Mbps\""),
+    (
+        r#"dst = "h0""#,
+        "dst = \"h0\"\ntenant = \"web\"",
+        r#"s.toml:54: traffic[2].tenant: "web" is not in host.shaping.tenants: write tenants = { web = "10Gbps" } there"#,
+    ),
     (r#"owd = ["h0->h1"]"#, "cwnd = true", "s.toml:34: measure.cwnd: is recorded with TCP only: leave it out"),
     (
         "gain = 0.0625",
@@ -694,7 +720,8 @@ fn all_kinds() -> (Vec<TempFile>, Vec<String>) {
         [
             "[[traffic]]\nkind = \"background\"\nworkload = \"FB_Hadoop\"\nload = 0.1\n".to_string(),
             "[[traffic]]\nkind = \"incast\"\nfan_out = 2\nsize = \"1.5KB\"\nload = 1e-7\nscope = \"network\"\n".into(),
-            format!("[[traffic]]\nkind = \"long\"\nsrc = [\"{a}\"]\ndst = \"{b}\"\nstart = \"1us\"\n"),
+            format!("[[traffic]]\nkind = \"long\"\nsrc = [\"{a}\"]\ndst = \"{b}\"\nstart = \"1us\"\ncap = \"1Mbps\"\n"),
+            format!("[[traffic]]\nkind = \"long\"\nsrc = [\"{a}\"]\ndst = \"{b}\"\ncap = [\"1Mbps\", \"2.5Gbps\"]\n"),
             format!("[[traffic]]\nkind = \"trace\"\nfile = \"{}\"\n", rows.0.display()),
             format!("[[traffic]]\nkind = \"trace\"\nformat = \"hpcc\"\nfile = \"{}\"\n", flows.0.display()),
         ]
@@ -703,6 +730,7 @@ fn all_kinds() -> (Vec<TempFile>, Vec<String>) {
     let extras = [
         "",
         "[switch]\nloss = \"lossy\"\necn = []\n[onramp]\n[clock]\nsync = \"gaussian\"\nsigma = \"0.2us\"\n",
+        "[host]\nshaper = \"carousel\"\n[host.shaping]\negress = \"9Gbps\"\ntenants = { b = \"1Gbps\", a = \"2Gbps\" }\ncores = 3\n[measure]\nshaping = true\n",
         "[onramp]\nenabled = false\nversion = \"strawman\"\nack = \"separate\"\nack_every = 7\n[host]\npayload = \"4KiB\"\nack_class = \"control\"\n[measure]\nowd = [\"A->B\"]\nflow_rates = true\n",
     ];
     let mut all = Vec::new();

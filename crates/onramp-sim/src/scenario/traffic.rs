@@ -47,7 +47,6 @@ impl Serialize for Caps {
     }
 }
 
-
 impl<'de> Deserialize<'de> for Traffic {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let mut table = toml::Table::deserialize(d)?;

@@ -88,12 +88,7 @@ pub struct Shaping {
 
 impl Shaping {
     pub fn new(rules: &Rules, lines: usize) -> Self {
-        Self {
-            rules: rules.clone(),
-            lines: (0..lines).map(|_| Line::default()).collect(),
-            flows: Vec::new(),
-            taken: 0,
-        }
+        Self { rules: rules.clone(), lines: (0..lines).map(|_| Line::default()).collect(), flows: Vec::new(), taken: 0 }
     }
 
     fn put(&mut self, line: usize, flow: Entry, size: u16, at: Ps, now: Ps) {
@@ -249,11 +244,10 @@ mod tests {
     #[test]
     fn a_packet_is_as_late_as_the_latest_of_its_policies() {
         let tenants = vec![2e9];
-        let mut s = shaping(Rules { egress: Some(4e9), tenants, ..Rules::default() }, &[
-            Terms { cap: 1e9, tenant: Some(0) },
-            Terms { cap: 8e9, tenant: Some(0) },
-            capped(8.0),
-        ]);
+        let mut s = shaping(
+            Rules { egress: Some(4e9), tenants, ..Rules::default() },
+            &[Terms { cap: 1e9, tenant: Some(0) }, Terms { cap: 8e9, tenant: Some(0) }, capped(8.0)],
+        );
         // At 3.5 us; in us, by flow, tenant, egress:
         for slot in [0, 1, 2] {
             hand(&mut s, slot, 3500 * NS);
@@ -303,7 +297,8 @@ mod tests {
         let rules = Rules { egress: Some(4e9), cores: 2, cost: 3 * US, ..Rules::default() };
         let mut s = shaping(rules, &[capped(8.0); 4]);
         let core = |s: &Shaping, slot: usize| s.flows[slot].core;
-        let of = |wanted: u16| (0..4).filter(|&slot| core(&s, slot) == wanted).map(|slot| slot as u32).collect::<Vec<_>>();
+        let of =
+            |wanted: u16| (0..4).filter(|&slot| core(&s, slot) == wanted).map(|slot| slot as u32).collect::<Vec<_>>();
         let (a, b) = (of(0), of(1));
         assert!(!a.is_empty() && !b.is_empty(), "{a:?} {b:?}");
         // Half of 4 Gb/s: 4 us a packet; then the core takes 3 us for it.
