@@ -23,7 +23,7 @@ help:
 	@echo "make datapath the gate's module against stock kernels' headers: 6.1, 6.12, the newest"
 	@echo "make lint     formatting, lints, types"
 	@echo "make bindings regenerate the Rust view of the C headers"
-	@echo "make bench    packet-hops per second, and instructions per packet-hop"
+	@echo "make bench    packet-hops per second, instructions per packet-hop, and what shapers' structures cost"
 	@echo "make clean    remove what was built; results stay"
 
 install: .venv/built

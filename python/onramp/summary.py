@@ -96,6 +96,10 @@ def _exchanged(scenario: Scenario, exchanges: pa.Table, kind: str) -> Summary:
     }
 
 
+#: What not every run has.
+PARTS = ("clock", "shaper", "shaping", "rtt_us", "order")
+
+
 def summarize(
     scenario: Scenario,
     flows: pa.Table,
@@ -115,7 +119,7 @@ def summarize(
         Tables of the run; of flows only `traffic`, `request`, `bytes`, `fct_ps`, `ideal_ps` are used,
         of requests `rct_ps`, of exchanges `traffic`, `bytes`, `latency_ps`.
     counters : mapping
-        The engine's part: network, onramp_stats, engine, unfinished, and clock, rtt_us, order if there.
+        The engine's part: network, onramp_stats, engine, unfinished, and those of `PARTS` that are there.
     complete : bool
         False if the run was stopped before its end.
     """
@@ -148,5 +152,5 @@ def summarize(
         "onramp_stats": counters["onramp_stats"],
         "engine": counters["engine"],
         "unfinished": counters["unfinished"],
-        **{key: counters[key] for key in ("clock", "rtt_us", "order") if key in counters},
+        **{part: counters[part] for part in PARTS if part in counters},
     }

@@ -15,6 +15,8 @@ pub struct Arrival {
     pub flow: NewFlow,
     /// Number in order of arrival.
     pub id: u64,
+    /// Number in its section.
+    pub number: u64,
     /// What ECMP hashes for data and for replies: the same whatever other sections
     /// there are.
     pub hashes: [u16; 2],
@@ -55,7 +57,7 @@ impl Arrivals {
                 let number = &mut self.in_section[flow.traffic as usize];
                 let mut hashes = random::stream(self.seed, "ecmp", u64::from(flow.traffic) << 40 | *number);
                 let mut hash = || random::below(&mut hashes, 1 << 16) as u16;
-                out.push(Arrival { at, flow, id: self.count, hashes: [hash(), hash()] });
+                out.push(Arrival { at, flow, id: self.count, number: *number, hashes: [hash(), hash()] });
                 *number += 1;
                 self.count += 1;
             }

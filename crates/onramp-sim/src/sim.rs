@@ -7,10 +7,14 @@ use crate::clock::accuracy::ClockRecord;
 use crate::clock::{self, Clocks};
 use crate::config::units::{Ps, US};
 use crate::engine::{Events, turns};
+use crate::host::config::ShaperKind;
+use crate::host::shaper::Held;
 use crate::host::tcp::{Joint, Pair, Streams};
 use crate::host::{self, Hosts, Note, Opening};
 use crate::measure::trace::{self, Capture, Wire};
-use crate::measure::{Delays, FlowRecord, LongFlow, Meter, NextOwd, NextRecord, Recorder, RequestRecord, Sample, View};
+use crate::measure::{
+    Delays, FlowRecord, LongFlow, Meter, NextOwd, NextRecord, Recorder, RequestRecord, Sample, Shaped, View,
+};
 use crate::network::packet::{Options as TcpOptions, TCP};
 use crate::network::router::int::{Int, Units};
 use crate::network::router::plain::{Plain, Waits};
@@ -18,7 +22,7 @@ use crate::network::router::rcp::Rcp;
 use crate::network::router::xcp::Xcp;
 use crate::network::router::{self, Router};
 use crate::network::{self, Network, Part};
-use crate::scenario::{Resolved, Scenario, Section, Sync};
+use crate::scenario::{Policies, Resolved, Scenario, Section, Sync};
 use crate::topology::{Cells, PortId, Topology};
 use crate::workload::exchange::{ExchangeRecord, Session};
 use crate::workload::{LoadSpan, Size, connections};
@@ -198,6 +202,7 @@ struct Desk {
     map: Arc<Cells>,
     arrivals: Arrivals,
     sections: Vec<Section>,
+    policies: Vec<Policies>,
     recorder: Recorder,
     span: LoadSpan,
     /// Load begins at this time of the engine.
@@ -238,6 +243,7 @@ struct Desk {
     traced: Vec<u64>,
     /// Ports whose packets' order is recorded.
     ordered: Vec<String>,
+    shaper: ShaperKind,
 }
 
 /// Counters of all cells.
@@ -352,7 +358,7 @@ impl<R: Router> Engine<R> {
             let rules = host::Rules {
                 transports: &transports,
                 gate: resolved.gate.as_ref(),
-                shaper: resolved.shaper,
+                shaper: &resolved.shaper,
                 pacing: resolved.pacing,
                 processing: &resolved.processing,
                 tcp: resolved.tcp.as_ref(),
@@ -364,7 +370,12 @@ impl<R: Router> Engine<R> {
             let clocks = own.or_else(|| running.take()).unwrap_or_else(|| Clocks::Constant(Arc::new([])));
             let next = (size > 0).then(|| NextOwd::new(size, span.seed, origin));
             let wanted = if resolved.measure.rtt { resolved.sections.len() } else { 0 };
-            let meter = Meter::new(origin, next, wanted);
+            let shaped = resolved.measure.shaping.then(|| {
+                let rules = &resolved.shaper;
+                let tenants = rules.names.iter().cloned().zip(rules.tenants.iter().copied()).collect();
+                Shaped::new(origin, span.duration, rules.egress, tenants)
+            });
+            let meter = Meter::new(origin, next, shaped, wanted);
             let parts = Parts { events, network, hosts, clocks, meter };
             cells.push(Box::new(Cell::new(parts, Arc::clone(&map), Arc::clone(&topology), span.seed, measured)));
         }
@@ -378,6 +389,7 @@ impl<R: Router> Engine<R> {
             map,
             arrivals,
             sections: resolved.sections.clone(),
+            policies: resolved.policies.clone(),
             recorder,
             span,
             load_at,
@@ -405,6 +417,7 @@ impl<R: Router> Engine<R> {
                 .as_ref()
                 .map_or(vec![false; 256], |tcp| tcp.kinds.iter().map(Option::is_some).collect()),
             traced: Vec::new(),
+            shaper: resolved.shaper.kind,
             topology,
         };
         Self { cells, desk, threads: 1 }
@@ -599,7 +612,7 @@ impl Desk {
     }
 
     fn open_one<R: Router>(&mut self, cells: &mut [CellBox<R>], arrival: &Arrival) {
-        let Arrival { at, mut flow, id, hashes } = *arrival;
+        let Arrival { at, mut flow, id, number, hashes } = *arrival;
         let start = self.load_at + at;
         match &mut flow.size {
             Size::Bytes(bytes) => self.bytes += *bytes as f64,
@@ -618,7 +631,8 @@ impl Desk {
         let part = flow.request.filter(|_| measured);
         let request = part.map(|part| self.recorder.request(&flow, part, start - self.origin));
         let Section { transport, class } = self.sections[flow.traffic as usize];
-        let new = Opening { flow, id, start, hashes, class, transport, request };
+        let terms = self.policies[flow.traffic as usize].terms(number);
+        let new = Opening { flow, id, start, hashes, class, transport, request, terms };
         let watch = self.recorder.watched_owd(flow.src, flow.dst);
         let nic = |host, to, hash| self.map.nic_towards(&self.topology, host, to, hash);
         let (from, to) = (self.map.of(flow.src), self.map.of(flow.dst));
@@ -897,6 +911,18 @@ impl<R: Router> Run for Engine<R> {
         if self.desk.clients > 0 {
             let open: u64 = self.cells.iter().map(|cell| cell.hosts.exchanges_open()).sum();
             counters["unfinished"]["exchanges"] = json!(open);
+        }
+        if self.desk.shaper != ShaperKind::Flow {
+            let held = self.cells.iter().map(|cell| cell.hosts.held()).fold(Held::default(), |all, cell| all.or(&cell));
+            counters["shaper"] = json!({
+                "held_packets": held.most_packets,
+                "held_bytes": held.most_bytes,
+                "structure_bytes": held.memory,
+            });
+        }
+        if self.cells[0].meter.shaped.is_some() {
+            let cells = self.cells.iter().filter_map(|cell| cell.meter.shaped.as_deref());
+            counters["shaping"] = Shaped::summary(cells, now);
         }
         if self.desk.is_tcp.contains(&true) {
             counters["engine"]["connections_opened_before"] = json!(all.hosts.opened_before);

@@ -138,6 +138,64 @@ fn cells_and_threads_change_nothing_where_hosts_take_time_and_tcp_is_beside_rdma
 }
 
 #[test]
+fn cells_and_threads_change_nothing_where_shapers_hold_packets() {
+    let capped = "[[traffic]]\nkind = \"long\"\nsrc = [\"h0\", \"h0\", \"h9\"]\ndst = \"h20\"\n\
+                  cap = [\"3Gbps\", \"700Mbps\"]\ntenant = \"a\"\n";
+    let limits = ("host.shaping", "{ egress = \"60Gbps\", tenants = { a = \"4Gbps\" }, cost = \"30ns\" }");
+    for (i, (shaper, limits)) in [
+        (
+            "carousel",
+            ("host.shaping", "{ egress = \"60Gbps\", tenants = { a = \"4Gbps\" }, cores = 3, cost = \"30ns\" }"),
+        ),
+        ("htb", limits),
+        ("fq", ("host.shaping", "{ slack = \"2us\" }")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for transport in [TRANSPORTS[i], TRANSPORTS[3 + i], "kind = \"swift\""] {
+            let ack = if i == 1 { "separate" } else { "transport" };
+            let set = [
+                ("onramp.enabled", "true"),
+                ("onramp.ack", ack),
+                ("switch.buffer", "3MiB"),
+                ("switch.loss", if i == 0 { "lossy" } else { "pfc" }),
+                ("host.rto", "200us"),
+                ("host.shaper", shaper),
+                ("measure.shaping", "true"),
+                limits,
+            ];
+            let text = format!("{SMALL_FAT_TREE}{LOADED}{capped}").replace(
+                "tenant = \"a\"\n",
+                match shaper {
+                    "fq" => "",
+                    _ => "tenant = \"a\"\n",
+                },
+            );
+            let run = |one_cell, threads| {
+                let options = Options { one_cell, ..Options::default() };
+                let mut sim = build_as(&options, &text, transport, &set);
+                sim.set_threads(threads);
+                in_steps(&mut sim, 300_000_000, |sim| {
+                    let n = sim.packet_counts();
+                    assert_eq!(n.sent, n.delivered + n.dropped + n.in_flight, "{shaper} {n:?}");
+                });
+                assert!(
+                    sim.flows_started() > 20 && sim.flows_started() == sim.flows_finished(),
+                    "{shaper} {transport}"
+                );
+                assert!(sim.counters()["shaper"]["held_packets"].as_u64() > Some(0), "{shaper}");
+                hash(sim)
+            };
+            let alone = run(true, 1);
+            for threads in [1, 2, 4] {
+                assert_eq!(run(false, threads), alone, "{shaper}, {transport}, {threads} threads");
+            }
+        }
+    }
+}
+
+#[test]
 fn stopping_and_going_on_changes_nothing() {
     let straight = finish(build(&format!("{SMALL_FAT_TREE}{LOADED}"), TRANSPORTS[2]));
     let mut sim = build(&format!("{SMALL_FAT_TREE}{LOADED}"), TRANSPORTS[2]);

@@ -250,6 +250,32 @@ s.toml:14: switch.ecn[1].pmax: NaN is outside 0 to 1"#,
         r#"rates = ["tor0->h0"]"#,
         "s.toml:34: measure.rates: is recorded with rcp only: leave it out",
     ),
+    (
+        r#"payload = "1000B""#,
+        r#"shaper = "caroussel""#,
+        r#"s.toml:18: host.shaper: "caroussel" is not one of flow, carousel, htb, fq: did you mean "carousel"?"#,
+    ),
+    (
+        r#"payload = "1000B""#,
+        r#"shaping = { slot = "1us" }"#,
+        r#"s.toml:18: host.shaping.slot: has no effect with shaper = "flow": only with "carousel""#,
+    ),
+    (
+        r#"payload = "1000B""#,
+        r#"shaping = { egress = "1Gbps" }"#,
+        r#"s.toml:18: host.shaping.egress: has no effect with shaper = "flow": only with "carousel", "htb""#,
+    ),
+    (
+        r#"dst = "h0""#,
+        "dst = \"h0\"\ncap = [\"1Mbps\", 5]",
+        "s.toml:54: traffic[2].cap: 5 is not a rate in quotes, such as \"100Gbps\"",
+    ),
+    (r#"dst = "h0""#, "dst = \"h0\"\ncap = \"0bps\"", "s.toml:54: traffic[2].cap: must be above 0, such as \"10Mbps\""),
+    (
+        r#"dst = "h0""#,
+        "dst = \"h0\"\ntenant = \"web\"",
+        r#"s.toml:54: traffic[2].tenant: "web" is not in host.shaping.tenants: write tenants = { web = "10Gbps" } there"#,
+    ),
     (r#"owd = ["h0->h1"]"#, "cwnd = true", "s.toml:34: measure.cwnd: is recorded with TCP only: leave it out"),
     (
         "gain = 0.0625",
@@ -528,7 +554,7 @@ fn rates_are_those_of_switches_ports() {
     let text = GOOD.replace("kind = \"dcqcn\"\nmin_rate = \"1Gbps\"", "kind = \"rcp\"");
     let with = |port: &str| text.replace("owd = [\"h0->h1\"]", &format!("rates = [\"{port}\"]"));
     assert!(load(&with("tor0->h0"), &[]).is_ok());
-    let message = "s.toml:33: measure.rates[0]: h0->tor0 is a host's: only ports of switches give rates";
+    let message = "s.toml:33: measure.rates[0]: h0->tor0 is a host's: name a port of a switch";
     assert_eq!(lines(&with("h0->tor0"), &[]), message);
 }
 
@@ -747,7 +773,8 @@ fn all_kinds() -> (Vec<TempFile>, Vec<String>) {
         [
             "[[traffic]]\nkind = \"background\"\nworkload = \"FB_Hadoop\"\nload = 0.1\n".to_string(),
             "[[traffic]]\nkind = \"incast\"\nfan_out = 2\nsize = \"1.5KB\"\nload = 1e-7\nscope = \"network\"\n".into(),
-            format!("[[traffic]]\nkind = \"long\"\nsrc = [\"{a}\"]\ndst = \"{b}\"\nstart = \"1us\"\n"),
+            format!("[[traffic]]\nkind = \"long\"\nsrc = [\"{a}\"]\ndst = \"{b}\"\nstart = \"1us\"\ncap = \"1Mbps\"\n"),
+            format!("[[traffic]]\nkind = \"long\"\nsrc = [\"{a}\"]\ndst = \"{b}\"\ncap = [\"1Mbps\", \"2.5Gbps\"]\n"),
             format!("[[traffic]]\nkind = \"trace\"\nfile = \"{}\"\n", rows.0.display()),
             format!("[[traffic]]\nkind = \"trace\"\nformat = \"hpcc\"\nfile = \"{}\"\n", flows.0.display()),
         ]
@@ -756,6 +783,7 @@ fn all_kinds() -> (Vec<TempFile>, Vec<String>) {
     let extras = [
         "",
         "[switch]\nloss = \"lossy\"\necn = []\n[onramp]\n[clock]\nsync = \"gaussian\"\nsigma = \"0.2us\"\n",
+        "[host]\nshaper = \"carousel\"\n[host.shaping]\negress = \"9Gbps\"\ntenants = { b = \"1Gbps\", a = \"2Gbps\" }\ncores = 3\n[measure]\nshaping = true\n",
         "[onramp]\nenabled = false\nversion = \"strawman\"\nack = \"separate\"\nack_every = 7\n[host]\npayload = \"4KiB\"\nack_class = \"control\"\n[measure]\nowd = [\"A->B\"]\nflow_rates = true\n",
     ];
     let mut all = Vec::new();

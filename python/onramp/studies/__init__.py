@@ -23,6 +23,7 @@ FIGURES = (
     "pacing-clustering",
     "pacing-drops",
     "pacing-egress",
+    "carousel",
 )
 
 

@@ -4,6 +4,7 @@ use super::pacing;
 pub use super::pacing::Pacing;
 pub use super::processing::Processing;
 pub use super::shaper::Kind as ShaperKind;
+pub use super::shaper::config::Shaping;
 pub use super::threshold::Threshold;
 use crate::config::Rule;
 use crate::config::units::{Bytes, NS, SEC, Span, US};
@@ -31,7 +32,8 @@ pub struct Host {
     /// back to the first unacknowledged byte; doubles with each timeout in a
     /// row. Default 16.777216 ms (the InfiniBand form 4.096 us · 2^12).
     pub rto: Span,
-    /// When a host's flows may send: "flow", a pacer for each. Default "flow".
+    /// When a host's flows may send: "flow", a pacer for each; or a shaper that holds packets,
+    /// "carousel", "htb" or "fq". Default "flow".
     pub shaper: ShaperKind,
     /// How the packets of a window leave: "none", as acknowledgements let them; "packet", one by one in a round
     /// trip; "burst", in bursts of `max_burst`; "egress", by one pacer of the NIC. Default "none".
@@ -43,6 +45,9 @@ pub struct Host {
     /// What hosts need for a packet that has come. Default: nothing. Of several entries for a host the first counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub processing: Vec<Processing>,
+    /// The shaper's policies and parameters.
+    #[serde(skip_serializing_if = "Shaping::is_default")]
+    pub shaping: Shaping,
 }
 
 impl Default for Host {
@@ -57,6 +62,7 @@ impl Default for Host {
             pacing: Pacing::None,
             max_burst: None,
             processing: Vec::new(),
+            shaping: Shaping::default(),
         }
     }
 }
@@ -81,6 +87,7 @@ impl Host {
         for (i, processing) in self.processing.iter().enumerate() {
             processing.check(&mut |ok, key, message| rule(ok, &format!("processing[{i}].{key}"), message));
         }
+        self.shaping.check(self.shaper, rule);
     }
 }
 

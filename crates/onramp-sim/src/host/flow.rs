@@ -2,6 +2,7 @@
 //! slot.
 
 use super::pacing::Pacer;
+use super::shaper::Terms;
 use crate::cc::Cc;
 use crate::config::units::Ps;
 use crate::stack::rdma;
@@ -63,6 +64,8 @@ pub struct Sender {
     pub retransmitted: u32,
     /// Timeouts.
     pub timeouts: u32,
+    /// Its policies.
+    pub terms: Terms,
 }
 
 impl Sender {

@@ -26,12 +26,12 @@ use crate::network::router::{Header, Router};
 use crate::network::{Kind, Network, Packet};
 use crate::topology::{Cells, PortId, Topology};
 use crate::workload::{NewFlow, Size};
-use config::{Processing, ShaperKind};
+use config::Processing;
 use gate::{GateRules, Gates};
 use nic::Nic;
 use pacing::Pacer;
 use processing::Ring;
-use shaper::{Any, Entry, Shaper};
+use shaper::{Any, Entry, FREE, Held, Shaper, Terms};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -99,7 +99,7 @@ pub struct Rules<'a> {
     /// On-Ramp, if it is on.
     pub gate: Option<&'a GateRules>,
     /// When flows may send.
-    pub shaper: ShaperKind,
+    pub shaper: &'a shaper::Rules,
     /// How windows are paced.
     pub pacing: pacing::Rules,
     /// What a host needs for a packet that has come, by number; empty where none needs anything.
@@ -123,6 +123,8 @@ pub struct Hosts<H> {
     /// By NIC, where its host needs time for what comes; empty where none does.
     rings: Vec<Option<Ring<Packet<H>>>>,
     shaper: Any,
+    /// Some flow has a cap.
+    capped: bool,
     gates: Option<Gates>,
     /// TCP, if some transport is.
     tcp: Option<Box<tcp::Hosting<H>>>,
@@ -193,6 +195,7 @@ impl<H: Header> Hosts<H> {
             receivers: Slab::default(),
             shaper: Any::new(shaper, nics.len() * classes),
             tcp: tcp.map(|rules| Box::new(tcp::Hosting::new(rules, topology, gate, &owners, classes))),
+            capped: false,
             nics,
             rings,
             gates: gate.map(Gates::new),
@@ -273,8 +276,11 @@ impl<H: Header> Hosts<H> {
             bytes: bytes.unwrap_or(0),
             retransmitted: 0,
             timeouts: 0,
+            terms: new.terms,
         });
-        self.shaper.open(Entry { slot, id: new.id });
+        self.capped |= new.terms.cap < FREE.cap;
+        let line = self.line(nic, new.class);
+        self.shaper.open(line, Entry { slot, id: new.id }, &new.terms);
         slot
     }
 
@@ -383,6 +389,11 @@ impl<H: Header> Hosts<H> {
         alive.map(|(slot, flow)| (self.record(slot, now), flow.peer)).chain(of_tcp).collect()
     }
 
+    /// What the shaper holds.
+    pub fn held(&self) -> Held {
+        self.shaper.held()
+    }
+
     /// The receiving end in a slot.
     pub fn receiver(&self, slot: u32) -> &Receiver {
         &self.receivers[slot]
@@ -435,4 +446,6 @@ pub struct Opening {
     pub transport: u8,
     /// The request it is part of, numbered in order of arrival.
     pub request: Option<u64>,
+    /// Its policies.
+    pub terms: Terms,
 }

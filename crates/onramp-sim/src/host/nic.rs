@@ -69,7 +69,7 @@ impl<H> Nic<H> {
 
 impl<H: Header> Hosts<H> {
     #[inline]
-    fn line(&self, nic: u32, class: u8) -> usize {
+    pub(super) fn line(&self, nic: u32, class: u8) -> usize {
         nic as usize * self.classes + usize::from(class)
     }
 
@@ -211,10 +211,30 @@ impl<H: Header> Hosts<H> {
     /// Offers a flow to the shaper: it may go on when the link is free, at `free`.
     #[inline]
     pub(super) fn line_up(&mut self, flow: Entry, now: Ps, free: Ps) {
+        if self.shaper.holds() {
+            return self.hand_down(flow, now);
+        }
         let sender = &mut self.senders[flow.slot];
         if let Some(at) = sender.due(&self.transports, self.nics[sender.nic as usize].rate, now) {
             let line = sender.nic as usize * self.classes + usize::from(sender.class);
             self.shaper.offer(line, flow, at, free);
+        }
+    }
+
+    /// Hands packets of a flow down to a shaper that holds them, as many as both let.
+    fn hand_down(&mut self, flow: Entry, now: Ps) {
+        let sender = &mut self.senders[flow.slot];
+        let transport = &self.transports[sender.transport];
+        let rate = self.nics[sender.nic as usize].rate;
+        let line = sender.nic as usize * self.classes + usize::from(sender.class);
+        let permit = sender.cc.permit(&transport.config, transport.env(rate), now);
+        // At a rate of 0 it waits for what its controller hears next.
+        while permit.rate > 0.0
+            && let Some(ahead) = self.shaper.room(flow)
+            && let Some(size) = sender.tx.size_of(ahead)
+            && (!transport.windowed || sender.tx.in_flight_with(ahead) < permit.window)
+        {
+            self.shaper.hand(line, flow, size, permit.rate, now);
         }
     }
 

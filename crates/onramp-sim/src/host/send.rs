@@ -1,7 +1,7 @@
 //! The sending end of a flow: window, pacing, On-Ramp's gate, timeouts.
 
 use super::pacing::Pacing;
-use super::shaper::{Entry, Shaper};
+use super::shaper::{Entry, FREE, Shaper};
 use super::{Hosts, Io, Note, Sender, Timer, Transports};
 use crate::cc::{Ack, Loss, Sent};
 use crate::config::units::{NS, Ps, SEC};
@@ -34,12 +34,15 @@ impl<H: Header> Hosts<H> {
             return self.start_flow(io, flow.slot);
         }
         let sender = &self.senders[flow.slot];
-        let (src, dst, stop) = (sender.src, sender.dst, sender.stop);
+        let (src, dst, stop, cap) = (sender.src, sender.dst, sender.stop, sender.terms.cap);
         if let Some(gates) = &mut self.gates {
             gates.open(flow.slot, src, dst, io.now);
         }
         if let Some(next) = &mut io.meter.next {
             next.open(flow.slot);
+        }
+        if let (Some(shaped), Some(_), true) = (&mut io.meter.shaped, stop, cap < FREE.cap) {
+            shaped.open(flow.slot, cap, io.now);
         }
         if let Some(stop) = stop {
             io.events.timer(stop, Timer::Stop(flow.id, flow.slot));
@@ -64,7 +67,11 @@ impl<H: Header> Hosts<H> {
     pub(super) fn may_send<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, slot: u32) -> Option<Ps> {
         let sender = &mut self.senders[slot];
         let rate = self.nics[sender.nic as usize].rate;
-        let due = sender.due(&self.transports, rate, io.now)?;
+        let mut due = sender.due(&self.transports, rate, io.now)?;
+        if self.shaper.holds() {
+            // It has been held for as long as its rate wants.
+            due = io.now;
+        }
         Some(self.gates.as_ref().map_or(due, |gates| gates.release(slot).max(due)))
     }
 
@@ -85,9 +92,10 @@ impl<H: Header> Hosts<H> {
         sender.cc.on_sent(&transport.config, env, &sent);
         let header = if H::TOLD { H::tell(&sender.cc.tell(&transport.config, env)) } else { H::default() };
         let permit = sender.cc.permit(&transport.config, env, now);
+        let rate = if self.capped { permit.rate.min(sender.terms.cap) } else { permit.rate };
         sender.spaced_size = segment.size;
         sender.spaced_at = now;
-        sender.t_next = now.saturating_add(spacing(segment.size, permit.rate));
+        sender.t_next = now.saturating_add(spacing(segment.size, rate));
         if self.pacing.pacing != Pacing::None && transport.windowed {
             let (payload, window) = (env.payload, permit.window);
             let next = sender.pacer.next(&self.pacing, now, payload, window, env.base_rtt);
@@ -111,6 +119,10 @@ impl<H: Header> Hosts<H> {
         let packet = packet.to(sender.dst).marked(segment.flags, sender.class);
         if let Some(next) = &mut io.meter.next {
             next.leaves(flow.slot, &packet, sender.src, now);
+        }
+        if let Some(shaped) = &mut io.meter.shaped {
+            let line = sender.nic as usize * self.classes + usize::from(sender.class);
+            shaped.leaves(flow.slot, line, sender.terms.tenant, segment.size, env.line_rate, now);
         }
         let port = nic.port;
         io.network.start(io.events, now, port, packet);
@@ -178,7 +190,7 @@ impl<H: Header> Hosts<H> {
         };
         sender.cc.on_ack(&transport.config, env, &ack);
         if transport.respace && sender.spaced_size > 0 {
-            let rate = sender.cc.permit(&transport.config, env, now).rate;
+            let rate = sender.cc.permit(&transport.config, env, now).rate.min(sender.terms.cap);
             sender.t_next = sender.spaced_at.saturating_add(spacing(sender.spaced_size, rate));
         }
         let flow = Entry { slot, id: sender.id };
@@ -196,6 +208,9 @@ impl<H: Header> Hosts<H> {
     fn finish<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry) {
         let record = self.record(flow.slot, io.now);
         self.shaper.forget(flow);
+        if let Some(shaped) = &mut io.meter.shaped {
+            shaped.close(flow.slot, io.now);
+        }
         let sender = &mut self.senders[flow.slot];
         sender.done = true;
         self.nics[sender.nic as usize].paced_rate -= sender.pacer.leave();

@@ -1,6 +1,6 @@
 //! What a cell measures by itself.
 
-use super::{Delays, NextOwd, Sample};
+use super::{Delays, NextOwd, Sample, Shaped};
 use crate::config::units::{NS, Ps};
 
 /// Counts from time 0 on, but for the samples of series.
@@ -17,13 +17,15 @@ pub struct Meter {
     pub samples: Vec<Sample>,
     /// Delays of packets beside those of the ones acknowledged before, if wanted.
     pub next: Option<NextOwd>,
+    /// How well flows keep to their rates, if wanted.
+    pub shaped: Option<Box<Shaped>>,
 }
 
 impl Meter {
     /// Nothing is seen yet; time 0 is at `origin`, and so many sections' round trips are wanted.
-    pub fn new(origin: Ps, next: Option<NextOwd>, sections: usize) -> Self {
-        let rtts = vec![Delays::default(); sections];
-        Self { origin, owd: Delays::default(), queue: Delays::default(), rtts, samples: Vec::new(), next }
+    pub fn new(origin: Ps, next: Option<NextOwd>, shaped: Option<Shaped>, sections: usize) -> Self {
+        let (rtts, shaped) = (vec![Delays::default(); sections], shaped.map(Box::new));
+        Self { origin, owd: Delays::default(), queue: Delays::default(), rtts, samples: Vec::new(), next, shaped }
     }
 
     /// A data packet's measured one-way delay.

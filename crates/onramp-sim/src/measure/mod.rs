@@ -3,11 +3,13 @@
 mod delays;
 mod meter;
 mod next_owd;
+mod shaped;
 pub mod trace;
 
 pub use delays::Delays;
 pub use meter::Meter;
 pub use next_owd::{NextOwd, NextRecord};
+pub use shaped::Shaped;
 
 use crate::config::units::{Ps, SEC, Span, US};
 use crate::topology::{PortId, Topology};
@@ -46,6 +48,9 @@ pub struct Measure {
     /// one-way delay is recorded beside the acknowledged one's. Default 0.
     #[serde(skip_serializing_if = "is_zero")]
     pub next_owd: u32,
+    /// Whether it is recorded how well flows keep to their rates (`host.shaping`). Default false.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shaping: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -66,6 +71,7 @@ impl Default for Measure {
             rtt: false,
             owd: vec![],
             next_owd: 0,
+            shaping: false,
         }
     }
 }

@@ -21,7 +21,7 @@ pub use crate::network::config::{AckClass, Alpha, Class, Ecn, Headroom, Loss, Po
 pub use crate::topology::Network;
 pub use linux::Linux;
 pub use load::{Override, ScenarioError};
-pub use resolved::{Resolved, Section};
+pub use resolved::{Policies, Resolved, Section};
 pub use substrate::Substrate;
 pub use traffic::Traffic;
 
@@ -239,6 +239,10 @@ impl Scenario {
         if self.traffic.iter().all(|t| t.transport.is_none()) {
             self.host.ack_class.get_or_insert(self.transport.settings().host_ack_class());
         }
+        let caps = self.traffic.iter().flat_map(|t| t.caps.0.iter().copied());
+        let least = self.transports().map(|t| t.settings().min_rate());
+        let lowest = caps.chain(least).filter(|rate| rate.0 > 0).min();
+        self.host.shaping.resolve(self.host.shaper, self.host.payload, lowest);
         self.host.max_window.get_or_insert(crate::config::units::Bytes(bdp));
         if self.is_tcp() {
             self.linux.get_or_insert_default().resolve(&self.transport, &self.host);

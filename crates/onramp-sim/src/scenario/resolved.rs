@@ -4,10 +4,11 @@ use super::linux::MTU_HEADERS;
 use super::{Clock, Measure, Scenario};
 use crate::cc::{self, custom::Controllers};
 use crate::config::units::{Ps, Span};
-use crate::host::config::{Pacing, Processing, ShaperKind};
+use crate::host::config::{Pacing, Processing};
 use crate::host::gate::GateRules;
 use crate::host::pacing;
 use crate::host::qdisc::HostQdisc;
+use crate::host::shaper::{self, FREE, Terms};
 use crate::host::{Common, Transports, tcp};
 use crate::network::config::Rules;
 use crate::network::router;
@@ -22,6 +23,23 @@ pub struct Section {
     pub transport: u8,
     /// Their class; the control class is 0.
     pub class: u8,
+}
+
+/// What the flows of a section are held to.
+#[derive(Clone, Debug, Default)]
+pub struct Policies {
+    /// Their rates at most in bits per second, which they have in turn; none for no limit.
+    pub caps: Vec<f64>,
+    /// Their tenant.
+    pub tenant: Option<u8>,
+}
+
+impl Policies {
+    /// Of the flow with this number in its section.
+    pub fn terms(&self, number: u64) -> Terms {
+        let cap = self.caps.get((number % self.caps.len().max(1) as u64) as usize);
+        Terms { cap: cap.copied().unwrap_or(FREE.cap), tenant: self.tenant }
+    }
 }
 
 /// What is simulated.
@@ -40,7 +58,7 @@ pub struct Resolved {
     /// What flows of a transport share.
     pub transports: Transports,
     /// The hosts' shaper.
-    pub shaper: ShaperKind,
+    pub shaper: shaper::Rules,
     /// How windows are paced.
     pub pacing: pacing::Rules,
     /// What a host needs for a packet that has come, by number; empty where none needs anything.
@@ -55,6 +73,8 @@ pub struct Resolved {
     pub tcp: Option<tcp::Rules>,
     /// By number.
     pub sections: Vec<Section>,
+    /// By number of the section.
+    pub policies: Vec<Policies>,
 }
 
 impl Resolved {
@@ -64,7 +84,7 @@ impl Resolved {
     /// A transport that the simulator has not.
     pub fn new(s: &Scenario, topology: &Topology, controllers: &Controllers) -> Result<Self, String> {
         let mut configs: Vec<cc::Config> = vec![s.transport.clone()];
-        let mut sections = Vec::new();
+        let (mut sections, mut policies) = (Vec::new(), Vec::new());
         for traffic in &s.traffic {
             let own = traffic.transport.as_ref().unwrap_or(&s.transport);
             let known = configs.iter().position(|config| config == own);
@@ -73,6 +93,9 @@ impl Resolved {
                 configs.len() - 1
             });
             sections.push(Section { transport: transport as u8, class: traffic.class + 1 });
+            let named = |name: &String| s.host.shaping.tenants.keys().position(|own| own == name);
+            let tenant = traffic.tenant.as_ref().and_then(named).map(|tenant| tenant as u8);
+            policies.push(Policies { caps: traffic.caps.0.iter().map(|cap| cap.0 as f64).collect(), tenant });
         }
         for config in &mut configs {
             if !cc::SIMULATED.contains(&config.kind()) {
@@ -103,7 +126,7 @@ impl Resolved {
             router: routers.try_fold(router::Kind::Plain, router::Kind::and).expect("the scenario was checked"),
             rules,
             transports: Transports::new(&configs, &common, topology),
-            shaper: s.host.shaper,
+            shaper: s.host.shaping.rules(s.host.shaper),
             pacing: s.host.pacing(),
             processing: s.processing(topology),
             gate: GateRules::new(&s.onramp),
@@ -111,6 +134,7 @@ impl Resolved {
             measure: s.measure.clone(),
             tcp,
             sections,
+            policies,
         })
     }
 }

@@ -5,6 +5,7 @@ use crate::cc;
 use crate::clock;
 use crate::config::units::{Bytes, NS, Ps, Span};
 use crate::config::{Mistake, Rule};
+use crate::host::config::ShaperKind;
 use crate::network::router;
 use crate::topology::Topology;
 use crate::workload::exchange::{Between, Sides, Sizes};
@@ -34,6 +35,8 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
     let message =
         || format!("\"{}\" has no window to pace, it sends at a rate", windowless.map_or("", cc::Config::kind));
     rule(paced == Pacing::None || windowless.is_none(), "host.pacing", message());
+    let shaped = s.host.shaper != ShaperKind::Flow && paced != Pacing::None;
+    rule(!shaped, "host.pacing", "goes with shaper = \"flow\": other shapers have policies of their own".into());
     let gated = paced == Pacing::Egress && s.onramp.enabled && s.is_tcp();
     let message = "\"egress\" takes the place of the queue that On-Ramp's gate is: on TCP one or the other";
     rule(!gated, "host.pacing", message.into());
@@ -54,6 +57,9 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
     super::linux::check(s, &mut rule);
     s.transport.settings().check(&mut |ok, key, message| rule(ok, &format!("transport.{key}"), message));
     rule(next == 0 || !s.is_tcp(), "measure.next_owd", "is not recorded with TCP: leave it out".into());
+    let own = s.host.shaper == ShaperKind::Flow || !s.is_tcp();
+    rule(own, "host.shaper", "is simulated with RDMA only: leave it out with TCP".into());
+    rule(!s.measure.shaping || !s.is_tcp(), "measure.shaping", "is not recorded with TCP: leave it out".into());
     rule(!s.measure.cwnd || s.is_tcp(), "measure.cwnd", "is recorded with TCP only: leave it out".into());
     check_rates(s, &mut rule);
     rule(!s.traffic.is_empty(), "traffic", "at least one [[traffic]] section is needed".into());
@@ -64,6 +70,7 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
             let key = |key: &str| format!("traffic[{i}].transport.{key}");
             transport.settings().check(&mut |ok, own, message| rule(ok, &key(own), message));
         }
+        check_policies(s, traffic, &mut |ok, key, message| rule(ok, &format!("traffic[{i}].{key}"), message));
         check_traffic(s, traffic, &mut |ok, key, message| rule(ok, &format!("traffic[{i}].{key}"), message));
     }
     wrong
@@ -219,6 +226,21 @@ fn check_traffic(s: &Scenario, traffic: &Traffic, rule: Rule<'_>) {
             rule(d.rate.is_none_or(|rate| rate.0 > 0), "rate", "must be above 0, such as \"25Gbps\"".into());
         }
     }
+}
+
+/// What flows are held to.
+fn check_policies(s: &Scenario, traffic: &Traffic, rule: Rule<'_>) {
+    let tcp = "is simulated with RDMA only: leave it out with TCP".to_string();
+    rule(traffic.caps.0.is_empty() || !s.is_tcp(), "cap", tcp.clone());
+    rule(traffic.caps.0.iter().all(|cap| cap.0 > 0), "cap", "must be above 0, such as \"10Mbps\"".into());
+    let Some(tenant) = &traffic.tenant else { return };
+    rule(!s.is_tcp(), "tenant", tcp);
+    let known: Vec<_> = s.host.shaping.tenants.keys().map(String::as_str).collect();
+    let message = match &known[..] {
+        [] => format!("\"{tenant}\" is not in host.shaping.tenants: write tenants = {{ {tenant} = \"10Gbps\" }} there"),
+        known => format!("\"{tenant}\" is not in host.shaping.tenants: there are {}", known.join(", ")),
+    };
+    rule(known.contains(&tenant.as_str()), "tenant", message);
 }
 
 fn check_depth(depth: u32, most: u32, rule: Rule<'_>) {

@@ -90,6 +90,17 @@ impl Tx {
         self.next
     }
 
+    /// Bytes on the wire of the packet that comes `ahead` packets after the next one; `None` if there is none.
+    pub fn size_of(&self, ahead: u32) -> Option<u16> {
+        let seq = self.next.saturating_add(ahead);
+        (seq < self.packets).then(|| if seq + 1 == self.packets { self.last_size } else { self.full_size })
+    }
+
+    /// Bytes of payload sent and not acknowledged, with so many more packets.
+    pub fn in_flight_with(&self, ahead: u32) -> u64 {
+        self.payload_of((self.next - self.acked).saturating_add(ahead))
+    }
+
     fn payload_of(&self, packets: u32) -> u64 {
         u64::from(packets) * u64::from(self.payload)
     }

@@ -1,6 +1,6 @@
 //! A pacer per flow, and the flows that are due in turn: what an RDMA NIC has.
 
-use super::{AGENT, Entry, Shaper, Take};
+use super::{AGENT, Entry, Rules, Shaper, Take, Terms};
 use crate::config::units::Ps;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -37,13 +37,13 @@ pub struct Shaping {
 const NOWHERE: Place = Place { id: u64::MAX, due: Ps::MAX, ready: false };
 
 impl Shaping {
-    pub fn new(lines: usize) -> Self {
+    pub fn new(_: &Rules, lines: usize) -> Self {
         Self { lines: (0..lines).map(|_| Line::default()).collect(), places: Vec::new() }
     }
 }
 
 impl Shaper for Shaping {
-    fn open(&mut self, flow: Entry) {
+    fn open(&mut self, _: usize, flow: Entry, _: &Terms) {
         let slot = flow.slot as usize;
         if slot >= self.places.len() {
             self.places.resize(slot + 1, NOWHERE);
@@ -117,6 +117,7 @@ impl Shaper for Shaping {
 
 #[cfg(test)]
 mod tests {
+    use super::super::FREE;
     use super::*;
 
     fn flow(slot: u32) -> Entry {
@@ -124,8 +125,8 @@ mod tests {
     }
 
     fn shaping() -> Shaping {
-        let mut shaping = Shaping::new(2);
-        (0..4).for_each(|slot| shaping.open(flow(slot)));
+        let mut shaping = Shaping::new(&Rules::default(), 2);
+        (0..4).for_each(|slot| shaping.open(0, flow(slot), &FREE));
         shaping
     }
 
@@ -169,8 +170,8 @@ mod tests {
         s.forget(flow(1));
         s.forget(flow(2));
         let (new, other) = (Entry { slot: 1, id: 77 }, Entry { slot: 2, id: 78 });
-        s.open(new);
-        s.open(other);
+        s.open(0, new, &FREE);
+        s.open(0, other, &FREE);
         assert_eq!(s.take(0, 60), Take::Idle);
         s.offer(0, new, 60, 60);
         assert_eq!(s.take(0, 60), Take::Send(new));

@@ -1,13 +1,23 @@
 //! When a host's flows may send: one file per shaper.
 //!
-//! A shaper is told from when on each flow may send, and asked, when a link is
-//! free, whose turn it is. On-Ramp's gate is not its business: it is asked when
-//! the packet is about to leave.
+//! A shaper is told from when on each flow may send, or, where it holds packets, which
+//! packets flows hand down to it; and asked, when a link is free, whose turn it is.
+//! On-Ramp's gate is not its business: it is asked when the packet is about to leave.
+//!
+//! What is handed down is a place for a packet, of a size; the packet itself is formed when
+//! it leaves, as by a NIC that fetches it from memory then. So a packet that is sent again
+//! takes the place of one that was handed down, and stamps tell when packets left.
 
+mod carousel;
+pub mod config;
 mod flow;
+mod fq;
+mod htb;
+pub mod wheel;
 
 use crate::config::units::Ps;
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 
 /// A flow at a host: its slot, and its number in the whole run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,10 +42,93 @@ pub enum Take {
     Idle,
 }
 
+/// What shapers are made of.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// Which one.
+    pub kind: Kind,
+    /// All flows of a line together send at most so many bits per second,
+    pub egress: Option<f64>,
+    /// and those of each tenant so many.
+    pub tenants: Vec<f64>,
+    /// What tenants are called.
+    pub names: Vec<String>,
+    /// What a packet takes on the shaper's core, or under its lock.
+    pub cost: Ps,
+    /// See [`config::Shaping`], and so on.
+    pub slot: Ps,
+    /// See there.
+    pub horizon: Ps,
+    /// See there.
+    pub cores: u32,
+    /// See there.
+    pub budget: u32,
+    /// See there.
+    pub burst: u32,
+    /// See there.
+    pub queue: u32,
+    /// See there.
+    pub quantum: i64,
+    /// See there.
+    pub slack: Ps,
+}
+
+/// A flow's policies.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Its own rate at most, in bits per second; infinite for no limit.
+    pub cap: f64,
+    /// The tenant it belongs to.
+    pub tenant: Option<u8>,
+}
+
+/// No limit.
+pub const FREE: Terms = Terms { cap: f64::INFINITY, tenant: None };
+
+/// What a shaper holds, and held at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    packets: u64,
+    bytes: u64,
+    /// Packets in one line at most,
+    pub most_packets: u64,
+    /// and bytes of them.
+    pub most_bytes: u64,
+    /// Bytes of the line's own structure, flows included.
+    pub memory: u64,
+}
+
+impl Held {
+    #[inline]
+    fn add(&mut self, size: u16) {
+        self.packets += 1;
+        self.bytes += u64::from(size);
+        self.most_packets = self.most_packets.max(self.packets);
+        self.most_bytes = self.most_bytes.max(self.bytes);
+    }
+
+    #[inline]
+    fn remove(&mut self, packets: u32, bytes: u32) {
+        self.packets -= u64::from(packets);
+        self.bytes -= u64::from(bytes);
+    }
+
+    /// The larger of each of two lines' numbers.
+    pub fn or(&self, other: &Self) -> Self {
+        Self {
+            packets: self.packets.max(other.packets),
+            bytes: self.bytes.max(other.bytes),
+            most_packets: self.most_packets.max(other.most_packets),
+            most_bytes: self.most_bytes.max(other.most_bytes),
+            memory: self.memory.max(other.memory),
+        }
+    }
+}
+
 /// A shaper of all NICs of a cell; a line is a class of a NIC.
 pub trait Shaper {
-    /// A new flow.
-    fn open(&mut self, flow: Entry);
+    /// A new flow, with its policies.
+    fn open(&mut self, line: usize, flow: Entry, terms: &Terms);
     /// The flow may send at `at`. Only the earliest of a flow's offers counts; those of
     /// up to `now` line up in turn.
     fn offer(&mut self, line: usize, flow: Entry, at: Ps, now: Ps);
@@ -45,6 +138,49 @@ pub trait Shaper {
     fn take(&mut self, line: usize, now: Ps) -> Take;
     /// The flow is over.
     fn forget(&mut self, flow: Entry);
+    /// Flows hand packets down to it in place of offering: then only the agent offers, and
+    /// a flow for whose packet, just taken, it is too early.
+    #[inline]
+    fn holds(&self) -> bool {
+        false
+    }
+    /// Packets of the flow that it holds; `None` if it takes no more of them for now.
+    #[inline]
+    fn room(&self, _flow: Entry) -> Option<u32> {
+        None
+    }
+    /// The flow, whose controller allows `rate`, hands a packet down.
+    fn hand(&mut self, _line: usize, _flow: Entry, _size: u16, _rate: f64, _now: Ps) {}
+    /// The largest of its lines' numbers.
+    fn held(&self) -> Held {
+        Held::default()
+    }
+}
+
+/// Who may send now: flows' packets that are due, and the agent, in turn.
+#[derive(Debug, Default)]
+struct Due {
+    queue: VecDeque<(Entry, u16)>,
+    agent: bool,
+}
+
+impl Due {
+    #[inline]
+    fn push(&mut self, flow: Entry, size: u16) {
+        if flow != AGENT {
+            self.queue.push_back((flow, size));
+        } else if !self.agent {
+            self.agent = true;
+            self.queue.push_back((flow, size));
+        }
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<(Entry, u16)> {
+        let first = self.queue.pop_front()?;
+        self.agent &= first.0 != AGENT;
+        Some(first)
+    }
 }
 
 macro_rules! shapers {
@@ -64,15 +200,15 @@ macro_rules! shapers {
 
         impl Any {
             /// For this many lines.
-            pub fn new(kind: Kind, lines: usize) -> Self {
-                match kind { $(Kind::$name => Self::$name($module::Shaping::new(lines)),)+ }
+            pub fn new(rules: &Rules, lines: usize) -> Self {
+                match rules.kind { $(Kind::$name => Self::$name($module::Shaping::new(rules, lines)),)+ }
             }
         }
 
         impl Shaper for Any {
             #[inline]
-            fn open(&mut self, flow: Entry) {
-                match self { $(Self::$name(s) => s.open(flow),)+ }
+            fn open(&mut self, line: usize, flow: Entry, terms: &Terms) {
+                match self { $(Self::$name(s) => s.open(line, flow, terms),)+ }
             }
 
             #[inline]
@@ -94,6 +230,32 @@ macro_rules! shapers {
             fn forget(&mut self, flow: Entry) {
                 match self { $(Self::$name(s) => s.forget(flow),)+ }
             }
+
+            #[inline]
+            fn holds(&self) -> bool {
+                match self { $(Self::$name(s) => s.holds(),)+ }
+            }
+
+            #[inline]
+            fn room(&self, flow: Entry) -> Option<u32> {
+                match self { $(Self::$name(s) => s.room(flow),)+ }
+            }
+
+            #[inline]
+            fn hand(&mut self, line: usize, flow: Entry, size: u16, rate: f64, now: Ps) {
+                match self { $(Self::$name(s) => s.hand(line, flow, size, rate, now),)+ }
+            }
+
+            fn held(&self) -> Held {
+                match self { $(Self::$name(s) => s.held(),)+ }
+            }
+        }
+
+        impl Kind {
+            /// What a scenario calls it.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => $tag,)+ }
+            }
         }
     };
 }
@@ -101,4 +263,10 @@ macro_rules! shapers {
 shapers! {
     /// A pacer per flow, flows in turn: what an RDMA NIC has.
     Flow(flow) = "flow",
+    /// A timing wheel per core for all policies (Carousel).
+    Carousel(carousel) = "carousel",
+    /// A token bucket with a queue for each flow, in a hierarchy.
+    Htb(htb) = "htb",
+    /// A queue per flow, and a tree of those that wait for their pacing.
+    Fq(fq) = "fq",
 }
