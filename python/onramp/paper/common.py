@@ -96,7 +96,7 @@ class Figure(Protocol):
         """What to run."""
 
     def draw(self, runs: Runs) -> matplotlib.figure.Figure:
-        """The plot."""
+        """The plot. A module may have `each` beside it: more of them, by name."""
 
     def claims(self, runs: Runs) -> list[Claim]:
         """What the text states, checked."""
@@ -158,8 +158,11 @@ def judge(figure: Figure, on: str, mode: Mode, cache: Cache) -> Verdict:
     path = place(cache.folder, figure.NAME, on, mode.quick)
     path.mkdir(exist_ok=True)
     with style.styled():
-        plot = figure.draw(runs)
-    style.save(plot, path / figure.NAME)
+        plots = {figure.NAME: figure.draw(runs)}
+        if hasattr(figure, "each"):
+            plots |= {f"{figure.NAME}-{name}": plot for name, plot in figure.each(runs).items()}
+    for stem, plot in plots.items():
+        style.save(plot, path / stem)
     text = json.dumps(asdict(verdict), indent=2, ensure_ascii=False)
     (path / "verdict.json").write_text(text + "\n", encoding="utf-8")
     return verdict
