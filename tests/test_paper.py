@@ -13,6 +13,7 @@ from onramp import markdown, paper, studies, tables
 from onramp.paper import common, star
 from onramp.plots import style
 from onramp.result import Result
+from onramp.studies import carousel
 
 #: Every figure by its name.
 FIGURES = {name: book.figure(name) for book in (paper, studies) for name in book.FIGURES}
@@ -87,12 +88,46 @@ def incast() -> Result:
     return onramp.run(common.folder("studies") / "swift-incast.toml", {"warmup": "0us", "duration": "200us"})
 
 
+@pytest.fixture(scope="module")
+def shaped() -> Result:
+    """Carousel with two flows and all its policies."""
+    limits = {"tenants": {"a": "50Mbps", "b": "50Mbps"}, "egress": "100Mbps"}
+    flows = {
+        "traffic.0.cap": "10Mbps",
+        "traffic.1.cap": "20Mbps",
+        "traffic.0.tenant": "a",
+        "traffic.1.tenant": "b",
+    }
+    span = {"warmup": "0us", "duration": "220ms"}
+    path = common.folder("studies") / "carousel.toml"
+    return onramp.run(path, {**span, **flows, "host.shaping": limits})
+
+
+def test_flows_that_carousel_holds_have_their_rates(shaped: Result) -> None:
+    assert [rate["rate_bps"] for rate in carousel.flows(shaped)] == [10e6, 20e6]
+    assert carousel.deviation(shaped) < 0.01
+    assert carousel.burst(shaped) < 2 * 1048
+    assert carousel.held(shaped) == 4
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_can_be_drawn_and_judged(
-    name: str, small: Result, equilibrium: Result, synchronised: Result, racks: Result, incast: Result
+    name: str,
+    small: Result,
+    equilibrium: Result,
+    synchronised: Result,
+    racks: Result,
+    incast: Result,
+    shaped: Result,
 ) -> None:
     figure = FIGURES[name]
-    others = {STAR: equilibrium, CLOCKS: synchronised, RACKS: racks, studies.FIGURES: incast}
+    others = {
+        STAR: equilibrium,
+        CLOCKS: synchronised,
+        RACKS: racks,
+        (carousel.NAME,): shaped,
+        studies.FIGURES: incast,
+    }
     result = next((result for names, result in others.items() if name in names), small)
     runs = {case.key: [result, result] for case in figure.cases(True)}
     with style.styled():
