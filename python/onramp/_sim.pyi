@@ -53,4 +53,4 @@ class Simulation:
     def series_names(self) -> list[str]:
         """Names that the `name` column of series counts in."""
     def counters(self) -> str:
-        """JSON with "network", "onramp_stats", "engine", "unfinished"; "clock", "shaper", "shaping" if there are."""
+        """JSON with "network", "onramp_stats", "engine", "unfinished", and some others."""
