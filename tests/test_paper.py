@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import math
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +17,7 @@ from onramp import markdown, paper, studies, tables
 from onramp.paper import common, star
 from onramp.plots import style
 from onramp.result import Result
-from onramp.studies import rcp
+from onramp.studies import carousel, paced, rcp
 
 #: Every figure by its name.
 FIGURES = {name: book.figure(name) for book in (paper, studies) for name in book.FIGURES}
@@ -23,8 +27,6 @@ STAR = ("fig1", "fig2", "fig5", "fig22", "fig23", "fig24")
 CLOCKS = ("fig6", "fig18", "clock")
 #: Figures of clients and servers.
 RACKS = ("fig17", "fig27")
-#: Figures of RCP.
-RATES = ("rcp-fct", "rcp-rate", "rcp-stability")
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -84,16 +86,59 @@ def racks() -> Result:
     return onramp.run(common.folder() / "racks.toml", {"warmup": "0us", "duration": "500us"})
 
 
-@pytest.fixture(scope="module")
-def incast() -> Result:
-    """Swift's incast for a moment."""
-    return onramp.run(common.folder("studies") / "swift-incast.toml", {"warmup": "0us", "duration": "200us"})
+#: Of each study a moment of its own scenario: the file, and what is changed in it.
+MOMENTS: Mapping[str, tuple[str, Mapping[str, object]]] = {
+    "swift-incast": ("swift-incast", {"warmup": "0us", "duration": "200us"}),
+    "swift-target": ("swift-incast", {"warmup": "0us", "duration": "200us"}),
+    "swift-large": ("swift-large", {"warmup": "0us", "duration": "1ms", "time_limit": "2ms"}),
+    "swift-queues": ("swift-queues", {"warmup": "0us", "duration": "5ms"}),
+    "swift-endpoint": ("swift-endpoint", {"warmup": "0us", "duration": "5ms"}),
+    **dict.fromkeys(("rcp-fct", "rcp-rate", "rcp-stability"), ("rcp-rate", {"measure.rates": [rcp.PORT]})),
+    "pacing-base": ("pacing", {"warmup": "0us", "duration": "6500ms", "time_limit": "6500ms"}),
+    **{
+        name: (
+            "pacing",
+            {"warmup": "0us", "duration": "400ms", "time_limit": "1s", "measure.order": [paced.PORT]},
+        )
+        for name in studies.FIGURES
+        if name.startswith("pacing") and name != "pacing-base"
+    },
+    "carousel": (
+        "carousel",
+        {
+            "warmup": "0us",
+            "duration": "220ms",
+            "traffic.0.cap": "10Mbps",
+            "traffic.1.cap": "20Mbps",
+            "traffic.0.tenant": "a",
+            "traffic.1.tenant": "b",
+            "host.shaping": {"tenants": {"a": "50Mbps", "b": "50Mbps"}, "egress": "100Mbps"},
+        },
+    ),
+    "transports": ("transports", {"duration": "170ms"}),
+}
 
 
-@pytest.fixture(scope="module")
-def rates() -> Result:
-    """Long flows on RCP that come and go."""
-    return onramp.run(common.folder("studies") / "rcp-rate.toml", {"measure.rates": [rcp.PORT]})
+@functools.cache
+def moment(study: str) -> Result:
+    """Of a study, run."""
+    file, overrides = MOMENTS[study]
+    return onramp.run(common.folder("studies") / f"{file}.toml", overrides)
+
+
+def test_flows_that_carousel_holds_have_their_rates() -> None:
+    shaped = moment("carousel")
+    assert [rate["rate_bps"] for rate in carousel.flows(shaped)] == [10e6, 20e6]
+    assert carousel.deviation(shaped) < 0.01
+    assert carousel.burst(shaped) < 2 * 1048
+    assert carousel.held(shaped) == 4
+
+
+def test_pacing_no_longer_helps_from_where_its_gain_falls_below_a_twentieth() -> None:
+    # From 1.2 at 8 flows to 1.0 at 32: 1.05 is three quarters of the way in the logarithm, 8 · 4^0.75.
+    assert paced.inflection([2, 8, 32, 128], [3.0, 1.2, 1.0, 0.9]) == pytest.approx(8 * 4**0.75)
+    assert math.isnan(paced.inflection([2, 8], [3.0, 1.2]))
+    assert math.isnan(paced.inflection([2, 8], [1.0, 0.9]))
 
 
 def test_flows_share_a_processor_exactly() -> None:
@@ -121,12 +166,11 @@ def test_every_figure_can_be_drawn_and_judged(
     equilibrium: Result,
     synchronised: Result,
     racks: Result,
-    incast: Result,
-    rates: Result,
 ) -> None:
     figure = FIGURES[name]
-    others = {STAR: equilibrium, CLOCKS: synchronised, RACKS: racks, RATES: rates, studies.FIGURES: incast}
-    result = next((result for names, result in others.items() if name in names), small)
+    others = {STAR: equilibrium, CLOCKS: synchronised, RACKS: racks}
+    own = moment(name) if name in studies.FIGURES else small
+    result = next((result for names, result in others.items() if name in names), own)
     runs = {case.key: [result, result] for case in figure.cases(True)}
     with style.styled():
         assert figure.draw(runs).axes

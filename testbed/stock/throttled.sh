@@ -99,10 +99,10 @@ count() {
     tc qdisc del dev sink clsact 2>/dev/null
 }
 
-for flows in 10 100 1000 10000 60000 100000; do
+for flows in 10 100 1000 10000 100000; do
     for kind in fq htb onramp; do
-        # A classid has 16 bits.
-        [ $kind = htb ] && [ $flows -gt 60000 ] || count $kind $flows
+        # A classid has 16 bits, and tens of thousands of classes take their time to be made.
+        [ $kind = htb ] && [ $flows -gt 10000 ] || count $kind $flows
     done
 done
 say "all held"

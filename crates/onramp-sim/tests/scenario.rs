@@ -268,13 +268,13 @@ s.toml:14: switch.ecn[1].pmax: NaN is outside 0 to 1"#,
     (
         r#"dst = "h0""#,
         "dst = \"h0\"\ncap = [\"1Mbps\", 5]",
-        "s.toml:54: traffic[2].cap: 5 is not a rate in quotes, such as \"100Gbps\"",
+        "s.toml:51: traffic[2].cap: 5 is not a rate in quotes with its unit, such as \"100Gbps\"",
     ),
-    (r#"dst = "h0""#, "dst = \"h0\"\ncap = \"0bps\"", "s.toml:54: traffic[2].cap: must be above 0, such as \"10Mbps\""),
+    (r#"dst = "h0""#, "dst = \"h0\"\ncap = \"0bps\"", "s.toml:51: traffic[2].cap: must be above 0, such as \"10Mbps\""),
     (
         r#"dst = "h0""#,
         "dst = \"h0\"\ntenant = \"web\"",
-        r#"s.toml:54: traffic[2].tenant: "web" is not in host.shaping.tenants: write tenants = { web = "10Gbps" } there"#,
+        r#"s.toml:51: traffic[2].tenant: "web" is not in host.shaping.tenants: write tenants = { web = "10Gbps" } there"#,
     ),
     (r#"owd = ["h0->h1"]"#, "cwnd = true", "s.toml:34: measure.cwnd: is recorded with TCP only: leave it out"),
     (
@@ -485,7 +485,7 @@ file = "/dev/zero""#,
 "#,
         r#""a\u001fb" = 1
 "#,
-        "s.toml:47: traffic[2].a?b: is not a known key: known are src, dst, start, jitter, stop, transport, class",
+        "s.toml:47: traffic[2].a?b: is not a known key: known are src, dst, start, jitter, stop, transport, class, cap, tenant",
     ),
     (
         r#"seed = 3
