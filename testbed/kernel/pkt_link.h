@@ -12,6 +12,7 @@ enum {
 	TCA_LINK_PAD,
 	TCA_LINK_RATE64, /* u64, bits per second; required, above 0 */
 	TCA_LINK_DELAY64, /* u64, nanoseconds; default 0 */
+	TCA_LINK_ORDER, /* flag: the order of flows' packets is counted, where the queue is a plain FIFO */
 	__TCA_LINK_MAX,
 };
 #define TCA_LINK_MAX (__TCA_LINK_MAX - 1)
@@ -21,6 +22,15 @@ enum {
 #define LINK_WAIT_SUB_SHIFT 4
 #define LINK_WAIT_BUCKETS (20 << LINK_WAIT_SUB_SHIFT)
 
+/* Packets with data are larger than this. */
+#define LINK_ORDER_HEADERS 128
+/* Slots are as long as a packet of so many bytes takes; those with as many packets and more share the last place. */
+#define LINK_ORDER_PACKET 1514
+#define LINK_ORDER_SLOTS 33
+/* Drop events by the flows that they hit, four numbers a place. */
+#define LINK_ORDER_EVENT_SHIFT 2
+#define LINK_ORDER_EVENTS 128
+
 /**
  * struct tc_link_xstats - what TCA_STATS_APP carries
  * @packets: packets put on the wire
@@ -29,6 +39,10 @@ enum {
  * @wait_max_ns: the longest of them
  * @wait: their histogram. Bucket i with octave o = i / 16 and part p = i % 16 begins at
  *   (16 + p) << (o + 2) ns
+ * @data: packets with data put on the wire
+ * @changes: those that followed one of another flow
+ * @slots: time slots by the packets with data that came in them
+ * @events: drop events, which last until the queue is half of what it was at the last drop
  */
 struct tc_link_xstats {
 	__u64 packets;
@@ -36,6 +50,10 @@ struct tc_link_xstats {
 	__u64 wait_sum_ns;
 	__u64 wait_max_ns;
 	__u32 wait[LINK_WAIT_BUCKETS];
+	__u64 data;
+	__u64 changes;
+	__u32 slots[LINK_ORDER_SLOTS];
+	__u32 events[LINK_ORDER_EVENTS];
 };
 
 #endif

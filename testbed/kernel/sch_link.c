@@ -11,6 +11,8 @@
  * netem has a rate and a delay, too, but counts its queue in packets only, and the
  * ones still under way along with those that wait.
  */
+#include <linux/bitmap.h>
+#include <linux/hash.h>
 #include <linux/math64.h>
 #include <linux/module.h>
 #include <net/gso.h>
@@ -30,6 +32,7 @@
  * @free_at: the wire is in use until then
  * @fraction: what rounding left of @free_at, in units of 1/@rate ns
  * @wire: packets under way, in order
+ * @order: what is counted of it, if wanted
  */
 struct link_sched_data {
 	u64 rate;
@@ -41,6 +44,28 @@ struct link_sched_data {
 	struct sk_buff_head wire;
 	struct qdisc_watchdog watchdog;
 	struct tc_link_xstats stats;
+	struct link_order *order;
+};
+
+/* Flows are told apart by as many bits of their hash. */
+#define LINK_FLOW_BITS 12
+
+/**
+ * struct link_order - how flows' packets follow each other
+ * @slot_ns: length of a slot
+ * @slot: the present one's number
+ * @came: packets that have come in it
+ * @last: the flow of the last packet on the wire
+ * @full: bytes in the queue at the last drop of an event that is not over
+ * @hit: the flows that it hit
+ */
+struct link_order {
+	u64 slot_ns;
+	u64 slot;
+	u32 came;
+	u32 last;
+	u32 full;
+	DECLARE_BITMAP(hit, 1 << LINK_FLOW_BITS);
 };
 
 struct link_skb_cb {
@@ -74,6 +99,44 @@ static void link_count_wait(struct link_sched_data *q, u64 wait)
 	q->stats.wait_max_ns = max(q->stats.wait_max_ns, wait);
 }
 
+static u32 link_flow(struct sk_buff *skb)
+{
+	return hash_32(skb_get_hash(skb), LINK_FLOW_BITS);
+}
+
+/* A packet with data comes. */
+static void link_order_comes(struct link_sched_data *q, u64 now)
+{
+	u64 slot = div64_u64(now, q->order->slot_ns);
+
+	if (q->order->came && slot > q->order->slot) {
+		q->stats.slots[min(q->order->came, LINK_ORDER_SLOTS - 1u)]++;
+		q->stats.slots[0] += slot - q->order->slot - 1;
+		q->order->came = 0;
+	}
+	q->order->slot = slot;
+	q->order->came++;
+}
+
+/* There is room for it, or there was none. */
+static void link_order_taken(struct link_sched_data *q, u32 backlog)
+{
+	u32 flows;
+
+	if (!q->order->full || 2 * backlog > q->order->full)
+		return;
+	flows = bitmap_weight(q->order->hit, 1 << LINK_FLOW_BITS);
+	q->stats.events[min(flows >> LINK_ORDER_EVENT_SHIFT, LINK_ORDER_EVENTS - 1u)]++;
+	bitmap_zero(q->order->hit, 1 << LINK_FLOW_BITS);
+	q->order->full = 0;
+}
+
+static void link_order_dropped(struct link_sched_data *q, u32 flow, u32 backlog)
+{
+	q->order->full = max(backlog, 1u);
+	__set_bit(flow, q->order->hit);
+}
+
 /* The wire takes @skb at @start. */
 static void link_transmit(struct link_sched_data *q, struct sk_buff *skb, u64 start)
 {
@@ -83,6 +146,13 @@ static void link_transmit(struct link_sched_data *q, struct sk_buff *skb, u64 st
 	q->free_at = start + duration;
 	q->stats.packets++;
 	q->stats.busy_ns += duration;
+	if (q->order && skb->len > LINK_ORDER_HEADERS) {
+		u32 flow = link_flow(skb);
+
+		q->stats.changes += q->stats.data && flow != q->order->last;
+		q->stats.data++;
+		q->order->last = flow;
+	}
 	link_skb_cb(skb)->deliver_at = q->free_at + q->delay;
 	__skb_queue_tail(&q->wire, skb);
 }
@@ -139,6 +209,8 @@ static int link_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff *
 {
 	struct link_sched_data *q = qdisc_priv(sch);
 	u64 now = ktime_get_ns(), wait = 0;
+	bool counts = q->lazy && q->order && skb->len > LINK_ORDER_HEADERS;
+	u32 backlog, flow = 0;
 	int ret;
 
 	if (q->lazy) {
@@ -148,12 +220,21 @@ static int link_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff *
 		else
 			q->free_at = now;
 	}
+	backlog = q->queue->qstats.backlog;
+	if (counts) {
+		flow = link_flow(skb);
+		link_order_comes(q, now);
+	}
 	ret = qdisc_enqueue(skb, q->queue, to_free);
 	if (ret != NET_XMIT_SUCCESS) {
 		if (net_xmit_drop_count(ret))
 			qdisc_qstats_drop(sch);
+		if (counts)
+			link_order_dropped(q, flow, backlog);
 		return ret;
 	}
+	if (counts)
+		link_order_taken(q, backlog);
 	if (q->lazy)
 		link_count_wait(q, wait);
 	sch->q.qlen++;
@@ -191,6 +272,7 @@ static struct sk_buff *link_dequeue(struct Qdisc *sch)
 static const struct nla_policy link_policy[TCA_LINK_MAX + 1] = {
 	[TCA_LINK_RATE64] = NLA_POLICY_MIN(NLA_U64, 1),
 	[TCA_LINK_DELAY64] = { .type = NLA_U64 },
+	[TCA_LINK_ORDER] = { .type = NLA_FLAG },
 };
 
 static int link_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
@@ -206,11 +288,18 @@ static int link_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 		NL_SET_ERR_MSG(extack, "a link needs a rate");
 		return -EINVAL;
 	}
+	if (tb[TCA_LINK_ORDER] && !q->order) {
+		q->order = kzalloc(sizeof(*q->order), GFP_KERNEL);
+		if (!q->order)
+			return -ENOMEM;
+	}
 	sch_tree_lock(sch);
 	q->rate = nla_get_u64(tb[TCA_LINK_RATE64]);
 	q->fraction = 0;
 	if (tb[TCA_LINK_DELAY64])
 		q->delay = nla_get_u64(tb[TCA_LINK_DELAY64]);
+	if (q->order)
+		q->order->slot_ns = max(link_duration(q, LINK_ORDER_PACKET), 1ull);
 	sch_tree_unlock(sch);
 	return 0;
 }
@@ -264,6 +353,7 @@ static void link_destroy(struct Qdisc *sch)
 
 	qdisc_watchdog_cancel(&q->watchdog);
 	__skb_queue_purge(&q->wire);
+	kfree(q->order);
 	qdisc_put(q->queue);
 }
 

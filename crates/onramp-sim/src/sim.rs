@@ -711,6 +711,9 @@ impl Desk {
             }
         }
         self.clients = sessions.len();
+        if self.origin == 0 && self.clients > 0 {
+            self.next_sample = self.recorder.interval();
+        }
         self.endless |= !sessions.is_empty();
     }
 }

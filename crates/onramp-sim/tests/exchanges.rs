@@ -196,3 +196,16 @@ fn what_cannot_be_is_refused_in_a_line() {
     let found = Scenario::load(&rdma, "s.toml", Path::new(""), &[]).unwrap_err();
     assert!(found[0].to_string().contains("needs TCP"), "{}", found[0]);
 }
+
+#[test]
+fn what_clients_load_is_sampled_from_time_0_on() {
+    let rpc = format!("{RPC}request = \"200B\"\nresponse = \"1000B\"\ndepth = 1\n");
+    let set = [("measure.links", "[\"tor0->spine0\"]"), ("measure.interval", "100us")];
+    for warmup in ["0us", "300us"] {
+        let mut sim = build_with(&format!("{RACKS}{rpc}"), CUBIC, &[&set[..], &[("warmup", warmup)]].concat());
+        sim.run_to_end();
+        let samples = sim.take_samples();
+        assert_eq!(samples[0].time_ps, 100 * US, "{warmup}");
+        assert!(samples.len() >= 30, "{warmup}: {}", samples.len());
+    }
+}

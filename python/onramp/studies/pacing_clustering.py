@@ -16,7 +16,7 @@ from onramp.studies.paced import NONE, PACED
 from onramp.summary import Floats
 
 NAME = "pacing-clustering"
-ON = ("sim",)
+ON = ("sim", "linux")
 TITLE = "Pacing, and how flows' packets follow each other"
 
 NUMBERS = (2, 8, 32, 128, 400)
@@ -51,9 +51,9 @@ def other(result: Result) -> float:
 def slots(result: Result) -> tuple[Floats, float]:
     """Share of slots by packets that came, shape (n,), and the part of a round trip that a slot is."""
     order = result.summary["order"][paced.PORT]
-    counts = np.zeros(max(n for n, _ in order["slots"]) + 1)
+    counts = np.zeros(int(max((n for n, _ in order["slots"]), default=0)) + 1)
     for n, count in order["slots"]:
-        counts[n] = count
+        counts[int(n)] = count
     network = result.scenario.document["network"]
     trip = 2 * quantity(network["bottleneck_delay"]) + 4 * quantity(network["host_delay"])
     return counts / counts.sum(), order["slot_ns"] * 1e-9 / trip

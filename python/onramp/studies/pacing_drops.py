@@ -13,7 +13,7 @@ from onramp.studies.paced import NONE, PACED
 from onramp.summary import Floats
 
 NAME = "pacing-drops"
-ON = ("sim",)
+ON = ("sim", "linux")
 TITLE = "Pacing, and flows hit by one drop event"
 
 NUMBERS = (48, 96, 384)
@@ -37,18 +37,15 @@ def cases(quick: bool) -> list[Case]:
 
 
 def events(result: Result) -> Floats:
-    """Drop events by the number of flows that they hit, shape (n,)."""
+    """Drop events: flows that they hit, and how many hit so many, shape (n, 2)."""
     pairs = result.summary["order"][paced.PORT]["drop_events"]
-    counts = np.zeros(max((n for n, _ in pairs), default=0) + 1)
-    for n, count in pairs:
-        counts[n] = count
-    return counts
+    return np.array(pairs, dtype=np.float64).reshape(-1, 2)
 
 
 def hit(result: Result) -> float:
     """Flows hit by a drop event, mean."""
-    counts = events(result)
-    return float((np.arange(len(counts)) * counts).sum() / max(1.0, counts.sum()))
+    found = events(result)
+    return float((found[:, 0] * found[:, 1]).sum() / max(1.0, found[:, 1].sum()))
 
 
 def draw(runs: Runs) -> Figure:
@@ -57,11 +54,11 @@ def draw(runs: Runs) -> Figure:
     for ax, number in zip(axes, NUMBERS, strict=True):
         for system in SYSTEMS:
             results = runs[key(number, system)]
-            length = max(len(events(r)) for r in results)
-            counts = sum(np.pad(events(r), (0, length - len(events(r)))) for r in results)
-            shares = np.cumsum(counts) / max(1.0, float(np.sum(counts)))
+            found = np.concatenate([events(r) for r in results])
+            found = found[np.argsort(found[:, 0], kind="stable")]
+            shares = np.cumsum(found[:, 1]) / max(1.0, found[:, 1].sum())
             ax.step(
-                np.arange(length),
+                found[:, 0],
                 shares,
                 where="post",
                 lw=1.4,

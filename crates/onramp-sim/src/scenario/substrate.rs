@@ -118,9 +118,6 @@ impl Substrate {
             let message = "is simulated only: agents stamp where tc hands packets up; use --on sim, or leave it out";
             wrong.push(Mistake::new("onramp.stamped_at", message));
         }
-        if !s.measure.order.is_empty() {
-            wrong.push(Mistake::new("measure.order", "is simulated only; use --on sim, or leave it out"));
-        }
         if s.measure.rtt {
             wrong.push(Mistake::new("measure.rtt", "is simulated only; use --on sim, or leave it out"));
         }

@@ -25,6 +25,7 @@ pub const QUEUE: u32 = handle(2, 0);
 /// Attributes of the qdisc `link`, see `testbed/kernel/pkt_link.h`.
 const TCA_LINK_RATE64: u16 = 2;
 const TCA_LINK_DELAY64: u16 = 3;
+const TCA_LINK_ORDER: u16 = 4;
 
 /// Ethernet's header, which counts on the wire and in buffers.
 pub const ETHERNET: u64 = 14;
@@ -119,7 +120,11 @@ impl Cluster {
         let port = &topology.ports()[id as usize];
         let index = interface(topology, id);
         let socket = self.socket_of(port);
-        let wire = |m: Message| m.u64(TCA_LINK_RATE64, port.rate.0).u64(TCA_LINK_DELAY64, port.delay / 1000);
+        let ordered = scenario.measure.order.contains(&topology.port_name(id));
+        let wire = |m: Message| {
+            let m = m.u64(TCA_LINK_RATE64, port.rate.0).u64(TCA_LINK_DELAY64, port.delay / 1000);
+            if ordered { m.attr(TCA_LINK_ORDER, &[]) } else { m }
+        };
         let root = Place { index, parent: ROOT, handle: LINK };
         let queue = Place { index, parent: BELOW_LINK, handle: QUEUE };
         qdisc::replace(socket, root, "link", wire)?;

@@ -7,13 +7,22 @@ use crate::sys;
 use onramp_netlink::message::{u32_at, u64_at};
 use onramp_netlink::qdisc::{self, Qdisc};
 use onramp_sim::topology::{PortId, Topology};
-use onramp_sim::units::{Ps, US};
+use onramp_sim::units::{NS, Ps, US};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
+/// Bytes of what a slot is as long as.
+const FULL_PACKET: u64 = 1514;
+
 /// Buckets of an octave in the histogram of `link`, see `testbed/kernel/pkt_link.h`.
 const PARTS: usize = 16;
+
+/// Places of the histograms there: of waits, of slots, of drop events by so many flows each.
+const WAITS: usize = 320;
+const SLOTS: usize = 33;
+const EVENTS: usize = 128;
+const FLOWS: usize = 4;
 
 /// `struct tc_link_xstats`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,19 +35,30 @@ pub struct LinkStats {
     wait_max_ns: u64,
     /// Packets by how long they waited.
     wait: Vec<u32>,
+    /// Packets with data, those that followed another flow's, slots by the packets that came, and drop events by the
+    /// flows hit.
+    data: u64,
+    changes: u64,
+    slots: Vec<u32>,
+    events: Vec<u32>,
 }
 
 /// What a `link` has counted.
 pub fn link_stats(qdisc: &Qdisc) -> LinkStats {
     let bytes = &qdisc.extra;
     let number = |i: usize| u64_at(bytes, 8 * i).unwrap_or_default();
-    let histogram = bytes.get(32..).unwrap_or_default();
+    let numbers = |from: usize, count: usize| (0..count).map_while(move |i| u32_at(bytes, from + 4 * i)).collect();
+    let order = 32 + 4 * WAITS;
     LinkStats {
         packets: number(0),
         busy_ns: number(1),
         wait_sum_ns: number(2),
         wait_max_ns: number(3),
-        wait: (0..histogram.len() / 4).filter_map(|i| u32_at(histogram, 4 * i)).collect(),
+        wait: numbers(32, WAITS),
+        data: u64_at(bytes, order).unwrap_or_default(),
+        changes: u64_at(bytes, order + 8).unwrap_or_default(),
+        slots: numbers(order + 16, SLOTS),
+        events: numbers(order + 16 + 4 * SLOTS, EVENTS),
     }
 }
 
@@ -53,7 +73,13 @@ impl LinkStats {
         self.packets -= before.packets;
         self.busy_ns -= before.busy_ns;
         self.wait_sum_ns -= before.wait_sum_ns;
-        self.wait.iter_mut().zip(&before.wait).for_each(|(now, before)| *now -= before);
+        self.data -= before.data;
+        self.changes -= before.changes;
+        let pairs =
+            [(&mut self.wait, &before.wait), (&mut self.slots, &before.slots), (&mut self.events, &before.events)];
+        for (now, before) in pairs {
+            now.iter_mut().zip(before).for_each(|(now, before)| *now -= before);
+        }
         self
     }
 
@@ -148,6 +174,25 @@ impl Counters {
         self.links.iter().map(|link| link.packets).sum()
     }
 
+    /// The "order" part of summary.json for a port; drop events are known to four flows, and shown as of their middle.
+    pub fn order(&self, topology: &Topology, port: PortId) -> serde_json::Value {
+        let link = &self.links[port as usize];
+        let pairs = |counts: &[u32], place: fn(usize) -> f64| -> serde_json::Value {
+            let some = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+            some.map(|(i, count)| json!([place(i), count])).collect()
+        };
+        // No event hits nobody: the first place has those of one to three flows.
+        let middle = |i| if i == 0 { FLOWS as f64 / 2.0 } else { (i * FLOWS) as f64 + (FLOWS - 1) as f64 / 2.0 };
+        json!({
+            "packets": link.data,
+            "changes": link.changes,
+            "drops": self.drops[port as usize],
+            "drop_events": pairs(&link.events, middle),
+            "slot_ns": topology.ports()[port as usize].rate.time_for(FULL_PACKET) / NS,
+            "slots": pairs(&link.slots, |i| i as f64),
+        })
+    }
+
     /// The "network" part of summary.json, over a run that took `span`.
     pub fn network(&self, topology: &Topology, span: Ps) -> serde_json::Value {
         let mut queues = LinkStats::default();
@@ -235,9 +280,18 @@ mod tests {
     fn the_structure_of_the_qdisc_is_read() {
         let mut extra: Vec<u8> = [5u64, 700, 90, 40].iter().flat_map(|n| n.to_ne_bytes()).collect();
         extra.extend([1u32, 2, 3].iter().flat_map(|n| n.to_ne_bytes()));
+        extra.resize(32 + 4 * WAITS, 0);
+        extra.extend([60u64, 7].iter().flat_map(|n| n.to_ne_bytes()));
+        extra.extend([4u32, 5].iter().flat_map(|n| n.to_ne_bytes()));
+        extra.resize(32 + 4 * WAITS + 16 + 4 * SLOTS, 0);
+        extra.extend(9u32.to_ne_bytes());
         let stats = link_stats(&Qdisc { extra, ..Qdisc::default() });
         assert_eq!((stats.packets, stats.busy_ns, stats.wait_sum_ns, stats.wait_max_ns), (5, 700, 90, 40));
-        assert_eq!(stats.wait, [1, 2, 3]);
+        assert_eq!((&stats.wait[..4], stats.wait.len()), (&[1, 2, 3, 0][..], WAITS));
+        assert_eq!(
+            (stats.data, stats.changes, &stats.slots[..3], &stats.events[..]),
+            (60, 7, &[4, 5, 0][..], &[9][..])
+        );
         assert_eq!(link_stats(&Qdisc::default()), LinkStats::default());
     }
 }

@@ -182,6 +182,10 @@ pub fn run(
         "unfinished": { "flows": results.unfinished.len(), "requests": load.recorder.requests_open() },
         "series_names": series_names,
     });
+    for name in &scenario.measure.order {
+        let port = topology.port_named(name).expect("the scenario was checked");
+        counters["order"][name] = counted.order(topology, port);
+    }
     if load.exchanges.any() {
         counters["unfinished"]["exchanges"] = json!(load.exchanges.open_now());
     }
