@@ -1,4 +1,4 @@
-"""Not in the paper: every congestion control there is, without and with On-Ramp, in one picture."""
+"""Not in the paper: its congestion controls and those of TCP, without and with On-Ramp, in one picture."""
 
 from __future__ import annotations
 
