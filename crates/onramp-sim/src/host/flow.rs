@@ -1,7 +1,6 @@
 //! The two ends of a flow. They may be in different cells, and know each other by
 //! slot.
 
-use super::shaper::Terms;
 use crate::cc::Cc;
 use crate::config::units::Ps;
 use crate::stack::rdma;
@@ -61,8 +60,6 @@ pub struct Sender {
     pub retransmitted: u32,
     /// Timeouts.
     pub timeouts: u32,
-    /// Its policies.
-    pub terms: Terms,
 }
 
 impl Sender {

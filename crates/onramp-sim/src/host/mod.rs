@@ -91,6 +91,8 @@ pub struct Hosts<H> {
     receivers: Slab<Receiver>,
     nics: Vec<Nic<H>>,
     shaper: Any,
+    /// Policies of flows, by slot of their senders; apart, since few have any.
+    terms: Vec<Terms>,
     /// Some flow has a cap.
     capped: bool,
     gates: Option<Gates>,
@@ -162,6 +164,7 @@ impl<H: Header> Hosts<H> {
             receivers: Slab::default(),
             shaper: Any::new(shaper, nics.len() * classes),
             tcp: tcp.map(|rules| Box::new(tcp::Hosting::new(rules, topology, gate, &owners, classes))),
+            terms: Vec::new(),
             capped: false,
             nics,
             gates: gate.map(Gates::new),
@@ -239,8 +242,11 @@ impl<H: Header> Hosts<H> {
             bytes: bytes.unwrap_or(0),
             retransmitted: 0,
             timeouts: 0,
-            terms: new.terms,
         });
+        if self.terms.len() <= slot as usize {
+            self.terms.resize(slot as usize + 1, FREE);
+        }
+        self.terms[slot as usize] = new.terms;
         self.capped |= new.terms.cap < FREE.cap;
         let line = self.line(nic, new.class);
         self.shaper.open(line, Entry { slot, id: new.id }, &new.terms);

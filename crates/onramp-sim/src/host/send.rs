@@ -33,7 +33,7 @@ impl<H: Header> Hosts<H> {
             return self.start_flow(io, flow.slot);
         }
         let sender = &self.senders[flow.slot];
-        let (src, dst, stop, cap) = (sender.src, sender.dst, sender.stop, sender.terms.cap);
+        let (src, dst, stop, cap) = (sender.src, sender.dst, sender.stop, self.terms[flow.slot as usize].cap);
         if let Some(gates) = &mut self.gates {
             gates.open(flow.slot, src, dst, io.now);
         }
@@ -90,7 +90,7 @@ impl<H: Header> Hosts<H> {
         let sent = Sent { now, size: segment.size, in_flight: sender.tx.in_flight() };
         sender.cc.on_sent(&transport.config, env, &sent);
         let rate = sender.cc.permit(&transport.config, env, now).rate;
-        let rate = if self.capped { rate.min(sender.terms.cap) } else { rate };
+        let rate = if self.capped { rate.min(self.terms[flow.slot as usize].cap) } else { rate };
         sender.spaced_size = segment.size;
         sender.spaced_at = now;
         sender.t_next = now.saturating_add(spacing(segment.size, rate));
@@ -109,7 +109,7 @@ impl<H: Header> Hosts<H> {
         }
         if let Some(shaped) = &mut io.meter.shaped {
             let line = sender.nic as usize * self.classes + usize::from(sender.class);
-            shaped.leaves(flow.slot, line, sender.terms.tenant, segment.size, env.line_rate, now);
+            shaped.leaves(flow.slot, line, self.terms[flow.slot as usize].tenant, segment.size, env.line_rate, now);
         }
         let port = nic.port;
         io.network.start(io.events, now, port, packet);
@@ -171,7 +171,7 @@ impl<H: Header> Hosts<H> {
         };
         sender.cc.on_ack(&transport.config, env, &ack);
         if transport.respace && sender.spaced_size > 0 {
-            let rate = sender.cc.permit(&transport.config, env, now).rate.min(sender.terms.cap);
+            let rate = sender.cc.permit(&transport.config, env, now).rate.min(self.terms[slot as usize].cap);
             sender.t_next = sender.spaced_at.saturating_add(spacing(sender.spaced_size, rate));
         }
         let flow = Entry { slot, id: sender.id };
