@@ -1,8 +1,6 @@
 //! The two ends of a flow. They may be in different cells, and know each other by
 //! slot.
 
-use super::pacing::Pacer;
-use super::shaper::Terms;
 use crate::cc::Cc;
 use crate::config::units::Ps;
 use crate::stack::rdma;
@@ -41,8 +39,6 @@ pub struct Sender {
     pub packets: u32,
     /// Congestion control.
     pub cc: Cc,
-    /// What paces its window.
-    pub pacer: Pacer,
     /// Replies that have come or were dropped.
     pub replies: u32,
     /// Replies there are in all, once the other end has closed.
@@ -64,8 +60,6 @@ pub struct Sender {
     pub retransmitted: u32,
     /// Timeouts.
     pub timeouts: u32,
-    /// Its policies.
-    pub terms: Terms,
 }
 
 impl Sender {

@@ -26,7 +26,7 @@ use crate::network::router::{Header, Router};
 use crate::network::{Kind, Network, Packet};
 use crate::topology::{Cells, PortId, Topology};
 use crate::workload::{NewFlow, Size};
-use config::Processing;
+use config::{Pacing, Processing};
 use gate::{GateRules, Gates};
 use nic::Nic;
 use pacing::Pacer;
@@ -123,6 +123,10 @@ pub struct Hosts<H> {
     /// By NIC, where its host needs time for what comes; empty where none does.
     rings: Vec<Option<Ring<Packet<H>>>>,
     shaper: Any,
+    /// Policies of flows, by slot of their senders; apart, since few have any.
+    terms: Vec<Terms>,
+    /// What paces their windows, by slot; none where nothing does.
+    pacers: Vec<Pacer>,
     /// Some flow has a cap.
     capped: bool,
     gates: Option<Gates>,
@@ -195,6 +199,8 @@ impl<H: Header> Hosts<H> {
             receivers: Slab::default(),
             shaper: Any::new(shaper, nics.len() * classes),
             tcp: tcp.map(|rules| Box::new(tcp::Hosting::new(rules, topology, gate, &owners, classes))),
+            terms: Vec::new(),
+            pacers: Vec::new(),
             capped: false,
             nics,
             rings,
@@ -253,7 +259,6 @@ impl<H: Header> Hosts<H> {
         let slot = self.senders.insert(Sender {
             tx: transport.tx(bytes, new.start),
             t_next: new.start,
-            pacer: Pacer::default(),
             spaced_at: 0,
             spaced_size: 0,
             hash: new.hashes[0],
@@ -276,8 +281,15 @@ impl<H: Header> Hosts<H> {
             bytes: bytes.unwrap_or(0),
             retransmitted: 0,
             timeouts: 0,
-            terms: new.terms,
         });
+        if self.terms.len() <= slot as usize {
+            self.terms.resize(slot as usize + 1, FREE);
+        }
+        self.terms[slot as usize] = new.terms;
+        if self.pacing.pacing != Pacing::None {
+            self.pacers.resize(self.terms.len(), Pacer::default());
+            self.pacers[slot as usize] = Pacer::default();
+        }
         self.capped |= new.terms.cap < FREE.cap;
         let line = self.line(nic, new.class);
         self.shaper.open(line, Entry { slot, id: new.id }, &new.terms);

@@ -222,6 +222,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// Hands packets of a flow down to a shaper that holds them, as many as both let.
+    #[inline(never)]
     fn hand_down(&mut self, flow: Entry, now: Ps) {
         let sender = &mut self.senders[flow.slot];
         let transport = &self.transports[sender.transport];

@@ -34,7 +34,7 @@ impl<H: Header> Hosts<H> {
             return self.start_flow(io, flow.slot);
         }
         let sender = &self.senders[flow.slot];
-        let (src, dst, stop, cap) = (sender.src, sender.dst, sender.stop, sender.terms.cap);
+        let (src, dst, stop, cap) = (sender.src, sender.dst, sender.stop, self.terms[flow.slot as usize].cap);
         if let Some(gates) = &mut self.gates {
             gates.open(flow.slot, src, dst, io.now);
         }
@@ -92,16 +92,17 @@ impl<H: Header> Hosts<H> {
         sender.cc.on_sent(&transport.config, env, &sent);
         let header = if H::TOLD { H::tell(&sender.cc.tell(&transport.config, env)) } else { H::default() };
         let permit = sender.cc.permit(&transport.config, env, now);
-        let rate = if self.capped { permit.rate.min(sender.terms.cap) } else { permit.rate };
+        let rate = if self.capped { permit.rate.min(self.terms[flow.slot as usize].cap) } else { permit.rate };
         sender.spaced_size = segment.size;
         sender.spaced_at = now;
         sender.t_next = now.saturating_add(spacing(segment.size, rate));
         if self.pacing.pacing != Pacing::None && transport.windowed {
             let (payload, window) = (env.payload, permit.window);
-            let next = sender.pacer.next(&self.pacing, now, payload, window, env.base_rtt);
+            let pacer = &mut self.pacers[flow.slot as usize];
+            let next = pacer.next(&self.pacing, now, payload, window, env.base_rtt);
             sender.t_next = sender.t_next.max(next);
             if self.pacing.pacing == Pacing::Egress {
-                let change = sender.pacer.change(window.max(payload), env.base_rtt);
+                let change = pacer.change(window.max(payload), env.base_rtt);
                 self.nics[sender.nic as usize].pace(now, payload, change);
             }
         }
@@ -122,7 +123,7 @@ impl<H: Header> Hosts<H> {
         }
         if let Some(shaped) = &mut io.meter.shaped {
             let line = sender.nic as usize * self.classes + usize::from(sender.class);
-            shaped.leaves(flow.slot, line, sender.terms.tenant, segment.size, env.line_rate, now);
+            shaped.leaves(flow.slot, line, self.terms[flow.slot as usize].tenant, segment.size, env.line_rate, now);
         }
         let port = nic.port;
         io.network.start(io.events, now, port, packet);
@@ -173,8 +174,8 @@ impl<H: Header> Hosts<H> {
         }
         let rtt = (now / NS - sent_ns) * NS;
         io.meter.rtt(sender.traffic, rtt);
-        if self.pacing.pacing != Pacing::None {
-            sender.pacer.measured(rtt);
+        if let Some(pacer) = self.pacers.get_mut(slot as usize) {
+            pacer.measured(rtt);
         }
         let ack = Ack {
             now,
@@ -190,12 +191,12 @@ impl<H: Header> Hosts<H> {
         };
         sender.cc.on_ack(&transport.config, env, &ack);
         if transport.respace && sender.spaced_size > 0 {
-            let rate = sender.cc.permit(&transport.config, env, now).rate.min(sender.terms.cap);
+            let rate = sender.cc.permit(&transport.config, env, now).rate.min(self.terms[slot as usize].cap);
             sender.t_next = sender.spaced_at.saturating_add(spacing(sender.spaced_size, rate));
         }
         let flow = Entry { slot, id: sender.id };
         if self.pacing.pacing == Pacing::Burst && sender.t_next <= now && !self.shaper.ready(flow) {
-            sender.t_next = sender.pacer.end_burst();
+            sender.t_next = self.pacers[slot as usize].end_burst();
         }
         if sender.tx.done() {
             self.finish(io, flow);
@@ -213,7 +214,9 @@ impl<H: Header> Hosts<H> {
         }
         let sender = &mut self.senders[flow.slot];
         sender.done = true;
-        self.nics[sender.nic as usize].paced_rate -= sender.pacer.leave();
+        if let Some(pacer) = self.pacers.get_mut(flow.slot as usize) {
+            self.nics[sender.nic as usize].paced_rate -= pacer.leave();
+        }
         self.notes.push((sender.dst, Note::Done(sender.peer, sender.packets, record)));
         if let Some(gates) = &mut self.gates {
             gates.paused += record.paused_ps;

@@ -178,6 +178,7 @@ impl Shaped {
     }
 
     /// A flow's packet leaves.
+    #[inline(never)]
     pub fn leaves(&mut self, slot: u32, line: usize, tenant: Option<u8>, size: u16, line_rate: f64, now: Ps) {
         let Some(at) = now.checked_sub(self.origin).filter(|&at| at < self.span) else { return };
         if let Some(Some(one)) = self.flows.get_mut(slot as usize) {

@@ -125,6 +125,7 @@ impl Line {
 }
 
 impl Shaper for Shaping {
+    #[inline(never)]
     fn open(&mut self, line: usize, flow: Entry, terms: &Terms) {
         let slot = flow.slot as usize;
         if slot >= self.flows.len() {
@@ -138,6 +139,7 @@ impl Shaper for Shaping {
         self.lines[line].flows += 1;
     }
 
+    #[inline(never)]
     fn offer(&mut self, line: usize, flow: Entry, at: Ps, now: Ps) {
         if flow == AGENT {
             self.lines[line].due.push(AGENT, 0);
@@ -152,7 +154,7 @@ impl Shaper for Shaping {
         false
     }
 
-    #[inline]
+    #[inline(never)]
     fn take(&mut self, line: usize, now: Ps) -> Take {
         let line = &mut self.lines[line];
         let next = line.turn(self.rules.cost, now);
@@ -173,6 +175,7 @@ impl Shaper for Shaping {
         if next == Ps::MAX { Take::Idle } else { Take::At(next) }
     }
 
+    #[inline(never)]
     fn forget(&mut self, flow: Entry) {
         let own = &mut self.flows[flow.slot as usize];
         self.lines[own.line as usize].held.remove(own.packets, own.bytes);
@@ -190,6 +193,7 @@ impl Shaper for Shaping {
         (own.bytes < self.rules.budget).then_some(own.packets)
     }
 
+    #[inline(never)]
     fn hand(&mut self, line: usize, flow: Entry, size: u16, rate: f64, now: Ps) {
         let own = &mut self.flows[flow.slot as usize];
         let to = &mut self.lines[line];

@@ -103,6 +103,7 @@ impl Flow {
 }
 
 impl Shaper for Shaping {
+    #[inline(never)]
     fn open(&mut self, line: usize, flow: Entry, terms: &Terms) {
         let slot = flow.slot as usize;
         if slot >= self.flows.len() {
@@ -122,6 +123,7 @@ impl Shaper for Shaping {
         self.lines[line].flows += 1;
     }
 
+    #[inline(never)]
     fn offer(&mut self, line: usize, entry: Entry, at: Ps, _: Ps) {
         if entry == AGENT {
             self.lines[line].agent = true;
@@ -141,6 +143,7 @@ impl Shaper for Shaping {
         false
     }
 
+    #[inline(never)]
     fn take(&mut self, line: usize, now: Ps) -> Take {
         let Rules { quantum, slack, cost, .. } = self.rules;
         let own = &mut self.lines[line];
@@ -200,6 +203,7 @@ impl Shaper for Shaping {
         self.lines[line].throttled.first().map_or(Take::Idle, |&(at, ..)| Take::At(at + slack))
     }
 
+    #[inline(never)]
     fn forget(&mut self, entry: Entry) {
         let Some(flow) = self.flows[entry.slot as usize].take() else { return };
         let line = &mut self.lines[flow.line as usize];
@@ -218,6 +222,7 @@ impl Shaper for Shaping {
         (packets < self.rules.queue).then_some(packets)
     }
 
+    #[inline(never)]
     fn hand(&mut self, line: usize, entry: Entry, size: u16, rate: f64, _: Ps) {
         let Some(flow) = self.flow(entry) else { return };
         flow.rate = rate;

@@ -168,6 +168,7 @@ impl Shaping {
 }
 
 impl Shaper for Shaping {
+    #[inline(never)]
     fn open(&mut self, line: usize, flow: Entry, terms: &Terms) {
         if self.lines[line].root.is_none() {
             let nobody = Entry { slot: u32::MAX, id: u64::MAX };
@@ -187,6 +188,7 @@ impl Shaper for Shaping {
         self.lines[line].flows += 1;
     }
 
+    #[inline(never)]
     fn offer(&mut self, line: usize, flow: Entry, at: Ps, now: Ps) {
         if flow == AGENT {
             self.lines[line].agent = true;
@@ -226,6 +228,7 @@ impl Shaper for Shaping {
         false
     }
 
+    #[inline(never)]
     fn take(&mut self, line: usize, now: Ps) -> Take {
         if std::mem::take(&mut self.lines[line].agent) {
             return Take::Send(AGENT);
@@ -250,6 +253,7 @@ impl Shaper for Shaping {
         self.lines[line].waiting.first().map_or(Take::Idle, |&(at, _)| Take::At(at))
     }
 
+    #[inline(never)]
     fn forget(&mut self, flow: Entry) {
         let (line, leaf) = std::mem::replace(&mut self.flows[flow.slot as usize], (0, NONE));
         let Some(class) = self.classes.get_mut(leaf as usize) else { return };
@@ -280,6 +284,7 @@ impl Shaper for Shaping {
         (packets < self.rules.queue).then_some(packets)
     }
 
+    #[inline(never)]
     fn hand(&mut self, line: usize, flow: Entry, size: u16, rate: f64, now: Ps) {
         let leaf = self.leaf(flow);
         let own = &mut self.classes[leaf as usize];

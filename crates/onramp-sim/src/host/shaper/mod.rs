@@ -7,6 +7,9 @@
 //! What is handed down is a place for a packet, of a size; the packet itself is formed when
 //! it leaves, as by a NIC that fetches it from memory then. So a packet that is sent again
 //! takes the place of one that was handed down, and stamps tell when packets left.
+//!
+//! Shapers that hold packets are not inlined: the way of an RDMA NIC's pacers, which nearly
+//! all scenarios have, would be longer by them.
 
 mod carousel;
 pub mod config;
