@@ -26,13 +26,14 @@ enum {
 #define LINK_ORDER_HEADERS 128
 /* Slots are as long as a packet of so many bytes takes; those with as many packets and more share the last place. */
 #define LINK_ORDER_PACKET 1514
-#define LINK_ORDER_SLOTS 33
-/* Drop events by the flows that they hit, four numbers a place. */
-#define LINK_ORDER_EVENT_SHIFT 2
-#define LINK_ORDER_EVENTS 128
+#define LINK_ORDER_SLOTS 17
+/* Drop events by the flows that they hit, eight numbers a place. */
+#define LINK_ORDER_EVENT_SHIFT 3
+#define LINK_ORDER_EVENTS 64
 
 /**
- * struct tc_link_xstats - what TCA_STATS_APP carries
+ * struct tc_link_xstats - what TCA_STATS_APP carries, and TCA_XSTATS again: twice this and what tc has has to fit in
+ *   a message of NLMSG_GOODSIZE
  * @packets: packets put on the wire
  * @busy_ns: time the wire was in use
  * @wait_sum_ns: sum over packets of the time between arrival and the wire

@@ -20,9 +20,9 @@ const PARTS: usize = 16;
 
 /// Places of the histograms there: of waits, of slots, of drop events by so many flows each.
 const WAITS: usize = 320;
-const SLOTS: usize = 33;
-const EVENTS: usize = 128;
-const FLOWS: usize = 4;
+const SLOTS: usize = 17;
+const EVENTS: usize = 64;
+const FLOWS: usize = 8;
 
 /// `struct tc_link_xstats`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -174,14 +174,14 @@ impl Counters {
         self.links.iter().map(|link| link.packets).sum()
     }
 
-    /// The "order" part of summary.json for a port; drop events are known to four flows, and shown as of their middle.
+    /// The "order" part of summary.json for a port; drop events are known to eight flows, and shown as of their middle.
     pub fn order(&self, topology: &Topology, port: PortId) -> serde_json::Value {
         let link = &self.links[port as usize];
         let pairs = |counts: &[u32], place: fn(usize) -> f64| -> serde_json::Value {
             let some = counts.iter().enumerate().filter(|(_, count)| **count > 0);
             some.map(|(i, count)| json!([place(i), count])).collect()
         };
-        // No event hits nobody: the first place has those of one to three flows.
+        // No event hits nobody: the first place has those of one to seven flows.
         let middle = |i| if i == 0 { FLOWS as f64 / 2.0 } else { (i * FLOWS) as f64 + (FLOWS - 1) as f64 / 2.0 };
         json!({
             "packets": link.data,

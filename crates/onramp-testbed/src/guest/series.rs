@@ -176,6 +176,6 @@ impl Series {
 /// What the queueing discipline of a port says of itself.
 fn ask(cluster: &mut Cluster, topology: &Topology, port: PortId, handle: u32) -> Result<qdisc::Qdisc> {
     let p = &topology.ports()[port as usize];
-    let found = qdisc::get(cluster.socket_of(p), interface(topology, port), handle);
-    found.map(Option::unwrap_or_default).map_err(|e| e.to_string())
+    let found = qdisc::get(cluster.socket_of(p), interface(topology, port), handle).map_err(|e| e.to_string())?;
+    found.ok_or_else(|| format!("the queueing discipline of {}: no answer", topology.port_name(port)))
 }
