@@ -73,6 +73,17 @@ def case(
     return Case(key, FILE, {**span, **flows(number, one_server=one_server), **own, **more})
 
 
+def ordered(numbers: Sequence[int], systems: Sequence[str], buffer: float, quick: bool) -> list[Case]:
+    """Every number of flows and every pacing, with the order of packets recorded at the link."""
+    more = {**link(1.0, 10.0, buffer), "measure.order": [PORT]}
+    return [case(key(n, system), n, system, quick, more) for n in numbers for system in systems]
+
+
+def key(number: int, system: str) -> Key:
+    """Of a case that only these tell apart."""
+    return (str(number), system)
+
+
 def utilization(result: Result) -> float:
     """Of the link, mean over time."""
     return float(result.samples(f"utilization {PORT}")[1].mean())

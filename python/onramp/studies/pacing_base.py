@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Key, Runs, estimate, ratio
+from onramp.paper.common import Case, Claim, Runs, estimate, ratio
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import paced
-from onramp.studies.paced import MEASURES, NONE, PACED
+from onramp.studies.paced import MEASURES, NONE, PACED, key
 
 NAME = "pacing-base"
 ON = ("sim", "linux")
@@ -42,11 +42,6 @@ def cases(quick: bool) -> list[Case]:
             found.append(Case((str(number), system), paced.FILE, own))
         found.append(Case(("joins", system), JOINS, dict(more)))
     return found
-
-
-def key(number: int, system: str) -> Key:
-    """Of a case."""
-    return (str(number), system)
 
 
 def halves(result: Result) -> tuple[float, float]:

@@ -7,12 +7,12 @@ from math import comb
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Key, Runs, estimate
+from onramp.paper.common import Case, Claim, Runs, estimate
 from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import quantity
 from onramp.studies import paced
-from onramp.studies.paced import NONE, PACED
+from onramp.studies.paced import NONE, PACED, key
 from onramp.summary import Floats
 
 NAME = "pacing-clustering"
@@ -27,19 +27,9 @@ SHOWN = (8, 128)
 BUFFER = 0.034
 
 
-def key(number: int, system: str) -> Key:
-    """Of a case."""
-    return (str(number), system)
-
-
 def cases(quick: bool) -> list[Case]:
     """Every number of flows."""
-    more = {**paced.link(1.0, 10.0, BUFFER), "measure.order": [paced.PORT]}
-    return [
-        paced.case(key(number, system), number, system, quick, more)
-        for number in (QUICK_NUMBERS if quick else NUMBERS)
-        for system in SYSTEMS
-    ]
+    return paced.ordered(QUICK_NUMBERS if quick else NUMBERS, SYSTEMS, BUFFER, quick)
 
 
 def other(result: Result) -> float:

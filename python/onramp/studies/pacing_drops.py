@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Key, Runs, estimate, ratio
+from onramp.paper.common import Case, Claim, Runs, estimate, ratio
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import paced
-from onramp.studies.paced import NONE, PACED
+from onramp.studies.paced import NONE, PACED, key
 from onramp.summary import Floats
 
 NAME = "pacing-drops"
@@ -21,19 +21,9 @@ SYSTEMS = (NONE, PACED, "burst")
 BUFFER = 0.068
 
 
-def key(number: int, system: str) -> Key:
-    """Of a case."""
-    return (str(number), system)
-
-
 def cases(quick: bool) -> list[Case]:
     """Every number of flows."""
-    more = {**paced.link(1.0, 10.0, BUFFER), "measure.order": [paced.PORT]}
-    return [
-        paced.case(key(number, system), number, system, quick, more)
-        for number in NUMBERS
-        for system in SYSTEMS
-    ]
+    return paced.ordered(NUMBERS, SYSTEMS, BUFFER, quick)
 
 
 def events(result: Result) -> Floats:

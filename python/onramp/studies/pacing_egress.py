@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Key, Runs, estimate, ratio
+from onramp.paper.common import Case, Claim, Runs, estimate, ratio
 from onramp.plots import style
 from onramp.studies import paced
-from onramp.studies.paced import HELPS, MEASURES, NONE, PACED
+from onramp.studies.paced import HELPS, MEASURES, NONE, PACED, key
 
 NAME = "pacing-egress"
 ON = ("sim",)
@@ -29,11 +29,6 @@ SYSTEMS: Mapping[str, Mapping[str, object]] = {
 LABELS = {**paced.LABELS, ONRAMP: ONRAMP}
 #: "Beyond N*" is from twice C·RTT / buffer on.
 BEYOND = 2 / BUFFER
-
-
-def key(number: int, system: str) -> Key:
-    """Of a case."""
-    return (str(number), system)
 
 
 def cases(quick: bool) -> list[Case]:
