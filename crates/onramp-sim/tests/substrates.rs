@@ -153,7 +153,7 @@ fn mistakes_in_the_linux_section_are_named() {
         ("mtu = \"100B\"", "linux.mtu: 100B is outside 576B to 9000B"),
         ("gso_max_size = \"1KB\"", "linux.gso_max_size: 1KB is outside the MTU"),
         ("or_ack_interval = \"10KB\"", "linux.or_ack_interval: 10KB is no power of two"),
-        ("qdisc = \"fqcodel\"", "linux.qdisc: \"fqcodel\" is not one of fq_codel, fq, pfifo: did you mean"),
+        ("qdisc = \"fqcodel\"", "linux.qdisc: \"fqcodel\" is not one of fq_codel, fq, pfifo, egress: did you mean"),
         ("[linux.sysctl]\n\"kernel.panic\" = \"1\"", "linux.sysctl"),
         ("[linux.sysctl]\n\"net.ipv4.tcp_frto\" = \"on\"", "net.ipv4.tcp_frto: \"on\" is not a number from 0 to 2"),
         ("initial_window = 0", "linux.initial_window: 0 is outside 1 to 1000"),
