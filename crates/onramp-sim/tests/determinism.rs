@@ -111,16 +111,26 @@ fn cells_and_threads_change_nothing() {
     }
 }
 
-/// Hosts that need time for what comes, round trips that are recorded, and RDMA beside TCP.
+/// Hosts that need time for what comes, windows that are paced, what is recorded of packets, and RDMA beside TCP.
 #[test]
-fn cells_and_threads_change_nothing_where_hosts_take_time_and_tcp_is_beside_rdma() {
-    for (transport, traffic) in [("kind = \"swift\"", LOADED), (TCP[1], &loaded_beside("swift"))] {
+fn cells_and_threads_change_nothing_where_hosts_take_time_and_pace_and_tcp_is_beside_rdma() {
+    let swift = ("kind = \"swift\"", LOADED);
+    let cases = [
+        (swift, "packet", "true"),
+        (swift, "burst", "false"),
+        (swift, "egress", "true"),
+        ((TCP[1], &*loaded_beside("swift")), "burst", "true"),
+        ((TCP[0], LOADED), "egress", "false"),
+    ];
+    for ((transport, traffic), pacing, onramp) in cases {
         let set = [
-            ("onramp.enabled", "true"),
+            ("onramp.enabled", onramp),
             ("onramp.stamped_at", "stack"),
             ("measure.rtt", "true"),
+            ("measure.order", "[\"tor0->h0\", \"core0->agg0\"]"),
             ("measure.interval", "71300ns"),
             ("host.rto", "200us"),
+            ("host.pacing", pacing),
             (
                 "host.processing",
                 "[{ hosts = [\"h0\", \"h3\"], time = \"150ns\", spread = \"exponential\", ring = 40 }]",
@@ -133,65 +143,7 @@ fn cells_and_threads_change_nothing_where_hosts_take_time_and_tcp_is_beside_rdma
             hash(sim)
         };
         let alone = run(true, 1);
-        assert_eq!([run(false, 1), run(false, 2)], [alone; 2], "{transport}");
-    }
-}
-
-#[test]
-fn cells_and_threads_change_nothing_where_shapers_hold_packets() {
-    let capped = "[[traffic]]\nkind = \"long\"\nsrc = [\"h0\", \"h0\", \"h9\"]\ndst = \"h20\"\n\
-                  cap = [\"3Gbps\", \"700Mbps\"]\ntenant = \"a\"\n";
-    let limits = ("host.shaping", "{ egress = \"60Gbps\", tenants = { a = \"4Gbps\" }, cost = \"30ns\" }");
-    for (i, (shaper, limits)) in [
-        (
-            "carousel",
-            ("host.shaping", "{ egress = \"60Gbps\", tenants = { a = \"4Gbps\" }, cores = 3, cost = \"30ns\" }"),
-        ),
-        ("htb", limits),
-        ("fq", ("host.shaping", "{ slack = \"2us\" }")),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        for transport in [TRANSPORTS[i], TRANSPORTS[3 + i], "kind = \"swift\""] {
-            let ack = if i == 1 { "separate" } else { "transport" };
-            let set = [
-                ("onramp.enabled", "true"),
-                ("onramp.ack", ack),
-                ("switch.buffer", "3MiB"),
-                ("switch.loss", if i == 0 { "lossy" } else { "pfc" }),
-                ("host.rto", "200us"),
-                ("host.shaper", shaper),
-                ("measure.shaping", "true"),
-                limits,
-            ];
-            let text = format!("{SMALL_FAT_TREE}{LOADED}{capped}").replace(
-                "tenant = \"a\"\n",
-                match shaper {
-                    "fq" => "",
-                    _ => "tenant = \"a\"\n",
-                },
-            );
-            let run = |one_cell, threads| {
-                let options = Options { one_cell, ..Options::default() };
-                let mut sim = build_as(&options, &text, transport, &set);
-                sim.set_threads(threads);
-                in_steps(&mut sim, 300_000_000, |sim| {
-                    let n = sim.packet_counts();
-                    assert_eq!(n.sent, n.delivered + n.dropped + n.in_flight, "{shaper} {n:?}");
-                });
-                assert!(
-                    sim.flows_started() > 20 && sim.flows_started() == sim.flows_finished(),
-                    "{shaper} {transport}"
-                );
-                assert!(sim.counters()["shaper"]["held_packets"].as_u64() > Some(0), "{shaper}");
-                hash(sim)
-            };
-            let alone = run(true, 1);
-            for threads in [1, 2, 4] {
-                assert_eq!(run(false, threads), alone, "{shaper}, {transport}, {threads} threads");
-            }
-        }
+        assert_eq!([run(false, 1), run(false, 2)], [alone; 2], "{transport} {pacing}");
     }
 }
 

@@ -252,6 +252,31 @@ s.toml:14: switch.ecn[1].pmax: NaN is outside 0 to 1"#,
     ),
     (
         r#"payload = "1000B""#,
+        r#"pacing = "packet""#,
+        r#"s.toml:18: host.pacing: "dcqcn" has no window to pace, it sends at a rate"#,
+    ),
+    (
+        r#"payload = "1000B""#,
+        r#"max_burst = "15KB""#,
+        r#"s.toml:18: host.max_burst: counts with pacing = "burst" only"#,
+    ),
+    (
+        r#"payload = "1000B""#,
+        "processing = [{ ring = 4 }]",
+        r#"s.toml:18: host.processing[0].time: or rate is needed: such as time = "200ns" or rate = "10Gbps""#,
+    ),
+    (
+        r#"payload = "1000B""#,
+        r#"processing = [{ time = "1us", ring = 0 }]"#,
+        "s.toml:18: host.processing[0].ring: 0 is outside 1 to 1000000",
+    ),
+    (
+        r#"owd = ["h0->h1"]"#,
+        r#"order = ["h0->tor0"]"#,
+        "s.toml:34: measure.order[0]: h0->tor0 is a host's: name a port of a switch",
+    ),
+    (
+        r#"payload = "1000B""#,
         r#"shaper = "caroussel""#,
         r#"s.toml:18: host.shaper: "caroussel" is not one of flow, carousel, htb, fq: did you mean "carousel"?"#,
     ),

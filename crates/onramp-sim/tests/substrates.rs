@@ -48,6 +48,28 @@ fn all_of_tcp_runs_on_both() {
 }
 
 #[test]
+fn windows_are_paced_by_fq_or_tcp_itself_and_by_one_pacer_for_all_only_simulated() {
+    let with = |more: &str| format!("[host]\n{more}\n\n[[traffic]]");
+    let scenario = load(Some(Substrate::Linux), "[[traffic]]", &with("pacing = \"packet\"")).unwrap();
+    let linux = scenario.linux.unwrap();
+    assert_eq!((linux.qdisc, linux.gso_max_size.0), (Some(HostQdisc::Fq), 1500));
+    assert_eq!(linux.sysctl["net.ipv4.tcp_min_tso_segs"], "1");
+    let burst = with("pacing = \"burst\"\nmax_burst = \"6000B\"");
+    let linux = load(None, "[[traffic]]", &burst).unwrap().linux.unwrap();
+    assert_eq!((linux.gso_max_size.0, &*linux.sysctl["net.ipv4.tcp_min_tso_segs"]), (4 * 1448 + 52, "4"));
+    let egress = with("pacing = \"egress\"");
+    let linux = load(Some(Substrate::Sim), "[[traffic]]", &egress).unwrap().linux.unwrap();
+    assert_eq!(linux.qdisc, Some(HostQdisc::Egress));
+    assert!(refused(Substrate::Linux, "[[traffic]]", &egress).contains("host.pacing: \"egress\" is simulated only"));
+    let gated = with("pacing = \"egress\"\n\n[onramp]");
+    assert!(
+        refused(Substrate::Sim, "[[traffic]]", &gated).contains("takes the place of the queue that On-Ramp's gate")
+    );
+    let both = format!("[linux]\nqdisc = \"fq\"\n\n{egress}");
+    assert!(refused(Substrate::Sim, "[[traffic]]", &both).contains("linux.qdisc: goes with host.pacing = \"egress\""));
+}
+
+#[test]
 fn the_kernels_parameters_are_its_own() {
     let vegas = "vegas\"\nalpha = 3";
     assert!(load(Some(Substrate::Sim), "cubic\"", vegas).is_ok());
