@@ -1,6 +1,7 @@
 //! The NIC of a host's port: ACKs first, then the flows in turn, each when the
 //! shaper and its On-Ramp gate let it; the agent takes its turn as one more flow.
 
+use super::pacing::Pacing;
 use super::shaper::{AGENT, Entry, Shaper, Take};
 use super::{Hosts, Io, Timer};
 use crate::clock::Clocks;
@@ -146,9 +147,11 @@ impl<H: Header> Hosts<H> {
     #[inline]
     fn shaped_sends<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, class: u8) -> Result<u16, Ps> {
         let line = self.line(nic, class);
-        let paced_until = self.nics[nic as usize].paced_until;
-        if paced_until > io.now {
-            return Err(paced_until);
+        if self.pacing.pacing == Pacing::Egress {
+            let paced_until = self.nics[nic as usize].paced_until;
+            if paced_until > io.now {
+                return Err(paced_until);
+            }
         }
         loop {
             match self.shaper.take(line, io.now) {

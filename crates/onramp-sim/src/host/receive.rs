@@ -28,7 +28,16 @@ impl<H: Header> Hosts<H> {
     /// A packet of a flow has come in by a NIC, whose host may need time for it.
     #[inline]
     pub fn comes<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, nic: u32) {
-        let Some(Some(ring)) = self.rings.get_mut(nic as usize) else { return self.receive(io, packet, nic, 0) };
+        if self.rings.is_empty() {
+            return self.receive(io, packet, nic, 0);
+        }
+        self.waits(io, packet, nic);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn waits<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, nic: u32) {
+        let Some(ring) = &mut self.rings[nic as usize] else { return self.receive(io, packet, nic, 0) };
         match ring.take(io.now, packet.size, *packet) {
             Ok(at) => io.events.timer(at, Timer::Served(nic)),
             Err(packet) => {

@@ -96,17 +96,6 @@ impl<H: Header> Hosts<H> {
         sender.spaced_size = segment.size;
         sender.spaced_at = now;
         sender.t_next = now.saturating_add(spacing(segment.size, rate));
-        if self.pacing.pacing != Pacing::None && transport.windowed {
-            let (payload, window) = (env.payload, permit.window);
-            let pacer = &mut self.pacers[flow.slot as usize];
-            let next = pacer.next(&self.pacing, now, payload, window, env.base_rtt);
-            sender.t_next = sender.t_next.max(next);
-            if self.pacing.pacing == Pacing::Egress {
-                let change = pacer.change(window.max(payload), env.base_rtt);
-                self.nics[sender.nic as usize].pace(now, payload, change);
-            }
-        }
-        let nic = &self.nics[sender.nic as usize];
         let packet = Packet {
             sent_ns: (now / NS) as u32,
             flow: sender.peer,
@@ -126,10 +115,41 @@ impl<H: Header> Hosts<H> {
             shaped.leaves(flow.slot, line, self.terms[flow.slot as usize].tenant, segment.size, env.line_rate, now);
         }
         let port = nic.port;
+        if !self.pacers.is_empty() {
+            self.pace(flow.slot, now, permit.window);
+        }
         io.network.start(io.events, now, port, packet);
         let free = io.network.ports[port as usize].free_at;
         self.line_up(flow, now, free);
         segment.size
+    }
+
+    /// A packet of a flow whose window is paced leaves.
+    #[cold]
+    #[inline(never)]
+    fn pace(&mut self, slot: u32, now: Ps, window: u64) {
+        let sender = &mut self.senders[slot];
+        let nic = &mut self.nics[sender.nic as usize];
+        let env = self.transports[sender.transport].env(nic.rate);
+        let pacer = &mut self.pacers[slot as usize];
+        let next = pacer.next(&self.pacing, now, env.payload, window, env.base_rtt);
+        sender.t_next = sender.t_next.max(next);
+        if self.pacing.pacing == Pacing::Egress {
+            nic.pace(now, env.payload, pacer.change(window.max(env.payload), env.base_rtt));
+        }
+    }
+
+    /// A packet of such a flow was acknowledged after `rtt`.
+    #[cold]
+    #[inline(never)]
+    fn paced(&mut self, slot: u32, now: Ps, rtt: Ps) {
+        let sender = &mut self.senders[slot];
+        let pacer = &mut self.pacers[slot as usize];
+        pacer.measured(rtt);
+        let waits = !self.shaper.ready(Entry { slot, id: sender.id });
+        if self.pacing.pacing == Pacing::Burst && sender.t_next <= now && waits {
+            sender.t_next = pacer.end_burst();
+        }
     }
 
     /// An ACK, NACK or OR-ACK has reached the sender.
@@ -174,9 +194,6 @@ impl<H: Header> Hosts<H> {
         }
         let rtt = (now / NS - sent_ns) * NS;
         io.meter.rtt(sender.traffic, rtt);
-        if let Some(pacer) = self.pacers.get_mut(slot as usize) {
-            pacer.measured(rtt);
-        }
         let ack = Ack {
             now,
             rtt,
@@ -195,10 +212,11 @@ impl<H: Header> Hosts<H> {
             sender.t_next = sender.spaced_at.saturating_add(spacing(sender.spaced_size, rate));
         }
         let flow = Entry { slot, id: sender.id };
-        if self.pacing.pacing == Pacing::Burst && sender.t_next <= now && !self.shaper.ready(flow) {
-            sender.t_next = self.pacers[slot as usize].end_burst();
+        let done = sender.tx.done();
+        if !self.pacers.is_empty() {
+            self.paced(slot, now, rtt);
         }
-        if sender.tx.done() {
+        if done {
             self.finish(io, flow);
         } else {
             self.activate(io, flow);

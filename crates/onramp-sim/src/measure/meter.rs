@@ -42,9 +42,15 @@ impl Meter {
     /// A packet of a section was acknowledged.
     #[inline]
     pub fn rtt(&mut self, section: u32, rtt: Ps) {
-        if let Some(rtts) = self.rtts.get_mut(section as usize) {
-            rtts.record((rtt / NS) as i64);
+        if !self.rtts.is_empty() {
+            self.record_rtt(section, rtt);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn record_rtt(&mut self, section: u32, rtt: Ps) {
+        self.rtts[section as usize].record((rtt / NS) as i64);
     }
 
     /// By section; none if they are not wanted.

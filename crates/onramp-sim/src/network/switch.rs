@@ -3,7 +3,7 @@
 use super::buffer::{Account, Admission, Alpha, Buffer, Ingress};
 use super::config::{ClassRules, Loss, PortBuffer, Rules};
 use super::ecn::Ecn;
-use super::order::Order;
+use super::order::{Flow, Order};
 use super::packet::{MARKED, UNPAUSED};
 use super::port::{HERE, Pauses, Port, Queue};
 use super::router::{Leaving, Router};
@@ -192,12 +192,14 @@ impl<R: Router> Network<R> {
             Admission::Accept => {}
         }
         let queue = &mut self.queues[place];
-        if packet.kind() == Kind::DATA
-            && let Some((_, order)) = self.orders.iter_mut().find(|(port, _)| *port == out)
-        {
-            order.comes(now);
-            order.takes(queue.bytes);
+        if !self.orders.is_empty() {
+            let bytes = queue.bytes;
+            self.order_of(out, &on.packet, |order, _| {
+                order.comes(now);
+                order.takes(bytes);
+            });
         }
+        let queue = &mut self.queues[place];
         let port = &mut self.ports[out as usize];
         if port.idle(class, now) {
             self.depart(events, now, out, on);
@@ -214,9 +216,19 @@ impl<R: Router> Network<R> {
     fn drops(&mut self, now: Ps, out: u32, packet: &Packet<R::Header>) {
         self.counts.dropped += 1;
         let queued = self.queued(out);
-        if let Some((_, order)) = self.orders.iter_mut().find(|(port, _)| *port == out && packet.kind() == Kind::DATA) {
+        self.order_of(out, packet, |order, flow| {
             order.comes(now);
-            order.drops((packet.dst(), packet.flow), queued);
+            order.drops(flow, queued);
+        });
+    }
+
+    /// Tells whoever records the order of packets at a port of one with data.
+    #[cold]
+    #[inline(never)]
+    fn order_of(&mut self, id: u32, packet: &Packet<R::Header>, tell: impl FnOnce(&mut Order, Flow)) {
+        let data = packet.kind() == Kind::DATA;
+        if let Some((_, order)) = self.orders.iter_mut().find(|(port, _)| data && *port == id) {
+            tell(order, (packet.dst(), packet.flow));
         }
     }
 
@@ -288,10 +300,11 @@ impl<R: Router> Network<R> {
                 queue_bytes: queue.bytes,
                 rate: self.rates[id as usize],
             };
-            if let Some((_, order)) = self.orders.iter_mut().find(|(port, _)| *port == id) {
-                order.leaves((packet.dst(), packet.flow));
-            }
             self.router.dequeue(&mut self.written[id as usize], packet, &leaving);
+            if !self.orders.is_empty() {
+                let packet = *packet;
+                self.order_of(id, &packet, Order::leaves);
+            }
         }
         if !packet.is_pfc() {
             let switch = self.ports[id as usize].owner as usize;
