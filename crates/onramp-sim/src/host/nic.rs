@@ -119,10 +119,12 @@ impl<H: Header> Hosts<H> {
     /// Sends a packet of a class: its bytes, or when one may be due.
     #[inline]
     fn class_sends<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, class: u8) -> Result<u16, Ps> {
-        if self.tcp.is_none() {
-            return self.shaped_sends(io, nic, class);
-        }
-        // TCP and what is not take turns.
+        if self.tcp.is_none() { self.shaped_sends(io, nic, class) } else { self.both_send(io, nic, class) }
+    }
+
+    /// TCP and what is not take turns.
+    #[inline(never)]
+    fn both_send<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, class: u8) -> Result<u16, Ps> {
         let others = self.nics[nic as usize].others_first;
         let mut later = Ps::MAX;
         for others in [others, !others] {
@@ -144,7 +146,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// A packet of the flows that the shaper has, or of the agent.
-    #[inline]
+    #[inline(always)]
     fn shaped_sends<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, class: u8) -> Result<u16, Ps> {
         let line = self.line(nic, class);
         if self.pacing.pacing == Pacing::Egress {

@@ -153,6 +153,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// An ACK, NACK or OR-ACK has reached the sender.
+    #[inline(always)]
     pub(super) fn acknowledged<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, waited: Ps) {
         let (slot, now) = (packet.flow, io.now);
         let sent_ns = unwrap_ns(now / NS, packet.sent_ns);
