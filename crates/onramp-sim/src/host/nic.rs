@@ -117,7 +117,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// Sends a packet of a class: its bytes, or when one may be due.
-    #[inline]
+    #[inline(always)]
     fn class_sends<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, class: u8) -> Result<u16, Ps> {
         if self.tcp.is_none() { self.shaped_sends(io, nic, class) } else { self.both_send(io, nic, class) }
     }
@@ -214,7 +214,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// Offers a flow to the shaper: it may go on when the link is free, at `free`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn line_up(&mut self, flow: Entry, now: Ps, free: Ps) {
         if self.shaper.holds() {
             return self.hand_down(flow, now);

@@ -63,7 +63,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// Whose turn it is wants to send: when it may, if it waits for time only.
-    #[inline]
+    #[inline(always)]
     pub(super) fn may_send<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, slot: u32) -> Option<Ps> {
         let sender = &mut self.senders[slot];
         let rate = self.nics[sender.nic as usize].rate;
@@ -76,7 +76,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// Sends a flow's next packet now; its bytes on the wire.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send_packet<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry) -> u16 {
         let now = io.now;
         let paused = self.gates.as_mut().map_or(0, |gates| gates.stamp(flow.slot, now));
