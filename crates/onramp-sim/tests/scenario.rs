@@ -555,8 +555,17 @@ fn routers_are_of_one_kind_and_have_one_set_of_parameters() {
     };
     let wrong = "s.toml:39: traffic[0].transport.kind: ";
     for (main, own, message) in [
-        ("kind = \"hpcc\"", "kind = \"rcp\"", "\"rcp\" does not run beside \"hpcc\": routers are of one kind"),
-        ("kind = \"rcp\"", "kind = \"xcp\"", "\"xcp\" does not run beside \"rcp\": routers are of one kind"),
+        (
+            "kind = \"hpcc\"",
+            "kind = \"rcp\"",
+            "\"rcp\" does not run beside \"hpcc\": packets have room for one of them",
+        ),
+        ("kind = \"rcp\"", "kind = \"xcp\"", "\"xcp\" does not run beside \"rcp\": packets have room for one of them"),
+        (
+            "kind = \"swift\"",
+            "kind = \"hpcc\"",
+            "\"hpcc\" does not run beside \"swift\": packets have room for one of them",
+        ),
         (
             "kind = \"xcp\"",
             "kind = \"xcp\", beta = 0.1",

@@ -106,3 +106,14 @@ impl Receiver {
         self.packets == self.packets_in_all
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_is_five_cache_lines() {
+        // Eight bytes more cost a twentieth of the speed.
+        assert_eq!(size_of::<Sender>(), 5 * 64);
+    }
+}

@@ -147,7 +147,7 @@ fn check_router(s: &Scenario, number: usize, rule: Rule<'_>) {
     let message = if kind == beside {
         format!("other parameters of \"{kind}\" beside it: routers have one set of them")
     } else {
-        format!("\"{kind}\" does not run beside \"{beside}\": routers are of one kind")
+        format!("\"{kind}\" does not run beside \"{beside}\": packets have room for one of them")
     };
     rule(false, &format!("traffic[{number}].transport.kind"), message);
 }

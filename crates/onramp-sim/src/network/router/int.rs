@@ -77,8 +77,6 @@ impl Hop {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IntStack {
     hops: [Hop; SLOTS],
-    /// What the packet waited in its receiver, in nanoseconds; no part of the telemetry.
-    waited: u32,
     count: u8,
 }
 
@@ -123,14 +121,6 @@ impl Header for IntStack {
     #[inline]
     fn read(&self) -> Written<'_> {
         Written::Int(self)
-    }
-
-    fn waited(&self) -> u32 {
-        self.waited
-    }
-
-    fn set_waited(&mut self, ns: u32) {
-        self.waited = ns;
     }
 }
 

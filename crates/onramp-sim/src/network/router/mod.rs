@@ -124,8 +124,8 @@ impl Kind {
     pub fn and(self, other: Self) -> Option<Self> {
         match (self, other) {
             (Self::Plain, kind) | (kind, Self::Plain) => Some(kind),
-            // Both have room for it, too.
-            (Self::Waits, kind @ (Self::Tcp | Self::Int)) | (kind @ (Self::Tcp | Self::Int), Self::Waits) => Some(kind),
+            // TCP's options have room for it, too.
+            (Self::Waits, Self::Tcp) | (Self::Tcp, Self::Waits) => Some(Self::Tcp),
             (a, b) => (a == b).then_some(a),
         }
     }
