@@ -132,14 +132,3 @@ def inflection(numbers: Sequence[int], gains: Sequence[float]) -> float:
     part = above[last] / (above[last] - above[last + 1])
     low, high = np.log(numbers[last]), np.log(numbers[last + 1])
     return float(np.exp(low + part * (high - low)))
-
-
-def law(result: Result) -> float:
-    """C·RTT/B_max of a run."""
-    document = result.scenario.document
-    network = document["network"]
-    trip = 2 * quantity(network["bottleneck_delay"]) + 4 * quantity(network["host_delay"])
-    product = quantity(network["bottleneck_rate"]) * trip / 8
-    linux = document["linux"]
-    room = quantity(linux["buffer"]) if "buffer" in linux else linux["buffer_packets"] * PACKET
-    return float(product / room)

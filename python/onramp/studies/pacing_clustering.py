@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from onramp.paper.common import Case, Claim, Runs, estimate
 from onramp.plots import style
 from onramp.result import Result
-from onramp.scenario import quantity
 from onramp.studies import paced
 from onramp.studies.paced import NONE, PACED, key
 from onramp.summary import Floats
@@ -38,20 +37,18 @@ def other(result: Result) -> float:
     return float(order["changes"] / max(1, order["packets"] - 1))
 
 
-def slots(result: Result) -> tuple[Floats, float]:
-    """Share of slots by packets that came, shape (n,), and the part of a round trip that a slot is."""
+def slots(result: Result) -> Floats:
+    """Share of slots by packets that came, shape (n,)."""
     order = result.summary["order"][paced.PORT]
     counts = np.zeros(int(max((n for n, _ in order["slots"]), default=0)) + 1)
     for n, count in order["slots"]:
         counts[int(n)] = count
-    network = result.scenario.document["network"]
-    trip = 2 * quantity(network["bottleneck_delay"]) + 4 * quantity(network["host_delay"])
-    return counts / counts.sum(), order["slot_ns"] * 1e-9 / trip
+    return np.asarray(counts / counts.sum())
 
 
 def spread(result: Result) -> float:
     """Variance of packets in a slot over that of the model, Binomial(N, Wδ/RTT) with W as measured."""
-    shares, _ = slots(result)
+    shares = slots(result)
     n = np.arange(len(shares))
     mean = float((n * shares).sum())
     variance = float((n**2 * shares).sum() - mean**2)
@@ -89,7 +86,7 @@ def draw(runs: Runs) -> Figure:
     axes[0].set_title("next packet is another flow's (probability)", fontsize=9)
     for ax, number in zip(axes[1:], SHOWN, strict=True):
         for system in (NONE, PACED):
-            shares, _ = slots(runs[key(number, system)][0])
+            shares = slots(runs[key(number, system)][0])
             n = np.arange(len(shares))
             ax.plot(n, shares, "o-", ms=2.5, lw=1, color=paced.COLOURS[system])
             mean = float((n * shares).sum())
