@@ -916,7 +916,7 @@ impl<R: Router> Run for Engine<R> {
             counters["unfinished"]["exchanges"] = json!(open);
         }
         if self.desk.shaper != ShaperKind::Flow {
-            let held = self.cells.iter().map(|cell| cell.hosts.held()).fold(Held::default(), |all, cell| all.or(&cell));
+            let held = Held::largest(self.cells.iter().map(|cell| cell.hosts.held()));
             counters["shaper"] = json!({
                 "held_packets": held.most_packets,
                 "held_bytes": held.most_bytes,

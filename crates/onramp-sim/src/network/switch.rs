@@ -302,8 +302,7 @@ impl<R: Router> Network<R> {
             };
             self.router.dequeue(&mut self.written[id as usize], packet, &leaving);
             if !self.orders.is_empty() {
-                let packet = *packet;
-                self.order_of(id, &packet, Order::leaves);
+                self.order_of(id, packet, Order::leaves);
             }
         }
         if !packet.is_pfc() {

@@ -216,7 +216,7 @@ impl Shaper for Shaping {
             let wheels: usize = line.cores.iter().map(|core| core.wheel.memory()).sum();
             Held { memory: wheels as u64 + line.flows * size_of::<Flow>() as u64, ..line.held }
         };
-        self.lines.iter().map(of).fold(Held::default(), |all, line| all.or(&line))
+        Held::largest(self.lines.iter().map(of))
     }
 }
 

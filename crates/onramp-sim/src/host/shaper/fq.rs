@@ -241,7 +241,7 @@ impl Shaper for Shaping {
 
     fn held(&self) -> Held {
         let of = |line: &Line| Held { memory: line.flows * size_of::<Option<Flow>>() as u64, ..line.held };
-        self.lines.iter().map(of).fold(Held::default(), |all, line| all.or(&line))
+        Held::largest(self.lines.iter().map(of))
     }
 }
 

@@ -39,7 +39,6 @@ struct Class {
 }
 
 /// Where a class is: nowhere, in its parent's `turns`, or in the tree.
-
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
     Out,
@@ -303,7 +302,7 @@ impl Shaper for Shaping {
             let classes = line.flows + line.tenants.len() as u64 + 1;
             Held { memory: classes * size_of::<Class>() as u64, ..line.held }
         };
-        self.lines.iter().map(of).fold(Held::default(), |all, line| all.or(&line))
+        Held::largest(self.lines.iter().map(of))
     }
 }
 

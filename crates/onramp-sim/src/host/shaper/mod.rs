@@ -116,15 +116,15 @@ impl Held {
         self.bytes -= u64::from(bytes);
     }
 
-    /// The larger of each of two lines' numbers.
-    pub fn or(&self, other: &Self) -> Self {
-        Self {
-            packets: self.packets.max(other.packets),
-            bytes: self.bytes.max(other.bytes),
-            most_packets: self.most_packets.max(other.most_packets),
-            most_bytes: self.most_bytes.max(other.most_bytes),
-            memory: self.memory.max(other.memory),
-        }
+    /// The largest of each of all lines' numbers.
+    pub fn largest(lines: impl Iterator<Item = Self>) -> Self {
+        lines.fold(Self::default(), |all, line| Self {
+            packets: all.packets.max(line.packets),
+            bytes: all.bytes.max(line.bytes),
+            most_packets: all.most_packets.max(line.most_packets),
+            most_bytes: all.most_bytes.max(line.most_bytes),
+            memory: all.memory.max(line.memory),
+        })
     }
 }
 
