@@ -134,6 +134,23 @@ def test_flows_that_carousel_holds_have_their_rates() -> None:
     assert carousel.held(shaped) == 4
 
 
+@pytest.mark.parametrize(
+    ("mean", "half", "text"),
+    [
+        (35.24, 1.02, "35.2 ± 1.0 ms"),
+        (99.99996, 3e-8, "100.0 ms"),
+        (12345.6, 78.9, "12,346 ± 79 ms"),
+        (0.000206, 0.000888, "0.000206 ± 0.000888 ms"),
+        (3.0, 0.5, "3.00 ± 0.50 ms"),
+        (0.0, 0.0, "0 ms"),
+        (12.4, math.nan, "12.4 ms"),
+        (math.nan, math.nan, "– ms"),
+    ],
+)
+def test_an_interval_has_its_means_digits(mean: float, half: float, text: str) -> None:
+    assert common.Estimate(mean, half).text(" ms") == text
+
+
 def test_pacing_no_longer_helps_from_where_its_gain_falls_below_a_twentieth() -> None:
     # From 1.2 at 8 flows to 1.0 at 32: 1.05 is three quarters of the way in the logarithm, 8 · 4^0.75.
     assert paced.inflection([2, 8, 32, 128], [3.0, 1.2, 1.0, 0.9]) == pytest.approx(8 * 4**0.75)

@@ -14,6 +14,7 @@ import onramp
 from conftest import ENDLESS, SMALL, Command
 from onramp import tables
 from onramp.result import Result
+from onramp.scenario import quantity
 
 KEYS = {
     *("scenario", "substrate", "seed", "version", "commit", "onramp", "complete", "incast", "background"),
@@ -91,6 +92,10 @@ def test_series_are_recorded_by_name(small: Result) -> None:
     assert t.shape == queue.shape and (np.diff(t) > 0).all() and (queue >= 0).all()
     _, used = small.samples("utilization s0->h0")
     assert 0 <= used.min() <= used.max() <= 1.0001
+    # The run goes on until its flows are complete.
+    end = quantity(small.scenario.document["duration"])
+    within, first = small.samples("queue s0->h0", measured=True)
+    assert within[-1] <= end < t[-1] and (first == queue[: len(first)]).all()
 
 
 @pytest.mark.parametrize("kind", ["bars", "cdf", "queue"])

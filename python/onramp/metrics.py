@@ -118,11 +118,15 @@ def bootstrap_ratio(
     return {name: (float(np.quantile(r, 0.025)), float(np.quantile(r, 0.975))) for name, r in ratios.items()}
 
 
+def decimals(value: float) -> int:
+    """How many show three significant digits of a finite value other than 0."""
+    return max(0, 2 - math.floor(math.log10(abs(value))))
+
+
 def number(value: float | None) -> str:
     """Three significant digits, all digits of what is larger; a dash for None."""
     if value is None:
         return "–"
     if value == 0 or not math.isfinite(value):
         return {0.0: "0", math.inf: "∞"}.get(value, "–")
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{digits}f}" if not float(value).is_integer() else f"{value:,.0f}"
+    return f"{value:,.{decimals(value)}f}" if not float(value).is_integer() else f"{value:,.0f}"

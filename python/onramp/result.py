@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from onramp import tables
 from onramp.errors import OnRampError
-from onramp.scenario import Scenario
+from onramp.scenario import Scenario, quantity
 from onramp.summary import Floats, Summary
 
 if TYPE_CHECKING:
@@ -104,10 +104,15 @@ class Result:
             pc.unique(pq.read_table(self.folder / "series.parquet", columns=["name"])["name"]).to_pylist()
         )
 
-    def samples(self, name: str) -> tuple[Floats, Floats]:
-        """Times in seconds and values of one series, both shape (n,)."""
-        path = self.folder / "series.parquet"
-        table = pq.read_table(path, columns=["time_ps", "value"], filters=pc.field("name") == name)
+    def samples(self, name: str, *, measured: bool = False) -> tuple[Floats, Floats]:
+        """Times in seconds and values of one series, both shape (n,).
+
+        A run goes on until its flows are complete; `measured` leaves out what is later than its `duration`.
+        """
+        wanted = pc.field("name") == name
+        if measured:
+            wanted &= pc.field("time_ps") <= round(1e12 * quantity(self.scenario.document["duration"]))
+        table = pq.read_table(self.folder / "series.parquet", columns=["time_ps", "value"], filters=wanted)
         return np.asarray(table["time_ps"]) / 1e12, np.asarray(table["value"])
 
     def plot(self, kind: str = "bars") -> Figure:

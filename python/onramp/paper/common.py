@@ -14,7 +14,7 @@ from onramp import _sim
 from onramp.cache import Cache
 from onramp.engine import commit
 from onramp.errors import OnRampError
-from onramp.metrics import number, over_seeds
+from onramp.metrics import decimals, number, over_seeds
 from onramp.result import Result
 from onramp.scenario import Scenario, load
 
@@ -193,10 +193,17 @@ def steady(name: str, measure: str, halves: Mapping[str, Estimate]) -> Claim:
     return Claim(
         f"{name}: the network is in steady state",
         f"{measure} within {STEADY:.0%} of 1",
-        ", ".join(f"{half.text()} {side.split()[0]}" for side, half in halves.items()),
+        ", ".join(f"{half.text()} {side}" for side, half in halves.items()),
         all(abs(half.mean - 1) <= STEADY for half in halves.values()),
         of_paper=False,
     )
+
+
+def later(result: Result, series: str) -> float:
+    """Mean of a series in the later half of the measured time over that in the first."""
+    time, value = result.samples(series, measured=True)
+    second = time > (time[0] + time[-1]) / 2
+    return float(value[second].mean() / value[~second].mean())
 
 
 def outcome(claim: Claim) -> str:
@@ -214,13 +221,13 @@ class Estimate:
     half: float
 
     def text(self, unit: str = "", scale: float = 1.0) -> str:
-        """Such as "61.2 ± 0.4%"."""
-        mean = number(self.mean * scale)
-        if math.isnan(self.half):
-            return f"{mean}{unit}"
-        # Equal values leave a rounding error, not a spread.
-        half = 0.0 if self.half < 1e-9 * abs(self.mean) else self.half
-        return f"{mean} ± {number(half * scale)}{unit}"
+        """Such as "61.2 ± 0.4%"; the interval to the mean's digits, none where it is less than they show."""
+        mean, half = self.mean * scale, self.half * scale
+        if half > 0:
+            shown = decimals(mean or half)
+            if round(half, shown) > 0:
+                return f"{mean:,.{shown}f} ± {half:,.{shown}f}{unit}"
+        return f"{number(mean)}{unit}"
 
 
 def estimate(results: Sequence[Result], of: Callable[[Result], float]) -> Estimate:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from onramp.paper.common import Case, Key
+from onramp.metrics import over_seeds
+from onramp.paper import common
+from onramp.paper.common import Case, Claim, Estimate, Key, Runs
 from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import quantity
@@ -86,7 +88,7 @@ def key(number: int, system: str) -> Key:
 
 def utilization(result: Result) -> float:
     """Of the link, mean over time."""
-    return float(result.samples(f"utilization {PORT}")[1].mean())
+    return float(result.samples(f"utilization {PORT}", measured=True)[1].mean())
 
 
 def drop_rate(result: Result) -> float:
@@ -106,6 +108,23 @@ def fct(which: str) -> Callable[[Result], float]:
         return math.nan if value is None else float(value) / 1e3
 
     return of
+
+
+def steady(runs: Runs) -> Claim:
+    """Whether flows had come to rest, over all cases of a figure: single flows alone differ by chance."""
+    halves: dict[str, list[list[float]]] = {}
+    for (*_, system), results in runs.items():
+        if "warmup" in results[0].scenario.document:  # A flow that another joins does not come to rest.
+            ratios = [math.log(common.later(r, f"utilization {PORT}")) for r in results]
+            halves.setdefault(system, []).append(ratios)
+    return common.steady(
+        "all numbers of flows",
+        "utilization of the later half over that of the first, mean over cases",
+        {
+            system: Estimate(*over_seeds(list(np.exp(np.mean(ratios, axis=0)))))
+            for system, ratios in halves.items()
+        },
+    )
 
 
 #: What is looked at: name, how it is measured, factor, whether more is better.

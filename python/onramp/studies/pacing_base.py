@@ -46,7 +46,7 @@ def cases(quick: bool) -> list[Case]:
 
 def halves(result: Result) -> tuple[float, float]:
     """Utilization before and after the second flow joins, at 5 of 10 s, but for a second each."""
-    t, used = result.samples(f"utilization {paced.PORT}")
+    t, used = result.samples(f"utilization {paced.PORT}", measured=True)
     before, after = (t > 1) & (t <= 5), t > 6
     return float(used[before].mean()), float(used[after].mean())
 
@@ -66,7 +66,7 @@ def draw(runs: Runs) -> Figure:
         (axes[5], "queue", 1e-3, "largest queue (KB) in 100 ms"),
     ):
         for system in SYSTEMS:
-            t, value = runs[("joins", system)][0].samples(f"{what} {paced.PORT}")
+            t, value = runs[("joins", system)][0].samples(f"{what} {paced.PORT}", measured=True)
             step = 100
             cut = len(t) // step * step
             blocks = value[:cut].reshape(-1, step)
@@ -121,4 +121,4 @@ def claims(runs: Runs) -> list[Claim]:
                 of_paper=False,
             )
         )
-    return found
+    return [*found, paced.steady(runs)]

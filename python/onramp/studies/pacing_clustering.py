@@ -6,6 +6,7 @@ from math import comb
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from onramp.paper.common import Case, Claim, Runs, estimate
 from onramp.plots import style
@@ -95,6 +96,7 @@ def draw(runs: Runs) -> Figure:
                 ax.plot(n, expected, lw=1, ls=":", color=paced.COLOURS[system])
         ax.set_yscale("log")
         ax.set_ylim(1e-5, 1)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_xlabel("packets that come in the time of one")
         ax.set_title(f"share of slots, {number} flows (dotted: model)", fontsize=9)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8)
@@ -124,4 +126,4 @@ def claims(runs: Runs) -> list[Claim]:
                 0.5 <= spaced.mean <= 2,
             )
         )
-    return found
+    return [*found, paced.steady(runs)]

@@ -77,4 +77,4 @@ def claims(runs: Runs) -> list[Claim]:
                 gain.mean > 1,
             )
         )
-    return found
+    return [*found, paced.steady(runs)]

@@ -109,4 +109,4 @@ def claims(runs: Runs) -> list[Claim]:
                 of_paper=False,
             )
         )
-    return found
+    return [*found, paced.steady(runs)]

@@ -119,4 +119,4 @@ def claims(runs: Runs) -> list[Claim]:
                     all(gain.mean <= 1 + HELPS for gain in gains.values()),
                 )
             )
-    return found
+    return [*found, paced.steady(runs)]

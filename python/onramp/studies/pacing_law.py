@@ -139,4 +139,4 @@ def claims(runs: Runs) -> list[Claim]:
                 (value.mean > 1 + HELPS) == (advice == "pace"),
             )
         )
-    return found
+    return [*found, paced.steady(runs)]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from onramp.paper import common
 from onramp.paper.common import Estimate, estimate
 from onramp.result import Result
 from onramp.scenario import quantity
@@ -26,7 +27,7 @@ def round_trips(result: Result) -> Floats:
 
     Beside the queue there are the delays of four links, and the packet on two of them.
     """
-    _, queue = result.samples(f"queue {PORT}")
+    _, queue = result.samples(f"queue {PORT}", measured=True)
     delay = quantity(result.scenario.document["network"]["link_delay"])
     return 1e6 * (4 * delay + (queue + 2 * PACKET) * 8 / rate(result))
 
@@ -38,4 +39,9 @@ def percentile(results: Sequence[Result], percent: float) -> Estimate:
 
 def utilization(result: Result) -> float:
     """Of the port's link, mean over time."""
-    return float(result.samples(f"utilization {PORT}")[1].mean())
+    return float(result.samples(f"utilization {PORT}", measured=True)[1].mean())
+
+
+def later(result: Result) -> float:
+    """Utilization in the later half of the measured time over that in the first."""
+    return common.later(result, f"utilization {PORT}")

@@ -90,7 +90,7 @@ def _loop(runs: Runs) -> float:
 
 def swing(result: Result) -> float:
     """R's standard deviation over its mean."""
-    _, rate = result.samples(f"rate {rcp.PORT}")
+    _, rate = result.samples(f"rate {rcp.PORT}", measured=True)
     return float(rate.std() / rate.mean())
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Runs, estimate
+from onramp.paper.common import Case, Claim, Runs, estimate, steady
 from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import quantity
@@ -153,4 +153,5 @@ def claims(runs: Runs) -> list[Claim]:
                 of_paper=False,
             )
         )
-    return found
+    halves = {name: estimate(runs[(name,)], port.later) for name in SYSTEMS}
+    return [*found, steady("every system", "utilization of the later half over that of the first", halves)]

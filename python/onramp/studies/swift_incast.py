@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Runs, estimate
+from onramp.paper.common import Case, Claim, Runs, estimate, steady
 from onramp.plots import style
 from onramp.plots.cdf import cdf
 from onramp.result import Result
@@ -51,6 +51,12 @@ def again(result: Result) -> float:
     tcp = result.scenario.document["transport"]["kind"] == "dctcp-tcp"
     sent = port.utilization(result) * port.rate(result) * seconds / 8 / (1514 if tcp else port.PACKET)
     return float(network["retransmitted_packets"] / sent)
+
+
+def later(result: Result) -> float:
+    """Median round trip in the later half of the time over that in the first."""
+    first, second = np.array_split(port.round_trips(result), 2)
+    return float(np.median(second) / np.median(first))
 
 
 def draw(runs: Runs) -> Figure:
@@ -121,4 +127,8 @@ def claims(runs: Runs) -> list[Claim]:
                 of_paper=False,
             )
         )
-    return found
+    halves = {name: estimate(runs[(name,)], later) for name in SYSTEMS}
+    return [
+        *found,
+        steady("every system", "median round trip of the later half over that of the first", halves),
+    ]

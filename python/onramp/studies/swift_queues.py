@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Estimate, Runs, estimate
+from onramp.paper.common import Case, Claim, Estimate, Runs, estimate, steady
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import port, round_trips
+from onramp.summary import Floats
 
 NAME = "swift-queues"
 ON = ("sim",)
@@ -45,12 +47,22 @@ def cases(quick: bool) -> list[Case]:
     return [Case((name,), NAME, {**span, **more}) for name, more in SYSTEMS.items()]
 
 
-def throughput(result: Result, swift: bool) -> float:
-    """Of all flows of Swift or of CUBIC, payload in Gb/s."""
+def rates(result: Result, swift: bool) -> list[Floats]:
+    """Samples of each flow of Swift or of CUBIC, payload in Gb/s."""
     own = {f"h{i}" for i in (range(1, 9) if swift else range(9, 17))}
     flows = [n for n in result.series_names if n.startswith("rate flow")]
-    chosen = [n for n in flows if n.split()[-1].split("->")[0] in own]
-    return sum(float(result.samples(n)[1].mean()) for n in chosen) / 1e9
+    return [result.samples(n, measured=True)[1] / 1e9 for n in flows if n.split()[-1].split("->")[0] in own]
+
+
+def throughput(result: Result, swift: bool) -> float:
+    """Of all flows of Swift or of CUBIC, payload in Gb/s."""
+    return sum(float(rate.mean()) for rate in rates(result, swift))
+
+
+def later(result: Result, swift: bool) -> float:
+    """Throughput in the later half of the measured time over that in the first."""
+    halves = [np.array_split(rate, 2) for rate in rates(result, swift)]
+    return float(sum(second.mean() for _, second in halves) / sum(first.mean() for first, _ in halves))
 
 
 def share(runs: Runs, name: str, swift: bool) -> Estimate:
@@ -166,4 +178,7 @@ def claims(runs: Runs) -> list[Claim]:
                 of_paper=False,
             )
         )
-    return found
+    measure = "payload of the later half over that of the first"
+    swift = {name: estimate(runs[(name,)], lambda r: later(r, True)) for name in (ALONE, APART, APART_HELD)}
+    cubic = {name: estimate(runs[(name,)], lambda r: later(r, False)) for name in SYSTEMS if name != ALONE}
+    return [*found, steady("Swift", measure, swift), steady("CUBIC", measure, cubic)]

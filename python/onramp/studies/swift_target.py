@@ -49,7 +49,7 @@ def draw(runs: Runs) -> Figure:
     left.legend(fontsize=7)
     for target, aim in zip(TARGETS, aims, strict=True):
         result = runs[(str(target),)][0]
-        t, _ = result.samples(f"queue {port.PORT}")
+        t, _ = result.samples(f"queue {port.PORT}", measured=True)
         part = t < t[0] + 1e-3
         right.plot(1e3 * t[part], port.round_trips(result)[part], lw=0.8, color=style.WITH)
         right.axhline(aim, color=style.WITHOUT, lw=0.8)

@@ -67,7 +67,7 @@ def rates(result: Result) -> list[tuple[Floats, Floats]]:
     names = sorted((n for n in result.series_names if n.startswith("rate flow")), key=lambda n: n.split()[-1])
     found = []
     for name in names:
-        t, value = result.samples(name)
+        t, value = result.samples(name, measured=True)
         cut = len(t) // 20 * 20
         found.append((t[:cut:20], value[:cut].reshape(-1, 20).mean(axis=1) / 1e9))
     return found
@@ -75,13 +75,13 @@ def rates(result: Result) -> list[tuple[Floats, Floats]]:
 
 def utilization(result: Result) -> float:
     """Of the link, once all are there."""
-    t, used = result.samples(f"utilization {PORT}")
+    t, used = result.samples(f"utilization {PORT}", measured=True)
     return float(used[t > ALL_AT].mean())
 
 
 def queue(result: Result) -> float:
     """Mean once all are there, in KB."""
-    t, value = result.samples(f"queue {PORT}")
+    t, value = result.samples(f"queue {PORT}", measured=True)
     return float(value[t > ALL_AT].mean() / 1e3)
 
 
@@ -106,7 +106,7 @@ def _panels(axes: Sequence[Axes], kind: str, runs: Runs) -> None:
         left.plot(1e3 * t, value, lw=1, color=colour)
     left.set_ylim(0, 10.5)
     for side in (WITHOUT, WITH):
-        t, value = runs[key(kind, side)][0].samples(f"queue {PORT}")
+        t, value = runs[key(kind, side)][0].samples(f"queue {PORT}", measured=True)
         x, y = style.envelope(1e3 * t, value / 1e3, 400)
         middle.plot(x, y, lw=0.8, color=style.colour(side, 0), label=side)
         fct = times(runs[key(kind, side)])
