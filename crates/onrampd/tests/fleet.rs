@@ -25,9 +25,10 @@ use std::time::Duration;
 
 /// Short rounds; and this machine's processors are shared, so clocks may be uncertain.
 const QUICK: &str = "window = \"200ms\"\ninterval = \"2ms\"\nmax_uncertainty = \"1ms\"";
-/// What two hosts' times may differ by, in nanoseconds: more than the delay of a packet
-/// between two namespaces, by which causality bounds it, even if processors are busy.
-const CLOSE: i64 = 50_000;
+/// What two hosts' times may differ by, in nanoseconds. While a window lasts causality bounds it by the
+/// delay of a packet between two namespaces, some 10 us; for two windows after it the rate's error adds
+/// to that, which short windows on busy processors put off by a hundred ppm and more.
+const CLOSE: i64 = 200_000;
 const COORDINATOR: &str = "10.9.0.1:9472";
 
 /// A command of onrampd's on a host.
@@ -142,9 +143,11 @@ fn hosts_whose_clocks_are_years_apart_agree() {
         let b = start(&lab, "b", &more, &ahead);
         agree(&[&a, &b]);
         assert!(fleet_ns(&a).abs() > 90_000_000_000_000_000, "the fleet's time is that of its first host");
-        let drift = |agent: &Agent| agent.status()["clock"]["drift_ppm"].as_f64().unwrap();
-        let apart = drift(&b) - drift(&a);
-        assert!((apart - 30.0).abs() < 20.0, "{apart} ppm");
+        // A single window's drift is off by tens of ppm where processors are busy.
+        let drift = |agent: &Agent| agent.status()["clock"]["drift_ppm"].as_f64();
+        until("are they 30 ppm apart", || {
+            drift(&b).zip(drift(&a)).is_some_and(|(b, a)| (b - a - 30.0).abs() < 20.0)
+        });
 
         // Delays of data are measured by these clocks.
         assert!(lab.transfer(second, 5_000_000));
