@@ -62,6 +62,13 @@ def test_everything_works_and_nothing_is_left(series: str) -> None:
         assert f"{refused}: refused" in said, said
 
 
+def test_a_new_kernel_enforces_without_a_module() -> None:
+    said = _boot("newest", "--bpf")
+    assert any(line.startswith("held ") and line.endswith("let go") for line in said), said
+    for step in ("traffic goes on without an agent", "the next agent has a gate", "nothing is left on a"):
+        assert f"{step}: ok" in said, said
+
+
 def test_an_old_kernel_observes() -> None:
     said = _boot("5.10", "--observe")
     assert any(line.startswith("delays: ") and line.endswith(" OR-ACKs") for line in said), said

@@ -14,18 +14,20 @@ fn main() {
     println!("cargo::rerun-if-changed={CORE}");
     println!("cargo::rerun-if-changed={BPF}");
     println!("cargo::rerun-if-changed=../../datapath/sch_onramp/pkt_sched_onramp.h");
+    println!("cargo::rerun-if-changed=../../datapath/sch_onramp/gate.h");
     println!("cargo::rerun-if-env-changed=CLANG");
 
     #[cfg(feature = "regenerate")]
     regenerate();
-    compile("onramp.bpf.c");
+    compile("onramp.bpf.c", &[]);
+    compile("qdisc.bpf.c", &["-mcpu=v3"]);
     // For the tests only: an instant, and an integration test finds it.
-    compile("tests/vectors.bpf.c");
+    compile("tests/vectors.bpf.c", &[]);
 }
 
-fn compile(source: &str) {
+fn compile(source: &str, options: &[&str]) {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
+    let clang = env::var("CLANG").unwrap_or_else(|_| newest_clang());
     let mut command = Command::new(&clang);
     command.args(["-target", "bpf", "-O2", "-g", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]);
     command.args(["-I", CORE, "-I", BPF]);
@@ -39,10 +41,8 @@ fn compile(source: &str) {
     command.arg(format!("-fdebug-prefix-map={}=.", out.display()));
     let name = source.rsplit('/').next().expect("a name is left");
     let object = out.join(name).with_extension("o");
-    command.arg("-c").arg(format!("{BPF}/{source}")).arg("-o").arg(object);
-    let made = command.output().unwrap_or_else(|e| {
-        panic!("cannot run {}: {e}: install the packages clang, libbpf-dev and linux-libc-dev", clang.display())
-    });
+    command.args(options).arg("-c").arg(format!("{BPF}/{source}")).arg("-o").arg(object);
+    let made = command.output().unwrap_or_else(|e| panic!("cannot run {clang}: {e}"));
     let said = String::from_utf8_lossy(&made.stderr);
     assert!(
         made.status.success(),
@@ -51,11 +51,22 @@ fn compile(source: &str) {
     );
 }
 
+/// The gate's program takes clang 16 or newer, which Debian 12 has by another name.
+fn newest_clang() -> String {
+    let version = |name: &str| {
+        let said = Command::new(name).arg("-dumpversion").output().ok()?.stdout;
+        String::from_utf8_lossy(&said).split('.').next()?.trim().parse::<u32>().ok()
+    };
+    let names = ["clang".to_owned()].into_iter().chain((16..=24).rev().map(|v| format!("clang-{v}")));
+    let found = names.into_iter().find(|name| version(name).is_some_and(|v| v >= 16));
+    found.unwrap_or_else(|| panic!("clang 16 or newer is missing: install the package clang, on Debian 12 clang-19"))
+}
+
 #[cfg(feature = "regenerate")]
 fn regenerate() {
     bindgen::Builder::default()
         .header(format!("{BPF}/onramp_abi.h"))
-        .header("../../datapath/sch_onramp/pkt_sched_onramp.h")
+        .header(format!("{BPF}/qdisc.h"))
         // The compiler's own stdint.h: which libclang is used must not matter.
         .clang_args(["-I", CORE, "-std=c11", "-ffreestanding", "-I/usr/include/x86_64-linux-gnu"])
         .allowlist_type("or_.*|onramp_.*|tc_onramp_.*")

@@ -29,6 +29,7 @@
 #include "packet.h"
 #include "prober.h"
 #include "sender.h"
+#include "acked.h"
 #include "receiver.h"
 
 /* Nanoseconds to wait, 0 to go, or ONRAMP_CUT. */

@@ -12,6 +12,13 @@
 /* Headers looked at: Ethernet 14, IPv4 20, UDP 8 at least; Ethernet 14, IPv6 40, TCP 20 at most. */
 #define PACKET_LEAST 42
 #define PACKET_HEADERS 74
+
+#ifdef OR_QDISC
+#include "skb_qdisc.h"
+#else
+#include "skb_tc.h"
+#endif
+
 /* Bytes of a UDP payload that tell its packets apart. */
 #define PACKET_UDP_SAMPLE 16
 
@@ -94,16 +101,15 @@ OR_INLINE or_u32 packet_parse_l4(struct or_packet *packet, const void *l4, const
 	return 1;
 }
 
-OR_INLINE or_u32 packet_parse_v4(const struct __sk_buff *skb, struct or_packet *packet, const struct iphdr *ip,
-				 const void *end)
+OR_INLINE or_u32 packet_parse_v4(or_u32 present, struct or_packet *packet, const struct iphdr *ip, const void *end)
 {
 	/* 0 in segments above 64 KB (BIG TCP). */
-	or_u32 length = bpf_ntohs(ip->tot_len) ? bpf_ntohs(ip->tot_len) : skb->len - ETH_HLEN;
+	or_u32 length = bpf_ntohs(ip->tot_len) ? bpf_ntohs(ip->tot_len) : present;
 
 	/* IP options are as rare as fragments. */
 	if (ip->version != 4 || ip->ihl != 5 || ip->frag_off & bpf_htons(IP_MORE_OR_OFFSET))
 		return 0;
-	if (length < sizeof(*ip) || length > skb->len - ETH_HLEN)
+	if (length < sizeof(*ip) || length > present)
 		return 0;
 	packet->class = ip->tos;
 	packet->flow.protocol = ip->protocol;
@@ -113,13 +119,12 @@ OR_INLINE or_u32 packet_parse_v4(const struct __sk_buff *skb, struct or_packet *
 	return packet_parse_l4(packet, ip + 1, end, length - sizeof(*ip));
 }
 
-OR_INLINE or_u32 packet_parse_v6(const struct __sk_buff *skb, struct or_packet *packet, const struct ipv6hdr *ip,
-				 const void *end)
+OR_INLINE or_u32 packet_parse_v6(or_u32 present, struct or_packet *packet, const struct ipv6hdr *ip, const void *end)
 {
-	or_u32 present = skb->len - ETH_HLEN - sizeof(*ip);
-	or_u32 length = bpf_ntohs(ip->payload_len) ? bpf_ntohs(ip->payload_len) : present;
+	or_u32 behind = present - sizeof(*ip);
+	or_u32 length = bpf_ntohs(ip->payload_len) ? bpf_ntohs(ip->payload_len) : behind;
 
-	if (ip->version != 6 || length > present)
+	if (ip->version != 6 || length > behind)
 		return 0;
 	packet->class = ip->priority << 4 | ip->flow_lbl[0] >> 4;
 	packet->flow.protocol = ip->nexthdr;
@@ -130,27 +135,21 @@ OR_INLINE or_u32 packet_parse_v6(const struct __sk_buff *skb, struct or_packet *
 }
 
 /* Whether the packet is one that @packet can describe. */
-OR_INLINE or_u32 packet_parse(struct __sk_buff *skb, struct or_packet *packet)
+OR_INLINE or_u32 packet_parse(struct or_skb *skb, struct or_packet *packet)
 {
-	const struct ethhdr *eth = (void *)(long)skb->data;
-	const void *end = (void *)(long)skb->data_end, *ip;
+	const struct ethhdr *eth;
+	const void *at, *end, *ip;
 
-	/* Some drivers leave all of a packet in pages. What TCP sends has its headers in front. */
-	if ((void *)eth + PACKET_LEAST > end) {
-		if (skb->len < PACKET_LEAST ||
-		    bpf_skb_pull_data(skb, skb->len < PACKET_HEADERS ? skb->len : PACKET_HEADERS))
-			return 0;
-		eth = (void *)(long)skb->data;
-		end = (void *)(long)skb->data_end;
-		if ((void *)eth + PACKET_LEAST > end)
-			return 0;
-	}
+	skb_headers(skb, PACKET_LEAST, PACKET_HEADERS, &at, &end);
+	if (!at)
+		return 0;
 	__builtin_memset(packet, 0, sizeof(*packet));
+	eth = at;
 	ip = eth + 1;
 	if (eth->h_proto == bpf_htons(ETH_P_IP))
-		return packet_parse_v4(skb, packet, ip, end);
+		return packet_parse_v4(skb_length(skb) - ETH_HLEN, packet, ip, end);
 	if (eth->h_proto == bpf_htons(ETH_P_IPV6) && ip + sizeof(struct ipv6hdr) <= end)
-		return packet_parse_v6(skb, packet, ip, end);
+		return packet_parse_v6(skb_length(skb) - ETH_HLEN, packet, ip, end);
 	return 0;
 }
 
@@ -164,12 +163,12 @@ OR_INLINE or_u32 packet_is_ours(const struct or_packet *packet, const struct or_
  * UDP has no sequence number: a packet is known by a hash of how its payload begins
  * (QUIC's packet number, encrypted, is in it) and its length. 0 if it is too short.
  */
-OR_INLINE or_u32 packet_udp_id(struct __sk_buff *skb, or_u32 at, or_u32 length)
+OR_INLINE or_u32 packet_udp_id(struct or_skb *skb, or_u32 at, or_u32 length)
 {
 	or_u64 sample[PACKET_UDP_SAMPLE / 8] = {};
 	or_u64 hash;
 
-	if (length < PACKET_UDP_SAMPLE || bpf_skb_load_bytes(skb, at, sample, PACKET_UDP_SAMPLE))
+	if (length < PACKET_UDP_SAMPLE || skb_read(skb, at, sample, PACKET_UDP_SAMPLE))
 		return 0;
 	hash = (sample[0] ^ length) * 0x9e3779b97f4a7c15ULL;
 	hash ^= hash >> 32;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The sending side: what leaves, and what comes back about it. */
+/* The sending side: what leaves. */
 #ifndef SENDER_H
 #define SENDER_H
 
@@ -20,15 +20,17 @@ OR_INLINE or_u32 sender_keep(struct or_stamp_key *key, or_u32 seq, const struct 
 {
 	struct onramp_stamp kept = { .time = stamp->time + lag, .paused = stamp->paused };
 	struct onramp_stamp *before;
+	long failed;
 
 	key->seq = seq;
 	before = bpf_map_lookup_elem(&stamps, key);
 	if (before && kept.time - before->time < SENDER_AMBIGUOUS)
 		kept.paused = OR_SENT_AGAIN;
-	if (!bpf_map_update_elem(&stamps, key, &kept, BPF_ANY))
-		return 1;
-	count(OR_TABLE_FULL, 1);
-	return 0;
+	failed = bpf_map_update_elem(&stamps, key, &kept, BPF_ANY);
+	if (failed)
+		count(OR_TABLE_FULL, 1);
+	/* Not by a branch: the verifier would follow a loop of these for every number that they may add up to. */
+	return 1 + (failed >> 63);
 }
 
 /*
@@ -48,24 +50,31 @@ OR_INLINE or_u32 sender_keep_tcp(const struct or_packet *packet, const struct or
 	if (at > last && !packet->push)
 		return 0;
 	key.flow = packet->flow;
-	for (i = 0; i < SENDER_MAX_STAMPS && at <= last; i++, at += 1U << shift)
-		kept += sender_keep(&key, packet->seq + at, stamp, sender_lag(config, at));
+	or_for(i, SENDER_MAX_STAMPS) {
+		or_u32 here = at + ((or_u32)i << shift);
+
+		if (here > last)
+			break;
+		kept += sender_keep(&key, packet->seq + here, stamp, sender_lag(config, here));
+	}
 	if (packet->push && (packet->seq + last) & ((1U << shift) - 1))
 		kept += sender_keep(&key, packet->seq + last, stamp, sender_lag(config, last));
 	return kept;
 }
 
-OR_INLINE or_u32 sender_keep_udp(struct __sk_buff *skb, const struct or_packet *packet,
+OR_INLINE or_u32 sender_keep_udp(struct or_skb *skb, const struct or_packet *packet,
 				 const struct or_config *config, const struct onramp_stamp *stamp)
 {
-	or_u32 size = skb->gso_size ? skb->gso_size : packet->payload;
-	or_u32 at = 0, kept = 0, id;
+	or_u32 size = skb_gso_size(skb) ? skb_gso_size(skb) : packet->payload;
+	or_u32 kept = 0, id;
 	struct or_stamp_key key = { .flow = packet->flow };
 	int i;
 
-	for (i = 0; i < SENDER_MAX_STAMPS && at < packet->payload; i++, at += size) {
-		or_u32 length = packet->payload - at < size ? packet->payload - at : size;
+	or_for(i, SENDER_MAX_STAMPS) {
+		or_u32 at = i * size, length = packet->payload - at < size ? packet->payload - at : size;
 
+		if (at >= packet->payload)
+			break;
 		id = packet_udp_id(skb, packet->payload_at + at, length);
 		if (packet_udp_chosen(id, config->interval_shift))
 			kept += sender_keep(&key, id, stamp, sender_lag(config, at));
@@ -125,10 +134,10 @@ OR_INLINE or_u32 sender_is_free(const struct or_flow *flow, const struct or_conf
 }
 
 /* Whether the segment is to leave in packets: it has some, and its path is congested. */
-OR_INLINE or_u32 sender_cuts(const struct __sk_buff *skb, const struct or_config *config,
+OR_INLINE or_u32 sender_cuts(const struct or_skb *skb, const struct or_config *config,
 			     const struct onramp_params *params, const struct or_path *path, or_u64 now)
 {
-	return config->flags & OR_CUT && skb->gso_segs > 1 && path->owd > 0 &&
+	return config->flags & OR_CUT && skb_gso_segs(skb) > 1 && path->owd > 0 &&
 	       (or_u64)path->owd > params->threshold && now - path->owd_at < config->idle;
 }
 
@@ -136,7 +145,7 @@ OR_INLINE or_u32 sender_cuts(const struct __sk_buff *skb, const struct or_config
  * A packet is about to leave. Returns for how long it has to wait, or that it has to be
  * cut; 0 if it leaves now, in which case it has been stamped.
  */
-OR_INLINE or_u32 sender_departs(struct __sk_buff *skb, or_u32 mode)
+OR_INLINE or_u32 sender_departs(struct or_skb *skb, or_u32 mode)
 {
 	or_u64 now = bpf_ktime_get_ns(), release;
 	struct or_config *config = config_at(now);
@@ -217,154 +226,6 @@ left:
 	count_sent(packet.payload, packet.flow.protocol == IPPROTO_TCP ?
 		   sender_keep_tcp(&packet, config, &stamp) : sender_keep_udp(skb, &packet, config, &stamp));
 	return 0;
-}
-
-OR_INLINE or_u32 sender_bucket(or_s64 owd)
-{
-	or_u64 x = owd < 0 ? 0 : (or_u64)owd;
-	or_u32 octave = 0;
-
-	if (x < 1ULL << OR_OWD_FIRST_SHIFT)
-		return 0;
-	x >>= OR_OWD_FIRST_SHIFT - OR_OWD_SUB_SHIFT;
-	if (x >> (16 + OR_OWD_SUB_SHIFT))
-		x >>= 16, octave += 16;
-	if (x >> (8 + OR_OWD_SUB_SHIFT))
-		x >>= 8, octave += 8;
-	if (x >> (4 + OR_OWD_SUB_SHIFT))
-		x >>= 4, octave += 4;
-	if (x >> (2 + OR_OWD_SUB_SHIFT))
-		x >>= 2, octave += 2;
-	if (x >> (1 + OR_OWD_SUB_SHIFT))
-		x >>= 1, octave += 1;
-	octave = (octave << OR_OWD_SUB_SHIFT) + (x & ((1 << OR_OWD_SUB_SHIFT) - 1));
-	return octave < OR_OWD_BUCKETS ? octave : OR_OWD_BUCKETS - 1;
-}
-
-/* Counts are approximate where two CPUs learn of one path at once. */
-OR_INLINE void sender_learn(struct or_path *path, or_s64 owd, or_u64 now)
-{
-	or_u32 bucket = sender_bucket(owd);
-
-	path->owd = owd;
-	path->owd_at = now;
-	path->or_acks++;
-	path->owd_sum += owd;
-	if (now - path->owd_min_since > OR_OWD_MIN_WINDOW) {
-		path->owd_min_before = path->owd_min;
-		path->owd_min = owd;
-		path->owd_min_since = now;
-	} else if (owd < path->owd_min) {
-		path->owd_min = owd;
-	}
-	if (bucket < OR_OWD_BUCKETS)
-		path->histogram[bucket]++;
-}
-
-/* The flow of an OR-ACK, as its data packets had it. */
-OR_INLINE struct or_tuple sender_tuple(const struct orack *ack)
-{
-	struct or_tuple t = {
-		.sport = ack->sport,
-		.dport = ack->dport,
-		.protocol = ack->protocol,
-	};
-
-	if (ack->family == ORACK_FAMILY_IPV4) {
-		t.source = address_v4(get32(ack->saddr));
-		t.destination = address_v4(get32(ack->daddr));
-	} else {
-		__builtin_memcpy(&t.source, ack->saddr, 16);
-		__builtin_memcpy(&t.destination, ack->daddr, 16);
-	}
-	return t;
-}
-
-/*
- * An OR-ACK may have come in. It has an effect only if it says the truth about a packet
- * that was sent and not acknowledged before: from a known host, to which the packet went,
- * with its tag right. Returns what becomes of the packet: without the right tag it is
- * somebody else's.
- */
-OR_INLINE int sender_acked(struct __sk_buff *skb, const struct or_packet *packet,
-			   struct or_config *config, or_u64 now)
-{
-	struct or_stamp_key key = {};
-	struct onramp_stamp stamp, *kept;
-	struct onramp_params params;
-	or_u8 payload[ORACK_LEN_IPV6];
-	struct flow_lock *lock;
-	struct or_flow *flow;
-	struct or_peer *peer;
-	struct or_path *path;
-	struct orack ack;
-	or_s64 owd;
-	or_u32 wrong;
-
-	peer = bpf_map_lookup_elem(&peers, &packet->flow.source);
-	if (!peer) {
-		count(OR_ACKS_UNKNOWN_PEER, 1);
-		return TC_ACT_UNSPEC;
-	}
-	if (packet->payload == ORACK_LEN_IPV4) {
-		if (bpf_skb_load_bytes(skb, packet->payload_at, payload, ORACK_LEN_IPV4))
-			return TC_ACT_UNSPEC;
-		wrong = orack_parse(payload, payload + ORACK_LEN_IPV4, &ack);
-	} else if (packet->payload == ORACK_LEN_IPV6) {
-		if (bpf_skb_load_bytes(skb, packet->payload_at, payload, ORACK_LEN_IPV6))
-			return TC_ACT_UNSPEC;
-		wrong = orack_parse(payload, payload + ORACK_LEN_IPV6, &ack);
-	} else {
-		wrong = ORACK_BAD_LENGTH;
-	}
-	if (wrong) {
-		count(OR_ACKS_MALFORMED, 1);
-		return TC_ACT_UNSPEC;
-	}
-	if (orack_tag(&ack, peer->key[0], peer->key[1]) != ack.tag) {
-		count(OR_ACKS_BAD_TAG, 1);
-		return TC_ACT_UNSPEC;
-	}
-	key.flow = sender_tuple(&ack);
-	key.seq = ack.seq;
-	kept = bpf_map_lookup_elem(&stamps, &key);
-	/* Only the host that got a packet can tell when. */
-	if (!kept || !address_equal(&key.flow.destination, &packet->flow.source)) {
-		count(OR_ACKS_NO_STAMP, 1);
-		return TC_ACT_SHOT;
-	}
-	stamp = *kept;
-	/* Once only: of two copies, also on two CPUs, one finds nothing to delete. */
-	if (bpf_map_delete_elem(&stamps, &key)) {
-		count(OR_ACKS_NO_STAMP, 1);
-		return TC_ACT_SHOT;
-	}
-	if (!(peer->flags & OR_PEER_CLOCK_KNOWN) || !(config->flags & OR_CLOCK_KNOWN)) {
-		count(OR_ACKS_NO_CLOCK, 1);
-		return TC_ACT_SHOT;
-	}
-	if (stamp.paused == OR_SENT_AGAIN) {
-		count(OR_ACKS_AMBIGUOUS, 1);
-		return TC_ACT_SHOT;
-	}
-	count(OR_ACKS_RECEIVED, 1);
-	owd = (or_s64)(ack.time - clock_fleet(config, clock_departure(config, stamp.time))) -
-	      clock_at(&peer->clock, ack.time);
-
-	path = bpf_map_lookup_elem(&paths, &peer->path);
-	if (!path)
-		return TC_ACT_SHOT;
-	sender_learn(path, owd, now);
-	params = sender_params(config, peer, path);
-	flow = bpf_map_lookup_elem(&flows, &key.flow);
-	lock = flow_lock(&key.flow);
-	if (!flow || !lock)
-		return TC_ACT_SHOT;
-	bpf_spin_lock(&lock->lock);
-	onramp_acked(&flow->state, &params, now, stamp, owd);
-	flow->or_acks++;
-	bpf_spin_unlock(&lock->lock);
-	return TC_ACT_SHOT;
 }
 
 #endif

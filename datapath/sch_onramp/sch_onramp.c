@@ -40,24 +40,12 @@
 #include <net/sch_generic.h>
 #include <net/sock.h>
 #include <net/tcp.h>
-#include "pkt_sched_onramp.h"
+#include "gate.h"
 
 /* Flows to a bucket of the table, if all flows there may be are there. */
 #define ONRAMP_FLOWS_A_BUCKET 4
-/* A flow without packets is forgotten after this. */
-#define ONRAMP_IDLE_NS (3ULL * NSEC_PER_SEC)
 /* Idle flows looked at when a flow is added. */
 #define ONRAMP_COLLECT 8
-/* A flow is paced until it has not been held for so long: many round trips. */
-#define ONRAMP_PACED_NS (10ULL * NSEC_PER_MSEC)
-/* Questions, and flows passed over, in one dequeue, which holds the device's lock; the rest follow in
- * the next. */
-#define ONRAMP_QUESTIONS 32
-#define ONRAMP_PASSES 1024
-/* A departure time further ahead is a receive stamp in the wall clock's time, not a
- * departure time: forwarded packets may carry one. */
-#define ONRAMP_HORIZON_NS (10ULL * NSEC_PER_SEC)
-
 /**
  * struct onramp_queue - a flow
  * @bucket: in the hash table
@@ -66,17 +54,13 @@
  * @key: see onramp_key()
  * @packets: in the flow, as they came: what a segment was cut into is one
  * @cut: packets left at its head of a segment that was cut
- * @credit: bytes it may still send in this turn
  * @idle: it has no packet and no place among the turns
  * @head: first packet
  * @tail: last packet
  * @last_ack: last of the pure ACKs at its head, if there are any
  * @until: throttled until then
- * @held_since: the program has held the first data packet since then; 0: it has not
- * @free_until: the program is not obeyed until then
  * @idle_since: since when
- * @paced_until: its packets are paced until then
- * @next_at: while they are, the next one leaves no sooner
+ * @gate: what the gate remembers of it
  */
 struct onramp_queue {
 	struct hlist_node bucket;
@@ -85,17 +69,13 @@ struct onramp_queue {
 	unsigned long key;
 	u32 packets;
 	u32 cut;
-	s32 credit;
 	bool idle;
 	struct sk_buff *head;
 	struct sk_buff *tail;
 	struct sk_buff *last_ack;
 	u64 until;
-	u64 held_since;
-	u64 free_until;
 	u64 idle_since;
-	u64 paced_until;
-	u64 next_at;
+	struct gate_flow gate;
 };
 
 /**
@@ -161,7 +141,7 @@ static void onramp_collect(struct onramp_sched_data *q, u64 now)
 	list_for_each_entry_safe(f, next, &q->idle_flows, node) {
 		bool full = q->stats.flows >= q->flows_limit;
 
-		if (!full && (n++ == ONRAMP_COLLECT || now - f->idle_since < ONRAMP_IDLE_NS))
+		if (!full && (n++ == ONRAMP_COLLECT || now - f->idle_since < GATE_IDLE_NS))
 			break;
 		onramp_forget(q, f);
 	}
@@ -257,7 +237,7 @@ static int onramp_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff
 
 	if (f->idle) {
 		f->idle = false;
-		f->credit = q->quantum;
+		f->gate.credit = q->quantum;
 		list_move_tail(&f->node, &q->new_flows);
 		if (f != &q->rest)
 			q->stats.idle_flows--;
@@ -304,7 +284,7 @@ static void onramp_wake(struct onramp_sched_data *q, u64 now)
 	struct rb_node *first;
 	int woken;
 
-	for (woken = 0; woken < ONRAMP_PASSES && (first = rb_first_cached(&q->throttled)); woken++) {
+	for (woken = 0; woken < GATE_PASSES && (first = rb_first_cached(&q->throttled)); woken++) {
 		struct onramp_queue *f = rb_entry(first, struct onramp_queue, wait);
 
 		if (f->until > now)
@@ -313,16 +293,8 @@ static void onramp_wake(struct onramp_sched_data *q, u64 now)
 	}
 }
 
-/*
- * A flow without packets loses its place: a new one among the old, so that coming and
- * going does not put it before the others every time; an old one altogether.
- */
-static void onramp_retire(struct onramp_sched_data *q, struct onramp_queue *f, bool is_new, u64 now)
+static void onramp_retire(struct onramp_sched_data *q, struct onramp_queue *f, u64 now)
 {
-	if (is_new && !list_empty(&q->old_flows)) {
-		list_move_tail(&f->node, &q->old_flows);
-		return;
-	}
 	f->idle = true;
 	if (f == &q->rest) {
 		list_del_init(&f->node);
@@ -333,35 +305,15 @@ static void onramp_retire(struct onramp_sched_data *q, struct onramp_queue *f, b
 	q->stats.idle_flows++;
 }
 
-/* When the first packet may leave as far as its pacing goes. */
-static u64 onramp_departure(struct onramp_sched_data *q, struct onramp_queue *f, u64 now)
-{
-	u64 at = ktime_to_ns(f->head->tstamp);
-
-	if (at > now && unlikely(at - now > ONRAMP_HORIZON_NS)) {
-		q->stats.no_time++;
-		at = 0;
-	}
-	return max3(at, f->next_at, now);
-}
-
-/* The packet leaves now; the next one of a flow that is paced follows at its rate. */
-static void onramp_pace(struct onramp_sched_data *q, struct onramp_queue *f, struct sk_buff *skb, u64 now)
+/* Bytes a second at which the packet's flow goes on after a hold; 0: as fast as it can. */
+static u64 onramp_rate(const struct onramp_sched_data *q, const struct sk_buff *skb)
 {
 	unsigned long rate;
-	u64 gap, late;
 
-	if (f->held_since)
-		f->paced_until = now + ONRAMP_PACED_NS;
-	if (!q->pacing || now >= f->paced_until || !skb->sk || !sk_fullsock(skb->sk))
-		return;
+	if (!q->pacing || !skb->sk || !sk_fullsock(skb->sk))
+		return 0;
 	rate = READ_ONCE(skb->sk->sk_pacing_rate);
-	if (!rate || rate == ~0UL)
-		return;
-	gap = min_t(u64, div64_ul((u64)qdisc_pkt_len(skb) * NSEC_PER_SEC, rate), q->max_hold);
-	/* A timer that fired late is made up for, a hold is not. */
-	late = f->next_at && !f->held_since ? now - f->next_at : 0;
-	f->next_at = now + gap - min(gap / 2, late);
+	return rate == ~0UL ? 0 : rate;
 }
 
 /* Cuts the flow's first packet, a segment, into the packets it stands for. */
@@ -429,19 +381,7 @@ static u64 onramp_ask(struct Qdisc *sch, struct onramp_queue *f, u64 *now)
 	if (likely(!wait))
 		return *now;
 	*now = ktime_get_ns();
-	if (*now < f->free_until)
-		return *now;
-	if (!f->held_since) {
-		f->held_since = *now;
-		q->stats.held++;
-	}
-	if (unlikely(*now - f->held_since >= q->max_hold)) {
-		/* Or a program that always holds would let go of one packet each max_hold. */
-		f->free_until = *now + q->max_hold;
-		q->stats.max_hold++;
-		return *now;
-	}
-	return min(*now + wait, f->held_since + q->max_hold);
+	return gate_held(&f->gate, wait, *now, q->max_hold, &q->stats);
 }
 
 /* Takes the first packet out; it leaves now. */
@@ -452,7 +392,7 @@ static struct sk_buff *onramp_pop(struct Qdisc *sch, struct onramp_queue *f, u64
 
 	f->head = skb->next;
 	skb_mark_not_on_list(skb);
-	f->credit -= qdisc_pkt_len(skb);
+	f->gate.credit -= qdisc_pkt_len(skb);
 	if (f->last_ack) {
 		if (f->last_ack == skb)
 			f->last_ack = NULL;
@@ -466,11 +406,7 @@ static struct sk_buff *onramp_pop(struct Qdisc *sch, struct onramp_queue *f, u64
 			f->cut = 0;
 			f->packets--;
 		}
-		onramp_pace(q, f, skb, now);
-		if (f->held_since) {
-			q->stats.held_ns += now - f->held_since;
-			f->held_since = 0;
-		}
+		gate_leaves(&f->gate, qdisc_pkt_len(skb), onramp_rate(q, skb), now, q->max_hold, &q->stats);
 	}
 	qdisc_qstats_backlog_dec(sch, skb);
 	sch->q.qlen--;
@@ -500,25 +436,26 @@ static struct sk_buff *onramp_dequeue(struct Qdisc *sch)
 
 		if (list_empty(turn))
 			break;
-		if (unlikely(passes++ == ONRAMP_PASSES)) {
+		if (unlikely(passes++ == GATE_PASSES)) {
 			qdisc_watchdog_schedule_ns(&q->watchdog, now);
 			return NULL;
 		}
 		f = list_first_entry(turn, struct onramp_queue, node);
-		if (!f->head) {
-			onramp_retire(q, f, is_new, now);
+		switch (gate_turn(&f->gate, !!f->head, is_new, !list_empty(&q->old_flows), q->quantum)) {
+		case GATE_RETIRES:
+			onramp_retire(q, f, now);
 			continue;
-		}
-		if (f->credit <= 0) {
-			f->credit += q->quantum;
+		case GATE_GOES_BACK:
 			list_move_tail(&f->node, &q->old_flows);
 			continue;
+		case GATE_SENDS:
+			break;
 		}
 		if (f->last_ack)
 			return onramp_pop(sch, f, now);
-		at = onramp_departure(q, f, now);
+		at = gate_departure(&f->gate, ktime_to_ns(f->head->tstamp), now, &q->stats);
 		if (at <= now) {
-			if (questions++ == ONRAMP_QUESTIONS) {
+			if (questions++ == GATE_QUESTIONS) {
 				qdisc_watchdog_schedule_ns(&q->watchdog, now);
 				return NULL;
 			}

@@ -61,7 +61,8 @@ address() {
     ip -n $1 link set $2 up
 }
 
-# start HOST MODE INTERFACE OFFSET PEER…: the agent; peers' clocks that are behind make delays look long
+# start HOST MODE INTERFACE OFFSET PEER…: the agent, with the kind of gate in $gate; peers' clocks that are
+# behind make delays look long
 start() {
     host=$1
     cat >/tmp/$host.toml <<EOF
@@ -74,6 +75,7 @@ clock = "static"
 socket = "/tmp/$host.sock"
 state_dir = "/run/onrampd-$host"
 EOF
+    [ -z "$gate" ] || printf '[gate]\nkind = "%s"\n' "$gate" >>/tmp/$host.toml
     offset=$4
     shift 4
     for peer in "$@"; do
@@ -81,7 +83,7 @@ EOF
     done
     ip netns exec $host onrampd run --config /tmp/$host.toml >/tmp/$host.log 2>&1 &
     eval "pid_$host=$!"
-    for i in $(seq 100); do
+    for i in $(seq 300); do
         grep -q '^ready' /tmp/$host.log && return
         sleep 0.2
     done
@@ -112,6 +114,23 @@ held() {
     say "$1: held $held times, and let go"
 }
 
+# both_ways: data from a to b and back on one connection, and nothing is missing. Each end reads and writes
+# at once, or both could wait for room to write.
+both_ways() {
+    cat >/tmp/both <<'EOF'
+#!/bin/sh
+dd if=/dev/zero bs=64k count=100 2>/dev/null &
+got=$(head -c 6553600 | wc -c)
+wait
+[ $got = 6553600 ]
+EOF
+    chmod +x /tmp/both
+    ip netns exec b nc -l -p 7000 -e /tmp/both &
+    other=$!
+    sleep 1
+    check "data both ways" ip netns exec a nc 10.0.0.2 7000 -e /tmp/both
+    check "and at its other end" wait $other
+}
 # left: nothing may be
 left() {
     stop a

@@ -47,19 +47,20 @@ count() {
 
 echo 000102030405060708090a0b0c0d0e0f >/tmp/key
 chmod 600 /tmp/key
-# agent PEER: On-Ramp, with one peer
+# agent PEER KIND: On-Ramp, with one peer and a gate of the kind
 agent() {
     printf '%s\n' 'mode = "enforce"' 'interface = "sink"' 'threshold = "500us"' 'key_file = "/tmp/key"' 'clock = "shared"' \
-        'socket = "/tmp/sock"' 'state_dir = "/run/onrampd"' "peers = [\"$1\"]" >/tmp/onrampd.toml
+        'socket = "/tmp/sock"' 'state_dir = "/run/onrampd"' "peers = [\"$1\"]" "gate.kind = \"$2\"" >/tmp/onrampd.toml
     onrampd run --config /tmp/onrampd.toml >/tmp/log 2>&1 &
     pid=$!
-    for i in $(seq 100); do
+    for i in $(seq 300); do
         grep -q '^ready' /tmp/log && return
         sleep 0.2
     done
     fail "the agent did not get ready"
 }
 
+grep -q bpf_qdisc_init_prologue /sys/kernel/btf/vmlinux && programs=bpf
 # The very first packets are slower, whatever they pass through.
 count 1 "first" >/tmp/log
 for flows in 1 64; do
@@ -68,10 +69,13 @@ for flows in 1 64; do
         tc qdisc replace dev sink root $kind >/tmp/log 2>&1 && count $flows "$kind"
     done
     tc qdisc del dev sink root
-    for peer in 10.0.0.9 10.0.0.2; do
-        agent $peer
-        count $flows "onramp with its program, receiver $([ $peer = 10.0.0.2 ] && echo a peer || echo no peer)"
-        kill $pid && wait $pid
+    for kind in module $programs; do
+        for peer in 10.0.0.9 10.0.0.2; do
+            agent $peer $kind
+            who=$([ $peer = 10.0.0.2 ] && echo a peer || echo no peer)
+            count $flows "onramp $([ $kind = bpf ] && echo "as a" || echo "with its") program, receiver $who"
+            kill $pid && wait $pid
+        done
     done
 done
 say "all held"

@@ -16,20 +16,7 @@ send "with delays that look long"
 held eth0
 
 # Data both ways on one connection: a's ACKs do not wait behind its own data, which is held.
-# Each end reads and writes at once, or both could wait for room to write.
-cat >/tmp/both <<'EOF'
-#!/bin/sh
-dd if=/dev/zero bs=64k count=100 2>/dev/null &
-got=$(head -c 6553600 | wc -c)
-wait
-[ $got = 6553600 ]
-EOF
-chmod +x /tmp/both
-ip netns exec b nc -l -p 7000 -e /tmp/both &
-other=$!
-sleep 1
-check "data both ways" ip netns exec a nc 10.0.0.2 7000 -e /tmp/both
-check "and at its other end" wait $other
+both_ways
 acks=$(tc -n a -s qdisc show dev eth0 | sed -n 's/.*ACKs before data \([0-9]*\).*/\1/p' | head -n 1)
 [ "${acks:-0}" -gt 10 ] || { tc -n a -s qdisc show dev eth0; fail "${acks:-no} ACKs left before held data"; }
 say "ACKs before held data: $acks"

@@ -4,7 +4,7 @@ use crate::abi::or_clock;
 use crate::acker;
 use crate::chrony::{self, Chrony};
 use crate::clock::{self, now};
-use crate::config::{Config, ConfigError, Mode};
+use crate::config::{Config, ConfigError, GateKind, Mode};
 use crate::datapath::{Datapath, Hooks, Program, Told, is_ours};
 use crate::fleet::serve;
 use crate::fleet::wire::Realtime;
@@ -12,6 +12,7 @@ use crate::gate::{self, Gate};
 use crate::handover::{self, Legacy};
 use crate::heart::Heart;
 use crate::protocol::Request;
+use crate::qdisc::Program as GateProgram;
 use crate::server::Server;
 use crate::status::{self, Facts, Status};
 use crate::sync::{Settings, Sync};
@@ -65,6 +66,9 @@ pub enum Error {
     /// The gate.
     #[error(transparent)]
     Gate(#[from] gate::Error),
+    /// The gate's program.
+    #[error(transparent)]
+    Qdisc(#[from] crate::qdisc::Error),
     /// Interfaces and queueing disciplines.
     #[error(transparent)]
     Netlink(#[from] onramp_netlink::Error),
@@ -107,6 +111,8 @@ struct Agent {
     config: Config,
     started: u64,
     datapath: Datapath,
+    /// The gate, where it is a program.
+    gate: Option<GateProgram>,
     hooks: Hooks,
     heart: Option<Heart>,
     socket: Socket,
@@ -209,6 +215,7 @@ impl Agent {
             chrony: None,
             chrony_missing: false,
             datapath,
+            gate: None,
             legacy,
             told,
             // Now, since another file may be there later.
@@ -287,6 +294,7 @@ impl Agent {
         let (name, index) = (self.ports[port].name.clone(), self.ports[port].index);
         match self.config.mode {
             Mode::Observe => {
+                self.let_go();
                 let plan = self.touched(&name).replaced.clone();
                 gate::restore(&mut self.socket, index, &plan)?;
                 self.touched(&name).replaced.clear();
@@ -296,19 +304,49 @@ impl Agent {
                 self.remember()
             }
             Mode::Enforce => {
+                let kind = self.gate_kind()?;
+                if let Some(gate) = &self.gate {
+                    gate.limit(&self.config)?;
+                }
                 if self.touched(&name).replaced.is_empty() {
                     let present = tc::qdiscs(&mut self.socket, index)?;
-                    let plan = gate::plan(&name, &present, self.config.parent, gate::KIND)?;
+                    let plan = gate::plan(&name, &present, self.config.parent, &kind)?;
                     self.touched(&name).replaced = plan;
                     self.remember()?;
                 }
                 let (config, program) = (self.config.clone(), self.datapath.gate_fd()?);
                 let plan = self.touched(&name).replaced.clone();
                 let options = |m| gate::options_with(&config, program, m);
-                gate::install(&mut self.socket, index, &plan, &Gate { kind: gate::KIND, options: &options })?;
+                gate::install(&mut self.socket, index, &plan, &Gate { kind: &kind, options: &options })?;
                 self.ports[port].egress = None;
                 Ok(())
             }
+        }
+    }
+
+    /// The kind of gate that is configured. The kernel has it.
+    fn gate_kind(&mut self) -> Result<String, Error> {
+        if self.config.gate.kind != Some(GateKind::Bpf) {
+            return Ok(gate::KIND.into());
+        }
+        if let Some(gate) = &self.gate {
+            return Ok(gate.kind.clone());
+        }
+        let mut places = 0;
+        for name in self.config.interfaces.clone() {
+            let found = acker::find(&mut self.socket, &name)?.ok_or(Error::NoInterface(name))?;
+            places += tc::qdiscs(&mut self.socket, found.index)?.len().max(1) as u32;
+        }
+        let gate = self.gate.insert(GateProgram::load(&self.datapath.shared()?, places)?);
+        Ok(gate.kind.clone())
+    }
+
+    /// Has the gate's program hold nothing any more.
+    fn let_go(&mut self) {
+        if let Some(gate) = &self.gate
+            && let Err(e) = gate.let_go()
+        {
+            self.problem(e.to_string());
         }
     }
 
@@ -450,7 +488,8 @@ impl Agent {
         }
         let present = tc::qdiscs(&mut self.socket, index)?;
         let ours = self.touched(&name).replaced.clone();
-        let Some((found, plan)) = gate::lost(&name, &present, self.config.parent, gate::KIND, &ours)? else {
+        let kind = self.gate_kind()?;
+        let Some((found, plan)) = gate::lost(&name, &present, self.config.parent, &kind, &ours)? else {
             return Ok(());
         };
         self.ports[port].put_back = (times + 1, since);
@@ -565,6 +604,13 @@ impl Agent {
         let links = link::list(&mut self.socket)?;
         let index = |name: &String| links.iter().find(|l| l.name == *name).map(|l| l.index);
         let interfaces: Vec<_> = self.config.interfaces.iter().map(|n| (n.clone(), index(n))).collect();
+        let mut qdiscs = qdisc::list(&mut self.socket)?;
+        // The kernel knows nothing of what a program counts.
+        for (index, parent, stats) in self.gate.as_ref().map_or(Ok(Vec::new()), GateProgram::gates)? {
+            for q in qdiscs.iter_mut().filter(|q| q.index == index && q.parent == parent) {
+                q.extra.clone_from(&stats);
+            }
+        }
         Ok(status::collect(Facts {
             now,
             started: self.started,
@@ -575,7 +621,7 @@ impl Agent {
             hooks: self.hooks,
             problems: &self.problems,
             interfaces: &interfaces,
-            qdiscs: &qdisc::list(&mut self.socket)?,
+            qdiscs: &qdiscs,
             paths: &self.datapath.paths()?,
             counters: &self.datapath.counters()?,
             flows,
@@ -604,6 +650,7 @@ impl Agent {
         self.heart = None;
         self.sync = None;
         self.coordinator = None;
+        self.let_go();
         let problems = self.undo.run(&mut self.socket);
         problems.iter().for_each(|problem| eprintln!("onrampd: not undone: {problem}"));
         // What could not be undone is tried again at the next start.

@@ -158,6 +158,15 @@ fn privileges(e: &EbpfError) -> &'static str {
     }
 }
 
+/// A map of these programs, for another one.
+#[derive(Debug)]
+pub struct Shared {
+    /// Its name.
+    pub name: String,
+    /// The map.
+    pub fd: OwnedFd,
+}
+
 /// The counters of one CPU.
 type Counted = [u64; abi::OR_COUNTERS as usize];
 
@@ -431,6 +440,24 @@ impl Datapath {
         let program = Program::Gate;
         let fd = program.of_mut(&mut self.ebpf).and_then(|p| Ok(p.fd()?.as_fd().as_raw_fd()));
         fd.map_err(|source| Error::Program { name: program.name(), source })
+    }
+
+    /// The maps that the gate's decision goes by.
+    ///
+    /// # Errors
+    /// The kernel does not say which.
+    pub fn shared(&mut self) -> Result<Vec<Shared>, Error> {
+        let program = Program::Gate;
+        let ids = program.of_mut(&mut self.ebpf).and_then(|p| p.info()?.map_ids());
+        let ids = ids.map_err(|source| Error::Program { name: program.name(), source })?.unwrap_or_default();
+        let one = |id| {
+            let map = MapData::from_id(id)?;
+            let name = map.info()?.name_as_str().unwrap_or_default().to_owned();
+            let fd = map.fd().as_fd().try_clone_to_owned().map_err(MapError::from);
+            Ok(Shared { name, fd: fd? })
+        };
+        let all = ids.into_iter().map(one).collect::<Result<_, MapError>>();
+        all.map_err(|source| Error::Map { name: "of the gate", source })
     }
 
     /// What the kernel knows the programs by: hashes of their code, the same for every agent

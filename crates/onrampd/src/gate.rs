@@ -10,14 +10,29 @@ use std::os::fd::RawFd;
 use std::thread;
 use std::time::Duration;
 
-/// Its kind.
+/// Kind of the module's queueing discipline.
 pub const KIND: &str = "onramp";
+/// How the kinds of those begin that are eBPF programs: each agent's has one of its own.
+pub const PROGRAMS: &str = "onramp_";
 /// Handle of the `mq` that takes the place of the kernel's own, whose classes cannot be named.
 const MQ_HANDLE: u32 = 0x9471_0000;
 /// Longest wait for held packets to leave before the gate is removed.
 const DRAIN: Duration = Duration::from_millis(50);
 /// The gate's own bound on a hold, unless pauses may be longer.
 const MAX_HOLD: u64 = 10_000_000;
+
+/// Whether a queueing discipline of this kind is a gate.
+#[must_use]
+pub fn is_gate(kind: &str) -> bool {
+    kind == KIND || kind.starts_with(PROGRAMS)
+}
+
+/// Nanoseconds after which the gate ends a hold: twice the longest pause, so that it never ends one that
+/// is within its bounds.
+#[must_use]
+pub fn max_hold(config: &Config) -> u64 {
+    MAX_HOLD.max(2 * config.params.max_pause)
+}
 
 /// What went wrong with the gate.
 #[derive(Debug, thiserror::Error)]
@@ -65,14 +80,14 @@ pub struct Before {
 pub struct Gate<'a> {
     /// Normally [`KIND`].
     pub kind: &'a str,
-    /// Appends the options.
+    /// Appends the options, but for a program, which has none.
     pub options: &'a dyn Fn(Message) -> Message,
 }
 
 /// The gate's options but for the program.
 #[must_use]
 pub fn options(config: &Config, message: Message) -> Message {
-    let GateLimits { limit, bytes, flow_limit, flows, quantum, pacing, cut: _ } = config.gate;
+    let GateLimits { limit, bytes, flow_limit, flows, quantum, pacing, .. } = config.gate;
     let given = [
         (abi::TCA_ONRAMP_LIMIT, limit),
         (abi::TCA_ONRAMP_BYTES, bytes),
@@ -85,8 +100,7 @@ pub fn options(config: &Config, message: Message) -> Message {
         Some(value) => m.u32(kind as u16, value),
         None => m,
     });
-    // Twice, so that the gate never ends a pause that is within its bounds.
-    message.u64(abi::TCA_ONRAMP_MAX_HOLD64 as u16, MAX_HOLD.max(2 * config.params.max_pause))
+    message.u64(abi::TCA_ONRAMP_MAX_HOLD64 as u16, max_hold(config))
 }
 
 /// The same with the program, or -1 for none.
@@ -105,7 +119,7 @@ pub fn plan(interface: &str, present: &[Qdisc], parent: Parent, kind: &str) -> R
     let replaced = |parent: u32, kind: &str| Replaced {
         parent,
         kind: kind.into(),
-        before: at(parent).filter(|q| q.kind != kind).map(|q| Before {
+        before: at(parent).filter(|q| q.kind != kind && !is_gate(&q.kind)).map(|q| Before {
             kind: q.kind.clone(),
             handle: q.handle,
             options: q.options.clone(),
@@ -178,10 +192,13 @@ pub fn lost(
 pub fn install(socket: &mut Socket, index: u32, plan: &[Replaced], gate: &Gate<'_>) -> Result<(), Error> {
     for item in plan {
         let place = Place { index, parent: item.parent, handle: 0 };
-        let done = if item.kind == gate.kind {
-            qdisc::replace(socket, place, gate.kind, gate.options)
-        } else {
+        let done = if item.kind != gate.kind {
             qdisc::replace_plain(socket, Place { handle: MQ_HANDLE, ..place }, &item.kind, &[])
+        } else if gate.kind.starts_with(PROGRAMS) {
+            // It takes no options, not even none where it is there already.
+            qdisc::replace_plain(socket, place, gate.kind, &[])
+        } else {
+            qdisc::replace(socket, place, gate.kind, gate.options)
         };
         match done {
             Err(e) if e.errno() == Some(libc::ENOENT) && !missing(&e) => return Err(Error::NoParent(e)),
@@ -210,7 +227,7 @@ pub fn restore(socket: &mut Socket, index: u32, plan: &[Replaced]) -> Result<(),
         else {
             continue;
         };
-        if item.kind == KIND {
+        if is_gate(&item.kind) {
             drain(socket, index, ours);
         }
         if let Err(e) = restore_one(socket, index, item) {
@@ -242,12 +259,13 @@ fn restore_one(socket: &mut Socket, index: u32, item: &Replaced) -> onramp_netli
     qdisc::replace_plain(socket, place(0), "pfifo", &[])
 }
 
-/// Takes the gate's program away and waits for what it held to leave.
+/// Takes the module's program away and waits for what the gate held to leave. What is a program itself is
+/// told by its agent, or has none, and lets everything go.
 fn drain(socket: &mut Socket, index: u32, ours: &Qdisc) {
     let place = Place { index, parent: ours.parent, handle: ours.handle };
     let none = |m: Message| m.u32(abi::TCA_ONRAMP_PROG_FD as u16, u32::MAX);
     // Without it, packets are dropped with the queue instead.
-    if qdisc::replace(socket, place, KIND, none).is_err() {
+    if ours.kind == KIND && qdisc::replace(socket, place, KIND, none).is_err() {
         return;
     }
     let step = DRAIN / 10;

@@ -6,7 +6,7 @@
 //! On-Ramp were not there within three seconds.
 //!
 //! Pure parts take the time as an argument and know no socket: [`config`], [`status`],
-//! [`protocol`]. Edges are [`datapath`] (eBPF), [`tc`], [`gate`] and [`acker`] (netlink),
+//! [`protocol`]. Edges are [`datapath`] and [`qdisc`] (eBPF), [`tc`], [`gate`] and [`acker`] (netlink),
 //! [`server`] (the socket) and [`agent`], which holds them together and which none of them knows.
 
 #![deny(unsafe_code)]
@@ -25,6 +25,7 @@ mod handover;
 mod heart;
 pub mod owd;
 pub mod protocol;
+pub mod qdisc;
 pub mod replay;
 pub mod server;
 pub mod status;

@@ -126,7 +126,7 @@ impl Undo {
             if self.interfaces.iter().any(|t| t.name == *name && t.index == link.index) {
                 continue;
             }
-            let stale = tc::qdiscs(socket, link.index)?.into_iter().filter(|q| q.kind == gate::KIND);
+            let stale = tc::qdiscs(socket, link.index)?.into_iter().filter(|q| gate::is_gate(&q.kind));
             let replaced = stale.map(|q| Replaced { parent: q.parent, kind: q.kind, before: None });
             let replaced = replaced.collect();
             self.interfaces.push(Touched { name: name.clone(), index: link.index, clsact_added: false, replaced });

@@ -8,7 +8,7 @@ use onramp_core::orack::{Addresses, MAX_LEN, OrAck};
 use onramp_netlink::Socket;
 use onrampd::config::Parent;
 use onrampd::gate::{self, Gate};
-use onrampd::{acker, tc};
+use onrampd::{acker, qdisc, tc};
 use rustix::process::Signal;
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -273,6 +273,21 @@ fn a_reload_keeps_flows_and_a_wrong_one_changes_nothing() {
     lab.configure("a", T);
     a.signal(Signal::HUP);
     until("is it back", || a.status()["paths"].as_array().unwrap().len() == 2);
+}
+
+#[test]
+fn where_the_kernel_takes_no_program_as_a_gate_that_is_said_and_nothing_is_left() {
+    if !privileged() || qdisc::is_possible().unwrap() {
+        return;
+    }
+    let lab = Lab::new();
+    let config = lab.configure("a", &format!("{T}\nmode = \"enforce\"\n[gate]\nkind = \"bpf\""));
+    let output = lab.command("a", env!("CARGO_BIN_EXE_onrampd")).args(["run", "--config"]).arg(&config).output();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("Linux 6.17"), "{said}");
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert_eq!(traces(&lab, "a"), "");
 }
 
 #[test]

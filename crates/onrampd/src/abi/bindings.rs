@@ -512,3 +512,67 @@ const _: () = {
         "Offset of field: tc_onramp_xstats::reserved",
     ][::core::mem::offset_of!(tc_onramp_xstats, reserved) - 100usize];
 };
+#[repr(C)]
+#[derive(Debug, Copy, Clone, PartialEq)]
+pub struct or_limits {
+    pub max_hold: or_u64,
+    pub packets: or_u32,
+    pub bytes: or_u32,
+    pub flow_packets: or_u32,
+    pub flows: or_u32,
+    pub quantum: or_u32,
+    pub pacing: or_u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of or_limits"][::core::mem::size_of::<or_limits>() - 32usize];
+    ["Alignment of or_limits"][::core::mem::align_of::<or_limits>() - 8usize];
+    [
+        "Offset of field: or_limits::max_hold",
+    ][::core::mem::offset_of!(or_limits, max_hold) - 0usize];
+    [
+        "Offset of field: or_limits::packets",
+    ][::core::mem::offset_of!(or_limits, packets) - 8usize];
+    [
+        "Offset of field: or_limits::bytes",
+    ][::core::mem::offset_of!(or_limits, bytes) - 12usize];
+    [
+        "Offset of field: or_limits::flow_packets",
+    ][::core::mem::offset_of!(or_limits, flow_packets) - 16usize];
+    [
+        "Offset of field: or_limits::flows",
+    ][::core::mem::offset_of!(or_limits, flows) - 20usize];
+    [
+        "Offset of field: or_limits::quantum",
+    ][::core::mem::offset_of!(or_limits, quantum) - 24usize];
+    [
+        "Offset of field: or_limits::pacing",
+    ][::core::mem::offset_of!(or_limits, pacing) - 28usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone, PartialEq)]
+pub struct or_gate {
+    pub used: or_u32,
+    pub ifindex: or_u32,
+    pub parent: or_u32,
+    pub quantum: or_u32,
+    pub stats: tc_onramp_xstats,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of or_gate"][::core::mem::size_of::<or_gate>() - 120usize];
+    ["Alignment of or_gate"][::core::mem::align_of::<or_gate>() - 8usize];
+    ["Offset of field: or_gate::used"][::core::mem::offset_of!(or_gate, used) - 0usize];
+    [
+        "Offset of field: or_gate::ifindex",
+    ][::core::mem::offset_of!(or_gate, ifindex) - 4usize];
+    [
+        "Offset of field: or_gate::parent",
+    ][::core::mem::offset_of!(or_gate, parent) - 8usize];
+    [
+        "Offset of field: or_gate::quantum",
+    ][::core::mem::offset_of!(or_gate, quantum) - 12usize];
+    [
+        "Offset of field: or_gate::stats",
+    ][::core::mem::offset_of!(or_gate, stats) - 16usize];
+};

@@ -3,7 +3,7 @@
 use super::file::{Clock, File, Version};
 use super::key::{Key, world_readable};
 use super::quantity::{Drift, Threshold};
-use super::{Attach, Config, Fleet, Mesh, Mode, Params, Parent, Peer, TestClock};
+use super::{Attach, Config, Fleet, GateKind, Mesh, Mode, Params, Parent, Peer, TestClock};
 use crate::abi;
 use serde::Deserialize as _;
 use std::collections::HashSet;
@@ -159,6 +159,10 @@ fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Optio
         mistakes.push(mistake("gate.quantum", "must be at most 1048576"));
     }
     let fleet = fleet(&f, base, mistakes);
+    // It writes no times into probes.
+    if fleet.is_some() && gate.kind == Some(GateKind::Bpf) {
+        mistakes.push(mistake("gate.kind", "\"bpf\" is not for a fleet yet: it takes \"module\""));
+    }
     // A fleet's members are its peers.
     let peers = if fleet.is_some() { Vec::new() } else { peers(&f, file, base, mistakes) };
     let in_run = |given: Option<PathBuf>, default: &str| given.map_or(default.into(), |p| base.join(p));

@@ -158,10 +158,22 @@ pub struct Mesh {
     pub interval: u64,
 }
 
+/// What the gate is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GateKind {
+    /// The module `sch_onramp`.
+    Module,
+    /// An eBPF program, on Linux 6.17 or newer.
+    Bpf,
+}
+
 /// Limits of the gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GateLimits {
+    /// What it is made of. Default the module.
+    pub kind: Option<GateKind>,
     /// Packets in all.
     pub limit: Option<u32>,
     /// Bytes in all.
@@ -225,6 +237,7 @@ impl Config {
         let fixed = [
             ("interfaces", self.interfaces == new.interfaces),
             ("parent", self.parent == new.parent),
+            ("gate.kind", self.gate.kind == new.gate.kind),
             ("attach", self.attach == new.attach),
             ("max_flows", self.max_flows == new.max_flows),
             ("max_stamps", self.max_stamps == new.max_stamps),

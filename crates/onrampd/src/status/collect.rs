@@ -50,7 +50,7 @@ pub fn collect(facts: Facts<'_>) -> Status {
     let interface = |(name, index): &(String, Option<u32>)| Interface {
         name: name.clone(),
         present: index.is_some(),
-        gates: facts.qdiscs.iter().filter(|q| Some(q.index) == *index && q.kind == gate::KIND).map(gate_of).collect(),
+        gates: facts.qdiscs.iter().filter(|q| Some(q.index) == *index && gate::is_gate(&q.kind)).map(gate_of).collect(),
     };
     let mut paths: Vec<Path> = facts.paths.iter().map(|(peer, path)| path_of(*peer, path, &facts)).collect();
     paths.sort_by_key(|path| path.peer);

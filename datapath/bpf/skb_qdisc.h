@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* A packet as the eBPF queueing discipline sees it. Its counterpart: skb_tc.h. */
+#ifndef SKB_QDISC_H
+#define SKB_QDISC_H
+
+/* So that IP's begins at a multiple of four. */
+#define SKB_ALIGN 2
+
+/**
+ * struct or_skb - a packet
+ * @skb: the kernel's
+ * @data: its bytes
+ * @headers: copies of the first of them
+ */
+struct or_skb {
+	struct sk_buff *skb;
+	struct bpf_dynptr data;
+	or_u8 headers[SKB_ALIGN + PACKET_HEADERS];
+};
+
+OR_INLINE or_u32 skb_length(const struct or_skb *skb)
+{
+	return skb->skb->len;
+}
+
+OR_INLINE const struct skb_shared_info *skb_shared(const struct or_skb *skb)
+{
+	return bpf_rdonly_cast(skb->skb->head + skb->skb->end, bpf_core_type_id_kernel(struct skb_shared_info));
+}
+
+OR_INLINE or_u32 skb_gso_size(const struct or_skb *skb)
+{
+	return skb_shared(skb)->gso_size;
+}
+
+OR_INLINE or_u32 skb_gso_segs(const struct or_skb *skb)
+{
+	return skb_shared(skb)->gso_segs;
+}
+
+/* Copies bytes out of it; 0 if they are there. */
+OR_INLINE long skb_read(struct or_skb *skb, or_u32 at, void *to, or_u32 bytes)
+{
+	return bpf_dynptr_read(to, bytes, &skb->data, at, 0);
+}
+
+/* Where its headers are, at least @least bytes, at most @most; @at is 0 if there are fewer. */
+OR_INLINE void skb_headers(struct or_skb *skb, or_u32 least, or_u32 most, const void **at, const void **end)
+{
+	or_u32 present = skb_length(skb);
+	or_u8 *copy = skb->headers + SKB_ALIGN;
+
+	*at = 0;
+	if (present > most)
+		present = most;
+	if (present < least || bpf_dynptr_read(copy, present, &skb->data, 0, 0))
+		return;
+	*at = copy;
+	*end = *at + present;
+}
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* A packet as programs at TC, and the one that sch_onramp runs, see it. Its counterpart: skb_qdisc.h. */
+#ifndef SKB_TC_H
+#define SKB_TC_H
+
+#define or_skb __sk_buff
+/* A loop with a bound. */
+#define or_for(i, times) for ((i) = 0; (i) < (times); (i)++)
+
+OR_INLINE or_u32 skb_length(const struct or_skb *skb)
+{
+	return skb->len;
+}
+
+OR_INLINE or_u32 skb_gso_size(const struct or_skb *skb)
+{
+	return skb->gso_size;
+}
+
+OR_INLINE or_u32 skb_gso_segs(const struct or_skb *skb)
+{
+	return skb->gso_segs;
+}
+
+/* Copies bytes out of it; 0 if they are there. */
+OR_INLINE long skb_read(struct or_skb *skb, or_u32 at, void *to, or_u32 bytes)
+{
+	return bpf_skb_load_bytes(skb, at, to, bytes);
+}
+
+/* Where its headers are, at least @least bytes, at most @most; @at is 0 if there are fewer. */
+OR_INLINE void skb_headers(struct or_skb *skb, or_u32 least, or_u32 most, const void **at, const void **end)
+{
+	*at = (void *)(long)skb->data;
+	*end = (void *)(long)skb->data_end;
+	if (*at + least <= *end)
+		return;
+	/* Some drivers leave all of a packet in pages. What TCP sends has its headers in front. */
+	if (skb->len < least || bpf_skb_pull_data(skb, skb->len < most ? skb->len : most)) {
+		*at = 0;
+		return;
+	}
+	*at = (void *)(long)skb->data;
+	*end = (void *)(long)skb->data_end;
+	if (*at + least > *end)
+		*at = 0;
+}
+
+#endif
