@@ -145,9 +145,7 @@ fn hosts_whose_clocks_are_years_apart_agree() {
         assert!(fleet_ns(&a).abs() > 90_000_000_000_000_000, "the fleet's time is that of its first host");
         // A single window's drift is off by tens of ppm where processors are busy.
         let drift = |agent: &Agent| agent.status()["clock"]["drift_ppm"].as_f64();
-        until("are they 30 ppm apart", || {
-            drift(&b).zip(drift(&a)).is_some_and(|(b, a)| (b - a - 30.0).abs() < 20.0)
-        });
+        until("are they 30 ppm apart", || drift(&b).zip(drift(&a)).is_some_and(|(b, a)| (b - a - 30.0).abs() < 20.0));
 
         // Delays of data are measured by these clocks.
         assert!(lab.transfer(second, 5_000_000));
