@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Probe wire format: the payload of a UDP datagram between two hosts that compare
- * their clocks, and of its answer.
+ * their clocks, of its answer, and of what follows an answer.
  *
  *    0        1        2                 4                 8
  *    +--------+--------+-----------------+-----------------+
@@ -13,10 +13,14 @@
  * 32 | keyed tag (8 bytes)                                 |
  *    +-----------------------------------------------------+
  *
- * Big endian. Probes go in pairs; "second" tells the two apart. Each host writes its
- * times where it stamps data packets: "sent" and "returned" as the packet leaves,
- * "received" as it arrives. They are those of its uncorrected clock. A packet whose
- * tag is 0 has not left its host yet.
+ * Big endian. Probes go in pairs; "second" tells the two apart. Times are those of a host's
+ * uncorrected clock, taken where it stamps data packets: "received" as the probe arrives,
+ * "returned" as the answer leaves. When the probe left and when its answer came back the
+ * probing host keeps to itself; "sent" is when it made the probe, by which it knows it again.
+ *
+ * An answer whose tag is 0 has not left its host yet. One whose "returned" is 0 left where
+ * nothing can be written into packets: a follow-up with the time comes after it, as in the
+ * two steps of IEEE 1588.
  *
  * The tag is SipHash-2-4 over everything else and over both addresses, keyed by a
  * secret of the two hosts: a probe cannot be returned as an answer, nor sent on to
@@ -34,6 +38,7 @@
 /* Low half of the first byte, where an OR-ACK has 4 or 6. The high half is the version. */
 #define ORPROBE_PROBE 1
 #define ORPROBE_ANSWER 2
+#define ORPROBE_FOLLOW_UP 3
 
 #define ORPROBE_AT_VERSION 0
 #define ORPROBE_AT_SECOND 1
@@ -45,13 +50,13 @@
 #define ORPROBE_AT_TAG 32
 
 /**
- * struct orprobe - a probe or its answer in host byte order
- * @sent: when the probe left, ns of the probing host's clock
+ * struct orprobe - a probe, its answer or its follow-up in host byte order
+ * @sent: when the probe was made, ns of the probing host's clock
  * @received: when it arrived, ns of the probed host's clock
- * @returned: when the answer left, ns of the probed host's clock
+ * @returned: when the answer left, ns of the probed host's clock; 0: see its follow-up
  * @tag: keyed tag over the rest; 0: has not left yet
  * @pair: number of the pair
- * @kind: ORPROBE_PROBE or ORPROBE_ANSWER
+ * @kind: ORPROBE_*
  * @second: 0 or 1
  * @reserved: 0
  */
@@ -80,8 +85,8 @@ OR_INLINE void orprobe_write(or_u8 *data, const struct orprobe *probe)
 }
 
 /*
- * Reads the ORPROBE_LEN bytes at @data. Returns whether they are a probe or an answer;
- * anything not understood is neither.
+ * Reads the ORPROBE_LEN bytes at @data. Returns whether they are one of the three;
+ * anything not understood is none.
  */
 OR_INLINE or_u32 orprobe_parse(const or_u8 *data, struct orprobe *probe)
 {
@@ -89,7 +94,7 @@ OR_INLINE or_u32 orprobe_parse(const or_u8 *data, struct orprobe *probe)
 
 	if (data[ORPROBE_AT_VERSION] >> 4 != ORACK_VERSION)
 		return 0;
-	if (kind != ORPROBE_PROBE && kind != ORPROBE_ANSWER)
+	if (kind < ORPROBE_PROBE || kind > ORPROBE_FOLLOW_UP)
 		return 0;
 	if (data[ORPROBE_AT_SECOND] > 1 || orack_get16(data + ORPROBE_AT_ZERO))
 		return 0;

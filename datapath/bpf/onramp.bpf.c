@@ -28,6 +28,7 @@
 #include "clock.h"
 #include "packet.h"
 #include "prober.h"
+#include "probed.h"
 #include "sender.h"
 #include "acked.h"
 #include "receiver.h"
@@ -52,7 +53,8 @@ int onramp_ingress(struct __sk_buff *skb)
 	or_u64 now = bpf_ktime_get_ns();
 	struct or_config *config = config_at(now);
 	struct or_packet packet;
-	struct orprobe probe;
+	struct orprobe *probe;
+	struct prober own;
 
 	if (!config)
 		return TC_ACT_UNSPEC;
@@ -61,8 +63,9 @@ int onramp_ingress(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	}
 	if (packet_is_ours(&packet, config)) {
-		if (prober_read(skb, &packet, config, &probe))
-			return prober_arrives(skb, &packet, config, &probe, now);
+		probe = prober_read(skb, &packet, config, &own);
+		if (probe)
+			return probed_arrives(skb, &packet, config, probe, now);
 		return sender_acked(skb, &packet, config, now);
 	}
 	receiver_data(skb, &packet, config, now);

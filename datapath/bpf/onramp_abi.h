@@ -48,6 +48,8 @@ struct or_clock {
 #define OR_CUT 1
 /* Our clock against the fleet's is known; without it nothing is measured or OR-ACKed. */
 #define OR_CLOCK_KNOWN 2
+/* Answers to probes leave where nothing can be written into them: their time follows. */
+#define OR_FOLLOW_UP 4
 
 #define OR_INTERVAL_SHIFT_MIN 10
 #define OR_INTERVAL_SHIFT_MAX 20
@@ -70,7 +72,7 @@ struct or_clock {
  * @gap: unless the flow's last OR-ACK is not so old
  * @acker_ifindex: the device on which clones become OR-ACKs
  * @port: UDP port of OR-ACKs and probes
- * @flags: OR_CUT, OR_CLOCK_KNOWN
+ * @flags: OR_CUT, OR_CLOCK_KNOWN, OR_FOLLOW_UP
  * @test_noise: standard deviation in nanoseconds of what is added to each time stamp. 0
  *   but in tests.
  */
@@ -177,23 +179,18 @@ struct or_stamp_key {
 };
 
 /**
- * struct or_exchange - ring buffer "exchanges": a probe of ours that was answered
- * @peer: whom it went to
- * @sent: when it left, by our uncorrected clock, as in struct orprobe
- * @received: when it arrived, by the peer's
- * @returned: when the answer left, by the peer's
- * @came_back: when the answer arrived, by ours
- * @pair: number of its pair
- * @second: 0 or 1
+ * struct or_exchange - ring buffer "exchanges": a step of an exchange of probes. A probe of ours
+ *   left; its answer came, or what follows that; or an answer of ours left without its time
+ * @peer: the other host
+ * @at: when that was, by our uncorrected clock
+ * @probe: what left or came, as it was
+ * @came: it came
  */
 struct or_exchange {
 	struct or_address peer;
-	or_u64 sent;
-	or_u64 received;
-	or_u64 returned;
-	or_u64 came_back;
-	or_u32 pair;
-	or_u32 second;
+	or_u64 at;
+	struct orprobe probe;
+	or_u64 came;
 };
 
 /* Map "counters", per CPU: an array of OR_COUNTERS, by these numbers. */
@@ -216,7 +213,7 @@ enum or_counter {
 	OR_ACKS_NO_CLOCK, /* the peer's clock is not known, or ours */
 	OR_PROBES_SENT,
 	OR_PROBES_ANSWERED, /* those of others */
-	OR_PROBES_RETURNED, /* answers to ours */
+	OR_PROBES_RETURNED, /* answers to ours; not what follows them */
 	OR_PROBES_REFUSED, /* malformed, from an unknown host, or with a bad tag */
 	OR_UNPARSED, /* neither plain TCP nor plain UDP: fragments, extension headers, … */
 	OR_TABLE_FULL, /* a flow or a stamp found no room */

@@ -25,13 +25,7 @@
 #include "kernel.h"
 #define OR_QDISC
 #include "packet.h"
-
-/* Nothing can be written into a probe here, so that it has no times: the agent does not use this gate in a fleet. */
-OR_INLINE void prober_departs(struct or_skb *skb, const struct or_packet *packet, const struct or_config *config,
-			      or_u64 now)
-{
-}
-
+#include "prober.h"
 #include "sender.h"
 
 #define NET_XMIT_SUCCESS 0
@@ -107,6 +101,7 @@ struct queue {
  * @free_packet: first of the packets' places that were given back
  * @fresh_packet: the first that was never used
  * @pointer: what was one is a number when it is read here
+ * @room: for copies of parts of the packet that is asked about
  * @looked_at: slots before this time are empty
  * @places: lists of flows
  * @filled: slots of the wheel that have flows, a bit each
@@ -120,6 +115,7 @@ struct instance {
 	or_u32 free_packet;
 	or_u32 fresh_packet;
 	volatile or_u64 pointer;
+	or_u64 room[SKB_ROOM / 8];
 	or_u64 looked_at;
 	struct ends places[PLACES];
 	or_u64 filled[WHEEL_SLOTS / 64];
@@ -568,14 +564,13 @@ SUBPROGRAM int wheel_turn(or_u32 number, or_u64 now)
 }
 
 /* The decision: for how long a packet's flow has to wait. */
-OR_INLINE or_u32 gate_ask(struct sk_buff *skb)
+OR_INLINE or_u32 gate_ask(struct instance *of, struct sk_buff *skb)
 {
-	struct or_skb packet;
+	struct or_skb packet = { .skb = skb, .room = (or_u8 *)of->room };
 
-	packet.skb = skb;
 	if (bpf_dynptr_from_skb(skb, 0, &packet.data))
 		return 0;
-	return sender_departs(&packet, OR_MODE_ENFORCE) & ~ONRAMP_CUT;
+	return sender_departs(&packet, OR_MODE_ENFORCE);
 }
 
 /* When the flow's first packet leaves; LATER if too much was asked already. */
@@ -600,7 +595,7 @@ SUBPROGRAM or_u64 gate_opens(or_u32 number, or_u32 index, or_u64 now)
 		if (of->questions++ == GATE_QUESTIONS) {
 			at = LATER;
 		} else {
-			wait = gate_ask(skb);
+			wait = gate_ask(of, skb);
 			if (wait) {
 				now = bpf_ktime_get_ns();
 				at = gate_held(&f->gate, wait, now, l->max_hold, &of->gate.stats);

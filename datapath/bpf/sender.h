@@ -137,7 +137,7 @@ OR_INLINE or_u32 sender_is_free(const struct or_flow *flow, const struct or_conf
 OR_INLINE or_u32 sender_cuts(const struct or_skb *skb, const struct or_config *config,
 			     const struct onramp_params *params, const struct or_path *path, or_u64 now)
 {
-	return config->flags & OR_CUT && skb_gso_segs(skb) > 1 && path->owd > 0 &&
+	return SKB_CAN_BE_CUT && config->flags & OR_CUT && skb_gso_segs(skb) > 1 && path->owd > 0 &&
 	       (or_u64)path->owd > params->threshold && now - path->owd_at < config->idle;
 }
 

@@ -3,6 +3,10 @@
 #ifndef SKB_QDISC_H
 #define SKB_QDISC_H
 
+/* There is nothing with which a program could. */
+#define SKB_CAN_BE_CUT 0
+/* A program's stack has room for 512 bytes in all: these are elsewhere. */
+#define SKB_ROOM 80
 /* So that IP's begins at a multiple of four. */
 #define SKB_ALIGN 2
 
@@ -10,12 +14,12 @@
  * struct or_skb - a packet
  * @skb: the kernel's
  * @data: its bytes
- * @headers: copies of the first of them
+ * @room: SKB_ROOM bytes for copies of some of them
  */
 struct or_skb {
 	struct sk_buff *skb;
 	struct bpf_dynptr data;
-	or_u8 headers[SKB_ALIGN + PACKET_HEADERS];
+	or_u8 *room;
 };
 
 OR_INLINE or_u32 skb_length(const struct or_skb *skb)
@@ -38,17 +42,29 @@ OR_INLINE or_u32 skb_gso_segs(const struct or_skb *skb)
 	return skb_shared(skb)->gso_segs;
 }
 
+/* Room for @own, whose size is at most SKB_ROOM, until its headers are read again. */
+OR_INLINE void *skb_room(struct or_skb *skb, void *own)
+{
+	return skb->room;
+}
+
 /* Copies bytes out of it; 0 if they are there. */
 OR_INLINE long skb_read(struct or_skb *skb, or_u32 at, void *to, or_u32 bytes)
 {
 	return bpf_dynptr_read(to, bytes, &skb->data, at, 0);
 }
 
+/* A queueing discipline may not. */
+OR_INLINE long skb_write(struct or_skb *skb, or_u32 at, const void *from, or_u32 bytes)
+{
+	return -1;
+}
+
 /* Where its headers are, at least @least bytes, at most @most; @at is 0 if there are fewer. */
 OR_INLINE void skb_headers(struct or_skb *skb, or_u32 least, or_u32 most, const void **at, const void **end)
 {
 	or_u32 present = skb_length(skb);
-	or_u8 *copy = skb->headers + SKB_ALIGN;
+	or_u8 *copy = skb->room + SKB_ALIGN;
 
 	*at = 0;
 	if (present > most)

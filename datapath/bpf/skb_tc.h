@@ -4,6 +4,8 @@
 #define SKB_TC_H
 
 #define or_skb __sk_buff
+/* The gate's module can cut a segment into packets. */
+#define SKB_CAN_BE_CUT 1
 /* A loop with a bound. */
 #define or_for(i, times) for ((i) = 0; (i) < (times); (i)++)
 
@@ -22,10 +24,22 @@ OR_INLINE or_u32 skb_gso_segs(const struct or_skb *skb)
 	return skb->gso_segs;
 }
 
+/* Room for @own: it has its own. */
+OR_INLINE void *skb_room(struct or_skb *skb, void *own)
+{
+	return own;
+}
+
 /* Copies bytes out of it; 0 if they are there. */
 OR_INLINE long skb_read(struct or_skb *skb, or_u32 at, void *to, or_u32 bytes)
 {
 	return bpf_skb_load_bytes(skb, at, to, bytes);
+}
+
+/* Writes bytes into it; 0 if they are there. */
+OR_INLINE long skb_write(struct or_skb *skb, or_u32 at, const void *from, or_u32 bytes)
+{
+	return bpf_skb_store_bytes(skb, at, from, bytes, BPF_F_INVALIDATE_HASH);
 }
 
 /* Where its headers are, at least @least bytes, at most @most; @at is 0 if there are fewer. */

@@ -32,6 +32,7 @@ pub const ORACK_AT_ADDRESSES: u32 = 28;
 pub const ORPROBE_LEN: u32 = 40;
 pub const ORPROBE_PROBE: u32 = 1;
 pub const ORPROBE_ANSWER: u32 = 2;
+pub const ORPROBE_FOLLOW_UP: u32 = 3;
 pub const ORPROBE_AT_VERSION: u32 = 0;
 pub const ORPROBE_AT_SECOND: u32 = 1;
 pub const ORPROBE_AT_ZERO: u32 = 2;

@@ -4,23 +4,36 @@ use core::mem::MaybeUninit;
 use core::net::IpAddr;
 
 use crate::bindings::{
-    ORPROBE_ANSWER, ORPROBE_LEN, ORPROBE_PROBE, ffi_orprobe_parse, ffi_orprobe_tag, ffi_orprobe_write, orprobe,
+    ORPROBE_ANSWER, ORPROBE_FOLLOW_UP, ORPROBE_LEN, ORPROBE_PROBE, ffi_orprobe_parse, ffi_orprobe_tag,
+    ffi_orprobe_write, orprobe,
 };
 
 /// The length of the UDP payload.
 pub const LEN: usize = ORPROBE_LEN as usize;
 
-/// A probe or its answer. Times are nanoseconds of the uncorrected clock of the host that
-/// wrote them; 0 until then.
+/// Which of the packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// A probe.
+    #[default]
+    Probe,
+    /// Its answer.
+    Answer,
+    /// When the answer left, where it could not say so itself.
+    FollowUp,
+}
+
+/// A probe, its answer, or what follows that. Times are nanoseconds of the uncorrected clock of the
+/// host that wrote them; 0 until then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrProbe {
-    /// Not the probe, but its answer.
-    pub answer: bool,
+    /// Which of the three.
+    pub kind: Kind,
     /// Number of the pair.
     pub pair: u32,
     /// Second of the pair.
     pub second: bool,
-    /// When the probe left.
+    /// When the probe was made, by which the one that made it knows it again.
     pub sent: u64,
     /// When it arrived.
     pub received: u64,
@@ -69,7 +82,11 @@ impl OrProbe {
             returned: self.returned,
             tag: self.tag,
             pair: self.pair,
-            kind: (if self.answer { ORPROBE_ANSWER } else { ORPROBE_PROBE }) as u8,
+            kind: match self.kind {
+                Kind::Probe => ORPROBE_PROBE as u8,
+                Kind::Answer => ORPROBE_ANSWER as u8,
+                Kind::FollowUp => ORPROBE_FOLLOW_UP as u8,
+            },
             second: self.second.into(),
             reserved: [0; 2],
         }
@@ -77,13 +94,25 @@ impl OrProbe {
 
     fn from_raw(raw: &orprobe) -> Self {
         Self {
-            answer: u32::from(raw.kind) == ORPROBE_ANSWER,
+            kind: Kind::from_raw(raw.kind),
             pair: raw.pair,
             second: raw.second != 0,
             sent: raw.sent,
             received: raw.received,
             returned: raw.returned,
             tag: raw.tag,
+        }
+    }
+}
+
+impl Kind {
+    /// By its number, which C has checked.
+    #[must_use]
+    pub fn from_raw(kind: u8) -> Self {
+        match u32::from(kind) {
+            ORPROBE_ANSWER => Self::Answer,
+            ORPROBE_FOLLOW_UP => Self::FollowUp,
+            _ => Self::Probe,
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Probes: what is written is read again, and nothing else is understood.
 
-use onramp_core::orprobe::{LEN, OrProbe};
+use onramp_core::orprobe::{Kind, LEN, OrProbe};
 use proptest::prelude::*;
 use std::net::IpAddr;
 
 fn any_probe() -> impl Strategy<Value = OrProbe> {
-    (any::<[bool; 2]>(), any::<u32>(), any::<[u64; 4]>()).prop_map(|([answer, second], pair, times)| {
+    let kind = prop_oneof![Just(Kind::Probe), Just(Kind::Answer), Just(Kind::FollowUp)];
+    (kind, any::<bool>(), any::<u32>(), any::<[u64; 4]>()).prop_map(|(kind, second, pair, times)| {
         let [sent, received, returned, tag] = times;
-        OrProbe { answer, pair, second, sent, received, returned, tag }
+        OrProbe { kind, pair, second, sent, received, returned, tag }
     })
 }
 

@@ -1,14 +1,15 @@
 //! The agent: puts everything in place, keeps it going, takes it away again.
 
-use crate::abi::or_clock;
+use crate::abi::{self, or_clock};
 use crate::acker;
+use crate::choice::{self, Choice, Gate};
 use crate::chrony::{self, Chrony};
 use crate::clock::{self, now};
 use crate::config::{Config, ConfigError, GateKind, Mode};
 use crate::datapath::{Datapath, Hooks, Program, Told, is_ours};
 use crate::fleet::serve;
 use crate::fleet::wire::Realtime;
-use crate::gate::{self, Gate};
+use crate::gate;
 use crate::handover::{self, Legacy};
 use crate::heart::Heart;
 use crate::protocol::Request;
@@ -111,8 +112,9 @@ struct Agent {
     config: Config,
     started: u64,
     datapath: Datapath,
-    /// The gate, where it is a program.
-    gate: Option<GateProgram>,
+    /// What holds packets, if the mode is to hold any.
+    gate: Gate<GateProgram>,
+    choice: Choice,
     hooks: Hooks,
     heart: Option<Heart>,
     socket: Socket,
@@ -215,7 +217,8 @@ impl Agent {
             chrony: None,
             chrony_missing: false,
             datapath,
-            gate: None,
+            gate: Gate::None,
+            choice: Choice::observe(),
             legacy,
             told,
             // Now, since another file may be there later.
@@ -259,6 +262,7 @@ impl Agent {
             let exchanges = self.datapath.take_exchanges();
             self.sync = Sync::start(&self.config, exchanges).map_err(failed())?;
         }
+        self.choose_gate()?;
         self.tell()?;
         self.heart = self.datapath.take_alive().map(Heart::start).transpose()?;
         for name in self.config.interfaces.clone() {
@@ -292,7 +296,7 @@ impl Agent {
     /// Has packets that leave an interface looked at, in the way of the present mode.
     fn engage(&mut self, port: usize) -> Result<(), Error> {
         let (name, index) = (self.ports[port].name.clone(), self.ports[port].index);
-        match self.config.mode {
+        match self.mode() {
             Mode::Observe => {
                 self.let_go();
                 let plan = self.touched(&name).replaced.clone();
@@ -304,8 +308,8 @@ impl Agent {
                 self.remember()
             }
             Mode::Enforce => {
-                let kind = self.gate_kind()?;
-                if let Some(gate) = &self.gate {
+                let kind = self.gate_kind().to_owned();
+                if let Gate::Program(gate) = &self.gate {
                     gate.limit(&self.config)?;
                 }
                 if self.touched(&name).replaced.is_empty() {
@@ -317,33 +321,48 @@ impl Agent {
                 let (config, program) = (self.config.clone(), self.datapath.gate_fd()?);
                 let plan = self.touched(&name).replaced.clone();
                 let options = |m| gate::options_with(&config, program, m);
-                gate::install(&mut self.socket, index, &plan, &Gate { kind: &kind, options: &options })?;
+                gate::install(&mut self.socket, index, &plan, &gate::Gate { kind: &kind, options: &options })?;
                 self.ports[port].egress = None;
                 Ok(())
             }
         }
     }
 
-    /// The kind of gate that is configured. The kernel has it.
-    fn gate_kind(&mut self) -> Result<String, Error> {
-        if self.config.gate.kind != Some(GateKind::Bpf) {
-            return Ok(gate::KIND.into());
-        }
-        if let Some(gate) = &self.gate {
-            return Ok(gate.kind.clone());
+    /// Chooses what is to hold packets, if any are to be held; once there is something, that stays.
+    fn choose_gate(&mut self) -> Result<(), Error> {
+        if self.config.mode == Mode::Observe || !matches!(self.gate, Gate::None) {
+            return Ok(());
         }
         let mut places = 0;
         for name in self.config.interfaces.clone() {
             let found = acker::find(&mut self.socket, &name)?.ok_or(Error::NoInterface(name))?;
             places += tc::qdiscs(&mut self.socket, found.index)?.len().max(1) as u32;
         }
-        let gate = self.gate.insert(GateProgram::load(&self.datapath.shared()?, places)?);
-        Ok(gate.kind.clone())
+        let (datapath, socket) = (&mut self.datapath, &mut self.socket);
+        let acker = self.acker.as_ref().map_or(0, |(index, _)| *index);
+        let program = || Ok(GateProgram::load(&datapath.shared()?, places)?);
+        let module = || Ok(gate::try_module(socket, acker)?);
+        (self.gate, self.choice) =
+            choice::choose::<_, Error>(self.config.gate.kind, self.config.parent, program, module)?;
+        if matches!(self.gate, Gate::None) && self.config.gate.kind == GateKind::Auto {
+            self.problem(format!("nothing is held: {}", self.choice.why));
+        }
+        Ok(())
+    }
+
+    /// Whether packets are held: as configured, if there is a gate.
+    fn mode(&self) -> Mode {
+        if matches!(self.gate, Gate::None) { Mode::Observe } else { self.config.mode }
+    }
+
+    /// The gate's kind of queueing discipline.
+    fn gate_kind(&self) -> &str {
+        if let Gate::Program(program) = &self.gate { &program.kind } else { gate::KIND }
     }
 
     /// Has the gate's program hold nothing any more.
     fn let_go(&mut self) {
-        if let Some(gate) = &self.gate
+        if let Gate::Program(gate) = &self.gate
             && let Err(e) = gate.let_go()
         {
             self.problem(e.to_string());
@@ -395,7 +414,11 @@ impl Agent {
             None => (self.config.own_clock(), self.config.peers.clone()),
         };
         // A clock that is not known is withdrawn before anything else.
-        let config = self.config.for_programs(acker, clock, self.test_clock);
+        let told = Config { mode: self.mode(), ..self.config.clone() };
+        let mut config = told.for_programs(acker, clock, self.test_clock);
+        if told.mode == Mode::Enforce && matches!(self.gate, Gate::Program(_)) {
+            config.flags |= abi::OR_FOLLOW_UP as u16;
+        }
         self.datapath.set_config(&config)?;
         Ok(self.datapath.set_peers(&peers)?)
     }
@@ -443,7 +466,7 @@ impl Agent {
             if self.hooks == Hooks::Clsact {
                 self.look_after_filters(port)?;
             }
-            if self.config.mode == Mode::Enforce {
+            if self.mode() == Mode::Enforce {
                 self.look_after_gate(port)?;
             }
         }
@@ -488,8 +511,8 @@ impl Agent {
         }
         let present = tc::qdiscs(&mut self.socket, index)?;
         let ours = self.touched(&name).replaced.clone();
-        let kind = self.gate_kind()?;
-        let Some((found, plan)) = gate::lost(&name, &present, self.config.parent, &kind, &ours)? else {
+        let lost = gate::lost(&name, &present, self.config.parent, self.gate_kind(), &ours)?;
+        let Some((found, plan)) = lost else {
             return Ok(());
         };
         self.ports[port].put_back = (times + 1, since);
@@ -577,6 +600,7 @@ impl Agent {
     }
 
     fn apply(&mut self) -> Result<(), Error> {
+        self.choose_gate()?;
         // First, so that nothing is held any more where the gate is to go.
         self.tell()?;
         (0..self.ports.len()).try_for_each(|port| {
@@ -606,7 +630,8 @@ impl Agent {
         let interfaces: Vec<_> = self.config.interfaces.iter().map(|n| (n.clone(), index(n))).collect();
         let mut qdiscs = qdisc::list(&mut self.socket)?;
         // The kernel knows nothing of what a program counts.
-        for (index, parent, stats) in self.gate.as_ref().map_or(Ok(Vec::new()), GateProgram::gates)? {
+        let gates = if let Gate::Program(program) = &self.gate { program.gates()? } else { Vec::new() };
+        for (index, parent, stats) in gates {
             for q in qdiscs.iter_mut().filter(|q| q.index == index && q.parent == parent) {
                 q.extra.clone_from(&stats);
             }
@@ -615,6 +640,8 @@ impl Agent {
             now,
             started: self.started,
             config: &self.config,
+            mode: self.mode(),
+            gate: if self.config.mode == Mode::Observe { Choice::observe() } else { self.choice.clone() },
             test_clock: self.test_clock,
             view: self.sync.as_ref().map(Sync::view),
             settings: self.settings(),

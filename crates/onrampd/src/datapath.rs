@@ -9,7 +9,7 @@ use aya::programs::{
     LinkOrder, ProgramError, ProgramInfo, SchedClassifier, TcAttachType, TestRun as _, TestRunOptions,
 };
 use aya::{Ebpf, EbpfError, EbpfLoader, TestRunResult};
-use onramp_clock::Exchange;
+use onramp_core::orprobe::{Kind, OrProbe};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -214,26 +214,45 @@ impl Alive {
     }
 }
 
-/// Probes that were answered, in the order in which the answers came.
+/// A step of an exchange of probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The other host.
+    pub peer: IpAddr,
+    /// When it was, by our uncorrected clock.
+    pub at: u64,
+    /// It came; else it left.
+    pub came: bool,
+    /// What it was; without its tag.
+    pub probe: OrProbe,
+}
+
+/// The steps of exchanges, in their order.
 pub struct Exchanges(RingBuf<MapData>);
 
 impl Exchanges {
-    /// The next one, with the address of the peer.
-    pub fn take(&mut self) -> Option<(IpAddr, Exchange)> {
+    /// The next one.
+    pub fn take(&mut self) -> Option<Step> {
         let item = self.0.next()?;
         let u64_at = |at: usize| u64::from_ne_bytes(bytes_at(&item, at));
         let u32_at = |at: usize| u32::from_ne_bytes(bytes_at(&item, at));
+        let [kind] = bytes_at(&item, offset_of!(or_exchange, probe.kind));
+        let [second] = bytes_at(&item, offset_of!(or_exchange, probe.second));
         let word = |i: usize| u32_at(offset_of!(or_exchange, peer) + 4 * i);
-        let peer = or_address { word: [word(0), word(1), word(2), word(3)] };
-        let exchange = Exchange {
-            pair: u32_at(offset_of!(or_exchange, pair)),
-            second: u32_at(offset_of!(or_exchange, second)) != 0,
-            sent: u64_at(offset_of!(or_exchange, sent)),
-            received: u64_at(offset_of!(or_exchange, received)),
-            returned: u64_at(offset_of!(or_exchange, returned)),
-            came_back: u64_at(offset_of!(or_exchange, came_back)),
-        };
-        Some((peer.into(), exchange))
+        Some(Step {
+            peer: or_address { word: [word(0), word(1), word(2), word(3)] }.into(),
+            at: u64_at(offset_of!(or_exchange, at)),
+            came: u64_at(offset_of!(or_exchange, came)) != 0,
+            probe: OrProbe {
+                kind: Kind::from_raw(kind),
+                pair: u32_at(offset_of!(or_exchange, probe.pair)),
+                second: second != 0,
+                sent: u64_at(offset_of!(or_exchange, probe.sent)),
+                received: u64_at(offset_of!(or_exchange, probe.received)),
+                returned: u64_at(offset_of!(or_exchange, probe.returned)),
+                tag: 0,
+            },
+        })
     }
 }
 

@@ -41,10 +41,7 @@ pub enum Error {
     #[error(transparent)]
     Netlink(#[from] onramp_netlink::Error),
     /// The module is missing.
-    #[error(
-        "this kernel has no queueing discipline \"onramp\": build and load the module sch_onramp \
-         with dkms (docs/agent.md), or use mode = \"observe\""
-    )]
+    #[error("the module sch_onramp is not there: build it with dkms (docs/agent.md)")]
     Missing,
     /// There is no such class.
     #[error("there is nothing to put the gate under: {0}: `tc class show` and `tc qdisc show` list what is there")]
@@ -183,6 +180,18 @@ pub fn lost(
     let kept = ours.iter().filter(|old| here(old).is_some() && !again.iter().any(|item| item.parent == old.parent));
     let all = kept.cloned().collect::<Vec<_>>().into_iter().chain(again).collect();
     Ok(Some((found, all)))
+}
+
+/// Tries whether the kernel has the module, on an interface that has no queue; the kernel loads it if it can.
+///
+/// # Errors
+/// It has not, or what the kernel answered.
+pub fn try_module(socket: &mut Socket, index: u32) -> Result<(), Error> {
+    let place = Place { index, parent: ROOT, handle: 0 };
+    match qdisc::replace(socket, place, KIND, |m| m) {
+        Err(e) if e.errno() == Some(libc::ENOENT) => Err(Error::Missing),
+        done => Ok(done.and_then(|()| qdisc::delete(socket, place))?),
+    }
 }
 
 /// Puts what was planned in place. What is there already is only changed.

@@ -14,6 +14,7 @@
 pub mod abi;
 pub mod acker;
 pub mod agent;
+pub mod choice;
 pub mod chrony;
 pub mod clock;
 pub mod config;

@@ -158,6 +158,7 @@ mod tests {
         Status {
             version: "0".into(),
             mode: Mode::Observe,
+            gate: crate::choice::Choice::observe(),
             pid: 1,
             uptime_ns: seconds * 1_000_000_000,
             attached: "tcx".into(),

@@ -291,7 +291,7 @@ fn where_the_kernel_takes_no_program_as_a_gate_that_is_said_and_nothing_is_left(
 }
 
 #[test]
-fn without_the_gate_enforcing_is_refused_and_leaves_nothing() {
+fn without_the_module_enforcing_by_it_is_refused_and_leaves_nothing() {
     if !privileged() {
         return;
     }
@@ -304,27 +304,52 @@ fn without_the_gate_enforcing_is_refused_and_leaves_nothing() {
         eprintln!("skipped: this kernel has the gate");
         return;
     }
-    let config = lab.configure("a", &format!("{T}\nmode = \"enforce\""));
+    let below = gate::plan("eth0", &[], Parent::Class(0x1_0001), gate::KIND).unwrap();
+    let said = gate::install(&mut socket, index, &below, &gate).unwrap_err().to_string();
+    assert!(said.contains("nothing to put the gate under"), "{said}");
+
+    let by_module = format!("{T}\nmode = \"enforce\"\n[gate]\nkind = \"module\"");
+    let config = lab.configure("a", &by_module);
     let output = lab.command("a", env!("CARGO_BIN_EXE_onrampd")).args(["run", "--config"]).arg(&config).output();
     let output = output.unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("sch_onramp") && said.contains("observe"), "{said}");
+    assert!(said.contains("sch_onramp") && said.lines().count() == 1, "{said}");
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(traces(&lab, "a"), "");
 
-    lab.configure("a", &format!("{T}\nmode = \"enforce\"\nparent = \"1:1\""));
-    let output = lab.command("a", env!("CARGO_BIN_EXE_onrampd")).args(["run", "--config"]).arg(&config).output();
-    let said = String::from_utf8(output.unwrap().stderr).unwrap();
-    assert!(said.contains("nothing to put the gate under"), "{said}");
-
     // The same by a reload: it stays as it was.
-    let a = lab.agent("a", T);
-    lab.configure("a", &format!("{T}\nmode = \"enforce\""));
+    let a = lab.agent("a", &format!("{T}\n[gate]\nkind = \"module\""));
+    lab.configure("a", &by_module);
     a.signal(Signal::HUP);
     until("is it told of", || a.status()["problems"].to_string().contains("sch_onramp"));
     assert_eq!(a.status()["mode"], "observe");
     assert!(lab.transfer("10.9.0.2", 1_000_000));
     assert!(a.counter("sent") > 0, "it still observes");
+}
+
+#[test]
+fn without_any_gate_nothing_is_held_and_that_is_said() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::new();
+    let a = lab.agent("a", &format!("{T}\nmode = \"enforce\""));
+    let gate = a.status()["gate"].clone();
+    if gate["kind"] != "none" {
+        eprintln!("skipped: this kernel has a gate: {gate}");
+        return;
+    }
+    let why = gate["why"].as_str().unwrap().to_owned();
+    assert!(why.contains("Linux 6.17") && why.contains("sch_onramp"), "{why}");
+    let status = a.status();
+    assert_eq!(status["mode"], "observe");
+    assert_eq!(status["problems"], serde_json::json!([format!("nothing is held: {why}")]));
+    assert!(lab.transfer("10.9.0.2", 1_000_000) && a.counter("sent") > 0, "it observes");
+
+    // Nor is this another's affair.
+    lab.configure("a", &format!("{T}\nmode = \"observe\""));
+    a.signal(Signal::HUP);
+    until("is nothing to be held", || a.status()["gate"]["why"] == "mode is \"observe\"");
 }
 
 /// With another qdisc in the gate's place, since this kernel may not have it.

@@ -181,7 +181,14 @@ fn mistakes_say_where_they_are_and_what_would_be_right() {
         ("key = \"00\"", "f.toml:3: key: is not 32 hex digits: make some with `openssl rand -hex 16`"),
         ("key_file = \"absent\"", "f.toml:3: key_file: cannot read /etc/onramp/absent"),
         ("[gate]\nquantum = 1", "f.toml:4: gate.quantum: must be at least 256"),
-        ("[gate]\nkind = \"kernel\"", "f.toml:4: gate.kind: \"kernel\" is not \"module\" or \"bpf\""),
+        (
+            "[gate]\nkind = \"kernel\"",
+            "f.toml:4: gate.kind: \"kernel\" is not \"auto\" or \"bpf\" or \"module\" or \"none\"",
+        ),
+        (
+            "parent = \"1:1\"\n[gate]\nkind = \"bpf\"",
+            "f.toml:5: gate.kind: \"bpf\" goes to the root or below mq only: it takes \"module\", or another parent",
+        ),
         ("[gate]\nlimits = 1", "f.toml:4: gate.limits: is not a known key: did you mean limit?"),
         ("[[peer]]\nclock_offset = \"1us\"", "f.toml:3: peer[0].address: is missing: write one, such as address"),
         ("[test]\nclock_drift = \"1s\"", "f.toml:4: test.clock_drift: \"1s\" is not a drift"),

@@ -5,7 +5,7 @@ mod common;
 
 use common::lab::{Agent, Lab, onrampd, until};
 use common::privileged;
-use onramp_core::orprobe::OrProbe;
+use onramp_core::orprobe::{Kind, OrProbe};
 use onrampd::clock::now;
 use onrampd::fleet::link::Link;
 use onrampd::fleet::pki::{self, Authority, Newcomer, Token};
@@ -320,7 +320,7 @@ fn probes_that_are_not_the_other_hosts_change_nothing() {
         // One that a sent, turned back.
         send(&OrProbe { tag: probe.expected_tag(peer, us, &key), ..probe }.encode());
         // What a host that is no member has no key for.
-        send(&OrProbe { answer: true, tag: 1 + forged, ..probe }.encode());
+        send(&OrProbe { kind: Kind::Answer, tag: 1 + forged, ..probe }.encode());
         send(&probe.encode()[..39]);
     }
     until("are they counted", || a.counter("probes_refused") >= before[0] + 30);
@@ -331,7 +331,7 @@ fn probes_that_are_not_the_other_hosts_change_nothing() {
     let returned = a.counter("probes_returned");
     for _ in 0..10 {
         let received = now() + 1_000_000_000;
-        let answer = OrProbe { answer: true, received, returned: received, ..probe };
+        let answer = OrProbe { kind: Kind::Answer, received, returned: received, ..probe };
         send(&OrProbe { tag: answer.expected_tag(us, peer, &key), ..answer }.encode());
     }
     until("are they returned", || a.counter("probes_returned") >= returned + 10);

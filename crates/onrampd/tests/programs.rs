@@ -6,11 +6,11 @@ mod common;
 use common::packet::{ACK, PSH_ACK, TCP, UDP, ethernet, ip, or_ack, probe, probe_in, tcp, udp};
 use common::privileged;
 use onramp_core::orack::{Addresses, OrAck};
-use onramp_core::orprobe::OrProbe;
-use onrampd::abi::{self, or_counter};
+use onramp_core::orprobe::{Kind, OrProbe};
+use onrampd::abi::{self, or_config, or_counter};
 use onrampd::clock::now;
 use onrampd::config::{Config, Mode, Peer, load};
-use onrampd::datapath::{Alive, Datapath, Program};
+use onrampd::datapath::{Alive, Datapath, Program, Step};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Runs, TestRunner};
 use std::cell::RefCell;
@@ -33,6 +33,7 @@ const REDIRECT: u32 = 7;
 struct Host {
     datapath: Datapath,
     alive: Alive,
+    told: or_config,
     before: Vec<u64>,
 }
 
@@ -49,11 +50,12 @@ impl Host {
         change(&mut config);
         let mut datapath = Datapath::load(1024, 1024).unwrap();
         datapath.set_peers(&config.peers).unwrap();
-        datapath.set_config(&config.for_programs(0, config.own_clock(), config.test_clock(0))).unwrap();
+        let told = config.for_programs(0, config.own_clock(), config.test_clock(0));
+        datapath.set_config(&told).unwrap();
         let mut alive = datapath.take_alive().unwrap();
         alive.until(u64::MAX).unwrap();
         let before = datapath.counters().unwrap();
-        Self { datapath, alive, before }
+        Self { datapath, alive, told, before }
     }
 
     fn run(&mut self, program: Program, packet: &[u8]) -> u32 {
@@ -401,18 +403,20 @@ fn a_probe_gets_all_its_stamps() {
     for (us, peer) in [(US, PEER), (US6, PEER6)] {
         for (program, goes_on) in [(Program::Gate, 0), (Program::Egress, NEXT)] {
             let mut host = Host::with(Mode::Enforce, |c| c.test.offset = 1_000 * MS as i64);
+            let mut exchanges = host.datapath.take_exchanges().unwrap();
             let times = |after: u64| 1_000 * MS + after..1_000 * MS + now();
             let start = now();
-            // It leaves: by our uncorrected clock, and with a tag.
-            let fresh = OrProbe { pair: 7, second: true, ..OrProbe::default() };
-            let (verdict, sent) = host.datapath.test_run(program, &probe(us, peer, fresh)).unwrap();
-            assert_eq!(verdict, goes_on);
-            let left = probe_in(&sent);
-            assert!(times(start).contains(&left.sent), "{left:?}");
-            assert_eq!(left, OrProbe { sent: left.sent, tag: left.expected_tag(us, peer, &KEY), ..fresh });
+            // It leaves as it is: when, by our uncorrected clock, we are told.
+            let ours = OrProbe { pair: 7, second: true, sent: 4, ..OrProbe::default() };
+            let (verdict, sent) = host.datapath.test_run(program, &tagged(us, peer, ours)).unwrap();
+            assert_eq!((verdict, probe_in(&sent).sent), (goes_on, 4));
+            let left = exchanges.take().unwrap();
+            assert!(times(start).contains(&left.at), "{left:?}");
+            assert_eq!(left, Step { peer, at: left.at, came: false, probe: ours });
             assert_eq!(host.counted(), [(abi::OR_PROBES_SENT, 1)]);
-            assert_eq!(host.run(program, &sent), goes_on, "what passes through keeps its stamp");
-            assert_eq!(host.counted(), []);
+            let passing = probe(us, peer, OrProbe { tag: 1, ..ours });
+            assert_eq!(host.run(program, &passing), goes_on, "what has another's tag is no affair of ours");
+            assert_eq!((host.counted(), exchanges.take()), (vec![], None));
 
             // The peer's probe comes in, goes back, and leaves with a tag of ours.
             let theirs = OrProbe { pair: 9, sent: 5, ..OrProbe::default() };
@@ -420,7 +424,7 @@ fn a_probe_gets_all_its_stamps() {
             assert_eq!(verdict, REDIRECT);
             let turned = probe_in(&back);
             assert!(times(start).contains(&turned.received), "{turned:?}");
-            assert_eq!(turned, OrProbe { answer: true, received: turned.received, ..theirs });
+            assert_eq!(turned, OrProbe { kind: Kind::Answer, received: turned.received, ..theirs });
             assert_eq!(back[..14], [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], &back[12..14]].concat());
             assert_eq!(back[14..], probe(us, peer, turned)[14..], "its addresses are the other way round");
             let (_, answer) = host.datapath.test_run(program, &back).unwrap();
@@ -430,16 +434,52 @@ fn a_probe_gets_all_its_stamps() {
             assert_eq!(host.counted(), [(abi::OR_PROBES_ANSWERED, 1)]);
 
             // The answer to ours is reported, and ends here.
-            let answer = OrProbe { answer: true, pair: 7, second: true, sent: 1, received: 2, returned: 3, tag: 0 };
-            let mut exchanges = host.datapath.take_exchanges().unwrap();
+            let kind = Kind::Answer;
+            let answer = OrProbe { kind, pair: 7, second: true, sent: 4, received: 2, returned: 3, tag: 0 };
             assert_eq!(host.run(Program::Ingress, &tagged(peer, us, answer)), DROP);
-            let (from, seen) = exchanges.take().unwrap();
-            assert_eq!(from, peer);
-            assert_eq!((seen.pair, seen.second, seen.sent, seen.received, seen.returned), (7, true, 1, 2, 3));
-            assert!(times(start).contains(&seen.came_back));
-            assert!(exchanges.take().is_none());
+            let came = exchanges.take().unwrap();
+            assert!(times(start).contains(&came.at));
+            assert_eq!(came, Step { peer, at: came.at, came: true, probe: answer });
+            assert_eq!(exchanges.take(), None);
             assert_eq!(host.counted(), [(abi::OR_PROBES_RETURNED, 1)]);
         }
+    }
+}
+
+#[test]
+fn where_nothing_can_be_written_into_answers_their_time_follows_them() {
+    if !privileged() {
+        return;
+    }
+    for (us, peer) in [(US, PEER), (US6, PEER6)] {
+        let mut host = Host::new(Mode::Enforce);
+        let mut exchanges = host.datapath.take_exchanges().unwrap();
+        host.told.flags |= abi::OR_FOLLOW_UP as u16;
+        host.datapath.set_config(&host.told).unwrap();
+        let theirs = OrProbe { pair: 9, sent: 5, ..OrProbe::default() };
+        let (_, back) = host.datapath.test_run(Program::Ingress, &tagged(peer, us, theirs)).unwrap();
+        let turned = probe_in(&back);
+        let expected = OrProbe { tag: turned.expected_tag(us, peer, &KEY), ..turned };
+        assert_eq!((turned, turned.kind, turned.returned), (expected, Kind::Answer, 0));
+        // It has its tag before it leaves.
+        let (_, left) = host.datapath.test_run(Program::Egress, &back).unwrap();
+        assert_eq!(probe_in(&left), turned);
+        let step = exchanges.take().unwrap();
+        assert!((turned.received..=now()).contains(&step.at), "{step:?}");
+        assert_eq!(step, Step { peer, at: step.at, came: false, probe: OrProbe { tag: 0, ..turned } });
+        assert_eq!(host.counted(), [(abi::OR_PROBES_ANSWERED, 1)]);
+
+        // The follow-up is sent by the agent, and nobody asks when.
+        let follow_up = OrProbe { kind: Kind::FollowUp, returned: step.at, ..turned };
+        host.run(Program::Egress, &tagged(us, peer, follow_up));
+        assert_eq!((exchanges.take(), host.counted()), (None, vec![]));
+
+        // One of the peer's comes in.
+        let theirs = tagged(peer, us, follow_up);
+        assert_eq!(host.run(Program::Ingress, &theirs), DROP);
+        let step = exchanges.take().unwrap();
+        assert_eq!(step, Step { peer, at: step.at, came: true, probe: OrProbe { tag: 0, ..follow_up } });
+        assert_eq!(host.counted(), []);
     }
 }
 
@@ -466,6 +506,7 @@ fn probes_that_are_not_true_are_left_to_others() {
         ("without a tag", probe(PEER, US, OrProbe { pair: 1, sent: 5, ..OrProbe::default() }), abi::OR_PROBES_REFUSED),
         ("other time", with(15, 6), abi::OR_PROBES_REFUSED),
         ("as an answer", with(0, 0x12), abi::OR_PROBES_REFUSED),
+        ("as a follow-up", with(0, 0x13), abi::OR_PROBES_REFUSED),
         ("other key", other_key, abi::OR_PROBES_REFUSED),
         ("sent back", probe(US, PEER, probe_in(&good)), abi::OR_PROBES_REFUSED),
         ("from a stranger", probe(STRANGER, US, probe_in(&good)), abi::OR_PROBES_REFUSED),
@@ -601,7 +642,7 @@ fn any_bytes_pass_through_all_programs() {
         or_ack(US, PEER, &KEY, ack(0, 5)),
         or_ack(US6, PEER6, &KEY, ack(0, 5)),
         tagged(PEER, US, OrProbe::default()),
-        tagged(PEER6, US6, OrProbe { answer: true, ..OrProbe::default() }),
+        tagged(PEER6, US6, OrProbe { kind: Kind::Answer, ..OrProbe::default() }),
     ];
     let strategy = (0..kinds.len(), proptest::collection::vec((0..140usize, any::<u8>()), 0..6), 15..140usize);
     let mut runner = TestRunner::new(Runs { cases: 2000, failure_persistence: None, ..Runs::default() });

@@ -13,6 +13,7 @@ pub const OR_MODE_OBSERVE: u32 = 1;
 pub const OR_MODE_ENFORCE: u32 = 2;
 pub const OR_CUT: u32 = 1;
 pub const OR_CLOCK_KNOWN: u32 = 2;
+pub const OR_FOLLOW_UP: u32 = 4;
 pub const OR_INTERVAL_SHIFT_MIN: u32 = 10;
 pub const OR_INTERVAL_SHIFT_MAX: u32 = 20;
 pub const OR_INTERVAL_SHIFT_DEFAULT: u32 = 14;
@@ -123,6 +124,39 @@ const _: () = {
     [
         "Offset of field: onramp_stamp::paused",
     ][::core::mem::offset_of!(onramp_stamp, paused) - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone, PartialEq)]
+pub struct orprobe {
+    pub sent: or_u64,
+    pub received: or_u64,
+    pub returned: or_u64,
+    pub tag: or_u64,
+    pub pair: or_u32,
+    pub kind: or_u8,
+    pub second: or_u8,
+    pub reserved: [or_u8; 2usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of orprobe"][::core::mem::size_of::<orprobe>() - 40usize];
+    ["Alignment of orprobe"][::core::mem::align_of::<orprobe>() - 8usize];
+    ["Offset of field: orprobe::sent"][::core::mem::offset_of!(orprobe, sent) - 0usize];
+    [
+        "Offset of field: orprobe::received",
+    ][::core::mem::offset_of!(orprobe, received) - 8usize];
+    [
+        "Offset of field: orprobe::returned",
+    ][::core::mem::offset_of!(orprobe, returned) - 16usize];
+    ["Offset of field: orprobe::tag"][::core::mem::offset_of!(orprobe, tag) - 24usize];
+    ["Offset of field: orprobe::pair"][::core::mem::offset_of!(orprobe, pair) - 32usize];
+    ["Offset of field: orprobe::kind"][::core::mem::offset_of!(orprobe, kind) - 36usize];
+    [
+        "Offset of field: orprobe::second",
+    ][::core::mem::offset_of!(orprobe, second) - 37usize];
+    [
+        "Offset of field: orprobe::reserved",
+    ][::core::mem::offset_of!(orprobe, reserved) - 38usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq)]
@@ -368,38 +402,26 @@ const _: () = {
 #[derive(Debug, Copy, Clone, PartialEq)]
 pub struct or_exchange {
     pub peer: or_address,
-    pub sent: or_u64,
-    pub received: or_u64,
-    pub returned: or_u64,
-    pub came_back: or_u64,
-    pub pair: or_u32,
-    pub second: or_u32,
+    pub at: or_u64,
+    pub probe: orprobe,
+    pub came: or_u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of or_exchange"][::core::mem::size_of::<or_exchange>() - 56usize];
+    ["Size of or_exchange"][::core::mem::size_of::<or_exchange>() - 72usize];
     ["Alignment of or_exchange"][::core::mem::align_of::<or_exchange>() - 8usize];
     [
         "Offset of field: or_exchange::peer",
     ][::core::mem::offset_of!(or_exchange, peer) - 0usize];
     [
-        "Offset of field: or_exchange::sent",
-    ][::core::mem::offset_of!(or_exchange, sent) - 16usize];
+        "Offset of field: or_exchange::at",
+    ][::core::mem::offset_of!(or_exchange, at) - 16usize];
     [
-        "Offset of field: or_exchange::received",
-    ][::core::mem::offset_of!(or_exchange, received) - 24usize];
+        "Offset of field: or_exchange::probe",
+    ][::core::mem::offset_of!(or_exchange, probe) - 24usize];
     [
-        "Offset of field: or_exchange::returned",
-    ][::core::mem::offset_of!(or_exchange, returned) - 32usize];
-    [
-        "Offset of field: or_exchange::came_back",
-    ][::core::mem::offset_of!(or_exchange, came_back) - 40usize];
-    [
-        "Offset of field: or_exchange::pair",
-    ][::core::mem::offset_of!(or_exchange, pair) - 48usize];
-    [
-        "Offset of field: or_exchange::second",
-    ][::core::mem::offset_of!(or_exchange, second) - 52usize];
+        "Offset of field: or_exchange::came",
+    ][::core::mem::offset_of!(or_exchange, came) - 64usize];
 };
 pub const OR_SENT: or_counter = 0;
 pub const OR_SENT_BYTES: or_counter = 1;

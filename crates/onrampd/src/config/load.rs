@@ -159,9 +159,9 @@ fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Optio
         mistakes.push(mistake("gate.quantum", "must be at most 1048576"));
     }
     let fleet = fleet(&f, base, mistakes);
-    // It writes no times into probes.
-    if fleet.is_some() && gate.kind == Some(GateKind::Bpf) {
-        mistakes.push(mistake("gate.kind", "\"bpf\" is not for a fleet yet: it takes \"module\""));
+    if let (GateKind::Bpf, Some(Parent::Class(_))) = (gate.kind, parent) {
+        let message = "\"bpf\" goes to the root or below mq only: it takes \"module\", or another parent";
+        mistakes.push(mistake("gate.kind", message));
     }
     // A fleet's members are its peers.
     let peers = if fleet.is_some() { Vec::new() } else { peers(&f, file, base, mistakes) };

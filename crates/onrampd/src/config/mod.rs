@@ -159,21 +159,27 @@ pub struct Mesh {
 }
 
 /// What the gate is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GateKind {
-    /// The module `sch_onramp`.
-    Module,
+    /// What the kernel has: a program, else the module, else nothing.
+    #[default]
+    Auto,
     /// An eBPF program, on Linux 6.17 or newer.
     Bpf,
+    /// The module `sch_onramp`.
+    Module,
+    /// Nothing: nothing is held.
+    None,
 }
 
 /// Limits of the gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GateLimits {
-    /// What it is made of. Default the module.
-    pub kind: Option<GateKind>,
+    /// What it is made of.
+    #[serde(default)]
+    pub kind: GateKind,
     /// Packets in all.
     pub limit: Option<u32>,
     /// Bytes in all.

@@ -5,7 +5,7 @@ mod fleet;
 mod host;
 mod network;
 
-use crate::config::{Config, Mode};
+use crate::config::Config;
 use crate::datapath::Size;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -76,10 +76,9 @@ pub fn examine(config: Option<&Path>) -> Report {
             None
         }
     });
-    let enforce = config.as_ref().is_some_and(|c| c.mode == Mode::Enforce);
     let (programs, loaded) = host::programs();
     checks.extend([host::kernel(), host::privileges(), host::btf(), loaded, host::jit(), host::hooks()]);
-    checks.push(network::gate(enforce));
+    checks.push(network::gate(config.as_ref()));
     checks.push(host::clock(config.as_ref()));
     if let Some(config) = &config {
         checks.extend(config.fleet.iter().flat_map(|fleet| fleet::all(config, fleet)));

@@ -2,46 +2,60 @@
 
 use super::Check;
 use crate::acker;
+use crate::choice::{self, Choice};
 use crate::config::quantity::show_time;
-use crate::config::{Config, Mode};
+use crate::config::{Config, GateKind, Mode, Parent};
 use crate::datapath::{Datapath, is_ours};
 use crate::gate;
+use crate::qdisc::{self, Program};
 use crate::sys;
 use crate::tc::{self, EGRESS, INGRESS};
 use aya::programs::{ProgramInfo, SchedClassifier, TcAttachType};
 use onramp_netlink::message::{attr, u32_at};
-use onramp_netlink::qdisc::{self, Place, ROOT};
+use onramp_netlink::qdisc::ROOT;
 use onramp_netlink::{Message, Socket};
 use std::fs;
-use std::io;
 use std::thread;
 
 const IFLA_GSO_MAX_SIZE: u16 = 41;
 /// The loopback interface's number in a new namespace.
 const LOOPBACK: u32 = 1;
 
-/// Tries the gate in a network namespace of its own, which is gone afterwards.
-pub(super) fn gate(needed: bool) -> Check {
-    let tried = thread::spawn(try_gate).join().unwrap_or_else(|_| Err(io::Error::other("no thread")));
-    let mend = "build and load the module sch_onramp: dkms install onramp/0.1.0";
-    match tried {
-        Ok(true) => Check::ok("gate", "qdisc onramp is there"),
-        Ok(false) if needed => Check::fail("gate", "this kernel has no qdisc onramp", mend),
-        Ok(false) => Check::warn("gate", "no qdisc onramp: enough to observe, not to enforce", mend),
-        Err(e) if module_installed() => Check::ok("gate", format!("module sch_onramp is installed (not tried: {e})")),
-        Err(e) if needed => Check::fail("gate", format!("no module sch_onramp, and it cannot be tried: {e}"), mend),
-        Err(e) => Check::warn("gate", format!("no module sch_onramp, and it cannot be tried: {e}"), mend),
+/// What an agent would choose for a gate, or chooses as it is configured; both are tried.
+pub(super) fn gate(config: Option<&Config>) -> Check {
+    let needed = config.is_some_and(|c| c.mode == Mode::Enforce && c.gate.kind != GateKind::None);
+    let (kind, parent) = config.map_or((GateKind::Auto, Parent::Auto), |c| (c.gate.kind, c.parent));
+    let mend = "Linux 6.17 or newer, or the module sch_onramp: dkms install onramp/0.1.0";
+    match choice::choose(kind, parent, try_program, try_module) {
+        Ok((choice::Gate::None, Choice { why, .. })) if !needed => {
+            Check::warn("gate", format!("none: enough to observe, not to enforce: {why}"), mend)
+        }
+        Ok((choice::Gate::None, Choice { why, .. })) => Check::fail("gate", why, mend),
+        Ok((_, Choice { kind, why })) => Check::ok("gate", format!("{kind} ({why})")),
+        Err(e) if needed => Check::fail("gate", e, mend),
+        Err(e) => Check::warn("gate", e, mend),
     }
 }
 
-fn try_gate() -> io::Result<bool> {
-    sys::leave_network()?;
-    let mut socket = Socket::open()?;
-    let place = Place { index: LOOPBACK, parent: ROOT, handle: 0 };
-    match qdisc::replace(&mut socket, place, gate::KIND, |m| m) {
-        Ok(()) => Ok(true),
-        Err(e) if e.errno() == Some(libc::ENOENT) => Ok(false),
-        Err(e) => Err(io::Error::other(e)),
+/// Loads the gate's program, which is gone again at once.
+fn try_program() -> Result<(), String> {
+    if !qdisc::is_possible().unwrap_or(false) {
+        return Err(qdisc::Error::Missing.to_string());
+    }
+    let shared = Datapath::load(16, 16).and_then(|mut d| d.shared()).map_err(|e| e.to_string())?;
+    Program::load(&shared, 1).map(drop).map_err(|e| e.to_string())
+}
+
+/// Tries the module in a network namespace of its own, which is gone afterwards.
+fn try_module() -> Result<(), String> {
+    let tried = thread::spawn(|| {
+        sys::leave_network().map_err(|e| e.to_string())?;
+        let mut socket = Socket::open().map_err(|e| e.to_string())?;
+        gate::try_module(&mut socket, LOOPBACK).map_err(|e| e.to_string())
+    });
+    match tried.join().unwrap_or_else(|_| Err("no thread".into())) {
+        Err(_) if module_installed() => Ok(()),
+        done => done,
     }
 }
 
@@ -91,7 +105,7 @@ fn place(socket: &mut Socket, name: &str, index: u32, config: &Config) -> Check 
         Ok(present) => present,
         Err(e) => return Check::fail(title, e.to_string(), "see tc qdisc"),
     };
-    if present.iter().any(|q| q.kind == gate::KIND) {
+    if present.iter().any(|q| gate::is_gate(&q.kind)) {
         return Check::ok(title, "the gate is in place");
     }
     let now = present.iter().find(|q| q.parent == ROOT).map_or("none", |q| &q.kind);

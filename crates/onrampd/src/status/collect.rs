@@ -3,7 +3,8 @@
 use super::histogram::quantile;
 use super::{Clock, Flow, Flows, Gate, Interface, Owd, Parameters, Path, Status};
 use crate::abi::{self, or_clock, or_flow, or_path, or_tuple, tc_onramp_xstats};
-use crate::config::Config;
+use crate::choice::Choice;
+use crate::config::{Config, Mode};
 use crate::datapath::Hooks;
 use crate::gate;
 use crate::sync::{Settings, View};
@@ -21,6 +22,10 @@ pub struct Facts<'a> {
     pub started: u64,
     /// In force.
     pub config: &'a Config,
+    /// Of the present.
+    pub mode: Mode,
+    /// What the gate is made of.
+    pub gate: Choice,
     /// This host's clock as tests have it.
     pub test_clock: or_clock,
     /// What is known of clocks, in a fleet.
@@ -56,7 +61,8 @@ pub fn collect(facts: Facts<'_>) -> Status {
     paths.sort_by_key(|path| path.peer);
     Status {
         version: env!("CARGO_PKG_VERSION").into(),
-        mode: facts.config.mode,
+        mode: facts.mode,
+        gate: facts.gate.clone(),
         pid: std::process::id(),
         uptime_ns: facts.now.saturating_sub(facts.started),
         attached: if facts.hooks == Hooks::Tcx { "tcx" } else { "clsact" }.into(),

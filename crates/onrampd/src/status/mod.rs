@@ -7,6 +7,7 @@ mod text;
 pub use collect::{Facts, collect, flows};
 pub use text::{flow_lines, path_lines, show};
 
+use crate::choice::Choice;
 use crate::config::Mode;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,6 +20,8 @@ pub struct Status {
     pub version: String,
     /// Whether packets are held.
     pub mode: Mode,
+    /// What the gate is made of, and why.
+    pub gate: Choice,
     /// Process.
     pub pid: u32,
     /// Since the agent started.

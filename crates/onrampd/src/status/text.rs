@@ -26,6 +26,7 @@ pub fn show(status: &Status) -> String {
         p.or_ack_interval_bytes,
         p.port
     );
+    let _ = writeln!(out, "gate {} ({})", status.gate.kind, status.gate.why);
     out.push_str(&clock_line(&status.clock));
     for problem in &status.problems {
         let _ = writeln!(out, "problem: {problem}");

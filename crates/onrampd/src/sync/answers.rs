@@ -1,90 +1,86 @@
-//! Where a prober's exchanges come from: the eBPF programs, or, where they are not loaded, a
-//! socket that the kernel stamps.
+//! How probes leave and what is seen of them: by the eBPF programs, or, where they are not loaded, by
+//! a socket that the kernel stamps.
 
 use crate::abi::or_clock;
-use crate::config::Key;
-use crate::datapath::Exchanges;
+use crate::config::{Config, Key};
+use crate::datapath::{Exchanges, Step};
 use crate::fleet::wire::Member;
 use crate::sys::{receive_stamped, stamp_by_kernel};
-use onramp_clock::Exchange;
-use onramp_core::orprobe::{LEN, OrProbe};
+use onramp_core::orprobe::{Kind, LEN, OrProbe};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-/// Answers under way, or ready to be taken, at most.
+/// Steps that wait to be taken, at most.
 const MOST: usize = 65_536;
 /// Longest headers before a probe: Ethernet with a tag, IPv6, UDP.
 const HEADERS: usize = 18 + 40 + 8;
 
-/// Sends probes, and gives what came back.
-pub enum Answers {
-    /// The programs stamp probes where data is stamped, and answer those of others.
-    Programs(Exchanges),
-    /// The kernel's socket layer does: `SO_TIMESTAMPING`, in software.
-    Kernel(Box<KernelStamps>),
-}
-
-impl Answers {
-    /// The next exchange, with the address of the peer.
-    pub fn take(&mut self) -> Option<(IpAddr, Exchange)> {
-        match self {
-            Self::Programs(exchanges) => exchanges.take(),
-            Self::Kernel(stamps) => stamps.ready.pop_front(),
-        }
-    }
-
-    /// Makes a probe ready to leave.
-    pub fn seal(&mut self, probe: OrProbe, to: IpAddr) -> OrProbe {
-        match self {
-            // Tag and times are written where it leaves.
-            Self::Programs(_) => probe,
-            Self::Kernel(stamps) => stamps.seal(probe, to),
-        }
-    }
-
-    /// Takes in what the socket has, if that is not the programs' work.
-    pub fn tend(&mut self, socket: &UdpSocket) {
-        if let Self::Kernel(stamps) = self {
-            stamps.tend(socket);
-        }
-    }
-
-    /// What to wait for: others' probes want an answer at once.
-    pub fn waits<'a>(&self, socket: &'a UdpSocket) -> Option<BorrowedFd<'a>> {
-        matches!(self, Self::Kernel(_)).then(|| socket.as_fd())
-    }
-
-    /// Whose probes are answered.
-    pub fn set_members(&mut self, members: &[Member]) {
-        if let Self::Kernel(stamps) = self {
-            stamps.keys = members.iter().map(|m| (m.address, m.key)).collect();
-        }
-    }
-}
-
-/// Probes whose stamps the kernel takes, by CLOCK_REALTIME.
-pub struct KernelStamps {
+/// Sends probes, and gives what was seen of them.
+pub struct Answers {
     us: IpAddr,
     port: u16,
+    socket: UdpSocket,
     /// This host's clock as tests have it.
     test_clock: or_clock,
     keys: BTreeMap<IpAddr, Key>,
-    /// When probes left: the kernel tells after the fact.
-    left: BTreeMap<(IpAddr, u32, bool), u64>,
-    ready: VecDeque<(IpAddr, Exchange)>,
+    /// The programs, which stamp probes where data is stamped, and answer those of others. None: the
+    /// kernel's socket layer stamps (`SO_TIMESTAMPING`, in software), by CLOCK_REALTIME.
+    programs: Option<Exchanges>,
+    ready: VecDeque<Step>,
 }
 
-impl KernelStamps {
-    /// Has the kernel stamp what `socket` sends and receives.
+impl Answers {
+    /// Probes leave from `us`.
     ///
     /// # Errors
-    /// The kernel does not.
-    pub fn new(socket: &UdpSocket, us: IpAddr, port: u16, test_clock: or_clock) -> io::Result<Self> {
-        stamp_by_kernel(socket)?;
-        Ok(Self { us, port, test_clock, keys: BTreeMap::new(), left: BTreeMap::new(), ready: VecDeque::new() })
+    /// The address is not this host's, the port is taken, or the kernel does not stamp.
+    pub fn open(us: IpAddr, config: &Config, programs: Option<Exchanges>) -> io::Result<Self> {
+        let test_clock = config.test_clock(crate::clock::now());
+        Self::at(SocketAddr::new(us, config.port), test_clock, programs)
+    }
+
+    fn at(at: SocketAddr, test_clock: or_clock, programs: Option<Exchanges>) -> io::Result<Self> {
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("cannot send probes from {at}: {e}"));
+        let socket = UdpSocket::bind(at).map_err(named)?;
+        socket.set_nonblocking(true)?;
+        crate::sys::send_no_checksum(&socket)?;
+        if programs.is_none() {
+            stamp_by_kernel(&socket)?;
+        }
+        let (us, port) = (at.ip(), socket.local_addr()?.port());
+        Ok(Self { us, port, socket, test_clock, keys: BTreeMap::new(), programs, ready: VecDeque::new() })
+    }
+
+    /// Whose probes are answered, and who answers.
+    pub fn set_members(&mut self, members: &[Member]) {
+        self.keys = members.iter().map(|m| (m.address, m.key)).collect();
+    }
+
+    /// What to wait for: others' probes want an answer at once, if that is done here.
+    pub fn waits(&self) -> Option<BorrowedFd<'_>> {
+        self.programs.is_none().then(|| self.socket.as_fd())
+    }
+
+    /// The next step of an exchange.
+    pub fn take(&mut self) -> Option<Step> {
+        self.ready.pop_front()
+    }
+
+    /// Sends a probe; returns the time that names it.
+    pub fn send(&self, pair: u32, second: bool, to: IpAddr) -> u64 {
+        let probe = OrProbe { pair, second, sent: self.now(), ..OrProbe::default() };
+        self.post(probe, to);
+        probe.sent
+    }
+
+    /// Sends with a tag. What is not sent does not come back.
+    fn post(&self, mut probe: OrProbe, to: IpAddr) {
+        let Some(key) = self.keys.get(&to) else { return };
+        probe.tag = probe.expected_tag(self.us, to, &key.0);
+        let _ = self.socket.send_to(&probe.encode(), SocketAddr::new(to, self.port));
     }
 
     /// What this host's clock shows at a time of CLOCK_MONOTONIC.
@@ -96,33 +92,57 @@ impl KernelStamps {
         self.reading(crate::clock::now())
     }
 
-    fn seal(&self, mut probe: OrProbe, to: IpAddr) -> OrProbe {
-        let Some(key) = self.keys.get(&to) else { return probe };
-        // The kernel's stamp comes later, and is the one that counts here.
-        *(if probe.answer { &mut probe.returned } else { &mut probe.sent }) = self.now();
-        probe.tag = probe.expected_tag(self.us, to, &key.0);
-        probe
+    fn saw(&mut self, step: Step) {
+        if self.ready.len() < MOST {
+            self.ready.push_back(step);
+        }
     }
 
-    fn tend(&mut self, socket: &UdpSocket) {
-        let real = clock_gettime(ClockId::Realtime);
-        let real = real.tv_sec as u64 * 1_000_000_000 + real.tv_nsec as u64;
-        let behind = real.wrapping_sub(crate::clock::now());
-        let reading = |s: &Self, at: u64| s.reading(at.wrapping_sub(behind));
-        let mut bytes = [0; HEADERS + LEN];
-        // Departures first: an answer is of no use without that of its probe.
-        for _ in 0..MOST {
-            let Ok(got) = receive_stamped(socket, &mut bytes, true) else { break };
-            let sent = in_packet(&bytes[..got.length.min(bytes.len())], self.us.is_ipv4());
-            if let (Some((to, probe)), Some(at)) = (sent, got.at)
-                && !probe.answer
-                && self.left.len() < MOST
-            {
-                self.left.insert((to, probe.pair, probe.second), reading(self, at));
+    /// Takes in what was seen, and does what that calls for.
+    pub fn tend(&mut self) {
+        if self.programs.is_none() {
+            self.take_departures();
+            self.take_arrivals();
+        }
+        while let Some(step) = self.programs.as_mut().and_then(Exchanges::take) {
+            if !step.came && step.probe.kind == Kind::Answer {
+                self.post(OrProbe { kind: Kind::FollowUp, returned: step.at, ..step.probe }, step.peer);
+            } else {
+                self.saw(step);
             }
         }
+    }
+
+    /// The kernel's times are those of CLOCK_REALTIME.
+    fn of_kernel(&self) -> impl Fn(u64) -> u64 + use<> {
+        let real = clock_gettime(ClockId::Realtime);
+        let real = real.tv_sec as u64 * 1_000_000_000 + real.tv_nsec as u64;
+        let (behind, clock) = (real.wrapping_sub(crate::clock::now()), self.test_clock);
+        move |at: u64| {
+            let monotonic = at.wrapping_sub(behind);
+            monotonic.wrapping_add_signed(clock.at(monotonic))
+        }
+    }
+
+    fn take_departures(&mut self) {
+        let reading = self.of_kernel();
+        let mut bytes = [0; HEADERS + LEN];
         for _ in 0..MOST {
-            let Ok(got) = receive_stamped(socket, &mut bytes, false) else { break };
+            let Ok(got) = receive_stamped(&self.socket, &mut bytes, true) else { break };
+            let sent = in_packet(&bytes[..got.length.min(bytes.len())], self.us.is_ipv4());
+            if let (Some((peer, probe)), Some(at)) = (sent, got.at)
+                && probe.kind == Kind::Probe
+            {
+                self.saw(Step { peer, at: reading(at), came: false, probe });
+            }
+        }
+    }
+
+    fn take_arrivals(&mut self) {
+        let reading = self.of_kernel();
+        let mut bytes = [0; HEADERS + LEN];
+        for _ in 0..MOST {
+            let Ok(got) = receive_stamped(&self.socket, &mut bytes, false) else { break };
             let (Some(from), Some(at)) = (got.from, got.at) else { continue };
             let payload: Option<&[u8; LEN]> = bytes[..got.length.min(bytes.len())].try_into().ok();
             let Some(probe) = payload.and_then(OrProbe::decode) else { continue };
@@ -131,24 +151,14 @@ impl KernelStamps {
             if !known || from.port() != self.port {
                 continue;
             }
-            if probe.answer {
-                self.answered(peer, &probe, reading(self, at));
+            let at = reading(at);
+            if probe.kind == Kind::Probe {
+                // The kernel's stamp would come later.
+                let returned = self.now();
+                self.post(OrProbe { kind: Kind::Answer, received: at, returned, ..probe }, peer);
             } else {
-                let answer = OrProbe { answer: true, received: reading(self, at), ..probe };
-                let _ = socket.send_to(&self.seal(answer, peer).encode(), SocketAddr::new(peer, self.port));
+                self.saw(Step { peer, at, came: true, probe });
             }
-        }
-        // Those of probes that were lost.
-        while self.left.len() > MOST / 2 {
-            self.left.pop_first();
-        }
-    }
-
-    fn answered(&mut self, peer: IpAddr, probe: &OrProbe, came_back: u64) {
-        let sent = self.left.remove(&(peer, probe.pair, probe.second)).unwrap_or(probe.sent);
-        let OrProbe { pair, second, received, returned, .. } = *probe;
-        if self.ready.len() < MOST {
-            self.ready.push_back((peer, Exchange { pair, second, sent, received, returned, came_back }));
         }
     }
 }
@@ -172,44 +182,36 @@ mod tests {
     const NO_TEST: or_clock = or_clock { base: 0, offset: 0, drift: 0 };
 
     /// Two addresses of the loopback, each with a socket that the kernel stamps.
-    fn host(last: u8, other: u8, port: u16) -> (UdpSocket, KernelStamps) {
-        let us = IpAddr::from([127, 0, 0, last]);
-        let socket = UdpSocket::bind(SocketAddr::new(us, port)).unwrap();
-        socket.set_nonblocking(true).unwrap();
-        let mut stamps = KernelStamps::new(&socket, us, socket.local_addr().unwrap().port(), NO_TEST).unwrap();
-        stamps.keys = BTreeMap::from([(IpAddr::from([127, 0, 0, other]), Key([7; 16]))]);
-        (socket, stamps)
+    fn host(last: u8, other: u8, port: u16) -> Answers {
+        let mut host = Answers::at(SocketAddr::from(([127, 0, 0, last], port)), NO_TEST, None).unwrap();
+        host.keys = BTreeMap::from([(IpAddr::from([127, 0, 0, other]), Key([7; 16]))]);
+        host
     }
 
     #[test]
     fn the_kernel_stamps_a_probe_and_its_answer() {
-        let (ours, mut us) = host(71, 72, 0);
+        let mut us = host(71, 72, 0);
         let port = us.port;
-        let (theirs, mut them) = host(72, 71, port);
+        let mut them = host(72, 71, port);
         let to = IpAddr::from([127, 0, 0, 72]);
         // The kernel begins to stamp arrivals a little after it was asked to.
         std::thread::sleep(std::time::Duration::from_millis(200));
-        let before = us.now();
-        for second in [false, true] {
-            let probe = us.seal(OrProbe { pair: 5, second, ..OrProbe::default() }, to);
-            ours.send_to(&probe.encode(), (to, port)).unwrap();
-        }
+        let named = [false, true].map(|second| us.send(5, second, to));
         // Neither has a tag of the two.
-        ours.send_to(&OrProbe { pair: 6, ..OrProbe::default() }.encode(), (to, port)).unwrap();
-        ours.send_to(b"no probe", (to, port)).unwrap();
-        them.tend(&theirs);
-        us.tend(&ours);
+        us.socket.send_to(&OrProbe { pair: 6, ..OrProbe::default() }.encode(), (to, port)).unwrap();
+        us.socket.send_to(b"no probe", (to, port)).unwrap();
+        them.tend();
+        us.tend();
         let seen: Vec<_> = std::mem::take(&mut us.ready).into();
-        assert_eq!(
-            seen.iter().map(|(peer, e)| (*peer, e.pair, e.second)).collect::<Vec<_>>(),
-            [(to, 5, false), (to, 5, true)]
-        );
-        for (_, e) in seen {
-            assert!(before <= e.sent && e.sent <= e.received && e.received <= e.returned, "{e:?}");
-            assert!(e.returned <= e.came_back && e.came_back <= us.now(), "{e:?}");
+        let what: Vec<_> = seen.iter().map(|s| (s.came, s.probe.pair, s.probe.second)).collect();
+        assert_eq!(what, [(false, 5, false), (false, 5, true), (false, 6, false), (true, 5, false), (true, 5, true)]);
+        assert!(seen.iter().all(|step| step.peer == to));
+        for (left, came, named) in [(&seen[0], &seen[3], named[0]), (&seen[1], &seen[4], named[1])] {
+            assert_eq!((left.probe.sent, came.probe.sent, came.probe.kind), (named, named, Kind::Answer));
+            assert!(named <= left.at && left.at <= came.probe.received, "{left:?} {came:?}");
+            assert!(came.probe.received <= came.probe.returned && came.probe.returned <= came.at, "{came:?}");
         }
-        let left: Vec<_> = us.left.into_keys().collect();
-        assert_eq!(left, [(to, 6, false)], "departures were the kernel's; one was not answered");
+        assert!(them.ready.is_empty());
     }
 
     #[test]

@@ -1,19 +1,19 @@
 //! Sends pairs of probes when they are due, and keeps what comes back until it is asked for.
 
-use super::answers::{Answers, KernelStamps};
+use super::answers::Answers;
 use super::guard::Guard;
 use super::log::ProbeLog;
 use crate::config::Config;
-use crate::datapath::Exchanges;
+use crate::datapath::{Exchanges, Step};
 use crate::fleet::wire::{Delays, Edge, Member};
 use onramp_clock::log::Record;
 use onramp_clock::schedule::{SPACING, Schedule};
 use onramp_clock::{EdgeFit, Exchange, FitOptions, LeastDelay, fit};
-use onramp_core::orprobe::OrProbe;
+use onramp_core::orprobe::Kind;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
 /// Pairs under way to one peer; answers to older ones do not count.
@@ -24,8 +24,6 @@ const SEED: u64 = 0x6f6e_7261_6d70;
 /// This host's probes.
 pub struct Prober {
     us: IpAddr,
-    port: u16,
-    socket: UdpSocket,
     answers: Answers,
     targets: BTreeMap<IpAddr, Target>,
     /// Next probes: when, to whom, whether it is the second of its pair.
@@ -42,7 +40,7 @@ struct Target {
     start: u64,
     /// The pair to send next.
     pair: u32,
-    under_way: BTreeSet<(u32, bool)>,
+    under_way: BTreeMap<(u32, bool), UnderWay>,
     seen: Vec<Exchange>,
     /// More than would come in a window twice as long are not kept.
     most: usize,
@@ -53,6 +51,14 @@ struct Target {
     stepped: bool,
 }
 
+/// A probe that was sent.
+struct UnderWay {
+    /// The time that names it: a pair's number says too little, since each agent begins at 0.
+    named: u64,
+    /// What is known of it; a time that is not known yet is 0.
+    exchange: Exchange,
+}
+
 impl Prober {
     /// Probes from `us`, stamped by the programs, or without them by the kernel; what
     /// they see goes to a log, if one is configured.
@@ -60,22 +66,10 @@ impl Prober {
     /// # Errors
     /// The address is not this host's, the port is taken, or the log cannot be written.
     pub fn open(us: IpAddr, config: &Config, programs: Option<Exchanges>) -> io::Result<Self> {
-        let port = config.port;
-        let at = SocketAddr::new(us, port);
-        let named = |e: io::Error| io::Error::new(e.kind(), format!("cannot send probes from {at}: {e}"));
-        let socket = UdpSocket::bind(at).map_err(named)?;
-        socket.set_nonblocking(true)?;
-        crate::sys::send_no_checksum(&socket)?;
-        let answers = match programs {
-            Some(exchanges) => Answers::Programs(exchanges),
-            None => {
-                let test_clock = config.test_clock(crate::clock::now());
-                Answers::Kernel(Box::new(KernelStamps::new(&socket, us, port, test_clock)?))
-            }
-        };
+        let answers = Answers::open(us, config, programs)?;
         let (targets, due) = (BTreeMap::new(), BinaryHeap::new());
         let log = config.fleet.as_ref().and_then(|f| f.log.as_deref()).map(ProbeLog::open).transpose()?;
-        Ok(Self { us, port, socket, answers, targets, due, window: onramp_clock::WINDOW, log })
+        Ok(Self { us, answers, targets, due, window: onramp_clock::WINDOW, log })
     }
 
     /// Others whose probes are answered.
@@ -85,12 +79,12 @@ impl Prober {
 
     /// What to wait for, if probes of others are answered here.
     pub fn waits(&self) -> Option<BorrowedFd<'_>> {
-        self.answers.waits(&self.socket)
+        self.answers.waits()
     }
 
     /// Answers the probes that have come, if that is done here.
     pub fn tend(&mut self) {
-        self.answers.tend(&self.socket);
+        self.answers.tend();
     }
 
     /// Probes `targets` from now on, a pair in each `interval`; `window` is the time between
@@ -107,7 +101,7 @@ impl Prober {
                 schedule: Schedule::new(number(us), number(address), interval, SEED),
                 start: now,
                 pair: 0,
-                under_way: BTreeSet::new(),
+                under_way: BTreeMap::new(),
                 seen: Vec::new(),
                 most,
                 window,
@@ -133,10 +127,10 @@ impl Prober {
         {
             self.due.pop();
             let Some(target) = self.targets.get_mut(&address) else { continue };
-            let probe = self.answers.seal(OrProbe { pair: target.pair, second, ..OrProbe::default() }, address);
-            // What is not sent does not come back.
-            let _ = self.socket.send_to(&probe.encode(), SocketAddr::new(address, self.port));
-            target.under_way.insert((target.pair, second));
+            let pair = target.pair;
+            let named = self.answers.send(pair, second, address);
+            let exchange = Exchange { pair, second, sent: 0, received: 0, returned: 0, came_back: 0 };
+            target.under_way.insert((pair, second), UnderWay { named, exchange });
             if !second {
                 self.due.push(Reverse((now + SPACING, address, true)));
                 continue;
@@ -149,9 +143,9 @@ impl Prober {
     /// Takes in the answers that have come.
     pub fn take_answers(&mut self) {
         self.tend();
-        while let Some((peer, exchange)) = self.answers.take() {
-            if let Some(target) = self.targets.get_mut(&peer) {
-                target.answered(exchange);
+        while let Some(step) = self.answers.take() {
+            if let Some(target) = self.targets.get_mut(&step.peer) {
+                target.saw(&step);
             }
         }
     }
@@ -207,11 +201,29 @@ impl Target {
         self.under_way = self.under_way.split_off(&(oldest, false));
     }
 
-    fn answered(&mut self, exchange: Exchange) {
-        // Each probe of ours is answered once; all else is a replay.
-        if !self.under_way.remove(&(exchange.pair, exchange.second)) {
+    fn saw(&mut self, Step { at, came, probe, .. }: &Step) {
+        let key = (probe.pair, probe.second);
+        let Some(UnderWay { named, exchange }) = self.under_way.get_mut(&key) else { return };
+        if *named != probe.sent {
             return;
         }
+        // Each step is seen once; all else is a replay.
+        let learn = |time: &mut u64, told| *time = if *time == 0 { told } else { *time };
+        if !came {
+            learn(&mut exchange.sent, *at);
+        } else {
+            learn(&mut exchange.received, probe.received);
+            learn(&mut exchange.returned, probe.returned);
+            if probe.kind == Kind::Answer {
+                learn(&mut exchange.came_back, *at);
+            }
+        }
+        let exchange = *exchange;
+        let Exchange { sent, received, returned, came_back, .. } = exchange;
+        if [sent, received, returned, came_back].contains(&0) {
+            return;
+        }
+        self.under_way.remove(&key);
         self.guard.see(&exchange);
         if self.seen.len() < self.most {
             self.seen.push(exchange);
