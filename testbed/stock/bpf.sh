@@ -9,12 +9,12 @@ for host in a b; do check "segments of $host are small" ip -n $host link set eth
 
 # gates KEY: a number of the gate of a
 gates() { onrampd status --json --socket /tmp/a.sock | number $1; }
-# gate_there WHAT
-gate_there() { check "$1" sh -c "tc -n a qdisc show dev eth0 | grep -q 'qdisc onramp_'"; }
+# there DEVICE GATES: of a
+there() { [ "$(tc -n a qdisc show dev $1 | grep -c 'qdisc onramp_')" = $2 ]; }
 
 start a enforce eth0 0ns 10.0.0.2
 start b enforce eth0 0ns 10.0.0.1
-gate_there "the gate is in place"
+check "the gate is in place" there eth0 1
 send "through the gate"
 acked "delays" 50
 stop a
@@ -30,11 +30,7 @@ say "ACKs before held data: $(gates acks_first)"
 
 # Somebody takes the gate's place: it is said, and put back.
 tc -n a qdisc replace dev eth0 root pfifo
-for i in $(seq 50); do
-    tc -n a qdisc show dev eth0 | grep -q 'qdisc onramp_' && break
-    sleep 0.1
-done
-gate_there "a gate that was replaced is put back"
+wait_for "a gate that was replaced is put back" there eth0 1
 send "through the gate that was put back"
 
 # An agent that is killed: its gate lets everything go, and the next one takes its place.
@@ -45,9 +41,9 @@ load=$!
 sleep 1
 kill -9 $pid_a
 check "traffic goes on without an agent" wait $load
-gate_there "the gate of an agent that was killed stays"
+check "the gate of an agent that was killed stays" there eth0 1
 start a enforce eth0 0ns 10.0.0.2
-gate_there "the next agent has a gate"
+check "the next agent has a gate" there eth0 1
 send "through the next agent's gate"
 
 # A gate for each queue.
@@ -57,15 +53,10 @@ address a m0 10.0.1.1/24
 address b m0 10.0.1.2/24
 check "mq" tc -n a qdisc add dev m0 root handle 9: mq
 start a enforce m0 0ns 10.0.1.2
-[ "$(tc -n a qdisc show dev m0 | grep -c 'qdisc onramp_')" = 4 ] || fail "$(tc -n a qdisc show dev m0)"
+check "a gate for each queue" there m0 4
 send "through a gate for each queue" a b 10.0.1.2
 check "a queue's gate that is taken away" tc -n a qdisc replace dev m0 parent 9:2 pfifo
-for i in $(seq 50); do
-    [ "$(tc -n a qdisc show dev m0 | grep -c 'qdisc onramp_')" = 4 ] && break
-    sleep 0.1
-done
-[ "$(tc -n a qdisc show dev m0 | grep -c 'qdisc onramp_')" = 4 ] || fail "$(tc -n a qdisc show dev m0)"
-say "is put back"
+wait_for "is put back" there m0 4
 
 left
 complain

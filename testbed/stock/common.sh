@@ -18,6 +18,17 @@ check() {
     "$@" >/tmp/out 2>&1 || { cat /tmp/out; fail "$what"; }
     say "$what: ok"
 }
+# wait_for WHAT COMMAND…: until it succeeds, within a minute
+wait_for() {
+    what=$1
+    shift
+    for i in $(seq 300); do
+        "$@" >/tmp/out 2>&1 && { say "$what: ok"; return; }
+        sleep 0.2
+    done
+    cat /tmp/out
+    fail "$what: never"
+}
 # refuse WHAT COMMAND…: which must fail
 refuse() {
     what=$1
@@ -83,11 +94,7 @@ EOF
     done
     ip netns exec $host onrampd run --config /tmp/$host.toml >/tmp/$host.log 2>&1 &
     eval "pid_$host=$!"
-    for i in $(seq 300); do
-        grep -q '^ready' /tmp/$host.log && return
-        sleep 0.2
-    done
-    fail "the agent on $host did not get ready"
+    wait_for "the agent on $host is ready" grep -q '^ready' /tmp/$host.log
 }
 stop() {
     eval "kill \$pid_$1 && wait \$pid_$1"

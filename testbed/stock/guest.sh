@@ -30,11 +30,7 @@ ip netns exec a iperf3 -c 10.0.0.2 -n 40M >/tmp/iperf 2>&1 &
 load=$!
 sleep 1
 kill -USR2 $pid_a
-for i in $(seq 100); do
-    [ "$(grep -c '^ready' /tmp/a.log)" = 2 ] && break
-    sleep 0.2
-done
-[ "$(grep -c '^ready' /tmp/a.log)" = 2 ] || fail "the new agent did not get ready"
+wait_for "the new agent is ready" sh -c '[ "$(grep -c ^ready /tmp/a.log)" = 2 ]'
 check "traffic goes on during an upgrade" wait $load
 [ "$(gate | head -n 1 | cut -d' ' -f 1-5)" = "$(echo "$before" | cut -d' ' -f 1-5)" ] || fail "another gate: $(gate)"
 gate | grep -q 'dropped 0,' || { gate; fail "packets were lost"; }
@@ -43,11 +39,7 @@ say "upgrade: the same gate, no packet lost"
 
 # Somebody takes the gate's place: it is said, and put back.
 tc -n a qdisc replace dev eth0 root pfifo
-for i in $(seq 50); do
-    gate | grep -q 'qdisc onramp' && break
-    sleep 0.1
-done
-check "a gate that was replaced is put back" sh -c "tc -n a qdisc show dev eth0 | grep -q 'qdisc onramp'"
+wait_for "a gate that was replaced is put back" sh -c "tc -n a qdisc show dev eth0 | grep -q 'qdisc onramp'"
 check "which is said" grep -q 'the gate was replaced by pfifo' /tmp/a.log
 send "through the gate that was put back"
 

@@ -1,0 +1,82 @@
+#!/bin/dash
+# One machine of two, as README's operators set it up: installed, in a fleet, enforcing, by the unit's
+# user with the unit's capabilities. Which machine it is the kernel's command line says.
+. /lib/common.sh
+modules failover net_failover virtio_net dummy sch_ingress cls_bpf
+us=$(sed -n 's/.*machine=\([ab]\).*/\1/p' /proc/cmdline)
+[ $us = a ] && address=10.0.0.1 other=10.0.0.2 || address=10.0.0.2 other=10.0.0.1
+check "eth0" sh -c "ip addr add $address/24 dev eth0 && ip link set eth0 up"
+# What systemd-sysusers makes of packaging/onrampd.sysusers.
+printf 'root:x:0:0::/:/bin/sh\nonrampd:x:990:990::/:/bin/sh\n' >/etc/passwd
+printf 'root:x:0:\nonrampd:x:990:\n' >/etc/group
+config=/etc/onrampd/onrampd.toml unit=/etc/systemd/system/onrampd.service
+
+# The service, as systemd starts it.
+service() {
+    mkdir -p /run/onrampd
+    chown onrampd:onrampd /run/onrampd
+    caps=-all$(sed -n 's/^AmbientCapabilities=//p' $unit | tr ' A-Z' '\na-z' | sed 's/^cap_/,+/' | tr -d '\n')
+    setpriv --reuid onrampd --regid onrampd --clear-groups --no-new-privs --bounding-set $caps --inh-caps $caps \
+        --ambient-caps $caps onrampd run --config $config >/tmp/agent.log 2>&1 &
+    agent=$!
+    wait_for "the agent is ready" grep -q '^ready' /tmp/agent.log
+}
+status() { onrampd status --json; }
+# known KEY LEAST: a number of the status has reached it
+known() { [ "$(status | number $1)" -ge $2 ]; }
+# is TEXT: the status has it
+is() { status | grep -q "$1"; }
+# meet PORT: the other machine is as far
+meet() {
+    if [ $us = a ]; then
+        check "meeting" nc -l -p $1 -e true
+    else
+        wait_for "meeting" nc $other $1 </dev/null
+    fi
+}
+# load WHAT: from b to a
+load() {
+    [ $us = a ] || check "$1" iperf3 -c $other -P 8 -t 5
+}
+
+iperf3 -s -D >/dev/null
+onrampd doctor >/tmp/doctor
+check "the doctor" grep -q '^ok   gate  *bpf (this kernel takes a program)' /tmp/doctor
+if [ $us = a ]; then
+    check "init" onrampd init --interface eth0 --address $address
+    service
+    onrampd token >/tmp/token || fail "no token"
+    check "the token" nc -l -p 7001 -e cat /tmp/token
+else
+    token() { nc $other 7001 </dev/null >/tmp/token && [ -s /tmp/token ]; }
+    wait_for "the token" token
+    check "join" onrampd join "$(cat /tmp/token)" --interface eth0
+    service
+fi
+wait_for "the clock is known" is '"known":true'
+check "it observes" is '"mode":"observe"'
+meet 7002
+load "while they observe"
+meet 7003
+
+sed -i 's/^mode = .*/mode = "enforce"/' $config
+grep -q enforce $config || fail "$(cat $config)"
+kill -HUP $agent
+wait_for "it enforces" is '"mode":"enforce","gate":{"kind":"bpf"'
+check "by a program" sh -c "tc qdisc show dev eth0 | grep -q 'qdisc onramp_'"
+meet 7004
+# By stamps that are told afterwards.
+before=$(status | number probes_returned)
+wait_for "probes come back" known probes_returned $((before + 1000))
+check "the clock is known still" is '"known":true'
+say "$(onrampd status | grep '^clock')"
+load "while they enforce"
+[ $us = a ] || { check "it held" known held 10; say "held $(status | number held) times"; }
+check "the fleet" sh -c "onrampd fleet | grep -c synchronised | grep -q 2"
+onrampd status
+check "no problems" is '"problems":\[\]'
+meet 7005
+kill $agent && wait $agent
+check "nothing is left" sh -c "! tc qdisc show | grep onramp && ! ip link show onramp0 && [ -z \"\$(ls /run/onrampd)\" ]"
+complain
+finish 0
