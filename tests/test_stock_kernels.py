@@ -69,6 +69,13 @@ def test_a_new_kernel_enforces_without_a_module() -> None:
         assert f"{step}: ok" in said, said
 
 
+def test_two_machines_form_a_fleet_and_enforce_without_a_module() -> None:
+    said = _boot("newest", "--fleet")
+    for step in ("by a program", "probes and answers", "the clock is known still", "nothing is left"):
+        assert said.count(f"{step}: ok") == 2, said
+    assert any(line.startswith("held ") and line.endswith(" times") for line in said), said
+
+
 def test_an_old_kernel_observes() -> None:
     said = _boot("5.10", "--observe")
     assert any(line.startswith("delays: ") and line.endswith(" OR-ACKs") for line in said), said

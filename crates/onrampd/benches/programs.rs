@@ -92,7 +92,7 @@ fn main() {
 }
 
 fn measure(sink: u32, acker: u32) {
-    let mut datapath = Datapath::load(65_536, 131_072).expect("the programs");
+    let mut datapath = Datapath::load(65_536, 131_072, &[]).expect("the programs");
     let mut config = config(Mode::Enforce);
     datapath.set_peers(&config.peers).expect("peers");
     let tell = |datapath: &mut Datapath, config: &Config| {

@@ -6,7 +6,7 @@ use crate::choice::{self, Choice, Gate};
 use crate::chrony::{self, Chrony};
 use crate::clock::{self, now};
 use crate::config::{Config, ConfigError, GateKind, Mode};
-use crate::datapath::{Datapath, Hooks, Program, Told, is_ours};
+use crate::datapath::{Attached, Datapath, Hooks, Program, Told, is_ours};
 use crate::fleet::serve;
 use crate::fleet::wire::Realtime;
 use crate::gate;
@@ -20,7 +20,6 @@ use crate::sync::{Settings, Sync};
 use crate::tc;
 use crate::undo::{Touched, Undo, UndoFile, remove_filters};
 use crate::wait::{self, wait};
-use aya::programs::tc::SchedClassifierLink;
 use onramp_netlink::{Socket, Watch};
 use onramp_netlink::{link, qdisc};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -90,15 +89,15 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
 struct Port {
     name: String,
     index: u32,
-    ingress: Option<SchedClassifierLink>,
-    reply: Option<SchedClassifierLink>,
-    egress: Option<SchedClassifierLink>,
+    ingress: Option<Attached>,
+    reply: Option<Attached>,
+    egress: Option<Attached>,
     /// How often the gate was put back since when.
     put_back: (u32, u64),
 }
 
 impl Port {
-    fn link(&mut self, program: Program) -> &mut Option<SchedClassifierLink> {
+    fn link(&mut self, program: Program) -> &mut Option<Attached> {
         match program {
             Program::Ingress => &mut self.ingress,
             Program::Reply => &mut self.reply,
@@ -122,7 +121,7 @@ struct Agent {
     undo: Undo,
     undo_file: UndoFile,
     ports: Vec<Port>,
-    acker: Option<(u32, SchedClassifierLink)>,
+    acker: Option<(u32, Attached)>,
     problems: Vec<String>,
     flows: (u64, usize, status::Flows),
     /// This host's clock as tests have it.
@@ -198,7 +197,7 @@ impl Agent {
         if legacy.is_none() {
             clean_up(&mut left, &mut socket);
         }
-        let mut datapath = Datapath::load(config.max_flows, config.max_stamps);
+        let mut datapath = Datapath::load(config.max_flows, config.max_stamps, &[]);
         let mut told = None;
         if let Some(legacy) = &mut legacy {
             match &mut datapath {

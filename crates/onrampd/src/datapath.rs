@@ -1,37 +1,44 @@
 //! The eBPF programs and their maps.
 
+pub use crate::object::Shared;
+
 use crate::abi::{self, or_address, or_clock, or_config, or_exchange, or_flow, or_path, or_peer, or_tuple};
+use crate::acker;
 use crate::config::{Attach, MAX_PEERS, Peer};
-use crate::tc::Filter;
-use aya::maps::{Array, HashMap, IterableMap as _, Map, MapData, MapError, PerCpuArray, RingBuf};
-use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcHandle};
-use aya::programs::{
-    LinkOrder, ProgramError, ProgramInfo, SchedClassifier, TcAttachType, TestRun as _, TestRunOptions,
+use crate::maps::{Map, Pod};
+use crate::object::{self, Aligned};
+use crate::sys;
+use crate::tc::{self, Filter};
+use libbpf_rs::libbpf_sys::{
+    BPF_F_AFTER, BPF_F_BEFORE, BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_attach_type, bpf_prog_info,
 };
-use aya::{Ebpf, EbpfError, EbpfLoader, TestRunResult};
+use libbpf_rs::{
+    ErrorKind, MapCore as _, Object, ProgramInput, ProgramMut, ProgramOutput, RingBuffer, RingBufferBuilder,
+};
 use onramp_core::orprobe::{Kind, OrProbe};
+use onramp_netlink::Socket;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::mem::offset_of;
 use std::net::IpAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/onramp.bpf.o"));
+static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/onramp.bpf.o")));
 
 /// Of our filters on clsact. Those of one priority and kind are one list, to whose head new ones go:
 /// so ours comes before others' that let nobody look at a packet after them. The second is for where
 /// the first has filters of another kind.
 const FILTER_PRIORITIES: [u16; 2] = [1, 9471];
 /// By which ours are found after a crash; one after the other where there are two.
-const FILTER_HANDLE: u16 = 9471;
+const FILTER_HANDLE: u32 = 9471;
 
 /// Whether a filter of clsact is ours.
 #[must_use]
 pub fn is_ours(filter: &Filter) -> bool {
-    let handles = u32::from(FILTER_HANDLE)..=u32::from(FILTER_HANDLE) + 1;
-    handles.contains(&filter.handle) && filter.name.starts_with("onramp_")
+    (FILTER_HANDLE..=FILTER_HANDLE + 1).contains(&filter.handle) && filter.name.starts_with("onramp_")
 }
 
 /// One of the programs.
@@ -65,12 +72,9 @@ impl Program {
         }
     }
 
-    fn of_mut(self, ebpf: &mut Ebpf) -> Result<&mut SchedClassifier, ProgramError> {
-        ebpf.program_mut(self.name()).ok_or(ProgramError::NotLoaded)?.try_into()
-    }
-
-    fn hook(self) -> TcAttachType {
-        if self == Self::Ingress { TcAttachType::Ingress } else { TcAttachType::Egress }
+    /// Of TCX and of clsact.
+    fn hooks(self) -> (bpf_attach_type, u32) {
+        if self == Self::Ingress { (BPF_TCX_INGRESS, tc::INGRESS) } else { (BPF_TCX_EGRESS, tc::EGRESS) }
     }
 }
 
@@ -86,9 +90,10 @@ pub struct Size {
 }
 
 impl Size {
-    fn of(program: Program, info: &ProgramInfo) -> Self {
-        let length = info.size_translated().map(|bytes| bytes / BPF_INSTRUCTION);
-        Self { program: program.name(), length, verified: info.verified_instruction_count() }
+    fn of(program: Program, info: &bpf_prog_info) -> Self {
+        let known = |n: u32| (n > 0).then_some(n);
+        let length = known(info.xlated_prog_len / BPF_INSTRUCTION);
+        Self { program: program.name(), length, verified: known(info.verified_insns) }
     }
 }
 
@@ -98,73 +103,38 @@ const BPF_INSTRUCTION: u32 = 8;
 /// What went wrong with the programs or their maps.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The object or one of its maps.
-    #[error("cannot load the eBPF programs: {}{}", causes(.source), privileges(.source))]
-    Load {
-        /// What it was.
-        #[from]
-        source: EbpfError,
-    },
-    /// A program was refused.
-    #[error("the kernel refuses the program {name}: {}", causes(.source))]
+    /// They are not in the kernel.
+    #[error("cannot load the eBPF programs: {0}")]
+    Load(#[from] object::Error),
+    /// A program does not run, or the kernel does not tell of it.
+    #[error("program {name}: {source:#}")]
     Program {
         /// Which one.
         name: &'static str,
         /// What it was.
-        source: ProgramError,
+        source: libbpf_rs::Error,
     },
     /// Attaching failed.
-    #[error("cannot attach {name} to {interface}: {}", causes(.source))]
+    #[error("cannot attach {name} to {interface}: {source}")]
     Attach {
         /// Which program.
         name: &'static str,
         /// To what.
         interface: String,
         /// What it was.
-        source: ProgramError,
+        source: io::Error,
     },
     /// The thread that keeps the programs going.
     #[error("thread: {0}")]
     Thread(#[source] io::Error),
     /// A map could not be read or written.
-    #[error("map {name}: {}", causes(.source))]
+    #[error("map {name}: {source:#}")]
     Map {
         /// Which one.
         name: &'static str,
         /// What it was.
-        source: MapError,
+        source: libbpf_rs::Error,
     },
-}
-
-/// The error and what is behind it, each once.
-fn causes(e: &dyn std::error::Error) -> String {
-    let mut said = e.to_string();
-    let mut next = e.source();
-    while let Some(e) = next {
-        let more = e.to_string();
-        if !said.contains(&more) {
-            said = format!("{said}: {more}");
-        }
-        next = e.source();
-    }
-    said
-}
-
-fn privileges(e: &EbpfError) -> &'static str {
-    if format!("{e:?}").contains("PermissionDenied") {
-        " (it takes CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON)"
-    } else {
-        ""
-    }
-}
-
-/// A map of these programs, for another one.
-#[derive(Debug)]
-pub struct Shared {
-    /// Its name.
-    pub name: String,
-    /// The map.
-    pub fd: OwnedFd,
 }
 
 /// The counters of one CPU.
@@ -172,20 +142,20 @@ type Counted = [u64; abi::OR_COUNTERS as usize];
 
 /// The loaded programs and their maps.
 pub struct Datapath {
-    ebpf: Ebpf,
-    config: Array<MapData, or_config>,
-    current: Array<MapData, u32>,
+    object: Object,
+    config: Map<u32, or_config>,
+    current: Map<u32, u32>,
     slot: u32,
-    peers: HashMap<MapData, or_address, or_peer>,
-    paths: Array<MapData, or_path>,
+    peers: Map<or_address, or_peer>,
+    paths: Map<u32, or_path>,
     /// The peers' numbers in `paths`.
     numbers: BTreeMap<IpAddr, u32>,
     /// The last one given.
     last: u32,
     /// Paths that an agent before this one knew.
     known: BTreeMap<IpAddr, or_path>,
-    flows: HashMap<MapData, or_tuple, or_flow>,
-    counters: PerCpuArray<MapData, Counted>,
+    flows: Map<or_tuple, or_flow>,
+    counters: Map<u32, Counted>,
     alive: Option<Alive>,
     exchanges: Option<Exchanges>,
 }
@@ -202,7 +172,7 @@ pub struct Told {
 }
 
 /// Until when the programs do anything.
-pub struct Alive(Array<MapData, u64>);
+pub struct Alive(Map<u32, u64>);
 
 impl Alive {
     /// A time of `CLOCK_MONOTONIC`.
@@ -210,7 +180,7 @@ impl Alive {
     /// # Errors
     /// The map cannot be written.
     pub fn until(&mut self, time: u64) -> Result<(), Error> {
-        self.0.set(0, time, 0).map_err(|source| Error::Map { name: "alive", source })
+        self.0.set(&0, &time).map_err(|source| Error::Map { name: "alive", source })
     }
 }
 
@@ -228,12 +198,28 @@ pub struct Step {
 }
 
 /// The steps of exchanges, in their order.
-pub struct Exchanges(RingBuf<MapData>);
+pub struct Exchanges {
+    ring: RingBuffer<'static>,
+    /// What the ring had.
+    records: Receiver<Vec<u8>>,
+}
 
 impl Exchanges {
+    fn new(object: &Object) -> libbpf_rs::Result<Self> {
+        let map =
+            object.maps().find(|map| map.name() == "exchanges").ok_or(io::Error::from(io::ErrorKind::NotFound))?;
+        let (sender, records) = channel();
+        let mut builder = RingBufferBuilder::new();
+        // Zero is "go on".
+        builder.add(&map, move |record| sender.send(record.to_vec()).map_or(-1, |()| 0))?;
+        Ok(Self { ring: builder.build()?, records })
+    }
+
     /// The next one.
     pub fn take(&mut self) -> Option<Step> {
-        let item = self.0.next()?;
+        // One at a time: the ring has more room for the others.
+        self.ring.consume_raw_n(1);
+        let item = self.records.try_recv().ok()?;
         let u64_at = |at: usize| u64::from_ne_bytes(bytes_at(&item, at));
         let u32_at = |at: usize| u32::from_ne_bytes(bytes_at(&item, at));
         let [kind] = bytes_at(&item, offset_of!(or_exchange, probe.kind));
@@ -262,37 +248,42 @@ fn bytes_at<const N: usize>(item: &[u8], at: usize) -> [u8; N] {
 }
 
 impl Datapath {
-    /// Loads the programs into the kernel, with room for so many flows and stamps.
+    /// Loads the programs into the kernel, with room for so many flows and stamps. Maps that are `inherited` take
+    /// the place of those of the same names, unless they are not as ours are.
     ///
     /// # Errors
     /// No privileges, or the kernel refuses a map or a program.
-    pub fn load(max_flows: u32, max_stamps: u32) -> Result<Self, Error> {
-        let mut ebpf = EbpfLoader::new()
-            .map_max_entries("flows", max_flows)
-            .map_max_entries("heard_of", max_flows)
-            .map_max_entries("stamps", max_stamps)
-            .map_max_entries("peers", MAX_PEERS as u32)
-            .map_max_entries("paths", MAX_PEERS as u32)
-            .load(OBJECT)?;
-        for program in Program::ALL {
-            let loaded = program.of_mut(&mut ebpf).and_then(SchedClassifier::load);
-            loaded.map_err(|source| Error::Program { name: program.name(), source })?;
-        }
+    pub fn load(max_flows: u32, max_stamps: u32, inherited: &[Shared]) -> Result<Self, Error> {
+        let open = object::open(OBJECT, inherited, |name, map| match name {
+            "flows" | "heard_of" => map.set_max_entries(max_flows),
+            "stamps" => map.set_max_entries(max_stamps),
+            "peers" | "paths" => map.set_max_entries(MAX_PEERS as u32),
+            _ => Ok(()),
+        })?;
+        let object = object::load(open)?;
+        let current: Map<u32, u32> = map(&object, "current")?;
+        let slot = current.get(&0).map_err(|source| Error::Map { name: "current", source })? & 1;
+        let exchanges = Exchanges::new(&object).map_err(|source| Error::Map { name: "exchanges", source })?;
         Ok(Self {
-            config: take(&mut ebpf, "config")?,
-            current: take(&mut ebpf, "current")?,
-            slot: 0,
-            peers: take(&mut ebpf, "peers")?,
-            paths: take(&mut ebpf, "paths")?,
+            config: map(&object, "config")?,
+            current,
+            slot,
+            peers: map(&object, "peers")?,
+            paths: map(&object, "paths")?,
             numbers: BTreeMap::new(),
             last: 0,
             known: BTreeMap::new(),
-            flows: take(&mut ebpf, "flows")?,
-            counters: take(&mut ebpf, "counters")?,
-            alive: Some(Alive(take(&mut ebpf, "alive")?)),
-            exchanges: Some(Exchanges(take(&mut ebpf, "exchanges")?)),
-            ebpf,
+            flows: map(&object, "flows")?,
+            counters: map(&object, "counters")?,
+            alive: Some(Alive(map(&object, "alive")?)),
+            exchanges: Some(exchanges),
+            object,
         })
+    }
+
+    fn program(&self, program: Program) -> libbpf_rs::Result<ProgramMut<'_>> {
+        let found = self.object.progs_mut().find(|p| p.name() == program.name());
+        Ok(found.ok_or(io::Error::from(io::ErrorKind::NotFound))?)
     }
 
     /// What the programs go by.
@@ -301,8 +292,8 @@ impl Datapath {
     /// The map cannot be written.
     pub fn set_config(&mut self, config: &or_config) -> Result<(), Error> {
         let other = 1 - self.slot;
-        self.config.set(other, config, 0).map_err(|source| Error::Map { name: "config", source })?;
-        self.current.set(0, other, 0).map_err(|source| Error::Map { name: "current", source })?;
+        self.config.set(&other, config).map_err(|source| Error::Map { name: "config", source })?;
+        self.current.set(&0, &other).map_err(|source| Error::Map { name: "current", source })?;
         self.slot = other;
         Ok(())
     }
@@ -338,20 +329,18 @@ impl Datapath {
         // All are used by more peers than there may be.
         let number = free.unwrap_or_default();
         let path = self.known.remove(&address).unwrap_or_else(or_path::unknown);
-        self.paths.set(number, path, 0).map_err(|source| Error::Map { name: "paths", source })?;
+        self.paths.set(&number, &path).map_err(|source| Error::Map { name: "paths", source })?;
         self.numbers.insert(address, number);
         self.last = number;
         Ok(number)
     }
 
     /// The map's memory comes from a small stock that the kernel fills up meanwhile.
-    fn set_peer(&mut self, address: or_address, peer: &or_peer) -> Result<(), MapError> {
+    fn set_peer(&mut self, address: or_address, peer: &or_peer) -> libbpf_rs::Result<()> {
         let mut tries = 0;
         loop {
-            match self.peers.insert(address, peer, 0) {
-                Err(MapError::SyscallError(e))
-                    if e.io_error.kind() == io::ErrorKind::OutOfMemory && tries < INSERT_TRIES =>
-                {
+            match self.peers.set(&address, peer) {
+                Err(e) if e.kind() == ErrorKind::OutOfMemory && tries < INSERT_TRIES => {
                     tries += 1;
                     std::thread::sleep(Duration::from_millis(1));
                 }
@@ -368,30 +357,26 @@ impl Datapath {
     /// Takes over what the maps of an agent before this one know of flows and paths, and its counters;
     /// what it told its programs. A map that is not as ours is left out.
     pub fn inherit(&mut self, maps: Vec<OwnedFd>) -> Option<Told> {
-        let mut old: BTreeMap<String, Map> = BTreeMap::new();
-        for data in maps.into_iter().filter_map(|fd| MapData::from_fd(fd).ok()) {
-            let name = data.info().ok().and_then(|info| Some(info.name_as_str()?.to_owned()));
-            if let Some((name, map)) = name.and_then(|name| Some((name, Map::from_map_data(data).ok()?))) {
-                old.insert(name, map);
-            }
-        }
+        let maps: Vec<_> = maps.into_iter().filter_map(Shared::named).collect();
+        // An object of these maps alone.
+        let mut old = object::open(OBJECT, &maps, |_, map| map.set_autocreate(false)).ok()?;
+        old.progs_mut().for_each(|mut program| program.set_autoload(false));
+        let old = object::load(old).ok()?;
         // Stamps are not worth it: until ours are attached, their OR-ACKs come to the old programs.
-        let flows = old.remove("flows").and_then(|m| HashMap::<_, or_tuple, or_flow>::try_from(m).ok());
-        for (flow, state) in flows.iter().flat_map(all_flows) {
-            let _ = self.flows.insert(flow, state, 0);
+        let flows = Map::<or_tuple, or_flow>::find(&old, "flows").ok();
+        for (flow, state) in flows.iter().flat_map(Map::iter) {
+            let _ = self.flows.set(&flow, &state);
         }
-        let counters = old.remove("counters").and_then(|m| PerCpuArray::<_, Counted>::try_from(m).ok());
-        if let Some(Ok(values)) = counters.map(|c| c.get(&0, 0)) {
+        if let Ok(values) = Map::<u32, Counted>::find(&old, "counters").and_then(|counters| counters.get_all(&0)) {
             // What is counted from now on until ours are attached is lost.
-            let _ = self.counters.set(0, values, 0);
+            let _ = self.counters.set_all(&0, &values);
         }
-        let peers = HashMap::<_, or_address, or_peer>::try_from(old.remove("peers")?).ok()?;
-        let peers: Vec<(or_address, or_peer)> = peers.iter().filter_map(Result::ok).collect();
-        let paths = Array::<_, or_path>::try_from(old.remove("paths")?).ok()?;
-        let path = |(address, peer): &(or_address, or_peer)| Some(((*address).into(), paths.get(&peer.path, 0).ok()?));
+        let peers: Vec<(or_address, or_peer)> = Map::find(&old, "peers").ok()?.iter().collect();
+        let paths = Map::<u32, or_path>::find(&old, "paths").ok()?;
+        let path = |(address, peer): &(or_address, or_peer)| Some(((*address).into(), paths.get(&peer.path).ok()?));
         self.known = peers.iter().filter_map(path).collect();
-        let current = Array::<_, u32>::try_from(old.remove("current")?).ok()?.get(&0, 0).ok()?;
-        let config = Array::<_, or_config>::try_from(old.remove("config")?).ok()?.get(&current, 0).ok()?;
+        let current = Map::<u32, u32>::find(&old, "current").ok()?.get(&0).ok()?;
+        let config = Map::<u32, or_config>::find(&old, "config").ok()?.get(&current).ok()?;
         Some(Told {
             clock: (u32::from(config.flags) & abi::OR_CLOCK_KNOWN != 0).then_some(config.clock),
             test_clock: config.test_clock,
@@ -409,13 +394,13 @@ impl Datapath {
     /// # Errors
     /// The map cannot be read.
     pub fn paths(&self) -> Result<Vec<(IpAddr, or_path)>, Error> {
-        let all = self.numbers.iter().map(|(address, number)| Ok((*address, self.paths.get(number, 0)?)));
+        let all = self.numbers.iter().map(|(address, number)| Ok((*address, self.paths.get(number)?)));
         all.collect::<Result<_, _>>().map_err(|source| Error::Map { name: "paths", source })
     }
 
     /// The flows of this moment. They come and go meanwhile, so that some may be missing.
     pub fn flows(&self) -> impl Iterator<Item = (or_tuple, or_flow)> + '_ {
-        all_flows(&self.flows)
+        self.flows.iter()
     }
 
     /// The counters, summed over CPUs, by `OR_SENT` and so on.
@@ -423,60 +408,59 @@ impl Datapath {
     /// # Errors
     /// The map cannot be read.
     pub fn counters(&self) -> Result<Vec<u64>, Error> {
-        let cpus = self.counters.get(&0, 0).map_err(|source| Error::Map { name: "counters", source })?;
+        let cpus = self.counters.get_all(&0).map_err(|source| Error::Map { name: "counters", source })?;
         Ok((0..abi::OR_COUNTERS as usize).map(|i| cpus.iter().map(|counted| counted[i]).sum()).collect())
     }
 
-    /// Attaches a program to an interface. It is detached when the link is dropped.
+    /// Attaches a program to an interface, until what comes back is dropped.
     ///
     /// # Errors
     /// The kernel has no such hook, or no such interface.
-    pub fn attach(&mut self, program: Program, interface: &str, how: Hooks) -> Result<SchedClassifierLink, Error> {
-        let filter = |priority| {
-            let handle = TcHandle::new(0, FILTER_HANDLE + u16::from(program == Program::Reply));
-            TcAttachOptions::Netlink(NlOptions { priority, handle, classid: None })
+    pub fn attach(&mut self, program: Program, interface: &str, how: Hooks) -> Result<Attached, Error> {
+        let attached = self.attach_to(program, interface, how);
+        attached.map_err(|source| Error::Attach { name: program.name(), interface: interface.into(), source })
+    }
+
+    fn attach_to(&self, program: Program, interface: &str, how: Hooks) -> io::Result<Attached> {
+        let loaded = self.program(program).map_err(io::Error::other)?;
+        let mut socket = Socket::open()?;
+        let found = acker::find(&mut socket, interface).map_err(io::Error::other)?;
+        let index = found.ok_or_else(|| io::Error::other("there is no such interface"))?.index;
+        let (tcx, hook) = program.hooks();
+        if how == Hooks::Tcx {
+            // The first one, so that nothing is taken away before its time is taken.
+            let place = if program == Program::Ingress { BPF_F_BEFORE } else { BPF_F_AFTER };
+            return sys::attach_tcx(loaded.as_fd(), index, tcx, place).map(Attached::Tcx);
+        }
+        let mut add = |priority| {
+            let handle = FILTER_HANDLE + u32::from(program == Program::Reply);
+            let filter = Filter { kind: "bpf".into(), priority, handle, name: program.name().into() };
+            tc::add_filter(&mut socket, index, hook, &filter, loaded.as_fd())?;
+            Ok(Attached::Clsact(Placed { index, hook, filter }))
         };
         let [first, otherwise] = FILTER_PRIORITIES;
-        let mut attach = |options| {
-            let p = program.of_mut(&mut self.ebpf)?;
-            let id = p.attach_with_options(interface, program.hook(), options)?;
-            p.take_link(id)
-        };
-        let link = match how {
-            // The first one, so that nothing is taken away before its time is taken.
-            Hooks::Tcx if program == Program::Ingress => attach(TcAttachOptions::TcxOrder(LinkOrder::first())),
-            Hooks::Tcx => attach(TcAttachOptions::TcxOrder(LinkOrder::last())),
-            Hooks::Clsact => attach(filter(first)).or_else(|_| attach(filter(otherwise))),
-        };
-        link.map_err(|source| Error::Attach { name: program.name(), interface: interface.into(), source })
+        add(first).or_else(|_| add(otherwise)).map_err(|e: onramp_netlink::Error| io::Error::other(e))
     }
 
     /// The gate's program, as the gate takes it. Valid while `self` is.
     ///
     /// # Errors
     /// It is not loaded.
-    pub fn gate_fd(&mut self) -> Result<RawFd, Error> {
-        let program = Program::Gate;
-        let fd = program.of_mut(&mut self.ebpf).and_then(|p| Ok(p.fd()?.as_fd().as_raw_fd()));
-        fd.map_err(|source| Error::Program { name: program.name(), source })
+    pub fn gate_fd(&self) -> Result<RawFd, Error> {
+        let fd = self.program(Program::Gate).map(|p| p.as_fd().as_raw_fd());
+        fd.map_err(|source| Error::Program { name: Program::Gate.name(), source })
     }
 
-    /// The maps that the gate's decision goes by.
+    /// The maps, for others that go by them.
     ///
     /// # Errors
-    /// The kernel does not say which.
-    pub fn shared(&mut self) -> Result<Vec<Shared>, Error> {
-        let program = Program::Gate;
-        let ids = program.of_mut(&mut self.ebpf).and_then(|p| p.info()?.map_ids());
-        let ids = ids.map_err(|source| Error::Program { name: program.name(), source })?.unwrap_or_default();
-        let one = |id| {
-            let map = MapData::from_id(id)?;
-            let name = map.info()?.name_as_str().unwrap_or_default().to_owned();
-            let fd = map.fd().as_fd().try_clone_to_owned().map_err(MapError::from);
-            Ok(Shared { name, fd: fd? })
+    /// There is no room for more descriptors.
+    pub fn shared(&self) -> Result<Vec<Shared>, Error> {
+        let one = |map: libbpf_rs::Map<'_>| {
+            Ok(Shared { name: map.name().to_string_lossy().into_owned(), fd: map.as_fd().try_clone_to_owned()? })
         };
-        let all = ids.into_iter().map(one).collect::<Result<_, MapError>>();
-        all.map_err(|source| Error::Map { name: "of the gate", source })
+        let all = self.object.maps().map(one).collect::<io::Result<_>>();
+        all.map_err(|e| Error::Map { name: "for others", source: e.into() })
     }
 
     /// What the kernel knows the programs by: hashes of their code, the same for every agent
@@ -484,24 +468,21 @@ impl Datapath {
     ///
     /// # Errors
     /// One is not loaded.
-    pub fn tags(&mut self) -> Result<Vec<u64>, Error> {
-        let tag = |program: Program| {
-            let info = program.of_mut(&mut self.ebpf).and_then(|p| p.info());
-            info.map(|i| i.tag()).map_err(|source| Error::Program { name: program.name(), source })
-        };
-        Program::ALL.into_iter().map(tag).collect()
+    pub fn tags(&self) -> Result<Vec<[u8; 8]>, Error> {
+        Program::ALL.into_iter().map(|program| Ok(self.info(program)?.tag)).collect()
     }
 
     /// What the kernel says of the programs.
     ///
     /// # Errors
     /// One is not loaded.
-    pub fn sizes(&mut self) -> Result<Vec<Size>, Error> {
-        let size = |program: Program| {
-            let info = program.of_mut(&mut self.ebpf).and_then(|p| p.info());
-            info.map(|i| Size::of(program, &i)).map_err(|source| Error::Program { name: program.name(), source })
-        };
-        Program::ALL.into_iter().map(size).collect()
+    pub fn sizes(&self) -> Result<Vec<Size>, Error> {
+        Program::ALL.into_iter().map(|program| Ok(Size::of(program, &self.info(program)?))).collect()
+    }
+
+    fn info(&self, program: Program) -> Result<bpf_prog_info, Error> {
+        let info = self.program(program).and_then(|p| Ok(sys::program_info(p.as_fd())?));
+        info.map_err(|source| Error::Program { name: program.name(), source })
     }
 
     /// Runs a program on a packet, without any device: what it returns, and the packet then.
@@ -510,10 +491,8 @@ impl Datapath {
     /// The kernel refuses the packet: no more than an Ethernet header, or too long.
     pub fn test_run(&mut self, program: Program, packet: &[u8]) -> Result<(u32, Vec<u8>), Error> {
         let mut out = vec![0; packet.len() + 256];
-        let options = TestRunOptions { data_in: Some(packet), data_out: Some(&mut out), ..TestRunOptions::default() };
-        let run = self.run(program, options)?;
-        out.truncate(run.data_size_out as usize);
-        Ok((run.return_value, out))
+        let run = self.run(program, ProgramInput { data_out: Some(&mut out), ..input(packet) })?;
+        Ok((run.return_value, run.data.unwrap_or_default().to_vec()))
     }
 
     /// The same for a packet that was joined from several.
@@ -522,9 +501,8 @@ impl Datapath {
     /// As for [`Self::test_run`].
     pub fn test_run_joined(&mut self, program: Program, packet: &[u8], packets: u32) -> Result<u32, Error> {
         // struct __sk_buff up to gso_segs.
-        let context = [[0; 164].as_slice(), &packets.to_ne_bytes()].concat();
-        let (data_in, ctx_in) = (Some(packet), Some(context.as_slice()));
-        Ok(self.run(program, TestRunOptions { data_in, ctx_in, ..TestRunOptions::default() })?.return_value)
+        let mut context = [[0; 164].as_slice(), &packets.to_ne_bytes()].concat();
+        Ok(self.run(program, ProgramInput { context_in: Some(&mut context), ..input(packet) })?.return_value)
     }
 
     /// How long a program takes for a packet of an interface, in nanoseconds: the mean of `repeat`
@@ -534,33 +512,50 @@ impl Datapath {
     /// As for [`Self::test_run`], or there is no such interface.
     pub fn time(&mut self, program: Program, packet: &[u8], interface: u32, repeat: u32) -> Result<u32, Error> {
         // struct __sk_buff up to ifindex.
-        let context = [[0; 40].as_slice(), &interface.to_ne_bytes()].concat();
-        let (data_in, ctx_in) = (Some(packet), Some(context.as_slice()));
-        let options = TestRunOptions { data_in, ctx_in, repeat, ..TestRunOptions::default() };
-        Ok(self.run(program, options)?.duration.as_nanos() as u32)
+        let mut context = [[0; 40].as_slice(), &interface.to_ne_bytes()].concat();
+        let run = self.run(program, ProgramInput { context_in: Some(&mut context), repeat, ..input(packet) })?;
+        Ok(run.duration.as_nanos() as u32)
     }
 
-    fn run(&mut self, program: Program, options: TestRunOptions<'_>) -> Result<TestRunResult, Error> {
-        let run = program.of_mut(&mut self.ebpf).and_then(|p| p.test_run(options));
+    fn run<'a>(&mut self, program: Program, input: ProgramInput<'a>) -> Result<ProgramOutput<'a>, Error> {
+        let run = self.program(program).and_then(|p| p.test_run(input));
         run.map_err(|source| Error::Program { name: program.name(), source })
     }
 }
 
-/// Flows looked at for one answer.
-const MAX_FLOWS_SCANNED: usize = 1 << 22;
+fn input(packet: &[u8]) -> ProgramInput<'_> {
+    ProgramInput { data_in: Some(packet), ..ProgramInput::default() }
+}
+
+/// A program's place at an interface, which it leaves when this is dropped.
+#[derive(Debug)]
+pub enum Attached {
+    /// A link.
+    Tcx(OwnedFd),
+    /// A filter.
+    Clsact(Placed),
+}
+
+/// A filter of clsact in its place.
+#[derive(Debug)]
+pub struct Placed {
+    index: u32,
+    hook: u32,
+    filter: Filter,
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        // Somebody else may have removed it.
+        let _ = Socket::open().map(|mut socket| tc::delete_filter(&mut socket, self.index, self.hook, &self.filter));
+    }
+}
+
 /// How often a peer is tried to be put into its map, a millisecond apart.
 const INSERT_TRIES: u32 = 1000;
 
-/// Bounded, since a table that changes may never come to its end: where the flow that was looked at
-/// last has gone, the kernel begins anew.
-fn all_flows(map: &HashMap<MapData, or_tuple, or_flow>) -> impl Iterator<Item = (or_tuple, or_flow)> + '_ {
-    let most = map.map().info().map_or(MAX_FLOWS_SCANNED, |info| info.max_entries() as usize);
-    map.iter().take(2 * most).filter_map(Result::ok).take(most)
-}
-
-fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &'static str) -> Result<T, Error> {
-    let map = ebpf.take_map(name).ok_or_else(|| MapError::InvalidName { name: name.into() });
-    map.and_then(T::try_from).map_err(|source| Error::Map { name, source })
+fn map<K: Pod, V: Pod>(object: &Object, name: &'static str) -> Result<Map<K, V>, Error> {
+    Map::find(object, name).map_err(|source| Error::Map { name, source })
 }
 
 /// How programs are attached to an interface.
@@ -590,8 +585,5 @@ impl Hooks {
 /// is a no.
 #[must_use]
 pub fn has_tcx() -> bool {
-    match SchedClassifier::query_tcx("lo", TcAttachType::Ingress) {
-        Err(ProgramError::SyscallError(e)) => e.io_error.raw_os_error() != Some(libc::EINVAL),
-        _ => true,
-    }
+    !matches!(sys::tcx_programs(tc::LOOPBACK, BPF_TCX_INGRESS), Err(e) if e.raw_os_error() == Some(libc::EINVAL))
 }

@@ -6,8 +6,9 @@
 //! On-Ramp were not there within three seconds.
 //!
 //! Pure parts take the time as an argument and know no socket: [`config`], [`status`],
-//! [`protocol`]. Edges are [`datapath`] and [`qdisc`] (eBPF), [`tc`], [`gate`] and [`acker`] (netlink),
-//! [`server`] (the socket) and [`agent`], which holds them together and which none of them knows.
+//! [`protocol`]. Edges are [`datapath`] and [`qdisc`] (eBPF, by way of [`object`] and [`maps`]), [`tc`], [`gate`] and
+//! [`acker`] (netlink), [`server`] (the socket) and [`agent`], which holds them together and which none of them
+//! knows.
 
 #![deny(unsafe_code)]
 
@@ -24,6 +25,8 @@ pub mod fleet;
 pub mod gate;
 mod handover;
 mod heart;
+pub mod maps;
+pub mod object;
 pub mod owd;
 pub mod protocol;
 pub mod qdisc;

@@ -5,17 +5,16 @@
 
 use crate::abi::{or_gate, or_limits, tc_onramp_xstats};
 use crate::config::Config;
-use crate::datapath::Shared;
 use crate::gate;
-use libbpf_rs::{Link, MapCore as _, MapFlags, Object, ObjectBuilder};
+use crate::object::{self, Aligned, Shared};
+use libbpf_rs::{Link, MapCore as _, MapFlags, Object};
 use onramp_netlink::message::u32_at;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use std::fs;
 use std::io;
 use std::mem::offset_of;
-use std::os::fd::AsFd as _;
 
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/qdisc.bpf.o"));
+static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/qdisc.bpf.o")));
 
 /// A gate's places for packets, a power of two above the limit on them.
 const PACKETS: u32 = 16384;
@@ -37,9 +36,12 @@ pub enum Error {
     /// The system has none.
     #[error("no random number for the gate's name")]
     Random,
-    /// Libbpf or the kernel.
+    /// The kernel refuses it.
     #[error("the gate's program: {0}")]
-    Load(#[from] libbpf_rs::Error),
+    Load(#[from] object::Error),
+    /// One of its maps, or that it is a queueing discipline.
+    #[error("the gate's program: {0:#}")]
+    Use(#[from] libbpf_rs::Error),
 }
 
 /// Writes the beginning of what a map holds when it is made.
@@ -90,14 +92,8 @@ impl Program {
         let kind = format!("{}{:08x}", gate::PROGRAMS, random()?);
         let instances = (2 * places).max(4);
         let flows = (ALL_FLOWS / instances.next_power_of_two()).clamp(LEAST_FLOWS, MOST_FLOWS);
-        let mut open = ObjectBuilder::default().name("onramp")?.open_memory(OBJECT)?;
-        for mut map in open.maps_mut() {
-            let name = map.name().to_string_lossy().into_owned();
-            if let Some(one) = shared.iter().find(|one| one.name == name) {
-                map.reuse_fd(one.fd.as_fd())?;
-                continue;
-            }
-            match name.as_str() {
+        let open = object::open(OBJECT, shared, |name, map| {
+            match name {
                 "instances" => map.set_max_entries(instances)?,
                 "kept" => map.set_max_entries(instances * PACKETS)?,
                 "queues" | "buckets" => map.set_max_entries(instances * flows)?,
@@ -108,12 +104,11 @@ impl Program {
                     let words = [instances, flows, PACKETS].map(u32::to_ne_bytes);
                     put(map.initial_value_mut(), words.as_flattened());
                 }
-                "limits" => {}
-                // Others' alone.
-                _ => map.set_autocreate(false)?,
+                _ => {}
             }
-        }
-        let mut object = open.load()?;
+            Ok(())
+        })?;
+        let mut object = object::load(open)?;
         let link = object
             .maps_mut()
             .find(|map| map.name() == "onramp")

@@ -3,24 +3,94 @@
 
 #![expect(unsafe_code, reason = "only here")]
 
-use crate::abi::{onramp_stamp, or_address, or_config, or_flow, or_path, or_peer, or_stamp_key, or_tuple};
-use aya::Pod;
+use crate::abi::{or_address, or_config, or_flow, or_path, or_peer, or_tuple};
+use libbpf_rs::libbpf_sys::{self, bpf_attach_type, bpf_link_create_opts, bpf_prog_info};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::ptr;
+
+/// Plain data, as programs and processes share it.
+///
+/// # Safety
+/// Every bit pattern is a valid value, and there is no padding.
+pub unsafe trait Pod: Copy {
+    /// Its bytes.
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: all of it is initialised, for there is no padding; it lives as long as `self`.
+        unsafe { std::slice::from_raw_parts(ptr::from_ref(self).cast(), size_of::<Self>()) }
+    }
+
+    /// The value of these bytes, if they are as many as it has.
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        // SAFETY: the bytes are there, and any are a valid value.
+        (bytes.len() == size_of::<Self>()).then(|| unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) })
+    }
+}
 
 macro_rules! plain {
-    ($($name:ident),+ $(,)?) => {
+    ($($name:ty),+ $(,)?) => {
         $(
-            // SAFETY: repr(C) and Copy, integers only, so every bit pattern is valid; and the
-            // header spells all padding out as fields.
+            // SAFETY: integers, alone or in what is repr(C) and Copy, so every bit pattern is valid;
+            // and the header spells all padding out as fields.
             unsafe impl Pod for $name {}
         )+
     };
 }
 
-plain!(or_address, or_config, or_flow, or_path, or_peer, or_stamp_key, or_tuple, onramp_stamp);
+plain!(u32, u64, or_address, or_config, or_flow, or_path, or_peer, or_tuple);
+
+// SAFETY: nothing is between the items of an array.
+unsafe impl<T: Pod, const N: usize> Pod for [T; N] {}
+
+/// Attaches a program to an interface by TCX, at a `place` such as `BPF_F_BEFORE` all others. It is attached while
+/// the link is open.
+///
+/// # Errors
+/// The kernel does not have it, or no such interface.
+pub fn attach_tcx(program: BorrowedFd<'_>, index: u32, hook: bpf_attach_type, place: u32) -> io::Result<OwnedFd> {
+    let sz = size_of::<bpf_link_create_opts>() as libbpf_sys::size_t;
+    let options = bpf_link_create_opts { sz, flags: place, ..Default::default() };
+    // SAFETY: options of the size they say, kept by nobody.
+    let fd = unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), index.cast_signed(), hook, &raw const options) };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: it is new, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The numbers of the programs that are attached to an interface by TCX, in their order.
+///
+/// # Errors
+/// The kernel does not have it (`EINVAL`), or no privileges.
+pub fn tcx_programs(index: u32, hook: bpf_attach_type) -> io::Result<Vec<u32>> {
+    // Linux has room for 64.
+    let mut ids = vec![0; 64];
+    let mut count = ids.len() as u32;
+    let (index, no_flags) = (index.cast_signed(), ptr::null_mut());
+    // SAFETY: room for as many as `count` says; the kernel keeps no pointer.
+    let done = unsafe { libbpf_sys::bpf_prog_query(index, hook, 0, no_flags, ids.as_mut_ptr(), &raw mut count) };
+    if done < 0 {
+        return Err(io::Error::from_raw_os_error(-done));
+    }
+    ids.truncate(count as usize);
+    Ok(ids)
+}
+
+/// What the kernel says of a program.
+///
+/// # Errors
+/// It is none.
+pub fn program_info(program: BorrowedFd<'_>) -> io::Result<bpf_prog_info> {
+    // SAFETY: all zeros is a valid value, and asks for no more than what fits.
+    let mut info: bpf_prog_info = unsafe { std::mem::zeroed() };
+    let mut size = size_of_val(&info) as u32;
+    // SAFETY: room for as much as `size` says; nobody keeps the pointers.
+    let done = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut size) };
+    if done < 0 { Err(io::Error::from_raw_os_error(-done)) } else { Ok(info) }
+}
 
 /// Puts this thread into a new network namespace, which ends with it.
 ///

@@ -3,17 +3,25 @@
 use onramp_netlink::message::{attr, text, u32_at};
 use onramp_netlink::qdisc::{self, Place};
 use onramp_netlink::{Message, Result, Socket};
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 const TCA_DUMP_INVISIBLE: u16 = 10;
+const TCA_BPF_FD: u16 = 6;
 const TCA_BPF_NAME: u16 = 7;
+const TCA_BPF_FLAGS: u16 = 8;
+/// The program's verdict is the filter's.
+const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
+const RTM_NEWTFILTER: u16 = 44;
 const RTM_DELTFILTER: u16 = 45;
 const RTM_GETTFILTER: u16 = 46;
 const TC_H_CLSACT: u32 = 0xffff_fff1;
 const CLSACT_HANDLE: u32 = 0xffff_0000;
 const ETH_P_ALL: u16 = 3;
 
+/// The loopback interface's number, in each network namespace.
+pub const LOOPBACK: u32 = 1;
 /// Where clsact's filters for arriving packets are.
 pub const INGRESS: u32 = 0xffff_fff2;
 /// Where clsact's filters for leaving packets are.
@@ -90,14 +98,31 @@ fn parse_filter(bytes: &[u8]) -> Option<Filter> {
     .filter(|f| f.handle != 0)
 }
 
+/// Adds a filter of clsact of the kind "bpf", which runs a program. There is none of its priority and handle yet.
+///
+/// # Errors
+/// What the kernel answered.
+pub fn add_filter(socket: &mut Socket, index: u32, hook: u32, filter: &Filter, program: BorrowedFd<'_>) -> Result<()> {
+    let message = about(RTM_NEWTFILTER, libc::NLM_F_CREATE | libc::NLM_F_EXCL, index, hook, filter);
+    socket.request(message.nested(TCA_OPTIONS, |m| {
+        let m = m.u32(TCA_BPF_FD, program.as_raw_fd().cast_unsigned()).text(TCA_BPF_NAME, &filter.name);
+        m.u32(TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT)
+    }))
+}
+
 /// Removes a filter of clsact.
 ///
 /// # Errors
 /// What the kernel answered.
 pub fn delete_filter(socket: &mut Socket, index: u32, hook: u32, filter: &Filter) -> Result<()> {
+    socket.request(about(RTM_DELTFILTER, 0, index, hook, filter))
+}
+
+fn about(kind: u16, flags: i32, index: u32, hook: u32, filter: &Filter) -> Message {
     let info = u32::from(filter.priority) << 16 | u32::from(ETH_P_ALL.to_be());
-    let message = Message::new(RTM_DELTFILTER, 0, format!("delete filter {}", filter.name));
-    socket.request(message.push(&tcmsg(index, filter.handle, hook, info)).text(TCA_KIND, &filter.kind))
+    let what = if kind == RTM_NEWTFILTER { "add" } else { "delete" };
+    let message = Message::new(kind, flags, format!("{what} filter {}", filter.name));
+    message.push(&tcmsg(index, filter.handle, hook, info)).text(TCA_KIND, &filter.kind)
 }
 
 /// Adds clsact to an interface; whether it was not there before.

@@ -48,7 +48,7 @@ impl Host {
         config.mode = mode;
         config.peers = [PEER, PEER6, US, US6].map(peer).into();
         change(&mut config);
-        let mut datapath = Datapath::load(1024, 1024).unwrap();
+        let mut datapath = Datapath::load(1024, 1024, &[]).unwrap();
         datapath.set_peers(&config.peers).unwrap();
         let told = config.for_programs(0, config.own_clock(), config.test_clock(0));
         datapath.set_config(&told).unwrap();
@@ -127,6 +127,27 @@ fn a_flow_is_held_once_its_or_ack_says_so() {
     let (_, flow) = host.datapath.flows().next().unwrap();
     assert_eq!((flow.pauses, flow.or_acks, flow.bytes, flow.held_since), (1, 1, 200, 0));
     assert!(flow.held >= wait, "{} < {wait}", flow.held);
+}
+
+#[test]
+fn maps_of_other_programs_take_the_place_of_new_ones_if_they_are_like_them() {
+    if !privileged() {
+        return;
+    }
+    let mut first = Host::new(Mode::Enforce);
+    first.run(Program::Gate, &data(5, PSH_ACK, 100));
+    let mut shared = first.datapath.shared().unwrap();
+    let second = Datapath::load(1024, 1024, &shared).unwrap();
+    assert_eq!(second.counters().unwrap(), first.datapath.counters().unwrap());
+    assert_eq!(second.flows().map(|(_, flow)| flow.bytes).collect::<Vec<_>>(), [100]);
+    first.run(Program::Gate, &data(105, PSH_ACK, 100));
+    assert_eq!(second.flows().map(|(_, flow)| flow.bytes).collect::<Vec<_>>(), [200]);
+
+    let (flows, paths) = ("flows", "paths");
+    shared.iter_mut().filter(|one| one.name == flows).for_each(|one| one.name = paths.into());
+    let third = Datapath::load(1024, 1024, &shared).unwrap();
+    assert_eq!(third.flows().count(), 0);
+    assert_eq!(third.counters().unwrap(), first.datapath.counters().unwrap());
 }
 
 #[test]

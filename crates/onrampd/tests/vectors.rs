@@ -5,17 +5,17 @@ mod common;
 #[path = "../../onramp-core/tests/common/vectors.rs"]
 mod vectors;
 
-use aya::Ebpf;
-use aya::maps::{Array, MapData};
-use aya::programs::{SchedClassifier, TestRun as _, TestRunOptions};
 use common::privileged;
+use libbpf_rs::{Object, ProgramInput};
 use onramp_core::Stamp;
 use onrampd::abi::{ONRAMP_COUNT_OLD, ONRAMP_KEEP_PAUSE, ONRAMP_STRAWMAN, onramp_flow, onramp_params, onramp_stamp};
+use onrampd::maps::{Map, Pod};
+use onrampd::object::{self, Aligned};
 use std::cell::RefCell;
 use std::rc::Rc;
 use vectors::{Flag, replay};
 
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/vectors.bpf.o"));
+static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/vectors.bpf.o")));
 
 /// `struct vector_call` and its numbers, of `datapath/bpf/tests/vectors.h`.
 #[derive(Clone, Copy)]
@@ -31,8 +31,8 @@ struct VectorCall {
     reserved: u32,
 }
 
-// SAFETY: plain numbers without padding; the kernel refuses the map if its size differs.
-unsafe impl aya::Pod for VectorCall {}
+// SAFETY: plain numbers without padding.
+unsafe impl Pod for VectorCall {}
 
 const INIT: u32 = 0;
 const START: u32 = 1;
@@ -43,26 +43,23 @@ const TOTAL: u32 = 5;
 
 /// The program and the map through which it is called.
 struct Kernel {
-    ebpf: Ebpf,
-    calls: Array<MapData, VectorCall>,
+    object: Object,
+    calls: Map<u32, VectorCall>,
 }
 
 impl Kernel {
     fn load() -> Self {
-        let mut ebpf = Ebpf::load(OBJECT).unwrap();
-        let program: &mut SchedClassifier = ebpf.program_mut("vector").unwrap().try_into().unwrap();
-        program.load().unwrap();
-        let calls = ebpf.take_map("calls").unwrap().try_into().unwrap();
-        Self { ebpf, calls }
+        let object = object::load(object::open(OBJECT, &[], |_, _| Ok(())).unwrap()).unwrap();
+        let calls = Map::find(&object, "calls").unwrap();
+        Self { object, calls }
     }
 
     fn call(&mut self, call: &mut VectorCall) {
-        self.calls.set(0, *call, 0).unwrap();
-        let program: &mut SchedClassifier = self.ebpf.program_mut("vector").unwrap().try_into().unwrap();
-        let packet = [0; 64];
-        let run = program.test_run(TestRunOptions { data_in: Some(&packet), ..TestRunOptions::default() });
+        self.calls.set(&0, call).unwrap();
+        let program = self.object.progs_mut().find(|p| p.name() == "vector").unwrap();
+        let run = program.test_run(ProgramInput { data_in: Some(&[0; 64]), ..ProgramInput::default() });
         assert_eq!(run.unwrap().return_value, 0);
-        *call = self.calls.get(&0, 0).unwrap();
+        *call = self.calls.get(&0).unwrap();
     }
 }
 
@@ -143,4 +140,17 @@ fn every_vector_gives_the_numbers_worked_out_by_hand_in_the_kernel() {
         flow.call(INIT, |c| c.now = init);
         flow
     });
+}
+
+#[test]
+fn a_map_is_not_taken_for_one_of_other_keys_or_values() {
+    if !privileged() {
+        return;
+    }
+    let kernel = Kernel::load();
+    assert!(Map::<u64, VectorCall>::find(&kernel.object, "calls").is_err());
+    assert!(Map::<u32, u64>::find(&kernel.object, "calls").is_err());
+    assert!(Map::<u32, VectorCall>::find(&kernel.object, "other").is_err());
+    // Nor does a CPU have a value of its own.
+    assert!(kernel.calls.get_all(&0).is_err());
 }

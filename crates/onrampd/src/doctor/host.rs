@@ -56,7 +56,7 @@ pub(super) fn btf() -> Check {
 
 /// Loading them is the one test that counts; they are gone again at once.
 pub(super) fn programs() -> (Vec<Size>, Check) {
-    match Datapath::load(16, 16).and_then(|mut datapath| datapath.sizes()) {
+    match Datapath::load(16, 16, &[]).and_then(|datapath| datapath.sizes()) {
         Ok(sizes) => {
             let found = format!("the verifier accepts all programs{}", verified(&sizes));
             (sizes, Check::ok("eBPF", found))

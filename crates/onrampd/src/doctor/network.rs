@@ -9,8 +9,9 @@ use crate::datapath::{Datapath, is_ours};
 use crate::gate;
 use crate::qdisc::{self, Program};
 use crate::sys;
-use crate::tc::{self, EGRESS, INGRESS};
-use aya::programs::{ProgramInfo, SchedClassifier, TcAttachType};
+use crate::tc::{self, EGRESS, INGRESS, LOOPBACK};
+use libbpf_rs::ProgramHandle;
+use libbpf_rs::libbpf_sys::{BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_attach_type};
 use onramp_netlink::message::{attr, u32_at};
 use onramp_netlink::qdisc::ROOT;
 use onramp_netlink::{Message, Socket};
@@ -18,8 +19,6 @@ use std::fs;
 use std::thread;
 
 const IFLA_GSO_MAX_SIZE: u16 = 41;
-/// The loopback interface's number in a new namespace.
-const LOOPBACK: u32 = 1;
 
 /// What an agent would choose for a gate, or chooses as it is configured; both are tried.
 pub(super) fn gate(config: Option<&Config>) -> Check {
@@ -42,7 +41,7 @@ fn try_program() -> Result<(), String> {
     if !qdisc::is_possible().unwrap_or(false) {
         return Err(qdisc::Error::Missing.to_string());
     }
-    let shared = Datapath::load(16, 16).and_then(|mut d| d.shared()).map_err(|e| e.to_string())?;
+    let shared = Datapath::load(16, 16, &[]).and_then(|d| d.shared()).map_err(|e| e.to_string())?;
     Program::load(&shared, 1).map(drop).map_err(|e| e.to_string())
 }
 
@@ -155,20 +154,36 @@ fn gso_max_size(socket: &mut Socket, index: u32) -> Option<u32> {
 fn neighbours(socket: &mut Socket, name: &str, index: u32) -> Check {
     let title = format!("{name} others");
     // By their code too: a kernel may not keep names.
-    let tags = Datapath::load(16, 16).and_then(|mut d| d.tags()).unwrap_or_default();
+    let tags = Datapath::load(16, 16, &[]).and_then(|d| d.tags()).unwrap_or_default();
     let mut others = Vec::new();
-    for (hook, tcx, side) in [(INGRESS, TcAttachType::Ingress, "ingress"), (EGRESS, TcAttachType::Egress, "egress")] {
+    for (hook, tcx, side) in [(INGRESS, BPF_TCX_INGRESS, "ingress"), (EGRESS, BPF_TCX_EGRESS, "egress")] {
         let filters = tc::filters(socket, index, hook).unwrap_or_default();
         let filters = filters.into_iter().filter(|f| !is_ours(f));
         others.extend(filters.map(|f| format!("{side} filter {} {} at {}", f.kind, f.name, f.priority)));
-        let programs = SchedClassifier::query_tcx(name, tcx).map(|(_, programs)| programs).unwrap_or_default();
-        let name = |p: &ProgramInfo| p.name_as_str().unwrap_or("without a name").to_string();
-        let foreign = programs.iter().filter(|p| !name(p).starts_with("onramp_") && !tags.contains(&p.tag()));
-        others.extend(foreign.map(|p| format!("{side} TCX {}", name(p))));
+        others.extend(foreign(index, tcx, &tags).into_iter().map(|what| format!("{side} TCX {what}")));
     }
     if others.is_empty() {
         return Check::ok(title, "no other TC programs");
     }
     let mend = "fine if they let packets pass unchanged; one that redirects hides packets from On-Ramp";
     Check::warn(title, others.join(", "), mend)
+}
+
+/// Programs of TCX that are not of this version of ours. That others than root see which they are takes
+/// `CAP_SYS_ADMIN`.
+fn foreign(index: u32, hook: bpf_attach_type, tags: &[[u8; 8]]) -> Vec<String> {
+    let named = |id| match ProgramHandle::from_prog_id(id) {
+        Ok(program) => {
+            let name = program.name().to_string_lossy();
+            let ours = name.starts_with("onramp_") || tags.contains(&program.tag());
+            (!ours).then(|| if name.is_empty() { "without a name".into() } else { name.into_owned() })
+        }
+        Err(e) => Some(format!("number {id}, which may be ours ({e:#})")),
+    };
+    match sys::tcx_programs(index, hook) {
+        Ok(ids) => ids.into_iter().filter_map(named).collect(),
+        // A kernel without TCX.
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => Vec::new(),
+        Err(e) => vec![format!("not seen ({e})")],
+    }
 }

@@ -1,0 +1,84 @@
+//! The maps of eBPF programs, by what their keys and values are.
+
+pub use crate::sys::Pod;
+
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object, Result};
+use std::io;
+use std::marker::PhantomData;
+
+/// A map of keys and values of these kinds. Where each CPU has its own value, `get_all` and `set_all` are for it.
+pub struct Map<K, V> {
+    handle: MapHandle,
+    of: PhantomData<fn(K) -> V>,
+}
+
+impl<K: Pod, V: Pod> Map<K, V> {
+    /// The map of an object, which it may outlive.
+    ///
+    /// # Errors
+    /// There is none of that name, or its keys and values are of other sizes.
+    pub fn find(object: &Object, name: &str) -> Result<Self> {
+        let map = object.maps().find(|map| map.name() == name).ok_or_else(absent)?;
+        let (keys, values) = (map.key_size() as usize, map.value_size() as usize);
+        if (keys, values) != (size_of::<K>(), size_of::<V>()) {
+            return Err(io::Error::other(format!("keys and values of {keys} and {values} bytes are not ours")).into());
+        }
+        Ok(Self { handle: MapHandle::try_from(&map)?, of: PhantomData })
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// There is none, or what the kernel answered.
+    pub fn get(&self, key: &K) -> Result<V> {
+        let value = self.handle.lookup(key.bytes(), MapFlags::ANY)?;
+        Ok(value.and_then(|value| V::from_bytes(&value)).ok_or_else(absent)?)
+    }
+
+    /// Sets the value of a key.
+    ///
+    /// # Errors
+    /// What the kernel answered.
+    pub fn set(&self, key: &K, value: &V) -> Result<()> {
+        self.handle.update(key.bytes(), value.bytes(), MapFlags::ANY)
+    }
+
+    /// Removes a key.
+    ///
+    /// # Errors
+    /// What the kernel answered.
+    pub fn remove(&self, key: &K) -> Result<()> {
+        self.handle.delete(key.bytes())
+    }
+
+    /// The values of a key, of each CPU.
+    ///
+    /// # Errors
+    /// As for [`Self::get`].
+    pub fn get_all(&self, key: &K) -> Result<Vec<V>> {
+        let values = self.handle.lookup_percpu(key.bytes(), MapFlags::ANY)?;
+        let values = values.and_then(|each| each.iter().map(|value| V::from_bytes(value)).collect());
+        Ok(values.ok_or_else(absent)?)
+    }
+
+    /// Sets the values of a key, of each CPU.
+    ///
+    /// # Errors
+    /// What the kernel answered.
+    pub fn set_all(&self, key: &K, values: &[V]) -> Result<()> {
+        let values: Vec<_> = values.iter().map(|value| value.bytes().to_vec()).collect();
+        self.handle.update_percpu(key.bytes(), &values, MapFlags::ANY)
+    }
+
+    /// Keys and values of this moment. In a map that changes meanwhile, some may be missing or come twice; and since
+    /// the kernel begins anew where the key that was looked at last has gone, it ends after as many as there may be.
+    pub fn iter(&self) -> impl Iterator<Item = (K, V)> + '_ {
+        let most = self.handle.max_entries() as usize;
+        let keys = self.handle.keys().take(2 * most).filter_map(|key| K::from_bytes(&key));
+        keys.filter_map(|key| Some((key, self.get(&key).ok()?))).take(most)
+    }
+}
+
+fn absent() -> io::Error {
+    io::ErrorKind::NotFound.into()
+}
