@@ -69,6 +69,13 @@ def test_a_new_kernel_enforces_without_a_module() -> None:
         assert f"{step}: ok" in said, said
 
 
+def test_the_next_agent_takes_the_gate_over_and_no_packet_is_lost() -> None:
+    said = _boot("newest", "--takeover")
+    for when in ("killed", "upgraded"):
+        assert f"{when}: the same gate, no packet lost" in said, said
+    assert "a transfer during an upgrade to another program: ok" in said, said
+
+
 def test_two_machines_form_a_fleet_and_enforce_without_a_module() -> None:
     said = _boot("newest", "--fleet")
     for step in ("by a program", "probes and answers", "the clock is known still", "nothing is left"):

@@ -72,8 +72,8 @@ address() {
     ip -n $1 link set $2 up
 }
 
-# start HOST MODE INTERFACE OFFSET PEER…: the agent, with the kind of gate in $gate; peers' clocks that are
-# behind make delays look long
+# start HOST MODE INTERFACE OFFSET PEER…: the agent, with the kind of gate in $gate and more keys in $keys;
+# peers' clocks that are behind make delays look long
 start() {
     host=$1
     cat >/tmp/$host.toml <<EOF
@@ -85,6 +85,7 @@ key_file = "/tmp/key"
 clock = "static"
 socket = "/tmp/$host.sock"
 state_dir = "/run/onrampd-$host"
+$keys
 EOF
     [ -z "$gate" ] || printf '[gate]\nkind = "%s"\n' "$gate" >>/tmp/$host.toml
     offset=$4

@@ -9,22 +9,25 @@ use crate::config::{Config, ConfigError, GateKind, Mode};
 use crate::datapath::{Attached, Datapath, Hooks, Program, Told, is_ours};
 use crate::fleet::serve;
 use crate::fleet::wire::Realtime;
-use crate::gate;
+use crate::gate::{self, Kinds};
 use crate::handover::{self, Legacy};
 use crate::heart::Heart;
+use crate::object::Shared;
 use crate::protocol::Request;
 use crate::qdisc::Program as GateProgram;
 use crate::server::Server;
 use crate::status::{self, Facts, Status};
 use crate::sync::{Settings, Sync};
 use crate::tc;
-use crate::undo::{Touched, Undo, UndoFile, remove_filters};
+use crate::undo::{Touched, Undo, UndoFile, boot, remove_filters};
 use crate::wait::{self, wait};
 use onramp_netlink::{Socket, Watch};
 use onramp_netlink::{link, qdisc};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use std::io::{self, Read as _, Write as _};
+use std::mem::MaybeUninit;
 use std::os::fd::AsFd as _;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
@@ -184,7 +187,7 @@ pub fn run(path: &Path) -> Result<(), Error> {
 
 impl Agent {
     /// Cleans up after a crash, or takes over, and loads the programs; nothing has an effect yet.
-    fn prepare(path: &Path, config: Config, mut legacy: Option<Legacy>) -> Result<Self, Error> {
+    fn prepare(path: &Path, config: Config, legacy: Option<Legacy>) -> Result<Self, Error> {
         // An abstract name exists once in a network namespace, and ends with its process.
         let name = SocketAddr::from_abstract_name(b"onrampd").map_err(io_error("name"))?;
         let only = UnixListener::bind_addr(&name).map_err(|_| Error::Running)?;
@@ -194,19 +197,15 @@ impl Agent {
         let mut undo_file = UndoFile::in_folder(&config.state_dir).map_err(io_error(folder.as_str()))?;
         let mut left = undo_file.read().map_err(io_error(folder.as_str()))?.unwrap_or_default();
         left.look(&mut socket, &config.interfaces)?;
-        if legacy.is_none() {
+        let legacy = legacy.or_else(|| handover::by_number(&left.maps).filter(|_| left.boot == boot()));
+        let inherited = legacy.as_ref().map_or(&[][..], |legacy| &legacy.maps);
+        let datapath = Datapath::load(config.max_flows, config.max_stamps, inherited);
+        if legacy.is_none() || datapath.is_err() {
             clean_up(&mut left, &mut socket);
-        }
-        let mut datapath = Datapath::load(config.max_flows, config.max_stamps, &[]);
-        let mut told = None;
-        if let Some(legacy) = &mut legacy {
-            match &mut datapath {
-                Ok(datapath) => told = datapath.inherit(std::mem::take(&mut legacy.maps)),
-                Err(_) => clean_up(&mut left, &mut socket),
-            }
         }
         let datapath = datapath.inspect_err(|_| undo_file.leave())?;
         let started = now();
+        let told = legacy.as_ref().and_then(|_| datapath.told(started.saturating_sub(BRIDGE)));
         Ok(Self {
             path: path.into(),
             started,
@@ -262,6 +261,7 @@ impl Agent {
             self.sync = Sync::start(&self.config, exchanges).map_err(failed())?;
         }
         self.choose_gate()?;
+        self.remember()?;
         self.tell()?;
         self.heart = self.datapath.take_alive().map(Heart::start).transpose()?;
         for name in self.config.interfaces.clone() {
@@ -307,18 +307,22 @@ impl Agent {
                 self.remember()
             }
             Mode::Enforce => {
-                let kind = self.gate_kind().to_owned();
                 if let Gate::Program(gate) = &self.gate {
                     gate.limit(&self.config)?;
                 }
-                if self.touched(&name).replaced.is_empty() {
-                    let present = tc::qdiscs(&mut self.socket, index)?;
-                    let plan = gate::plan(&name, &present, self.config.parent, &kind)?;
-                    self.touched(&name).replaced = plan;
+                let (kind, others) = self.kinds(index)?;
+                let kinds = Kinds { kind: &kind, others: &others };
+                let present = tc::qdiscs(&mut self.socket, index)?;
+                let mut plan = self.touched(&name).replaced.clone();
+                kinds.adapt(&mut plan, &present);
+                if plan.is_empty() {
+                    plan = gate::plan(&name, &present, self.config.parent, &kinds)?;
+                }
+                if self.touched(&name).replaced != plan {
+                    self.touched(&name).replaced.clone_from(&plan);
                     self.remember()?;
                 }
                 let (config, program) = (self.config.clone(), self.datapath.gate_fd()?);
-                let plan = self.touched(&name).replaced.clone();
                 let options = |m| gate::options_with(&config, program, m);
                 gate::install(&mut self.socket, index, &plan, &gate::Gate { kind: &kind, options: &options })?;
                 self.ports[port].egress = None;
@@ -339,7 +343,8 @@ impl Agent {
         }
         let (datapath, socket) = (&mut self.datapath, &mut self.socket);
         let acker = self.acker.as_ref().map_or(0, |(index, _)| *index);
-        let program = || Ok(GateProgram::load(&datapath.shared()?, places)?);
+        let inherited = self.legacy.as_ref().map_or(&[][..], |legacy| &legacy.maps);
+        let program = || Ok(GateProgram::load(&datapath.shared()?, inherited, places)?);
         let module = || Ok(gate::try_module(socket, acker)?);
         (self.gate, self.choice) =
             choice::choose::<_, Error>(self.config.gate.kind, self.config.parent, program, module)?;
@@ -354,9 +359,11 @@ impl Agent {
         if matches!(self.gate, Gate::None) { Mode::Observe } else { self.config.mode }
     }
 
-    /// The gate's kind of queueing discipline.
-    fn gate_kind(&self) -> &str {
-        if let Gate::Program(program) = &self.gate { &program.kind } else { gate::KIND }
+    /// The kind of queueing discipline of gates, and where an interface has some that were taken over.
+    fn kinds(&self, index: u32) -> Result<(String, Vec<u32>), Error> {
+        let Gate::Program(program) = &self.gate else { return Ok((gate::KIND.into(), Vec::new())) };
+        let there = program.gates()?.into_iter().filter(|(at, ..)| *at == index);
+        Ok((program.kind.clone(), there.map(|(_, parent, _)| parent).collect()))
     }
 
     /// Has the gate's program hold nothing any more.
@@ -377,7 +384,15 @@ impl Agent {
         &mut self.undo.interfaces[at]
     }
 
-    fn remember(&self) -> Result<(), Error> {
+    fn remember(&mut self) -> Result<(), Error> {
+        let mut maps = self.datapath.shared()?;
+        if let Gate::Program(program) = &self.gate {
+            maps.extend(program.shared()?);
+        }
+        self.undo.maps = maps.iter().filter_map(|map| Some(map.info().ok()?.id)).collect();
+        self.undo.boot = boot();
+        // The store has each of them once.
+        notify("FDSTORE=1\nFDNAME=maps", &maps);
         self.undo_file.write(&self.undo).map_err(io_error("what must be undone cannot be written down"))
     }
 
@@ -510,7 +525,9 @@ impl Agent {
         }
         let present = tc::qdiscs(&mut self.socket, index)?;
         let ours = self.touched(&name).replaced.clone();
-        let lost = gate::lost(&name, &present, self.config.parent, self.gate_kind(), &ours)?;
+        let (kind, others) = self.kinds(index)?;
+        let kinds = Kinds { kind: &kind, others: &others };
+        let lost = gate::lost(&name, &present, self.config.parent, &kinds, &ours)?;
         let Some((found, plan)) = lost else {
             return Ok(());
         };
@@ -536,7 +553,7 @@ impl Agent {
             wait_for(&server, &signals, &self.watch, self.sync.as_ref(), ns).map_err(io_error("poll"))?;
             self.heart.iter().for_each(Heart::worked);
             if signals.end() {
-                notify("STOPPING=1");
+                notify("STOPPING=1\nFDSTOREREMOVE=1\nFDNAME=maps", &[]);
                 return Ok(());
             }
             if signals.reload() {
@@ -764,11 +781,11 @@ fn wait_for(server: &Server, signals: &Signals, watch: &Watch, sync: Option<&Syn
 fn ready() {
     let mut out = io::stdout();
     let _ = writeln!(out, "ready").and_then(|()| out.flush());
-    notify("READY=1");
+    notify("READY=1", &[]);
 }
 
-/// Tells systemd, if it wants to know.
-fn notify(state: &str) {
+/// Tells systemd, if it wants to know, and has it keep maps.
+fn notify(state: &str, maps: &[Shared]) {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let Ok(socket) = UnixDatagram::unbound() else { return };
     let bytes = path.as_encoded_bytes();
@@ -777,5 +794,13 @@ fn notify(state: &str) {
         None => SocketAddr::from_pathname(Path::new(&path)),
     };
     // Nobody waits for an answer.
-    let _ = address.and_then(|a| socket.send_to_addr(state.as_bytes(), &a));
+    let _ = address.and_then(|a| socket.connect_addr(&a)).and_then(|()| {
+        let fds: Vec<_> = maps.iter().map(|map| map.as_fd()).collect();
+        let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(fds.len()))];
+        let mut with = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() {
+            with.push(SendAncillaryMessage::ScmRights(&fds));
+        }
+        Ok(sendmsg(&socket, &[io::IoSlice::new(state.as_bytes())], &mut with, SendFlags::empty())?)
+    });
 }

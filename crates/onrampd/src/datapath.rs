@@ -152,8 +152,6 @@ pub struct Datapath {
     numbers: BTreeMap<IpAddr, u32>,
     /// The last one given.
     last: u32,
-    /// Paths that an agent before this one knew.
-    known: BTreeMap<IpAddr, or_path>,
     flows: Map<or_tuple, or_flow>,
     counters: Map<u32, Counted>,
     alive: Option<Alive>,
@@ -254,25 +252,31 @@ impl Datapath {
     /// # Errors
     /// No privileges, or the kernel refuses a map or a program.
     pub fn load(max_flows: u32, max_stamps: u32, inherited: &[Shared]) -> Result<Self, Error> {
-        let open = object::open(OBJECT, inherited, |name, map| match name {
-            "flows" | "heard_of" => map.set_max_entries(max_flows),
-            "stamps" => map.set_max_entries(max_stamps),
-            "peers" | "paths" => map.set_max_entries(MAX_PEERS as u32),
-            _ => Ok(()),
+        let entries = |name: &str| match name {
+            "flows" | "heard_of" => Some(max_flows),
+            "stamps" => Some(max_stamps),
+            "peers" | "paths" => Some(MAX_PEERS as u32),
+            _ => None,
+        };
+        let as_wanted =
+            |one: &&Shared| entries(&one.name).is_none_or(|n| one.info().is_ok_and(|info| info.max_entries == n));
+        let inherited: Vec<_> = inherited.iter().filter(as_wanted).collect();
+        let open = object::open(OBJECT, &inherited, |name, map| {
+            entries(name).map_or(Ok(()), |entries| map.set_max_entries(entries))
         })?;
         let object = object::load(open)?;
         let current: Map<u32, u32> = map(&object, "current")?;
         let slot = current.get(&0).map_err(|source| Error::Map { name: "current", source })? & 1;
+        let peers: Map<or_address, or_peer> = map(&object, "peers")?;
         let exchanges = Exchanges::new(&object).map_err(|source| Error::Map { name: "exchanges", source })?;
         Ok(Self {
             config: map(&object, "config")?,
             current,
             slot,
-            peers: map(&object, "peers")?,
+            numbers: peers.iter().map(|(address, peer)| (address.into(), peer.path)).collect(),
+            peers,
             paths: map(&object, "paths")?,
-            numbers: BTreeMap::new(),
             last: 0,
-            known: BTreeMap::new(),
             flows: map(&object, "flows")?,
             counters: map(&object, "counters")?,
             alive: Some(Alive(map(&object, "alive")?)),
@@ -328,8 +332,7 @@ impl Datapath {
         let free = (1..=most).map(|i| (self.last + i) % most).find(unused);
         // All are used by more peers than there may be.
         let number = free.unwrap_or_default();
-        let path = self.known.remove(&address).unwrap_or_else(or_path::unknown);
-        self.paths.set(&number, &path).map_err(|source| Error::Map { name: "paths", source })?;
+        self.paths.set(&number, &or_path::unknown()).map_err(|source| Error::Map { name: "paths", source })?;
         self.numbers.insert(address, number);
         self.last = number;
         Ok(number)
@@ -354,33 +357,17 @@ impl Datapath {
         self.alive.take()
     }
 
-    /// Takes over what the maps of an agent before this one know of flows and paths, and its counters;
-    /// what it told its programs. A map that is not as ours is left out.
-    pub fn inherit(&mut self, maps: Vec<OwnedFd>) -> Option<Told> {
-        let maps: Vec<_> = maps.into_iter().filter_map(Shared::named).collect();
-        // An object of these maps alone.
-        let mut old = object::open(OBJECT, &maps, |_, map| map.set_autocreate(false)).ok()?;
-        old.progs_mut().for_each(|mut program| program.set_autoload(false));
-        let old = object::load(old).ok()?;
-        // Stamps are not worth it: until ours are attached, their OR-ACKs come to the old programs.
-        let flows = Map::<or_tuple, or_flow>::find(&old, "flows").ok();
-        for (flow, state) in flows.iter().flat_map(Map::iter) {
-            let _ = self.flows.set(&flow, &state);
+    /// What an agent before this one told its programs, if these maps were its own and it lived until late.
+    #[must_use]
+    pub fn told(&self, late: u64) -> Option<Told> {
+        if self.alive.as_ref()?.0.get(&0).ok()? < late {
+            return None;
         }
-        if let Ok(values) = Map::<u32, Counted>::find(&old, "counters").and_then(|counters| counters.get_all(&0)) {
-            // What is counted from now on until ours are attached is lost.
-            let _ = self.counters.set_all(&0, &values);
-        }
-        let peers: Vec<(or_address, or_peer)> = Map::find(&old, "peers").ok()?.iter().collect();
-        let paths = Map::<u32, or_path>::find(&old, "paths").ok()?;
-        let path = |(address, peer): &(or_address, or_peer)| Some(((*address).into(), paths.get(&peer.path).ok()?));
-        self.known = peers.iter().filter_map(path).collect();
-        let current = Map::<u32, u32>::find(&old, "current").ok()?.get(&0).ok()?;
-        let config = Map::<u32, or_config>::find(&old, "config").ok()?.get(&current).ok()?;
+        let config = self.config.get(&self.slot).ok()?;
         Some(Told {
             clock: (u32::from(config.flags) & abi::OR_CLOCK_KNOWN != 0).then_some(config.clock),
             test_clock: config.test_clock,
-            peers: peers.into_iter().map(Peer::from).collect(),
+            peers: self.peers.iter().map(Peer::from).collect(),
         })
     }
 
@@ -456,10 +443,7 @@ impl Datapath {
     /// # Errors
     /// There is no room for more descriptors.
     pub fn shared(&self) -> Result<Vec<Shared>, Error> {
-        let one = |map: libbpf_rs::Map<'_>| {
-            Ok(Shared { name: map.name().to_string_lossy().into_owned(), fd: map.as_fd().try_clone_to_owned()? })
-        };
-        let all = self.object.maps().map(one).collect::<io::Result<_>>();
+        let all = object::shared(&self.object);
         all.map_err(|e| Error::Map { name: "for others", source: e.into() })
     }
 

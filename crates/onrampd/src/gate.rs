@@ -81,6 +81,34 @@ pub struct Gate<'a> {
     pub options: &'a dyn Fn(Message) -> Message,
 }
 
+/// Gates of an agent: those that it makes, and those that it has taken over.
+pub struct Kinds<'a> {
+    /// Of the first.
+    pub kind: &'a str,
+    /// Where there are others, which are programs of another kind: their parents.
+    pub others: &'a [u32],
+}
+
+impl Kinds<'_> {
+    /// Whether a queueing discipline is one of them.
+    fn has(&self, q: &Qdisc) -> bool {
+        q.kind == self.kind || q.kind.starts_with(PROGRAMS) && self.others.contains(&q.parent)
+    }
+
+    /// The kind of the gate that is at a place, or is to go there.
+    fn at<'q>(&'q self, present: &'q [Qdisc], parent: u32) -> &'q str {
+        let ours = present.iter().find(|q| q.parent == parent && self.has(q));
+        ours.map_or(self.kind, |q| &q.kind)
+    }
+
+    /// Has a plan of an agent before this one go by our kinds.
+    pub fn adapt(&self, plan: &mut [Replaced], present: &[Qdisc]) {
+        for item in plan.iter_mut().filter(|item| is_gate(&item.kind)) {
+            item.kind = self.at(present, item.parent).into();
+        }
+    }
+}
+
 /// The gate's options but for the program.
 #[must_use]
 pub fn options(config: &Config, message: Message) -> Message {
@@ -110,13 +138,13 @@ pub fn options_with(config: &Config, program: RawFd, message: Message) -> Messag
 ///
 /// # Errors
 /// Classes or filters of somebody else would be lost.
-pub fn plan(interface: &str, present: &[Qdisc], parent: Parent, kind: &str) -> Result<Vec<Replaced>, Error> {
+pub fn plan(interface: &str, present: &[Qdisc], parent: Parent, kinds: &Kinds<'_>) -> Result<Vec<Replaced>, Error> {
     let at = |parent| present.iter().find(|q| q.parent == parent);
     let children = |handle: u32| present.iter().filter(move |q| q.parent != ROOT && q.parent >> 16 == handle >> 16);
-    let replaced = |parent: u32, kind: &str| Replaced {
+    let replaced = |parent: u32| Replaced {
         parent,
-        kind: kind.into(),
-        before: at(parent).filter(|q| q.kind != kind && !is_gate(&q.kind)).map(|q| Before {
+        kind: kinds.at(present, parent).into(),
+        before: at(parent).filter(|q| q.kind != kinds.kind && !is_gate(&q.kind)).map(|q| Before {
             kind: q.kind.clone(),
             handle: q.handle,
             options: q.options.clone(),
@@ -124,8 +152,8 @@ pub fn plan(interface: &str, present: &[Qdisc], parent: Parent, kind: &str) -> R
     };
     let root = at(ROOT);
     match parent {
-        Parent::Auto if root.is_some_and(|q| q.kind == "mq") => plan(interface, present, Parent::Mq, kind),
-        Parent::Class(class) => Ok(vec![replaced(class, kind)]),
+        Parent::Auto if root.is_some_and(|q| q.kind == "mq") => plan(interface, present, Parent::Mq, kinds),
+        Parent::Class(class) => Ok(vec![replaced(class)]),
         Parent::Auto | Parent::Root => match root {
             // Under what the kernel put there by itself is nothing that it would not put there again.
             Some(q) if q.handle != 0 && children(q.handle).next().is_some() => Err(Error::InTheWay(format!(
@@ -136,18 +164,18 @@ pub fn plan(interface: &str, present: &[Qdisc], parent: Parent, kind: &str) -> R
                 q.handle >> 16,
                 if q.kind == "mq" { ", or to \"mq\"" } else { "" }
             ))),
-            _ => Ok(vec![replaced(ROOT, kind)]),
+            _ => Ok(vec![replaced(ROOT)]),
         },
         Parent::Mq => match root {
             Some(q) if q.kind == "mq" && q.handle != 0 => {
-                Ok(children(q.handle).map(|child| replaced(child.parent, kind)).collect())
+                Ok(children(q.handle).map(|child| replaced(child.parent)).collect())
             }
             Some(q) if q.kind == "mq" => {
                 let queues = children(q.handle).count() as u32;
-                let mut all = vec![replaced(ROOT, "mq")];
-                all[0].before = Some(Before { kind: "mq".into(), handle: 0, options: Vec::new() });
-                all.extend((1..=queues).map(|i| Replaced { parent: MQ_HANDLE | i, kind: kind.into(), before: None }));
-                Ok(all)
+                let before = Some(Before { kind: "mq".into(), handle: 0, options: Vec::new() });
+                let root = Replaced { parent: ROOT, kind: "mq".into(), before };
+                let one = |i| Replaced { parent: MQ_HANDLE | i, kind: kinds.kind.into(), before: None };
+                Ok([root].into_iter().chain((1..=queues).map(one)).collect())
             }
             _ => Err(Error::InTheWay(format!("{interface} has no mq at its root: set parent = \"root\""))),
         },
@@ -163,11 +191,11 @@ pub fn lost(
     interface: &str,
     present: &[Qdisc],
     parent: Parent,
-    kind: &str,
+    kinds: &Kinds<'_>,
     ours: &[Replaced],
 ) -> Result<Option<(String, Vec<Replaced>)>, Error> {
     let here = |item: &Replaced| present.iter().find(|q| q.parent == item.parent && (q.kind == item.kind));
-    let mut again = plan(interface, present, parent, kind)?;
+    let mut again = plan(interface, present, parent, kinds)?;
     let Some(item) = again.iter().find(|item| here(item).is_none_or(|q| q.handle == 0)) else { return Ok(None) };
     let found = present.iter().find(|q| q.parent == item.parent).map_or("nothing", |q| &q.kind).to_owned();
     // What ours had replaced is put back in the end, where ours still is.
@@ -194,18 +222,26 @@ pub fn try_module(socket: &mut Socket, index: u32) -> Result<(), Error> {
     }
 }
 
-/// Puts what was planned in place. What is there already is only changed.
+/// Puts what was planned in place. What is there already is only changed; what is not ours lets its packets go first,
+/// if it is a gate.
 ///
 /// # Errors
 /// What the kernel answered; part of it may be in place.
 pub fn install(socket: &mut Socket, index: u32, plan: &[Replaced], gate: &Gate<'_>) -> Result<(), Error> {
     for item in plan {
         let place = Place { index, parent: item.parent, handle: 0 };
-        let done = if item.kind != gate.kind {
+        let present = tc::qdiscs(socket, index)?.into_iter().find(|q| q.parent == item.parent && q.handle != 0);
+        if let Some(other) = present.as_ref().filter(|q| is_gate(&q.kind) && q.kind != item.kind) {
+            drain(socket, index, other);
+        }
+        let done = if !is_gate(&item.kind) && item.kind != gate.kind {
             qdisc::replace_plain(socket, Place { handle: MQ_HANDLE, ..place }, &item.kind, &[])
-        } else if gate.kind.starts_with(PROGRAMS) {
+        } else if item.kind.starts_with(PROGRAMS) {
             // It takes no options, not even none where it is there already.
-            qdisc::replace_plain(socket, place, gate.kind, &[])
+            match present {
+                Some(q) if q.kind == item.kind => Ok(()),
+                _ => qdisc::replace_plain(socket, place, &item.kind, &[]),
+            }
         } else {
             qdisc::replace(socket, place, gate.kind, gate.options)
         };
@@ -290,18 +326,20 @@ fn drain(socket: &mut Socket, index: u32, ours: &Qdisc) {
 mod tests {
     use super::*;
 
+    const MODULE: Kinds<'_> = Kinds { kind: KIND, others: &[] };
+
     fn qdisc(kind: &str, handle: u32, parent: u32) -> Qdisc {
         Qdisc { kind: kind.into(), handle, parent, options: vec![1, 2] }
     }
 
     fn at(parent: Parent, present: &[Qdisc]) -> Result<Vec<(u32, Option<String>)>, Error> {
-        let plan = plan("eth0", present, parent, KIND)?;
+        let plan = plan("eth0", present, parent, &MODULE)?;
         Ok(plan.into_iter().map(|r| (r.parent, r.before.map(|b| b.kind))).collect())
     }
 
     #[test]
     fn the_root_is_replaced_and_remembered() {
-        let fq = plan("eth0", &[qdisc("fq", 0x8001_0000, ROOT)], Parent::Root, KIND).unwrap();
+        let fq = plan("eth0", &[qdisc("fq", 0x8001_0000, ROOT)], Parent::Root, &MODULE).unwrap();
         let before = Before { kind: "fq".into(), handle: 0x8001_0000, options: vec![1, 2] };
         assert_eq!(fq, [Replaced { parent: ROOT, kind: KIND.into(), before: Some(before) }]);
         assert_eq!(at(Parent::Root, &[]).unwrap(), [(ROOT, None)]);
@@ -335,8 +373,8 @@ mod tests {
 
     #[test]
     fn a_gate_that_was_replaced_is_missed() {
-        let lost = |present: &[Qdisc], ours: &[Replaced]| lost("eth0", present, Parent::Auto, KIND, ours).unwrap();
-        let ours = plan("eth0", &[qdisc("fq", 1, ROOT)], Parent::Auto, KIND).unwrap();
+        let lost = |present: &[Qdisc], ours: &[Replaced]| lost("eth0", present, Parent::Auto, &MODULE, ours).unwrap();
+        let ours = plan("eth0", &[qdisc("fq", 1, ROOT)], Parent::Auto, &MODULE).unwrap();
         assert_eq!(lost(&[qdisc(KIND, 0x8001_0000, ROOT)], &ours), None);
         let (found, again) = lost(&[qdisc("pfifo", 0x7_0000, ROOT)], &ours).unwrap();
         assert_eq!((found.as_str(), again[0].before.as_ref().unwrap().kind.as_str()), ("pfifo", "pfifo"));
@@ -347,18 +385,18 @@ mod tests {
     #[test]
     fn new_queues_get_a_gate_and_what_the_others_had_replaced_is_not_forgotten() {
         let named = [qdisc("mq", 0x10_0000, ROOT), qdisc("fq", 0x20_0000, 0x10_0001)];
-        let ours = plan("eth0", &named, Parent::Auto, KIND).unwrap();
+        let ours = plan("eth0", &named, Parent::Auto, &MODULE).unwrap();
         let now = [named[0].clone(), qdisc(KIND, 0x8001_0000, 0x10_0001), qdisc("fq_codel", 0, 0x10_0002)];
-        let (found, again) = lost("eth0", &now, Parent::Auto, KIND, &ours).unwrap().unwrap();
+        let (found, again) = lost("eth0", &now, Parent::Auto, &MODULE, &ours).unwrap().unwrap();
         let before: Vec<_> = again.iter().map(|r| (r.parent, r.before.as_ref().unwrap().kind.as_str())).collect();
         assert_eq!((found.as_str(), before), ("fq_codel", vec![(0x10_0001, "fq"), (0x10_0002, "fq_codel")]));
 
         // The kernel's own mq, which ours replaced, and ours.
-        let ours = plan("eth0", &[qdisc("mq", 0, ROOT), qdisc("fq_codel", 0, 1)], Parent::Auto, KIND).unwrap();
+        let ours = plan("eth0", &[qdisc("mq", 0, ROOT), qdisc("fq_codel", 0, 1)], Parent::Auto, &MODULE).unwrap();
         let mut now = vec![qdisc("mq", MQ_HANDLE, ROOT), qdisc(KIND, 0x8001_0000, MQ_HANDLE | 1)];
-        assert_eq!(lost("eth0", &now, Parent::Auto, KIND, &ours).unwrap(), None);
+        assert_eq!(lost("eth0", &now, Parent::Auto, &MODULE, &ours).unwrap(), None);
         now.push(qdisc("pfifo_fast", 0, MQ_HANDLE | 2));
-        let (_, again) = lost("eth0", &now, Parent::Auto, KIND, &ours).unwrap().unwrap();
+        let (_, again) = lost("eth0", &now, Parent::Auto, &MODULE, &ours).unwrap().unwrap();
         let parents: Vec<_> = again.iter().map(|r| (r.parent, r.kind.as_str())).collect();
         assert_eq!(parents, [(ROOT, "mq"), (MQ_HANDLE | 1, KIND), (MQ_HANDLE | 2, KIND)]);
         assert_eq!(again[0].before.as_ref().unwrap().handle, 0);
@@ -367,5 +405,28 @@ mod tests {
     #[test]
     fn a_gate_left_by_a_crash_is_not_what_to_restore() {
         assert_eq!(at(Parent::Root, &[qdisc(KIND, 0x8001_0000, ROOT)]).unwrap(), [(ROOT, None)]);
+    }
+
+    #[test]
+    fn gates_that_were_taken_over_stay_and_those_of_a_dead_agent_do_not() {
+        let present = [
+            qdisc("mq", 0x1_0000, ROOT),
+            qdisc("onramp_old", 0x2_0000, 0x1_0001),
+            qdisc("onramp_old", 0x3_0000, 0x1_0002),
+        ];
+        let ours = Kinds { kind: "onramp_new", others: &[0x1_0001] };
+        let mut plan = plan("eth0", &present, Parent::Auto, &ours).unwrap();
+        let kinds = |plan: &[Replaced]| plan.iter().map(|item| item.kind.clone()).collect::<Vec<_>>();
+        assert_eq!(kinds(&plan), ["onramp_old", "onramp_new"]);
+        assert!(plan.iter().all(|item| item.before.is_none()));
+        let (found, _) = lost("eth0", &present, Parent::Auto, &ours, &plan).unwrap().unwrap();
+        assert_eq!(found, "onramp_old");
+
+        // As the agent before has written it down.
+        plan.iter_mut().for_each(|item| item.kind = "onramp_old".into());
+        ours.adapt(&mut plan, &present);
+        assert_eq!(kinds(&plan), ["onramp_old", "onramp_new"]);
+        MODULE.adapt(&mut plan, &present);
+        assert_eq!(kinds(&plan), [KIND, KIND]);
     }
 }

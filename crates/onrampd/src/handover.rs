@@ -1,41 +1,56 @@
-//! A new version of the agent in the place of the running one: the process goes over to the new
-//! program (exec) and leaves its eBPF maps and links open, so that the old programs work on until
-//! the new ones are attached and know what the old ones knew.
+//! What an agent leaves to the next one: its eBPF maps, and, where the same process goes over to a new
+//! program (exec), its links, so that the old programs work on until the new ones are attached.
+//!
+//! After a crash systemd has kept the maps; without it they are found by their numbers, as long as a gate
+//! goes by them.
 
+use crate::object::Shared;
 use crate::sys;
+use libbpf_rs::MapHandle;
 use std::env;
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
 /// Set for the new program.
 const SIGN: &str = "ONRAMPD_TAKES_OVER";
+/// Set by systemd for whom it gives back what it has kept.
+const KEPT: &str = "LISTEN_PID";
 
-/// What the program before has left open.
+/// What the agent before has left.
 #[derive(Debug, Default)]
 pub struct Legacy {
     /// Its maps.
-    pub maps: Vec<OwnedFd>,
+    pub maps: Vec<Shared>,
     /// Its links: its programs are attached while they are open.
     pub links: Vec<OwnedFd>,
 }
 
-/// What the program before has left, if this process was another one before. To be asked once,
-/// and before anything else is opened.
+/// What is open in this process from before it was this program. To be asked once, and before anything
+/// else is opened.
 #[must_use]
 pub fn legacy() -> Option<Legacy> {
-    if env::var(SIGN).ok()? != std::process::id().to_string() {
+    let us = std::process::id().to_string();
+    if ![SIGN, KEPT].iter().any(|name| env::var(name).is_ok_and(|pid| pid == us)) {
         return None;
     }
     let mut legacy = Legacy::default();
     for (number, is_map) in open_here() {
         let Ok(fd) = sys::inherited(number) else { continue };
-        if is_map { &mut legacy.maps } else { &mut legacy.links }.push(fd);
+        if is_map { legacy.maps.extend(Shared::named(fd)) } else { legacy.links.push(fd) }
     }
-    Some(legacy)
+    (!legacy.maps.is_empty()).then_some(legacy)
+}
+
+/// The maps of these numbers that are still there. To ask for them takes CAP_SYS_ADMIN.
+#[must_use]
+pub fn by_number(numbers: &[u32]) -> Option<Legacy> {
+    let map = |id: &u32| MapHandle::from_map_id(*id).ok()?.as_fd().try_clone_to_owned().ok().and_then(Shared::named);
+    let maps: Vec<_> = numbers.iter().filter_map(map).collect();
+    (!maps.is_empty()).then_some(Legacy { maps, links: Vec::new() })
 }
 
 /// Goes over to `program`, with the same arguments. Returns only if that fails.

@@ -1,8 +1,10 @@
 //! Objects of eBPF programs and maps, on their way into the kernel.
 
-use libbpf_rs::{MapInfo, Object, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel, set_print};
+use libbpf_rs::libbpf_sys::bpf_map_info;
+use libbpf_rs::{Map, MapCore as _, MapInfo, Object, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel, set_print};
 use std::cell::RefCell;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// An object's file, as `include_bytes` has it: it is read in place.
 #[repr(C, align(8))]
@@ -25,13 +27,43 @@ impl Shared {
         Some(Self { name, fd })
     }
 
+    /// What the kernel says of it.
+    ///
+    /// # Errors
+    /// It says nothing.
+    pub fn info(&self) -> libbpf_rs::Result<bpf_map_info> {
+        Ok(MapInfo::new(self.fd.as_fd())?.info)
+    }
+
+    /// Whether both are the same map.
+    #[must_use]
+    pub fn is(&self, other: &impl AsFd) -> bool {
+        matches!((self.info(), MapInfo::new(other.as_fd())), (Ok(us), Ok(them)) if us.id == them.info.id)
+    }
+
     /// Whether it may be in the place of a map that is yet to be made.
     fn fits(&self, map: &OpenMapMut<'_>) -> bool {
-        MapInfo::new(self.fd.as_fd()).is_ok_and(|there| {
-            (there.map_type(), there.info.key_size, there.info.value_size)
-                == (map.map_type(), map.key_size(), map.value_size())
+        self.info().is_ok_and(|there| {
+            (there.type_, there.key_size, there.value_size) == (map.map_type() as u32, map.key_size(), map.value_size())
         })
     }
+}
+
+impl AsFd for Shared {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The maps of an object.
+///
+/// # Errors
+/// There is no room for more descriptors.
+pub fn shared(object: &Object) -> io::Result<Vec<Shared>> {
+    let one = |map: Map<'_>| {
+        Ok(Shared { name: map.name().to_string_lossy().into_owned(), fd: map.as_fd().try_clone_to_owned()? })
+    };
+    object.maps().map(one).collect()
 }
 
 /// Why an object is not in the kernel.
@@ -57,7 +89,7 @@ thread_local! {
 /// It is no object, or cannot be as `make` wants it.
 pub fn open(
     object: &Aligned<[u8]>,
-    shared: &[Shared],
+    shared: &[&Shared],
     mut make: impl FnMut(&str, &mut OpenMapMut<'_>) -> libbpf_rs::Result<()>,
 ) -> Result<OpenObject, Error> {
     // Else it goes to stderr.

@@ -6,6 +6,7 @@
 use crate::abi::{or_gate, or_limits, tc_onramp_xstats};
 use crate::config::Config;
 use crate::gate;
+use crate::maps::Map;
 use crate::object::{self, Aligned, Shared};
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object};
 use onramp_netlink::message::u32_at;
@@ -39,6 +40,9 @@ pub enum Error {
     /// The kernel refuses it.
     #[error("the gate's program: {0}")]
     Load(#[from] object::Error),
+    /// No descriptors.
+    #[error("the gate's maps: {0}")]
+    Maps(#[from] io::Error),
     /// One of its maps, or that it is a queueing discipline.
     #[error("the gate's program: {0:#}")]
     Use(#[from] libbpf_rs::Error),
@@ -76,23 +80,50 @@ pub struct Program {
     /// A gate's places for flows.
     flows: u32,
     object: Object,
+    limits: Map<u32, or_limits>,
     _link: Link,
+}
+
+/// The maps that are the gates' alone.
+const OWN: [&str; 5] = ["instances", "kept", "queues", "buckets", "limits"];
+
+/// What this program is known by.
+fn build() -> u64 {
+    let hash = ring::digest::digest(&ring::digest::SHA256, &OBJECT.0);
+    u64::from_ne_bytes(std::array::from_fn(|i| hash.as_ref()[i]))
 }
 
 impl Program {
     /// Loads it with the maps of the other programs, for gates at so many places, and as many that are yet to go
-    /// when these come. It is still to be told its [limits](Self::limit).
+    /// when these come. It is still to be told its [limits](Self::limit). If the maps that are `inherited` are those
+    /// of gates of the same program, which go by the same maps of the others, these gates are its own from now on.
     ///
     /// # Errors
     /// The kernel has no such queueing disciplines, or refuses it.
-    pub fn load(shared: &[Shared], places: u32) -> Result<Self, Error> {
+    pub fn load(shared: &[Shared], inherited: &[Shared], places: u32) -> Result<Self, Error> {
         if !is_possible().unwrap_or(false) {
             return Err(Error::Missing);
         }
+        let before = |name: &str| inherited.iter().find(|one| one.name == name);
+        let own: Vec<_> = OWN.into_iter().filter_map(before).collect();
+        if own.len() == OWN.len() && shared.iter().all(|one| before(&one.name).is_none_or(|other| one.is(other))) {
+            let program = Self::with(shared, &own, places)?;
+            let taken = program.shared()?.iter().all(|map| own.iter().any(|one| one.is(map)));
+            if taken && program.limits.get(&0)?.build == build() {
+                return Ok(program);
+            }
+        }
+        Self::with(shared, &[], places)
+    }
+
+    fn with(shared: &[Shared], own: &[&Shared], places: u32) -> Result<Self, Error> {
         let kind = format!("{}{:08x}", gate::PROGRAMS, random()?);
-        let instances = (2 * places).max(4);
-        let flows = (ALL_FLOWS / instances.next_power_of_two()).clamp(LEAST_FLOWS, MOST_FLOWS);
-        let open = object::open(OBJECT, shared, |name, map| {
+        let entries = |name| own.iter().find(|one| one.name == name).and_then(|one| Some(one.info().ok()?.max_entries));
+        let instances = entries("instances").unwrap_or((2 * places).max(4));
+        let most = (ALL_FLOWS / instances.next_power_of_two()).clamp(LEAST_FLOWS, MOST_FLOWS);
+        let flows = entries("queues").map_or(most, |all| all / instances);
+        let shared: Vec<_> = shared.iter().chain(own.iter().copied()).collect();
+        let open = object::open(OBJECT, &shared, |name, map| {
             match name {
                 "instances" => map.set_max_entries(instances)?,
                 "kept" => map.set_max_entries(instances * PACKETS)?,
@@ -114,7 +145,8 @@ impl Program {
             .find(|map| map.name() == "onramp")
             .map(|mut map| map.attach_struct_ops())
             .ok_or(Error::Missing)??;
-        Ok(Self { kind, flows, object, _link: link })
+        let limits = Map::find(&object, "limits")?;
+        Ok(Self { kind, flows, object, limits, _link: link })
     }
 
     /// Tells it its limits.
@@ -123,20 +155,17 @@ impl Program {
     /// The map cannot be written.
     pub fn limit(&self, config: &Config) -> Result<(), Error> {
         let given = &config.gate;
-        let words = [
-            given.limit.unwrap_or(10_240).min(PACKETS - 1),
-            given.bytes.unwrap_or(64 << 20),
-            given.flow_limit.unwrap_or(1024),
-            given.flows.unwrap_or(self.flows).min(self.flows - 2),
-            given.quantum.unwrap_or(0),
-            given.pacing.unwrap_or(true).into(),
-        ];
-        // As struct or_limits has them.
-        let mut bytes = gate::max_hold(config).to_ne_bytes().to_vec();
-        bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
-        debug_assert_eq!(bytes.len(), size_of::<or_limits>());
-        self.limits()?.update(&0_u32.to_ne_bytes(), &bytes, MapFlags::ANY)?;
-        Ok(())
+        let limits = or_limits {
+            max_hold: gate::max_hold(config),
+            packets: given.limit.unwrap_or(10_240).min(PACKETS - 1),
+            bytes: given.bytes.unwrap_or(64 << 20),
+            flow_packets: given.flow_limit.unwrap_or(1024),
+            flows: given.flows.unwrap_or(self.flows).min(self.flows - 2),
+            quantum: given.quantum.unwrap_or(0),
+            pacing: given.pacing.unwrap_or(true).into(),
+            build: build(),
+        };
+        Ok(self.limits.set(&0, &limits)?)
     }
 
     /// Has it hold nothing any more, until it is told its limits again.
@@ -144,15 +173,17 @@ impl Program {
     /// # Errors
     /// As for [`Self::limit`].
     pub fn let_go(&self) -> Result<(), Error> {
-        let (map, zero) = (self.limits()?, 0_u32.to_ne_bytes());
-        let mut bytes = map.lookup(&zero, MapFlags::ANY)?.ok_or(Error::Missing)?;
-        let at = offset_of!(or_limits, max_hold);
-        bytes[at..at + size_of::<u64>()].fill(0);
-        Ok(map.update(&zero, &bytes, MapFlags::ANY)?)
+        Ok(self.limits.set(&0, &or_limits { max_hold: 0, ..self.limits.get(&0)? })?)
     }
 
-    fn limits(&self) -> Result<libbpf_rs::Map<'_>, Error> {
-        self.object.maps().find(|map| map.name() == "limits").ok_or(Error::Missing)
+    /// Its own maps, for an agent after this one.
+    ///
+    /// # Errors
+    /// There is no room for more descriptors.
+    pub fn shared(&self) -> Result<Vec<Shared>, Error> {
+        let mut maps = object::shared(&self.object)?;
+        maps.retain(|map| OWN.contains(&map.name.as_str()));
+        Ok(maps)
     }
 
     /// The gates that are in place: their interface's index, their parent, and a `tc_onramp_xstats`.

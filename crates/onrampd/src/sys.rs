@@ -3,7 +3,7 @@
 
 #![expect(unsafe_code, reason = "only here")]
 
-use crate::abi::{or_address, or_config, or_flow, or_path, or_peer, or_tuple};
+use crate::abi::{or_address, or_config, or_flow, or_limits, or_path, or_peer, or_tuple};
 use libbpf_rs::libbpf_sys::{self, bpf_attach_type, bpf_link_create_opts, bpf_prog_info};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::io;
@@ -39,7 +39,7 @@ macro_rules! plain {
     };
 }
 
-plain!(u32, u64, or_address, or_config, or_flow, or_path, or_peer, or_tuple);
+plain!(u32, u64, or_address, or_config, or_flow, or_limits, or_path, or_peer, or_tuple);
 
 // SAFETY: nothing is between the items of an array.
 unsafe impl<T: Pod, const N: usize> Pod for [T; N] {}

@@ -35,6 +35,12 @@ pub struct Undo {
     /// The file's folder was not there before.
     #[serde(default)]
     pub folder_added: bool,
+    /// The numbers of our maps, by which the next agent finds them,
+    #[serde(default)]
+    pub maps: Vec<u32>,
+    /// and when they mean that: until this machine starts anew.
+    #[serde(default)]
+    pub boot: String,
 }
 
 /// The file, one for each network namespace.
@@ -115,6 +121,12 @@ impl UndoFile {
     }
 }
 
+/// What this start of the machine is known by.
+#[must_use]
+pub fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().into()
+}
+
 impl Undo {
     /// Adds what can be told of a crash from the interfaces themselves, should the file be lost.
     ///
@@ -184,7 +196,7 @@ mod tests {
         let mut file = UndoFile::in_folder(&folder).unwrap();
         assert_eq!(file.read().unwrap(), None);
         let interfaces = vec![Touched { name: "eth0".into(), index: 2, ..Touched::default() }];
-        let undo = Undo { interfaces, folder_added: true };
+        let undo = Undo { interfaces, folder_added: true, maps: vec![7], boot: boot() };
         file.write(&undo).unwrap();
         // As the next start finds it.
         let mut file = UndoFile::in_folder(&folder).unwrap();

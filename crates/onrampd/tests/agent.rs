@@ -7,7 +7,7 @@ use common::privileged;
 use onramp_core::orack::{Addresses, MAX_LEN, OrAck};
 use onramp_netlink::Socket;
 use onrampd::config::Parent;
-use onrampd::gate::{self, Gate};
+use onrampd::gate::{self, Gate, Kinds};
 use onrampd::{acker, qdisc, tc};
 use rustix::process::Signal;
 use std::fs;
@@ -299,12 +299,12 @@ fn without_the_module_enforcing_by_it_is_refused_and_leaves_nothing() {
     let mut socket = lab.on("a", || Socket::open().unwrap());
     let index = acker::find(&mut socket, "eth0").unwrap().unwrap().index;
     let gate = Gate { kind: gate::KIND, options: &|m| m };
-    let plan = gate::plan("eth0", &[], Parent::Root, gate::KIND).unwrap();
+    let plan = gate::plan("eth0", &[], Parent::Root, &Kinds { kind: gate::KIND, others: &[] }).unwrap();
     if gate::install(&mut socket, index, &plan, &gate).is_ok() {
         eprintln!("skipped: this kernel has the gate");
         return;
     }
-    let below = gate::plan("eth0", &[], Parent::Class(0x1_0001), gate::KIND).unwrap();
+    let below = gate::plan("eth0", &[], Parent::Class(0x1_0001), &Kinds { kind: gate::KIND, others: &[] }).unwrap();
     let said = gate::install(&mut socket, index, &below, &gate).unwrap_err().to_string();
     assert!(said.contains("nothing to put the gate under"), "{said}");
 
@@ -366,7 +366,7 @@ fn what_was_there_before_the_gate_is_put_back() {
         let show = || lab.says("a", "tc qdisc show dev eth0");
         let before = show();
         let present = tc::qdiscs(&mut socket, index).unwrap();
-        let plan = gate::plan("eth0", &present, parent, "bfifo").unwrap();
+        let plan = gate::plan("eth0", &present, parent, &Kinds { kind: "bfifo", others: &[] }).unwrap();
         gate::install(&mut socket, index, &plan, &stand_in).unwrap();
         assert!(show().contains("bfifo") && lab.transfer("10.9.0.2", 100_000), "{}", show());
         gate::restore(&mut socket, index, &plan).unwrap();
@@ -410,7 +410,7 @@ fn under_mq_each_queue_gets_a_gate_and_all_goes_back() {
         }
         let before = show();
         let present = tc::qdiscs(&mut socket, index).unwrap();
-        let plan = gate::plan("many", &present, Parent::Mq, "bfifo").unwrap();
+        let plan = gate::plan("many", &present, Parent::Mq, &Kinds { kind: "bfifo", others: &[] }).unwrap();
         gate::install(&mut socket, index, &plan, &stand_in).unwrap();
         assert_eq!(show().matches("bfifo").count(), 3, "{}", show());
         gate::restore(&mut socket, index, &plan).unwrap();

@@ -544,10 +544,11 @@ pub struct or_limits {
     pub flows: or_u32,
     pub quantum: or_u32,
     pub pacing: or_u32,
+    pub build: or_u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of or_limits"][::core::mem::size_of::<or_limits>() - 32usize];
+    ["Size of or_limits"][::core::mem::size_of::<or_limits>() - 40usize];
     ["Alignment of or_limits"][::core::mem::align_of::<or_limits>() - 8usize];
     [
         "Offset of field: or_limits::max_hold",
@@ -570,6 +571,9 @@ const _: () = {
     [
         "Offset of field: or_limits::pacing",
     ][::core::mem::offset_of!(or_limits, pacing) - 28usize];
+    [
+        "Offset of field: or_limits::build",
+    ][::core::mem::offset_of!(or_limits, build) - 32usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq)]

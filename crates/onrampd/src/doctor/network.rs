@@ -6,7 +6,7 @@ use crate::choice::{self, Choice};
 use crate::config::quantity::show_time;
 use crate::config::{Config, GateKind, Mode, Parent};
 use crate::datapath::{Datapath, is_ours};
-use crate::gate;
+use crate::gate::{self, Kinds};
 use crate::qdisc::{self, Program};
 use crate::sys;
 use crate::tc::{self, EGRESS, INGRESS, LOOPBACK};
@@ -42,7 +42,7 @@ fn try_program() -> Result<(), String> {
         return Err(qdisc::Error::Missing.to_string());
     }
     let shared = Datapath::load(16, 16, &[]).and_then(|d| d.shared()).map_err(|e| e.to_string())?;
-    Program::load(&shared, 1).map(drop).map_err(|e| e.to_string())
+    Program::load(&shared, &[], 1).map(drop).map_err(|e| e.to_string())
 }
 
 /// Tries the module in a network namespace of its own, which is gone afterwards.
@@ -108,7 +108,7 @@ fn place(socket: &mut Socket, name: &str, index: u32, config: &Config) -> Check 
         return Check::ok(title, "the gate is in place");
     }
     let now = present.iter().find(|q| q.parent == ROOT).map_or("none", |q| &q.kind);
-    match gate::plan(name, &present, config.parent, gate::KIND) {
+    match gate::plan(name, &present, config.parent, &Kinds { kind: gate::KIND, others: &[] }) {
         Err(e) if config.mode == Mode::Enforce => Check::fail(title, e.to_string(), "or mode = \"observe\""),
         Err(e) => Check::warn(title, e.to_string(), "before mode = \"enforce\""),
         Ok(_) if config.mode == Mode::Observe => Check::ok(title, format!("{now}; stays, observing needs no gate")),

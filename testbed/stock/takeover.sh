@@ -1,0 +1,81 @@
+#!/bin/dash
+# The gate's program when its agent goes and another comes, while packets pass and are held: killed,
+# upgraded, upgraded to one with another program.
+. /lib/common.sh
+modules veth dummy sch_ingress cls_bpf
+hosts
+gate=bpf
+start b enforce eth0 0ns 10.0.0.1
+start a enforce eth0 -100ms 10.0.0.2
+
+status() { onrampd status --json --socket /tmp/a.sock; }
+qdisc() { tc -n a -s qdisc show dev eth0; }
+# The kind and the handle, which no other gate has.
+which_gate() { qdisc | sed -n '1s/ root.*//p'; }
+begin() {
+    ip netns exec b iperf3 -s -1 -D >/dev/null
+    sleep 1
+    ip netns exec a iperf3 -c 10.0.0.2 -t 20 -P 4 >/tmp/iperf 2>&1 &
+    load=$!
+    sleep 1
+}
+# holds MORE: the gate has held so many times more than it had
+holds() {
+    before=$(status | number held)
+    more() { [ $(($(status | number held) - before)) -ge $1 ]; }
+    wait_for "the gate holds" more $1
+}
+# the_same WHAT: the gate, and nothing lost
+the_same() {
+    [ "$(which_gate)" = "$was" ] || fail "$1: another gate: $(qdisc)"
+    qdisc | grep -q 'dropped 0,' || { qdisc; fail "$1: packets were lost"; }
+    say "$1: the same gate, no packet lost"
+}
+
+was=$(which_gate)
+begin
+holds 20
+sent=$(status | number sent)
+kill -9 $pid_a
+sleep 0.2
+start a enforce eth0 -100ms 10.0.0.2
+holds 20
+check "a transfer during a crash" wait $load
+the_same "killed"
+[ "$(status | number sent)" -gt $sent ] || fail "counters began anew"
+status | grep -q '"problems":\[\]' || fail "$(status)"
+
+begin
+holds 20
+kill -USR2 $pid_a
+wait_for "the new agent is ready" sh -c '[ "$(grep -c ^ready /tmp/a.log)" = 2 ]'
+holds 20
+check "a transfer during an upgrade" wait $load
+the_same "upgraded"
+status | grep -q '"problems":\[\]' || fail "$(status)"
+
+# Somebody takes the gate's place: the new one is of the present agent's kind.
+tc -n a qdisc replace dev eth0 root pfifo
+put_back() { which_gate | grep -q 'qdisc onramp_' && [ "$(which_gate)" != "$was" ]; }
+wait_for "a gate that was taken over, then replaced, is put back" put_back
+
+# Of another program: it takes the old one's place, which lets go.
+was=$(which_gate)
+begin
+holds 20
+mv /bin/onrampd-next /bin/onrampd
+kill -USR2 $pid_a
+wait_for "the next agent is ready" sh -c '[ "$(grep -c ^ready /tmp/a.log)" = 3 ]'
+wait_for "another gate" put_back
+holds 20
+check "a transfer during an upgrade to another program" wait $load
+
+# Not so where the maps cannot be taken over.
+kill -9 $pid_a
+keys='max_flows = 1000'
+start a enforce eth0 -100ms 10.0.0.2
+check "with other maps, too, there is a gate" sh -c "tc -n a qdisc show dev eth0 | grep -q 'qdisc onramp_'"
+send "through it"
+left
+complain
+finish 0
