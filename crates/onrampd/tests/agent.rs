@@ -9,12 +9,16 @@ use onramp_netlink::Socket;
 use onrampd::config::Parent;
 use onrampd::gate::{self, Gate, Kinds};
 use onrampd::{acker, qdisc, tc};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::Signal;
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{IoSliceMut, Read as _, Write as _};
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 const T: &str = "threshold = \"50us\"";
@@ -273,6 +277,62 @@ fn a_reload_keeps_flows_and_a_wrong_one_changes_nothing() {
     lab.configure("a", T);
     a.signal(Signal::HUP);
     until("is it back", || a.status()["paths"].as_array().unwrap().len() == 2);
+}
+
+/// What an agent tells systemd, and the descriptors that come with it.
+fn told(systemd: &UnixDatagram) -> (String, Vec<OwnedFd>) {
+    let mut text = [0; 1024];
+    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
+    let mut with = RecvAncillaryBuffer::new(&mut space);
+    let bytes = &mut [IoSliceMut::new(&mut text)];
+    let got = recvmsg(systemd, bytes, &mut with, RecvFlags::CMSG_CLOEXEC).unwrap().bytes;
+    let fds = with.drain().flat_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => fds.collect(),
+        _ => Vec::new(),
+    });
+    (String::from_utf8(text[..got].to_vec()).unwrap(), fds.collect())
+}
+
+#[test]
+fn what_a_crashed_agent_knew_systemd_gives_back() {
+    if !privileged() {
+        return;
+    }
+    let lab = Lab::new();
+    let _b = lab.agent("b", T);
+    let config = lab.configure("a", T);
+    let systemd = UnixDatagram::bind(lab.file("systemd")).unwrap();
+    systemd.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let start = || {
+        // As it finds its own number there.
+        let mut command = lab.command("a", "sh");
+        let run = [env!("CARGO_BIN_EXE_onrampd"), "run", "--config"];
+        command.args(["-c", "LISTEN_PID=$$ exec \"$@\"", "sh"]).args(run).arg(&config);
+        command.env("NOTIFY_SOCKET", lab.file("systemd"));
+        lab.start("a", command)
+    };
+    let a = start();
+    let mut kept = Vec::new();
+    loop {
+        let (text, fds) = told(&systemd);
+        if text == "READY=1" {
+            break;
+        }
+        assert_eq!((text.as_str(), fds.is_empty()), ("FDSTORE=1\nFDNAME=maps", false));
+        kept = fds;
+    }
+    assert!(lab.transfer("10.9.0.2", 5_000_000));
+    until("are there OR-ACKs", || a.path("10.9.0.2")["or_acks"].as_u64() > Some(0));
+    let (sent, acks) = (a.counter("sent"), a.path("10.9.0.2")["or_acks"].as_u64());
+    a.kill();
+
+    kept.iter().for_each(|fd| fcntl_setfd(fd, FdFlags::empty()).unwrap());
+    let a = start();
+    kept.iter().for_each(|fd| fcntl_setfd(fd, FdFlags::CLOEXEC).unwrap());
+    assert!(a.counter("sent") >= sent && a.path("10.9.0.2")["or_acks"].as_u64() >= acks, "{sent} {acks:?}");
+    assert!(a.end());
+    assert_eq!(traces(&lab, "a"), "");
+    until("does systemd let go of them", || told(&systemd).0.contains("FDSTOREREMOVE=1\nFDNAME=maps"));
 }
 
 #[test]
