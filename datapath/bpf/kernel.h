@@ -83,6 +83,7 @@ extern void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_f
 extern void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, or_u64 expire, or_u64 slack) __ksym;
 extern void bpf_qdisc_bstats_update(struct Qdisc *sch, const struct sk_buff *skb) __ksym;
 extern int bpf_dynptr_from_skb(struct sk_buff *skb, or_u64 flags, struct bpf_dynptr *ptr) __ksym;
+extern void *bpf_dynptr_slice(const struct bpf_dynptr *ptr, or_u32 at, void *buffer, or_u32 buffer__szk) __ksym;
 extern void *bpf_rdonly_cast(const void *object, or_u32 btf_id) __ksym;
 
 /* Newer headers have it without the ending, which the loader leaves off. */

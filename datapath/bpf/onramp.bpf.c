@@ -37,13 +37,13 @@
 SEC("classifier")
 int onramp_gate(struct __sk_buff *skb)
 {
-	return sender_departs(skb, OR_MODE_ENFORCE);
+	return sender_departs(skb, OR_MODE_ENFORCE, bpf_ktime_get_ns());
 }
 
 SEC("classifier")
 int onramp_egress(struct __sk_buff *skb)
 {
-	sender_departs(skb, OR_MODE_OBSERVE);
+	sender_departs(skb, OR_MODE_OBSERVE, bpf_ktime_get_ns());
 	return TC_ACT_UNSPEC;
 }
 

@@ -564,51 +564,29 @@ SUBPROGRAM int wheel_turn(or_u32 number, or_u64 now)
 }
 
 /* The decision: for how long a packet's flow has to wait. */
-OR_INLINE or_u32 gate_ask(struct instance *of, struct sk_buff *skb)
+OR_INLINE or_u32 gate_ask(struct instance *of, struct sk_buff *skb, or_u64 now)
 {
 	struct or_skb packet = { .skb = skb, .room = (or_u8 *)of->room };
 
 	if (bpf_dynptr_from_skb(skb, 0, &packet.data))
 		return 0;
-	return sender_departs(&packet, OR_MODE_ENFORCE);
+	return sender_departs(&packet, OR_MODE_ENFORCE, now);
 }
 
 /* When the flow's first packet leaves; LATER if too much was asked already. */
 #define LATER (~0ULL)
-SUBPROGRAM or_u64 gate_opens(or_u32 number, or_u32 index, or_u64 now)
+OR_INLINE or_u64 gate_opens(struct instance *of, const struct or_limits *l, or_u32 index, struct queue *f,
+			    struct sk_buff *skb, or_u64 now)
 {
-	struct instance *of = instance_at(number);
-	struct queue *f = queue_at(number, index);
-	struct kept *k = f ? kept_at(number, f->head) : 0;
-	or_u32 zero = 0, wait;
-	struct or_limits *l = bpf_map_lookup_elem(&limits, &zero);
-	struct sk_buff *skb;
-	or_u64 at;
+	or_u64 at = gate_departure(&f->gate, skb->tstamp, now, &of->gate.stats);
+	or_u32 wait;
 
-	if (!of || !k || !l)
-		return now;
-	skb = bpf_kptr_xchg(&k->skb, 0);
-	if (!skb)
-		return now;
-	at = gate_departure(&f->gate, skb->tstamp, now, &of->gate.stats);
-	if (at <= now && index != REST) {
-		if (of->questions++ == GATE_QUESTIONS) {
-			at = LATER;
-		} else {
-			wait = gate_ask(of, skb);
-			if (wait) {
-				now = bpf_ktime_get_ns();
-				at = gate_held(&f->gate, wait, now, l->max_hold, &of->gate.stats);
-				/* By a later clock than the caller's. */
-				if (at <= now)
-					at = 0;
-			}
-		}
-	}
-	skb = bpf_kptr_xchg(&k->skb, skb);
-	if (skb)
-		bpf_kfree_skb(skb);
-	return at;
+	if (at > now || index == REST)
+		return at;
+	if (of->questions++ == GATE_QUESTIONS)
+		return LATER;
+	wait = gate_ask(of, skb, now);
+	return wait ? gate_held(&f->gate, wait, now, l->max_hold, &of->gate.stats) : now;
 }
 
 /* Bytes a second at which the packet's flow goes on after a hold; 0: as fast as it can. */
@@ -653,13 +631,15 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 		struct queue *f = index ? queue_at(number, index) : 0;
 		struct sk_buff *skb;
 		struct kept *k;
-		or_u64 when = now;
+		or_u64 when;
 		enum gate_turn turn;
 
 		if (!f) {
 			more = 0;
 			break;
 		}
+		if (i)
+			now = bpf_ktime_get_ns();
 		turn = gate_turn(&f->gate, !!f->head, is_new, !!of->places[PLACE_OLD].first, of->gate.quantum);
 		if (turn == GATE_RETIRES) {
 			queue_retire(of, number, index, f, now);
@@ -673,19 +653,22 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 		k = kept_at(number, at);
 		if (!k)
 			break;
+		skb = bpf_kptr_xchg(&k->skb, 0);
+		if (!skb)
+			break;
 		if (!f->last_ack) {
-			when = gate_opens(number, index, now);
-			if (when == LATER)
-				break;
+			when = gate_opens(of, l, index, f, skb, now);
 			if (when > now) {
+				skb = bpf_kptr_xchg(&k->skb, skb);
+				if (skb)
+					bpf_kfree_skb(skb);
+				if (when == LATER)
+					break;
 				wheel_add(number, index, when, now);
 				sch->qstats.overlimits++;
 				continue;
 			}
 		}
-		skb = bpf_kptr_xchg(&k->skb, 0);
-		if (!skb)
-			break;
 		f->head = k->next;
 		f->gate.credit -= k->length;
 		f->packets--;

@@ -108,18 +108,19 @@ OR_INLINE void sender_start(struct onramp_flow *state, const struct onramp_param
 	onramp_start(state, params, now, path->owd, path->owd_at);
 }
 
-OR_INLINE struct or_flow *sender_flow(const struct or_packet *packet, const struct onramp_params *params,
-					 const struct or_path *path, or_u64 now)
+OR_INLINE struct or_flow *sender_flow(struct or_skb *skb, const struct or_packet *packet,
+				      const struct onramp_params *params, const struct or_path *path, or_u64 now)
 {
 	struct or_flow *flow = bpf_map_lookup_elem(&flows, &packet->flow);
-	struct or_flow fresh = {};
+	struct or_flow own, *fresh = skb_room(skb, &own);
 
 	if (flow)
 		return flow;
-	onramp_init(&fresh.state, params, now);
-	sender_start(&fresh.state, params, path, now);
-	fresh.last_sent = now;
-	if (bpf_map_update_elem(&flows, &packet->flow, &fresh, BPF_NOEXIST))
+	__builtin_memset(fresh, 0, sizeof(*fresh));
+	onramp_init(&fresh->state, params, now);
+	sender_start(&fresh->state, params, path, now);
+	fresh->last_sent = now;
+	if (bpf_map_update_elem(&flows, &packet->flow, fresh, BPF_NOEXIST))
 		count(OR_TABLE_FULL, 1);
 	return bpf_map_lookup_elem(&flows, &packet->flow);
 }
@@ -142,12 +143,12 @@ OR_INLINE or_u32 sender_cuts(const struct or_skb *skb, const struct or_config *c
 }
 
 /*
- * A packet is about to leave. Returns for how long it has to wait, or that it has to be
+ * A packet is about to leave, @now. Returns for how long it has to wait, or that it has to be
  * cut; 0 if it leaves now, in which case it has been stamped.
  */
-OR_INLINE or_u32 sender_departs(struct or_skb *skb, or_u32 mode)
+OR_INLINE or_u32 sender_departs(struct or_skb *skb, or_u32 mode, or_u64 now)
 {
-	or_u64 now = bpf_ktime_get_ns(), release;
+	or_u64 release;
 	struct or_config *config = config_at(now);
 	struct onramp_params params;
 	struct onramp_stamp stamp;
@@ -181,7 +182,7 @@ OR_INLINE or_u32 sender_departs(struct or_skb *skb, or_u32 mode)
 	params = sender_params(config, peer, path);
 	if (holds && sender_cuts(skb, config, &params, path, now))
 		return ONRAMP_CUT;
-	flow = sender_flow(&packet, &params, path, now);
+	flow = sender_flow(skb, &packet, &params, path, now);
 	if (!flow)
 		return 0;
 	if (sender_is_free(flow, config, now)) {

@@ -6,10 +6,7 @@
 /* There is nothing with which a program could. */
 #define SKB_CAN_BE_CUT 0
 /* A program's stack has room for 512 bytes in all: these are elsewhere. */
-#define SKB_ROOM 80
-/* So that IP's begins at a multiple of four. */
-#define SKB_ALIGN 2
-
+#define SKB_ROOM 128
 /**
  * struct or_skb - a packet
  * @skb: the kernel's
@@ -64,14 +61,17 @@ OR_INLINE long skb_write(struct or_skb *skb, or_u32 at, const void *from, or_u32
 OR_INLINE void skb_headers(struct or_skb *skb, or_u32 least, or_u32 most, const void **at, const void **end)
 {
 	or_u32 present = skb_length(skb);
-	or_u8 *copy = skb->room + SKB_ALIGN;
 
-	*at = 0;
-	if (present > most)
-		present = most;
-	if (present < least || bpf_dynptr_read(copy, present, &skb->data, 0, 0))
+	if (present >= most) {
+		*at = bpf_dynptr_slice(&skb->data, 0, skb->room, PACKET_HEADERS);
+		if (*at)
+			*end = *at + PACKET_HEADERS;
 		return;
-	*at = copy;
+	}
+	*at = 0;
+	if (present < least || bpf_dynptr_read(skb->room, present, &skb->data, 0, 0))
+		return;
+	*at = skb->room;
 	*end = *at + present;
 }
 
