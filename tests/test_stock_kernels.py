@@ -62,8 +62,9 @@ def test_everything_works_and_nothing_is_left(series: str) -> None:
         assert f"{refused}: refused" in said, said
 
 
-def test_a_new_kernel_enforces_without_a_module() -> None:
-    said = _boot("newest", "--bpf")
+@pytest.mark.parametrize("series", ["6.17", "newest"])
+def test_a_new_kernel_enforces_without_a_module(series: str) -> None:
+    said = _boot(series, "--bpf")
     assert any(line.startswith("held ") and line.endswith("let go") for line in said), said
     for step in ("traffic goes on without an agent", "the next agent has a gate", "nothing is left on a"):
         assert f"{step}: ok" in said, said

@@ -271,11 +271,13 @@ SUBPROGRAM int wheel_remove(or_u32 number, or_u32 index)
 	struct instance *of = instance_at(number);
 	struct queue *f = queue_at(number, index);
 	or_u32 at = f ? f->place - PLACE_WHEEL : WHEEL_SLOTS;
+	struct ends *slot;
 
 	if (!of || !f || at >= WHEEL_SLOTS)
 		return 0;
+	slot = ends_of(of, PLACE_WHEEL + at);
 	list_move(of, number, index, f, PLACE_OLD);
-	if (!of->places[PLACE_WHEEL + at].first)
+	if (slot && !slot->first)
 		of->filled[at / 64] &= ~(1ULL << (at & 63));
 	of->gate.stats.throttled_flows--;
 	return 0;

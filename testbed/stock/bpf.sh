@@ -4,11 +4,12 @@
 modules veth dummy sch_ingress cls_bpf
 hosts
 gate=bpf
-# It cuts no segments.
-for host in a b; do check "segments of $host are small" ip -n $host link set eth0 gso_max_size 16384; done
 
-# gates KEY: a number of the gate of a
-gates() { onrampd status --json --socket /tmp/a.sock | number $1; }
+# gates KEY: a number of the gates of a, together
+gates() {
+    onrampd status --json --socket /tmp/a.sock | grep -o '"gates":\[[^]]*\]' | grep -o "\"$1\":[0-9]*" |
+        awk -F: '{ n += $2 } END { print n + 0 }'
+}
 # there DEVICE GATES: of a
 there() { [ "$(tc -n a qdisc show dev $1 | grep -c 'qdisc onramp_')" = $2 ]; }
 
@@ -19,6 +20,8 @@ send "through the gate"
 acked "delays" 50
 stop a
 start a enforce eth0 -100ms 10.0.0.2
+# It cuts no segments: large ones, too, are held.
+check "segments are large" sh -c "ip -n a -d link show eth0 | grep -q 'gso_max_size 65536'"
 send "with delays that look long"
 [ "$(gates held)" -gt 10 ] || fail "held $(gates held) times"
 say "held $(gates held) times, and let go"
@@ -46,9 +49,73 @@ start a enforce eth0 0ns 10.0.0.2
 check "the next agent has a gate" there eth0 1
 send "through the next agent's gate"
 
-# A gate for each queue.
+# Packets that are to leave later wait in the gate.
 stop a
-ip link add m0 netns a numtxqueues 4 type veth peer name m0 netns b
+reloads=0
+start a enforce eth0 0ns 10.0.0.2
+# limits [LIMIT]: the gate's from now on
+limits() {
+    sed -i '1,/^kind/!d' /tmp/a.toml
+    printf '%s\n[[peer]]\naddress = "10.0.0.2"\n' "$@" >>/tmp/a.toml
+    reloads=$((reloads + 1))
+    kill -HUP $pid_a
+    wait_for "limits${*:+: $*}" sh -c "[ \$(grep -c 'onrampd: reloaded' /tmp/a.log) = $reloads ]"
+}
+flood() { ip netns exec a load flood eth0 "$@" || fail "flood"; }
+empty() { [ "$(gates queued_packets)" = 0 ]; }
+
+# Flows for which there is no place share one.
+limits "flows = 5000"
+flood 5500 1 200 2
+[ "$(gates flows)" = 5000 ] && [ "$(gates no_flow)" = 500 ] && [ "$(gates drops)" = 0 ] ||
+    fail "5500 flows: $(gates flows), $(gates no_flow) packets had none, $(gates drops) were dropped"
+say "5500 flows, with places for 5000: $(gates no_flow) shared one, none was dropped"
+wait_for "5500 packets leave" empty
+
+# Normally all have one.
+limits
+flood 10000 1 200 4
+[ "$(gates throttled_flows)" = 10000 ] && [ "$(gates no_flow)" = 500 ] && [ "$(gates drops)" = 0 ] ||
+    fail "10000 flows: $(gates throttled_flows), $(($(gates no_flow) - 500)) packets had none, $(gates drops) were dropped"
+say "10000 flows wait with a packet each, none was dropped"
+wait_for "10000 packets leave" empty
+[ "$(gates packets)" -ge 10000 ] || fail "$(gates packets) packets left"
+
+# What a limit costs is counted as its.
+# full LIMIT VALUE FLOWS PACKETS
+full() {
+    before=$(gates drops)
+    limits "$1 = $2"
+    flood $3 $4 1000 1
+    over=$(gates $1_drops)
+    [ $over = 900 ] && [ $(($(gates drops) - before)) = 900 ] || fail "over $1: $over of $(($(gates drops) - before))"
+    say "$1 = $2: $over of 1000 dropped"
+    wait_for "the others leave" empty
+}
+full limit 100 1000 1
+full bytes 100000 1000 1
+full flow_limit 10 10 100
+limits
+send "after all that"
+
+# The interface goes, and packets wait in its gate; another of its name is taken up.
+memory() { awk '$1 == "skbuff_head_cache" { print $2 }' /proc/slabinfo; }
+freed() { [ $(memory) -lt 3000 ]; }
+fill() {
+    flood 5000 1 200 9
+    [ $(memory) -gt 5000 ] || fail "5000 packets take $(memory)"
+}
+fill
+check "a device that is deleted" ip -n a link del eth0
+wait_for "lets go of its packets" freed
+link
+wait_for "the next one is taken up" there eth0 1
+wait_for "on b" sh -c "tc -n b qdisc show dev eth0 | grep -q 'qdisc onramp_'"
+send "through the next one"
+stop a
+
+# A gate for each queue.
+ip link add m0 netns a numtxqueues 4 numrxqueues 4 type veth peer name m0 netns b numtxqueues 4 numrxqueues 4
 address a m0 10.0.1.1/24
 address b m0 10.0.1.2/24
 check "mq" tc -n a qdisc add dev m0 root handle 9: mq
@@ -58,6 +125,35 @@ send "through a gate for each queue" a b 10.0.1.2
 check "a queue's gate that is taken away" tc -n a qdisc replace dev m0 parent 9:2 pfifo
 wait_for "is put back" there m0 4
 
+# Whose number changes, under a transfer: a queue that goes keeps its gate.
+stop a
+queues() { ip netns exec a ethtool -L m0 tx $1 || fail "ethtool -L m0 tx $1"; }
+queues 1
+tc -n a qdisc replace dev m0 root handle 8: mq
+start a enforce m0 0ns 10.0.1.2
+check "a gate for the only queue" there m0 1
+ip netns exec b iperf3 -s -1 -D >/dev/null
+sleep 1
+ip netns exec a iperf3 -c 10.0.1.2 -P 4 -t 8 >/tmp/iperf 2>&1 &
+load=$!
+gates=1
+for queues in 3 2 4 1 4; do
+    sleep 1
+    queues $queues
+    [ $gates -ge $queues ] || gates=$queues
+    wait_for "with $queues queues, $gates gates" there m0 $gates
+done
+check "traffic goes on while queues come and go" wait $load
+send "through what there is then" a b 10.0.1.2
+
 left
+
+# A network namespace goes, and packets wait in its gate.
+start a enforce eth0 0ns 10.0.0.2
+fill
+kill -9 $pid_a
+check "a namespace that is deleted" ip netns del a
+gone() { freed && ! ip -n b link show eth0; }
+wait_for "lets go of its packets" gone
 complain
 finish 0

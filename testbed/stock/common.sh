@@ -62,6 +62,9 @@ hosts() {
         ip netns add $host
         ip -n $host link set lo up
     done
+    link
+}
+link() {
     ip link add eth0 netns a address 02:00:00:00:00:01 type veth peer name eth0 netns b address 02:00:00:00:00:02
     address a eth0 10.0.0.1/24
     address b eth0 10.0.0.2/24
