@@ -16,15 +16,23 @@ there() { [ "$(tc -n a qdisc show dev $1 | grep -c 'qdisc onramp_')" = $2 ]; }
 start a enforce eth0 0ns 10.0.0.2
 start b enforce eth0 0ns 10.0.0.1
 check "the gate is in place" there eth0 1
+# It cuts no segments: they are made small instead, for as long as the agent is there.
+segments() { ip -n a -d link show eth0 | grep -q "gso_max_size $1"; }
+check "segments are small" segments 16384
 send "through the gate"
 acked "delays" 50
 stop a
+check "segments are large again" segments 65536
+keys='cut = false'
 start a enforce eth0 -100ms 10.0.0.2
-# It cuts no segments: large ones, too, are held.
-check "segments are large" sh -c "ip -n a -d link show eth0 | grep -q 'gso_max_size 65536'"
+keys=
+check "or stay so" segments 65536
 send "with delays that look long"
 [ "$(gates held)" -gt 10 ] || fail "held $(gates held) times"
 say "held $(gates held) times, and let go"
+sed -i /^cut/d /tmp/a.toml
+kill -HUP $pid_a
+wait_for "segments are small after a reload" segments 16384
 
 # Data both ways on one connection: a's ACKs do not wait behind its own data, which is held.
 both_ways

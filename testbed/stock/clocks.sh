@@ -4,7 +4,6 @@
 . /lib/common.sh
 modules veth dummy sch_ingress cls_bpf sch_onramp
 hosts
-for host in a b; do check "segments of $host are small" ip -n $host link set eth0 gso_max_size 16384; done
 
 # fleet HOST: its agent, with the kind of gate in $gate
 fleet() {

@@ -97,6 +97,15 @@ pub fn up(socket: &mut Socket, index: u32) -> Result<()> {
     socket.request(message.push(&head(index, libc::IFF_UP, libc::IFF_UP)))
 }
 
+/// Sets the largest segment that the stack hands an interface, in bytes.
+///
+/// # Errors
+/// What the kernel answered.
+pub fn set_gso_max_size(socket: &mut Socket, index: u32, bytes: u32) -> Result<()> {
+    let message = Message::new(libc::RTM_NEWLINK, 0, format!("gso_max_size of interface {index}"));
+    socket.request(message.push(&head(index, 0, 0)).u32(IFLA_GSO_MAX_SIZE, bytes))
+}
+
 /// An interface as the kernel lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
@@ -108,6 +117,8 @@ pub struct Link {
     pub mac: Option<Mac>,
     /// Whether it is switched on.
     pub up: bool,
+    /// Largest segment the stack hands down before it is cut up, in bytes.
+    pub gso_max_size: u32,
 }
 
 /// All interfaces of the socket's namespace.
@@ -126,6 +137,7 @@ fn parse(bytes: &[u8]) -> Option<Link> {
         name: text(attr(attributes, IFLA_IFNAME)?),
         mac: attr(attributes, IFLA_ADDRESS).and_then(|a| a.try_into().ok()),
         up: u32_at(bytes, 8)? & libc::IFF_UP as u32 != 0,
+        gso_max_size: attr(attributes, IFLA_GSO_MAX_SIZE).and_then(|a| u32_at(a, 0)).unwrap_or(65_536),
     })
 }
 

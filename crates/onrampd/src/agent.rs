@@ -15,6 +15,7 @@ use crate::heart::Heart;
 use crate::object::Shared;
 use crate::protocol::Request;
 use crate::qdisc::Program as GateProgram;
+use crate::segments;
 use crate::server::Server;
 use crate::status::{self, Facts, Status};
 use crate::sync::{Settings, Sync};
@@ -295,6 +296,7 @@ impl Agent {
     /// Has packets that leave an interface looked at, in the way of the present mode.
     fn engage(&mut self, port: usize) -> Result<(), Error> {
         let (name, index) = (self.ports[port].name.clone(), self.ports[port].index);
+        self.resize(&name, index)?;
         match self.mode() {
             Mode::Observe => {
                 self.let_go();
@@ -329,6 +331,23 @@ impl Agent {
                 Ok(())
             }
         }
+    }
+
+    /// Gives an interface small segments, if they are to be cut and the gate cannot do it.
+    fn resize(&mut self, name: &str, index: u32) -> Result<(), Error> {
+        let small = self.config.cut && self.mode() == Mode::Enforce && matches!(self.gate, Gate::Program(_));
+        if !small {
+            return match self.touched(name).segments.take() {
+                Some(before) => Ok(segments::restore(&mut self.socket, index, before)?),
+                None => Ok(()),
+            };
+        }
+        if let Some(before) = segments::large(&mut self.socket, name)? {
+            self.touched(name).segments = Some(before);
+            self.remember()?;
+            segments::shrink(&mut self.socket, index)?;
+        }
+        Ok(())
     }
 
     /// Chooses what is to hold packets, if any are to be held; once there is something, that stays.

@@ -31,6 +31,7 @@ pub mod owd;
 pub mod protocol;
 pub mod qdisc;
 pub mod replay;
+mod segments;
 pub mod server;
 pub mod status;
 pub mod sync;

@@ -3,6 +3,7 @@
 use crate::acker;
 use crate::datapath::is_ours;
 use crate::gate::{self, Replaced};
+use crate::segments;
 use crate::tc::{self, EGRESS, INGRESS};
 use onramp_netlink::Socket;
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,9 @@ pub struct Touched {
     pub clsact_added: bool,
     /// Queueing disciplines in place of others.
     pub replaced: Vec<Replaced>,
+    /// Its largest segment before it was made smaller, in bytes.
+    #[serde(default)]
+    pub segments: Option<u32>,
 }
 
 /// Everything that must be undone.
@@ -141,7 +145,13 @@ impl Undo {
             let stale = tc::qdiscs(socket, link.index)?.into_iter().filter(|q| gate::is_gate(&q.kind));
             let replaced = stale.map(|q| Replaced { parent: q.parent, kind: q.kind, before: None });
             let replaced = replaced.collect();
-            self.interfaces.push(Touched { name: name.clone(), index: link.index, clsact_added: false, replaced });
+            self.interfaces.push(Touched {
+                name: name.clone(),
+                index: link.index,
+                clsact_added: false,
+                replaced,
+                segments: None,
+            });
         }
         Ok(())
     }
@@ -159,6 +169,9 @@ impl Undo {
             }
             let Touched { name, index, .. } = touched;
             note(name, gate::restore(socket, *index, &touched.replaced).err().map(|e| e.to_string()));
+            if let Some(before) = touched.segments {
+                note(name, segments::restore(socket, *index, before).err().map(|e| e.to_string()));
+            }
             let (others, error) = remove_filters(socket, *index);
             note(name, error.map(|e| e.to_string()));
             if touched.clsact_added && others == 0 {

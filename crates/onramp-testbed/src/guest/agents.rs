@@ -205,7 +205,7 @@ fn config(scenario: &Scenario, topology: &Topology, host: u32, hosts: &BTreeSet<
         ("line_rate", rate.to_string().into()),
         ("or_ack_interval", linux.or_ack_interval.to_string().into()),
         ("or_ack_gap", format!("{}ns", linux.or_ack_gap.0 / NS).into()),
-        ("gate.cut", linux.cut_segments.into()),
+        ("cut", linux.cut_segments.into()),
         ("port", i64::from(OR_ACK).into()),
         ("socket", socket(host).into()),
         ("state_dir", format!("{FOLDER}/{host}.state").into()),

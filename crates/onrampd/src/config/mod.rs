@@ -192,8 +192,6 @@ pub struct GateLimits {
     pub quantum: Option<u32>,
     /// Local TCP flows leave at their pacing rate.
     pub pacing: Option<bool>,
-    /// Where delays are above T, segments leave as packets. Default true.
-    pub cut: Option<bool>,
 }
 
 /// Added to every time stamp that leaves the host or is compared with one that came in.
@@ -277,7 +275,7 @@ impl Config {
         test_clock: abi::or_clock,
     ) -> abi::or_config {
         let p = &self.params;
-        let cut = if self.gate.cut.unwrap_or(true) { abi::OR_CUT } else { 0 };
+        let cut = if self.cut { abi::OR_CUT } else { 0 };
         let known = if clock.is_some() { abi::OR_CLOCK_KNOWN } else { 0 };
         abi::or_config {
             params: abi::onramp_params {

@@ -12,13 +12,11 @@ use crate::sys;
 use crate::tc::{self, EGRESS, INGRESS, LOOPBACK};
 use libbpf_rs::ProgramHandle;
 use libbpf_rs::libbpf_sys::{BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_attach_type};
-use onramp_netlink::message::{attr, u32_at};
+use onramp_netlink::Socket;
+use onramp_netlink::link::Link;
 use onramp_netlink::qdisc::ROOT;
-use onramp_netlink::{Message, Socket};
 use std::fs;
 use std::thread;
-
-const IFLA_GSO_MAX_SIZE: u16 = 41;
 
 /// What an agent would choose for a gate, or chooses as it is configured; both are tried.
 pub(super) fn gate(config: Option<&Config>) -> Check {
@@ -87,7 +85,7 @@ pub(super) fn interface(name: &str, config: &Config) -> Vec<Check> {
     vec![
         up,
         place(&mut socket, name, link.index, config),
-        offloads(&mut socket, name, link.index, config),
+        offloads(&link, config),
         neighbours(&mut socket, name, link.index),
     ]
 }
@@ -117,9 +115,9 @@ fn place(socket: &mut Socket, name: &str, index: u32, config: &Config) -> Check 
 }
 
 /// A segment that the card cuts up leaves over time, but is stamped once.
-fn offloads(socket: &mut Socket, name: &str, index: u32, config: &Config) -> Check {
+fn offloads(link: &Link, config: &Config) -> Check {
+    let (name, size) = (&link.name, link.gso_max_size);
     let title = format!("{name} offloads");
-    let size = gso_max_size(socket, index).unwrap_or(65_536);
     let cuts = sys::cuts_segments(name).unwrap_or(false);
     let found = format!("TSO {}, segments up to {size} bytes", if cuts { "on" } else { "off" });
     let Some(rate) = config.line_rate.or_else(|| link_rate(name)) else {
@@ -141,13 +139,6 @@ fn offloads(socket: &mut Socket, name: &str, index: u32, config: &Config) -> Che
 fn link_rate(name: &str) -> Option<u64> {
     let megabits: i64 = fs::read_to_string(format!("/sys/class/net/{name}/speed")).ok()?.trim().parse().ok()?;
     u64::try_from(megabits).ok().filter(|m| *m > 0).map(|m| m * 1_000_000)
-}
-
-fn gso_max_size(socket: &mut Socket, index: u32) -> Option<u32> {
-    let mut head = [0; 16];
-    head[4..8].copy_from_slice(&index.to_ne_bytes());
-    let answers = socket.query(Message::new(libc::RTM_GETLINK, 0, "interface").push(&head)).ok()?;
-    attr(answers.first()?.get(16..)?, IFLA_GSO_MAX_SIZE).and_then(|v| u32_at(v, 0))
 }
 
 /// Other programs that see the same packets.
