@@ -71,7 +71,7 @@ exchanges() { echo $(($(status | number probes_returned) + $(status | number pro
 before=$(exchanges)
 more() { [ $(($(exchanges) - before)) -ge 1000 ]; }
 wait_for "probes and answers" more
-check "the clock is known still" is '"known":true'
+wait_for "the clock is known still" is '"known":true'
 say "$(onrampd status | grep '^clock')"
 load "while they enforce"
 [ $us = a ] || { check "it held" known held 10; say "held $(status | number held) times"; }

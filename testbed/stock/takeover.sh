@@ -12,12 +12,31 @@ status() { onrampd status --json --socket /tmp/a.sock; }
 qdisc() { tc -n a -s qdisc show dev eth0; }
 # The kind and the handle, which no other gate has.
 which_gate() { qdisc | sed -n '1s/ root.*//p'; }
+# Data from a to b until there is enough, a MiB at a time.
 begin() {
-    ip netns exec b iperf3 -s -1 -D >/dev/null
+    rm -f /tmp/enough
+    cat >/tmp/transfer <<'EOF'
+#!/bin/sh
+sent=0
+until [ -e /tmp/enough ]; do
+    dd if=/dev/zero bs=64k count=16 2>/dev/null
+    sent=$((sent + 1048576))
+done
+echo $sent >/tmp/sent
+EOF
+    chmod +x /tmp/transfer
+    ip netns exec b nc -l -p 7000 </dev/null | wc -c >/tmp/got &
+    receiver=$!
     sleep 1
-    ip netns exec a iperf3 -c 10.0.0.2 -t 20 -P 4 >/tmp/iperf 2>&1 &
-    load=$!
-    sleep 1
+    ip netns exec a nc 10.0.0.2 7000 -e /tmp/transfer &
+    sender=$!
+}
+# arrives WHAT: all of it
+arrives() {
+    touch /tmp/enough
+    check "$1" wait $sender
+    check "its other end" wait $receiver
+    [ "$(cat /tmp/sent)" = "$(cat /tmp/got)" ] || fail "$(cat /tmp/got) of $(cat /tmp/sent) bytes arrived"
 }
 # holds MORE: the gate has held so many times more than it had
 holds() {
@@ -40,7 +59,7 @@ kill -9 $pid_a
 sleep 0.2
 start a enforce eth0 -100ms 10.0.0.2
 holds 20
-check "a transfer during a crash" wait $load
+arrives "a transfer during a crash"
 the_same "killed"
 [ "$(status | number sent)" -gt $sent ] || fail "counters began anew"
 status | grep -q '"problems":\[\]' || fail "$(status)"
@@ -50,7 +69,7 @@ holds 20
 kill -USR2 $pid_a
 wait_for "the new agent is ready" sh -c '[ "$(grep -c ^ready /tmp/a.log)" = 2 ]'
 holds 20
-check "a transfer during an upgrade" wait $load
+arrives "a transfer during an upgrade"
 the_same "upgraded"
 status | grep -q '"problems":\[\]' || fail "$(status)"
 
@@ -68,7 +87,7 @@ kill -USR2 $pid_a
 wait_for "the next agent is ready" sh -c '[ "$(grep -c ^ready /tmp/a.log)" = 3 ]'
 wait_for "another gate" put_back
 holds 20
-check "a transfer during an upgrade to another program" wait $load
+arrives "a transfer during an upgrade to another program"
 
 # Not so where the maps cannot be taken over.
 kill -9 $pid_a
