@@ -56,7 +56,7 @@ EOF
 }
 # agent HOST: for ever, since it does not start while an interface is gone
 agent() {
-    until [ -e /tmp/end ]; do
+    until [ -e /tmp/over ]; do
         ip netns exec $1 onrampd run --config /tmp/$1.toml >>/tmp/$1.log 2>&1 &
         echo $! >/tmp/$1.pid
         wait $!
@@ -149,28 +149,31 @@ for host in a b; do
 done
 transfers=
 for way in "a 10.0.0.2" "a 10.0.0.2" "b 10.0.0.1" "a 10.0.1.2" "b 10.0.1.1" "b 10.0.1.1"; do
-    ip netns exec ${way% *} load both ${way#* } 7000 $seconds 3000000 >"/tmp/${way#* }.$((number += 1))" 2>&1 &
+    number=$((number + 1))
+    ip netns exec ${way% *} load both ${way#* } 7000 $seconds 3000000 >/tmp/transfer.$number 2>&1 &
     transfers="$transfers $!"
 done
 disturbers=
 for what in agents places interfaces; do
-    often $what $((number += 1)) &
+    number=$((number + 1))
+    often $what $number &
     disturbers="$disturbers $!"
 done
 sleep $seconds
 touch /tmp/end
 for disturber in $disturbers; do wait $disturber; done
 for transfer in $transfers; do wait $transfer || failed=1; done
-for way in /tmp/10.0.*; do say "${way##*/}: $(cat $way)"; done
+for transfer in /tmp/transfer.*; do say "$(cat $transfer)"; done
 [ ! "$failed" ] || fail "a transfer did not finish"
 say "held $(awk '{ n += $1 } END { print n + 0 }' /tmp/held) times at least"
 
+for host in a b; do wait_for "the agent on $host is there at the end" ready $host; done
+touch /tmp/over
 for host in a b; do
-    wait_for "the agent on $host is there at the end" ready $host
     wait_for "no packet stays on $host" empty $host
     check "the agent on $host ends" kill $(cat /tmp/$host.pid)
 done
-gone() { ! tc -n $1 qdisc show | grep onramp && ! ip -n $1 link show onramp0 && [ ! -e /run/onrampd-$1/undo.json ]; }
+gone() { ! tc -n $1 qdisc show | grep onramp && ! ip -n $1 link show onramp0 && [ ! -e /run/onrampd-$1/undo-*.json ]; }
 for host in a b; do wait_for "nothing is left on $host" gone $host; done
 complain
 finish 0
