@@ -11,6 +11,10 @@ printf 'root:x:0:0::/:/bin/sh\nonrampd:x:990:990::/:/bin/sh\n' >/etc/passwd
 printf 'root:x:0:\nonrampd:x:990:\n' >/etc/group
 config=/etc/onrampd/onrampd.toml unit=/etc/systemd/system/onrampd.service
 
+# As with Secure Boot: no module that nobody signed, no writing into the kernel.
+mount -t securityfs security /sys/kernel/security
+check "the kernel is locked down" grep -q '\[integrity\]' /sys/kernel/security/lockdown
+
 # The service, as systemd starts it.
 service() {
     mkdir -p /run/onrampd

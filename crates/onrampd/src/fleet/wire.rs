@@ -247,7 +247,9 @@ impl FromHost {
 }
 
 impl Edge {
-    fn is_sound(&self) -> bool {
+    /// Whether it is one that a host can have measured: who says another is not heard.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
         let f = &self.fit;
         let numbers = [f.delay, f.residual, f.sigma, f.drift_sigma, f.noise, f.queue];
         numbers.iter().all(|n| n.is_finite()) && f.sigma >= 0.0 && f.drift.abs() <= MAX_DRIFT

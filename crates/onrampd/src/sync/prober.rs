@@ -238,7 +238,9 @@ impl Target {
         let fit = found?;
         let forward = seen.iter().map(|e| delay(&fit, e.received, e.sent, e.sent));
         let backward = seen.iter().map(|e| -delay(&fit, e.returned, e.came_back, e.came_back));
-        Some(Edge { to, fit, forward: delays(forward.collect())?, backward: delays(backward.collect())? })
+        let edge = Edge { to, fit, forward: delays(forward.collect())?, backward: delays(backward.collect())? };
+        // Where hosts are hardly ever given a processor a fit may be any.
+        Some(edge).filter(Edge::is_sound)
     }
 }
 
