@@ -233,14 +233,16 @@ impl Target {
     fn collect(&mut self, to: IpAddr) -> Option<Edge> {
         let seen = std::mem::take(&mut self.seen);
         let found = fit(&seen, &FitOptions::default()).map(|fit| self.least.judge(fit, self.window));
-        self.guard.expect(found);
-        self.stepped = false;
-        let fit = found?;
-        let forward = seen.iter().map(|e| delay(&fit, e.received, e.sent, e.sent));
-        let backward = seen.iter().map(|e| -delay(&fit, e.returned, e.came_back, e.came_back));
-        let edge = Edge { to, fit, forward: delays(forward.collect())?, backward: delays(backward.collect())? };
+        let edge = found.and_then(|fit| {
+            let forward = seen.iter().map(|e| delay(&fit, e.received, e.sent, e.sent));
+            let backward = seen.iter().map(|e| -delay(&fit, e.returned, e.came_back, e.came_back));
+            Some(Edge { to, fit, forward: delays(forward.collect())?, backward: delays(backward.collect())? })
+        });
         // Where hosts are hardly ever given a processor a fit may be any.
-        Some(edge).filter(Edge::is_sound)
+        let edge = edge.filter(Edge::is_sound);
+        self.guard.expect(edge.as_ref().map(|edge| edge.fit));
+        self.stepped = false;
+        edge
     }
 }
 
