@@ -11,7 +11,7 @@ RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core crates/onramp-clock 
 
 # What is needed comes before what is built, in this order; builds use all processors by themselves.
 .NOTPARALLEL:
-.PHONY: help install testbed demo test test-kernel lint bindings bench agent install-agent datapath clean
+.PHONY: help install testbed demo test test-kernel lint bindings bench agent install-agent uninstall-agent datapath clean
 
 help:
 	@echo "make demo     install, then compare DCQCN with and without On-Ramp on 320 servers (minutes)"
@@ -66,6 +66,14 @@ install-agent:
 datapath: need-gate
 	testbed/stock/modules
 	$(MAKE) --quiet -C datapath/tc
+
+# As root, once the service is disabled; configuration and keys in /etc/onrampd stay.
+uninstall-agent:
+	rm -f $(DESTDIR)/usr/bin/onrampd $(DESTDIR)/etc/sysusers.d/onrampd.conf
+	rm -f $(DESTDIR)/etc/systemd/system/onrampd.service $(DESTDIR)/etc/systemd/system/onrampd-coordinator.service
+	rm -rf $(DESTDIR)/usr/share/doc/onrampd $(DESTDIR)/usr/src/onramp-0.1.0
+	$(MAKE) --quiet -C datapath/tc uninstall
+	@rmdir --ignore-fail-on-non-empty $(DESTDIR)/etc/onrampd 2>/dev/null || true
 
 demo: install
 	@onramp compare scenarios/demo.toml
