@@ -18,7 +18,7 @@ help:
 	@echo "make install  build everything into .venv; the command is .venv/bin/onramp"
 	@echo "make testbed  the Linux cluster: its programs and its kernel (minutes, once)"
 	@echo "make test     every test"
-	@echo "make test-kernel  the gate on debug kernels under QEMU: an hour at first, half of one later; on a busy machine twice that"
+	@echo "make test-kernel  the gate on debug and stock kernels under QEMU: an hour and a half at first, one later; on a busy machine twice that"
 	@echo "make agent    the host agent, and tc's plugin for the gate; then as root: make install-agent"
 	@echo "make datapath the gate's module against stock kernels' headers: 6.1, 6.12, the newest"
 	@echo "make lint     formatting, lints, types"
@@ -84,13 +84,16 @@ test: need-all testbed
 	cargo test --release -p onramp-sim --test determinism
 	pytest
 
-# The gate where the kernel checks itself: memory, leaks, locks, failures on demand; then data races.
-test-kernel: need-debug
+# The gate where the kernel checks itself: memory, leaks, locks, failures on demand; then data races. Then
+# half an hour of whatever may happen to it where it is a program.
+test-kernel: need-debug need-stock
 	cargo build --release -p onrampd
 	testbed/kernel/build --kasan
 	testbed/debug/boot target/release/onrampd
 	testbed/kernel/build --kcsan
 	testbed/debug/boot --kcsan target/release/onrampd churn model stopped fuzz
+	testbed/stock/modules --images newest
+	testbed/stock/boot newest target/release/onrampd --stress 1800
 
 lint: need-lint install
 	cargo fmt --all --check

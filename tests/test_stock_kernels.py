@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import subprocess
 from pathlib import Path
 
@@ -66,8 +67,39 @@ def test_everything_works_and_nothing_is_left(series: str) -> None:
 def test_a_new_kernel_enforces_without_a_module(series: str) -> None:
     said = _boot(series, "--bpf")
     assert any(line.startswith("held ") and line.endswith("let go") for line in said), said
-    for step in ("traffic goes on without an agent", "the next agent has a gate", "nothing is left on a"):
+    for step in (
+        "traffic goes on without an agent",
+        "the next agent has a gate",
+        "segments are large",
+        "a device that is deleted",
+        "traffic goes on while queues come and go",
+        "nothing is left on a",
+        "a namespace that is deleted",
+    ):
         assert f"{step}: ok" in said, said
+    for what in ("10000 flows wait", "limit = 100: 900", "bytes = 100000: 900", "flow_limit = 10: 900"):
+        assert any(line.startswith(what) for line in said), said
+
+
+def test_incast_takes_no_longer_with_the_program_than_with_the_module() -> None:
+    said = _boot("newest", "--incast", "6", "1")
+
+    def numbers(what: str, gate: str) -> list[float]:
+        return [float(n) for line in said for n in re.findall(rf"^round \d, {gate}: {what} ([\d.]+)", line)]
+
+    for gate in ("observe", "module", "bpf"):
+        assert len(numbers(r"requests \d+, mean", gate)) == 3, said
+        assert min(numbers("held", gate)) > 10, said
+    # What else this machine does only adds to them.
+    assert min(numbers(r"requests \d+, mean", "bpf")) < 1.5 * min(numbers(r"requests \d+, mean", "module")), said
+
+
+@pytest.mark.parametrize("series", ["6.17", "newest"])
+def test_whatever_happens_to_a_gate_traffic_goes_on(series: str) -> None:
+    said = _boot(series, "--stress", "40")
+    for step in ("no packet stays on a", "no packet stays on b", "nothing is left on a", "nothing is left on b"):
+        assert f"{step}: ok" in said, said
+    assert sum(" transfers of " in line for line in said) == 6, said
 
 
 def test_the_next_agent_takes_the_gate_over_and_no_packet_is_lost() -> None:

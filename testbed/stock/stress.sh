@@ -175,5 +175,6 @@ for host in a b; do
 done
 gone() { ! tc -n $1 qdisc show | grep onramp && ! ip -n $1 link show onramp0 && [ ! -e /run/onrampd-$1/undo-*.json ]; }
 for host in a b; do wait_for "nothing is left on $host" gone $host; done
+! grep panicked /tmp/*.log || fail "an agent panicked"
 complain
 finish 0
