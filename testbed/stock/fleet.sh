@@ -79,7 +79,7 @@ wait_for "the clock is known still" is '"known":true'
 say "$(onrampd status | grep '^clock')"
 load "while they enforce"
 [ $us = a ] || { check "it held" known held 10; say "held $(status | number held) times"; }
-check "the fleet" sh -c "onrampd fleet | grep -c synchronised | grep -q 2"
+wait_for "the fleet" sh -c "onrampd fleet | grep -c synchronised | grep -q 2"
 onrampd status
 check "no problems" is '"problems":\[\]'
 meet 7005

@@ -3,6 +3,7 @@
 . /lib/common.sh
 modules veth dummy sch_ingress cls_bpf sch_drr sch_onramp
 hosts
+gate=module
 
 start a enforce eth0 0ns 10.0.0.2
 start b enforce eth0 0ns 10.0.0.1

@@ -5,6 +5,7 @@
 modules veth dummy sch_ingress cls_bpf tls llc stp garp mrp 8021q bridge sch_onramp
 check "module bonding" insmod /modules/bonding.ko max_bonds=0
 hosts
+gate=module
 
 status() { onrampd status --json --socket /tmp/a.sock; }
 # to ADDRESS: OR-ACKs of packets to there
