@@ -80,19 +80,6 @@ def test_a_new_kernel_enforces_without_a_module(series: str) -> None:
         assert any(line.startswith(what) for line in said), said
 
 
-@pytest.mark.parametrize("series", ["6.17", "newest"])
-def test_whatever_happens_to_a_gate_traffic_goes_on(series: str) -> None:
-    said = _boot(series, "--stress", "40")
-    for step in (
-        "no packet stays on a",
-        "no packet stays on b",
-        "nothing is left on a",
-        "nothing is left on b",
-    ):
-        assert f"{step}: ok" in said, said
-    assert sum(" transfers of " in line for line in said) == 6, said
-
-
 def test_the_next_agent_takes_the_gate_over_and_no_packet_is_lost() -> None:
     said = _boot("newest", "--takeover")
     for when in ("killed", "upgraded"):
