@@ -75,16 +75,18 @@ empty() { [ "$(gates queued_packets)" = 0 ]; }
 # Flows for which there is no place share one.
 limits "flows = 5000"
 flood 5500 1 200 2
-[ "$(gates flows)" = 5000 ] && [ "$(gates no_flow)" = 500 ] && [ "$(gates drops)" = 0 ] ||
+[ "$(gates flows)" = 5000 ] && [ "$(gates no_flow)" -ge 500 ] && [ "$(gates drops)" = 0 ] ||
     fail "5500 flows: $(gates flows), $(gates no_flow) packets had none, $(gates drops) were dropped"
 say "5500 flows, with places for 5000: $(gates no_flow) shared one, none was dropped"
 wait_for "5500 packets leave" empty
 
 # Normally all have one.
 limits
+# A host says other things, too, now and then.
+without=$(gates no_flow)
 flood 10000 1 200 4
-[ "$(gates throttled_flows)" = 10000 ] && [ "$(gates no_flow)" = 500 ] && [ "$(gates drops)" = 0 ] ||
-    fail "10000 flows: $(gates throttled_flows), $(($(gates no_flow) - 500)) packets had none, $(gates drops) were dropped"
+[ "$(gates throttled_flows)" -ge 10000 ] && [ "$(gates no_flow)" = $without ] && [ "$(gates drops)" = 0 ] ||
+    fail "10000 flows: $(gates throttled_flows), $(($(gates no_flow) - without)) packets had none, $(gates drops) were dropped"
 say "10000 flows wait with a packet each, none was dropped"
 wait_for "10000 packets leave" empty
 [ "$(gates packets)" -ge 10000 ] || fail "$(gates packets) packets left"
