@@ -69,7 +69,8 @@ def test_a_new_kernel_enforces_without_a_module(series: str) -> None:
     for step in (
         "traffic goes on without an agent",
         "the next agent has a gate",
-        "segments are large",
+        "segments are large again",
+        "or stay so",
         "a device that is deleted",
         "traffic goes on while queues come and go",
         "nothing is left on a",

@@ -10,12 +10,13 @@ gate=module
 status() { onrampd status --json --socket /tmp/a.sock; }
 # to ADDRESS: OR-ACKs of packets to there
 to() { status | tr '{' '\n' | grep "\"peer\": *\"$1\"" | number or_acks; }
-# taken WHAT FROM TO ADDRESS: packets are measured, and held
+# taken WHAT FROM TO ADDRESS: packets are measured, and held. 2 MB are 32 segments of 64 KB where nothing
+# cuts them, and two that come together share an OR-ACK.
 taken() {
     before=$(status | number held)
     send "$1" $2 $3 "$4" 2M
     acks=$(to $4) held=$(($(status | number held) - before))
-    [ "${acks:-0}" -ge 20 ] && [ $held -ge 5 ] || { status; fail "$1: ${acks:-no} OR-ACKs, held $held times"; }
+    [ "${acks:-0}" -ge 10 ] && [ $held -ge 5 ] || { status; fail "$1: ${acks:-no} OR-ACKs, held $held times"; }
     say "$1: $acks OR-ACKs, held $held times"
 }
 # ignored WHAT FROM TO ADDRESS: no packet is taken for a peer's
@@ -103,7 +104,7 @@ done
 for load in $loads; do wait $load || { cat /tmp/iperf.*; fail "iperf3 to $addresses"; }; done
 for address in $addresses; do
     acks=$(to $address)
-    [ "${acks:-0}" -ge 20 ] || { status; fail "$address: ${acks:-no} OR-ACKs"; }
+    [ "${acks:-0}" -ge 10 ] || { status; fail "$address: ${acks:-no} OR-ACKs"; }
     say "$address, with the others: $acks OR-ACKs"
 done
 
