@@ -83,22 +83,27 @@ def test_drives_and_servers_are_as_fast_on_both(tmp_path: Path) -> None:
 
 
 @needs_agent
-def test_rpcs_beside_storage_gain_by_on_ramp_on_both(tmp_path: Path) -> None:
+def test_rpcs_beside_storage_gain_by_on_ramp_on_both() -> None:
+    # A seed's median differs from another's by a tenth, and by as much between two builds of the kernel.
     span = {"warmup": "30ms", "duration": "20ms"}
-    runs = {
-        (on, onramp_on): onramp.run(RACKS, {**span, "onramp.enabled": onramp_on}, on=on).summary
-        for on in ("sim", "linux")
-        for onramp_on in (False, True)
-    }
+
+    def means(on: str, onramp_on: bool) -> np.ndarray[Any, Any]:
+        """RPCs' median latency in µs, storage in Gb/s, packets dropped: means of four seeds."""
+        changes = [{**span, "seed": seed, "onramp.enabled": onramp_on} for seed in range(1, 5)]
+        runs = [onramp.run(RACKS, change, on=on).summary for change in changes]
+        rows = [(r["rpc"]["latency_us"]["p50"], r["storage"]["gbps"], r["network"]["drops"]) for r in runs]
+        return np.array([np.mean(column) for column in zip(*rows, strict=True)])
+
+    found = {(on, side): means(on, side) for on in ("sim", "linux") for side in (False, True)}
     for on in ("sim", "linux"):
-        without, with_ = runs[on, False], runs[on, True]
-        assert without["rpc"]["latency_us"]["p50"] > 5 * with_["rpc"]["latency_us"]["p50"]
-        assert with_["storage"]["gbps"] > 0.95 * without["storage"]["gbps"]
-        assert with_["network"]["drops"] == 0 < without["network"]["drops"]
+        without, with_ = found[on, False], found[on, True]
+        assert without[0] > 5 * with_[0], found
+        assert with_[1] > 0.95 * without[1], found
+        assert with_[2] == 0 < without[2], found
     for side in (False, True):
-        sim, linux = runs["sim", side], runs["linux", side]
-        assert abs(sim["rpc"]["latency_us"]["p50"] / linux["rpc"]["latency_us"]["p50"] - 1) < 0.15
-        assert abs(sim["storage"]["gbps"] / linux["storage"]["gbps"] - 1) < agreement.THROUGHPUT_GOAL
+        sim, linux = found["sim", side], found["linux", side]
+        assert abs(sim[0] / linux[0] - 1) < 0.2, found
+        assert abs(sim[1] / linux[1] - 1) < agreement.THROUGHPUT_GOAL, found
 
 
 @needs_kernel
