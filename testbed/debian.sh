@@ -37,3 +37,29 @@ debian_fetch() {
     mkdir -p "$folder"
     (cd "$folder" && apt-get "${apt_options[@]}" download "$@" >"$cache/apt/log" 2>&1) || fail "download failed; see $cache/apt/log"
 }
+
+# debian_source SUITE GIB: $tree is the newest kernel source that is there, and $version its version. If there is none, the
+# suite's is fetched, where so many GiB are free.
+debian_source() {
+    local package room
+    tree=$(ls -d "$cache"/source-*/ 2>/dev/null | sort -V | tail -n 1 || true)
+    tree=${tree%/}
+    version=${tree##*/source-}
+    [[ ! $tree ]] || return 0
+    room=$(($(df --output=avail -k "$cache" | tail -n 1) / 1048576))
+    ((room >= $2)) || fail "$cache: $room GiB free, $2 GiB are needed"
+    debian_index "$1"
+    package=$(debian_newest 'linux-source-[0-9.]+')
+    [[ $package ]] || fail "$1 has no linux-source package"
+    version=$(debian_version "$package")
+    tree=$cache/source-$version
+    rm -rf "$cache/fetched"
+    echo "fetching $package $version (about 170 MB)"
+    debian_fetch "$cache/fetched" "$package"
+    echo "unpacking"
+    mkdir "$cache/fetched/tree"
+    dpkg-deb --fsys-tarfile "$cache"/fetched/*.deb | tar -xO --wildcards './usr/src/*.tar.xz' |
+        tar -xJ --strip-components=1 -C "$cache/fetched/tree"
+    mv "$cache/fetched/tree" "$tree"
+    rm -rf "$cache/fetched"
+}

@@ -23,6 +23,8 @@ send "through the gate"
 acked "delays" 50
 stop a
 check "segments are large again" segments 65536
+foretold() { ip netns exec a onrampd doctor --config /tmp/a.toml | grep -q "up to 16384 bytes (.* 65536 without it"; }
+check "the doctor foretells small ones" foretold
 keys='cut = false'
 start a enforce eth0 -100ms 10.0.0.2
 keys=

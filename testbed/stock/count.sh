@@ -61,11 +61,15 @@ agent() {
 }
 
 grep -q bpf_qdisc_init_prologue /sys/kernel/btf/vmlinux && programs=bpf
+if [ -e /lib/fair.o ]; then
+    bpftool struct_ops register /lib/fair.o >/tmp/log 2>&1 || fail "the kernel's own fair queue"
+    fair=bpf_fq
+fi
 # The very first packets are slower, whatever they pass through.
 count 1 "first" >/tmp/log
 for flows in 1 64; do
     tc qdisc replace dev sink root noqueue && count $flows "noqueue"
-    for kind in pfifo fq_codel fq onramp; do
+    for kind in pfifo fq_codel fq $fair onramp; do
         tc qdisc replace dev sink root $kind >/tmp/log 2>&1 && count $flows "$kind"
     done
     tc qdisc del dev sink root

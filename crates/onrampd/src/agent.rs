@@ -335,8 +335,7 @@ impl Agent {
 
     /// Gives an interface small segments, if they are to be cut and the gate cannot do it.
     fn resize(&mut self, name: &str, index: u32) -> Result<(), Error> {
-        let small = self.config.cut && self.mode() == Mode::Enforce && matches!(self.gate, Gate::Program(_));
-        if !small {
+        if !segments::are_small(&self.config, matches!(self.gate, Gate::Program(_))) {
             return match self.touched(name).segments.take() {
                 Some(before) => Ok(segments::restore(&mut self.socket, index, before)?),
                 None => Ok(()),

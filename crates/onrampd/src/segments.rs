@@ -2,10 +2,17 @@
 //! with a segment of 64 KB ends with a queue (docs/datapath.md, "Pacing and cutting").
 
 use crate::acker;
+use crate::config::{Config, Mode};
 use onramp_netlink::{Result, Socket, link};
 
 /// In bytes: what the paper finds best (Fig. 19).
-const SMALL: u32 = 16_384;
+pub const SMALL: u32 = 16_384;
+
+/// Whether segments are to be small, where the gate is a program or not.
+#[must_use]
+pub fn are_small(config: &Config, program: bool) -> bool {
+    program && config.cut && config.mode == Mode::Enforce
+}
 
 /// The largest segment of an interface, if that is to become smaller.
 ///

@@ -78,11 +78,12 @@ pub fn examine(config: Option<&Path>) -> Report {
     });
     let (programs, loaded) = host::programs();
     checks.extend([host::kernel(), host::privileges(), host::btf(), loaded, host::jit(), host::hooks()]);
-    checks.push(network::gate(config.as_ref()));
+    let (gate, program) = network::gate(config.as_ref());
+    checks.push(gate);
     checks.push(host::clock(config.as_ref()));
     if let Some(config) = &config {
         checks.extend(config.fleet.iter().flat_map(|fleet| fleet::all(config, fleet)));
-        checks.extend(config.interfaces.iter().flat_map(|name| network::interface(name, config)));
+        checks.extend(config.interfaces.iter().flat_map(|name| network::interface(name, config, program)));
     }
     Report { ok: checks.iter().all(|c| c.state != State::Fail), programs, checks }
 }

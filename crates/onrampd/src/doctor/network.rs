@@ -8,6 +8,7 @@ use crate::config::{Config, GateKind, Mode, Parent};
 use crate::datapath::{Datapath, is_ours};
 use crate::gate::{self, Kinds};
 use crate::qdisc::{self, Program};
+use crate::segments;
 use crate::sys;
 use crate::tc::{self, EGRESS, INGRESS, LOOPBACK};
 use libbpf_rs::ProgramHandle;
@@ -18,12 +19,14 @@ use onramp_netlink::qdisc::ROOT;
 use std::fs;
 use std::thread;
 
-/// What an agent would choose for a gate, or chooses as it is configured; both are tried.
-pub(super) fn gate(config: Option<&Config>) -> Check {
+/// What an agent would choose for a gate, or chooses as it is configured; both are tried. And whether it is a program.
+pub(super) fn gate(config: Option<&Config>) -> (Check, bool) {
     let needed = config.is_some_and(|c| c.mode == Mode::Enforce && c.gate.kind != GateKind::None);
     let (kind, parent) = config.map_or((GateKind::Auto, Parent::Auto), |c| (c.gate.kind, c.parent));
     let mend = "Linux 6.17 or newer, or the module sch_onramp: dkms install onramp/0.1.0";
-    match choice::choose(kind, parent, try_program, try_module) {
+    let chosen = choice::choose(kind, parent, try_program, try_module);
+    let program = matches!(chosen, Ok((choice::Gate::Program(()), _)));
+    let check = match chosen {
         Ok((choice::Gate::None, Choice { why, .. })) if !needed => {
             Check::warn("gate", format!("none: enough to observe, not to enforce: {why}"), mend)
         }
@@ -31,7 +34,8 @@ pub(super) fn gate(config: Option<&Config>) -> Check {
         Ok((_, Choice { kind, why })) => Check::ok("gate", format!("{kind} ({why})")),
         Err(e) if needed => Check::fail("gate", e, mend),
         Err(e) => Check::warn("gate", e, mend),
-    }
+    };
+    (check, program)
 }
 
 /// Loads the gate's program, which is gone again at once.
@@ -62,8 +66,8 @@ fn module_installed() -> bool {
     listed("/proc/modules") || listed(&format!("/lib/modules/{release}/modules.dep"))
 }
 
-/// What concerns one interface.
-pub(super) fn interface(name: &str, config: &Config) -> Vec<Check> {
+/// What concerns one interface, where the gate is a program or not.
+pub(super) fn interface(name: &str, config: &Config, program: bool) -> Vec<Check> {
     let failed = |e: String| vec![Check::fail(name, e, "see ip link")];
     let mut socket = match Socket::open() {
         Ok(socket) => socket,
@@ -85,7 +89,7 @@ pub(super) fn interface(name: &str, config: &Config) -> Vec<Check> {
     vec![
         up,
         place(&mut socket, name, link.index, config),
-        offloads(&link, config),
+        offloads(&link, config, program),
         neighbours(&mut socket, name, link.index),
     ]
 }
@@ -115,11 +119,13 @@ fn place(socket: &mut Socket, name: &str, index: u32, config: &Config) -> Check 
 }
 
 /// A segment that the card cuts up leaves over time, but is stamped once.
-fn offloads(link: &Link, config: &Config) -> Check {
-    let (name, size) = (&link.name, link.gso_max_size);
+fn offloads(link: &Link, config: &Config, program: bool) -> Check {
+    let (name, now) = (&link.name, link.gso_max_size);
+    let size = if segments::are_small(config, program) { now.min(segments::SMALL) } else { now };
     let title = format!("{name} offloads");
     let cuts = sys::cuts_segments(name).unwrap_or(false);
-    let found = format!("TSO {}, segments up to {size} bytes", if cuts { "on" } else { "off" });
+    let small = if size < now { format!(" (the agent's choice: {now} without it)") } else { String::new() };
+    let found = format!("TSO {}, segments up to {size} bytes{small}", if cuts { "on" } else { "off" });
     let Some(rate) = config.line_rate.or_else(|| link_rate(name)) else {
         return Check::ok(title, found);
     };
