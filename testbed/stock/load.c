@@ -141,14 +141,45 @@ static uint64_t take(int fd, uint64_t at, uint64_t left)
 	return done;
 }
 
-/* Waits for an event of @events at most until it has taken too long; how long it took. */
+/* How often RTO was over, and TCP found its packet still in a queue of this host. */
+static unsigned long found_queued(void)
+{
+	char names[8192], values[8192], *name, *value, *left, *right;
+	FILE *file = fopen("/proc/net/netstat", "r");
+	unsigned long found = 0;
+
+	while (file && fgets(names, sizeof(names), file) && fgets(values, sizeof(values), file))
+		for (name = strtok_r(names, " \n", &left), value = strtok_r(values, " \n", &right); name && value;
+		     name = strtok_r(0, " \n", &left), value = strtok_r(0, " \n", &right))
+			if (!strcmp(name, "TCPSpuriousRtxHostQueues"))
+				found = strtoul(value, 0, 10);
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/* Waits for an event of @events, at most until it has taken too long; how long it took. */
+static unsigned int backoffs;
 static double wait_for(int fd, int events)
 {
 	struct pollfd one = { .fd = fd, .events = events };
-	double began = seconds();
+	double began = seconds(), waited = 0;
+	unsigned long queued = 0;
 
-	if (!poll(&one, 1, PATIENCE * 1000))
-		fail("nothing moved for %.0f s", PATIENCE);
+	for (; !poll(&one, 1, 1000); waited = seconds() - began) {
+		struct tcp_info info = {};
+		socklen_t length = sizeof(info);
+
+		getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length);
+		if (info.tcpi_backoff > backoffs)
+			backoffs = info.tcpi_backoff;
+		if (!waited)
+			queued = found_queued();
+		if (info.tcpi_unacked && found_queued() > queued + 2)
+			fail("a packet stays in a queue for %.0f s", seconds() - began);
+		if (waited > PATIENCE)
+			fail("nothing moved for %.0f s", PATIENCE);
+	}
 	return seconds() - began;
 }
 
@@ -232,8 +263,8 @@ static void both(const char *host, const char *port, double during, uint64_t byt
 		close(fd);
 		transfers++;
 	}
-	printf("%u transfers of %llu bytes each way, nothing moved for %.1f s at most\n", transfers,
-	       (unsigned long long)bytes, longest);
+	printf("%u transfers of %llu bytes each way, nothing moved for %.1f s at most, RTO was backed off %u times\n",
+	       transfers, (unsigned long long)bytes, longest, backoffs);
 }
 
 /* A tenth of WebSearch's (DCTCP, SIGCOMM'10): bytes, and how many percent are at most as large. */
