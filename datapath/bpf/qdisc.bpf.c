@@ -47,7 +47,7 @@ const volatile or_u32 qdisc_packets = 16384;
 #define PLACE_IDLE 2
 #define PLACE_REST 3
 #define PLACE_WHEEL 4
-/* Of 16 us each; whoever waits for longer than all of them looks again after that. */
+/* Of 16 us each; whoever waits for longer than all of them is in the last, and goes on from there. */
 #define WHEEL_SHIFT 14
 #define WHEEL_SLOTS 1024
 #define PLACES (PLACE_WHEEL + WHEEL_SLOTS)
@@ -250,14 +250,15 @@ SUBPROGRAM int wheel_add(or_u32 number, or_u32 index, or_u64 until, or_u64 now)
 	or_u64 slot = until >> WHEEL_SHIFT, last = (now >> WHEEL_SHIFT) + WHEEL_SLOTS - 1;
 	struct instance *of = instance_at(number);
 	struct queue *f = queue_at(number, index);
-	or_u32 at = (slot < last ? slot : last) & (WHEEL_SLOTS - 1);
+	or_u64 earliest = slot <= last ? until : last << WHEEL_SHIFT;
+	or_u32 at = (slot <= last ? slot : last) & (WHEEL_SLOTS - 1);
 
 	if (!of || !f)
 		return 0;
 	f->until = until;
 	list_move(of, number, index, f, PLACE_WHEEL + at);
-	if (!f->previous || until < of->earliest[at])
-		of->earliest[at] = until;
+	if (!f->previous || earliest < of->earliest[at])
+		of->earliest[at] = earliest;
 	of->filled[at / 64] |= 1ULL << (at & 63);
 	/* While nobody waits, the wheel stands still. */
 	if (!of->gate.stats.throttled_flows++)
@@ -532,7 +533,7 @@ SUBPROGRAM int wheel_turn(or_u32 number, or_u64 now)
 	if (!of)
 		return 0;
 	or_for(i, GATE_PASSES) {
-		or_u32 index, next, at;
+		or_u32 index, last, at;
 		or_u64 earliest = ~0ULL;
 
 		slot = wheel_first(number, of->looked_at);
@@ -543,22 +544,35 @@ SUBPROGRAM int wheel_turn(or_u32 number, or_u64 now)
 		of->looked_at = slot;
 		at = slot & (WHEEL_SLOTS - 1);
 		index = of->places[PLACE_WHEEL + at].first;
+		last = of->places[PLACE_WHEEL + at].last;
 		or_for(j, GATE_PASSES) {
 			struct queue *f = index ? queue_at(number, index) : 0;
+			or_u32 next;
 
 			if (!f)
 				break;
-			next = f->next;
-			if (f->until <= now)
+			next = index == last ? 0 : f->next;
+			if (f->until <= now) {
 				wheel_remove(number, index);
-			else if (f->until < earliest)
+			} else if (f->until >> WHEEL_SHIFT != slot) {
+				wheel_remove(number, index);
+				wheel_add(number, index, f->until, now);
+			} else if (f->until < earliest) {
 				earliest = f->until;
+			}
 			index = next;
 		}
-		of->earliest[at] = earliest;
-		if (slot == today)
+		/* So many at once: the others in the next turn, at once. */
+		if (index) {
+			of->looked_at = slot;
+			of->earliest[at] = now;
 			break;
-		/* Whoever looks again after all of the wheel is before its time. */
+		}
+		if (slot == today) {
+			of->earliest[at] = earliest;
+			break;
+		}
+		/* Who is there now waits for nearly a whole turn. */
 		if (of->places[PLACE_WHEEL + at].first)
 			of->looked_at = slot + 1;
 	}

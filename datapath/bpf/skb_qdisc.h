@@ -39,11 +39,12 @@ OR_INLINE or_u32 skb_gso_segs(const struct or_skb *skb)
 	return skb_shared(skb)->gso_segs;
 }
 
-/* Room for @own, whose size is at most SKB_ROOM, until its headers are read again. */
-OR_INLINE void *skb_room(struct or_skb *skb, void *own)
-{
-	return skb->room;
-}
+/* Room for @own until its headers are read again. */
+#define skb_room(skb, own)                                                    \
+	({                                                                    \
+		_Static_assert(sizeof(*(own)) <= SKB_ROOM, "there is less room"); \
+		(void *)(skb)->room;                                          \
+	})
 
 /* Copies bytes out of it; 0 if they are there. */
 OR_INLINE long skb_read(struct or_skb *skb, or_u32 at, void *to, or_u32 bytes)

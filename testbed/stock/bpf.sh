@@ -76,7 +76,7 @@ empty() { [ "$(gates queued_packets)" = 0 ]; }
 
 # Flows for which there is no place share one.
 limits "flows = 5000"
-flood 5500 1 200 2
+flood 5500 1 200 5
 [ "$(gates flows)" = 5000 ] && [ "$(gates no_flow)" -ge 500 ] && [ "$(gates drops)" = 0 ] ||
     fail "5500 flows: $(gates flows), $(gates no_flow) packets had none, $(gates drops) were dropped"
 say "5500 flows, with places for 5000: $(gates no_flow) shared one, none was dropped"
@@ -86,19 +86,28 @@ wait_for "5500 packets leave" empty
 limits
 # A host says other things, too, now and then.
 without=$(gates no_flow)
-flood 10000 1 200 4
+flood 10000 1 200 9
 [ "$(gates throttled_flows)" -ge 10000 ] && [ "$(gates no_flow)" = $without ] && [ "$(gates drops)" = 0 ] ||
     fail "10000 flows: $(gates throttled_flows), $(($(gates no_flow) - without)) packets had none, $(gates drops) were dropped"
 say "10000 flows wait with a packet each, none was dropped"
 wait_for "10000 packets leave" empty
 [ "$(gates packets)" -ge 10000 ] || fail "$(gates packets) packets left"
 
+# Nor does one that waits for long keep others waiting that came later.
+flood 1 1 200 9
+# One of its flow, and one of another.
+flood 2 1 200 1
+others_left() { [ "$(gates queued_packets)" = 2 ]; }
+for i in 1 2 3 4 5 6; do sleep 1; others_left && break; done
+check "who waits for long keeps no others" others_left
+wait_for "and leaves itself" empty
+
 # What a limit costs is counted as its.
 # full LIMIT VALUE FLOWS PACKETS
 full() {
     before=$(gates drops)
     limits "$1 = $2"
-    flood $3 $4 1000 1
+    flood $3 $4 1000 4
     over=$(gates $1_drops)
     [ $over = 900 ] && [ $(($(gates drops) - before)) = 900 ] || fail "over $1: $over of $(($(gates drops) - before))"
     say "$1 = $2: $over of 1000 dropped"

@@ -141,43 +141,23 @@ static uint64_t take(int fd, uint64_t at, uint64_t left)
 	return done;
 }
 
-/* How often RTO was over, and TCP found its packet still in a queue of this host. */
-static unsigned long found_queued(void)
-{
-	char names[8192], values[8192], *name, *value, *left, *right;
-	FILE *file = fopen("/proc/net/netstat", "r");
-	unsigned long found = 0;
-
-	while (file && fgets(names, sizeof(names), file) && fgets(values, sizeof(values), file))
-		for (name = strtok_r(names, " \n", &left), value = strtok_r(values, " \n", &right); name && value;
-		     name = strtok_r(0, " \n", &left), value = strtok_r(0, " \n", &right))
-			if (!strcmp(name, "TCPSpuriousRtxHostQueues"))
-				found = strtoul(value, 0, 10);
-	if (file)
-		fclose(file);
-	return found;
-}
+/* How often a retransmission timer was backed off at most while somebody waited. */
+static unsigned int backoffs;
 
 /* Waits for an event of @events, at most until it has taken too long; how long it took. */
-static unsigned int backoffs;
 static double wait_for(int fd, int events)
 {
 	struct pollfd one = { .fd = fd, .events = events };
-	double began = seconds(), waited = 0;
-	unsigned long queued = 0;
+	double began = seconds();
 
-	for (; !poll(&one, 1, 1000); waited = seconds() - began) {
+	while (!poll(&one, 1, 1000)) {
 		struct tcp_info info = {};
 		socklen_t length = sizeof(info);
 
 		getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length);
 		if (info.tcpi_backoff > backoffs)
 			backoffs = info.tcpi_backoff;
-		if (!waited)
-			queued = found_queued();
-		if (info.tcpi_unacked && found_queued() > queued + 2)
-			fail("a packet stays in a queue for %.0f s", seconds() - began);
-		if (waited > PATIENCE)
+		if (seconds() - began > PATIENCE)
 			fail("nothing moved for %.0f s", PATIENCE);
 	}
 	return seconds() - began;
@@ -239,10 +219,26 @@ static void serve(const char *port)
 	}
 }
 
+/*
+ * Whether a connection was accepted and something has come. A kernel that has not seen the last packet of the handshake
+ * forgets the connection when its peer is unreachable for a moment, and resets it later.
+ */
+static int is_accepted(int fd)
+{
+	char first;
+
+	wait_for(fd, POLLIN);
+	if (recv(fd, &first, 1, MSG_PEEK) > 0)
+		return 1;
+	if (errno != ECONNRESET)
+		fail("the first byte: %s", strerror(errno));
+	return 0;
+}
+
 static void both(const char *host, const char *port, double during, uint64_t bytes)
 {
 	double end = seconds() + during, longest = 0;
-	unsigned int transfers = 0;
+	unsigned int transfers = 0, resets = 0;
 
 	while (seconds() < end) {
 		struct request asked = { bytes, bytes };
@@ -251,6 +247,11 @@ static void both(const char *host, const char *port, double during, uint64_t byt
 
 		if (write(fd, &asked, sizeof(asked)) != sizeof(asked))
 			fail("asking: %s", strerror(errno));
+		if (!is_accepted(fd)) {
+			close(fd);
+			resets++;
+			continue;
+		}
 		while (came < bytes) {
 			double waited = wait_for(fd, POLLIN | (sent < bytes ? POLLOUT : 0));
 
@@ -263,8 +264,9 @@ static void both(const char *host, const char *port, double during, uint64_t byt
 		close(fd);
 		transfers++;
 	}
-	printf("%u transfers of %llu bytes each way, nothing moved for %.1f s at most, RTO was backed off %u times\n",
-	       transfers, (unsigned long long)bytes, longest, backoffs);
+	printf("%u transfers of %llu bytes each way, nothing moved for %.1f s at most, RTO was backed off %u times, "
+	       "%u connections were reset before they were accepted\n",
+	       transfers, (unsigned long long)bytes, longest, backoffs, resets);
 }
 
 /* A tenth of WebSearch's (DCTCP, SIGCOMM'10): bytes, and how many percent are at most as large. */

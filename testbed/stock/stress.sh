@@ -131,6 +131,16 @@ interfaces() {
     sleep 2
     pause
 }
+# look: a queue that has packets, and for five seconds sends none, holds them for good
+look() {
+    for host in a b; do tc -n $host -s qdisc show | sed "s/^qdisc/$host/"; done |
+        awk '/^[ab] / { queue = $1 "/" $5 "/" $2 $3 } / Sent / { sent = $2 } / backlog / && $3 + 0 { print queue, sent }' >/tmp/queues
+    touch /tmp/looked
+    awk 'NR == FNR { times[$1, $2] = $3; next } { print $1, $2, times[$1, $2] + 1 }' /tmp/looked /tmp/queues >/tmp/look
+    mv /tmp/look /tmp/looked
+    awk '$3 > 5' /tmp/looked >>/tmp/stuck
+    sleep 1
+}
 # often WHAT: till the end
 often() {
     seed=$((seed + $2)) count=0
@@ -154,7 +164,7 @@ for way in "a 10.0.0.2" "a 10.0.0.2" "b 10.0.0.1" "a 10.0.1.2" "b 10.0.1.1" "b 1
     transfers="$transfers $!"
 done
 disturbers=
-for what in agents places interfaces; do
+for what in agents places interfaces look; do
     number=$((number + 1))
     often $what $number &
     disturbers="$disturbers $!"
@@ -164,6 +174,7 @@ touch /tmp/end
 for disturber in $disturbers; do wait $disturber; done
 for transfer in $transfers; do wait $transfer || failed=1; done
 for transfer in /tmp/transfer.*; do say "$(cat $transfer)"; done
+[ ! -s /tmp/stuck ] || fail "packets are stuck: $(head -n 20 /tmp/stuck)"
 [ ! "$failed" ] || fail "a transfer did not finish"
 say "held $(awk '{ n += $1 } END { print n + 0 }' /tmp/held) times at least"
 

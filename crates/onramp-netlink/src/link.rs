@@ -10,7 +10,9 @@ const IFLA_MTU: u16 = 4;
 const IFLA_TXQLEN: u16 = 13;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_NET_NS_FD: u16 = 28;
+const IFLA_NUM_TX_QUEUES: u16 = 31;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
+const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
@@ -97,13 +99,17 @@ pub fn up(socket: &mut Socket, index: u32) -> Result<()> {
     socket.request(message.push(&head(index, libc::IFF_UP, libc::IFF_UP)))
 }
 
-/// Sets the largest segment that the stack hands an interface, in bytes.
+/// Sets the largest segment that the stack hands an interface, in bytes, and that of IPv4, where the kernel has one.
 ///
 /// # Errors
 /// What the kernel answered.
-pub fn set_gso_max_size(socket: &mut Socket, index: u32, bytes: u32) -> Result<()> {
+pub fn set_gso_max_size(socket: &mut Socket, index: u32, bytes: u32, ipv4: Option<u32>) -> Result<()> {
     let message = Message::new(libc::RTM_NEWLINK, 0, format!("gso_max_size of interface {index}"));
-    socket.request(message.push(&head(index, 0, 0)).u32(IFLA_GSO_MAX_SIZE, bytes))
+    let message = message.push(&head(index, 0, 0)).u32(IFLA_GSO_MAX_SIZE, bytes);
+    socket.request(match ipv4 {
+        Some(bytes) => message.u32(IFLA_GSO_IPV4_MAX_SIZE, bytes),
+        None => message,
+    })
 }
 
 /// An interface as the kernel lists it.
@@ -119,6 +125,10 @@ pub struct Link {
     pub up: bool,
     /// Largest segment the stack hands down before it is cut up, in bytes.
     pub gso_max_size: u32,
+    /// The same of IPv4, where the kernel has one (Linux 6.3).
+    pub gso_ipv4_max_size: Option<u32>,
+    /// Transmit queues that it may have.
+    pub queues: u32,
 }
 
 /// All interfaces of the socket's namespace.
@@ -132,12 +142,15 @@ pub fn list(socket: &mut Socket) -> Result<Vec<Link>> {
 
 fn parse(bytes: &[u8]) -> Option<Link> {
     let attributes = bytes.get(16..)?;
+    let number = |kind| attr(attributes, kind).and_then(|a| u32_at(a, 0));
     Some(Link {
         index: u32_at(bytes, 4)?,
         name: text(attr(attributes, IFLA_IFNAME)?),
         mac: attr(attributes, IFLA_ADDRESS).and_then(|a| a.try_into().ok()),
         up: u32_at(bytes, 8)? & libc::IFF_UP as u32 != 0,
-        gso_max_size: attr(attributes, IFLA_GSO_MAX_SIZE).and_then(|a| u32_at(a, 0)).unwrap_or(65_536),
+        gso_max_size: number(IFLA_GSO_MAX_SIZE).unwrap_or(65_536),
+        gso_ipv4_max_size: number(IFLA_GSO_IPV4_MAX_SIZE),
+        queues: number(IFLA_NUM_TX_QUEUES).unwrap_or(1),
     })
 }
 

@@ -5,7 +5,7 @@ use crate::acker;
 use crate::choice::{self, Choice, Gate};
 use crate::chrony::{self, Chrony};
 use crate::clock::{self, now};
-use crate::config::{Config, ConfigError, GateKind, Mode};
+use crate::config::{Config, ConfigError, GateKind, Mode, Parent};
 use crate::datapath::{Attached, Datapath, Hooks, Program, Told, is_ours};
 use crate::fleet::serve;
 use crate::fleet::wire::Realtime;
@@ -199,6 +199,8 @@ impl Agent {
         let mut left = undo_file.read().map_err(io_error(folder.as_str()))?.unwrap_or_default();
         left.look(&mut socket, &config.interfaces)?;
         let legacy = legacy.or_else(|| handover::by_number(&left.maps).filter(|_| left.boot == boot()));
+        // Gates elsewhere are no use.
+        let legacy = legacy.filter(|_| left.parent.is_none_or(|parent| parent == config.parent));
         let inherited = legacy.as_ref().map_or(&[][..], |legacy| &legacy.maps);
         let datapath = Datapath::load(config.max_flows, config.max_stamps, inherited);
         if legacy.is_none() || datapath.is_err() {
@@ -269,8 +271,17 @@ impl Agent {
             let found = acker::find(&mut self.socket, &name)?.ok_or(Error::NoInterface(name))?;
             self.plug(found.name, found.index)?;
         }
-        // Ours are attached: the old ones may go.
-        self.legacy = None;
+        // Ours are attached: the old ones may go, and what is there no more in the configuration.
+        if self.legacy.take().is_some() {
+            let (ours, others) = std::mem::take(&mut self.undo.interfaces)
+                .into_iter()
+                .partition(|touched| self.config.interfaces.contains(&touched.name));
+            self.undo.interfaces = ours;
+            let others = Undo { interfaces: others, ..Undo::default() };
+            others.clear_interfaces(&mut self.socket).into_iter().for_each(|problem| self.problem(problem));
+            notify("FDSTOREREMOVE=1\nFDNAME=maps", &[]);
+            self.remember()?;
+        }
         Ok(server)
     }
 
@@ -336,10 +347,10 @@ impl Agent {
     /// Gives an interface small segments, if they are to be cut and the gate cannot do it.
     fn resize(&mut self, name: &str, index: u32) -> Result<(), Error> {
         if !segments::are_small(&self.config, matches!(self.gate, Gate::Program(_))) {
-            return match self.touched(name).segments.take() {
-                Some(before) => Ok(segments::restore(&mut self.socket, index, before)?),
-                None => Ok(()),
-            };
+            let Some(before) = self.touched(name).segments else { return Ok(()) };
+            segments::restore(&mut self.socket, index, before)?;
+            self.touched(name).segments = None;
+            return self.remember();
         }
         if let Some(before) = segments::large(&mut self.socket, name)? {
             self.touched(name).segments = Some(before);
@@ -354,10 +365,11 @@ impl Agent {
         if self.config.mode == Mode::Observe || !matches!(self.gate, Gate::None) {
             return Ok(());
         }
+        // Queues may be added later.
         let mut places = 0;
         for name in self.config.interfaces.clone() {
             let found = acker::find(&mut self.socket, &name)?.ok_or(Error::NoInterface(name))?;
-            places += tc::qdiscs(&mut self.socket, found.index)?.len().max(1) as u32;
+            places += if self.config.parent == Parent::Root { 1 } else { found.queues.max(1) };
         }
         let (datapath, socket) = (&mut self.datapath, &mut self.socket);
         let acker = self.acker.as_ref().map_or(0, |(index, _)| *index);
@@ -409,8 +421,9 @@ impl Agent {
         }
         self.undo.maps = maps.iter().filter_map(|map| Some(map.info().ok()?.id)).collect();
         self.undo.boot = boot();
-        // The store has each of them once.
-        notify("FDSTORE=1\nFDNAME=maps", &maps);
+        self.undo.parent = Some(self.config.parent);
+        // The store has each of them once; it would drop what cannot be polled.
+        notify("FDSTORE=1\nFDPOLL=0\nFDNAME=maps", &maps);
         self.undo_file.write(&self.undo).map_err(io_error("what must be undone cannot be written down"))
     }
 
@@ -490,19 +503,32 @@ impl Agent {
         });
         for (name, index) in came_back.collect::<Vec<_>>() {
             self.problem(format!("interface {name} is a new one: taking it up"));
-            self.plug(name, index)?;
+            let done = self.plug(name.clone(), index);
+            self.note(&name, done);
         }
         let there = |port: &Port| links.iter().any(|l| l.index == port.index);
         let there: Vec<usize> = (0..self.ports.len()).filter(|i| there(&self.ports[*i])).collect();
         for port in there {
+            let name = self.ports[port].name.clone();
             if self.hooks == Hooks::Clsact {
-                self.look_after_filters(port)?;
+                let done = self.look_after_filters(port);
+                self.note(&name, done);
             }
             if self.mode() == Mode::Enforce {
-                self.look_after_gate(port)?;
+                let done = self.look_after_gate(port);
+                self.note(&name, done);
             }
         }
         Ok(())
+    }
+
+    /// What fails on one interface every time is said once, and stops none of the others.
+    fn note(&mut self, name: &str, done: Result<(), Error>) {
+        let Err(e) = done else { return };
+        let text = format!("{name}: {e}");
+        if !self.problems.contains(&text) {
+            self.problem(text);
+        }
     }
 
     /// Puts our filters before others' that came later, which may let nobody look after them, and back
@@ -571,7 +597,6 @@ impl Agent {
             wait_for(&server, &signals, &self.watch, self.sync.as_ref(), ns).map_err(io_error("poll"))?;
             self.heart.iter().for_each(Heart::worked);
             if signals.end() {
-                notify("STOPPING=1\nFDSTOREREMOVE=1\nFDNAME=maps", &[]);
                 return Ok(());
             }
             if signals.reload() {
@@ -702,6 +727,7 @@ impl Agent {
 
     /// Undoes everything.
     fn stop(&mut self) {
+        notify("STOPPING=1\nFDSTOREREMOVE=1\nFDNAME=maps", &[]);
         self.ports.iter_mut().for_each(|port| {
             port.ingress = None;
             port.reply = None;

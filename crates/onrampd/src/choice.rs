@@ -4,7 +4,7 @@ use crate::config::{GateKind, Parent};
 use serde::{Deserialize, Serialize};
 
 /// What the gate is made of, as the status tells it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     /// "bpf", "module" or "none".
     pub kind: String,

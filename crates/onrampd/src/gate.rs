@@ -85,7 +85,7 @@ pub struct Gate<'a> {
 pub struct Kinds<'a> {
     /// Of the first.
     pub kind: &'a str,
-    /// Where there are others, which are programs of another kind: their parents.
+    /// Where there are programs of ours, those taken over among them: their parents.
     pub others: &'a [u32],
 }
 
@@ -268,8 +268,9 @@ pub fn restore(socket: &mut Socket, index: u32, plan: &[Replaced]) -> Result<(),
     let mut failed = None;
     for item in plan.iter().rev() {
         let present = tc::qdiscs(socket, index)?;
-        let Some(ours) = present.iter().find(|q| q.parent == item.parent && q.kind == item.kind && q.handle != 0)
-        else {
+        // A gate that was to be replaced may still be that of the agent before.
+        let ours = |kind: &String| *kind == item.kind || is_gate(kind) && is_gate(&item.kind);
+        let Some(ours) = present.iter().find(|q| q.parent == item.parent && ours(&q.kind) && q.handle != 0) else {
             continue;
         };
         if is_gate(&item.kind) {
@@ -304,8 +305,8 @@ fn restore_one(socket: &mut Socket, index: u32, item: &Replaced) -> onramp_netli
     qdisc::replace_plain(socket, place(0), "pfifo", &[])
 }
 
-/// Takes the module's program away and waits for what the gate held to leave. What is a program itself is
-/// told by its agent, or has none, and lets everything go.
+/// Takes the module's program away and waits for what the gate held to leave. What is a program itself has been told
+/// to let everything go, or has had no agent for seconds.
 fn drain(socket: &mut Socket, index: u32, ours: &Qdisc) {
     let place = Place { index, parent: ours.parent, handle: ours.handle };
     let none = |m: Message| m.u32(abi::TCA_ONRAMP_PROG_FD as u16, u32::MAX);

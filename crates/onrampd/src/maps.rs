@@ -6,7 +6,7 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object, Result};
 use std::io;
 use std::marker::PhantomData;
 
-/// A map of keys and values of these kinds. Where each CPU has its own value, `get_all` and `set_all` are for it.
+/// A map of keys and values of these kinds. Where each CPU has its own value, `get_all` is for it.
 pub struct Map<K, V> {
     handle: MapHandle,
     of: PhantomData<fn(K) -> V>,
@@ -59,15 +59,6 @@ impl<K: Pod, V: Pod> Map<K, V> {
         let values = self.handle.lookup_percpu(key.bytes(), MapFlags::ANY)?;
         let values = values.and_then(|each| each.iter().map(|value| V::from_bytes(value)).collect());
         Ok(values.ok_or_else(absent)?)
-    }
-
-    /// Sets the values of a key, of each CPU.
-    ///
-    /// # Errors
-    /// What the kernel answered.
-    pub fn set_all(&self, key: &K, values: &[V]) -> Result<()> {
-        let values: Vec<_> = values.iter().map(|value| value.bytes().to_vec()).collect();
-        self.handle.update_percpu(key.bytes(), &values, MapFlags::ANY)
     }
 
     /// Keys and values of this moment. In a map that changes meanwhile, some may be missing or come twice; and since

@@ -6,8 +6,9 @@
 use crate::abi::{or_gate, or_limits, tc_onramp_xstats};
 use crate::config::Config;
 use crate::gate;
-use crate::maps::Map;
+use crate::maps::{Map, Pod as _};
 use crate::object::{self, Aligned, Shared};
+use crate::sys;
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object};
 use onramp_netlink::message::u32_at;
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -17,14 +18,22 @@ use std::mem::offset_of;
 
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/qdisc.bpf.o")));
 
-/// A gate's places for packets, a power of two above the limit on them.
-const PACKETS: u32 = 16384;
-/// Places for flows: of one gate at most, at least, and of all that there may be together.
-const MOST_FLOWS: u32 = 16384;
-/// See there.
-const LEAST_FLOWS: u32 = 1024;
-/// See there.
-const ALL_FLOWS: u32 = 131_072;
+/// Places, powers of two: of one gate at most, at least, and of all that there may be together.
+struct Places {
+    most: u32,
+    least: u32,
+    all: u32,
+}
+
+const PACKETS: Places = Places { most: 16384, least: 4096, all: 1 << 20 };
+const FLOWS: Places = Places { most: 16384, least: 1024, all: 131_072 };
+
+impl Places {
+    /// Of each of so many gates.
+    fn each(&self, gates: u32) -> u32 {
+        (self.all / gates.next_power_of_two()).clamp(self.least, self.most)
+    }
+}
 
 /// What went wrong with it.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +86,9 @@ pub struct Program {
     /// Its kind of queueing discipline. One of its own: there is one of a name in the kernel, and where a kind
     /// is replaced by itself, the old program stays.
     pub kind: String,
-    /// A gate's places for flows.
+    /// A gate's places for packets,
+    packets: u32,
+    /// and for flows.
     flows: u32,
     object: Object,
     limits: Map<u32, or_limits>,
@@ -106,33 +117,45 @@ impl Program {
         }
         let before = |name: &str| inherited.iter().find(|one| one.name == name);
         let own: Vec<_> = OWN.into_iter().filter_map(before).collect();
-        if own.len() == OWN.len() && shared.iter().all(|one| before(&one.name).is_none_or(|other| one.is(other))) {
+        let told = before("limits").and_then(|map| sys::first_value(map).ok());
+        let builder = told.as_ref().and_then(|value| Some(or_limits::from_bytes(value)?.build));
+        let same = own.len() == OWN.len()
+            && builder == Some(build())
+            && before("instances").is_some_and(|map| map.info().is_ok_and(|info| info.max_entries >= places))
+            && shared.iter().all(|one| before(&one.name).is_none_or(|other| one.is(other)));
+        if same {
             let program = Self::with(shared, &own, places)?;
-            let taken = program.shared()?.iter().all(|map| own.iter().any(|one| one.is(map)));
-            if taken && program.limits.get(&0)?.build == build() {
+            if program.shared()?.iter().all(|map| own.iter().any(|one| one.is(map))) {
                 return Ok(program);
             }
         }
-        Self::with(shared, &[], places)
+        let program = Self::with(shared, &[], places)?;
+        // What is there of another program holds nothing any more: ours are to take its place.
+        if let (Some(map), Some(mut value)) = (before("limits"), told) {
+            const { assert!(offset_of!(or_limits, max_hold) == 0, "in every program's limits") };
+            put(Some(&mut value), &[0; size_of::<u64>()]);
+            sys::set_first_value(map, &value)?;
+        }
+        Ok(program)
     }
 
     fn with(shared: &[Shared], own: &[&Shared], places: u32) -> Result<Self, Error> {
         let kind = format!("{}{:08x}", gate::PROGRAMS, random()?);
         let entries = |name| own.iter().find(|one| one.name == name).and_then(|one| Some(one.info().ok()?.max_entries));
         let instances = entries("instances").unwrap_or((2 * places).max(4));
-        let most = (ALL_FLOWS / instances.next_power_of_two()).clamp(LEAST_FLOWS, MOST_FLOWS);
-        let flows = entries("queues").map_or(most, |all| all / instances);
+        let flows = entries("queues").map_or(FLOWS.each(instances), |all| all / instances);
+        let packets = entries("kept").map_or(PACKETS.each(instances), |all| all / instances);
         let shared: Vec<_> = shared.iter().chain(own.iter().copied()).collect();
         let open = object::open(OBJECT, &shared, |name, map| {
             match name {
                 "instances" => map.set_max_entries(instances)?,
-                "kept" => map.set_max_entries(instances * PACKETS)?,
+                "kept" => map.set_max_entries(instances * packets)?,
                 "queues" | "buckets" => map.set_max_entries(instances * flows)?,
                 // struct Qdisc_ops, as kernel.h has it, begins with its name.
                 "onramp" => put(map.initial_value_mut(), kind.as_bytes()),
                 // qdisc_instances and what follows it.
                 "onramp.rodata" => {
-                    let words = [instances, flows, PACKETS].map(u32::to_ne_bytes);
+                    let words = [instances, flows, packets].map(u32::to_ne_bytes);
                     put(map.initial_value_mut(), words.as_flattened());
                 }
                 _ => {}
@@ -146,7 +169,7 @@ impl Program {
             .map(|mut map| map.attach_struct_ops())
             .ok_or(Error::Missing)??;
         let limits = Map::find(&object, "limits")?;
-        Ok(Self { kind, flows, object, limits, _link: link })
+        Ok(Self { kind, packets, flows, object, limits, _link: link })
     }
 
     /// Tells it its limits.
@@ -157,7 +180,7 @@ impl Program {
         let given = &config.gate;
         let limits = or_limits {
             max_hold: gate::max_hold(config),
-            packets: given.limit.unwrap_or(10_240).min(PACKETS - 1),
+            packets: given.limit.unwrap_or(10_240).min(self.packets - 1),
             bytes: given.bytes.unwrap_or(64 << 20),
             flow_packets: given.flow_limit.unwrap_or(1024),
             flows: given.flows.unwrap_or(self.flows).min(self.flows - 2),

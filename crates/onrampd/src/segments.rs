@@ -4,6 +4,7 @@
 use crate::acker;
 use crate::config::{Config, Mode};
 use onramp_netlink::{Result, Socket, link};
+use serde::{Deserialize, Serialize};
 
 /// In bytes: what the paper finds best (Fig. 19).
 pub const SMALL: u32 = 16_384;
@@ -14,12 +15,22 @@ pub fn are_small(config: &Config, program: bool) -> bool {
     program && config.cut && config.mode == Mode::Enforce
 }
 
-/// The largest segment of an interface, if that is to become smaller.
+/// The largest segments of an interface, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Large {
+    /// Of all protocols,
+    any: u32,
+    /// and of IPv4, where the kernel has that.
+    ipv4: Option<u32>,
+}
+
+/// The largest segments of an interface, if they are to become smaller.
 ///
 /// # Errors
 /// What the kernel answered.
-pub fn large(socket: &mut Socket, name: &str) -> Result<Option<u32>> {
-    Ok(acker::find(socket, name)?.map(|link| link.gso_max_size).filter(|bytes| *bytes > SMALL))
+pub fn large(socket: &mut Socket, name: &str) -> Result<Option<Large>> {
+    let found = acker::find(socket, name)?.map(|l| Large { any: l.gso_max_size, ipv4: l.gso_ipv4_max_size });
+    Ok(found.filter(|large| large.any > SMALL || large.ipv4 > Some(SMALL)))
 }
 
 /// Gives an interface small segments.
@@ -27,14 +38,15 @@ pub fn large(socket: &mut Socket, name: &str) -> Result<Option<u32>> {
 /// # Errors
 /// What the kernel answered.
 pub fn shrink(socket: &mut Socket, index: u32) -> Result<()> {
-    link::set_gso_max_size(socket, index, SMALL)
+    // The kernel has IPv4 follow.
+    link::set_gso_max_size(socket, index, SMALL, None)
 }
 
 /// Gives an interface the segments again that it had `before`, unless somebody else has changed them since.
 ///
 /// # Errors
 /// What the kernel answered.
-pub fn restore(socket: &mut Socket, index: u32, before: u32) -> Result<()> {
+pub fn restore(socket: &mut Socket, index: u32, before: Large) -> Result<()> {
     let small = link::list(socket)?.iter().any(|link| link.index == index && link.gso_max_size == SMALL);
-    if small { link::set_gso_max_size(socket, index, before) } else { Ok(()) }
+    if small { link::set_gso_max_size(socket, index, before.any, before.ipv4) } else { Ok(()) }
 }

@@ -4,6 +4,7 @@
 #![expect(unsafe_code, reason = "only here")]
 
 use crate::abi::{or_address, or_config, or_flow, or_limits, or_path, or_peer, or_tuple};
+use crate::object::Shared;
 use libbpf_rs::libbpf_sys::{self, bpf_attach_type, bpf_link_create_opts, bpf_prog_info};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::io;
@@ -43,6 +44,42 @@ plain!(u32, u64, or_address, or_config, or_flow, or_limits, or_path, or_peer, or
 
 // SAFETY: nothing is between the items of an array.
 unsafe impl<T: Pod, const N: usize> Pod for [T; N] {}
+
+/// What an array has first.
+///
+/// # Errors
+/// It is no array, or what the kernel answered.
+pub fn first_value(array: &Shared) -> io::Result<Vec<u8>> {
+    let mut value = vec![0; value_size(array)?];
+    let key = 0_u32;
+    // SAFETY: a key of an array, and as many bytes as its values have.
+    let done = unsafe {
+        libbpf_sys::bpf_map_lookup_elem(array.fd.as_raw_fd(), (&raw const key).cast(), value.as_mut_ptr().cast())
+    };
+    if done < 0 { Err(io::Error::from_raw_os_error(-done)) } else { Ok(value) }
+}
+
+/// Sets what an array has first.
+///
+/// # Errors
+/// As for [`first_value`], or the value is of another size.
+pub fn set_first_value(array: &Shared, value: &[u8]) -> io::Result<()> {
+    if value.len() != value_size(array)? {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let key = 0_u32;
+    // SAFETY: as there.
+    let done = unsafe {
+        libbpf_sys::bpf_map_update_elem(array.fd.as_raw_fd(), (&raw const key).cast(), value.as_ptr().cast(), 0)
+    };
+    if done < 0 { Err(io::Error::from_raw_os_error(-done)) } else { Ok(()) }
+}
+
+fn value_size(array: &Shared) -> io::Result<usize> {
+    let info = array.info().map_err(io::Error::other)?;
+    let is_array = info.type_ == libbpf_sys::BPF_MAP_TYPE_ARRAY;
+    if is_array { Ok(info.value_size as usize) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
 
 /// Attaches a program to an interface by TCX, at a `place` such as `BPF_F_BEFORE` all others. It is attached while
 /// the link is open.

@@ -1,9 +1,10 @@
 //! What must be undone, kept in a file so that the next start can do it after a crash.
 
 use crate::acker;
+use crate::config::Parent;
 use crate::datapath::is_ours;
 use crate::gate::{self, Replaced};
-use crate::segments;
+use crate::segments::{self, Large};
 use crate::tc::{self, EGRESS, INGRESS};
 use onramp_netlink::Socket;
 use serde::{Deserialize, Serialize};
@@ -26,9 +27,9 @@ pub struct Touched {
     pub clsact_added: bool,
     /// Queueing disciplines in place of others.
     pub replaced: Vec<Replaced>,
-    /// Its largest segment before it was made smaller, in bytes.
+    /// Its largest segments before they were made smaller.
     #[serde(default)]
-    pub segments: Option<u32>,
+    pub segments: Option<Large>,
 }
 
 /// Everything that must be undone.
@@ -39,6 +40,9 @@ pub struct Undo {
     /// The file's folder was not there before.
     #[serde(default)]
     pub folder_added: bool,
+    /// Where the gates went.
+    #[serde(default)]
+    pub parent: Option<Parent>,
     /// The numbers of our maps, by which the next agent finds them,
     #[serde(default)]
     pub maps: Vec<u32>,
@@ -158,6 +162,13 @@ impl Undo {
 
     /// Undoes everything, as far as it goes: what could not be undone.
     pub fn run(&self, socket: &mut Socket) -> Vec<String> {
+        let mut problems = self.clear_interfaces(socket);
+        problems.extend(acker::remove(socket).err().map(|e| format!("{}: {e}", acker::NAME)));
+        problems
+    }
+
+    /// The same for the interfaces alone.
+    pub fn clear_interfaces(&self, socket: &mut Socket) -> Vec<String> {
         let mut problems = Vec::new();
         let mut note = |what: &str, error: Option<String>| {
             problems.extend(error.map(|e| format!("{what}: {e}")));
@@ -179,7 +190,6 @@ impl Undo {
                 let _ = tc::delete_clsact(socket, *index);
             }
         }
-        note(acker::NAME, acker::remove(socket).err().map(|e| e.to_string()));
         problems
     }
 }
@@ -209,7 +219,7 @@ mod tests {
         let mut file = UndoFile::in_folder(&folder).unwrap();
         assert_eq!(file.read().unwrap(), None);
         let interfaces = vec![Touched { name: "eth0".into(), index: 2, ..Touched::default() }];
-        let undo = Undo { interfaces, folder_added: true, maps: vec![7], boot: boot() };
+        let undo = Undo { interfaces, folder_added: true, parent: Some(Parent::Mq), maps: vec![7], boot: boot() };
         file.write(&undo).unwrap();
         // As the next start finds it.
         let mut file = UndoFile::in_folder(&folder).unwrap();

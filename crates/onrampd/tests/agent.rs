@@ -318,7 +318,7 @@ fn what_a_crashed_agent_knew_systemd_gives_back() {
         if text == "READY=1" {
             break;
         }
-        assert_eq!((text.as_str(), fds.is_empty()), ("FDSTORE=1\nFDNAME=maps", false));
+        assert_eq!((text.as_str(), fds.is_empty()), ("FDSTORE=1\nFDPOLL=0\nFDNAME=maps", false));
         kept = fds;
     }
     assert!(lab.transfer("10.9.0.2", 5_000_000));

@@ -72,7 +72,7 @@ pub enum Mode {
 }
 
 /// Where the gate goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Parent {
     /// As `Mq` where the interface has that at its root, else as `Root`.
     Auto,

@@ -20,7 +20,8 @@ pub struct Status {
     pub version: String,
     /// Whether packets are held.
     pub mode: Mode,
-    /// What the gate is made of, and why.
+    /// What the gate is made of, and why. Agents before there was a choice do not tell.
+    #[serde(default)]
     pub gate: Choice,
     /// Process.
     pub pid: u32,

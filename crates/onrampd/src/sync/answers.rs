@@ -104,7 +104,8 @@ impl Answers {
             self.take_departures();
             self.take_arrivals();
         }
-        while let Some(step) = self.programs.as_mut().and_then(Exchanges::take) {
+        for _ in 0..MOST {
+            let Some(step) = self.programs.as_mut().and_then(Exchanges::take) else { return };
             if !step.came && step.probe.kind == Kind::Answer {
                 self.post(OrProbe { kind: Kind::FollowUp, returned: step.at, ..step.probe }, step.peer);
             } else {
