@@ -268,3 +268,67 @@ fn number(address: IpAddr) -> u32 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onramp_core::orprobe::OrProbe;
+
+    const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+    const WHOLE: Exchange = Exchange { pair: 3, second: true, sent: 10, received: 20, returned: 30, came_back: 40 };
+
+    /// A target to which that probe is under way, known as `named`.
+    fn target(named: u64) -> Target {
+        let exchange = Exchange { sent: 0, received: 0, returned: 0, came_back: 0, ..WHOLE };
+        Target {
+            schedule: Schedule::new(1, 2, 1_000_000, SEED),
+            start: 0,
+            pair: 4,
+            under_way: BTreeMap::from([((3, true), UnderWay { named, exchange })]),
+            seen: Vec::new(),
+            most: 10,
+            window: 1_000_000_000,
+            least: LeastDelay::default(),
+            guard: Guard::default(),
+            stepped: false,
+        }
+    }
+
+    /// The probe leaves, its answer comes, and after it the time when the answer left.
+    fn steps(named: u64) -> [Step; 3] {
+        let probe =
+            |kind, received, returned| OrProbe { kind, pair: 3, second: true, sent: named, received, returned, tag: 0 };
+        let step = |at, came, probe| Step { peer: PEER, at, came, probe };
+        [
+            step(10, false, probe(Kind::Probe, 0, 0)),
+            step(40, true, probe(Kind::Answer, 20, 0)),
+            step(50, true, probe(Kind::FollowUp, 20, 30)),
+        ]
+    }
+
+    #[test]
+    fn steps_make_an_exchange_in_whatever_order_they_are_seen() {
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let (mut target, steps) = (target(7), steps(7));
+            for (count, i) in order.into_iter().enumerate() {
+                assert!(target.seen.is_empty(), "{count} of {order:?}");
+                target.saw(&steps[i]);
+            }
+            assert_eq!(target.seen, [WHOLE], "{order:?}");
+        }
+    }
+
+    #[test]
+    fn what_comes_twice_or_by_another_name_changes_nothing() {
+        let mut target = target(7);
+        let [left, answer, told] = steps(7);
+        let late = |step: &Step| Step { at: step.at + 5, ..step.clone() };
+        // An agent before this one began with the same numbers.
+        steps(6).iter().for_each(|step| target.saw(step));
+        assert!(target.under_way.contains_key(&(3, true)) && target.seen.is_empty());
+        for step in [&left, &late(&left), &answer, &late(&answer), &told, &told, &late(&answer)] {
+            target.saw(step);
+        }
+        assert_eq!(target.seen, [WHOLE]);
+    }
+}
