@@ -83,7 +83,7 @@ def test_a_new_kernel_enforces_without_a_module(series: str) -> None:
 
 def test_the_next_agent_takes_the_gate_over_and_no_packet_is_lost() -> None:
     said = _boot("newest", "--takeover")
-    for when in ("killed", "upgraded"):
+    for when in ("killed", "upgraded", "with fewer interfaces"):
         assert f"{when}: the same gate, no packet lost" in said, said
     assert "a transfer during an upgrade to another program: ok" in said, said
 

@@ -75,13 +75,13 @@ address() {
     ip -n $1 link set $2 up
 }
 
-# start HOST MODE INTERFACE OFFSET PEER…: the agent, with the kind of gate in $gate and more keys in $keys;
+# start HOST MODE INTERFACE[", "INTERFACE]… OFFSET PEER…: the agent, with the kind of gate in $gate and more keys in $keys;
 # peers' clocks that are behind make delays look long
 start() {
     host=$1
     cat >/tmp/$host.toml <<EOF
 mode = "$2"
-interface = "$3"
+interfaces = ["$3"]
 threshold = "500us"
 max_pause = "2ms"
 key_file = "/tmp/key"

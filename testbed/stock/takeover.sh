@@ -95,6 +95,22 @@ keys='max_flows = 1000'
 start a enforce eth0 -100ms 10.0.0.2
 check "with other maps, too, there is a gate" sh -c "tc -n a qdisc show dev eth0 | grep -q 'qdisc onramp_'"
 send "through it"
+
+# Nor where they have no room for so many gates; and an interface that is not named any more is left as it was.
+ip link add m0 netns a numtxqueues 8 numrxqueues 8 type veth peer name m0 netns b numtxqueues 8 numrxqueues 8
+address a m0 10.0.1.1/24
+address b m0 10.0.1.2/24
+check "mq" tc -n a qdisc add dev m0 root handle 9: mq
+gates_of() { tc -n a qdisc show dev $1 | grep -c 'qdisc onramp_'; }
+kill -9 $pid_a
+start a enforce 'eth0", "m0' -100ms 10.0.0.2 10.0.1.2
+check "with more interfaces there are more gates" [ $(gates_of eth0)$(gates_of m0) = 18 ]
+send "through one of them" a b 10.0.1.2
+kill -9 $pid_a
+was=$(which_gate)
+start a enforce eth0 -100ms 10.0.0.2
+check "with fewer there are fewer" [ $(gates_of m0) = 0 ]
+the_same "with fewer interfaces"
 left
 complain
 finish 0

@@ -322,7 +322,7 @@ mod tests {
     fn what_comes_twice_or_by_another_name_changes_nothing() {
         let mut target = target(7);
         let [left, answer, told] = steps(7);
-        let late = |step: &Step| Step { at: step.at + 5, ..step.clone() };
+        let late = |step: &Step| Step { at: step.at + 5, ..*step };
         // An agent before this one began with the same numbers.
         steps(6).iter().for_each(|step| target.saw(step));
         assert!(target.under_way.contains_key(&(3, true)) && target.seen.is_empty());
