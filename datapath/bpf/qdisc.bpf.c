@@ -47,8 +47,8 @@ const volatile or_u32 qdisc_packets = 16384;
 #define PLACE_IDLE 2
 #define PLACE_REST 3
 #define PLACE_WHEEL 4
-/* Of 16 us each; whoever waits for longer than all of them is in the last, and goes on from there. */
-#define WHEEL_SHIFT 14
+/* Of 131 us each, 134 ms together; whoever waits for longer than all of them is in the last, and goes on from there. */
+#define WHEEL_SHIFT 17
 #define WHEEL_SLOTS 1024
 #define PLACES (PLACE_WHEEL + WHEEL_SLOTS)
 /* The flow of all packets for which there is no room for another. */
