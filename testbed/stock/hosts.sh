@@ -124,7 +124,7 @@ send "pods, no agent on eth0 of a" pa pb 10.7.2.2 2M
 stop b
 start b enforce eth0.5 0ns 10.5.0.1
 taken "VLAN, the agents on it" a b 10.5.0.2
-sed 's/^interface = .*/interfaces = ["eth0", "eth0.5"]/' /tmp/a.toml >/tmp/both.toml
+sed 's/^interfaces = .*/interfaces = ["eth0", "eth0.5"]/' /tmp/a.toml >/tmp/both.toml
 check "the doctor refuses both" sh -c "ip netns exec a onrampd doctor --config /tmp/both.toml | grep -q '^FAIL eth0.5 .*above eth0'"
 left
 check "the module unloads" rmmod sch_onramp
