@@ -423,6 +423,12 @@ OR_INLINE or_u32 skb_packet_length(const struct sk_buff *skb)
 	return *(const or_u32 *)skb->cb;
 }
 
+/* Bytes a flow sends in its turn. */
+OR_INLINE or_u32 quantum_of(const struct instance *of, const struct or_limits *l)
+{
+	return l->quantum ? l->quantum : of->gate.quantum;
+}
+
 SEC("struct_ops/onramp_enqueue")
 int BPF_PROG(onramp_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
 {
@@ -460,7 +466,7 @@ int BPF_PROG(onramp_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_
 	k->length = length;
 	if (f->place == PLACE_IDLE || f->place == PLACE_REST) {
 		of->gate.stats.idle_flows -= f->place == PLACE_IDLE;
-		f->gate.credit = of->gate.quantum;
+		f->gate.credit = quantum_of(of, l);
 		list_move(of, number, index, f, PLACE_NEW);
 	}
 	/* TCP marks its pure ACKs so. */
@@ -628,7 +634,7 @@ OR_INLINE void queue_retire(struct instance *of, or_u32 number, or_u32 index, st
 SEC("struct_ops/onramp_dequeue")
 struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 {
-	or_u32 number = sch->limit - 1, zero = 0, more = 1, i;
+	or_u32 number = sch->limit - 1, zero = 0, more = 1, quantum, i;
 	struct or_limits *l = bpf_map_lookup_elem(&limits, &zero);
 	struct instance *of = instance_at(number);
 	struct sk_buff *leaves = 0;
@@ -636,6 +642,7 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 
 	if (!of || !l || !sch->q.qlen)
 		return 0;
+	quantum = quantum_of(of, l);
 	now = bpf_ktime_get_ns();
 	if (of->gate.stats.throttled_flows)
 		wheel_turn(number, now);
@@ -656,7 +663,7 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 		}
 		if (i)
 			now = bpf_ktime_get_ns();
-		turn = gate_turn(&f->gate, !!f->head, is_new, !!of->places[PLACE_OLD].first, of->gate.quantum);
+		turn = gate_turn(&f->gate, !!f->head, is_new, !!of->places[PLACE_OLD].first, quantum);
 		if (turn == GATE_RETIRES) {
 			queue_retire(of, number, index, f, now);
 			continue;
@@ -754,13 +761,10 @@ SEC("struct_ops/onramp_setup")
 int BPF_PROG(onramp_setup, struct Qdisc *sch, struct nlattr *options, struct netlink_ext_ack *extack)
 {
 	struct net_device *dev = sch->dev_queue->dev;
-	or_u32 zero = 0, number = 0, mine = 0;
-	struct or_limits *l = bpf_map_lookup_elem(&limits, &zero);
 	struct instance *of;
+	or_u32 number, mine = 0;
 
 	sch->limit = 0;
-	if (!l)
-		return -ENOMEM;
 	or_for(number, qdisc_instances) {
 		of = instance_at(number);
 		if (of && !__sync_val_compare_and_swap(&of->gate.used, 0, 1)) {
@@ -772,7 +776,7 @@ int BPF_PROG(onramp_setup, struct Qdisc *sch, struct nlattr *options, struct net
 	if (!of)
 		return -ENOMEM;
 	__builtin_memset(&of->gate.stats, 0, sizeof(of->gate.stats));
-	of->gate.quantum = l->quantum ? l->quantum : 2 * (dev->mtu + dev->hard_header_len);
+	of->gate.quantum = 2 * (dev->mtu + dev->hard_header_len);
 	of->gate.ifindex = dev->ifindex;
 	of->gate.parent = sch->parent;
 	instance_clear(mine - 1);

@@ -33,7 +33,7 @@ struct or_limits {
  * @used: by one
  * @ifindex: of its interface
  * @parent: its place there
- * @quantum: bytes a flow sends in its turn
+ * @quantum: bytes a flow sends in its turn, unless the limits say
  * @stats: as sch_onramp's
  */
 struct or_gate {

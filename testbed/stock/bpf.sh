@@ -116,6 +116,21 @@ full() {
 full limit 100 1000 1
 full bytes 100000 1000 1
 full flow_limit 10 10 100
+
+# Two flows take turns, by what a flow may send in one.
+# turns BYTES CHANGES: so many, where each flow has ten packets of 1000 bytes
+turns() {
+    limits "quantum = $1"
+    ip netns exec b load turns eth0 20 >/tmp/turns &
+    reader=$!
+    wait_for "who counts turns" grep -q ready /tmp/turns
+    flood 2 10 1000 2
+    wait $reader && grep -q "^turns $2$" /tmp/turns || { cat /tmp/turns; fail "turns of $1 bytes"; }
+    say "quantum = $1: $2 turns more"
+}
+turns 1000 19
+turns 5000 3
+turns 10000 1
 limits
 send "after all that"
 

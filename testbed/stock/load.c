@@ -12,6 +12,9 @@
  *                                         so many datagrams of each flow to 10.0.0.2, past the stack, which are to leave
  *                                         together after so long
  *
+ *   load turns INTERFACE PACKETS            takes so many of them, and prints after how many a packet of another
+ *                                         flow follows
+ *
  * The last byte of an answer leaves when all that was to follow its request has come.
  */
 #define _GNU_SOURCE
@@ -467,6 +470,35 @@ static void flood(const char *interface, unsigned int flows, unsigned int packet
 	}
 }
 
+static void turns(const char *interface, unsigned int packets)
+{
+	struct sockaddr_ll at = { .sll_family = AF_PACKET,
+				  .sll_protocol = htons(ETHERTYPE_IP),
+				  .sll_ifindex = if_nametoindex(interface) };
+	struct timeval patience = { PATIENCE };
+	int fd = socket(AF_PACKET, SOCK_DGRAM, 0), last = -1, changes = 0;
+	struct {
+		struct iphdr ip;
+		struct udphdr udp;
+	} packet;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) ||
+	    bind(fd, (struct sockaddr *)&at, sizeof(at)))
+		fail("%s: %s", interface, strerror(errno));
+	puts("ready");
+	fflush(stdout);
+	while (packets) {
+		if (recv(fd, &packet, sizeof(packet), 0) < 0)
+			fail("%s: %u packets did not come", interface, packets);
+		if (packet.ip.protocol != IPPROTO_UDP || packet.udp.dest != htons(9))
+			continue;
+		changes += last >= 0 && last != packet.udp.source;
+		last = packet.udp.source;
+		packets--;
+	}
+	printf("turns %d\n", changes);
+}
+
 int main(int count, char **words)
 {
 	uint64_t seed = 1;
@@ -481,10 +513,12 @@ int main(int count, char **words)
 		both(words[2], words[3], atof(words[4]), atoll(words[5]));
 	else if (count == 7 && !strcmp(words[1], "flood"))
 		flood(words[2], atoi(words[3]), atoi(words[4]), atoi(words[5]), atof(words[6]));
+	else if (count == 4 && !strcmp(words[1], "turns"))
+		turns(words[2], atoi(words[3]));
 	else if (count > 9 && !strcmp(words[1], "incast"))
 		incast(words[2], atoll(words[3]), atof(words[4]), atof(words[5]), atoll(words[6]), atof(words[7]),
 		       atof(words[8]), count - 9, words + 9);
 	else
-		fail("serve, both, incast or flood, as load.c says");
+		fail("serve, both, incast, flood or turns, as load.c says");
 	return 0;
 }

@@ -323,8 +323,7 @@ impl Agent {
                 if let Gate::Program(gate) = &self.gate {
                     gate.limit(&self.config)?;
                 }
-                let (kind, others) = self.kinds(index)?;
-                let kinds = Kinds { kind: &kind, others: &others };
+                let kinds = self.kinds(index)?;
                 let present = tc::qdiscs(&mut self.socket, index)?;
                 let mut plan = self.touched(&name).replaced.clone();
                 kinds.adapt(&mut plan, &present);
@@ -337,7 +336,7 @@ impl Agent {
                 }
                 let (config, program) = (self.config.clone(), self.datapath.gate_fd()?);
                 let options = |m| gate::options_with(&config, program, m);
-                gate::install(&mut self.socket, index, &plan, &gate::Gate { kind: &kind, options: &options })?;
+                gate::install(&mut self.socket, index, &plan, &options)?;
                 self.ports[port].egress = None;
                 Ok(())
             }
@@ -390,10 +389,10 @@ impl Agent {
     }
 
     /// The kind of queueing discipline of gates, and where an interface has some that were taken over.
-    fn kinds(&self, index: u32) -> Result<(String, Vec<u32>), Error> {
-        let Gate::Program(program) = &self.gate else { return Ok((gate::KIND.into(), Vec::new())) };
+    fn kinds(&self, index: u32) -> Result<Kinds, Error> {
+        let Gate::Program(program) = &self.gate else { return Ok(Kinds::module()) };
         let there = program.gates()?.into_iter().filter(|(at, ..)| *at == index);
-        Ok((program.kind.clone(), there.map(|(_, parent, _)| parent).collect()))
+        Ok(Kinds { kind: program.kind.clone(), others: there.map(|(_, parent, _)| parent).collect() })
     }
 
     /// Has the gate's program hold nothing any more.
@@ -569,8 +568,7 @@ impl Agent {
         }
         let present = tc::qdiscs(&mut self.socket, index)?;
         let ours = self.touched(&name).replaced.clone();
-        let (kind, others) = self.kinds(index)?;
-        let kinds = Kinds { kind: &kind, others: &others };
+        let kinds = self.kinds(index)?;
         let lost = gate::lost(&name, &present, self.config.parent, &kinds, &ours)?;
         let Some((found, plan)) = lost else {
             return Ok(());

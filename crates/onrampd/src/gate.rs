@@ -73,23 +73,21 @@ pub struct Before {
     pub options: Vec<u8>,
 }
 
-/// What is put at a place: a kind, and what it is told.
-pub struct Gate<'a> {
-    /// Normally [`KIND`].
-    pub kind: &'a str,
-    /// Appends the options, but for a program, which has none.
-    pub options: &'a dyn Fn(Message) -> Message,
-}
-
 /// Gates of an agent: those that it makes, and those that it has taken over.
-pub struct Kinds<'a> {
+pub struct Kinds {
     /// Of the first.
-    pub kind: &'a str,
+    pub kind: String,
     /// Where there are programs of ours, those taken over among them: their parents.
-    pub others: &'a [u32],
+    pub others: Vec<u32>,
 }
 
-impl Kinds<'_> {
+impl Kinds {
+    /// Only the module's.
+    #[must_use]
+    pub fn module() -> Self {
+        Self { kind: KIND.into(), others: Vec::new() }
+    }
+
     /// Whether a queueing discipline is one of them.
     fn has(&self, q: &Qdisc) -> bool {
         q.kind == self.kind || q.kind.starts_with(PROGRAMS) && self.others.contains(&q.parent)
@@ -98,7 +96,7 @@ impl Kinds<'_> {
     /// The kind of the gate that is at a place, or is to go there.
     fn at<'q>(&'q self, present: &'q [Qdisc], parent: u32) -> &'q str {
         let ours = present.iter().find(|q| q.parent == parent && self.has(q));
-        ours.map_or(self.kind, |q| &q.kind)
+        ours.map_or(&self.kind, |q| &q.kind)
     }
 
     /// Has a plan of an agent before this one go by our kinds.
@@ -138,7 +136,7 @@ pub fn options_with(config: &Config, program: RawFd, message: Message) -> Messag
 ///
 /// # Errors
 /// Classes or filters of somebody else would be lost.
-pub fn plan(interface: &str, present: &[Qdisc], parent: Parent, kinds: &Kinds<'_>) -> Result<Vec<Replaced>, Error> {
+pub fn plan(interface: &str, present: &[Qdisc], parent: Parent, kinds: &Kinds) -> Result<Vec<Replaced>, Error> {
     let at = |parent| present.iter().find(|q| q.parent == parent);
     let children = |handle: u32| present.iter().filter(move |q| q.parent != ROOT && q.parent >> 16 == handle >> 16);
     let replaced = |parent: u32| Replaced {
@@ -174,7 +172,7 @@ pub fn plan(interface: &str, present: &[Qdisc], parent: Parent, kinds: &Kinds<'_
                 let queues = children(q.handle).count() as u32;
                 let before = Some(Before { kind: "mq".into(), handle: 0, options: Vec::new() });
                 let root = Replaced { parent: ROOT, kind: "mq".into(), before };
-                let one = |i| Replaced { parent: MQ_HANDLE | i, kind: kinds.kind.into(), before: None };
+                let one = |i| Replaced { parent: MQ_HANDLE | i, kind: kinds.kind.clone(), before: None };
                 Ok([root].into_iter().chain((1..=queues).map(one)).collect())
             }
             _ => Err(Error::InTheWay(format!("{interface} has no mq at its root: set parent = \"root\""))),
@@ -191,7 +189,7 @@ pub fn lost(
     interface: &str,
     present: &[Qdisc],
     parent: Parent,
-    kinds: &Kinds<'_>,
+    kinds: &Kinds,
     ours: &[Replaced],
 ) -> Result<Option<(String, Vec<Replaced>)>, Error> {
     let here = |item: &Replaced| present.iter().find(|q| q.parent == item.parent && (q.kind == item.kind));
@@ -223,18 +221,23 @@ pub fn try_module(socket: &mut Socket, index: u32) -> Result<(), Error> {
 }
 
 /// Puts what was planned in place. What is there already is only changed; what is not ours lets its packets go first,
-/// if it is a gate.
+/// if it is a gate. `options` appends those of the module's gates; a program has none.
 ///
 /// # Errors
 /// What the kernel answered; part of it may be in place.
-pub fn install(socket: &mut Socket, index: u32, plan: &[Replaced], gate: &Gate<'_>) -> Result<(), Error> {
+pub fn install(
+    socket: &mut Socket,
+    index: u32,
+    plan: &[Replaced],
+    options: &dyn Fn(Message) -> Message,
+) -> Result<(), Error> {
     for item in plan {
         let place = Place { index, parent: item.parent, handle: 0 };
         let present = tc::qdiscs(socket, index)?.into_iter().find(|q| q.parent == item.parent && q.handle != 0);
         if let Some(other) = present.as_ref().filter(|q| is_gate(&q.kind) && q.kind != item.kind) {
             drain(socket, index, other);
         }
-        let done = if !is_gate(&item.kind) && item.kind != gate.kind {
+        let done = if item.kind == "mq" {
             qdisc::replace_plain(socket, Place { handle: MQ_HANDLE, ..place }, &item.kind, &[])
         } else if item.kind.starts_with(PROGRAMS) {
             // It takes no options, not even none where it is there already.
@@ -243,7 +246,7 @@ pub fn install(socket: &mut Socket, index: u32, plan: &[Replaced], gate: &Gate<'
                 _ => qdisc::replace_plain(socket, place, &item.kind, &[]),
             }
         } else {
-            qdisc::replace(socket, place, gate.kind, gate.options)
+            qdisc::replace(socket, place, &item.kind, options)
         };
         match done {
             Err(e) if e.errno() == Some(libc::ENOENT) && !missing(&e) => return Err(Error::NoParent(e)),
@@ -327,20 +330,18 @@ fn drain(socket: &mut Socket, index: u32, ours: &Qdisc) {
 mod tests {
     use super::*;
 
-    const MODULE: Kinds<'_> = Kinds { kind: KIND, others: &[] };
-
     fn qdisc(kind: &str, handle: u32, parent: u32) -> Qdisc {
         Qdisc { kind: kind.into(), handle, parent, options: vec![1, 2] }
     }
 
     fn at(parent: Parent, present: &[Qdisc]) -> Result<Vec<(u32, Option<String>)>, Error> {
-        let plan = plan("eth0", present, parent, &MODULE)?;
+        let plan = plan("eth0", present, parent, &Kinds::module())?;
         Ok(plan.into_iter().map(|r| (r.parent, r.before.map(|b| b.kind))).collect())
     }
 
     #[test]
     fn the_root_is_replaced_and_remembered() {
-        let fq = plan("eth0", &[qdisc("fq", 0x8001_0000, ROOT)], Parent::Root, &MODULE).unwrap();
+        let fq = plan("eth0", &[qdisc("fq", 0x8001_0000, ROOT)], Parent::Root, &Kinds::module()).unwrap();
         let before = Before { kind: "fq".into(), handle: 0x8001_0000, options: vec![1, 2] };
         assert_eq!(fq, [Replaced { parent: ROOT, kind: KIND.into(), before: Some(before) }]);
         assert_eq!(at(Parent::Root, &[]).unwrap(), [(ROOT, None)]);
@@ -374,8 +375,9 @@ mod tests {
 
     #[test]
     fn a_gate_that_was_replaced_is_missed() {
-        let lost = |present: &[Qdisc], ours: &[Replaced]| lost("eth0", present, Parent::Auto, &MODULE, ours).unwrap();
-        let ours = plan("eth0", &[qdisc("fq", 1, ROOT)], Parent::Auto, &MODULE).unwrap();
+        let lost =
+            |present: &[Qdisc], ours: &[Replaced]| lost("eth0", present, Parent::Auto, &Kinds::module(), ours).unwrap();
+        let ours = plan("eth0", &[qdisc("fq", 1, ROOT)], Parent::Auto, &Kinds::module()).unwrap();
         assert_eq!(lost(&[qdisc(KIND, 0x8001_0000, ROOT)], &ours), None);
         let (found, again) = lost(&[qdisc("pfifo", 0x7_0000, ROOT)], &ours).unwrap();
         assert_eq!((found.as_str(), again[0].before.as_ref().unwrap().kind.as_str()), ("pfifo", "pfifo"));
@@ -386,18 +388,19 @@ mod tests {
     #[test]
     fn new_queues_get_a_gate_and_what_the_others_had_replaced_is_not_forgotten() {
         let named = [qdisc("mq", 0x10_0000, ROOT), qdisc("fq", 0x20_0000, 0x10_0001)];
-        let ours = plan("eth0", &named, Parent::Auto, &MODULE).unwrap();
+        let ours = plan("eth0", &named, Parent::Auto, &Kinds::module()).unwrap();
         let now = [named[0].clone(), qdisc(KIND, 0x8001_0000, 0x10_0001), qdisc("fq_codel", 0, 0x10_0002)];
-        let (found, again) = lost("eth0", &now, Parent::Auto, &MODULE, &ours).unwrap().unwrap();
+        let (found, again) = lost("eth0", &now, Parent::Auto, &Kinds::module(), &ours).unwrap().unwrap();
         let before: Vec<_> = again.iter().map(|r| (r.parent, r.before.as_ref().unwrap().kind.as_str())).collect();
         assert_eq!((found.as_str(), before), ("fq_codel", vec![(0x10_0001, "fq"), (0x10_0002, "fq_codel")]));
 
         // The kernel's own mq, which ours replaced, and ours.
-        let ours = plan("eth0", &[qdisc("mq", 0, ROOT), qdisc("fq_codel", 0, 1)], Parent::Auto, &MODULE).unwrap();
+        let ours =
+            plan("eth0", &[qdisc("mq", 0, ROOT), qdisc("fq_codel", 0, 1)], Parent::Auto, &Kinds::module()).unwrap();
         let mut now = vec![qdisc("mq", MQ_HANDLE, ROOT), qdisc(KIND, 0x8001_0000, MQ_HANDLE | 1)];
-        assert_eq!(lost("eth0", &now, Parent::Auto, &MODULE, &ours).unwrap(), None);
+        assert_eq!(lost("eth0", &now, Parent::Auto, &Kinds::module(), &ours).unwrap(), None);
         now.push(qdisc("pfifo_fast", 0, MQ_HANDLE | 2));
-        let (_, again) = lost("eth0", &now, Parent::Auto, &MODULE, &ours).unwrap().unwrap();
+        let (_, again) = lost("eth0", &now, Parent::Auto, &Kinds::module(), &ours).unwrap().unwrap();
         let parents: Vec<_> = again.iter().map(|r| (r.parent, r.kind.as_str())).collect();
         assert_eq!(parents, [(ROOT, "mq"), (MQ_HANDLE | 1, KIND), (MQ_HANDLE | 2, KIND)]);
         assert_eq!(again[0].before.as_ref().unwrap().handle, 0);
@@ -415,7 +418,7 @@ mod tests {
             qdisc("onramp_old", 0x2_0000, 0x1_0001),
             qdisc("onramp_old", 0x3_0000, 0x1_0002),
         ];
-        let ours = Kinds { kind: "onramp_new", others: &[0x1_0001] };
+        let ours = Kinds { kind: "onramp_new".into(), others: vec![0x1_0001] };
         let mut plan = plan("eth0", &present, Parent::Auto, &ours).unwrap();
         let kinds = |plan: &[Replaced]| plan.iter().map(|item| item.kind.clone()).collect::<Vec<_>>();
         assert_eq!(kinds(&plan), ["onramp_old", "onramp_new"]);
@@ -427,7 +430,7 @@ mod tests {
         plan.iter_mut().for_each(|item| item.kind = "onramp_old".into());
         ours.adapt(&mut plan, &present);
         assert_eq!(kinds(&plan), ["onramp_old", "onramp_new"]);
-        MODULE.adapt(&mut plan, &present);
+        Kinds::module().adapt(&mut plan, &present);
         assert_eq!(kinds(&plan), [KIND, KIND]);
     }
 }

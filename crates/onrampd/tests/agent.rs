@@ -5,9 +5,9 @@ mod common;
 use common::lab::{KEY_BYTES, Lab, onrampd, until};
 use common::privileged;
 use onramp_core::orack::{Addresses, MAX_LEN, OrAck};
-use onramp_netlink::Socket;
+use onramp_netlink::{Message, Socket};
 use onrampd::config::Parent;
-use onrampd::gate::{self, Gate, Kinds};
+use onrampd::gate::{self, Kinds};
 use onrampd::{acker, qdisc, tc};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -358,14 +358,13 @@ fn without_the_module_enforcing_by_it_is_refused_and_leaves_nothing() {
     let lab = Lab::new();
     let mut socket = lab.on("a", || Socket::open().unwrap());
     let index = acker::find(&mut socket, "eth0").unwrap().unwrap().index;
-    let gate = Gate { kind: gate::KIND, options: &|m| m };
-    let plan = gate::plan("eth0", &[], Parent::Root, &Kinds { kind: gate::KIND, others: &[] }).unwrap();
-    if gate::install(&mut socket, index, &plan, &gate).is_ok() {
+    let plan = gate::plan("eth0", &[], Parent::Root, &Kinds::module()).unwrap();
+    if gate::install(&mut socket, index, &plan, &|m| m).is_ok() {
         eprintln!("skipped: this kernel has the gate");
         return;
     }
-    let below = gate::plan("eth0", &[], Parent::Class(0x1_0001), &Kinds { kind: gate::KIND, others: &[] }).unwrap();
-    let said = gate::install(&mut socket, index, &below, &gate).unwrap_err().to_string();
+    let below = gate::plan("eth0", &[], Parent::Class(0x1_0001), &Kinds::module()).unwrap();
+    let said = gate::install(&mut socket, index, &below, &|m| m).unwrap_err().to_string();
     assert!(said.contains("nothing to put the gate under"), "{said}");
 
     let by_module = format!("{T}\nmode = \"enforce\"\n[gate]\nkind = \"module\"");
@@ -421,13 +420,14 @@ fn what_was_there_before_the_gate_is_put_back() {
     let lab = Lab::new();
     let mut socket = lab.on("a", || Socket::open().unwrap());
     let index = acker::find(&mut socket, "eth0").unwrap().unwrap().index;
-    let stand_in = Gate { kind: "bfifo", options: &|m| m.push(&500_000u32.to_ne_bytes()) };
+    let stand_in = Kinds { kind: "bfifo".into(), others: Vec::new() };
+    let options = |m: Message| m.push(&500_000u32.to_ne_bytes());
     let mut there_and_back = |parent: Parent| {
         let show = || lab.says("a", "tc qdisc show dev eth0");
         let before = show();
         let present = tc::qdiscs(&mut socket, index).unwrap();
-        let plan = gate::plan("eth0", &present, parent, &Kinds { kind: "bfifo", others: &[] }).unwrap();
-        gate::install(&mut socket, index, &plan, &stand_in).unwrap();
+        let plan = gate::plan("eth0", &present, parent, &stand_in).unwrap();
+        gate::install(&mut socket, index, &plan, &options).unwrap();
         assert!(show().contains("bfifo") && lab.transfer("10.9.0.2", 100_000), "{}", show());
         gate::restore(&mut socket, index, &plan).unwrap();
         assert!(lab.transfer("10.9.0.2", 100_000), "{}", show());
@@ -463,15 +463,16 @@ fn under_mq_each_queue_gets_a_gate_and_all_goes_back() {
     let show = || lab.says("a", "tc qdisc show dev many");
     let mut socket = lab.on("a", || Socket::open().unwrap());
     let index = acker::find(&mut socket, "many").unwrap().unwrap().index;
-    let stand_in = Gate { kind: "bfifo", options: &|m| m.push(&500_000u32.to_ne_bytes()) };
+    let stand_in = Kinds { kind: "bfifo".into(), others: Vec::new() };
+    let options = |m: Message| m.push(&500_000u32.to_ne_bytes());
     for make in ["", "tc qdisc replace dev many root handle 5: mq"] {
         if !make.is_empty() {
             lab.says("a", make);
         }
         let before = show();
         let present = tc::qdiscs(&mut socket, index).unwrap();
-        let plan = gate::plan("many", &present, Parent::Mq, &Kinds { kind: "bfifo", others: &[] }).unwrap();
-        gate::install(&mut socket, index, &plan, &stand_in).unwrap();
+        let plan = gate::plan("many", &present, Parent::Mq, &stand_in).unwrap();
+        gate::install(&mut socket, index, &plan, &options).unwrap();
         assert_eq!(show().matches("bfifo").count(), 3, "{}", show());
         gate::restore(&mut socket, index, &plan).unwrap();
         let kinds = |text: &str| {

@@ -110,7 +110,7 @@ fn place(socket: &mut Socket, name: &str, index: u32, config: &Config) -> Check 
         return Check::ok(title, "the gate is in place");
     }
     let now = present.iter().find(|q| q.parent == ROOT).map_or("none", |q| &q.kind);
-    match gate::plan(name, &present, config.parent, &Kinds { kind: gate::KIND, others: &[] }) {
+    match gate::plan(name, &present, config.parent, &Kinds::module()) {
         Err(e) if config.mode == Mode::Enforce => Check::fail(title, e.to_string(), "or mode = \"observe\""),
         Err(e) => Check::warn(title, e.to_string(), "before mode = \"enforce\""),
         Ok(_) if config.mode == Mode::Observe => Check::ok(title, format!("{now}; stays, observing needs no gate")),
