@@ -126,7 +126,7 @@ turns() {
     wait_for "who counts turns" grep -q ready /tmp/turns
     flood 2 10 1000 2
     wait $reader && grep -q "^turns $2$" /tmp/turns || { cat /tmp/turns; fail "turns of $1 bytes"; }
-    say "quantum = $1: $2 turns more"
+    say "quantum = $1: the turn is another flow's $2 times"
 }
 turns 1000 19
 turns 5000 3
