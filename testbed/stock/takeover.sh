@@ -9,47 +9,6 @@ start b enforce eth0 0ns 10.0.0.1
 start a enforce eth0 -100ms 10.0.0.2
 
 status() { onrampd status --json --socket /tmp/a.sock; }
-qdisc() { tc -n a -s qdisc show dev eth0; }
-# The kind and the handle, which no other gate has.
-which_gate() { qdisc | sed -n '1s/ root.*//p'; }
-# Data from a to b until there is enough, a MiB at a time.
-begin() {
-    rm -f /tmp/enough
-    cat >/tmp/transfer <<'EOF'
-#!/bin/sh
-sent=0
-until [ -e /tmp/enough ]; do
-    dd if=/dev/zero bs=64k count=16 2>/dev/null
-    sent=$((sent + 1048576))
-done
-echo $sent >/tmp/sent
-EOF
-    chmod +x /tmp/transfer
-    ip netns exec b nc -l -p 7000 </dev/null | wc -c >/tmp/got &
-    receiver=$!
-    sleep 1
-    ip netns exec a nc 10.0.0.2 7000 -e /tmp/transfer &
-    sender=$!
-}
-# arrives WHAT: all of it
-arrives() {
-    touch /tmp/enough
-    check "$1" wait $sender
-    check "its other end" wait $receiver
-    [ "$(cat /tmp/sent)" = "$(cat /tmp/got)" ] || fail "$(cat /tmp/got) of $(cat /tmp/sent) bytes arrived"
-}
-# holds MORE: the gate has held so many times more than it had
-holds() {
-    before=$(status | number held)
-    more() { [ $(($(status | number held) - before)) -ge $1 ]; }
-    wait_for "the gate holds" more $1
-}
-# the_same WHAT: the gate, and nothing lost
-the_same() {
-    [ "$(which_gate)" = "$was" ] || fail "$1: another gate: $(qdisc)"
-    qdisc | grep -q 'dropped 0,' || { qdisc; fail "$1: packets were lost"; }
-    say "$1: the same gate, no packet lost"
-}
 
 was=$(which_gate)
 begin

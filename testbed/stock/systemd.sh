@@ -1,0 +1,99 @@
+#!/bin/dash
+# The agent on host a as systemd runs it, by the unit that is installed: its user and its sandbox, and what
+# becomes of the gate when the agent reloads, is upgraded, crashes, is restarted and stopped.
+if [ $$ = 1 ]; then
+    # A service's own view of the files takes a root that can be moved away from.
+    export PATH=/bin
+    mkdir /new
+    mount -t tmpfs new /new
+    for part in /*; do [ $part = /new ] || cp -a $part /new/; done
+    exec switch_root /new /lib/systemd/systemd
+fi
+exec >/dev/console 2>&1
+. /lib/common.sh
+modules veth dummy sch_ingress cls_bpf
+# Host a is the machine itself.
+ip netns attach a 1
+ip netns add b
+ip -n b link set lo up
+link
+
+status() { onrampd status --json; }
+# is WHAT VALUE: what systemd says of the service
+is() { [ "$(systemctl show -P $1 onrampd)" = "$2" ]; }
+
+echo 'root:x:0:0::/:/bin/sh' >/etc/passwd
+echo 'root:x:0:' >/etc/group
+check "its user" systemd-sysusers
+cat >/etc/onrampd/onrampd.toml <<EOF
+interface = "eth0"
+mode = "observe"
+threshold = "500us"
+max_pause = "2ms"
+key_file = "onrampd.key"
+clock = "static"
+[[peer]]
+address = "10.0.0.2"
+clock_offset = "-100ms"
+EOF
+cp /tmp/key /etc/onrampd/onrampd.key
+chown root:onrampd /etc/onrampd/onrampd.key
+chmod 640 /etc/onrampd/onrampd.key
+gate=bpf
+start b enforce eth0 0ns 10.0.0.1
+
+check "it starts" systemctl start onrampd
+check "it is ready" is ActiveState active
+check "as its user" grep -q "^Uid:.$(id -u onrampd)" /proc/$(systemctl show -P MainPID onrampd)/status
+send "while it observes"
+sed -i 's/^mode = .*/mode = "enforce"/' /etc/onrampd/onrampd.toml
+check "it reloads" systemctl reload onrampd
+enforces() { status | grep -q '"gate":{"kind":"bpf"' && qdisc | grep -q 'qdisc onramp_'; }
+wait_for "it enforces by a program" enforces
+kept=$(systemctl show -P NFileDescriptorStore onrampd)
+[ "$kept" -gt 0 ] || fail "systemd keeps no maps"
+say "systemd keeps $kept maps"
+
+was=$(which_gate)
+begin
+holds 20
+sent=$(status | number sent)
+systemctl kill -s KILL onrampd
+again() { is NRestarts 1 && is ActiveState active; }
+wait_for "it is started again after a crash" again
+holds 20
+arrives "a transfer during a crash"
+the_same "after a crash"
+[ "$(status | number sent)" -gt $sent ] || fail "counters began anew"
+check "systemd keeps as many" is NFileDescriptorStore $kept
+
+# An upgrade, to what is the same program in another file.
+begin
+holds 20
+check "another file" sh -c "cp /bin/onrampd /usr/bin/new && mv /usr/bin/new /usr/bin/onrampd"
+check "an upgrade" systemctl kill -s USR2 onrampd
+wait_for "the new agent is ready" sh -c '[ "$(grep -c ^ready /tmp/onrampd.log)" = 3 ]'
+holds 20
+arrives "a transfer during an upgrade"
+the_same "after an upgrade"
+check "systemd keeps the same number" is NFileDescriptorStore $kept
+check "one crash" is NRestarts 1
+
+begin
+holds 20
+check "it is restarted" systemctl restart onrampd
+wait_for "it enforces again" enforces
+holds 20
+arrives "a transfer during a restart"
+
+status | grep -q '"problems":\[\]' || fail "$(status)"
+check "it stops" systemctl stop onrampd
+check "systemd keeps nothing" is NFileDescriptorStore 0
+check "nor is its directory left" [ ! -e /run/onrampd ]
+check "it ended well" is Result success
+stop b
+for host in a b; do
+    check "nothing is left on $host" sh -c "! tc -n $host qdisc show | grep -q onramp && ! ip -n $host link show onramp0"
+done
+complain
+finish 0
