@@ -88,6 +88,22 @@ def test_the_next_agent_takes_the_gate_over_and_no_packet_is_lost() -> None:
     assert "a transfer during an upgrade to another program: ok" in said, said
 
 
+def test_systemd_runs_the_agent_and_keeps_what_the_next_one_needs() -> None:
+    said = _boot("newest", "--systemd")
+    for when in ("after a crash", "after an upgrade"):
+        assert f"{when}: the same gate, no packet lost" in said, said
+    for step in ("as its user", "systemd keeps as many", "systemd keeps nothing", "nothing is left on a"):
+        assert f"{step}: ok" in said, said
+
+
+def test_whatever_happens_to_gates_no_packet_stays_in_one() -> None:
+    # Half an hour of it is in `make test-kernel`.
+    said = _boot("newest", "--stress", "20", "1")
+    for host in ("a", "b"):
+        assert f"no packet stays on {host}: ok" in said, said
+        assert f"nothing is left on {host}: ok" in said, said
+
+
 def test_requests_to_many_hosts_gain_by_the_program_as_by_the_module() -> None:
     said = _boot("newest", "--incast", "15", "4")
 
