@@ -77,7 +77,7 @@ def test_a_new_kernel_enforces_without_a_module(series: str) -> None:
         "a namespace that is deleted",
     ):
         assert f"{step}: ok" in said, said
-    for what in ("10000 flows wait", "limit = 100: 900", "bytes = 100000: 900", "flow_limit = 10: 900"):
+    for what in ("10000 flows wait", "limit = 100: 900", 'bytes = "100000B": 900', "flow_limit = 10: 900"):
         assert any(line.startswith(what) for line in said), said
 
 

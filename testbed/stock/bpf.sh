@@ -114,13 +114,13 @@ full() {
     wait_for "the others leave" empty
 }
 full limit 100 1000 1
-full bytes 100000 1000 1
+full bytes '"100000B"' 1000 1
 full flow_limit 10 10 100
 
 # Two flows take turns, by what a flow may send in one.
 # turns BYTES CHANGES: so many, where each flow has ten packets of 1000 bytes
 turns() {
-    limits "quantum = $1"
+    limits "quantum = \"$1B\""
     ip netns exec b load turns eth0 20 >/tmp/turns &
     reader=$!
     wait_for "who counts turns" grep -q ready /tmp/turns

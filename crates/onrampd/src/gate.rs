@@ -1,6 +1,7 @@
 //! The queueing discipline `onramp`: putting it in place of what is there, and back.
 
 use crate::abi;
+use crate::config::quantity::Size;
 use crate::config::{Config, GateLimits, Parent};
 use crate::tc::{self, Qdisc};
 use onramp_netlink::qdisc::{self, Place, ROOT};
@@ -113,10 +114,10 @@ pub fn options(config: &Config, message: Message) -> Message {
     let GateLimits { limit, bytes, flow_limit, flows, quantum, pacing, .. } = config.gate;
     let given = [
         (abi::TCA_ONRAMP_LIMIT, limit),
-        (abi::TCA_ONRAMP_BYTES, bytes),
+        (abi::TCA_ONRAMP_BYTES, bytes.map(Size::bytes)),
         (abi::TCA_ONRAMP_FLOW_LIMIT, flow_limit),
         (abi::TCA_ONRAMP_FLOWS, flows),
-        (abi::TCA_ONRAMP_QUANTUM, quantum),
+        (abi::TCA_ONRAMP_QUANTUM, quantum.map(Size::bytes)),
         (abi::TCA_ONRAMP_PACING, pacing.map(u32::from)),
     ];
     let message = given.into_iter().fold(message, |m, (kind, value)| match value {

@@ -5,6 +5,7 @@
 
 use crate::abi::{or_gate, or_limits, tc_onramp_xstats};
 use crate::config::Config;
+use crate::config::quantity::Size;
 use crate::gate;
 use crate::maps::{Map, Pod as _};
 use crate::object::{self, Aligned, Shared};
@@ -181,10 +182,10 @@ impl Program {
         let limits = or_limits {
             max_hold: gate::max_hold(config),
             packets: given.limit.unwrap_or(10_240).min(self.packets - 1),
-            bytes: given.bytes.unwrap_or(64 << 20),
+            bytes: given.bytes.map_or(64 << 20, Size::bytes),
             flow_packets: given.flow_limit.unwrap_or(1024),
             flows: given.flows.unwrap_or(self.flows).min(self.flows - 2),
-            quantum: given.quantum.unwrap_or(0),
+            quantum: given.quantum.map_or(0, Size::bytes),
             pacing: given.pacing.unwrap_or(true).into(),
             build: build(),
         };

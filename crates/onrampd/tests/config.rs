@@ -180,7 +180,15 @@ fn mistakes_say_where_they_are_and_what_would_be_right() {
         ("peers = [\n\"10.0.0.2\",\n\"10.0.0\"]", "f.toml:5: peers[1]: is no IP address, such as \"10.0.0.2\""),
         ("key = \"00\"", "f.toml:3: key: is not 32 hex digits: make some with `openssl rand -hex 16`"),
         ("key_file = \"absent\"", "f.toml:3: key_file: cannot read /etc/onramp/absent"),
-        ("[gate]\nquantum = 1", "f.toml:4: gate.quantum: must be at least 256"),
+        ("[gate]\nquantum = \"1B\"", "f.toml:4: gate.quantum: is outside 256B to 1MiB"),
+        (
+            "[gate]\nbytes = 100000",
+            "f.toml:4: gate.bytes: integer 100000 is not a size in quotes with its unit, such as",
+        ),
+        ("[gate]\nbytes = \"5GiB\"", "f.toml:4: gate.bytes: is outside 64KiB to 4GiB"),
+        ("[gate]\nlimit = 0", "f.toml:4: gate.limit: must be at least 1"),
+        ("[gate]\nlimit = -5", "f.toml:4: gate.limit: integer -5 is not a whole number from 0 to 4294967295"),
+        ("[gate]\nkind = 3", "f.toml:4: gate.kind: is not text in quotes"),
         (
             "[gate]\nkind = \"kernel\"",
             "f.toml:4: gate.kind: \"kernel\" is not \"auto\" or \"bpf\" or \"module\" or \"none\"",

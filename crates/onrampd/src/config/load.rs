@@ -2,7 +2,7 @@
 
 use super::file::{Clock, File, Version};
 use super::key::{Key, world_readable};
-use super::quantity::{Drift, Threshold};
+use super::quantity::{Drift, Size, Threshold};
 use super::{Attach, Config, Fleet, GateKind, Mesh, Mode, Params, Parent, Peer, TestClock};
 use crate::abi;
 use serde::Deserialize as _;
@@ -144,19 +144,18 @@ fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Optio
         mistakes.push(mistake("test.stamp_noise", "is above 1ms"));
     }
     let gate = &f.gate;
-    for (key, value, low) in [
-        ("gate.flow_limit", gate.flow_limit, 1),
-        ("gate.flows", gate.flows, 1),
-        ("gate.quantum", gate.quantum, 256),
-        ("gate.limit", gate.limit, 1),
-        ("gate.bytes", gate.bytes, 65_536),
-    ] {
-        if value.is_some_and(|v| v < low) {
-            mistakes.push(mistake(key, format!("must be at least {low}")));
+    for (key, value) in [("gate.flow_limit", gate.flow_limit), ("gate.flows", gate.flows), ("gate.limit", gate.limit)] {
+        if value == Some(0) {
+            mistakes.push(mistake(key, "must be at least 1"));
         }
     }
-    if gate.quantum.is_some_and(|q| q > 1 << 20) {
-        mistakes.push(mistake("gate.quantum", "must be at most 1048576"));
+    for (key, value, low, high) in [
+        ("gate.quantum", gate.quantum, Size(256), Size(1 << 20)),
+        ("gate.bytes", gate.bytes, Size(64 << 10), Size(4 << 30)),
+    ] {
+        if value.is_some_and(|v| v.0 < low.0 || v.0 > high.0) {
+            mistakes.push(mistake(key, format!("is outside {low} to {high}")));
+        }
     }
     let fleet = fleet(&f, base, mistakes);
     if let (GateKind::Bpf, Some(Parent::Class(_))) = (gate.kind, parent) {
@@ -454,13 +453,18 @@ fn plain(e: &serde_path_to_error::Error<toml::de::Error>) -> Mistake {
         let known: Vec<String> = known.split('`').skip(1).step_by(2).map(|k| format!("\"{k}\"")).collect();
         return mistake(path, format!("{value:?} is not {}", known.join(" or ")));
     }
+    // A number where a word is asked for.
+    if message.starts_with("invalid type: unit variant") {
+        return mistake(path, "is not text in quotes");
+    }
     let wrong = ["invalid type: ", "invalid value: "].iter().find_map(|p| message.strip_prefix(p));
     if let Some((found, expected)) = wrong.and_then(|m| m.rsplit_once(", expected ")) {
         let expected = match expected {
             "a string" | "path string" => "text in quotes",
             "a sequence" => "a list, such as [\"10.0.0.2\"]",
             "f64" => "a number",
-            "u16" | "u32" => "a whole number",
+            "u16" => "a whole number from 0 to 65535",
+            "u32" => "a whole number from 0 to 4294967295",
             other if other.starts_with("struct ") => "a section",
             other => other,
         };

@@ -183,13 +183,13 @@ pub struct GateLimits {
     /// Packets in all.
     pub limit: Option<u32>,
     /// Bytes in all.
-    pub bytes: Option<u32>,
+    pub bytes: Option<quantity::Size>,
     /// Packets of a flow.
     pub flow_limit: Option<u32>,
     /// Flows, idle ones included.
     pub flows: Option<u32>,
-    /// Bytes a flow sends in its turn.
-    pub quantum: Option<u32>,
+    /// What a flow sends in its turn.
+    pub quantum: Option<quantity::Size>,
     /// Local TCP flows leave at their pacing rate.
     pub pacing: Option<bool>,
 }

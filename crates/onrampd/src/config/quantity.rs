@@ -57,6 +57,14 @@ impl<'de> serde::Deserialize<'de> for Threshold {
     }
 }
 
+impl Size {
+    /// As the kernel takes it; above 4 GiB is all it takes.
+    #[must_use]
+    pub fn bytes(self) -> u32 {
+        self.0.try_into().unwrap_or(u32::MAX)
+    }
+}
+
 impl Drift {
     /// Seconds per second in units of 2^-32.
     #[must_use]
