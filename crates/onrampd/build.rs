@@ -9,12 +9,14 @@ use std::process::Command;
 
 const CORE: &str = "../../core";
 const BPF: &str = "../../datapath/bpf";
+const NEED: &str = "../../packaging/need";
 
 fn main() {
     println!("cargo::rerun-if-changed={CORE}");
     println!("cargo::rerun-if-changed={BPF}");
     println!("cargo::rerun-if-changed=../../datapath/sch_onramp/pkt_sched_onramp.h");
     println!("cargo::rerun-if-changed=../../datapath/sch_onramp/gate.h");
+    println!("cargo::rerun-if-changed={NEED}");
     println!("cargo::rerun-if-env-changed=CLANG");
 
     #[cfg(feature = "regenerate")]
@@ -27,7 +29,7 @@ fn main() {
 
 fn compile(source: &str, options: &[&str]) {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    let clang = env::var("CLANG").unwrap_or_else(|_| newest_clang());
+    let clang = env::var("CLANG").unwrap_or_else(|_| found_clang());
     let mut command = Command::new(&clang);
     command.args(["-target", "bpf", "-O2", "-g", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]);
     command.args(["-I", CORE, "-I", BPF]);
@@ -51,15 +53,11 @@ fn compile(source: &str, options: &[&str]) {
     );
 }
 
-/// The gate's program takes clang 16 or newer, which Debian 12 has by another name.
-fn newest_clang() -> String {
-    let version = |name: &str| {
-        let said = Command::new(name).arg("-dumpversion").output().ok()?.stdout;
-        String::from_utf8_lossy(&said).split('.').next()?.trim().parse::<u32>().ok()
-    };
-    let names = ["clang".to_owned()].into_iter().chain((16..=24).rev().map(|v| format!("clang-{v}")));
-    let found = names.into_iter().find(|name| version(name).is_some_and(|v| v >= 16));
-    found.unwrap_or_else(|| panic!("clang 16 or newer is missing: install the package clang, on Debian 12 clang-19"))
+/// The one that is new enough, by what else is needed of the system.
+fn found_clang() -> String {
+    let asked = Command::new(NEED).arg("--clang").output().unwrap_or_else(|e| panic!("cannot run {NEED}: {e}"));
+    assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
+    String::from_utf8_lossy(&asked.stdout).trim().to_owned()
 }
 
 #[cfg(feature = "regenerate")]

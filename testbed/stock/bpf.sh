@@ -93,6 +93,12 @@ say "10000 flows wait with a packet each, none was dropped"
 wait_for "10000 packets leave" empty
 [ "$(gates packets)" -ge 10000 ] || fail "$(gates packets) packets left"
 
+# A program's room has an end.
+limits "flows = 20000"
+room() { onrampd status --json --socket /tmp/a.sock | grep -q 'gate.flows is above what a program has room for.*: it is 16382"'; }
+check "it is told that there is no room for 20000 flows" room
+limits
+
 # Nor does one that waits for long keep others waiting that came later.
 flood 1 1 200 9
 # One of its flow, and one of another.

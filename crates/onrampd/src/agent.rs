@@ -322,6 +322,8 @@ impl Agent {
             Mode::Enforce => {
                 if let Gate::Program(gate) = &self.gate {
                     gate.limit(&self.config)?;
+                    let cut: Vec<_> = gate.cut(&self.config).collect();
+                    cut.into_iter().for_each(|text| self.problem_once(text));
                 }
                 let kinds = self.kinds(index)?;
                 let present = tc::qdiscs(&mut self.socket, index)?;
@@ -449,9 +451,7 @@ impl Agent {
         let acker = self.acker.as_ref().map_or(0, |(index, _)| *index);
         let not_ours = self.sync.as_ref().map(|sync| sync.view().not_yours).unwrap_or_default();
         for text in not_ours.iter().map(|alias| format!("fleet.aliases: {alias} is another host's")) {
-            if !self.problems.contains(&text) {
-                self.problem(text);
-            }
+            self.problem_once(text);
         }
         let (clock, peers) = match self.settings() {
             Some(settings) => (settings.clock, settings.peers),
@@ -524,10 +524,7 @@ impl Agent {
     /// What fails on one interface every time is said once, and stops none of the others.
     fn note(&mut self, name: &str, done: Result<(), Error>) {
         let Err(e) = done else { return };
-        let text = format!("{name}: {e}");
-        if !self.problems.contains(&text) {
-            self.problem(text);
-        }
+        self.problem_once(format!("{name}: {e}"));
     }
 
     /// Puts our filters before others' that came later, which may let nobody look after them, and back
@@ -710,6 +707,12 @@ impl Agent {
             counters: &self.datapath.counters()?,
             flows,
         }))
+    }
+
+    fn problem_once(&mut self, text: String) {
+        if !self.problems.contains(&text) {
+            self.problem(text);
+        }
     }
 
     fn problem(&mut self, text: String) {

@@ -87,9 +87,9 @@ pub struct Program {
     /// Its kind of queueing discipline. One of its own: there is one of a name in the kernel, and where a kind
     /// is replaced by itself, the old program stays.
     pub kind: String,
-    /// A gate's places for packets,
+    /// Packets that a gate has room for,
     packets: u32,
-    /// and for flows.
+    /// and flows.
     flows: u32,
     object: Object,
     limits: Map<u32, or_limits>,
@@ -170,7 +170,8 @@ impl Program {
             .map(|mut map| map.attach_struct_ops())
             .ok_or(Error::Missing)??;
         let limits = Map::find(&object, "limits")?;
-        Ok(Self { kind, packets, flows, object, limits, _link: link })
+        // The first place is nobody's, and the second flow is that of packets without one of their own.
+        Ok(Self { kind, packets: packets - 1, flows: flows - 2, object, limits, _link: link })
     }
 
     /// Tells it its limits.
@@ -181,15 +182,23 @@ impl Program {
         let given = &config.gate;
         let limits = or_limits {
             max_hold: gate::max_hold(config),
-            packets: given.limit.unwrap_or(10_240).min(self.packets - 1),
+            packets: given.limit.unwrap_or(10_240).min(self.packets),
             bytes: given.bytes.map_or(64 << 20, Size::bytes),
             flow_packets: given.flow_limit.unwrap_or(1024),
-            flows: given.flows.unwrap_or(self.flows).min(self.flows - 2),
+            flows: given.flows.unwrap_or(self.flows).min(self.flows),
             quantum: given.quantum.map_or(0, Size::bytes),
             pacing: given.pacing.unwrap_or(true).into(),
             build: build(),
         };
         Ok(self.limits.set(&0, &limits)?)
+    }
+
+    /// The limits of the configuration that are above its room, which they are cut to.
+    pub fn cut(&self, config: &Config) -> impl Iterator<Item = String> {
+        let limits = [("limit", config.gate.limit, self.packets), ("flows", config.gate.flows, self.flows)];
+        limits.into_iter().filter(|(_, given, room)| given.is_some_and(|given| given > *room)).map(|(key, _, room)| {
+            format!("gate.{key} is above what a program has room for on so many queues: it is {room}")
+        })
     }
 
     /// Has it hold nothing any more, until it is told its limits again.
