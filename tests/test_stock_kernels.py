@@ -88,11 +88,13 @@ def test_the_next_agent_takes_the_gate_over_and_no_packet_is_lost() -> None:
     assert "a transfer during an upgrade to another program: ok" in said, said
 
 
-def test_systemd_runs_the_agent_and_keeps_what_the_next_one_needs() -> None:
+def test_systemd_runs_agent_and_coordinator_and_keeps_what_the_next_one_needs() -> None:
     said = _boot("newest", "--systemd")
     for when in ("after a crash", "after an upgrade"):
         assert f"{when}: the same gate, no packet lost" in said, said
     for step in ("as its user", "systemd keeps as many", "systemd keeps nothing", "nothing is left on a"):
+        assert f"{step}: ok" in said, said
+    for step in ("the coordinator's user", "both are synchronised again", "the coordinator ended well"):
         assert f"{step}: ok" in said, said
 
 

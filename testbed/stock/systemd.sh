@@ -1,6 +1,7 @@
 #!/bin/dash
 # The agent on host a as systemd runs it, by the unit that is installed: its user and its sandbox, and what
-# becomes of the gate when the agent reloads, is upgraded, crashes, is restarted and stopped.
+# becomes of the gate when the agent reloads, is upgraded, crashes, is restarted and stopped. Then a fleet
+# whose coordinator is a unit of its own.
 if [ $$ = 1 ]; then
     # A service's own view of the files takes a root that can be moved away from.
     export PATH=/bin
@@ -95,5 +96,34 @@ stop b
 for host in a b; do
     check "nothing is left on $host" sh -c "! tc -n $host qdisc show | grep -q onramp && ! ip -n $host link show onramp0"
 done
+
+config=/etc/onrampd/onrampd.toml
+rm $config
+check "a fleet" onrampd init --interface eth0 --address 10.0.0.1
+token=$(onrampd token)
+sed -i '/^listen/d' $config
+mkdir -p /tmp/b
+printf 'socket = "/tmp/b.sock"\nstate_dir = "/run/onrampd-b"\n' >/tmp/b.more
+check "its coordinator starts" systemctl start onrampd-coordinator
+coordinator() { systemctl show -P $1 onrampd-coordinator; }
+ours() { grep -q "$1" /proc/$(coordinator MainPID)/status; }
+check "the coordinator's user" ours "^Uid:.$(id -u onrampd)"
+check "the coordinator's capabilities" ours '^CapBnd:.0*$'
+check "b joins" ip netns exec b onrampd join "$token" --interface eth0 --config /tmp/b/onrampd.toml
+cat /tmp/b/onrampd.toml >>/tmp/b.more
+mv /tmp/b.more /tmp/b/onrampd.toml
+ip netns exec b onrampd run --config /tmp/b/onrampd.toml >/tmp/b.log 2>&1 &
+pid_b=$!
+check "the member on a starts" systemctl start onrampd
+both() { [ "$(onrampd fleet | grep -c synchronised)" = 2 ]; }
+wait_for "both are synchronised" both
+check "the coordinator crashes" systemctl kill -s KILL onrampd-coordinator
+anew() { [ $(coordinator NRestarts) = 1 ] && both; }
+wait_for "both are synchronised again" anew
+status | grep -q '"known":true' || fail "$(status)"
+check "the member on a stops" systemctl stop onrampd
+check "the coordinator stops" systemctl stop onrampd-coordinator
+check "the coordinator ended well" [ "$(coordinator Result)" = success ]
+stop b
 complain
 finish 0

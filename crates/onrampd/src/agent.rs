@@ -822,8 +822,8 @@ fn wait_for(server: &Server, signals: &Signals, watch: &Watch, sync: Option<&Syn
     wait(readable.map(|fd| wait::ready(fd, false)).chain(clients), ns)
 }
 
-/// Tells whoever started us, if he listens.
-fn ready() {
+/// Tells whoever started us that we are, if he listens.
+pub fn ready() {
     let mut out = io::stdout();
     let _ = writeln!(out, "ready").and_then(|()| out.flush());
     notify("READY=1", &[]);

@@ -277,7 +277,7 @@ fn coordinate(listen: SocketAddr, folder: &Path, mesh: Mesh) -> ExitCode {
             signal_hook::low_level::pipe::register(signal, signals.try_clone()?)?;
         }
         let mut server = serve::Server::open(listen, folder, mesh)?;
-        println!("ready");
+        agent::ready();
         server.run(&stop)
     };
     done(work().map(|()| String::new()))
