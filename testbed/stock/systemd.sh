@@ -102,16 +102,13 @@ rm $config
 check "a fleet" onrampd init --interface eth0 --address 10.0.0.1
 token=$(onrampd token)
 sed -i '/^listen/d' $config
-mkdir -p /tmp/b
-printf 'socket = "/tmp/b.sock"\nstate_dir = "/run/onrampd-b"\n' >/tmp/b.more
 check "its coordinator starts" systemctl start onrampd-coordinator
 coordinator() { systemctl show -P $1 onrampd-coordinator; }
 ours() { grep -q "$1" /proc/$(coordinator MainPID)/status; }
 check "the coordinator's user" ours "^Uid:.$(id -u onrampd)"
 check "the coordinator's capabilities" ours '^CapBnd:.0*$'
 check "b joins" ip netns exec b onrampd join "$token" --interface eth0 --config /tmp/b/onrampd.toml
-cat /tmp/b/onrampd.toml >>/tmp/b.more
-mv /tmp/b.more /tmp/b/onrampd.toml
+sed -i -e '1i socket = "/tmp/b.sock"' -e '1i state_dir = "/run/onrampd-b"' /tmp/b/onrampd.toml
 ip netns exec b onrampd run --config /tmp/b/onrampd.toml >/tmp/b.log 2>&1 &
 pid_b=$!
 check "the member on a starts" systemctl start onrampd

@@ -322,8 +322,7 @@ impl Agent {
             Mode::Enforce => {
                 if let Gate::Program(gate) = &self.gate {
                     gate.limit(&self.config)?;
-                    let cut: Vec<_> = gate.cut(&self.config).collect();
-                    cut.into_iter().for_each(|text| self.problem_once(text));
+                    gate.cut(&self.config).into_iter().for_each(|text| self.problem_once(text));
                 }
                 let kinds = self.kinds(index)?;
                 let present = tc::qdiscs(&mut self.socket, index)?;

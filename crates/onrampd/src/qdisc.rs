@@ -194,11 +194,12 @@ impl Program {
     }
 
     /// The limits of the configuration that are above its room, which they are cut to.
-    pub fn cut(&self, config: &Config) -> impl Iterator<Item = String> {
+    pub fn cut(&self, config: &Config) -> Vec<String> {
         let limits = [("limit", config.gate.limit, self.packets), ("flows", config.gate.flows, self.flows)];
-        limits.into_iter().filter(|(_, given, room)| given.is_some_and(|given| given > *room)).map(|(key, _, room)| {
-            format!("gate.{key} is above what a program has room for on so many queues: it is {room}")
-        })
+        let above = limits.into_iter().filter(|(_, given, room)| given.is_some_and(|given| given > *room));
+        let told =
+            |(key, _, room)| format!("gate.{key} is above what a program has room for on so many queues: it is {room}");
+        above.map(told).collect()
     }
 
     /// Has it hold nothing any more, until it is told its limits again.
