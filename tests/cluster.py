@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onramp import testbed
+from onramp import tables, testbed
 from onramp.errors import OnRampError
 from onramp.scenario import to_toml
 
@@ -76,11 +76,19 @@ def play(folder: Path, scenario: dict[str, Any], *jobs: str) -> Played:
     assert done.returncode == 0, done.stderr
     return Played(
         json.loads((out / "counters.json").read_text()),
-        np.fromfile(out / "flows.bin", testbed.FLOW),
-        np.fromfile(out / "requests.bin", testbed.REQUEST),
-        np.fromfile(out / "clock.bin", testbed.CLOCK),
+        records(out, "flows"),
+        records(out, "requests"),
+        records(out, "clock"),
         [(out / f"{i}.out").read_text() for i in range(len(jobs))],
     )
+
+
+def records(folder: Path, name: str) -> np.ndarray:
+    """A table that the cluster has left, as records."""
+    columns = tables.read_columns(folder / f"{name}.bin", name)
+    kinds = {column["name"]: column["kind"] for column in tables.DESCRIBED[name]}
+    arrays = [np.frombuffer(columns[column], kind) for column, kind in kinds.items()]
+    return np.rec.fromarrays(arrays, dtype=np.dtype(list(kinds.items())))
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

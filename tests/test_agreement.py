@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 import onramp
 from onramp import agreement, cli
+from onramp.metrics import Metric
 from test_linux import needs_agent, needs_kernel
 
 AGREEMENT = Path(__file__).parents[1] / "scenarios" / "agreement"
@@ -92,7 +93,7 @@ def test_settings_have_the_same_effect_on_both(tmp_path: Path) -> None:
 
 
 def test_numbers_are_judged_by_their_goals() -> None:
-    metric = agreement.TIMES[0]
+    metric = Metric("Incast RCT", "mean", "µs", "incast", "mean")
     (near,) = agreement._row("without On-Ramp", metric, [105.0, 108.0], [100.0, 100.0], 0.1)
     assert near.within and near.ratio == pytest.approx(1.0649, abs=1e-3) and near.interval is not None
     (far,) = agreement._row("without On-Ramp", metric, [120.0, None], [100.0, 90.0], 0.1)

@@ -36,7 +36,7 @@ def test_a_line_tells_how_far_the_clocks_were_apart(synchronised: Result, small:
 
 def test_clock_table_is_the_summary_in_detail(synchronised: Result) -> None:
     table = synchronised.clock
-    assert table.schema.equals(tables.CLOCK)
+    assert table.schema.equals(tables.SCHEMAS["clock"])
     times, errors = np.asarray(table["time_ps"]), np.asarray(table["error_ns"])
     assert set(np.asarray(table["host"])) == set(range(9))
     # Relative to the mean of all hosts.
@@ -48,7 +48,7 @@ def test_clock_table_is_the_summary_in_detail(synchronised: Result) -> None:
 
 def test_next_packets_are_listed_beside_those_acknowledged(synchronised: Result, small: Result) -> None:
     table = synchronised.next_owd
-    assert table.schema.equals(tables.NEXT_OWD)
+    assert table.schema.equals(tables.SCHEMAS["next_owd"])
     assert 0 < len(table) <= 2000
     assert np.asarray(table["next_owd_ns"]).min() >= 2_000  # two links of 1 us
     assert not (small.folder / "next_owd.parquet").exists()

@@ -66,7 +66,9 @@ def equilibrium(tmp_path_factory: pytest.TempPathFactory) -> Result:
         np.repeat(list(samples), len(t)),
         np.concatenate(list(samples.values())),
     ]
-    pq.write_table(pa.table([pa.array(c) for c in columns], schema=tables.SERIES), folder / "series.parquet")
+    pq.write_table(
+        pa.table([pa.array(c) for c in columns], schema=tables.SCHEMAS["series"]), folder / "series.parquet"
+    )
     return Result(folder)
 
 

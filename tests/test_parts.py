@@ -98,15 +98,15 @@ def test_row_groups_do_not_depend_on_how_rows_arrive(tmp_path_factory: pytest.Te
     n = 2 * tables.Writer.ROWS + 1000
     time, name, value = np.arange(n, dtype="<u8"), np.zeros(n, "<u4"), np.ones(n)
     for step in (1000, n, 70_001):
-        writer = tables.Writer(folder / f"{step}.parquet", tables.SERIES)
+        writer = tables.Writer(folder / f"{step}.parquet", tables.SCHEMAS["series"])
         for i in range(0, n, step):
             part = slice(i, i + step)
             columns = {
                 "time_ps": time[part].tobytes(),
-                "name": name[part].tobytes(),
+                "series": name[part].tobytes(),
                 "value": value[part].tobytes(),
             }
-            writer.add(tables.series(columns, names))
+            writer.add(tables.rows("series", columns, names=names))
         writer.close()
     assert len({path.read_bytes() for path in folder.iterdir()}) == 1
 

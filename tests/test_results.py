@@ -36,7 +36,11 @@ def test_summary_has_the_documented_keys(small: Result) -> None:
 
 
 def test_every_column_states_its_unit(small: Result) -> None:
-    for name, schema in (("flows", tables.FLOWS), ("requests", tables.REQUESTS), ("series", tables.SERIES)):
+    for name, schema in (
+        ("flows", tables.SCHEMAS["flows"]),
+        ("requests", tables.SCHEMAS["requests"]),
+        ("series", tables.SCHEMAS["series"]),
+    ):
         read = pq.read_schema(small.folder / f"{name}.parquet")
         assert read.names == schema.names
         for field in read:

@@ -12,6 +12,12 @@ def resolve(text: str, file: str, base: str, overrides: list[tuple[str, str]], o
 def input_files(resolved: str) -> list[tuple[str, str]]:
     """(dotted key, path as written) of the files a resolved scenario refers to."""
 
+def groups(resolved: str) -> str:
+    """JSON: the "groups" that sum up a resolved scenario's results, and its "endless" sections."""
+
+def schemas() -> str:
+    """JSON: the columns of each table, with name, kind (as numpy writes it), unit, meaning, nullable."""
+
 def check_traced(resolved: str, base: str, flows: list[int]) -> None:
     """Refuse flows of a resolved scenario that cannot be traced."""
 
@@ -51,6 +57,6 @@ class Simulation:
     def captures(self) -> list[tuple[str, bytes, int]]:
         """Packets of the traced flows: each file's name and content, and packets left out."""
     def series_names(self) -> list[str]:
-        """Names that the `name` column of series counts in."""
+        """Names of the time series, by their number."""
     def counters(self) -> str:
         """JSON with "network", "onramp_stats", "engine", "unfinished", and what not every run has."""

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from onramp import groups
 from onramp.cache import Cache
 from onramp.errors import OnRampError
-from onramp.metrics import Metric, over_seeds
+from onramp.metrics import Metric, metrics, over_seeds
 from onramp.result import Result
 from onramp.scenario import Overrides, Scenario, load
-from onramp.summary import SIZES
+from onramp.summary import SIZES, Summary
 from onramp.sweep import combinations
 
 SUBSTRATES = {"sim": "simulator", "linux": "Linux"}
@@ -28,18 +29,18 @@ GOALS: Mapping[str, float] = {"mean": 0.10, "p50": 0.15, "p95": 0.15, "p99": 0.1
 IMPROVEMENT_GOAL = 0.10
 THROUGHPUT_GOAL = 0.10
 
-TIMES = (
-    *(Metric("Incast RCT", name, "µs", "incast", name) for name in GOALS),
-    *(Metric("RPC latency", name, "µs", "rpc", name) for name in GOALS),
-    *(Metric("Storage latency", name, "µs", "storage", name) for name in GOALS),
-    *(Metric(f"FCT {size}", name, "µs", size, name) for size in SIZES if size != "all" for name in GOALS),
-)
-COUNTERS = (
-    Metric("Storage latency", "throughput", "Gb/s", "storage", "gbps"),
-    Metric("Network", "drops", "packets", "", "drops"),
-    Metric("Network", "retransmissions", "packets", "", "retransmitted_packets"),
-    Metric("Network", "timeouts", "", "", "timeouts"),
-)
+
+def _times(summary: Summary) -> list[Metric]:
+    """Statistics of completion times that are compared."""
+    titles = {group.key: group.label for group in groups.of_summary(summary)}
+    titles |= {size: f"FCT {size}" for size in SIZES if size != "all"}
+    return [Metric(title, name, "µs", sample, name) for sample, title in titles.items() for name in GOALS]
+
+
+def _counters(summary: Summary) -> list[Metric]:
+    """Other numbers that are compared."""
+    compared = ("gbps", "drops", "retransmitted_packets", "timeouts")
+    return [metric for metric in metrics(summary) if metric.statistic in compared]
 
 
 @dataclass(frozen=True)
@@ -172,13 +173,15 @@ class Agreement:
     def rows(self) -> list[Row]:
         """All numbers: by side, then On-Ramp's improvement."""
         rows = []
+        summary = next(iter(self.runs.values()))["sim"][0].summary
+        times = _times(summary)
         for side, runs in self.runs.items():
-            for metric in (*TIMES, *COUNTERS):
+            for metric in (*times, *_counters(summary)):
                 sim, linux = ([metric.of(r.summary) for r in runs[on]] for on in SUBSTRATES)
                 goal = THROUGHPUT_GOAL if metric.statistic == "gbps" else GOALS.get(metric.statistic)
                 rows += _row(SIDES[side], metric, sim, linux, goal)
         if len(self.runs) == len(SIDES):
-            for metric in TIMES:
+            for metric in times:
                 sim, linux = (
                     [_over(metric.of(a.summary), metric.of(b.summary)) for a, b in self._pairs(on)]
                     for on in SUBSTRATES
@@ -258,7 +261,7 @@ def _same_arrivals(runs: Mapping[str, Mapping[str, list[Result]]]) -> None:
     columns = ["src", "dst", "bytes", "start_ps"]
     for side in runs.values():
         for sim, linux in zip(side["sim"], side["linux"], strict=True):
-            if sim.scenario.traffic_of_kind("long"):
+            if sim.scenario.endless:
                 continue
             # Linux plays at its clock's nanoseconds what the simulator plays exactly.
             tables = [r.flows.sort_by("id").select(columns).to_pydict() for r in (sim, linux)]

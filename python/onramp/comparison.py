@@ -12,15 +12,14 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from onramp.engine import Status
 from onramp.errors import OnRampError
 from onramp.jobs import Job, run_all
-from onramp.metrics import METRICS, Metric, bootstrap_ratio, completed, over_seeds
+from onramp.metrics import Metric, bootstrap_ratio, completed, metrics, over_seeds
 from onramp.result import Result
 from onramp.scenario import Scenario
-from onramp.summary import SIZES, Floats, background, in_class, of_kind
+from onramp.summary import SIZES, Floats, background, in_class
 
 SIDES = {"without": "without On-Ramp", "with": "with On-Ramp"}
 
@@ -217,50 +216,40 @@ def _arrived(result: Result, until_ps: float) -> Mapping[str, Floats]:
     table = result.flows
     columns = {name: table[name].to_numpy() for name in ("id", "traffic", "src", "dst", "bytes", "start_ps")}
     columns["request"] = table["request"].fill_null(-1).to_numpy()
-    columns["bytes"] = np.where(
-        np.isin(columns["traffic"], result.scenario.traffic_of_kind("long")), 0, columns["bytes"]
-    )
+    columns["bytes"] = np.where(np.isin(columns["traffic"], result.scenario.endless), 0, columns["bytes"])
     order = np.argsort(columns["id"], kind="stable")
     order = order[columns["start_ps"][order] < until_ps]
     return {name: values[order] for name, values in columns.items()}
 
 
 def _paired(a: Result, b: Result, sample: str) -> tuple[Floats, Floats]:
-    """Times in microseconds of what completed on both sides."""
-    column = {"incast": "rct_ps", "rpc": "latency_ps"}.get(sample, "fct_ps")
+    """Times in microseconds of what completed on both sides, of a size class or a group."""
     times = []
     for result in (a, b):
-        table: pa.Table
-        if sample == "incast":
-            table = result.requests
-        elif sample == "rpc":
-            table = _named(of_kind(result.scenario, result.exchanges, sample))
+        if sample in SIZES:
+            table = in_class(background(result.flows, result.scenario.endless), sample)
+            table = table.select(["id", "fct_ps"]).drop_null()
+            times.append((table["id"].to_numpy(), table["fct_ps"].to_numpy() / 1e6))
         else:
-            table = in_class(background(result.flows, result.scenario.traffic_of_kind("long")), sample)
-        table = table.select(["id", column]).drop_null()
-        times.append((table["id"].to_numpy(), table[column].to_numpy() / 1e6))
+            group = next(group for group in result.scenario.groups if group.key == sample)
+            rows = result.rows(group)
+            times.append((group.ids(rows), rows[group.time].to_numpy() / 1e6))
     _, i, j = np.intersect1d(times[0][0], times[1][0], assume_unique=True, return_indices=True)
     return times[0][1][i], times[1][1][j]
 
 
-def _named(exchanges: pa.Table) -> pa.Table:
-    """Exchanges with a number of their own, by section, session and number there."""
-    traffic, session, number = (
-        exchanges[name].to_numpy().astype("u8") for name in ("traffic", "session", "number")
-    )
-    return exchanges.append_column("id", pa.array(traffic << 54 | session << 40 | number))
-
-
 def _rows(without: Sequence[Result], with_: Sequence[Result]) -> list[Row]:
     intervals: dict[tuple[str, str], tuple[float, float]] = {}
+    shown = metrics(with_[0].summary)
     if len(without) == 1 and _all_finished(without, with_):
-        # Blocks are asked for as others are answered: there are no pairs of them.
-        for sample in ("incast", "rpc", *SIZES):
-            names = [m.statistic for m in METRICS if m.sample == sample and m.unit == "µs"]
+        # Where requests follow answers, there are no pairs of them.
+        paired = [group.key for group in with_[0].scenario.groups if group.paired]
+        for sample in (*paired, *SIZES):
+            names = [m.statistic for m in shown if m.sample == sample and m.unit == "µs"]
             pairs = _paired(without[0], with_[0], sample)
             intervals |= {(sample, name): v for name, v in bootstrap_ratio(*pairs, names).items()}
     rows = []
-    for metric in METRICS:
+    for metric in shown:
         one, other = ([metric.of(r.summary) for r in side] for side in (without, with_))
         a, b = (
             None if None in side else float(np.mean([v for v in side if v is not None]))

@@ -17,12 +17,11 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from onramp import _sim, tables, testbed
 from onramp.errors import RunError
 from onramp.scenario import Scenario
-from onramp.summary import EXCHANGES, Summary, summarize
+from onramp.summary import Summary, summarize
 
 #: How many packets captures had no room for, by file.
 CAPTURES = "captures.json"
@@ -116,18 +115,7 @@ def execute(
     engine = counters["engine"]
     engine["wall_s"] = wall_s
     engine["packet_hops_per_s"] = engine["packet_hops"] / wall_s
-    summary = summarize(
-        kept,
-        pq.read_table(
-            folder / "flows.parquet", columns=["traffic", "request", "bytes", "fct_ps", "ideal_ps"]
-        ),
-        pq.read_table(folder / "requests.parquet", columns=["rct_ps"]),
-        tables.exchanges(folder, ["traffic", "bytes", "latency_ps"]),
-        counters,
-        complete=complete,
-        version=_sim.version(),
-        commit=commit(),
-    )
+    summary = summarize(kept, folder, counters, complete=complete, version=_sim.version(), commit=commit())
     (folder / "summary.json").write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
     return summary
 
@@ -135,26 +123,25 @@ def execute(
 class _Tables:
     """The tables of a result folder, closed with `stack`."""
 
+    #: Those that every run has.
+    ALWAYS = ("flows", "requests", "series")
+
     def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self.flows = tables.Writer(folder / "flows.parquet", tables.FLOWS)
-        self.requests = tables.Writer(folder / "requests.parquet", tables.REQUESTS)
-        self.series = tables.Writer(folder / "series.parquet", tables.SERIES)
-        for table in (self.flows, self.requests, self.series):
-            stack.callback(table.close)
         self._folder, self._stack = folder, stack
-        self._others: dict[str, tables.Writer] = {}
+        self._writers: dict[str, tables.Writer] = {}
+        for name in self.ALWAYS:
+            self._writer(name)
 
-    def also(self, name: str, table: pa.Table) -> None:
-        """Append to a table that not every run has; nothing, if it is empty."""
+    def _writer(self, name: str) -> tables.Writer:
+        if name not in self._writers:
+            self._writers[name] = tables.Writer(self._folder / f"{name}.parquet", tables.SCHEMAS[name])
+            self._stack.callback(self._writers[name].close)
+        return self._writers[name]
+
+    def add(self, name: str, table: pa.Table) -> None:
+        """Append to a table, which is made with its first row."""
         if len(table):
-            if name not in self._others:
-                self._others[name] = tables.Writer(self._folder / f"{name}.parquet", table.schema)
-                self._stack.callback(self._others[name].close)
-            self._others[name].add(table)
-
-    def exchanges(self, columns: tables.Columns) -> None:
-        """Append exchanges."""
-        self.also("exchanges", tables.rows(columns, tables.EXCHANGES))
+            self._writer(name).add(table)
 
 
 def _in_simulator(
@@ -171,20 +158,21 @@ def _in_simulator(
     complete = False
     while not complete and not stop():
         complete = simulation.advance(STEP_MS)
-        write.flows.add(tables.flows(simulation.take_flows()))
-        write.requests.add(tables.rows(simulation.take_requests(), tables.REQUESTS))
-        write.exchanges(simulation.take_exchanges())
-        write.series.add(tables.series(simulation.take_series(), simulation.series_names()))
+        write.add("flows", tables.rows("flows", simulation.take_flows()))
+        write.add("requests", tables.rows("requests", simulation.take_requests()))
+        write.add("exchanges", tables.rows("exchanges", simulation.take_exchanges()))
+        names = simulation.series_names()
+        write.add("series", tables.rows("series", simulation.take_series(), names=names))
         now_us = simulation.now_ps / 1e6
         report(Status(simulation.progress, now_us, simulation.packet_hops, simulation.flows_done))
     # Long flows and clients may have begun with the warm-up.
-    early = any(kept.traffic_of_kind(kind) for kind in ("long", *EXCHANGES))
+    early = kept.endless or any(group.table == "exchanges" for group in kept.groups)
     if complete and not simulation.flows_started and not early:
         limit = kept.document["time_limit"]
         raise RunError(f"{kept.name}: no flow starts between 0 and the end of the load (time_limit {limit})")
-    write.flows.add(tables.flows(simulation.unfinished_flows(), finished=False))
-    write.also("clock", tables.rows(simulation.take_clock(), tables.CLOCK))
-    write.also("next_owd", tables.rows(simulation.next_owd(), tables.NEXT_OWD))
+    write.add("flows", tables.rows("flows", simulation.unfinished_flows(), finished=False))
+    write.add("clock", tables.rows("clock", simulation.take_clock()))
+    write.add("next_owd", tables.rows("next_owd", simulation.next_owd()))
     if traced:
         captures = simulation.captures()
         for name, content, _ in captures:
@@ -209,15 +197,12 @@ def _on_linux(
         folder, stop=stop, report=lambda fields: report(Status(**fields)), traced=traced
     )
     counters = json.loads((raw / "counters.json").read_text())
-    write.flows.add(tables.flows(testbed.columns(raw / "flows.bin", testbed.FLOW)))
-    unfinished = testbed.columns(raw / "unfinished.bin", testbed.FLOW)
-    write.flows.add(tables.flows(unfinished, finished=False))
-    requests = testbed.columns(raw / "requests.bin", testbed.REQUEST)
-    write.requests.add(tables.rows(requests, tables.REQUESTS))
-    write.exchanges(testbed.columns(raw / "exchanges.bin", testbed.EXCHANGE))
-    write.also("clock", tables.rows(testbed.columns(raw / "clock.bin", testbed.CLOCK), tables.CLOCK))
-    samples = testbed.columns(raw / "samples.bin", testbed.SAMPLE)
-    write.series.add(tables.series(samples, counters["series_names"]))
+    for name in ("flows", "requests", "exchanges", "clock"):
+        write.add(name, tables.rows(name, tables.read_columns(raw / f"{name}.bin", name)))
+    unfinished = tables.read_columns(raw / "unfinished.bin", "flows")
+    write.add("flows", tables.rows("flows", unfinished, finished=False))
+    samples = tables.read_columns(raw / "series.bin", "series")
+    write.add("series", tables.rows("series", samples, names=counters["series_names"]))
     if traced:
         for path in [raw / CAPTURES, *raw.glob("*.pcap")]:
             path.rename(folder / path.name)

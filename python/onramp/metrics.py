@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onramp.summary import EXCHANGES, Floats, Summary, statistic, times
+from onramp import groups
+from onramp.summary import SIZES, Floats, Summary, statistic, times
 
 #: 97.5% quantiles of Student's t for 1, 2, … degrees of freedom; beyond, the normal distribution's.
 _T = (
@@ -25,10 +26,9 @@ class Metric:
     Attributes
     ----------
     sample : str
-        The completion times it is a statistic of: "incast", "rpc", "storage" or a size class; empty for a
-        counter.
+        The completion times it is a statistic of: a size class, or a group by its key; empty for a counter.
     statistic : str
-        "mean", "p95", …; of a counter its name, of exchanges also "gbps".
+        "mean", "p95", …; of a counter its name, of some groups also "per_s" and "gbps".
     """
 
     group: str
@@ -44,10 +44,9 @@ class Metric:
 
     def of(self, summary: Summary) -> float | None:
         """The number; None if nothing completed."""
-        if self.statistic in ("gbps", "per_s"):
+        if self.sample:
             value = summary.get(self.sample, {}).get(self.statistic)
-        elif self.sample:
-            value = times(summary, self.sample).get(self.statistic)
+            value = times(summary, self.sample).get(self.statistic, value)
         else:
             value = summary["network"][self.statistic]
         return None if value is None else float(value)
@@ -57,17 +56,14 @@ def _times(group: str, sample: str, statistics: Sequence[str]) -> list[Metric]:
     return [Metric(group, name, "µs", sample, name) for name in statistics]
 
 
-METRICS: tuple[Metric, ...] = (
-    *_times("Incast RCT", "incast", ("mean", "p50", "p95", "p99")),
-    *_times("RPC latency", "rpc", ("mean", "p50", "p95", "p99")),
-    Metric("RPC latency", "RPCs", "1/s", "rpc", "per_s"),
-    *_times("Storage latency", "storage", ("mean", "p50", "p95", "p99")),
-    Metric("Storage latency", "blocks", "1/s", "storage", "per_s"),
-    Metric("Storage latency", "throughput", "Gb/s", "storage", "gbps"),
-    *_times("FCT small (≤ 10 KB)", "small", ("mean", "p95")),
-    *_times("FCT medium (≤ 1 MB)", "medium", ("mean", "p95")),
-    *_times("FCT large (> 1 MB)", "large", ("mean", "p95")),
-    *_times("FCT all", "all", ("mean", "p95")),
+#: What size classes are called.
+CLASSES: Mapping[str, str] = {
+    "small": "FCT small (≤ 10 KB)",
+    "medium": "FCT medium (≤ 1 MB)",
+    "large": "FCT large (> 1 MB)",
+    "all": "FCT all",
+}
+NETWORK: tuple[Metric, ...] = (
     Metric("Network", "drops", "packets", "", "drops"),
     Metric("Network", "retransmissions", "packets", "", "retransmitted_packets"),
     Metric("Network", "timeouts", "", "", "timeouts"),
@@ -76,13 +72,23 @@ METRICS: tuple[Metric, ...] = (
 )
 
 
+def metrics(summary: Summary) -> list[Metric]:
+    """The numbers that a run's tables show: of its groups, of flows by size, of the network."""
+    found: list[Metric] = []
+    for group in groups.of_summary(summary):
+        found += _times(group.label, group.key, ("mean", "p50", "p95", "p99"))
+        found += [Metric(group.label, label, unit, group.key, key) for key, label, unit in group.rates]
+    for size, label in CLASSES.items():
+        found += _times(label, size, ("mean", "p95"))
+    return [*found, *NETWORK]
+
+
 def completed(summary: Summary, sample: str) -> int:
     """How many requests or flows a sample of completion times has."""
-    if sample == "incast":
-        return int(summary["incast"]["requests"])
-    if sample in EXCHANGES:
-        return int(summary[sample]["exchanges"])
-    return int(summary["background"][sample]["flows"])
+    if sample in SIZES:
+        return int(summary["background"][sample]["flows"])
+    tables = [group.table for group in groups.of_summary(summary) if group.key == sample]
+    return int(summary[sample][tables[0]]) if tables else 0
 
 
 def over_seeds(values: Sequence[float]) -> tuple[float, float]:

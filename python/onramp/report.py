@@ -13,11 +13,11 @@ from onramp import folders, plots
 from onramp.agreement import SIDES, SUBSTRATES, Agreement
 from onramp.comparison import Comparison
 from onramp.errors import OnRampError
-from onramp.metrics import METRICS, number
+from onramp.metrics import Metric, metrics, number
 from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import Scenario
-from onramp.summary import Summary
+from onramp.summary import SIZES, Summary
 from onramp.terminal import clock_text, interval_text, judged_text, ratio_text, state, unfinished_text
 
 
@@ -95,7 +95,7 @@ def _of_comparison(c: Comparison) -> Part:
             f"{number(row.without)} → {number(row.with_)} µs",
         )
         for row in c.rows
-        if (row.metric.sample, row.metric.statistic) in CARDS
+        if _is_card(row.metric)
     ]
     unfinished = [f"{side}: {text}" for side, r in c.sides.items() if (text := unfinished_text(r.summary))]
     until = min(r.summary["engine"]["simulated_us"] for r in (*c.without, *c.with_))
@@ -142,7 +142,7 @@ def _of_run(result: Result) -> Part:
     s = result.summary
     rows: list[list[str]] = []
     group = ""
-    for metric in METRICS:
+    for metric in metrics(s):
         if (value := metric.of(s)) is None:
             continue
         if metric.group != group:
@@ -161,15 +161,12 @@ def _of_run(result: Result) -> Part:
     )
 
 
-CARDS = {
-    ("incast", "mean"),
-    ("incast", "p95"),
-    ("rpc", "mean"),
-    ("rpc", "p99"),
-    ("small", "mean"),
-    ("medium", "mean"),
-    ("large", "mean"),
-}
+def _is_card(metric: Metric) -> bool:
+    """Shown at the top of the page: means, and the tail of requests."""
+    if metric.sample in SIZES:
+        return metric.statistic == "mean" and metric.sample != "all"
+    return bool(metric.sample) and metric.statistic in ("mean", "p95")
+
 
 DEFINITIONS = {
     "sim": "RCT: request completion time, until the last answer's sender has its last ACK. "

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from onramp import tables
 from onramp.errors import OnRampError
+from onramp.groups import Group
 from onramp.scenario import Scenario, quantity
 from onramp.summary import Floats, Summary
 
@@ -76,8 +77,12 @@ class Result:
 
     @property
     def exchanges(self) -> pa.Table:
-        """One row per exchange of a client and a server: an RPC, or a block read or written."""
-        return tables.exchanges(self.folder)
+        """One row per request and answer between programs: an RPC, a block read or written, …"""
+        return tables.read(self.folder, "exchanges")
+
+    def rows(self, group: Group) -> pa.Table:
+        """The rows that one of the scenario's groups sums up."""
+        return group.rows(tables.read(self.folder, group.table))
 
     @property
     def series(self) -> pa.Table:

@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from onramp import _sim, testbed
+from onramp import _sim, groups, testbed
 from onramp.errors import OnRampError, of_os
 
 if sys.version_info >= (3, 11):
@@ -62,9 +62,19 @@ class Scenario:
         """Whether On-Ramp is on."""
         return bool(self.document["onramp"]["enabled"])
 
-    def traffic_of_kind(self, kind: str) -> list[int]:
-        """Indices in `traffic` of the sources of one kind."""
-        return [i for i, traffic in enumerate(self.document["traffic"]) if traffic["kind"] == kind]
+    @cached_property
+    def _summed_up(self) -> tuple[list[groups.Group], list[int]]:
+        return groups.of_scenario(self.text)
+
+    @property
+    def groups(self) -> list[groups.Group]:
+        """How the results of its traffic are summed up."""
+        return self._summed_up[0]
+
+    @property
+    def endless(self) -> list[int]:
+        """Traffic sections whose flows end when the scenario says, so that their FCT says nothing."""
+        return self._summed_up[1]
 
     def replace(self, overrides: Overrides) -> Scenario:
         """The same scenario with some values replaced."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from onramp import tables
+from onramp.groups import Group
 from onramp.scenario import Scenario, quantity
 
 Summary = dict[str, Any]
@@ -26,10 +29,6 @@ SIZES: Mapping[str, tuple[float, float]] = {
 PERCENTILES = {"p50": 50, "p90": 90, "p95": 95, "p99": 99}
 
 
-#: Kinds of traffic in which clients ask and servers answer.
-EXCHANGES = ("rpc", "storage")
-
-
 def statistic(values: Floats, name: str) -> float | None:
     """Mean ("mean") or exact percentile ("p95") of `values`; None without any."""
     if not len(values):
@@ -42,10 +41,10 @@ def statistics(values: Floats) -> dict[str, float | None]:
     return {name: statistic(values, name) for name in ("mean", *PERCENTILES)}
 
 
-def background(flows: pa.Table, long: list[int]) -> pa.Table:
-    """The background flows: of no request, and not of a `long` source, whose end is set beforehand."""
-    is_long = pc.is_in(flows["traffic"], pa.array(long, pa.uint32()))
-    return flows.filter(pc.and_(pc.is_null(flows["request"]), pc.invert(is_long)))
+def background(flows: pa.Table, endless: list[int]) -> pa.Table:
+    """Flows of no request, nor of an `endless` section: those end when the scenario says."""
+    is_endless = pc.is_in(flows["traffic"], pa.array(endless, pa.uint32()))
+    return flows.filter(pc.and_(pc.is_null(flows["request"]), pc.invert(is_endless)))
 
 
 def in_class(flows: pa.Table, size: str) -> pa.Table:
@@ -67,32 +66,27 @@ def slowdowns(flows: pa.Table) -> Floats:
 
 
 def times(summary: Summary, sample: str) -> Mapping[str, float | None]:
-    """Statistics in microseconds of requests ("incast"), of a kind of exchange or of a size class."""
+    """Statistics in microseconds of a size class, or of a group by its key."""
     found: Mapping[str, float | None]
-    if sample == "incast":
-        found = summary["incast"]["rct_us"]
-    elif sample in EXCHANGES:
-        found = summary.get(sample, {}).get("latency_us", {})
-    else:
+    if sample in SIZES:
         found = summary["background"][sample]["fct_us"]
+    else:
+        part = summary.get(sample, {})
+        found = next((value for key, value in part.items() if key.endswith("_us")), {})
     return found
 
 
-def of_kind(scenario: Scenario, exchanges: pa.Table, kind: str) -> pa.Table:
-    """Exchanges of the sections of a kind."""
-    sections = pa.array(scenario.traffic_of_kind(kind), pa.uint32())
-    return exchanges.filter(pc.is_in(exchanges["traffic"], sections))
-
-
-def _exchanged(scenario: Scenario, exchanges: pa.Table, kind: str) -> Summary:
-    own = of_kind(scenario, exchanges, kind)
-    # Those that were asked for in the time that is measured: in a steady state as many as are answered in it.
-    seconds = quantity(scenario.document["duration"])
+def _grouped(group: Group, rows: pa.Table, seconds: float) -> Summary:
+    """A group's part of the summary."""
+    rates = {}
+    if group.rates:
+        # Of what begins in the time that is measured: in a steady state as much ends in it.
+        gbps = (pc.sum(rows["bytes"]).as_py() or 0) * 8 / seconds / 1e9
+        rates = {"per_s": len(rows) / seconds, "gbps": gbps}
     return {
-        "exchanges": len(own),
-        "per_s": len(own) / seconds,
-        "gbps": (pc.sum(own["bytes"]).as_py() or 0) * 8 / seconds / 1e9,
-        "latency_us": statistics(microseconds(own["latency_ps"])),
+        group.table: len(rows),
+        **rates,
+        group.statistics: statistics(microseconds(rows[group.time])),
     }
 
 
@@ -102,9 +96,7 @@ PARTS = ("clock", "shaper", "shaping", "rtt_us", "order")
 
 def summarize(
     scenario: Scenario,
-    flows: pa.Table,
-    requests: pa.Table,
-    exchanges: pa.Table,
+    folder: Path,
     counters: Mapping[str, Any],
     *,
     complete: bool,
@@ -115,15 +107,15 @@ def summarize(
 
     Parameters
     ----------
-    flows, requests, exchanges : pa.Table
-        Tables of the run; of flows only `traffic`, `request`, `bytes`, `fct_ps`, `ideal_ps` are used,
-        of requests `rct_ps`, of exchanges `traffic`, `bytes`, `latency_ps`.
+    folder : path
+        Where its tables are.
     counters : mapping
         The engine's part: network, onramp_stats, engine, unfinished, and those of `PARTS` that are there.
     complete : bool
         False if the run was stopped before its end.
     """
-    done = background(flows, scenario.traffic_of_kind("long"))
+    flows = tables.read(folder, "flows", ["traffic", "request", "bytes", "fct_ps", "ideal_ps"])
+    done = background(flows, scenario.endless)
     done = done.filter(pc.is_valid(done["fct_ps"]))
     classes = {}
     for size in SIZES:
@@ -133,6 +125,11 @@ def summarize(
             "fct_us": statistics(microseconds(members["fct_ps"])),
             "slowdown": statistics(slowdowns(members)),
         }
+    seconds = quantity(scenario.document["duration"])
+    grouped = {}
+    for group in scenario.groups:
+        table = tables.read(folder, group.table, ["traffic", "bytes", group.time])
+        grouped[group.key] = _grouped(group, group.rows(table), seconds)
     return {
         "scenario": scenario.document["name"],
         "substrate": scenario.on or "sim",
@@ -141,13 +138,9 @@ def summarize(
         "commit": commit,
         "onramp": scenario.onramp,
         "complete": complete,
-        "incast": {"requests": len(requests), "rct_us": statistics(microseconds(requests["rct_ps"]))},
+        **grouped,
         "background": classes,
-        **{
-            kind: _exchanged(scenario, exchanges, kind)
-            for kind in EXCHANGES
-            if scenario.traffic_of_kind(kind)
-        },
+        "groups": [group.to_json() for group in scenario.groups],
         "network": counters["network"],
         "onramp_stats": counters["onramp_stats"],
         "engine": counters["engine"],

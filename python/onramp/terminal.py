@@ -10,7 +10,7 @@ from rich.table import Table
 
 from onramp.agreement import SUBSTRATES, Agreement, overview
 from onramp.comparison import Comparison, Row
-from onramp.metrics import METRICS, completed, number
+from onramp.metrics import completed, metrics, number
 from onramp.paper.common import Verdict, outcome
 from onramp.summary import Summary
 from onramp.tracing import Trace
@@ -159,7 +159,7 @@ def summary_table(summary: Summary, links: Sequence[str] = ()) -> Table:
     end = state(summary["complete"], summary["engine"]["simulated_us"])
     table = _table(f"{summary['scenario']} · seed {summary['seed']} · {onramp} On-Ramp{end}", "")
     group = ""
-    for metric in METRICS:
+    for metric in metrics(summary):
         value = metric.of(summary)
         if value is None:
             continue

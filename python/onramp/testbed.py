@@ -13,35 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from onramp.errors import OnRampError, RunError
 
 #: Seconds between two looks at what the caller wants.
 STEP_S = 0.1
-
-#: Records of the cluster's files.
-FLOW = np.dtype(
-    [
-        *[("id", "<u8"), ("traffic", "<u4"), ("request", "<i8"), ("src", "<u4"), ("dst", "<u4")],
-        *[(name, "<u8") for name in ("bytes", "start_ps", "fct_ps", "receiver_fct_ps", "ideal_ps")],
-        *[("retransmitted", "<u4"), ("timeouts", "<u4"), ("paused_ps", "<u8")],
-    ]
-)
-REQUEST = np.dtype(
-    [
-        *[("id", "<u8"), ("traffic", "<u4"), ("requester", "<u4"), ("flows", "<u4")],
-        *[(name, "<u8") for name in ("bytes", "start_ps", "rct_ps", "receiver_rct_ps")],
-    ]
-)
-EXCHANGE = np.dtype(
-    [
-        *[("traffic", "<u4"), ("session", "<u4"), ("number", "<u8"), ("client", "<u4"), ("server", "<u4")],
-        *[("bytes", "<u8"), ("write", "u1"), ("start_ps", "<u8"), ("latency_ps", "<u8")],
-    ]
-)
-CLOCK = np.dtype([("time_ps", "<u8"), ("host", "<u4"), ("error_ns", "<f8"), ("uncertainty_ns", "<f8")])
-SAMPLE = np.dtype([("time_ps", "<u8"), ("name", "<u4"), ("value", "<f8")])
 
 
 def _program(name: str, variable: str) -> Path | None:
@@ -168,9 +143,3 @@ def run(
     if process.returncode or done is None:
         raise RunError(error or f"the cluster ended early (exit status {process.returncode})")
     return raw, bool(done["complete"])
-
-
-def columns(path: Path, record: np.dtype[Any]) -> dict[str, bytes]:
-    """A file of records as columns, as `onramp.tables` takes them."""
-    rows = np.fromfile(path, record)
-    return {name: rows[name].tobytes() for name in record.names or ()}

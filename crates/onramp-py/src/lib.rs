@@ -3,16 +3,15 @@
 //! Tables cross as columns of little-endian bytes, which Python wraps without
 //! copying; everything long runs without the GIL.
 
-use onramp_sim::clock::accuracy::ClockRecord;
 use onramp_sim::measure::trace::Capture;
-use onramp_sim::measure::{FlowRecord, NextRecord, RequestRecord, Sample};
+use onramp_sim::records::{self, Column, Record};
 use onramp_sim::scenario::Substrate;
 use onramp_sim::units::{Ps, US};
-use onramp_sim::workload::exchange::ExchangeRecord;
 use onramp_sim::{Options, Scenario, ScenarioError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -48,6 +47,14 @@ fn resolve(
 fn input_files(resolved: &str) -> PyResult<Vec<(String, String)>> {
     let scenario: Scenario = toml::from_str(resolved).map_err(|e| PyValueError::new_err(e.message().to_string()))?;
     Ok(scenario.input_files())
+}
+
+/// How the results of a resolved scenario's sections are summed up, as JSON: a list of groups, and the sections whose
+/// flows end when the scenario says.
+#[pyfunction]
+fn groups(resolved: &str) -> PyResult<String> {
+    let scenario: Scenario = toml::from_str(resolved).map_err(|e| PyValueError::new_err(e.message().to_string()))?;
+    Ok(json!({"groups": scenario.groups(), "endless": scenario.endless()}).to_string())
 }
 
 /// Checks the numbers of flows of a resolved scenario that are to be traced.
@@ -131,76 +138,31 @@ impl Simulation {
     }
 
     fn take_flows<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        flow_columns(py, &self.sim.take_flows())
+        columns(py, &self.sim.take_flows())
     }
 
     fn unfinished_flows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        flow_columns(py, &self.sim.unfinished_flows())
+        columns(py, &self.sim.unfinished_flows())
     }
 
     fn take_requests<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let rows = self.sim.take_requests();
-        let columns = Columns { py, rows: &rows, dict: PyDict::new(py) };
-        columns
-            .add("id", |r: &RequestRecord| r.id.to_le_bytes())?
-            .add("traffic", |r| r.traffic.to_le_bytes())?
-            .add("requester", |r| r.requester.to_le_bytes())?
-            .add("flows", |r| r.flows.to_le_bytes())?
-            .add("bytes", |r| r.bytes.to_le_bytes())?
-            .add("start_ps", |r| r.start_ps.to_le_bytes())?
-            .add("rct_ps", |r| r.rct_ps.to_le_bytes())?
-            .add("receiver_rct_ps", |r| r.receiver_rct_ps.to_le_bytes())
-            .map(|c| c.dict)
+        columns(py, &self.sim.take_requests())
     }
 
     fn take_exchanges<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let rows = self.sim.take_exchanges();
-        let columns = Columns { py, rows: &rows, dict: PyDict::new(py) };
-        columns
-            .add("traffic", |e: &ExchangeRecord| e.traffic.to_le_bytes())?
-            .add("session", |e| e.session.to_le_bytes())?
-            .add("number", |e| e.number.to_le_bytes())?
-            .add("client", |e| e.client.to_le_bytes())?
-            .add("server", |e| e.server.to_le_bytes())?
-            .add("bytes", |e| e.bytes.to_le_bytes())?
-            .add("write", |e| [u8::from(e.write)])?
-            .add("start_ps", |e| e.start_ps.to_le_bytes())?
-            .add("latency_ps", |e| e.latency_ps.to_le_bytes())
-            .map(|c| c.dict)
+        columns(py, &self.sim.take_exchanges())
     }
 
     fn take_series<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let rows = self.sim.take_samples();
-        let columns = Columns { py, rows: &rows, dict: PyDict::new(py) };
-        columns
-            .add("time_ps", |s: &Sample| s.time_ps.to_le_bytes())?
-            .add("name", |s| s.series.to_le_bytes())?
-            .add("value", |s| s.value.to_le_bytes())
-            .map(|c| c.dict)
+        columns(py, &self.sim.take_samples())
     }
 
     fn take_clock<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let rows = self.sim.take_clock_records();
-        let columns = Columns { py, rows: &rows, dict: PyDict::new(py) };
-        columns
-            .add("time_ps", |c: &ClockRecord| c.time_ps.to_le_bytes())?
-            .add("host", |c| c.host.to_le_bytes())?
-            .add("error_ns", |c| c.error_ns.to_le_bytes())?
-            .add("uncertainty_ns", |c| c.uncertainty_ns.to_le_bytes())
-            .map(|c| c.dict)
+        columns(py, &self.sim.take_clock_records())
     }
 
     fn next_owd<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let rows = self.sim.next_records();
-        let columns = Columns { py, rows: &rows, dict: PyDict::new(py) };
-        columns
-            .add("time_ps", |r: &NextRecord| r.time_ps.to_le_bytes())?
-            .add("src", |r| r.src.to_le_bytes())?
-            .add("dst", |r| r.dst.to_le_bytes())?
-            .add("owd_ns", |r| r.owd_ns.to_le_bytes())?
-            .add("rtt_ns", |r| r.rtt_ns.to_le_bytes())?
-            .add("next_owd_ns", |r| r.next_owd_ns.to_le_bytes())
-            .map(|c| c.dict)
+        columns(py, &self.sim.next_records())
     }
 
     /// Files with the packets of the flows that are traced: name, content, packets left out.
@@ -224,43 +186,21 @@ impl Simulation {
     }
 }
 
-/// Rows being turned into columns.
-struct Columns<'py, 'a, R> {
-    py: Python<'py>,
-    rows: &'a [R],
-    dict: Bound<'py, PyDict>,
-}
-
-impl<R> Columns<'_, '_, R> {
-    fn add<const N: usize>(self, name: &str, value: impl Fn(&R) -> [u8; N]) -> PyResult<Self> {
-        let column = PyBytes::new_with(self.py, self.rows.len() * N, |bytes| {
-            for (slot, row) in bytes.chunks_exact_mut(N).zip(self.rows) {
-                slot.copy_from_slice(&value(row));
-            }
-            Ok(())
-        })?;
-        self.dict.set_item(name, column)?;
-        Ok(self)
+/// Rows as columns, by name.
+fn columns<'py, R: Record>(py: Python<'py>, rows: &[R]) -> PyResult<Bound<'py, PyDict>> {
+    let columns = PyDict::new(py);
+    for (column, bytes) in R::COLUMNS.iter().zip(R::columns(rows)) {
+        columns.set_item(column.name, PyBytes::new(py, &bytes))?;
     }
+    Ok(columns)
 }
 
-fn flow_columns<'py>(py: Python<'py>, rows: &[FlowRecord]) -> PyResult<Bound<'py, PyDict>> {
-    let columns = Columns { py, rows, dict: PyDict::new(py) };
-    columns
-        .add("id", |f: &FlowRecord| f.id.to_le_bytes())?
-        .add("traffic", |f| f.traffic.to_le_bytes())?
-        .add("request", |f| f.request.map_or(-1, |r| r as i64).to_le_bytes())?
-        .add("src", |f| f.src.to_le_bytes())?
-        .add("dst", |f| f.dst.to_le_bytes())?
-        .add("bytes", |f| f.bytes.to_le_bytes())?
-        .add("start_ps", |f| f.start_ps.to_le_bytes())?
-        .add("fct_ps", |f| f.fct_ps.to_le_bytes())?
-        .add("receiver_fct_ps", |f| f.receiver_fct_ps.to_le_bytes())?
-        .add("ideal_ps", |f| f.ideal_ps.to_le_bytes())?
-        .add("retransmitted", |f| f.retransmitted.to_le_bytes())?
-        .add("timeouts", |f| f.timeouts.to_le_bytes())?
-        .add("paused_ps", |f| f.paused_ps.to_le_bytes())
-        .map(|c| c.dict)
+/// The tables of a run as JSON: by name a list of columns with name, kind, unit, meaning, nullable.
+#[pyfunction]
+fn schemas() -> String {
+    let column = |c: &Column| json!({"name": c.name, "kind": c.kind, "unit": c.unit, "meaning": c.meaning, "nullable": c.nullable});
+    let table = |(name, columns): (&str, &[Column])| (name.to_string(), columns.iter().map(column).collect::<Value>());
+    Value::Object(records::tables().into_iter().map(table).collect()).to_string()
 }
 
 /// The module.
@@ -270,6 +210,8 @@ fn _sim(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Simulation>()?;
     m.add_function(wrap_pyfunction!(resolve, m)?)?;
     m.add_function(wrap_pyfunction!(input_files, m)?)?;
+    m.add_function(wrap_pyfunction!(groups, m)?)?;
+    m.add_function(wrap_pyfunction!(schemas, m)?)?;
     m.add_function(wrap_pyfunction!(check_traced, m)?)?;
     m.add_function(wrap_pyfunction!(version, m)?)?;
     Ok(())

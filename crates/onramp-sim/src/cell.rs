@@ -167,7 +167,7 @@ impl<R: Router> Cell<R> {
             Timer::Wake(nic) => hosts.wake(&mut io, nic),
             Timer::Deadline(nic) => hosts.deadline(&mut io, nic),
             Timer::Connection(_, slot) => hosts.connection_due(&mut io, slot),
-            Timer::Party(_, slot) => hosts.party_due(&mut io, slot),
+            Timer::Program(_, slot) => hosts.program_due(&mut io, slot),
             Timer::End(_, slot) => hosts.end_due(&mut io, slot),
             Timer::Served(nic) => hosts.served(&mut io, nic),
             Timer::Clock(_) => {}

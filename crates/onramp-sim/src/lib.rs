@@ -13,10 +13,9 @@
 //! in the terms of [`config`].
 //!
 //! Folders depend on each other one way, from the end of this list to its beginning:
-//! config; engine; topology; network; cc, workload; stack, measure, clock; host; scenario;
+//! config; records; engine; topology; network; cc, workload; stack, measure, clock; host; scenario;
 //! cell; sim.
 
-mod arrivals;
 pub mod cc;
 pub mod cell;
 pub mod clock;
@@ -25,6 +24,7 @@ pub mod engine;
 pub mod host;
 pub mod measure;
 pub mod network;
+pub mod records;
 pub mod scenario;
 pub mod sim;
 pub mod stack;

@@ -4,8 +4,8 @@ mod common;
 
 use common::*;
 use onramp_sim::Simulation;
-use onramp_sim::clock::accuracy::ClockRecord;
-use onramp_sim::measure::Sample;
+use onramp_sim::records::ClockRecord;
+use onramp_sim::records::Sample;
 use onramp_sim::units::{MS, Ps, US};
 
 const DCQCN: &str = "kind = \"dcqcn\"";

@@ -3,8 +3,8 @@
 mod common;
 
 use common::*;
+use onramp_sim::records::ExchangeRecord;
 use onramp_sim::units::{MS, NS, Ps, US};
-use onramp_sim::workload::exchange::ExchangeRecord;
 use onramp_sim::{Options, Scenario, Simulation};
 use std::collections::HashMap;
 use std::path::Path;
@@ -158,6 +158,120 @@ fn cells_and_threads_change_nothing() {
     }
 }
 
+/// One way on RDMA over four links, in packets of 1000 B and a last one, with 48 B of headers each.
+fn rdma_one_way(bytes: u64) -> Ps {
+    let time = |payload: u64| (payload + 48) * 8 * NS / 10;
+    let full = (bytes - 1) / 1000;
+    let last = time(bytes - full * 1000);
+    // A last packet that is short waits at every link for the full one before it.
+    4 * US + if full == 0 { 4 * last } else { (full + 3) * time(1000) + last }
+}
+
+#[test]
+fn an_rpc_on_rdma_takes_its_two_messages() {
+    let text = format!("{RACKS}{RPC}clients = 1\npeers = \"one\"\ndepth = 1\nservice = \"5us\"\n");
+    for (request, response) in [(200, 1000), (1, 2001), (3000, 64)] {
+        let text = format!("{text}request = \"{request}B\"\nresponse = \"{response}B\"\n");
+        let found = exchanges(build(&text, "kind = \"dcqcn\""));
+        let expected = rdma_one_way(request) + 5 * US + rdma_one_way(response);
+        // Acknowledgements, and packets of the message before, may be on the same links.
+        let some = 60 * 8 * NS / 10 * 4;
+        for exchange in &found {
+            let late = exchange.latency_ps.checked_sub(expected).expect("not before the network allows it");
+            assert!(late <= some, "{request} B, {response} B: {} for {expected}", exchange.latency_ps);
+        }
+        assert!(found.len() > 50, "{}", found.len());
+    }
+}
+
+/// Three tiers: two roots, two aggregators, six workers.
+const TIERS: &str = r#"
+[[traffic]]
+kind = "partition-aggregate"
+from = ["client0", "client1"]
+aggregators = ["server0", "server1"]
+workers = ["reader", "drive"]
+request = "200B"
+answer = "2KB"
+response = "5KB"
+"#;
+
+#[test]
+fn a_request_waits_for_all_tiers() {
+    let alone = TIERS.replace("\"client0\", \"client1\"", "\"client0\"") + "depth = 1\n";
+    for transport in [CUBIC, "kind = \"dcqcn\""] {
+        let latency = |more: &str| {
+            let found = exchanges(build(&format!("{RACKS}{alone}{more}"), transport));
+            assert!(found.iter().all(|e| e.bytes == 10_000));
+            found.iter().map(|e| e.latency_ps).min().unwrap()
+        };
+        let plain = latency("");
+        // Four ways across the network, of four links of a microsecond each.
+        assert!(plain > 16 * US && plain < 50 * US, "{transport}: {plain}");
+        let longer = latency("service = \"30us\"\nmerge = \"20us\"\n");
+        assert!(longer.abs_diff(plain + 50 * US) < 2 * US, "{transport}: {longer} after {plain}");
+    }
+}
+
+#[test]
+fn requests_of_three_tiers_do_not_depend_on_cells_or_threads() {
+    for (i, transport) in [CUBIC, "kind = \"dcqcn\"", "kind = \"hpcc\""].into_iter().enumerate() {
+        let text = format!(
+            "{RACKS}[[traffic]]\nkind = \"background\"\nworkload = \"FB_Hadoop\"\nload = 0.3\n\
+             {}per_second = 20000\nservice = \"3us\"\n",
+            TIERS.replace("\"2KB\"", "[\"2KB\", \"20KB\"]")
+        );
+        let set: &[_] = &[
+            ("onramp.enabled", "true"),
+            ("warmup", "300us"),
+            ("switch.buffer", "200KB"),
+            ("switch.loss", if i == 0 { "pfc" } else { "lossy" }),
+            ("host.rto", "300us"),
+        ];
+        let run = |one_cell, threads| {
+            let options = Options { one_cell, ..Options::default() };
+            let mut sim = build_as(&options, &text, transport, set);
+            sim.set_threads(threads);
+            sim.run_to_end();
+            (sim.take_exchanges(), sim.take_flows(), sim.counters())
+        };
+        let alone = run(true, 1);
+        assert!(alone.0.len() > 60, "{}", alone.0.len());
+        assert_eq!(alone.2["unfinished"]["exchanges"], 0);
+        for (one_cell, threads) in [(false, 1), (false, 2)] {
+            assert_eq!(run(one_cell, threads), alone, "{transport}, {threads} threads");
+        }
+        // The same requests whether On-Ramp holds packets or not.
+        let key = |e: &ExchangeRecord| (e.session, e.number, e.start_ps, e.bytes);
+        let mut without = build_with(&text, transport, &[set, &[("onramp.enabled", "false")]].concat());
+        without.run_to_end();
+        let sorted = |mut all: Vec<ExchangeRecord>| {
+            all.sort_by_key(key);
+            all.iter().map(key).collect::<Vec<_>>()
+        };
+        assert_eq!(sorted(without.take_exchanges()), sorted(alone.0), "{transport}");
+    }
+}
+
+#[test]
+fn messages_on_rdma_arrive_whole_and_in_order_through_losses() {
+    let text = format!(
+        "{RACKS}{RPC}request = [\"100B\", \"30KB\"]\nresponse = \"GoogleSearchRPC\"\ndepth = 8\nconnections = 4\n"
+    );
+    let set = [("switch.loss", "lossy"), ("switch.buffer", "60KB"), ("host.rto", "200us")];
+    let mut sim = build_with(&text, "kind = \"dcqcn\"", &set);
+    sim.run_to_end();
+    let counters = sim.counters();
+    assert!(counters["network"]["drops"].as_u64() > Some(20), "{counters}");
+    assert_eq!(counters["unfinished"]["exchanges"], 0);
+    let mut found = sim.take_exchanges();
+    found.sort_by_key(|e| (e.session, e.start_ps + e.latency_ps));
+    for two in found.windows(2).filter(|two| two[0].session == two[1].session) {
+        // Answers to requests on one connection come in the order of the requests.
+        assert!(two[0].number < two[1].number);
+    }
+}
+
 #[test]
 fn what_cannot_be_is_refused_in_a_line() {
     let rpc = "request = \"2KB\"\nresponse = \"2KB\"\n";
@@ -188,6 +302,21 @@ fn what_cannot_be_is_refused_in_a_line() {
     ];
     for (text, expected) in cases {
         let text = format!("{RACKS}[transport]\n{CUBIC}\n{text}");
+        let found = Scenario::load(&text, "s.toml", Path::new(""), &[]).unwrap_err();
+        let lines: Vec<_> = found.iter().map(ToString::to_string).collect();
+        assert!(lines.len() == 1 && lines[0].contains(&format!("traffic[0].{expected}")), "{expected}: {lines:?}");
+    }
+    let tiers = [
+        (TIERS.replace("server0", "client0"), "from: client0 is one of the aggregators, too"),
+        (
+            TIERS.replace("\"reader\", \"drive\"", "\"drive0\""),
+            "workers: 1 workers for 2 aggregators: one each at least",
+        ),
+        (TIERS.replace("\"2KB\"", "\"1GB\""), "answer: 1GB is more than the 64MiB that are possible"),
+        (TIERS.replace("[\"server0\", \"server1\"]", "[]"), "aggregators: names no host"),
+    ];
+    for (text, expected) in tiers {
+        let text = format!("{RACKS}[transport]\n{CUBIC}\n{text}depth = 1\n");
         let found = Scenario::load(&text, "s.toml", Path::new(""), &[]).unwrap_err();
         let lines: Vec<_> = found.iter().map(ToString::to_string).collect();
         assert!(lines.len() == 1 && lines[0].contains(&format!("traffic[0].{expected}")), "{expected}: {lines:?}");

@@ -7,7 +7,7 @@ use common::*;
 use onramp_sim::Options;
 use onramp_sim::cc::custom::{Custom, Factory};
 use onramp_sim::cc::{Ack, Env, Permit};
-use onramp_sim::measure::{FlowRecord, Sample};
+use onramp_sim::records::{FlowRecord, Sample};
 use onramp_sim::scenario::Threshold;
 use onramp_sim::units::{NS, Ps, US};
 use std::sync::Arc;

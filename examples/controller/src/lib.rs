@@ -3,7 +3,7 @@
 mod aimd;
 
 use onramp_sim::cc::custom::Factory;
-use onramp_sim::measure::FlowRecord;
+use onramp_sim::records::FlowRecord;
 use onramp_sim::{Options, Scenario, Simulation};
 use std::path::Path;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 const SCENARIO: &str = include_str!("../scenario.toml");
 
-fn run(old: &str, new: &str) -> Result<Vec<onramp_sim::measure::FlowRecord>, String> {
+fn run(old: &str, new: &str) -> Result<Vec<onramp_sim::records::FlowRecord>, String> {
     assert!(SCENARIO.contains(old), "{old}");
     controller::run(&SCENARIO.replace(old, new), Path::new("scenario.toml"))
 }

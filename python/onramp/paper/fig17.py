@@ -13,7 +13,6 @@ from onramp.paper.cluster import mean_of
 from onramp.paper.common import WITH, WITHOUT, Case, Claim, Runs, estimate, ratio
 from onramp.plots import style
 from onramp.result import Result
-from onramp.summary import of_kind
 
 NAME = "fig17"
 ON = ("linux", "sim")
@@ -156,7 +155,7 @@ def _steady(runs: Runs) -> Claim:
     """Whether the load had come to rest."""
 
     def later(result: Result) -> float:
-        rpcs = of_kind(result.scenario, result.exchanges, "rpc")
+        rpcs = result.rows(next(group for group in result.scenario.groups if group.key == "rpc"))
         start, took = (rpcs[c].to_numpy() for c in ("start_ps", "latency_ps"))
         second = start >= np.median(start)
         return float(np.median(took[second]) / np.median(took[~second]))

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from onramp.plots import style
-from onramp.plots.bars import TITLES
-from onramp.summary import EXCHANGES, SIZES, Floats, background, in_class, microseconds, of_kind
+from onramp.plots.bars import titles
+from onramp.summary import SIZES, Floats, background, in_class, microseconds
 
 if TYPE_CHECKING:
     from onramp.result import Result
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def draw(sides: Mapping[str, Result]) -> Figure | None:
     """One panel per kind of completion time, one line per side; None if nothing completed."""
     times = {side: completion_times(result) for side, result in sides.items()}
-    shown = [p for p in TITLES if p != "all" and any(len(t[p]) for t in times.values())]
+    named = titles(next(iter(sides.values())).summary)
+    shown = [p for p in named if any(len(t[p]) for t in times.values())]
     if not shown:
         return None
     figure, axes = style.panels(1, len(shown), (2.3, 2.7), sharey=True)
@@ -29,7 +30,7 @@ def draw(sides: Mapping[str, Result]) -> Figure | None:
             ax.step(x, share, where="post", color=style.colour(side, i), label=side, lw=1.6)
         ax.set(xscale="log", ylim=(0, 1.01))
         style.log_ticks(ax.xaxis)
-        ax.set_title(TITLES[name], fontsize=9)
+        ax.set_title(named[name], fontsize=9)
         ax.set_xlabel("µs")
     axes[0].set_ylabel("share completed within")
     if len(sides) > 1:
@@ -39,13 +40,9 @@ def draw(sides: Mapping[str, Result]) -> Figure | None:
 
 def completion_times(result: Result) -> dict[str, Floats]:
     """Times in microseconds by panel."""
-    flows = background(result.flows, result.scenario.traffic_of_kind("long"))
-    exchanges = {
-        kind: microseconds(of_kind(result.scenario, result.exchanges, kind)["latency_ps"])
-        for kind in EXCHANGES
-    }
-    times = {size: microseconds(in_class(flows, size)["fct_ps"]) for size in SIZES}
-    return {"incast": microseconds(result.requests["rct_ps"]), **exchanges, **times}
+    flows = background(result.flows, result.scenario.endless)
+    grouped = {group.key: microseconds(result.rows(group)[group.time]) for group in result.scenario.groups}
+    return grouped | {size: microseconds(in_class(flows, size)["fct_ps"]) for size in SIZES}
 
 
 def cdf(values: Floats, points: int = 400) -> tuple[Floats, Floats]:

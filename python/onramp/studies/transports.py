@@ -93,8 +93,7 @@ def fairness(result: Result) -> float:
 
 def times(results: Sequence[Result]) -> Floats:
     """Completion times of the short flows of all runs in microseconds, sorted, shape (n,)."""
-    long = results[0].scenario.traffic_of_kind("long")
-    flows = [background(r.flows, long) for r in results]
+    flows = [background(r.flows, r.scenario.endless) for r in results]
     short = [f.filter(pc.less_equal(f["bytes"], SHORT)) for f in flows]
     return np.sort(np.concatenate([microseconds(f["fct_ps"]) for f in short]))
 

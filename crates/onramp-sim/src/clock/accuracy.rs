@@ -1,21 +1,9 @@
 //! How far the corrected clocks are off, as only an experiment can know it.
 
 use crate::config::units::Ps;
+use crate::records::ClockRecord;
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
-
-/// One host's clock at one moment.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ClockRecord {
-    /// When, from time 0 on.
-    pub time_ps: Ps,
-    /// Which host.
-    pub host: u32,
-    /// How far it is ahead of the mean of all hosts, in nanoseconds.
-    pub error_ns: f64,
-    /// Standard deviation of that as the host knows it, in nanoseconds.
-    pub uncertainty_ns: f64,
-}
 
 /// What was seen of the clocks.
 #[derive(Debug)]

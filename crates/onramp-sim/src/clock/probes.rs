@@ -2,12 +2,12 @@
 //! network, stamped where data is. A host answers at once.
 
 use super::Tick;
-use super::accuracy::ClockRecord;
 use super::ntp;
 use super::running::{HostClock, Method, Running};
 use crate::config::units::{NS, Ps, SEC};
 use crate::engine::random;
 use crate::network::{Kind, Packet};
+use crate::records::ClockRecord;
 use onramp_clock::Exchange;
 use serde_json::{Value, json};
 

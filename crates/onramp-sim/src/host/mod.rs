@@ -3,9 +3,11 @@
 pub mod config;
 mod flow;
 pub mod gate;
+mod messages;
 mod nic;
 pub mod pacing;
 mod processing;
+pub mod programs;
 pub mod qdisc;
 mod receive;
 mod send;
@@ -20,17 +22,20 @@ pub use transport::{Common, Transport, Transports};
 use crate::clock::{Clocks, Tick};
 use crate::config::units::Ps;
 use crate::engine::{Events, Slab, prefetch};
-use crate::measure::{FlowRecord, Meter};
+use crate::measure::Meter;
 use crate::network::packet::TCP;
 use crate::network::router::{Header, Router};
 use crate::network::{Kind, Network, Packet};
+use crate::records::FlowRecord;
 use crate::topology::{Cells, PortId, Topology};
 use crate::workload::{NewFlow, Size};
 use config::{Pacing, Processing};
 use gate::{GateRules, Gates};
+use messages::Outbox;
 use nic::Nic;
 use pacing::Pacer;
 use processing::Ring;
+use programs::Programs;
 use shaper::{Any, Entry, FREE, Held, Shaper, Terms};
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -48,8 +53,8 @@ pub enum Timer {
     Deadline(u32),
     /// Something of a connection is due: when its timer was set, the latest first, and its slot.
     Connection(Reverse<Ps>, u32),
-    /// A client asks, or a server answers: its number and slot.
-    Party(u64, u32),
+    /// A program is due: its number and slot.
+    Program(u64, u32),
     /// An acknowledgement is due: the connection's number, and the slot of its receiving end.
     End(u64, u32),
     /// A host has processed a packet that came in by this NIC.
@@ -132,6 +137,10 @@ pub struct Hosts<H> {
     gates: Option<Gates>,
     /// TCP, if some transport is.
     tcp: Option<Box<tcp::Hosting<H>>>,
+    /// Programs, if some workload has any.
+    programs: Option<Box<Programs>>,
+    /// Messages of open flows, by slot of their senders.
+    outboxes: Vec<Outbox>,
     /// Classes, the control class included.
     classes: usize,
     /// Receive times travel in packets of their own.
@@ -199,6 +208,8 @@ impl<H: Header> Hosts<H> {
             receivers: Slab::default(),
             shaper: Any::new(shaper, nics.len() * classes),
             tcp: tcp.map(|rules| Box::new(tcp::Hosting::new(rules, topology, gate, &owners, classes))),
+            programs: None,
+            outboxes: Vec::new(),
             terms: Vec::new(),
             pacers: Vec::new(),
             capped: false,
@@ -397,7 +408,7 @@ impl<H: Header> Hosts<H> {
     pub fn alive(&self, now: Ps) -> Vec<(FlowRecord, u32)> {
         let of_tcp = self.tcp.iter().flat_map(|tcp| tcp.alive(now)).map(|record| (record, TCP));
         let slots = (0..).zip(self.senders.slots());
-        let alive = slots.filter(|(_, flow): &(u32, &Sender)| !flow.done && flow.start <= now);
+        let alive = slots.filter(|(_, flow): &(u32, &Sender)| !flow.done && !flow.tx.is_open() && flow.start <= now);
         alive.map(|(slot, flow)| (self.record(slot, now), flow.peer)).chain(of_tcp).collect()
     }
 

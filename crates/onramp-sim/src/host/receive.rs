@@ -118,6 +118,10 @@ impl<H: Header> Hosts<H> {
             }
             self.queue_ack(nic, class, unpaused, ack);
         }
+        if packet.flags() & LAST != 0 && self.programs.is_some() {
+            let read = self.receivers[slot].rx.expected();
+            self.packets_read(io, slot, read.into());
+        }
         self.nic_send(io, nic);
         self.close_receiver(slot);
     }

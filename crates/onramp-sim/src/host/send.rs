@@ -115,6 +115,9 @@ impl<H: Header> Hosts<H> {
             shaped.leaves(flow.slot, line, self.terms[flow.slot as usize].tenant, segment.size, env.line_rate, now);
         }
         let port = nic.port;
+        if sender.tx.is_open() {
+            self.turn_to_next_message(flow.slot);
+        }
         if !self.pacers.is_empty() {
             self.pace(flow.slot, now, permit.window);
         }
@@ -214,6 +217,9 @@ impl<H: Header> Hosts<H> {
         }
         let flow = Entry { slot, id: sender.id };
         let done = sender.tx.done();
+        if sender.tx.is_open() {
+            self.turn_to_next_message(slot);
+        }
         if !self.pacers.is_empty() {
             self.paced(slot, now, rtt);
         }
@@ -277,6 +283,9 @@ impl<H: Header> Hosts<H> {
                 self.counts.timeouts += 1;
                 let env = transport.env(self.nics[sender.nic as usize].rate);
                 sender.cc.on_loss(&transport.config, env, now, Loss::Timeout);
+                if sender.tx.is_open() {
+                    self.turn_to_next_message(flow.slot);
+                }
                 self.watch(io, flow, now + rto);
                 self.activate(io, flow);
             }

@@ -150,6 +150,16 @@ impl Transport {
         Tx::new(&self.shape, bytes, now)
     }
 
+    /// The sending half of a flow that messages are appended to.
+    pub fn open_tx(&self, now: Ps) -> Tx {
+        Tx::open(&self.shape, now)
+    }
+
+    /// Packets of a message, and the last one's bytes on the wire.
+    pub fn packets(&self, bytes: u64) -> (u32, u16) {
+        self.shape.packets(bytes)
+    }
+
     /// A new flow's receiving half.
     pub fn rx(&self) -> Rx {
         Rx::new(&self.shape)

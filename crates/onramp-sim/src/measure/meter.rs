@@ -1,7 +1,8 @@
 //! What a cell measures by itself.
 
-use super::{Delays, NextOwd, Sample, Shaped};
+use super::{Delays, NextOwd, Shaped};
 use crate::config::units::{NS, Ps};
+use crate::records::Sample;
 
 /// Counts from time 0 on, but for the samples of series.
 #[derive(Debug)]

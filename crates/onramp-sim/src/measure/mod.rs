@@ -8,12 +8,12 @@ pub mod trace;
 
 pub use delays::Delays;
 pub use meter::Meter;
-pub use next_owd::{NextOwd, NextRecord};
+pub use next_owd::NextOwd;
 pub use shaped::Shaped;
 
 use crate::config::units::{Ps, SEC, Span, US};
+use crate::records::{ExchangeRecord, FlowRecord, RequestRecord, Sample};
 use crate::topology::{PortId, Topology};
-use crate::workload::exchange::ExchangeRecord;
 use crate::workload::{NewFlow, RequestPart};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -74,69 +74,6 @@ impl Default for Measure {
             shaping: false,
         }
     }
-}
-
-/// A flow that is done (or alive, at the time of asking).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlowRecord {
-    /// Number in order of arrival.
-    pub id: u64,
-    /// Index of the scenario's traffic section.
-    pub traffic: u32,
-    /// The request it is part of.
-    pub request: Option<u64>,
-    /// Sending host.
-    pub src: u32,
-    /// Receiving host.
-    pub dst: u32,
-    /// Payload.
-    pub bytes: u64,
-    /// Arrival.
-    pub start_ps: Ps,
-    /// From arrival to the last ACK at the sender.
-    pub fct_ps: Ps,
-    /// From arrival to the last byte at the receiver.
-    pub receiver_fct_ps: Ps,
-    /// FCT on an empty network.
-    pub ideal_ps: Ps,
-    /// Packets sent more than once.
-    pub retransmitted: u32,
-    /// Retransmission timeouts.
-    pub timeouts: u32,
-    /// Time On-Ramp held the flow.
-    pub paused_ps: Ps,
-}
-
-/// A request whose flows are all done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestRecord {
-    /// Number in order of arrival.
-    pub id: u64,
-    /// Index of the scenario's traffic section.
-    pub traffic: u32,
-    /// The host that asked and receives.
-    pub requester: u32,
-    /// Flows.
-    pub flows: u32,
-    /// Payload of all flows.
-    pub bytes: u64,
-    /// Arrival of the first flow.
-    pub start_ps: Ps,
-    /// Until the last flow's last ACK.
-    pub rct_ps: Ps,
-    /// Until the last flow's last byte at the requester.
-    pub receiver_rct_ps: Ps,
-}
-
-/// One value of a time series.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample {
-    /// When.
-    pub time_ps: Ps,
-    /// Which series, an index of [`Recorder::series_names`].
-    pub series: u32,
-    /// The value, in the unit its name implies.
-    pub value: f64,
 }
 
 #[derive(Clone, Copy, Debug)]

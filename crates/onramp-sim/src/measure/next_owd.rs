@@ -4,25 +4,9 @@ use crate::config::units::{NS, Ps};
 use crate::engine::random;
 use crate::network::Packet;
 use crate::network::packet::{UNMEASURED, unwrap_ns};
+use crate::records::NextRecord;
 use rand_pcg::Pcg64Mcg;
 use std::collections::HashMap;
-
-/// A packet that has arrived, and the one acknowledged last when it left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NextRecord {
-    /// When it left.
-    pub time_ps: Ps,
-    /// Sending host.
-    pub src: u32,
-    /// Receiving host.
-    pub dst: u32,
-    /// One-way delay of the acknowledged packet by the hosts' clocks, in nanoseconds.
-    pub owd_ns: i32,
-    /// Its round-trip time, in nanoseconds.
-    pub rtt_ns: u64,
-    /// True one-way delay of this packet, in nanoseconds.
-    pub next_owd_ns: u64,
-}
 
 /// A uniform sample of bounded size of all packets that leave after one of their
 /// flow was acknowledged (reservoir sampling, algorithm R).

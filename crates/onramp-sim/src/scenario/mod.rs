@@ -29,8 +29,8 @@ use crate::cc;
 use crate::config::units::{Ps, SEC, Span};
 use crate::stack::rdma::HEADER;
 use crate::topology::{Shape, Topology};
-use crate::workload::exchange::Session;
-use crate::workload::{self, LoadSpan, Source};
+use crate::workload::arrivals::Arrivals;
+use crate::workload::{self, Context, Group, LoadSpan, Place, Plan};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -133,24 +133,8 @@ impl Scenario {
             files.push(("network.file".to_string(), network.file.clone()));
         }
         for (i, traffic) in self.traffic.iter().enumerate() {
-            match &traffic.source {
-                workload::Config::Background(b) if !workload::is_built_in(&b.workload) => {
-                    files.push((format!("traffic.{i}.workload"), b.workload.clone()));
-                }
-                workload::Config::Trace(t) => files.push((format!("traffic.{i}.file"), t.file.clone())),
-                workload::Config::Rpc(r) => {
-                    let sizes = [("request", &r.request), ("response", &r.response)];
-                    files.extend(
-                        sizes
-                            .iter()
-                            .filter_map(|(key, of)| Some((format!("traffic.{i}.{key}"), of.file()?.to_string()))),
-                    );
-                }
-                workload::Config::Storage(s) => {
-                    files.extend(s.block.file().map(|file| (format!("traffic.{i}.block"), file.to_string())));
-                }
-                _ => {}
-            }
+            let own = traffic.source.input_files();
+            files.extend(own.iter().map(|(key, file)| (format!("traffic.{i}.{key}"), file.to_string())));
         }
         files
     }
@@ -160,20 +144,38 @@ impl Scenario {
         LoadSpan { seed: self.seed, warmup: self.warmup.0, duration: self.duration.0 }
     }
 
-    /// The sources of its flows; files are relative to `base`.
+    /// What its workloads come down to; files are relative to `base`.
     ///
     /// # Errors
     /// What is wrong with a file that a section names.
-    pub fn sources(&self, topology: &Topology, base: &Path) -> Result<Vec<Box<dyn Source>>, String> {
-        workload::sources(self.traffic.iter().map(|traffic| &traffic.source), self.load_span(), topology, base)
+    pub fn plan(&self, topology: &Topology, base: &Path) -> Result<Plan, String> {
+        let sections = self.traffic.iter().map(|traffic| &traffic.source);
+        workload::plan(sections, self.load_span(), Place { topology, base })
     }
 
-    /// The connections of its clients and servers; files are relative to `base`.
+    /// The flows of its sources, in order of arrival.
     ///
     /// # Errors
-    /// What is wrong with a file that a section names.
-    pub fn sessions(&self, topology: &Topology, base: &Path) -> Result<Vec<Session>, String> {
-        workload::sessions(self.traffic.iter().map(|traffic| &traffic.source), self.load_span(), topology, base)
+    /// As of [`Scenario::plan`].
+    pub fn arrivals(&self, topology: &Topology, base: &Path) -> Result<Arrivals, String> {
+        Ok(Arrivals::new(self.plan(topology, base)?.sources, self.traffic.len(), self.seed))
+    }
+
+    /// How the results of its sections are summed up.
+    pub fn groups(&self) -> Vec<Group> {
+        Group::all(self.traffic.iter().map(|traffic| &traffic.source))
+    }
+
+    /// Sections whose flows end when the scenario says, so that their FCT says nothing.
+    pub fn endless(&self) -> Vec<usize> {
+        let all = self.traffic.iter().enumerate();
+        all.filter(|(_, traffic)| traffic.source.is_endless()).map(|(i, _)| i).collect()
+    }
+
+    /// What its workloads may know of it.
+    fn context(&self) -> Context {
+        let transport = self.transport.kind();
+        Context { duration: self.duration, payload: self.host.payload, transport, is_tcp: self.is_tcp() }
     }
 
     /// All transports, the scenario's first.
@@ -250,11 +252,7 @@ impl Scenario {
         self.clock.resolve();
         let longest = Span(topology.max_base_owd(payload + header));
         self.onramp.resolve(self.clock.sync.over_the_network(), longest);
-        for traffic in &mut self.traffic {
-            if let workload::Config::Long(long) = &mut traffic.source {
-                long.stop.get_or_insert(self.duration);
-                long.jitter.get_or_insert(Span(base_rtt));
-            }
-        }
+        let context = self.context();
+        self.traffic.iter_mut().for_each(|traffic| traffic.source.resolve(&context, base_rtt));
     }
 }

@@ -3,7 +3,6 @@
 use super::Scenario;
 use crate::measure::trace::MOST_FLOWS;
 use crate::topology::Topology;
-use crate::workload::connections;
 use std::path::Path;
 
 impl Scenario {
@@ -21,9 +20,11 @@ impl Scenario {
         if flows.len() > MOST_FLOWS {
             return Err(format!("{} flows: at most {MOST_FLOWS} can be traced at a time", flows.len()));
         }
-        let arrivals = connections::all(self.sources(topology, base)?);
-        let count = arrivals.len() as u64;
-        let first = arrivals.iter().position(|arrival| arrival.at >= self.warmup.0).unwrap_or(arrivals.len()) as u64;
+        let (mut first, mut count) = (0, 0);
+        for arrival in self.arrivals(topology, base)? {
+            first += u64::from(arrival.at < self.warmup.0);
+            count += 1;
+        }
         let range = match count - first {
             0 => "none arrives from time 0 on".to_string(),
             1 => format!("there is one, {first}"),

@@ -3,13 +3,12 @@
 use super::{Pacing, Scenario, Threshold, Traffic};
 use crate::cc;
 use crate::clock;
-use crate::config::units::{Bytes, NS, Ps, Span};
+use crate::config::units::{NS, Ps, Span};
 use crate::config::{Mistake, Rule};
 use crate::host::config::ShaperKind;
 use crate::network::router;
 use crate::topology::Topology;
-use crate::workload::exchange::{Between, Sides, Sizes};
-use crate::workload::{self, Config, rpc, storage};
+use crate::workload::{Findings, Place};
 use std::path::Path;
 
 /// A list is not read on after this many wrong elements.
@@ -118,9 +117,10 @@ pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> (V
     wrong.extend(s.switch.check_rates(topology));
     let mut last_start = 0;
     for (i, traffic) in s.traffic.iter().enumerate() {
-        let (found, last) = check_traffic_placed(s, &traffic.source, topology, base);
-        wrong.extend(found.into_iter().map(|m| Mistake::new(format!("traffic[{i}].{}", m.key), m.message)));
-        last_start = last.max(last_start);
+        let mut found = Findings::default();
+        traffic.source.check_placed(&s.context(), &Place { topology, base }, &mut found);
+        wrong.extend(found.wrong.into_iter().map(|m| Mistake::new(format!("traffic[{i}].{}", m.key), m.message)));
+        last_start = found.last_start.max(last_start);
     }
     (wrong, last_start)
 }
@@ -171,61 +171,11 @@ fn check_threshold(s: &Scenario, rule: Rule<'_>) {
     rule(s.onramp.threshold_floor.is_none() || auto || own, "onramp.threshold_floor", message);
 }
 
-/// Largest flow: its packets are numbered in 32 bits, and the highest number is taken.
-fn largest_flow(s: &Scenario) -> u64 {
-    s.host.payload.0.saturating_mul(u64::from(u32::MAX - 1))
-}
-
 fn check_traffic(s: &Scenario, traffic: &Traffic, rule: Rule<'_>) {
-    let loaded = |load: f64| {
-        let message =
-            format!("{load} is not a share of the link rate: above 0 and at most 10, usually below 1, such as 0.6");
-        (load > 0.0 && load <= 10.0, "load", message)
-    };
     let (class, classes) = (usize::from(traffic.class), s.switch.class_count());
     let known = if classes == 1 { "only 0 is there".into() } else { format!("they are 0 to {}", classes - 1) };
     rule(class < classes, "class", format!("there is no class {class} in switch.classes: {known}"));
-    match &traffic.source {
-        Config::Background(b) => {
-            let (ok, key, message) = loaded(b.load);
-            rule(ok, key, message);
-        }
-        Config::Incast(i) => {
-            let (ok, key, message) = loaded(i.load);
-            rule(ok, key, message);
-            rule(i.size > Bytes(0), "size", "must be larger than 0, such as \"2KB\"".into());
-            let most = largest_flow(s);
-            let message =
-                format!("{} is more than a flow can have, {} at {} a packet", i.size, Bytes(most), s.host.payload);
-            rule(i.size.0 <= most || most == 0, "size", message);
-        }
-        Config::Long(l) => {
-            rule(!l.src.is_empty(), "src", "names no host".into());
-            let stop = l.stop.unwrap_or(s.duration);
-            let start = l.start.unwrap_or_default();
-            let what = if l.stop.is_some() { "the stop" } else { "the end of duration" };
-            rule(
-                start < stop || stop == Span(0) && l.stop.is_none(),
-                "start",
-                format!("{start} is not before {what}, {stop}"),
-            );
-        }
-        Config::Trace(_) => {}
-        Config::Rpc(r) => {
-            check_exchanges(s, &r.between(), rule);
-            let one = r.per_second.is_some() != r.depth.is_some();
-            rule(one, "per_second", "or depth is needed, not both: such as per_second = 10000 or depth = 1".into());
-            let rate = r.per_second.is_none_or(|rate| rate > 0.0 && rate <= 1e9);
-            rule(rate, "per_second", format!("{} is outside above 0 to 1e9", r.per_second.unwrap_or_default()));
-            check_depth(r.depth.unwrap_or(1), 1024, rule);
-        }
-        Config::Storage(d) => {
-            check_exchanges(s, &d.between(), rule);
-            check_depth(d.depth, storage::DEPTH, rule);
-            rule((0.0..=1.0).contains(&d.writes), "writes", format!("{} is no share: from 0 to 1", d.writes));
-            rule(d.rate.is_none_or(|rate| rate.0 > 0), "rate", "must be above 0, such as \"25Gbps\"".into());
-        }
-    }
+    traffic.source.check(&s.context(), rule);
 }
 
 /// What flows are held to.
@@ -243,155 +193,10 @@ fn check_policies(s: &Scenario, traffic: &Traffic, rule: Rule<'_>) {
     rule(known.contains(&tenant.as_str()), "tenant", message);
 }
 
-fn check_depth(depth: u32, most: u32, rule: Rule<'_>) {
-    rule((1..=most).contains(&depth), "depth", format!("{depth} is outside 1 to {most}"));
-}
-
-fn check_exchanges(s: &Scenario, between: &Between<'_>, rule: Rule<'_>) {
-    let &Between { connections, start, stop, .. } = between;
-    let kind = s.transport.kind();
-    rule(s.is_tcp(), "kind", format!("needs TCP: transport.kind is \"{kind}\"; such as \"cubic\""));
-    rule((1..=64).contains(&connections), "connections", format!("{connections} is outside 1 to 64"));
-    let (start, stop) = (start.unwrap_or_default(), stop.unwrap_or(s.duration));
-    rule(start < stop || s.duration == Span(0), "start", format!("{start} is not before the stop, {stop}"));
-    rule(stop <= s.duration, "stop", format!("{stop} is after the end of duration, {}", s.duration));
-}
-
 /// What is wrong with a list of hosts.
 fn unknown(key: &str, names: &[String], topology: &Topology) -> Vec<Mistake> {
     let wrong = topology.hosts_named(names).err().unwrap_or_default().into_iter();
     wrong.map(|(i, m)| Mistake::new(format!("{key}[{i}]"), m)).take(MAX_OF_A_LIST).collect()
-}
-
-/// Hosts that traffic is between: at least two, each once.
-fn check_members(named: Option<&[String]>, topology: &Topology) -> Vec<Mistake> {
-    let Some(names) = named else { return vec![] };
-    let hosts = topology.hosts_named(names).map_or(names.len(), |hosts| hosts.len());
-    if hosts < 2 {
-        return vec![Mistake::new("hosts", format!("{hosts} hosts: traffic is between at least two"))];
-    }
-    unknown("hosts", names, topology)
-}
-
-/// Hosts that flows go to: for each sender another one.
-fn check_receivers(from: Option<&[String]>, to: &[String], topology: &Topology) -> Vec<Mistake> {
-    let receivers = match topology.hosts_named(to) {
-        Err(_) => return unknown("to", to, topology),
-        Ok(receivers) if receivers.is_empty() => return vec![Mistake::new("to", "names no host")],
-        Ok(receivers) => receivers,
-    };
-    let senders = from.map(|names| topology.hosts_named(names).unwrap_or_default());
-    match (&receivers[..], senders) {
-        (all, None) if all.len() == topology.hosts() => vec![Mistake::new("to", "leaves no host to send")],
-        ([only], Some(senders)) if senders.contains(only) => {
-            let message = format!("{} would send to itself: leave it out of hosts", topology.name(*only));
-            vec![Mistake::new("to", message)]
-        }
-        _ => vec![],
-    }
-}
-
-fn check_traffic_placed(s: &Scenario, source: &Config, topology: &Topology, base: &Path) -> (Vec<Mistake>, Ps) {
-    let mut wrong = Vec::new();
-    let mut last_start = 0;
-    let hosts = topology.hosts();
-    match source {
-        Config::Background(b) => {
-            match &b.to {
-                None => wrong.extend(check_members(b.hosts.as_deref(), topology)),
-                Some(to) => {
-                    wrong.extend(unknown("hosts", b.hosts.as_deref().unwrap_or_default(), topology));
-                    wrong.extend(check_receivers(b.hosts.as_deref(), to, topology));
-                }
-            }
-            let largest = workload::size_distribution(&b.workload, base).map(|cdf| cdf.largest());
-            if let Err(m) = largest.and_then(|size| too_large(size, s)) {
-                wrong.push(Mistake::new("workload", m));
-            }
-        }
-        Config::Incast(i) => {
-            let bad = check_members(i.hosts.as_deref(), topology);
-            let (what, hosts) = i.hosts.as_ref().map_or(("the network has", hosts), |h| ("it is between", h.len()));
-            if bad.is_empty() && (i.fan_out == 0 || i.fan_out as usize >= hosts) {
-                let most = hosts - 1;
-                let m = format!("{} answering servers, but {what} {hosts} hosts: 1 to {most} are possible", i.fan_out);
-                wrong.push(Mistake::new("fan_out", m));
-            }
-            wrong.extend(bad);
-        }
-        Config::Long(l) => {
-            let bad = l.src.iter().enumerate().filter_map(|(j, name)| {
-                let m = match topology.host_named(name) {
-                    Err(m) => m,
-                    Ok(_) if *name == l.dst => format!("{name} would send to itself"),
-                    Ok(_) => return None,
-                };
-                Some(Mistake::new(format!("src[{j}]"), m))
-            });
-            wrong.extend(bad.take(MAX_OF_A_LIST));
-            if let Err(m) = topology.host_named(&l.dst) {
-                wrong.push(Mistake::new("dst", m));
-            }
-        }
-        Config::Rpc(r) => {
-            let sizes = [("request", &r.request), ("response", &r.response)];
-            wrong.extend(check_sessions(&r.between(), &sizes, rpc::LARGEST, topology, base));
-        }
-        Config::Storage(d) => {
-            wrong.extend(check_sessions(&d.between(), &[("block", &d.block)], storage::LARGEST, topology, base));
-        }
-        Config::Trace(t) => {
-            let extent = workload::trace::open(t, base, topology).and_then(|mut reader| reader.check());
-            last_start = extent.as_ref().map_or(0, |extent| extent.last);
-            if let Err(m) = extent.and_then(|extent| too_large(extent.largest, s)) {
-                wrong.push(Mistake::new("file", m));
-            }
-        }
-    }
-    (wrong, last_start)
-}
-
-/// Connections of a section at most.
-const MAX_SESSIONS: usize = 16_384;
-
-fn check_sessions(
-    between: &Between<'_>,
-    sizes: &[(&str, &Sizes)],
-    largest: Bytes,
-    topology: &Topology,
-    base: &Path,
-) -> Vec<Mistake> {
-    let check = |sizes: &Sizes| {
-        let found = Bytes(sizes.read(base)?.largest());
-        if found <= largest { Ok(()) } else { Err(format!("{found} is more than the {largest} that are possible")) }
-    };
-    let bad = sizes.iter().filter_map(|(key, sizes)| Some(Mistake::new(*key, check(sizes).err()?)));
-    let mut wrong: Vec<_> = bad.collect();
-    match between.hosts(topology) {
-        Err(bad) => wrong.extend(bad.into_iter().take(MAX_OF_A_LIST)),
-        Ok(Sides { clients, each, .. }) => {
-            let sessions = clients.len() * each;
-            if sessions > MAX_SESSIONS {
-                let message = format!("{sessions} connections in all: at most {MAX_SESSIONS} are possible");
-                wrong.push(Mistake::new("connections", message));
-            }
-        }
-    }
-    wrong
-}
-
-/// Refuses flows of more packets than can be numbered.
-fn too_large(size: u64, s: &Scenario) -> Result<(), String> {
-    let most = largest_flow(s);
-    if size <= most || most == 0 {
-        return Ok(());
-    }
-    Err(format!(
-        "has a flow of {}, more than {} at {} a packet: raise host.payload",
-        Bytes(size),
-        Bytes(most),
-        s.host.payload
-    ))
 }
 
 fn host_pair(pair: &str, topology: &Topology) -> Result<(), String> {

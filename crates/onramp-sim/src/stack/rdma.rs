@@ -27,6 +27,14 @@ pub struct Shape {
     pub nack_interval: Ps,
 }
 
+impl Shape {
+    /// Packets of a message, and the last one's bytes on the wire.
+    pub fn packets(&self, bytes: u64) -> (u32, u16) {
+        let packets = bytes.div_ceil(self.payload);
+        (packets as u32, (bytes - (packets - 1) * self.payload + self.header) as u16)
+    }
+}
+
 /// Sender. Packets are numbered from 0.
 #[derive(Clone, Debug)]
 pub struct Tx {
@@ -44,6 +52,8 @@ pub struct Tx {
     payload: u32,
     /// Bytes of payload in all; 0 for a flow without end.
     bytes: u64,
+    /// It goes on with messages that are written later, and never ends.
+    open: bool,
     /// Timeouts since the last progress.
     backoff: u32,
     rto: Ps,
@@ -60,22 +70,17 @@ impl Tx {
     /// A flow of `bytes`, or without end.
     pub fn new(shape: &Shape, bytes: Option<u64>, now: Ps) -> Self {
         let full = shape.payload + shape.header;
-        let (packets, last_size) = match bytes {
-            Some(bytes) => {
-                let packets = bytes.div_ceil(shape.payload);
-                (packets as u32, bytes - (packets - 1) * shape.payload + shape.header)
-            }
-            None => (u32::MAX, full),
-        };
+        let (packets, last_size) = bytes.map_or((u32::MAX, full as u16), |bytes| shape.packets(bytes));
         Self {
             acked: 0,
             next: 0,
             packets,
             sent: 0,
             full_size: full as u16,
-            last_size: last_size as u16,
+            last_size,
             payload: shape.payload as u32,
             bytes: bytes.unwrap_or(0),
+            open: false,
             backoff: 0,
             rto: shape.rto,
             progress_at: now,
@@ -83,6 +88,28 @@ impl Tx {
             round_at: now,
             round_acked: 0,
         }
+    }
+
+    /// One that sends messages as they are written, see [`Tx::turn_to`].
+    pub fn open(shape: &Shape, now: Ps) -> Self {
+        Self { open: true, packets: 0, ..Self::new(shape, None, now) }
+    }
+
+    /// Whether it sends messages as they are written.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Has an open one send up to the end of a message: one beyond its last packet, and that packet's bytes on the
+    /// wire.
+    pub fn turn_to(&mut self, (end, last_size): (u32, u16)) {
+        (self.packets, self.last_size) = (end, last_size);
+    }
+
+    /// First packet that is not acknowledged.
+    pub fn acked(&self) -> u32 {
+        self.acked
     }
 
     /// Next packet to send.
@@ -172,7 +199,7 @@ impl super::Tx for Tx {
 
     #[inline]
     fn done(&self) -> bool {
-        self.acked >= self.packets
+        self.acked >= self.packets && !self.open
     }
 
     fn deadline(&self) -> Option<Ps> {

@@ -1,12 +1,15 @@
 //! Poisson arrivals of flows between random hosts.
 
 use super::poisson::Poisson;
-use super::{Cdf, NewFlow, Section, Size, Source, size_distribution};
+use super::{
+    Cdf, Context, Findings, NewFlow, Place, Plan, Section, Size, Source, Workload, check_load, is_built_in,
+    size_distribution,
+};
+use crate::config::Rule;
 use crate::config::units::Ps;
 use crate::engine::random;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Poisson arrivals of flows between random hosts.
@@ -38,31 +41,68 @@ struct Background {
     traffic: u32,
 }
 
-pub(super) fn add(
-    config: &Config,
-    section: &Section<'_>,
-    base: &Path,
-    all: &mut Vec<Box<dyn Source>>,
-) -> Result<(), String> {
-    let sizes = Arc::new(size_distribution(&config.workload, base)?);
-    let to = section.members(config.to.as_deref().or(config.hosts.as_deref()))?;
-    let places: HashMap<u32, u32> = to.iter().copied().zip(0..).collect();
-    let mut from = section.members(config.hosts.as_deref())?.to_vec();
-    if config.hosts.is_none() && config.to.is_some() {
-        from.retain(|host| !places.contains_key(host));
+impl Workload for Config {
+    fn check(&self, _of: &Context, rule: Rule<'_>) {
+        check_load(self.load, rule);
     }
-    for src in from {
-        let rate = section.host_rate(src);
-        all.push(Box::new(Background {
-            arrivals: Poisson::new(section, "background", src, sizes.mean(), config.load, rate),
-            sizes: Arc::clone(&sizes),
-            src,
-            to: Arc::clone(&to),
-            place: places.get(&src).copied(),
-            traffic: section.number,
-        }));
+
+    fn check_placed(&self, of: &Context, place: &Place<'_>, found: &mut Findings) {
+        let topology = place.topology;
+        match &self.to {
+            None => found.members(self.hosts.as_deref(), topology),
+            Some(to) => {
+                found.names("hosts", self.hosts.as_deref().unwrap_or_default(), topology);
+                match topology.hosts_named(to) {
+                    Err(_) => found.names("to", to, topology),
+                    Ok(receivers) => found.note("to", self.check_receivers(&receivers, place)),
+                }
+            }
+        }
+        let largest = size_distribution(&self.workload, place.base).map(|cdf| cdf.largest());
+        found.note("workload", largest.and_then(|size| of.check_size(size)));
     }
-    Ok(())
+
+    fn input_files(&self) -> Vec<(&'static str, &str)> {
+        if is_built_in(&self.workload) { vec![] } else { vec![("workload", &self.workload)] }
+    }
+
+    fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String> {
+        let sizes = Arc::new(size_distribution(&self.workload, section.place.base)?);
+        let to = section.members(self.to.as_deref().or(self.hosts.as_deref()))?;
+        let places: HashMap<u32, u32> = to.iter().copied().zip(0..).collect();
+        let mut from = section.members(self.hosts.as_deref())?.to_vec();
+        if self.hosts.is_none() && self.to.is_some() {
+            from.retain(|host| !places.contains_key(host));
+        }
+        for src in from {
+            let rate = section.host_rate(src);
+            plan.source(Background {
+                arrivals: Poisson::new(section, "background", src, sizes.mean(), self.load, rate),
+                sizes: Arc::clone(&sizes),
+                src,
+                to: Arc::clone(&to),
+                place: places.get(&src).copied(),
+                traffic: section.number,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Config {
+    /// Whether there is another receiver for each sender.
+    fn check_receivers(&self, receivers: &[u32], place: &Place<'_>) -> Result<(), String> {
+        let topology = place.topology;
+        let senders = self.hosts.as_ref().map(|names| topology.hosts_named(names).unwrap_or_default());
+        match (receivers, senders) {
+            ([], _) => Err("names no host".into()),
+            (all, None) if all.len() == topology.hosts() => Err("leaves no host to send".into()),
+            ([only], Some(senders)) if senders.contains(only) => {
+                Err(format!("{} would send to itself: leave it out of hosts", topology.name(*only)))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Source for Background {

@@ -1,33 +1,11 @@
-//! What arrives when, and how many TCP connections hosts open for it before the load.
+//! How many TCP connections hosts open before the load for the flows that will arrive.
 
-use super::{NewFlow, Size, Source};
+use super::Size;
+use super::arrivals::Arrival;
 use crate::topology::Topology;
 use crate::units::{Ps, US};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-
-/// A flow and when it arrives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
-    /// Time from the beginning of the load, in picoseconds.
-    pub at: Ps,
-    /// What arrives.
-    pub flow: NewFlow,
-}
-
-/// All arrivals in the simulator's order: by time, then by source.
-pub fn all(mut sources: Vec<Box<dyn Source>>) -> Vec<Arrival> {
-    let mut arrivals = Vec::new();
-    let mut taken = Vec::new();
-    let due = sources.iter().enumerate().filter_map(|(i, source)| Some(Reverse((source.next_at()?, i))));
-    let mut heap: BinaryHeap<_> = due.collect();
-    while let Some(Reverse((at, i))) = heap.pop() {
-        sources[i].take(&mut taken);
-        arrivals.extend(taken.drain(..).map(|flow| Arrival { at, flow }));
-        heap.extend(sources[i].next_at().map(|next| Reverse((next, i))));
-    }
-    arrivals
-}
 
 /// Connections that are opened before the load at most, so that a kernel has the memory.
 const MOST: usize = 150_000;
@@ -36,20 +14,20 @@ const MOST: usize = 150_000;
 /// (source, destination) to number. Flows are taken to live for a few times what
 /// they would on an empty network. What the latest would need beyond `MOST` is opened
 /// when they arrive.
-pub fn connections(arrivals: &[Arrival], topology: &Topology) -> BTreeMap<(u32, u32), usize> {
+pub fn connections(arrivals: impl Iterator<Item = Arrival>, topology: &Topology) -> BTreeMap<(u32, u32), usize> {
     const STRETCH: u64 = 4;
     const LEAST: Ps = 500 * US;
     let mut ends: BTreeMap<(u32, u32), BinaryHeap<Reverse<Ps>>> = BTreeMap::new();
     let mut wanted = BTreeMap::new();
     let mut opened = 0;
-    for Arrival { at, flow } in arrivals {
+    for Arrival { at, flow, .. } in arrivals {
         let pair = (flow.src, flow.dst);
         let end = match flow.size {
             Size::Until(stop) => stop,
             Size::Bytes(bytes) => at + LEAST + STRETCH * ideal(topology, flow.src, flow.dst, bytes),
         };
         let alive = ends.entry(pair).or_default();
-        while alive.peek().is_some_and(|Reverse(end)| end <= at) {
+        while alive.peek().is_some_and(|Reverse(end)| *end <= at) {
             alive.pop();
         }
         alive.push(Reverse(end));

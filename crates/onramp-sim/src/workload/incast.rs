@@ -1,7 +1,8 @@
 //! Requests answered by many servers at once.
 
 use super::poisson::Poisson;
-use super::{NewFlow, RequestPart, Section, Size, Source};
+use super::{Context, Findings, Group, NewFlow, Place, Plan, RequestPart, Section, Size, Source, Workload, check_load};
+use crate::config::Rule;
 use crate::config::units::{Bytes, Ps, Rate};
 use crate::engine::random;
 use serde::{Deserialize, Serialize};
@@ -54,33 +55,63 @@ struct Incast {
     step: u64,
 }
 
-pub(super) fn add(config: &Config, section: &Section<'_>, all: &mut Vec<Box<dyn Source>>) -> Result<(), String> {
-    let members = section.members(config.hosts.as_deref())?;
-    let hosts = section.topology.hosts() as u32;
-    if !(1..members.len() as u32).contains(&config.fan_out) {
-        return Err(format!("fan_out must be from 1 to {}, the number of other hosts", members.len() - 1));
+impl Workload for Config {
+    fn check(&self, of: &Context, rule: Rule<'_>) {
+        check_load(self.load, rule);
+        rule(self.size > Bytes(0), "size", "must be larger than 0, such as \"2KB\"".into());
+        let most = of.largest_flow();
+        let message = format!("{} is more than a flow can have, {} at {} a packet", self.size, Bytes(most), of.payload);
+        rule(self.size.0 <= most || most == 0, "size", message);
     }
-    let bytes = f64::from(config.fan_out) * config.size.0 as f64;
-    let incast = |requester: Option<u32>, capacity| Incast {
-        arrivals: Poisson::new(section, "incast", requester.unwrap_or(0), bytes, config.load, capacity),
-        requester,
-        fan_out: config.fan_out,
-        size: config.size.0,
-        members: Arc::clone(&members),
-        traffic: section.number,
-        number: u64::from(requester.unwrap_or(0)),
-        step: requester.map_or(1, |_| u64::from(hosts)),
-    };
-    match config.scope {
-        Scope::Server => {
-            all.extend(members.iter().map(|&h| Box::new(incast(Some(h), section.host_rate(h))) as Box<dyn Source>));
-        }
-        Scope::Network => {
-            let capacity = members.iter().map(|&h| section.host_rate(h).0).sum();
-            all.push(Box::new(incast(None, Rate(capacity))));
+
+    fn check_placed(&self, _of: &Context, place: &Place<'_>, found: &mut Findings) {
+        let before = found.wrong.len();
+        found.members(self.hosts.as_deref(), place.topology);
+        let all = place.topology.hosts();
+        let (what, hosts) = self.hosts.as_ref().map_or(("the network has", all), |h| ("it is between", h.len()));
+        if found.wrong.len() == before && (self.fan_out == 0 || self.fan_out as usize >= hosts) {
+            let (fan_out, most) = (self.fan_out, hosts - 1);
+            let message = format!("{fan_out} answering servers, but {what} {hosts} hosts: 1 to {most} are possible");
+            found.note("fan_out", Err(message));
         }
     }
-    Ok(())
+
+    fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String> {
+        let members = section.members(self.hosts.as_deref())?;
+        let hosts = section.place.topology.hosts() as u32;
+        if !(1..members.len() as u32).contains(&self.fan_out) {
+            return Err(format!("fan_out must be from 1 to {}, the number of other hosts", members.len() - 1));
+        }
+        let bytes = f64::from(self.fan_out) * self.size.0 as f64;
+        let incast = |requester: Option<u32>, capacity| Incast {
+            arrivals: Poisson::new(section, "incast", requester.unwrap_or(0), bytes, self.load, capacity),
+            requester,
+            fan_out: self.fan_out,
+            size: self.size.0,
+            members: Arc::clone(&members),
+            traffic: section.number,
+            number: u64::from(requester.unwrap_or(0)),
+            step: requester.map_or(1, |_| u64::from(hosts)),
+        };
+        match self.scope {
+            Scope::Server => members.iter().for_each(|&h| plan.source(incast(Some(h), section.host_rate(h)))),
+            Scope::Network => {
+                let capacity = members.iter().map(|&h| section.host_rate(h).0).sum();
+                plan.source(incast(None, Rate(capacity)));
+            }
+        }
+        Ok(())
+    }
+
+    fn group(&self) -> Option<Group> {
+        Some(group())
+    }
+}
+
+/// Requests, by RCT.
+pub(super) fn group() -> Group {
+    let exchanges = Group::exchanges("incast", "Incast RCT");
+    Group { table: "requests", time: "rct_ps", statistics: "rct_us", ..exchanges }
 }
 
 impl Source for Incast {

@@ -1,45 +1,268 @@
-//! Sources of flows: Poisson arrivals, incast, long flows, traces; and exchanges between clients and servers.
+//! Workloads: what hosts send each other, and when.
 //!
-//! A source only knows its next arrival; what has not arrived yet takes no
-//! memory. Every random source draws from a stream of its own, so that neither
-//! the network nor another traffic section changes what arrives.
+//! Each kind is a file with its `Config`, which is a [`Workload`]. It builds *sources*, whose flows arrive whatever
+//! happens, or *programs*, which answer what has arrived at their hosts (see [`program`]); both go into a [`Plan`].
+//!
+//! A source only knows its next arrival; what has not arrived yet takes no memory. Whatever is drawn comes from random
+//! streams of the section's own, so that neither the network nor another section changes it.
 
+pub mod arrivals;
 pub mod background;
+pub mod clients;
 pub mod connections;
-pub mod exchange;
 pub mod fio;
 pub mod incast;
 mod lines;
 pub mod long;
+pub mod partition_aggregate;
+mod plan;
 mod poisson;
+pub mod program;
 pub mod rpc;
 mod sizes;
 pub mod storage;
 pub mod trace;
 
-use crate::config::tagged;
-use crate::config::units::{Ps, Rate};
+use crate::config::units::{Bytes, Ps, Rate, Span};
+use crate::config::{Mistake, Rule, tagged};
 use crate::topology::Topology;
-use exchange::Session;
+pub use plan::{Channel, Medium, Placed, Plan};
+pub use program::{Actions, Message, Program};
+use serde::Serialize;
 pub use sizes::{Cdf, is_built_in, size_distribution};
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
 
-tagged! {
-    /// A source of flows.
-    pub enum Config {
-        /// Poisson arrivals of flows between random hosts.
-        Background(background::Config) = "background",
-        /// Requests answered by many servers at once.
-        Incast(incast::Config) = "incast",
-        /// Flows that send as fast as they may.
-        Long(long::Config) = "long",
-        /// Flows listed in a file.
-        Trace(trace::Config) = "trace",
-        /// Remote procedure calls.
-        Rpc(rpc::Config) = "rpc",
-        /// Blocks of other hosts' disks.
-        Storage(storage::Config) = "storage",
+/// Declares the kinds of traffic: the file of each, and what a scenario calls it.
+macro_rules! workloads {
+    ($($(#[$doc:meta])* $variant:ident($file:ident) = $kind:literal,)+) => {
+        tagged! {
+            /// A kind of traffic.
+            pub enum Config {
+                $($(#[$doc])* $variant($file::Config) = $kind,)+
+            }
+        }
+
+        impl Deref for Config {
+            type Target = dyn Workload;
+
+            fn deref(&self) -> &Self::Target {
+                match self {
+                    $(Self::$variant(config) => config,)+
+                }
+            }
+        }
+
+        impl DerefMut for Config {
+            fn deref_mut(&mut self) -> &mut Self::Target {
+                match self {
+                    $(Self::$variant(config) => config,)+
+                }
+            }
+        }
+    };
+}
+
+workloads! {
+    /// Poisson arrivals of flows between random hosts.
+    Background(background) = "background",
+    /// Requests answered by many servers at once.
+    Incast(incast) = "incast",
+    /// Flows that send as fast as they may.
+    Long(long) = "long",
+    /// Flows listed in a file.
+    Trace(trace) = "trace",
+    /// Remote procedure calls.
+    Rpc(rpc) = "rpc",
+    /// Blocks of other hosts' disks.
+    Storage(storage) = "storage",
+    /// Requests whose answers are themselves requests.
+    PartitionAggregate(partition_aggregate) = "partition-aggregate",
+}
+
+/// A kind of traffic: its rules, what it reads, and what it comes down to. Keys are those of its section.
+pub trait Workload {
+    /// Rules that need neither network nor files.
+    fn check(&self, of: &Context, rule: Rule<'_>) {
+        let _ = (of, rule);
+    }
+
+    /// Rules that depend on the network or on files.
+    fn check_placed(&self, of: &Context, place: &Place<'_>, found: &mut Findings);
+
+    /// Files that it reads, by key.
+    fn input_files(&self) -> Vec<(&'static str, &str)> {
+        vec![]
+    }
+
+    /// Writes out defaults that depend on the rest of the scenario; `base_rtt` is the network's longest.
+    fn resolve(&mut self, of: &Context, base_rtt: Ps) {
+        let _ = (of, base_rtt);
+    }
+
+    /// Adds its sources and programs.
+    ///
+    /// # Errors
+    /// What is wrong with a file, in a line.
+    fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String>;
+
+    /// How its results are summed up, where they are not flows of the background.
+    fn group(&self) -> Option<Group> {
+        None
+    }
+
+    /// Whether its flows end when the scenario says, so that their FCT says nothing.
+    fn is_endless(&self) -> bool {
+        false
+    }
+}
+
+/// What a workload may know of the rest of its scenario.
+#[derive(Clone, Copy, Debug)]
+pub struct Context {
+    /// What starts within this time counts.
+    pub duration: Span,
+    /// Payload of a full packet.
+    pub payload: Bytes,
+    /// Its transport's `kind`.
+    pub transport: &'static str,
+    /// Its transport is TCP.
+    pub is_tcp: bool,
+}
+
+impl Context {
+    /// Largest flow: its packets are numbered in 32 bits, and the highest number is taken [bytes].
+    fn largest_flow(&self) -> u64 {
+        self.payload.0.saturating_mul(u64::from(u32::MAX - 1))
+    }
+
+    /// Whether packets of a flow of `size` bytes can be numbered.
+    fn check_size(&self, size: u64) -> Result<(), String> {
+        let most = self.largest_flow();
+        if size <= most || most == 0 {
+            return Ok(());
+        }
+        let (size, most, payload) = (Bytes(size), Bytes(most), self.payload);
+        Err(format!("has a flow of {size}, more than {most} at {payload} a packet: raise host.payload"))
+    }
+}
+
+/// The network, and the folder that files are relative to.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The network.
+    pub topology: &'a Topology,
+    /// The folder.
+    pub base: &'a Path,
+}
+
+/// A list is not read on after this many wrong elements.
+const MAX_OF_A_LIST: usize = 20;
+
+/// What [`Workload::check_placed`] finds.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// Mistakes, by key of the section.
+    pub wrong: Vec<Mistake>,
+    /// When the last flow of a trace starts, from the beginning of the load.
+    pub last_start: Ps,
+}
+
+impl Findings {
+    /// Notes what is wrong with `key`, if anything is.
+    pub fn note(&mut self, key: &str, result: Result<(), String>) {
+        self.wrong.extend(result.err().map(|message| Mistake::new(key, message)));
+    }
+
+    /// Notes what is wrong with the elements of a list, up to a number.
+    pub fn list(&mut self, wrong: impl IntoIterator<Item = Mistake>) {
+        self.wrong.extend(wrong.into_iter().take(MAX_OF_A_LIST));
+    }
+
+    /// Notes which of some names are no hosts.
+    pub fn names(&mut self, key: &str, names: &[String], topology: &Topology) {
+        let wrong = topology.hosts_named(names).err().unwrap_or_default();
+        self.list(wrong.into_iter().map(|(i, message)| Mistake::new(format!("{key}[{i}]"), message)));
+    }
+
+    /// Notes what is wrong with the hosts that traffic is between: at least two, each once.
+    fn members(&mut self, named: Option<&[String]>, topology: &Topology) {
+        let Some(names) = named else { return };
+        match topology.hosts_named(names).map_or(names.len(), |hosts| hosts.len()) {
+            hosts @ 0..2 => self.note("hosts", Err(format!("{hosts} hosts: traffic is between at least two"))),
+            _ => self.names("hosts", names, topology),
+        }
+    }
+}
+
+/// The rule of a load.
+fn check_load(load: f64, rule: Rule<'_>) {
+    let message =
+        format!("{load} is not a share of the link rate: above 0 and at most 10, usually below 1, such as 0.6");
+    rule(load > 0.0 && load <= 10.0, "load", message);
+}
+
+/// How the results of a kind of traffic are summed up: by one time of a table's rows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Group {
+    /// Its key in the summary.
+    pub key: &'static str,
+    /// What its time is called.
+    pub label: &'static str,
+    /// The table,
+    pub table: &'static str,
+    /// and the column with the time.
+    pub time: &'static str,
+    /// Its key in the summary's group.
+    pub statistics: &'static str,
+    /// What else is told: key ("per_s": rows a second, "gbps": bytes), label and unit.
+    pub rates: Vec<[&'static str; 3]>,
+    /// The sections it is of, by their indices.
+    pub sections: Vec<usize>,
+    /// Requests arrive whatever happens: those of two runs of the same arrivals are pairs.
+    pub paired: bool,
+}
+
+impl Group {
+    /// A group of exchanges, by latency.
+    pub fn exchanges(key: &'static str, label: &'static str) -> Self {
+        Self {
+            key,
+            label,
+            table: "exchanges",
+            time: "latency_ps",
+            statistics: "latency_us",
+            rates: vec![],
+            sections: vec![],
+            paired: true,
+        }
+    }
+
+    /// Tells a rate as well.
+    pub fn rate(mut self, key: &'static str, label: &'static str, unit: &'static str) -> Self {
+        self.rates.push([key, label, unit]);
+        self
+    }
+
+    /// Requests depend on the answers to those before them.
+    pub fn closed(self, closed: bool) -> Self {
+        Self { paired: self.paired && !closed, ..self }
+    }
+
+    /// The groups of all sections, those of a kind together; that of requests is always there.
+    pub fn all<'a>(sections: impl Iterator<Item = &'a Config>) -> Vec<Self> {
+        let mut all = vec![incast::group()];
+        for (i, config) in sections.enumerate() {
+            let Some(group) = config.group() else { continue };
+            let known = all.iter().position(|known| known.key == group.key).unwrap_or_else(|| {
+                all.push(group.clone());
+                all.len() - 1
+            });
+            all[known].sections.push(i);
+            all[known].paired &= group.paired;
+        }
+        all
     }
 }
 
@@ -113,73 +336,42 @@ pub trait Source: Send + Sync {
     }
 }
 
-/// All sources of resolved sections: one per host for Poisson traffic, one per
-/// section otherwise.
+/// The plan of all resolved sections.
 ///
 /// # Errors
 /// What is wrong with a file that a section names.
-pub fn sources<'a>(
-    sections: impl Iterator<Item = &'a Config>,
-    span: LoadSpan,
-    topology: &Topology,
-    base: &Path,
-) -> Result<Vec<Box<dyn Source>>, String> {
-    let mut all: Vec<Box<dyn Source>> = Vec::new();
+pub fn plan<'a>(sections: impl Iterator<Item = &'a Config>, span: LoadSpan, place: Place<'_>) -> Result<Plan, String> {
+    let mut plan = Plan::default();
     for (i, config) in sections.enumerate() {
-        let section = Section { span, topology, number: i as u32 };
-        match config {
-            Config::Background(b) => background::add(b, &section, base, &mut all),
-            Config::Incast(c) => incast::add(c, &section, &mut all),
-            Config::Long(l) => long::add(l, &section, &mut all),
-            Config::Trace(t) => trace::add(t, &section, base, &mut all),
-            Config::Rpc(_) | Config::Storage(_) => Ok(()),
-        }
-        .map_err(|m| format!("traffic[{i}]: {m}"))?;
+        let section = Section { span, place, number: i as u32 };
+        config.build(&section, &mut plan).map_err(|m| format!("traffic[{i}]: {m}"))?;
     }
-    Ok(all)
-}
-
-/// The sessions of all resolved sections, by section.
-///
-/// # Errors
-/// As of [`sources`].
-pub fn sessions<'a>(
-    sections: impl Iterator<Item = &'a Config>,
-    span: LoadSpan,
-    topology: &Topology,
-    base: &Path,
-) -> Result<Vec<Session>, String> {
-    let mut all = Vec::new();
-    for (i, config) in sections.enumerate() {
-        let section = Section { span, topology, number: i as u32 };
-        let own = match config {
-            Config::Rpc(rpc) => rpc::sessions(rpc, &section, base),
-            Config::Storage(storage) => storage::sessions(storage, &section, base),
-            _ => continue,
-        };
-        all.extend(own.map_err(|m| format!("traffic[{i}]: {m}"))?);
-    }
-    Ok(all)
+    Ok(plan)
 }
 
 /// A traffic section and where it stands.
-struct Section<'a> {
-    span: LoadSpan,
-    topology: &'a Topology,
-    number: u32,
+#[derive(Clone, Copy, Debug)]
+pub struct Section<'a> {
+    /// When its load arrives.
+    pub span: LoadSpan,
+    /// Network and files.
+    pub place: Place<'a>,
+    /// Its number.
+    pub number: u32,
 }
 
 impl Section<'_> {
     /// The hosts that traffic is between.
     fn members(&self, named: Option<&[String]>) -> Result<Arc<[u32]>, String> {
-        let Some(names) = named else { return Ok((0..self.topology.hosts() as u32).collect()) };
-        self.topology.hosts_named(names).map(Into::into).map_err(|mut wrong| wrong.swap_remove(0).1)
+        let topology = self.place.topology;
+        let Some(names) = named else { return Ok((0..topology.hosts() as u32).collect()) };
+        topology.hosts_named(names).map(Into::into).map_err(|mut wrong| wrong.swap_remove(0).1)
     }
 
     /// Rate of all links of a host.
     fn host_rate(&self, host: u32) -> Rate {
-        let ports = self.topology.ports_of(host).iter();
-        Rate(ports.map(|&port| self.topology.ports()[port as usize].rate.0).sum())
+        let topology = self.place.topology;
+        Rate(topology.ports_of(host).iter().map(|&port| topology.ports()[port as usize].rate.0).sum())
     }
 }
 

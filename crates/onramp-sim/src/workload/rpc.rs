@@ -1,10 +1,10 @@
 //! Remote procedure calls: short requests and their responses.
 
-use super::Section;
-use super::exchange::{Between, Content, Pace, Peers, Session, Sizes, one};
-use crate::config::units::{Bytes, SEC, Span};
+use super::clients::{Asked, Asking, Between, Drawn, Pace, Peers, Server, Sizes, check_pace, one};
+use super::{Actions, Context, Findings, Group, Medium, Message, Place, Plan, Program, Section, Workload};
+use crate::config::Rule;
+use crate::config::units::{Bytes, Ps, SEC, Span};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
 
 /// Largest request and response.
 pub const LARGEST: Bytes = Bytes(64 << 20);
@@ -59,10 +59,75 @@ impl Config {
     }
 }
 
-pub(super) fn sessions(config: &Config, section: &Section<'_>, base: &Path) -> Result<Vec<Session>, String> {
-    let content = Content::Rpc { request: config.request.read(base)?, response: config.response.read(base)? };
-    config.between().sessions(section, content, config.service, |sessions| match config.per_second {
-        Some(rate) => Pace::Poisson(SEC as f64 / rate * sessions),
-        None => Pace::Closed(config.depth.unwrap_or(1), 0.0),
-    })
+impl Workload for Config {
+    fn check(&self, of: &Context, rule: Rule<'_>) {
+        self.between().check(of, rule);
+        check_pace(self.per_second, self.depth, rule);
+    }
+
+    fn check_placed(&self, _of: &Context, place: &Place<'_>, found: &mut Findings) {
+        let sizes = [("request", &self.request), ("response", &self.response)];
+        self.between().check_placed(&sizes, LARGEST, place, found);
+    }
+
+    fn input_files(&self) -> Vec<(&'static str, &str)> {
+        let files = [("request", self.request.file()), ("response", self.response.file())];
+        files.into_iter().filter_map(|(key, file)| Some((key, file?))).collect()
+    }
+
+    fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String> {
+        let base = section.place.base;
+        let sizes = [self.request.read(base)?, self.response.read(base)?];
+        let (sessions, each) = self.between().sessions(section)?;
+        let pace = match self.per_second {
+            Some(rate) => Pace::Poisson(SEC as f64 / rate * each as f64),
+            None => Pace::Closed(self.depth.unwrap_or(1), 0.0),
+        };
+        let times = self.between().times(section, pace);
+        for session in &sessions {
+            let client = Client { asking: Asking::new(*session, times, section.span.seed), sizes: sizes.clone() };
+            plan.pair(session, client, Server::new(self.service), Medium::Messages);
+        }
+        Ok(())
+    }
+
+    fn group(&self) -> Option<Group> {
+        Some(Group::exchanges("rpc", "RPC latency").rate("per_s", "RPCs", "1/s").closed(self.depth.is_some()))
+    }
+}
+
+/// Asks at its pace.
+#[derive(Debug)]
+struct Client {
+    asking: Asking,
+    /// Of requests and responses.
+    sizes: [Drawn; 2],
+}
+
+impl Program for Client {
+    fn received(&mut self, now: Ps, _channel: u32, response: Message, out: &mut Actions) {
+        self.asking.answered(now, response.tag, out);
+    }
+
+    fn proceed(&mut self, now: Ps, out: &mut Actions) {
+        let Self { asking, sizes: [request, response] } = self;
+        while let Some((tag, (bytes, content))) = asking.begin(now, |random| {
+            let (request, response) = (request.draw(random), response.draw(random));
+            (Asked { bytes: response, write: false }, (request, response))
+        }) {
+            out.send(0, Message { bytes, tag, content });
+        }
+    }
+
+    fn wake(&self) -> Option<Ps> {
+        self.asking.due()
+    }
+
+    fn is_over(&self) -> bool {
+        self.asking.is_over()
+    }
+
+    fn open(&self) -> u64 {
+        self.asking.open()
+    }
 }

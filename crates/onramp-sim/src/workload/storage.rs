@@ -4,11 +4,12 @@
 //! without digests: a command capsule, and for a read the data and a response capsule, for a write the
 //! data with the command if there is room in a capsule, or else when the target asks for them.
 
-use super::Section;
-use super::exchange::{Between, Content, Pace, Peers, Session, Sizes, one};
-use crate::config::units::{Bytes, Rate, SEC, Span};
+use super::clients::{Asked, Asking, Between, Drawn, Pace, Peers, Service, Sizes, check_depth, one};
+use super::{Actions, Context, Findings, Group, Medium, Message, Place, Plan, Program, Section, Workload};
+use crate::config::Rule;
+use crate::config::units::{Bytes, Ps, Rate, SEC, Span};
+use crate::engine::random;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
 
 /// Largest block: what the kernel asks for in one piece.
 pub const LARGEST: Bytes = Bytes(1 << 20);
@@ -79,21 +80,151 @@ impl Config {
     }
 }
 
-pub(super) fn sessions(config: &Config, section: &Section<'_>, base: &Path) -> Result<Vec<Session>, String> {
-    let content = Content::Storage { block: config.block.read(base)?, writes: config.writes };
-    config.between().sessions(section, content, config.drive, |sessions| {
-        let per_byte = config.rate.map_or(0.0, |rate| 8.0 * SEC as f64 / rate.0 as f64 * sessions);
-        Pace::Closed(config.depth, per_byte)
-    })
+impl Workload for Config {
+    fn check(&self, of: &Context, rule: Rule<'_>) {
+        let kind = of.transport;
+        rule(of.is_tcp, "kind", format!("needs TCP: transport.kind is \"{kind}\"; such as \"cubic\""));
+        self.between().check(of, rule);
+        check_depth(self.depth, DEPTH, rule);
+        rule((0.0..=1.0).contains(&self.writes), "writes", format!("{} is no share: from 0 to 1", self.writes));
+        rule(self.rate.is_none_or(|rate| rate.0 > 0), "rate", "must be above 0, such as \"25Gbps\"".into());
+    }
+
+    fn check_placed(&self, _of: &Context, place: &Place<'_>, found: &mut Findings) {
+        self.between().check_placed(&[("block", &self.block)], LARGEST, place, found);
+    }
+
+    fn input_files(&self) -> Vec<(&'static str, &str)> {
+        self.block.file().into_iter().map(|file| ("block", file)).collect()
+    }
+
+    fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String> {
+        let block = self.block.read(section.place.base)?;
+        let (sessions, each) = self.between().sessions(section)?;
+        let per_byte = self.rate.map_or(0.0, |rate| 8.0 * SEC as f64 / rate.0 as f64 * each as f64);
+        let times = self.between().times(section, Pace::Closed(self.depth, per_byte));
+        let medium = Medium::Nvme { drive: self.drive.0, depth: self.depth };
+        for session in &sessions {
+            let asking = Asking::new(*session, times, section.span.seed);
+            let initiator = Initiator { asking, block: block.clone(), writes: self.writes };
+            plan.pair(session, initiator, Target(Service::new(self.drive.0)), medium);
+        }
+        Ok(())
+    }
+
+    fn group(&self) -> Option<Group> {
+        let group = Group::exchanges("storage", "Storage latency").rate("per_s", "blocks", "1/s");
+        Some(group.rate("gbps", "throughput", "Gb/s").closed(true))
+    }
 }
 
-/// Bytes of the messages by which a block is read or written, the client's first.
-pub(super) fn messages(bytes: u64, write: bool) -> Vec<u64> {
-    if !write {
-        vec![COMMAND, HEADER + bytes + HEADER]
-    } else if bytes <= IN_CAPSULE {
-        vec![COMMAND + bytes, HEADER]
-    } else {
-        vec![COMMAND, HEADER, HEADER + bytes, HEADER]
+/// A block that is asked for, and how far that is: what a message's content says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Payload [bytes].
+    pub bytes: u64,
+    /// It is written, else read.
+    pub write: bool,
+    /// The message's place in the exchange, from 0.
+    part: u8,
+}
+
+impl Block {
+    /// What a message is about.
+    pub fn of(message: Message) -> Self {
+        let Message { content, .. } = message;
+        Self { bytes: content >> 16, write: content >> 8 & 1 == 1, part: content as u8 }
+    }
+
+    /// Bytes of the messages by which it is read or written, the initiator's first.
+    fn messages(self) -> &'static [fn(u64) -> u64] {
+        match self {
+            Self { write: false, .. } => &[|_| COMMAND, |bytes| HEADER + bytes + HEADER],
+            Self { bytes, .. } if bytes <= IN_CAPSULE => &[|bytes| COMMAND + bytes, |_| HEADER],
+            _ => &[|_| COMMAND, |_| HEADER, |bytes| HEADER + bytes, |_| HEADER],
+        }
+    }
+
+    fn is_last(self) -> bool {
+        usize::from(self.part) + 1 == self.messages().len()
+    }
+
+    /// Its message in place `part`, which carries `tag`.
+    fn message(self, tag: u64, part: u8) -> Message {
+        let bytes = self.messages()[usize::from(part)](self.bytes);
+        Message { bytes, tag, content: self.bytes << 16 | u64::from(self.write) << 8 | u64::from(part) }
+    }
+
+    /// The last message of the exchange that `first` begins.
+    pub fn end(first: Message) -> Message {
+        let block = Self::of(first);
+        block.message(first.tag, block.messages().len() as u8 - 1)
+    }
+}
+
+/// Asks for blocks.
+#[derive(Debug)]
+struct Initiator {
+    asking: Asking,
+    block: Drawn,
+    writes: f64,
+}
+
+impl Program for Initiator {
+    fn received(&mut self, now: Ps, channel: u32, message: Message, out: &mut Actions) {
+        let block = Block::of(message);
+        if block.is_last() {
+            self.asking.answered(now, message.tag, out);
+        } else {
+            out.send(channel, block.message(message.tag, block.part + 1));
+        }
+    }
+
+    fn proceed(&mut self, now: Ps, out: &mut Actions) {
+        let Self { asking, block, writes } = self;
+        while let Some((tag, asked)) = asking.begin(now, |random| {
+            let write = *writes > 0.0 && random::uniform(random) < *writes;
+            let asked = Asked { bytes: block.draw(random).next_multiple_of(BLOCK), write };
+            (asked, asked)
+        }) {
+            let Asked { bytes, write } = asked;
+            out.send(0, Block { bytes, write, part: 0 }.message(tag, 0));
+        }
+    }
+
+    fn wake(&self) -> Option<Ps> {
+        self.asking.due()
+    }
+
+    fn is_over(&self) -> bool {
+        self.asking.is_over()
+    }
+
+    fn open(&self) -> u64 {
+        self.asking.open()
+    }
+}
+
+/// Has the drive work before its last message.
+#[derive(Debug)]
+struct Target(Service);
+
+impl Program for Target {
+    fn received(&mut self, now: Ps, channel: u32, message: Message, out: &mut Actions) {
+        let block = Block::of(message);
+        let answer = block.message(message.tag, block.part + 1);
+        if Block::of(answer).is_last() {
+            self.0.answer(now, channel, answer, out);
+        } else {
+            out.send(channel, answer);
+        }
+    }
+
+    fn proceed(&mut self, now: Ps, out: &mut Actions) {
+        self.0.proceed(now, out);
+    }
+
+    fn wake(&self) -> Option<Ps> {
+        self.0.wake()
     }
 }

@@ -34,7 +34,7 @@ fn drain(mut source: Box<dyn Source>) -> Vec<(Ps, NewFlow)> {
 /// All arrivals of a scenario, source by source.
 fn arrivals(duration: &str, seed: u64, traffic: &str) -> Vec<Vec<(Ps, NewFlow)>> {
     let (scenario, topology) = load(duration, seed, traffic);
-    scenario.sources(&topology, Path::new(BASE)).unwrap().into_iter().map(drain).collect()
+    scenario.plan(&topology, Path::new(BASE)).unwrap().sources.into_iter().map(drain).collect()
 }
 
 fn bytes(flow: &NewFlow) -> u64 {
@@ -133,7 +133,7 @@ fn the_load_is_that_of_each_hosts_own_link() {
     );
     let (scenario, topology) =
         Scenario::load(&text, "test", Path::new(BASE), &[]).unwrap_or_else(|e| panic!("{}", e[0]));
-    let all = scenario.sources(&topology, Path::new(BASE)).unwrap().into_iter().map(drain);
+    let all = scenario.plan(&topology, Path::new(BASE)).unwrap().sources.into_iter().map(drain);
     let loads: Vec<f64> = all.map(|flows| load_of(flows.iter(), 5 * MS)).collect();
     assert!((loads[0] - 0.05).abs() < 0.02 && (loads[1] - 0.5).abs() < 0.1, "{loads:?}");
 }
@@ -241,7 +241,7 @@ fn load_runs_through_the_warm_up() {
     std::fs::write(folder.0.join("flows.csv"), "src,dst,bytes,start_ns\nh1,h2,77,5\n").unwrap();
     let (mut scenario, topology) = load_from(&folder.0, "2ms", 1, &text);
     scenario.warmup = crate::config::units::Span(3 * MS);
-    let all: Vec<_> = scenario.sources(&topology, &folder.0).unwrap().into_iter().map(drain).collect();
+    let all: Vec<_> = scenario.plan(&topology, &folder.0).unwrap().sources.into_iter().map(drain).collect();
     let count = |from, to| all[..16].iter().flatten().filter(|(at, _)| (from..to).contains(at)).count() as f64;
     let (before, after) = (count(0, 3 * MS), count(3 * MS, 5 * MS));
     assert!((before / after / 1.5 - 1.0).abs() < 0.2, "{before} and {after} flows");
@@ -252,7 +252,7 @@ fn load_runs_through_the_warm_up() {
     for (start, at) in [("", 0), ("start = \"0us\"\n", 3 * MS), ("start = \"1ms\"\n", 4 * MS)] {
         let (mut scenario, topology) = load("2ms", 1, &format!("{long}{start}"));
         scenario.warmup = crate::config::units::Span(3 * MS);
-        let flow = drain(scenario.sources(&topology, Path::new(BASE)).unwrap().remove(0))[0];
+        let flow = drain(scenario.plan(&topology, Path::new(BASE)).unwrap().sources.remove(0))[0];
         assert_eq!((flow.0, flow.1.size), (at, Size::Until(5 * MS)), "{start}");
     }
 }
@@ -335,7 +335,7 @@ fn files_are_found_from_the_scenarios_folder() {
     std::fs::write(folder.0.join("flows.csv"), "src,dst,bytes,start_ns\nh1,h2,77,5\n").unwrap();
     let traffic = background("sizes.txt", 0.1) + "[[traffic]]\nkind = \"trace\"\nfile = \"flows.csv\"\n";
     let (scenario, topology) = load_from(&folder.0, "1ms", 1, &traffic);
-    let all: Vec<_> = scenario.sources(&topology, &folder.0).unwrap().into_iter().map(drain).collect();
+    let all: Vec<_> = scenario.plan(&topology, &folder.0).unwrap().sources.into_iter().map(drain).collect();
     assert!(all[..16].concat().iter().all(|(_, f)| bytes(f) < 2_000));
     let flow = NewFlow { src: 1, dst: 2, size: Size::Bytes(77), traffic: 1, request: None };
     assert_eq!(all[16], [(5_000, flow)]);
@@ -350,13 +350,13 @@ fn a_trace_that_vanishes_or_shrinks_during_the_run_ends() {
     for vanish in [true, false] {
         std::fs::write(&path, format!("src,dst,bytes,start_ns,request\n{rows}")).unwrap();
         let (scenario, topology) = load_from(&folder.0, "1ms", 1, traffic);
-        let mut all = scenario.sources(&topology, &folder.0).unwrap();
+        let mut all = scenario.plan(&topology, &folder.0).unwrap().sources;
         if vanish { std::fs::remove_file(&path) } else { std::fs::write(&path, "src") }.unwrap();
         // A file without a name is still there for who has it open; of one that was cut
         // short comes what had been read.
         let taken = drain(all.remove(0)).len();
         assert!(if vanish { taken == 20_000 } else { (1..2_000).contains(&taken) }, "{taken}");
-        let error = scenario.sources(&topology, &folder.0).err().unwrap();
+        let error = scenario.plan(&topology, &folder.0).err().unwrap();
         assert!(error.starts_with("traffic[0]: "), "{error}");
     }
 }
@@ -367,7 +367,7 @@ fn a_trace_is_read_as_it_is_taken() {
     let path = folder.0.join("flows.csv");
     std::fs::write(&path, format!("src,dst,bytes,start_ns\n{}", "h1,h2,77,5\n".repeat(20_000))).unwrap();
     let (scenario, topology) = load_from(&folder.0, "1ms", 1, "[[traffic]]\nkind = \"trace\"\nfile = \"flows.csv\"\n");
-    let mut all = scenario.sources(&topology, &folder.0).unwrap();
+    let mut all = scenario.plan(&topology, &folder.0).unwrap().sources;
     std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
     let taken = drain(all.remove(0)).len();
     assert!((1..2_000).contains(&taken), "{taken} flows were in memory");
@@ -379,7 +379,7 @@ fn an_impossible_fan_out_is_no_endless_source() {
     for impossible in [0, 16] {
         let Config::Incast(config) = &mut scenario.traffic[0].source else { panic!() };
         config.fan_out = impossible;
-        let error = scenario.sources(&topology, Path::new(BASE)).err().unwrap();
+        let error = scenario.plan(&topology, Path::new(BASE)).err().unwrap();
         assert_eq!(error, "traffic[0]: fan_out must be from 1 to 15, the number of other hosts");
     }
 }

@@ -11,14 +11,14 @@
 //! while it is simulated.
 
 use super::lines::{Lines, quoted};
-use super::{MAX_BYTES, NewFlow, RequestPart, Section, Size, Source};
+use super::{
+    Context, Findings, Group, MAX_BYTES, NewFlow, Place, Plan, RequestPart, Section, Size, Source, Workload, incast,
+};
 use crate::config::units::{Ps, Span};
-use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek};
-use std::path::Path;
 
 /// Format of a trace file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,26 +95,34 @@ struct Row {
 }
 
 /// Opens a trace and reads its first line.
-///
-/// # Errors
-/// A file that cannot be read, or a wrong first line.
-pub fn open(t: &Config, base: &Path, topology: &Topology) -> Result<Reader, String> {
-    let names = (0..topology.hosts() as u32).map(|h| topology.name(h).to_string()).collect();
-    Reader::new(Lines::open(&t.file, base)?, t.format, names)
+fn open(config: &Config, place: &Place<'_>) -> Result<Reader, String> {
+    let names = (0..place.topology.hosts() as u32).map(|h| place.topology.name(h).to_string()).collect();
+    Reader::new(Lines::open(&config.file, place.base)?, config.format, names)
 }
 
-pub(super) fn add(
-    config: &Config,
-    section: &Section<'_>,
-    base: &Path,
-    all: &mut Vec<Box<dyn Source>>,
-) -> Result<(), String> {
-    let mut reader = open(config, base, section.topology)?;
-    let bytes_left = reader.check()?.bytes;
-    let next = reader.flow(section.number);
-    let warmup = section.span.warmup;
-    all.push(Box::new(Trace { reader, next, traffic: section.number, warmup, bytes_left }));
-    Ok(())
+impl Workload for Config {
+    fn check_placed(&self, of: &Context, place: &Place<'_>, found: &mut Findings) {
+        let extent = open(self, place).and_then(|mut reader| reader.check());
+        found.last_start = extent.as_ref().map_or(0, |extent| extent.last);
+        found.note("file", extent.and_then(|extent| of.check_size(extent.largest)));
+    }
+
+    fn input_files(&self) -> Vec<(&'static str, &str)> {
+        vec![("file", &self.file)]
+    }
+
+    fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String> {
+        let mut reader = open(self, &section.place)?;
+        let bytes_left = reader.check()?.bytes;
+        let next = reader.flow(section.number);
+        let warmup = section.span.warmup;
+        plan.source(Trace { reader, next, traffic: section.number, warmup, bytes_left });
+        Ok(())
+    }
+
+    fn group(&self) -> Option<Group> {
+        Some(incast::group())
+    }
 }
 
 impl<R: BufRead + Seek> Reader<R> {

@@ -1,7 +1,7 @@
 //! Small scenarios for tests.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use onramp_sim::measure::{FlowRecord, RequestRecord, Sample};
+use onramp_sim::records::{FlowRecord, RequestRecord, Sample};
 use onramp_sim::units::Ps;
 use onramp_sim::{Options, Scenario, Simulation};
 use std::path::PathBuf;

@@ -14,7 +14,7 @@ use onramp_sim::measure::trace::pcap::{self, SNAP};
 use onramp_sim::measure::trace::{At, Capture, Span, most_packets, unwrap};
 use onramp_sim::topology::{Port, Topology};
 use onramp_sim::units::NS;
-use onramp_sim::workload::connections::Arrival;
+use onramp_sim::workload::arrivals::Arrival;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;

@@ -2,7 +2,8 @@
 
 use super::Result;
 use super::agents::Agents;
-use onramp_sim::clock::accuracy::{Accuracy, ClockRecord};
+use onramp_sim::clock::accuracy::Accuracy;
+use onramp_sim::records::ClockRecord;
 use onramp_sim::scenario::{Scenario, Sync};
 use onramp_sim::topology::Topology;
 use onramp_sim::units::Ps;

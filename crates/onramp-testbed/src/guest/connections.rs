@@ -47,7 +47,7 @@ impl Key {
 
 const BOTH: i32 = sys::READABLE | sys::WRITABLE;
 
-/// A connection; data goes one way, but for those of sessions.
+/// A connection; data goes one way, but for those of channels.
 #[derive(Debug)]
 pub struct Connection {
     pub src: u32,
@@ -61,8 +61,8 @@ pub struct Connection {
     pub receiver: Option<OwnedFd>,
     /// The flow that uses it.
     pub flow: Option<u32>,
-    /// The session whose it is, if data go both ways.
-    pub session: Option<u32>,
+    /// Number of the channel that it carries, if data go both ways.
+    pub channel: Option<u32>,
     /// Bytes that wake the receiver.
     pub wake_at: u32,
     /// Segments the sender had sent again, and its timeouts, when its last flow ended.
@@ -116,11 +116,11 @@ impl Connections {
         Ok(())
     }
 
-    /// Opens the connection of a session, from its client; its number.
+    /// Opens the connection of a channel, from its first end; its number.
     pub fn connect(
         &mut self,
         (src, dst): (u32, u32),
-        session: Option<u32>,
+        channel: Option<u32>,
         cluster: &Cluster,
         epoll: &Epoll,
     ) -> Result<u32> {
@@ -129,7 +129,7 @@ impl Connections {
         self.next_port[src as usize] =
             port.checked_add(1).ok_or_else(|| format!("{place}: its host has no port left"))?;
         let number = self.all.len() as u32;
-        let both_ways = session.is_some();
+        let both_ways = channel.is_some();
         let connect = || {
             sys::enter_network(cluster.nodes[src as usize].namespace.as_fd())?;
             let socket = sys::tcp_socket(SocketAddrV4::new(address(src), port))?;
@@ -151,7 +151,7 @@ impl Connections {
             sender,
             receiver: None,
             flow: None,
-            session,
+            channel,
             wake_at: 1,
             retransmitted: 0,
             timeouts: 0,
@@ -167,7 +167,7 @@ impl Connections {
             // Whoever else connects, such as a port scanner under `exec`, is none of ours.
             let Some(number) = self.pending.remove(&(host_at(*from.ip()), from.port())) else { continue };
             let connection = &mut self.all[number as usize];
-            let interest = match connection.session {
+            let interest = match connection.channel {
                 Some(_) => {
                     sys::no_delay(socket.as_fd()).map_err(at(place()))?;
                     BOTH

@@ -13,21 +13,21 @@ use super::clocks::Clocks;
 use super::cluster::Cluster;
 use super::connections::{Connections, Key};
 use super::counters::{self, Counters, us};
-use super::exchange::{Exchanges, On};
-use super::nvme::Targets;
+use super::nvme::{Attached, Targets};
+use super::programs::{On, Programs};
 use super::results::Results;
 use super::series::Series;
 use super::{Result, at, say};
 use crate::sys::{self, Epoll};
 use crate::task::{STOP, Said, Status};
 use onramp_sim::Scenario;
+use onramp_sim::measure::Recorder;
 use onramp_sim::measure::trace::Capture;
-use onramp_sim::measure::{FlowRecord, Recorder};
+use onramp_sim::records::{ExchangeRecord, FlowRecord};
 use onramp_sim::topology::Topology;
 use onramp_sim::units::{MS, NS, Ps};
-use onramp_sim::workload::Size;
-use onramp_sim::workload::connections::{self as arrivals, Arrival};
-use onramp_sim::workload::exchange::{ExchangeRecord, Session};
+use onramp_sim::workload::arrivals::{Arrival, Arrivals};
+use onramp_sim::workload::{Channel, Medium, Size, connections as wanted};
 use serde_json::json;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -76,7 +76,7 @@ struct Load<'a> {
     agents: &'a Agents,
     epoll: Epoll,
     connections: Connections,
-    exchanges: Exchanges,
+    programs: Programs,
     recorder: Recorder,
     series: Series,
     clocks: Clocks,
@@ -111,15 +111,15 @@ pub fn run(
     traced: &[u64],
     out: &Path,
 ) -> Result<Said> {
-    let sources = scenario.sources(topology, base)?;
-    let arrivals = arrivals::all(sources);
+    let plan = scenario.plan(topology, base)?;
+    let arrivals: Vec<Arrival> = Arrivals::new(plan.sources, scenario.traffic.len(), scenario.seed).collect();
     sys::be_exact().map_err(at("real-time class"))?;
     let epoll = Epoll::new().map_err(at("epoll"))?;
     let tracer = Tracer::new(traced, &arrivals, cluster, topology)?;
-    let sessions = scenario.sessions(topology, base)?;
+    let hosts: Vec<u32> = plan.programs.iter().map(|placed| placed.host).collect();
     let mut load = Load {
         topology,
-        exchanges: Exchanges::default(),
+        programs: Programs::new(plan.programs),
         connections: Connections::new(cluster, scenario.paced_by_tcp(topology), &epoll)?,
         cluster,
         agents: &agents,
@@ -141,9 +141,9 @@ pub fn run(
         alive_at_end: 0,
     };
     let lead = scenario.clock.lead.filter(|_| load.clocks.interval().is_some());
-    load.open_sessions(sessions)?;
+    load.open_channels(&plan.channels, &hosts)?;
     load.open(&arrivals, lead.map_or(QUIET, |lead| lead.0.max(QUIET)))?;
-    load.exchanges.begin(&load.epoll)?;
+    load.programs.begin(&load.epoll)?;
     let opened = load.connections.len();
     let limit = load.warmup.saturating_add(scenario.time_limit.expect("it is resolved").0);
     let complete = load.play(&arrivals, limit, out)?;
@@ -163,7 +163,7 @@ pub fn run(
         unfinished: load.unfinished(end)?,
         flows: load.recorder.take_flows(),
         requests: load.recorder.take_requests(),
-        exchanges: measured(load.exchanges.take_records(), load.warmup),
+        exchanges: measured(load.programs.take_records(), load.warmup),
         counters: json!(null),
         samples: Vec::new(),
         captures,
@@ -186,8 +186,8 @@ pub fn run(
         let port = topology.port_named(name).expect("the scenario was checked");
         counters["order"][name] = counted.order(topology, port);
     }
-    if load.exchanges.any() {
-        counters["unfinished"]["exchanges"] = json!(load.exchanges.open_now());
+    if load.programs.any() {
+        counters["unfinished"]["exchanges"] = json!(load.programs.open_now());
     }
     if let Some(clock) = clock {
         counters["clock"] = clock;
@@ -230,19 +230,23 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Opens the connections of clients and servers.
-    fn open_sessions(&mut self, sessions: Vec<Session>) -> Result<()> {
+    /// Opens the channels of programs, which run at these hosts.
+    fn open_channels(&mut self, channels: &[Channel], hosts: &[u32]) -> Result<()> {
         let mut targets = Targets::default();
-        for (number, session) in (0..).zip(sessions) {
-            let on = if session.rules.is_storage() {
-                On::Disk(targets.connect(&session, self.cluster)?)
-            } else {
-                let pair = (session.client, session.server);
-                let connection = self.connections.connect(pair, Some(number), self.cluster, &self.epoll)?;
-                self.wait_until_open()?;
-                On::Socket(connection)
+        for (number, channel) in (0..).zip(channels) {
+            let [from, to] = channel.ends.map(|end| hosts[end]);
+            let on = match channel.medium {
+                Medium::Nvme { drive, .. } => {
+                    let attached = Attached { client: from, server: to, drive, channel: number };
+                    On::Disk(targets.connect(&attached, self.cluster)?, Vec::new())
+                }
+                Medium::Messages => {
+                    let connection = self.connections.connect((from, to), Some(number), self.cluster, &self.epoll)?;
+                    self.wait_until_open()?;
+                    On::Socket(connection)
+                }
             };
-            self.exchanges.add(session, on);
+            self.programs.join(*channel, on);
         }
         Ok(())
     }
@@ -250,7 +254,7 @@ impl Load<'_> {
     /// Opens the connections that the arrivals will probably need, and lets the
     /// network come to rest for `quiet` or longer. Then it is time 0.
     fn open(&mut self, arrivals: &[Arrival], quiet: Ps) -> Result<()> {
-        let wanted = arrivals::connections(arrivals, self.topology);
+        let wanted = wanted::connections(arrivals.iter().copied(), self.topology);
         for (src, dst) in wanted.into_iter().flat_map(|(pair, count)| std::iter::repeat_n(pair, count)) {
             self.connections.open(src, dst, self.cluster, &self.epoll)?;
             self.wait_until_open()?;
@@ -282,7 +286,7 @@ impl Load<'_> {
                 self.alive_at_end = self.alive();
                 now = self.now();
             }
-            self.exchanges.play(now, &self.connections)?;
+            self.programs.play(now, &self.connections)?;
             while let Some(Reverse((_, slot))) = self.stops.peek().filter(|Reverse((at, _))| *at <= now).copied() {
                 self.stops.pop();
                 self.stop(slot, now)?;
@@ -296,7 +300,7 @@ impl Load<'_> {
                 self.clocks.sample(now - self.warmup, self.agents)?;
                 *at += self.clocks.interval().expect("there are clocks to look at");
             }
-            let idle = waiting.peek().is_none() && self.alive() == 0 && self.exchanges.left() == 0;
+            let idle = waiting.peek().is_none() && self.alive() == 0 && self.programs.left() == 0;
             if idle || now >= limit {
                 return Ok(true);
             }
@@ -309,7 +313,7 @@ impl Load<'_> {
             }
             let begin = self.before.is_none().then_some(self.warmup);
             let stop = self.stops.peek().map(|Reverse((at, _))| *at);
-            let next = [waiting.peek().map(|a| a.at), stop, self.exchanges.next(), sample_at, clocks_at, begin];
+            let next = [waiting.peek().map(|a| a.at), stop, self.programs.next(), sample_at, clocks_at, begin];
             let next = next.into_iter().flatten().min().unwrap_or(limit).min(limit);
             self.wait(next.saturating_sub(now))?;
         }
@@ -373,15 +377,15 @@ impl Load<'_> {
                         self.receive(number, now)?;
                     }
                 }
-                Key::Sender(number) => match self.connections[number].session {
-                    Some(session) => self.exchanges.socket(session, false, now, &self.connections)?,
+                Key::Sender(number) => match self.connections[number].channel {
+                    Some(channel) => self.programs.socket(channel, 0, now, &self.connections)?,
                     None => self.send(number)?,
                 },
-                Key::Receiver(number) => match self.connections[number].session {
-                    Some(session) => self.exchanges.socket(session, true, now, &self.connections)?,
+                Key::Receiver(number) => match self.connections[number].channel {
+                    Some(channel) => self.programs.socket(channel, 1, now, &self.connections)?,
                     None => self.receive(number, now)?,
                 },
-                Key::Disks => self.exchanges.disks(now, &self.connections)?,
+                Key::Disks => self.programs.disks(now, &self.connections)?,
             }
         }
         Ok(())
@@ -518,7 +522,7 @@ impl Load<'_> {
             start_ps,
             fct_ps,
             receiver_fct_ps: fct_ps,
-            ideal_ps: arrivals::ideal(self.topology, new.src, new.dst, flow.bytes),
+            ideal_ps: wanted::ideal(self.topology, new.src, new.dst, flow.bytes),
             retransmitted,
             timeouts: timeouts.into(),
             paused_ps: 0,

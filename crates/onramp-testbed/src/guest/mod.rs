@@ -6,11 +6,11 @@ mod clocks;
 mod cluster;
 mod connections;
 mod counters;
-mod exchange;
 mod exec;
 mod files;
 mod load;
 mod nvme;
+mod programs;
 mod results;
 mod series;
 

@@ -8,7 +8,6 @@ use super::{Result, at};
 use crate::plan::address;
 use crate::sys;
 use onramp_sim::units::{NS, Ps};
-use onramp_sim::workload::exchange::Session;
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
@@ -28,6 +27,19 @@ pub const DRIVE: u64 = 64 << 30;
 const PATIENCE: &str = "100000";
 /// Waits of a millisecond for a disk to appear.
 const WAITS: u32 = 1000;
+
+/// A disk of a server's drive, as a client has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Attached {
+    /// The host that reads and writes.
+    pub client: u32,
+    /// The host with the drive.
+    pub server: u32,
+    /// Time a block takes there.
+    pub drive: Ps,
+    /// Number of the channel that it is.
+    pub channel: u32,
+}
 
 /// The drives of servers, by server and by what a block takes there.
 #[derive(Debug, Default)]
@@ -50,9 +62,9 @@ fn make(path: &str) -> Result<()> {
 }
 
 impl Targets {
-    /// The number of the drive that a session uses, which is made if it is not there.
-    fn of(&mut self, session: &Session, cluster: &Cluster) -> Result<u16> {
-        let key = (session.server, session.rules.service);
+    /// The number of the drive that a disk is of, which is made if it is not there.
+    fn of(&mut self, disk: &Attached, cluster: &Cluster) -> Result<u16> {
+        let key = (disk.server, disk.drive);
         if let Some(&number) = self.made.get(&key) {
             return Ok(number);
         }
@@ -67,7 +79,7 @@ impl Targets {
         let drive = format!("{CONFIG}/nullb/{name}");
         make(&drive)?;
         // Interrupts by a timer, if a block takes time there; else at once.
-        let delay = session.rules.service / NS;
+        let delay = disk.drive / NS;
         let settings = [
             ("size", DRIVE >> 20),
             ("blocksize", 4096),
@@ -91,12 +103,12 @@ impl Targets {
         for (key, value) in [
             ("addr_trtype", "tcp".to_string()),
             ("addr_adrfam", "ipv4".into()),
-            ("addr_traddr", address(session.server).to_string()),
+            ("addr_traddr", address(disk.server).to_string()),
             ("addr_trsvcid", (PORT + number).to_string()),
         ] {
             write(format!("{port}/{key}"), value)?;
         }
-        let server = &cluster.nodes[session.server as usize];
+        let server = &cluster.nodes[disk.server as usize];
         sys::enter_network(server.namespace.as_fd()).map_err(at("namespace"))?;
         let link = format!("{port}/subsystems/{name}");
         symlink(&subsystem, &link).map_err(at(link))?;
@@ -104,18 +116,18 @@ impl Targets {
         Ok(number)
     }
 
-    /// Connects a session's client; its disk.
-    pub fn connect(&mut self, session: &Session, cluster: &Cluster) -> Result<OwnedFd> {
-        let number = self.of(session, cluster)?;
-        let place = || format!("NVMe from {} to {}", address(session.client), address(session.server));
-        let client = &cluster.nodes[session.client as usize];
+    /// Connects a client; its disk.
+    pub fn connect(&mut self, disk: &Attached, cluster: &Cluster) -> Result<OwnedFd> {
+        let number = self.of(disk, cluster)?;
+        let place = || format!("NVMe from {} to {}", address(disk.client), address(disk.server));
+        let client = &cluster.nodes[disk.client as usize];
         sys::enter_network(client.namespace.as_fd()).map_err(at(place()))?;
         // A client's own name: else the target refuses the second one.
-        let host = format!("00000000-0000-0000-{:04x}-{:012x}", session.traffic, session.number);
+        let host = format!("00000000-0000-0000-0000-{:012x}", disk.channel);
         let options = format!(
             "transport=tcp,traddr={},trsvcid={},nqn={},nr_io_queues=1,queue_size=128,duplicate_connect,\
              hostnqn=nqn.2014-08.org.nvmexpress:uuid:{host},hostid={host},keep_alive_tmo={PATIENCE},ctrl_loss_tmo=-1",
-            address(session.server),
+            address(disk.server),
             PORT + number,
             name(number)
         );

@@ -8,7 +8,7 @@ use super::{Result, at};
 use crate::plan::interface;
 use crate::sys;
 use onramp_netlink::qdisc;
-use onramp_sim::measure::Sample;
+use onramp_sim::records::Sample;
 use onramp_sim::scenario::Measure;
 use onramp_sim::topology::{PortId, Topology};
 use onramp_sim::units::{NS, Ps, SEC};

@@ -1,7 +1,7 @@
 //! TCP on the hosts of a cell: connections that are opened before the load or with a handshake, used again
 //! by flow after flow, and what is queued below them.
 
-mod exchange;
+mod channel;
 mod handshake;
 mod line;
 mod receiver;
@@ -13,18 +13,16 @@ use super::qdisc::{HostQdisc, Segment as Queued};
 use super::{Counts, Hosts, Io, Note};
 use crate::cc::tcp::any::Config;
 use crate::engine::{Slab, random};
-use crate::measure::FlowRecord;
 use crate::measure::trace::Tap;
 use crate::network::packet::TCP;
 use crate::network::router::{Header, Router};
 use crate::network::{Kind as Of, Packet};
+use crate::records::FlowRecord;
 use crate::stack::tcp::tx::Segment;
 use crate::stack::tcp::{Opened, Params, Tx};
 use crate::topology::Topology;
 use crate::units::Ps;
-use crate::workload::exchange::ExchangeRecord;
-use exchange::Party;
-pub use exchange::{Joint, Streams};
+pub use channel::Direction;
 use line::{Device, Waiting};
 use receiver::End;
 use sender::{Connection, Flow, Pool};
@@ -128,11 +126,6 @@ pub struct Hosting<H> {
     connections: Slab<Connection>,
     ends: Slab<End>,
     flows: Slab<Flow>,
-    parties: Slab<Party>,
-    /// Exchanges that are over, and when, until they are taken.
-    exchanges: Vec<(Ps, ExchangeRecord)>,
-    /// Clients that are.
-    clients_over: usize,
     pools: HashMap<Pair, Pool>,
     /// Ends that were opened with a handshake, and the time stamp of the opening, by the sending host and the
     /// connection's slot there.
@@ -168,9 +161,6 @@ impl<H: Header> Hosting<H> {
             connections: Slab::default(),
             ends: Slab::default(),
             flows: Slab::default(),
-            parties: Slab::default(),
-            exchanges: Vec::new(),
-            clients_over: 0,
             pools: HashMap::new(),
             late_ends: HashMap::new(),
             devices: lines.map(|gated| Device::new(rules, gated)).collect(),
@@ -239,13 +229,6 @@ impl<H: Header> Hosts<H> {
         }
     }
 
-    /// A session's client or server has something to do.
-    pub fn party_due<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) {
-        if let Some(nic) = self.tcp().party_due(io, at) {
-            self.nic_send(io, nic);
-        }
-    }
-
     /// A receiving end's event has come.
     pub fn end_due<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, slot: u32) {
         if let Some(nic) = self.tcp().end_due(io, slot) {
@@ -261,9 +244,9 @@ impl<H: Header> Hosts<H> {
         }
         let (nic, note) = match packet.kind() {
             Of::DATA => {
-                let (nic, more) = tcp.data_came(io, packet);
-                if let Some(more) = more.filter(|more| *more != nic) {
-                    self.nic_send(io, more);
+                let (nic, read) = tcp.data_came(io, packet);
+                if let Some((heard, read)) = read {
+                    self.messages_came(io, &heard, read, Some(nic));
                 }
                 (Some(nic), None)
             }
@@ -281,23 +264,6 @@ impl<H: Header> Hosts<H> {
     pub(super) fn acknowledged_to(&mut self, slot: u32, last: u64, record: FlowRecord) {
         let done = self.tcp().acknowledged_to(slot, last, record);
         self.done.push(done);
-    }
-
-    /// Clients that ask no more and have all answers.
-    pub fn clients_over(&self) -> usize {
-        self.tcp.as_ref().map_or(0, |tcp| tcp.clients_over)
-    }
-
-    /// Exchanges that are not over.
-    pub fn exchanges_open(&self) -> u64 {
-        self.tcp.as_ref().map_or(0, |tcp| tcp.exchanges_open())
-    }
-
-    /// Adds exchanges that are over, and when they were, to `all`.
-    pub fn take_exchanges(&mut self, all: &mut Vec<(Ps, ExchangeRecord)>) {
-        if let Some(tcp) = &mut self.tcp {
-            all.append(&mut tcp.exchanges);
-        }
     }
 
     /// Bytes of a long flow that are acknowledged, and its window in packets; `None` if it is over.

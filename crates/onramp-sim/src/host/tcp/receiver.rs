@@ -1,13 +1,14 @@
 //! The receiving end of a connection: data, what is said of it, and OR-ACKs.
 
-use super::exchange::Heard;
+use super::channel::Reads;
 use super::{Hosting, OrAcks, Pair, Rules, UNKNOWN, unwrap};
+use crate::host::programs::Heard;
 use crate::host::receive::OR_ACK_BYTES;
 use crate::host::{Io, Timer};
-use crate::measure::FlowRecord;
 use crate::network::packet::{AFTER_TIMEOUT, LAST, MARKED, Options, TCP};
 use crate::network::router::{Header, Router};
 use crate::network::{Kind as Of, Packet};
+use crate::records::FlowRecord;
 use crate::stack::tcp::rx::{Data, Said};
 use crate::stack::tcp::{HEADERS, Rx};
 use crate::units::{NS, Ps};
@@ -30,8 +31,8 @@ pub(super) struct End {
     told_at: Option<Ps>,
     /// Last bytes of flows, and when the application had them.
     complete: VecDeque<(u64, Ps)>,
-    /// What is read, if exchanges are.
-    pub heard: Option<Heard>,
+    /// What is read, if messages are.
+    pub reads: Option<Box<Reads>>,
 }
 
 impl End {
@@ -49,7 +50,7 @@ impl End {
             armed: None,
             told_at: None,
             complete: VecDeque::new(),
-            heard: None,
+            reads: None,
         }
     }
 }
@@ -66,12 +67,12 @@ impl<H: Header> Hosting<H> {
         self.ends[end].peer = connection;
     }
 
-    /// Data has come in; the NIC that has something to say of it, and that of who answers.
+    /// Data has come in; the NIC that has something to say of it, and how far which program has read.
     pub(super) fn data_came<R: Router<Header = H>>(
         &mut self,
         io: &mut Io<'_, R>,
         packet: &Packet<H>,
-    ) -> (u32, Option<u32>) {
+    ) -> (u32, Option<(Heard, u64)>) {
         let (now, slot) = (io.now, packet.flow & !TCP);
         let end = &mut self.ends[slot];
         let start = unwrap(end.rx.nxt(), packet.seq);
@@ -83,7 +84,7 @@ impl<H: Header> Hosting<H> {
             marked: packet.flags() & MARKED != 0,
             stamp_ms: packet.owd_ns as u32,
             echo_ms,
-            expected: end.heard.as_ref().map_or_else(|| unwrap(end.rx.nxt(), expected), Heard::expected),
+            expected: end.reads.as_ref().map_or_else(|| unwrap(end.rx.nxt(), expected), |reads| reads.expected()),
         };
         let owd_ns = io.measure_owd(packet, end.pair.src, end.watch_owd);
         let OrAcks { shift, gap, .. } = self.rules.or_acks;
@@ -101,15 +102,12 @@ impl<H: Header> Hosting<H> {
         }
         let end = &mut self.ends[slot];
         let said = end.rx.on_data(&self.rules.kind(end.pair.transport).params, now, &data);
-        if said.complete && end.heard.is_none() {
+        if said.complete && end.reads.is_none() {
             end.complete.push_back((data.expected, now));
         }
         let nic = self.say(io, slot, &said);
-        let Some(heard) = self.ends[slot].heard.take() else { return (nic, None) };
-        let read = self.ends[slot].rx.read();
-        let more = self.messages_came(io, &heard, read);
-        self.ends[slot].heard = Some(heard);
-        (nic, more)
+        let end = &self.ends[slot];
+        (nic, end.reads.as_ref().map(|reads| (reads.heard.clone(), end.rx.read())))
     }
 
     /// Queues what a receiving end has to say; its NIC.

@@ -2,10 +2,10 @@
 
 use super::{Hosting, Outcome, Pair, UNKNOWN, unwrap};
 use crate::host::{Io, Note, Opening, Timer};
-use crate::measure::FlowRecord;
 use crate::network::Packet;
 use crate::network::packet::{MARKED, TCP, UNMEASURED, unwrap_ns};
 use crate::network::router::{Header, Router};
+use crate::records::FlowRecord;
 use crate::stack::tcp::{Opened, Reply, Syn, Tx};
 use crate::units::{NS, Ps, US};
 use crate::workload::Size;
@@ -59,6 +59,8 @@ pub(super) struct Connection {
     pub syn: Option<Syn>,
     /// When the latest answer to come was made, as its time stamp.
     pub answer_ms: u32,
+    /// Its messages are written page by page.
+    pub by_pages: bool,
     /// When its last packet left, and whether On-Ramp's gate holds the next.
     pub last_sent: Ps,
     pub held: bool,
@@ -109,6 +111,7 @@ impl<H: Header> Hosting<H> {
             armed: None,
             syn: None,
             answer_ms: Tx::stamp_ms(now),
+            by_pages: false,
             last_sent: 0,
             held: false,
         });

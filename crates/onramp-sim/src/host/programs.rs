@@ -1,0 +1,260 @@
+//! Programs at the hosts of a cell: what a message's arrival, or a time, has them do, on TCP and on RDMA.
+//!
+//! Packets carry numbers of bytes, not the bytes. What a channel's direction says, its two ends know from a list that
+//! they share: nobody looks at a message before its last byte has arrived.
+
+use super::{Hosts, Io, Timer};
+use crate::config::units::Ps;
+use crate::network::packet::TCP;
+use crate::network::router::{Header, Router};
+use crate::records::ExchangeRecord;
+use crate::workload::{Actions, Message, Placed, Program};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The messages of one direction of a channel that have not been read, and where each ends: before this byte of a
+/// connection's stream (TCP), or this packet of a flow (RDMA).
+#[derive(Clone, Debug, Default)]
+pub struct Stream(Arc<Mutex<VecDeque<(u64, Message)>>>);
+
+impl Stream {
+    fn messages(&self) -> MutexGuard<'_, VecDeque<(u64, Message)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A message that ends before `end`.
+    fn push(&self, end: u64, message: Message) {
+        self.messages().push_back((end, message));
+    }
+
+    /// Takes the first one, if all of it is before `read`.
+    fn take(&self, read: u64) -> Option<Message> {
+        let mut messages = self.messages();
+        messages.front().filter(|(end, _)| *end <= read)?;
+        messages.pop_front().map(|(_, message)| message)
+    }
+
+    /// Where the first one ends.
+    pub fn next_end(&self) -> Option<u64> {
+        self.messages().front().map(|(end, _)| *end)
+    }
+}
+
+/// Who reads what a receiving end gets.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    /// What it gets.
+    pub stream: Stream,
+    /// The slot of the program, and the channel's number there.
+    pub program: u32,
+    /// See `program`.
+    pub channel: u32,
+}
+
+/// Where a program's messages on a channel go.
+#[derive(Clone, Debug)]
+struct Said {
+    /// Slot of the sending end; of TCP's with [`TCP`] set.
+    sender: u32,
+    stream: Stream,
+}
+
+#[derive(Debug)]
+struct Running {
+    id: u64,
+    program: Box<dyn Program>,
+    /// By number of the channel.
+    channels: Vec<Option<Said>>,
+    /// When it is woken next.
+    armed: Option<Ps>,
+    /// It is over, which was counted.
+    over: bool,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Programs {
+    all: Vec<Running>,
+    /// The load begins at this time of the engine.
+    zero: Ps,
+    /// Who reads what RDMA's receiving ends get, by slot.
+    heard: Vec<Option<Heard>>,
+    /// What the program that acts wants.
+    actions: Actions,
+    /// Sending ends with something new.
+    written: Vec<u32>,
+    /// Exchanges that are complete, and when, until they are taken; times are the engine's.
+    records: Vec<(Ps, ExchangeRecord)>,
+    over: usize,
+}
+
+impl Programs {
+    fn running(&mut self, at: u32) -> &mut Running {
+        &mut self.all[at as usize]
+    }
+
+    fn look_whether_over(&mut self, at: u32) {
+        let running = self.running(at);
+        if !running.over && running.program.is_over() {
+            running.over = true;
+            self.over += 1;
+        }
+    }
+}
+
+impl<H: Header> Hosts<H> {
+    /// Places a program, where the load begins at `zero`; its slot.
+    pub fn place(&mut self, placed: Placed, zero: Ps) -> u32 {
+        let programs = self.programs.get_or_insert_default();
+        programs.zero = zero;
+        let Placed { id, program, .. } = placed;
+        programs.all.push(Running { id, program, channels: Vec::new(), armed: None, over: false });
+        let at = programs.all.len() as u32 - 1;
+        programs.look_whether_over(at);
+        at
+    }
+
+    /// Has the program in slot `at` send on a channel by a sending end.
+    pub fn connect(&mut self, at: u32, channel: u32, sender: u32, stream: Stream) {
+        let channels = &mut self.programs().running(at).channels;
+        channels.resize(channels.len().max(channel as usize + 1), None);
+        channels[channel as usize] = Some(Said { sender, stream });
+    }
+
+    /// Has a program read what a receiving end of RDMA gets.
+    pub(super) fn hear(&mut self, receiver: u32, heard: Heard) {
+        let all = &mut self.programs().heard;
+        all.resize(all.len().max(receiver as usize + 1), None);
+        all[receiver as usize] = Some(heard);
+    }
+
+    /// When a program first does something by itself, and what it is woken by.
+    pub fn first_due(&mut self, at: u32) -> Option<(Ps, Timer)> {
+        let programs = self.programs();
+        let zero = programs.zero;
+        let running = programs.running(at);
+        let due = running.program.wake()?.saturating_add(zero);
+        running.armed = Some(due);
+        Some((due, Timer::Program(running.id, at)))
+    }
+
+    /// Programs that begin nothing more and wait for nothing.
+    pub fn programs_over(&self) -> usize {
+        self.programs.as_ref().map_or(0, |programs| programs.over)
+    }
+
+    /// Exchanges that are not complete.
+    pub fn exchanges_open(&self) -> u64 {
+        self.programs.iter().flat_map(|programs| &programs.all).map(|running| running.program.open()).sum()
+    }
+
+    /// Adds exchanges that are complete, and when they were, to `all`.
+    pub fn take_exchanges(&mut self, all: &mut Vec<(Ps, ExchangeRecord)>) {
+        if let Some(programs) = &mut self.programs {
+            all.append(&mut programs.records);
+        }
+    }
+
+    fn programs(&mut self) -> &mut Programs {
+        self.programs.as_mut().expect("there are programs")
+    }
+
+    /// A program's time has come.
+    pub fn program_due<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) {
+        let running = self.programs().running(at);
+        if running.armed == Some(io.now) {
+            running.armed = None;
+            self.proceed(io, at);
+            self.pump_written(io, None);
+        }
+    }
+
+    /// A receiving end of RDMA has all packets before `read`, the last of which ends a message.
+    #[cold]
+    pub(super) fn packets_read<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, receiver: u32, read: u64) {
+        let heard = self.programs.as_ref().and_then(|programs| programs.heard.get(receiver as usize)?.clone());
+        if let Some(heard) = heard {
+            self.messages_came(io, &heard, read, None);
+        }
+    }
+
+    /// What a receiving end gets has been read up to `read`. The NIC `later` is about to send anyway.
+    pub(super) fn messages_came<R: Router<Header = H>>(
+        &mut self,
+        io: &mut Io<'_, R>,
+        heard: &Heard,
+        read: u64,
+        later: Option<u32>,
+    ) {
+        let mut any = false;
+        while let Some(message) = heard.stream.take(read) {
+            any = true;
+            let programs = self.programs();
+            let now = io.now - programs.zero;
+            let Programs { all, actions, .. } = programs;
+            all[heard.program as usize].program.received(now, heard.channel, message, actions);
+            self.act(io, heard.program);
+        }
+        if any {
+            self.proceed(io, heard.program);
+            self.pump_written(io, later);
+        }
+    }
+
+    /// Has a program do what is due, and sees to it that it is woken for the next.
+    fn proceed<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) {
+        let Programs { all, zero, actions, .. } = self.programs();
+        let zero = *zero;
+        all[at as usize].program.proceed(io.now - zero, actions);
+        self.act(io, at);
+        let programs = self.programs();
+        let running = programs.running(at);
+        if let Some(due) = running.program.wake().map(|wake| wake.saturating_add(zero))
+            && running.armed.is_none_or(|armed| due < armed)
+        {
+            running.armed = Some(due);
+            io.events.timer(due, Timer::Program(running.id, at));
+        }
+        programs.look_whether_over(at);
+    }
+
+    /// Does what a program wants.
+    fn act<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) {
+        let programs = self.programs();
+        let mut actions = std::mem::take(&mut programs.actions);
+        let zero = programs.zero;
+        let done = |record: ExchangeRecord| (io.now, ExchangeRecord { start_ps: record.start_ps + zero, ..record });
+        programs.records.extend(actions.records.drain(..).map(done));
+        for (channel, message) in actions.sends.drain(..) {
+            let said = self.programs().running(at).channels[channel as usize].clone().expect("the channel is there");
+            let end = if said.sender & TCP != 0 {
+                self.tcp().write_message(io.now, said.sender, message.bytes)
+            } else {
+                self.write_message(said.sender, message.bytes)
+            };
+            said.stream.push(end, message);
+            let written = &mut self.programs().written;
+            if !written.contains(&said.sender) {
+                written.push(said.sender);
+            }
+        }
+        self.programs().actions = actions;
+    }
+
+    /// Sends what is written, if it may leave; the NIC `later` does so by itself.
+    fn pump_written<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, later: Option<u32>) {
+        let mut written = std::mem::take(&mut self.programs().written);
+        let mut nics: Vec<u32> = Vec::new();
+        for sender in written.drain(..) {
+            let nic =
+                if sender & TCP != 0 { self.tcp().pump_channel(io, sender) } else { self.line_up_messages(io, sender) };
+            if Some(nic) != later && !nics.contains(&nic) {
+                nics.push(nic);
+            }
+        }
+        self.programs().written = written;
+        for nic in nics {
+            self.nic_send(io, nic);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! What belongs to no cell: who runs until when, what is handed over between them, and what is written down.
+
+use super::look::Look;
+use super::run::CellBox;
+use super::summary::{Totals, totals};
+use crate::config::units::{Ps, US};
+use crate::host::Note;
+use crate::host::config::ShaperKind;
+use crate::measure::Recorder;
+use crate::network::router::Router;
+use crate::records::{ExchangeRecord, FlowRecord};
+use crate::scenario::{Policies, Section};
+use crate::topology::{Cells, Topology};
+use crate::workload::LoadSpan;
+use crate::workload::arrivals::Arrivals;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Whether all flows are done is looked at this often, whatever the cells, so that
+/// the run ends at the same time.
+const CHECK: Ps = 10 * US;
+
+/// All that belongs to no cell.
+pub(super) struct Desk {
+    pub topology: Arc<Topology>,
+    pub map: Arc<Cells>,
+    pub arrivals: Arrivals,
+    pub sections: Vec<Section>,
+    pub policies: Vec<Policies>,
+    pub recorder: Recorder,
+    pub span: LoadSpan,
+    /// Load begins at this time of the engine.
+    pub load_at: Ps,
+    /// Time 0 of the scenario is at this time of the engine.
+    pub origin: Ps,
+    /// The run ends at this time of the engine.
+    pub limit: Ps,
+    /// Everything before this time of the engine has happened in the cells with hosts,
+    pub at: Ps,
+    /// and this is how far the others are.
+    pub others_at: Ps,
+    /// Nobody goes on past this time before all are there.
+    pub stop: Ps,
+    /// The two kinds of cells take turns.
+    pub alternate: bool,
+    /// What is shown as the time.
+    pub now: Ps,
+    pub next_sample: Ps,
+    /// Flows that have arrived and are not done.
+    pub alive: u64,
+    /// Programs, of which some are over.
+    pub programs: usize,
+    /// Flows since time 0.
+    pub started: u64,
+    pub finished: u64,
+    /// Bytes of all flows so far, and whether some have no end.
+    pub bytes: f64,
+    pub endless: bool,
+    pub before: Totals,
+    pub over: bool,
+    /// TCP connections that a pair of hosts opens before the load.
+    pub connections: BTreeMap<(u32, u32), usize>,
+    /// Which transports are TCP.
+    pub is_tcp: Vec<bool>,
+    /// Flows whose packets are captured.
+    pub traced: Vec<u64>,
+    /// Ports whose packets' order is recorded.
+    pub ordered: Vec<String>,
+    pub shaper: ShaperKind,
+}
+
+impl Desk {
+    /// Between two windows: hands over what crossed, writes down what is done, and
+    /// opens what starts in the next one. Who is next and until when, or `None` when
+    /// there is nothing to do before `until`.
+    ///
+    /// All cells may take a window at once. Or those with hosts and those without take
+    /// turns: as each waits for the other kind alone, who is ahead has given the others
+    /// a window of twice the delay between them, and a cell's data are fetched into the
+    /// cache half as often.
+    pub(super) fn plan<R: Router>(
+        &mut self,
+        cells: &mut [CellBox<R>],
+        until: Ps,
+        enough: bool,
+    ) -> Option<(Range<usize>, Ps)> {
+        let waiting = hand_over(cells);
+        let with_hosts = self.map.with_hosts.filter(|_| self.alternate);
+        if let Some(first) = with_hosts.filter(|_| self.others_at < self.at) {
+            self.others_at = self.at.saturating_add(self.map.window).min(self.stop);
+            return Some((first..cells.len(), self.others_at));
+        }
+        self.deliver_notes(cells);
+        self.write_down(cells);
+        if self.at == self.stop && !self.meet(cells, until, enough, waiting) {
+            return None;
+        }
+        let earliest = self.earliest(cells, waiting);
+        self.at = self.others_at.max(earliest).saturating_add(self.map.window).min(self.stop);
+        self.open(cells, self.at);
+        let next = with_hosts.unwrap_or(cells.len());
+        if with_hosts.is_none() {
+            self.others_at = self.at;
+        }
+        Some((0..next, self.at))
+    }
+
+    /// All cells have come to the same time: looks at them if that is due, and tells
+    /// when they will do so again. False: there is nothing to do before `until`.
+    fn meet<R: Router>(&mut self, cells: &mut [CellBox<R>], until: Ps, enough: bool, waiting: bool) -> bool {
+        if self.at == self.origin && self.at > 0 {
+            self.begin(cells);
+        }
+        if self.at == self.next_sample {
+            self.sample(cells);
+        }
+        let asking = self.programs > cells.iter().map(|cell| cell.hosts.programs_over()).sum();
+        let idle = self.alive == 0 && !asking && self.arrivals.next_at().is_none();
+        let checked = self.at >= self.origin && (self.at - self.origin).is_multiple_of(CHECK);
+        if checked && idle || self.at > self.limit {
+            self.over = true;
+        }
+        self.now = self.at.min(until).min(self.limit);
+        if self.over || self.at > until || enough {
+            return false;
+        }
+        // Where nothing happens for a while, it is skipped.
+        let earliest = self.earliest(cells, waiting || idle);
+        let after = |step: Ps| {
+            let phase = self.origin % step;
+            let steps = earliest.saturating_sub(phase) / step + u64::from(earliest >= phase);
+            steps.saturating_mul(step).saturating_add(phase)
+        };
+        // The first flow sets the first sample.
+        let sample = self.next_sample.min(after(self.recorder.interval()));
+        let stop = after(CHECK).min(sample);
+        let stop = stop.min(self.limit.saturating_add(1)).min(until.saturating_add(1));
+        self.stop = if self.at < self.origin { stop.min(self.origin) } else { stop };
+        true
+    }
+
+    /// When something happens next, as far as is known: `soon` if it may be at once.
+    fn earliest<R: Router>(&self, cells: &[CellBox<R>], soon: bool) -> Ps {
+        if soon {
+            return self.at;
+        }
+        let events = cells.iter().map(|cell| cell.events.next_at()).min().unwrap_or(Ps::MAX);
+        let arrival = self.arrivals.next_at().map_or(Ps::MAX, |at| at + self.load_at);
+        events.min(arrival).max(self.at)
+    }
+
+    fn deliver_notes<R: Router>(&self, cells: &mut [CellBox<R>]) {
+        let mut notes: Vec<(u32, Note)> = Vec::new();
+        loop {
+            for cell in cells.iter_mut() {
+                notes.append(&mut cell.hosts.notes);
+            }
+            if notes.is_empty() {
+                return;
+            }
+            for (host, note) in notes.drain(..) {
+                cells[self.map.of(host)].hosts.note(note);
+            }
+        }
+    }
+
+    fn write_down<R: Router>(&mut self, cells: &mut [CellBox<R>]) {
+        let mut done: Vec<(Ps, FlowRecord)> = Vec::new();
+        let mut exchanged: Vec<(Ps, ExchangeRecord)> = Vec::new();
+        for cell in cells {
+            done.append(&mut cell.hosts.done);
+            self.recorder.add_samples(&mut cell.meter.samples);
+            cell.hosts.take_exchanges(&mut exchanged);
+        }
+        exchanged.sort_unstable_by_key(|(at, done)| (*at, done.traffic, done.session, done.number));
+        for (_, done) in exchanged {
+            if let Some(start_ps) = done.start_ps.checked_sub(self.origin) {
+                self.started += 1;
+                self.finished += 1;
+                self.recorder.exchange_done(ExchangeRecord { start_ps, ..done });
+            }
+        }
+        done.sort_unstable_by_key(|(found, flow)| (*found, flow.id));
+        for (_, flow) in done {
+            self.alive -= 1;
+            if let Some(start_ps) = flow.start_ps.checked_sub(self.origin) {
+                self.finished += 1;
+                self.recorder.flow_done(FlowRecord { start_ps, ..flow });
+            }
+        }
+    }
+
+    /// Time 0: what has been seen so far does not count.
+    fn begin<R: Router>(&mut self, cells: &mut [CellBox<R>]) {
+        for cell in cells.iter_mut() {
+            cell.network.begin(self.at);
+            cell.meter.begin();
+        }
+        self.before = totals(cells, self.at);
+        self.recorder.begin(&Look { cells, map: &self.map, topology: &self.topology, at: self.at });
+        if self.alive > 0 || self.programs > 0 {
+            self.next_sample = self.at + self.recorder.interval();
+        }
+    }
+
+    fn sample<R: Router>(&mut self, cells: &mut [CellBox<R>]) {
+        cells.iter_mut().for_each(|cell| cell.sample_queues());
+        let look = Look { cells, map: &self.map, topology: &self.topology, at: self.at };
+        self.recorder.sample(self.at - self.origin, &look);
+        self.next_sample += self.recorder.interval();
+    }
+}
+
+/// Passes packets on to their cells; true if there are any.
+fn hand_over<R: Router>(cells: &mut [CellBox<R>]) -> bool {
+    let mut any = false;
+    for from in 0..cells.len() {
+        for to in 0..cells.len() {
+            if cells[from].network.outbox[to].is_empty() {
+                continue;
+            }
+            any = true;
+            if let Ok([from_cell, to_cell]) = cells.get_disjoint_mut([from, to]) {
+                to_cell.incoming[from].append(&mut from_cell.network.outbox[to]);
+            }
+        }
+    }
+    any
+}

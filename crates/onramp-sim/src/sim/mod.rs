@@ -1,0 +1,178 @@
+//! The simulation: what a program builds, runs and asks.
+//!
+//! [`build`](self::build) makes cells of a scenario, [`desk`] is what is common to them and decides who runs until
+//! when, [`opening`] opens flows and channels, [`look`] is what samples see, [`summary`] what the run comes to.
+
+mod build;
+mod desk;
+mod look;
+mod opening;
+mod run;
+mod summary;
+
+use crate::cc::custom::Controllers;
+use crate::config::units::Ps;
+use crate::measure::trace::Capture;
+use crate::records::{ClockRecord, ExchangeRecord, FlowRecord, NextRecord, RequestRecord, Sample};
+use crate::scenario::Scenario;
+use crate::topology::Topology;
+use run::Run;
+use serde_json::Value;
+use std::path::Path;
+
+/// Where the packets are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketCounts {
+    /// Put on a link by a host, and PFC frames.
+    pub sent: u64,
+    /// Arrived at their host, and PFC frames that took effect.
+    pub delivered: u64,
+    /// Dropped by a switch, or by a host whose ring was full.
+    pub dropped: u64,
+    /// On a link, in a switch or in a host's ring.
+    pub in_flight: u64,
+}
+
+/// One run of one scenario.
+/// One run of one scenario. Times are in picoseconds from time 0.
+pub struct Simulation(Box<dyn Run>);
+
+/// What a program may add to a simulation.
+#[derive(Default)]
+pub struct Options {
+    /// Controllers of its own, for transports of kind "custom".
+    pub controllers: Controllers,
+    /// The network is one cell, whatever it could be cut into: slower, the same results.
+    pub one_cell: bool,
+    /// Numbers of flows whose packets are captured; only TCP's are.
+    pub traced: Vec<u64>,
+}
+
+impl Simulation {
+    /// Builds the simulation of a resolved scenario; files it names are relative
+    /// to `base`.
+    ///
+    /// # Errors
+    /// A file that could be read when the scenario was checked and now cannot; a
+    /// transport that the simulator has not.
+    pub fn new(scenario: &Scenario, topology: Topology, base: &Path) -> Result<Self, String> {
+        Self::with(scenario, topology, base, &Options::default())
+    }
+
+    /// The same with a program's own controllers.
+    ///
+    /// # Errors
+    /// As [`Simulation::new`].
+    pub fn with(scenario: &Scenario, topology: Topology, base: &Path, options: &Options) -> Result<Self, String> {
+        build::build(scenario, topology, base, options).map(Self)
+    }
+
+    /// Runs to the end.
+    pub fn run_to_end(&mut self) {
+        while !self.run(Ps::MAX, u64::MAX) {}
+    }
+
+    /// Cells run on this many threads from now on; the results do not depend on it.
+    pub fn set_threads(&mut self, threads: usize) {
+        self.0.set_threads(threads)
+    }
+
+    /// Runs until simulated time `until`, or for about `max_events` events. True when
+    /// nothing is left to happen.
+    pub fn run(&mut self, until: Ps, max_events: u64) -> bool {
+        self.0.run(until, max_events)
+    }
+
+    /// Simulated time; 0 until load is measured.
+    pub fn now(&self) -> Ps {
+        self.0.now()
+    }
+
+    /// An estimate from 0 to 1 of how much of the run is done.
+    pub fn progress(&self) -> f64 {
+        self.0.progress()
+    }
+
+    /// Packets that have crossed a link, counted once for every link.
+    pub fn packet_hops(&self) -> u64 {
+        self.0.packet_hops()
+    }
+
+    /// Flows that have arrived since time 0.
+    pub fn flows_started(&self) -> u64 {
+        self.0.flows_started()
+    }
+
+    /// Those of them that are done.
+    pub fn flows_finished(&self) -> u64 {
+        self.0.flows_finished()
+    }
+
+    /// Packets put on or taken off the network so far.
+    pub fn packet_counts(&self) -> PacketCounts {
+        self.0.packet_counts()
+    }
+
+    /// The fullest any switch buffer is now, as (bytes used, bytes there are).
+    pub fn fullest_buffer(&self) -> (u64, u64) {
+        self.0.fullest_buffer()
+    }
+
+    /// Flows done since the last call.
+    pub fn take_flows(&mut self) -> Vec<FlowRecord> {
+        self.0.take_flows()
+    }
+
+    /// Requests done since the last call.
+    pub fn take_requests(&mut self) -> Vec<RequestRecord> {
+        self.0.take_requests()
+    }
+
+    /// Exchanges over since the last call.
+    pub fn take_exchanges(&mut self) -> Vec<ExchangeRecord> {
+        self.0.take_exchanges()
+    }
+
+    /// Samples of the time series since the last call.
+    pub fn take_samples(&mut self) -> Vec<Sample> {
+        self.0.take_samples()
+    }
+
+    /// Samples of the clocks' errors since the last call.
+    pub fn take_clock_records(&mut self) -> Vec<ClockRecord> {
+        self.0.take_clock_records()
+    }
+
+    /// The sampled packets that have arrived, beside those acknowledged before
+    /// they left.
+    pub fn next_records(&self) -> Vec<NextRecord> {
+        self.0.next_records()
+    }
+
+    /// The packets so far of the flows that are traced and have begun.
+    pub fn captures(&self) -> Vec<Capture> {
+        self.0.captures()
+    }
+
+    /// Names of the time series.
+    pub fn series_names(&self) -> &[String] {
+        self.0.series_names()
+    }
+
+    /// Flows alive now; their `fct_ps` is their age.
+    pub fn unfinished_flows(&self) -> Vec<FlowRecord> {
+        self.0.unfinished_flows()
+    }
+
+    /// The parts of `summary.json` that do not come from flows: "network",
+    /// "onramp_stats", "unfinished", the simulator's part of "engine", "clock" if clocks
+    /// are synchronised over the network, "rtt_us" by section and "order" by port if these are wanted.
+    pub fn counters(&self) -> Value {
+        self.0.counters()
+    }
+
+    /// Cells that the network is cut into.
+    pub fn cells(&self) -> usize {
+        self.0.cells()
+    }
+}

@@ -1,0 +1,166 @@
+//! Opens flows when they arrive, and the channels of programs before the load.
+
+use super::desk::Desk;
+use super::run::CellBox;
+use crate::config::units::Ps;
+use crate::engine::random;
+use crate::host::programs::{Heard, Stream};
+use crate::host::tcp::{Direction, Pair};
+use crate::host::{self, Opening};
+use crate::measure::LongFlow;
+use crate::network::packet::TCP;
+use crate::network::router::Router;
+use crate::scenario::Section;
+use crate::workload::arrivals::Arrival;
+use crate::workload::{Channel, NewFlow, Placed, Size};
+use std::collections::{BTreeSet, HashMap};
+
+impl Desk {
+    /// Opens the flows that start before `end`.
+    pub(super) fn open<R: Router>(&mut self, cells: &mut [CellBox<R>], end: Ps) {
+        while let Some(arrival) = self.arrivals.next_before(end.saturating_sub(self.load_at)) {
+            self.open_one(cells, &arrival);
+        }
+    }
+
+    fn open_one<R: Router>(&mut self, cells: &mut [CellBox<R>], arrival: &Arrival) {
+        let Arrival { at, mut flow, id, number, hashes } = *arrival;
+        let start = self.load_at + at;
+        match &mut flow.size {
+            Size::Bytes(bytes) => self.bytes += *bytes as f64,
+            Size::Until(stop) => {
+                *stop += self.load_at;
+                self.endless = true;
+            }
+        }
+        let measured = start >= self.origin;
+        self.alive += 1;
+        self.started += u64::from(measured);
+        if self.next_sample == Ps::MAX && measured {
+            let interval = self.recorder.interval();
+            self.next_sample = self.origin + ((start - self.origin) / interval + 1) * interval;
+        }
+        let part = flow.request.filter(|_| measured);
+        let request = part.map(|part| self.recorder.request(&flow, part, start - self.origin));
+        let Section { transport, class } = self.sections[flow.traffic as usize];
+        let terms = self.policies[flow.traffic as usize].terms(number);
+        let new = Opening { flow, id, start, hashes, class, transport, request, terms };
+        let watch = self.recorder.watched_owd(flow.src, flow.dst);
+        let nic = |host, to, hash| self.map.nic_towards(&self.topology, host, to, hash);
+        let (from, to) = (self.map.of(flow.src), self.map.of(flow.dst));
+        if self.is_tcp[usize::from(transport)] {
+            return self.open_on_tcp(cells, &new, watch);
+        }
+        let receiver = cells[to].hosts.open_receiver(&new, nic(flow.dst, flow.src, hashes[1]), watch);
+        let sender = cells[from].hosts.open_sender(&new, nic(flow.src, flow.dst, hashes[0]), receiver);
+        cells[to].hosts.introduce(receiver, sender);
+        cells[from].events.timer(start, host::Timer::Start(id, sender));
+        if let Size::Until(_) = flow.size {
+            let long = LongFlow { id, sender: (flow.src, sender), receiver: (flow.dst, receiver) };
+            self.recorder.watch_flow(long, &self.topology);
+        }
+    }
+
+    /// A flow that starts on one of its pair's connections, which are opened with the pair's first flow.
+    fn open_on_tcp<R: Router>(&mut self, cells: &mut [CellBox<R>], new: &Opening, watch: Option<u32>) {
+        let (src, dst) = (new.flow.src, new.flow.dst);
+        let (from, to) = (self.map.of(src), self.map.of(dst));
+        let nic = |host, other, hash| self.map.nic_towards(&self.topology, host, other, hash);
+        let (out, back) = (nic(src, dst, new.hashes[0]), nic(dst, src, new.hashes[1]));
+        let pair = Pair { src, dst, transport: new.transport, class: new.class };
+        if !cells[from].hosts.tcp().knows(pair) {
+            for number in 0..self.connections.get(&(src, dst)).copied().unwrap_or(1) as u64 {
+                let end = cells[to].hosts.tcp().open_end(pair, number, back, watch);
+                let connection = cells[from].hosts.tcp().open_connection(pair, number, out, end, 0);
+                cells[to].hosts.tcp().introduce(end, connection);
+            }
+        }
+        let slot = cells[from].hosts.tcp().open_flow(new, out);
+        cells[from].events.timer(new.start, host::Timer::Start(new.id, slot));
+        if self.traced.contains(&new.id) {
+            for cell in BTreeSet::from([from, to]) {
+                cells[cell].hosts.trace_pair(src, dst, new.start);
+            }
+        }
+        if let Size::Until(_) = new.flow.size {
+            let long = LongFlow { id: new.id, sender: (src, slot), receiver: (dst, slot) };
+            self.recorder.watch_flow(long, &self.topology);
+        }
+    }
+
+    /// Places programs and opens their channels.
+    pub(super) fn open_programs<R: Router>(
+        &mut self,
+        cells: &mut [CellBox<R>],
+        programs: Vec<Placed>,
+        channels: &[Channel],
+    ) {
+        self.programs = programs.len();
+        if self.origin == 0 && self.programs > 0 {
+            self.next_sample = self.recorder.interval();
+        }
+        self.endless |= self.programs > 0;
+        let place = |placed: Placed| {
+            let (host, cell) = (placed.host, self.map.of(placed.host));
+            (host, cells[cell].hosts.place(placed, self.load_at))
+        };
+        let places: Vec<(u32, u32)> = programs.into_iter().map(place).collect();
+        let mut numbers: HashMap<(u32, u32), u64> = HashMap::new();
+        for (id, channel) in (0..).zip(channels) {
+            let [(a, _), (b, _)] = channel.ends.map(|end| places[end]);
+            // Both ways count for both directions of the pair.
+            let number = numbers.entry((a.min(b), a.max(b))).or_default();
+            for [from, to] in [[0, 1], [1, 0]] {
+                let ends = [from, to].map(|end| (places[channel.ends[end]], channel.numbers[end]));
+                self.open_direction(cells, channel, ends, *number, id * 2 + from as u64);
+            }
+            *number += 1;
+        }
+        for (host, at) in places {
+            let cell = &mut cells[self.map.of(host)];
+            if let Some((at, timer)) = cell.hosts.first_due(at) {
+                cell.events.timer(at, timer);
+            }
+        }
+    }
+
+    /// Opens a channel's direction from the program at one end to that at the other, each with its host and slot, and
+    /// the channel's number there.
+    fn open_direction<R: Router>(
+        &self,
+        cells: &mut [CellBox<R>],
+        channel: &Channel,
+        [((src, said_by), said_on), ((dst, heard_by), heard_on)]: [((u32, u32), u32); 2],
+        number: u64,
+        id: u64,
+    ) {
+        let Section { transport, class } = self.sections[channel.traffic as usize];
+        let stream = Stream::default();
+        let heard = Heard { stream: stream.clone(), program: heard_by, channel: heard_on };
+        let watch = self.recorder.watched_owd(src, dst);
+        let (from, to) = (self.map.of(src), self.map.of(dst));
+        let nic = |host, other, hash| self.map.nic_towards(&self.topology, host, other, hash);
+        let sender = if self.is_tcp[usize::from(transport)] {
+            let pair = Pair { src, dst, transport, class };
+            let direction = Direction { pair, number, medium: channel.medium };
+            let end = cells[to].hosts.tcp().open_channel_end(direction, nic(dst, src, 0), watch, heard);
+            let sender = cells[from].hosts.tcp().open_channel(direction, nic(src, dst, 0), end);
+            cells[to].hosts.tcp().introduce(end, sender & !TCP);
+            sender
+        } else {
+            let flow = NewFlow { src, dst, size: Size::Until(Ps::MAX), traffic: channel.traffic, request: None };
+            let mut draw = random::stream(self.span.seed, "channel", id);
+            let hashes = [0, 0].map(|_| random::below(&mut draw, 1 << 16) as u16);
+            let terms = self.policies[channel.traffic as usize].terms(id);
+            // After all flows that arrive.
+            let id = 1 << 63 | id;
+            let new = Opening { flow, id, start: self.load_at, hashes, class, transport, request: None, terms };
+            let end = cells[to].hosts.open_channel_end(&new, nic(dst, src, hashes[1]), watch, heard);
+            let sender = cells[from].hosts.open_channel(&new, nic(src, dst, hashes[0]), end);
+            cells[to].hosts.introduce(end, sender);
+            cells[from].events.timer(new.start, host::Timer::Start(id, sender));
+            sender
+        };
+        cells[from].hosts.connect(said_by, said_on, sender, stream);
+    }
+}
