@@ -3,6 +3,7 @@
 mod common;
 
 use common::*;
+use onramp_sim::Options;
 use onramp_sim::units::{Ps, US};
 
 /// `fast` (100 Gb/s) hosts and a `slow` one (10 Gb/s) on switch `s`.
@@ -435,5 +436,51 @@ fn delays_of_any_number_and_none_at_all_are_exact() {
             assert!(flow.fct_ps.abs_diff(way(1_048) + way(60)) <= 4, "{flow:?}");
         }
         assert_eq!(flows.len(), 39);
+    }
+}
+
+#[test]
+fn paths_are_chosen_by_packet_flowlet_or_queue_as_the_scenario_says() {
+    let (_file, traffic) = trace(&["h0,h4,3000000,0"]);
+    let text = format!(
+        "duration = \"400us\"\nnetwork = {{ kind = \"leaf-spine\", spines = 4, hosts_per_leaf = 4 }}\n{traffic}"
+    );
+    let shares = |paths: &str| -> Vec<f64> {
+        // Packets of one flow overtake each other, which TCP bears.
+        let mut sim = build_with(&text, "kind = \"newreno\"", &[("switch.paths", paths)]);
+        sim.run_to_end();
+        let counters = sim.counters();
+        let sent: Vec<f64> =
+            (0..4).map(|i| number(&counters["network"], "utilization", &format!("leaf0->spine{i}"))).collect();
+        let all: f64 = sent.iter().sum();
+        sent.iter().map(|share| share / all).collect()
+    };
+    let most = |shares: &[f64]| shares.iter().copied().fold(0.0, f64::max);
+    assert!(most(&shares("{ kind = \"ecmp\" }")) > 0.99);
+    for paths in ["{ kind = \"spray\" }", "{ kind = \"adaptive\" }", "{ kind = \"flowlet\", gap = \"1ns\" }"] {
+        let found = shares(paths);
+        assert!(most(&found) < 0.35, "{paths}: {found:?}");
+    }
+    assert!(most(&shares("{ kind = \"flowlet\", gap = \"1s\" }")) > 0.99);
+}
+
+#[test]
+fn choices_of_paths_do_not_depend_on_cells() {
+    for paths in ["{ kind = \"spray\" }", "{ kind = \"adaptive\" }", "{ kind = \"flowlet\", gap = \"5us\" }"] {
+        for transport in ["kind = \"dcqcn\"", "kind = \"cubic\""] {
+            let run = |one_cell, threads| {
+                let options = Options { one_cell, ..Options::default() };
+                let mut set = vec![("switch.paths", paths), ("host.rto", "200us"), ("time_limit", "1ms")];
+                if transport.contains("cubic") {
+                    set.push(("linux.buffer_packets", "100"));
+                }
+                let mut sim = build_as(&options, &format!("{SMALL_FAT_TREE}{LOADED}"), transport, &set);
+                sim.set_threads(threads);
+                sim.run_to_end();
+                (sim.take_flows(), sim.counters())
+            };
+            let alone = run(true, 1);
+            assert_eq!(run(false, 2), alone, "{paths}, {transport}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What a scenario says of switches, and the rules that follow from it.
 
 use super::buffer::Buffer;
-use super::schedule;
+use super::{path, schedule};
 use crate::config::units::{Bytes, Rate, SEC};
 use crate::config::{Mistake, Rule};
 use crate::topology::{NodeId, Topology};
@@ -120,6 +120,9 @@ pub struct Switch {
     pub ecn: Option<Vec<Ecn>>,
     /// Class of ACKs inside the network. Default "data".
     pub ack_class: AckClass,
+    /// How one of several equally short paths is chosen. Default: ECMP by flow.
+    #[serde(skip_serializing_if = "path::Config::is_ecmp")]
+    pub paths: path::Config,
     /// Up to 8 classes. Default: one, as the keys above have it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<Class>,
@@ -137,6 +140,7 @@ impl Default for Switch {
             pfc_frame: Bytes(43),
             ecn: None,
             ack_class: AckClass::Data,
+            paths: path::Config::default(),
             classes: vec![],
         }
     }
@@ -231,6 +235,7 @@ impl Switch {
             xon_offset: self.xon_offset.0,
             pfc_frame: self.pfc_frame.0 as u16,
             tail: None,
+            paths: self.paths.clone(),
             classes: classes.iter().map(rules).collect(),
         }
     }
@@ -245,6 +250,7 @@ impl Switch {
         let frame = self.pfc_frame;
         let fits = (1..=65_535).contains(&frame.0);
         rule(fits, "pfc_frame", format!("{frame} is outside 1B to 65535B: such as \"43B\""));
+        self.paths.check(rule);
         check_lists(self.loss, &self.alpha, &self.ecn, &self.headroom, rule);
         for (i, class) in self.classes.iter().enumerate() {
             let rule: Rule<'_> = &mut |ok, key, message| rule(ok, &format!("classes[{i}].{key}"), message);
@@ -346,6 +352,8 @@ pub struct Rules {
     pub pfc_frame: u16,
     /// Each port's queue drops and marks what comes, by its own length, whatever else is in the switch.
     pub tail: Option<PortBuffer>,
+    /// How paths are chosen.
+    pub paths: path::Config,
     /// The classes after the control class.
     pub classes: Vec<ClassRules>,
 }

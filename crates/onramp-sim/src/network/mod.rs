@@ -5,6 +5,7 @@ pub mod config;
 pub mod ecn;
 mod order;
 pub mod packet;
+pub mod path;
 pub mod port;
 pub mod router;
 pub mod schedule;

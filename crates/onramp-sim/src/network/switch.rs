@@ -5,6 +5,7 @@ use super::config::{ClassRules, Loss, PortBuffer, Rules};
 use super::ecn::Ecn;
 use super::order::{Flow, Order};
 use super::packet::{MARKED, UNPAUSED};
+use super::path::{Choice, Selector};
 use super::port::{HERE, Pauses, Port, Queue};
 use super::router::{Leaving, Router};
 use super::schedule::{CONTROL, Schedule, Turn};
@@ -17,6 +18,21 @@ use std::ops::AddAssign;
 
 /// With a payload of 1448 B by TCP: the slots in which arrivals are counted are as long as the port takes for it.
 const FULL_PACKET: u16 = 1514;
+
+/// The port of `switch` that a packet takes, where paths are not chosen by flow alone.
+#[inline(never)]
+fn pick<H>(
+    paths: &mut Selector,
+    routes: &Routes,
+    now: Ps,
+    switch: usize,
+    packet: &Packet<H>,
+    queued: &dyn Fn(u32) -> u64,
+) -> u32 {
+    let ports = routes.ports(switch, packet.dst());
+    let hash = routes.mix(switch, packet.hash);
+    if let [only] = ports { *only } else { ports[paths.pick(&Choice { now, switch, hash, ports, queued })] }
+}
 
 /// Where the packets of a cell are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +92,8 @@ pub struct Network<R: Router> {
     turns: Vec<Turn>,
     buffers: Vec<Buffer>,
     routes: Routes,
+    /// How paths are chosen, if not by [`Routes::port`], which is ECMP.
+    paths: Option<Selector>,
     random: Vec<Pcg64Mcg>,
     rates: Vec<u64>,
     /// Time spent sending before counting began.
@@ -125,6 +143,7 @@ impl<R: Router> Network<R> {
             random: own.ports.iter().map(|&id| random::stream(seed, "ecn", u64::from(id))).collect(),
             buffers: own.switches.iter().map(|&node| rules.buffer(topology, node)).collect(),
             routes: topology.routes().part(&own.switches, topology.hosts(), |port| cells.place(port)),
+            paths: (!rules.paths.is_ecmp()).then(|| Selector::new(&rules.paths, seed, &own.switches)),
             lossy: rules.classes.iter().enumerate().map(lossy).fold(0, |set, bit| set | bit),
             schedule: Schedule::new(&rules.weights(), u64::from(sizes.iter().copied().max().unwrap_or(1500))),
             pfc_frame: rules.pfc_frame,
@@ -158,7 +177,13 @@ impl<R: Router> Network<R> {
         let OnLink { packet, link: from } = &mut on;
         let (from, class, size) = (*from, packet.class(), u64::from(packet.size));
         let switch = self.ports[from as usize].owner as usize;
-        let out = self.routes.port(switch, packet.dst(), packet.hash);
+        let out = match &mut self.paths {
+            None => self.routes.port(switch, packet.dst(), packet.hash),
+            Some(paths) => {
+                let queued = |port| self.queues[port as usize * self.classes + usize::from(class)].bytes;
+                pick(paths, &self.routes, now, switch, packet, &queued)
+            }
+        };
         let place = self.queue_of(out, class);
         if R::COUNTS {
             self.router.enqueue(&mut self.written[out as usize], packet, now, self.queues[place].bytes);

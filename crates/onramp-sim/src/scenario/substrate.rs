@@ -84,6 +84,9 @@ impl Substrate {
             }
             return wrong;
         }
+        if !s.switch.paths.is_ecmp() {
+            wrong.push(Mistake::new("switch.paths", "is simulated only; use --on sim, or leave it out"));
+        }
         if !s.network.failed.is_empty() {
             wrong.push(Mistake::new("network.failed", "is simulated only; use --on sim, or leave it out"));
         }

@@ -13,7 +13,7 @@ mod cells;
 mod routes;
 
 pub use cells::{Cells, Members};
-pub use routes::Routes;
+pub use routes::{Routes, choose};
 
 use crate::config::units::{MS, Ps, Rate, SEC, Span};
 use crate::config::{Mistake, plain, tagged};
@@ -375,7 +375,7 @@ impl Topology {
         let reachable: Vec<(usize, PortId)> = own.iter().filter(leads).map(|p| (hops(p), *p)).collect();
         let least = reachable.iter().map(|(hops, _)| *hops).min().unwrap_or_default();
         let nearest: Vec<PortId> = reachable.iter().filter(|(hops, _)| *hops == least).map(|(_, p)| *p).collect();
-        nearest[routes::choose(hash, src, nearest.len() as u32) as usize]
+        nearest[choose(routes::mix(hash, src), nearest.len() as u32) as usize]
     }
 
     /// The ports from switch `node` on to host `dst` for `hash`.

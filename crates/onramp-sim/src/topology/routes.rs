@@ -131,8 +131,14 @@ impl Routes {
     #[inline(always)]
     pub fn port(&self, switch: usize, host: u32, hash: u16) -> u32 {
         let set = self.set_for(switch, host);
-        let choice = if set.len() > 1 { choose(hash, self.salt[switch], set.len()) } else { 0 };
+        let choice = if set.len() > 1 { choose(self.mix(switch, hash), set.len()) } else { 0 };
         self.choices[set.start() + choice as usize]
+    }
+
+    /// A flow's hash as a switch mixes it.
+    #[inline(always)]
+    pub fn mix(&self, switch: usize, hash: u16) -> u32 {
+        mix(hash, self.salt[switch])
     }
 
     /// All ports that a switch may use for packets to `host`; none if no way leads there.
@@ -184,10 +190,16 @@ impl Routes {
     }
 }
 
-/// One of `count`, by `hash`.
+/// A hash mixed with a salt.
 #[inline]
-pub(super) fn choose(hash: u16, salt: u32, count: u32) -> u32 {
+pub(super) fn mix(hash: u16, salt: u32) -> u32 {
     let mixed = ((u32::from(hash) << 16) ^ salt).wrapping_mul(0x9E37_79B1);
     let mixed = (mixed ^ (mixed >> 15)).wrapping_mul(0x85EB_CA77);
-    ((u64::from(mixed ^ (mixed >> 13)) * u64::from(count)) >> 32) as u32
+    mixed ^ (mixed >> 13)
+}
+
+/// One of `count`, by a mixed hash.
+#[inline]
+pub fn choose(mixed: u32, count: u32) -> u32 {
+    ((u64::from(mixed) * u64::from(count)) >> 32) as u32
 }
