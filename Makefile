@@ -11,13 +11,14 @@ RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core crates/onramp-clock 
 
 # What is needed comes before what is built, in this order; builds use all processors by themselves.
 .NOTPARALLEL:
-.PHONY: help install testbed demo test test-kernel lint bindings bench agent install-agent uninstall-agent datapath clean
+.PHONY: help install testbed demo test test-quick test-kernel lint bindings bench agent install-agent uninstall-agent datapath clean
 
 help:
 	@echo "make demo     install, then compare DCQCN with and without On-Ramp on 320 servers (minutes)"
 	@echo "make install  build everything into .venv; the command is .venv/bin/onramp"
 	@echo "make testbed  the Linux cluster: its programs and its kernel (minutes, once)"
 	@echo "make test     every test"
+	@echo "make test-quick  the simulator and the command: no kernel, no emulated machine (minutes)"
 	@echo "make test-kernel  the gate on debug and stock kernels under QEMU: an hour and a half at first, one later; on a busy machine twice that"
 	@echo "make agent    the host agent, and tc's plugin for the gate; then as root: make install-agent"
 	@echo "make datapath the gate's module against stock kernels' headers: 6.1, 6.12, the newest"
@@ -82,7 +83,13 @@ demo: install
 test: need-all testbed
 	cargo test --workspace
 	cargo test --release -p onramp-sim --test determinism
-	pytest
+	$(MAKE) --quiet -C datapath/tc
+	pytest -n auto --dist loadgroup
+
+# For whoever changes one file: the long comparisons of cells and builds are in make test.
+test-quick: install
+	cargo test -p onramp-core -p onramp-clock -p onramp-units -p onramp-sim -- --skip cells --skip every_build
+	pytest -n auto --dist loadgroup -m "not machines"
 
 # The gate where the kernel checks itself: memory, leaks, locks, failures on demand; then data races. Then
 # half an hour of whatever may happen to it where it is a program.

@@ -38,6 +38,19 @@ ENDLESS: dict[str, Any] = {
 }
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests of machines, which skip where there are none; the longest row of them comes first."""
+    for item in items:
+        if item.get_closest_marker("skipif"):
+            item.add_marker(pytest.mark.machines)
+    items.sort(key=lambda item: _row(item) != "newest")
+
+
+def _row(item: pytest.Item) -> str | None:
+    group = item.get_closest_marker("xdist_group")
+    return group.args[0] if group else None
+
+
 @dataclass(frozen=True)
 class Done:
     """How a call of the command ended."""

@@ -18,6 +18,7 @@ from onramp.scenario import quantity
 
 KEYS = {
     *("scenario", "substrate", "seed", "version", "commit", "onramp", "complete", "incast", "background"),
+    "groups",
     *("network", "onramp_stats", "engine", "unfinished"),
 }
 

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from onramp import testbed
 
@@ -26,6 +27,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+def series(*names: str) -> list[ParameterSet]:
+    """Tests with these kernels: those with the same one share files, and run one after the other."""
+    return [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names]
+
+
 def _run(script: str, *arguments: str | Path) -> str:
     done = subprocess.run(
         [STOCK / script, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
@@ -37,7 +43,7 @@ def _run(script: str, *arguments: str | Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("series", ["6.1", "6.12", "newest"])
+@pytest.mark.parametrize("series", series("6.1", "6.12", "newest"))
 def test_the_gate_builds_without_warnings(series: str) -> None:
     assert "sch_onramp.ko for Linux" in _run("modules", series)
 
@@ -52,7 +58,7 @@ def _boot(series: str, *what: str) -> list[str]:
     return said
 
 
-@pytest.mark.parametrize("series", ["6.1", "6.12", "newest"])
+@pytest.mark.parametrize("series", series("6.1", "6.12", "newest"))
 def test_everything_works_and_nothing_is_left(series: str) -> None:
     said = _boot(series)
     for step in ("verifier and JIT", "nothing is left on a", "nothing is left on b", "the module unloads"):
@@ -62,7 +68,7 @@ def test_everything_works_and_nothing_is_left(series: str) -> None:
         assert f"{refused}: refused" in said, said
 
 
-@pytest.mark.parametrize("series", ["6.17", "newest"])
+@pytest.mark.parametrize("series", series("6.17", "newest"))
 def test_a_new_kernel_enforces_without_a_module(series: str) -> None:
     said = _boot(series, "--bpf")
     assert any(line.startswith("held ") and line.endswith("let go") for line in said), said
@@ -81,6 +87,7 @@ def test_a_new_kernel_enforces_without_a_module(series: str) -> None:
         assert any(line.startswith(what) for line in said), said
 
 
+@pytest.mark.xdist_group("newest")
 def test_the_next_agent_takes_the_gate_over_and_no_packet_is_lost() -> None:
     said = _boot("newest", "--takeover")
     for when in ("killed", "upgraded", "with fewer interfaces"):
@@ -88,6 +95,7 @@ def test_the_next_agent_takes_the_gate_over_and_no_packet_is_lost() -> None:
     assert "a transfer during an upgrade to another program: ok" in said, said
 
 
+@pytest.mark.xdist_group("newest")
 def test_systemd_runs_agent_and_coordinator_and_keeps_what_the_next_one_needs() -> None:
     said = _boot("newest", "--systemd")
     for when in ("after a crash", "after an upgrade"):
@@ -98,6 +106,7 @@ def test_systemd_runs_agent_and_coordinator_and_keeps_what_the_next_one_needs() 
         assert f"{step}: ok" in said, said
 
 
+@pytest.mark.xdist_group("newest")
 def test_whatever_happens_to_gates_no_packet_stays_in_one() -> None:
     # Half an hour of it is in `make test-kernel`.
     said = _boot("newest", "--stress", "20", "1")
@@ -106,6 +115,7 @@ def test_whatever_happens_to_gates_no_packet_stays_in_one() -> None:
         assert f"nothing is left on {host}: ok" in said, said
 
 
+@pytest.mark.xdist_group("newest")
 def test_requests_to_many_hosts_gain_by_the_program_as_by_the_module() -> None:
     said = _boot("newest", "--incast", "15", "4")
 
@@ -117,6 +127,7 @@ def test_requests_to_many_hosts_gain_by_the_program_as_by_the_module() -> None:
     assert abs(mean("bpf") / mean("module") - 1) < 0.4, said
 
 
+@pytest.mark.xdist_group("newest")
 def test_two_machines_form_a_fleet_and_enforce_without_a_module() -> None:
     said = _boot("newest", "--fleet")
     for step in ("by a program", "probes and answers", "the clock is known still", "nothing is left"):
@@ -124,12 +135,13 @@ def test_two_machines_form_a_fleet_and_enforce_without_a_module() -> None:
     assert any(line.startswith("held ") and line.endswith(" times") for line in said), said
 
 
+@pytest.mark.xdist_group("5.10")
 def test_an_old_kernel_observes() -> None:
     said = _boot("5.10", "--observe")
     assert any(line.startswith("delays: ") and line.endswith(" OR-ACKs") for line in said), said
 
 
-@pytest.mark.parametrize("series", ["6.1", "6.12"])
+@pytest.mark.parametrize("series", series("6.1", "6.12"))
 def test_bonds_vlans_pods_and_several_addresses_are_measured_and_held(series: str) -> None:
     said = _boot(series, "--hosts")
     for where in (

@@ -120,8 +120,9 @@ class Comparison:
             return BY_SEEDS
         if not _all_finished(self.without, self.with_):
             return NOT_ALL
-        incast = completed(self.with_[0].summary, "incast") > 0
-        return BY_BOOTSTRAP.format(what="requests and flows" if incast else "flows")
+        paired = (group.key for group in self.scenario.groups if group.paired)
+        requests = any(completed(self.with_[0].summary, key) > 0 for key in paired)
+        return BY_BOOTSTRAP.format(what="requests and flows" if requests else "flows")
 
     @property
     def notes(self) -> list[str]:
