@@ -7,7 +7,7 @@ export VIRTUAL_ENV := $(CURDIR)/.venv
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
 
 # What the Python module is built from.
-RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core crates/onramp-clock crates/onramp-core crates/onramp-sim crates/onramp-units crates/onramp-py -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name '*.lock' -o -name '*.txt')
+RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core crates/onramp-clock crates/onramp-core crates/onramp-sim crates/onramp-config crates/onramp-py -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name '*.lock' -o -name '*.txt')
 
 # What is needed comes before what is built, in this order; builds use all processors by themselves.
 .NOTPARALLEL:

@@ -12,7 +12,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 pub use key::Key;
-pub use load::{ConfigError, MAX_ALIASES, MAX_FILE, MAX_PEERS, load, read, usable};
+pub use load::{MAX_ALIASES, MAX_FILE, MAX_PEERS, load, read, usable};
+pub use onramp_config::ConfigError;
 
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,9 +9,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
-#[doc(hidden)]
-pub use serde;
-
 /// One spelling of a unit and how many base units it stands for.
 pub type Unit = (&'static str, u64);
 
@@ -30,7 +27,7 @@ pub const SIZES: &[Unit] = &[
     ("B", 1),
 ];
 
-/// What a quantity is, and how it is written.
+/// Name of a quantity, and how it is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// In messages: "time".
@@ -41,7 +38,7 @@ pub struct Kind {
     pub units: &'static [Unit],
 }
 
-/// What a quantity counts its base units with.
+/// A number that a quantity counts its base units with.
 pub trait Number: Sized {
     /// The largest that can be written: a quarter of the range of `u64`, so that sums of two
     /// never overflow.
