@@ -42,6 +42,7 @@ fn regenerate() {
         .allowlist_type("onramp_.*|orack|orprobe")
         .allowlist_var("ONRAMP_.*|ORACK_.*|ORPROBE_.*")
         .derive_default(false)
+        .derive_partialeq(true)
         .layout_tests(true)
         .generate_comments(false)
         .use_core()
