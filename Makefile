@@ -19,7 +19,7 @@ help:
 	@echo "make testbed  the Linux cluster: its programs and its kernel (minutes, once)"
 	@echo "make test     every test"
 	@echo "make test-kernel  the gate on debug and stock kernels under QEMU: an hour and a half at first, one later; on a busy machine twice that"
-	@echo "make agent    the host agent, and tc's plugin for the gate; then as root: make install-agent"
+	@echo "make agent    the host agent, its client, and tc's plugin for the gate; then as root: make install-agent"
 	@echo "make datapath the gate's module against stock kernels' headers: 6.1, 6.12, the newest"
 	@echo "make lint     formatting, lints, types"
 	@echo "make bindings regenerate the Rust view of the C headers"
@@ -42,18 +42,18 @@ need-%:
 
 # The Linux cluster: its programs beside Python, where the package looks for them, and its kernel.
 testbed: need-cluster install
-	cargo build --release -p onramp-testbed -p onrampd
-	install target/release/onramp-testbed target/release/onrampd .venv/bin/
+	cargo build --release -p onramp-testbed -p onrampd -p onrampctl
+	install target/release/onramp-testbed target/release/onrampd target/release/onrampctl .venv/bin/
 	testbed/kernel/build
 
 agent: need-agent
-	cargo build --release -p onrampd
+	cargo build --release -p onrampd -p onrampctl
 	$(MAKE) --quiet -C datapath/tc
 
-# As root, after make agent; nothing is built. onrampd init or join writes the configuration.
+# As root, after make agent; nothing is built. onrampctl init or join writes the configuration.
 install-agent:
-	@test -x target/release/onrampd || { echo "run make agent first" >&2; exit 1; }
-	install -D target/release/onrampd $(DESTDIR)/usr/bin/onrampd
+	@test -x target/release/onrampd -a -x target/release/onrampctl || { echo "run make agent first" >&2; exit 1; }
+	install -D -t $(DESTDIR)/usr/bin target/release/onrampd target/release/onrampctl
 	install -D -m 644 packaging/onrampd.service $(DESTDIR)/etc/systemd/system/onrampd.service
 	install -D -m 644 packaging/onrampd.sysusers $(DESTDIR)/etc/sysusers.d/onrampd.conf
 	install -D -m 644 packaging/onrampd-coordinator.service $(DESTDIR)/etc/systemd/system/onrampd-coordinator.service
@@ -69,7 +69,7 @@ datapath: need-gate
 
 # As root, once the service is disabled; configuration and keys in /etc/onrampd stay.
 uninstall-agent:
-	rm -f $(DESTDIR)/usr/bin/onrampd $(DESTDIR)/etc/sysusers.d/onrampd.conf
+	rm -f $(DESTDIR)/usr/bin/onrampd $(DESTDIR)/usr/bin/onrampctl $(DESTDIR)/etc/sysusers.d/onrampd.conf
 	rm -f $(DESTDIR)/etc/systemd/system/onrampd.service $(DESTDIR)/etc/systemd/system/onrampd-coordinator.service
 	rm -rf $(DESTDIR)/usr/share/doc/onrampd $(DESTDIR)/usr/src/onramp-0.1.0
 	$(MAKE) --quiet -C datapath/tc uninstall
@@ -87,7 +87,7 @@ test: need-all testbed
 # The gate where the kernel checks itself: memory, leaks, locks, failures on demand; then data races. Then
 # half an hour of whatever may happen to it where it is a program.
 test-kernel: need-debug need-stock
-	cargo build --release -p onrampd
+	cargo build --release -p onrampd -p onrampctl
 	testbed/kernel/build --kasan
 	testbed/debug/boot target/release/onrampd
 	testbed/kernel/build --kcsan

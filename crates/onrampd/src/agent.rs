@@ -757,7 +757,7 @@ fn clean_up(left: &mut Undo, socket: &mut Socket) {
 }
 
 /// Takes part in a fleet without eBPF programs or privileges: probes are stamped by the kernel,
-/// nothing is held, and `onrampd owd` shows the delays. Ends on SIGINT or SIGTERM.
+/// nothing is held, and `onrampctl owd` shows the delays. Ends on SIGINT or SIGTERM.
 ///
 /// # Errors
 /// Why it could not start.

@@ -20,27 +20,25 @@ pub mod chrony;
 pub mod clock;
 pub mod config;
 pub mod datapath;
-pub mod doctor;
 pub mod fleet;
 pub mod gate;
 mod handover;
 mod heart;
 pub mod maps;
 pub mod object;
-pub mod owd;
 pub mod protocol;
 pub mod qdisc;
-pub mod replay;
-mod segments;
+pub mod segments;
 pub mod server;
 pub mod status;
 pub mod sync;
-mod sys;
+pub mod sys;
 pub mod tc;
-pub mod top;
 pub mod undo;
-mod wait;
+pub mod wait;
 
+/// The configuration, unless a command names another.
+pub const DEFAULT_CONFIG: &str = "/etc/onrampd/onrampd.toml";
 /// Where `status` is answered, unless it is configured.
 pub const DEFAULT_SOCKET: &str = "/run/onrampd/onrampd.sock";
 /// Where what must be undone is remembered, unless it is configured.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::lab::{KEY_BYTES, Lab, onrampd, until};
+use common::lab::{KEY_BYTES, Lab, onrampctl, until};
 use common::privileged;
 use onramp_core::orack::{Addresses, MAX_LEN, OrAck};
 use onramp_netlink::{Message, Socket};
@@ -519,7 +519,7 @@ fn the_status_is_for_everybody_and_bounded() {
     let lab = Lab::new();
     let a = lab.agent("a", T);
     assert_eq!(fs::metadata(&a.socket).unwrap().permissions().mode() & 0o777, 0o666);
-    let shown = onrampd(&["status", "--socket", a.socket.to_str().unwrap()]);
+    let shown = onrampctl(&["status", "--socket", a.socket.to_str().unwrap()]);
     let text = String::from_utf8(shown.stdout).unwrap();
     assert!(text.contains("observe") && text.contains("10.9.0.2"), "{text}");
 
@@ -529,7 +529,7 @@ fn the_status_is_for_everybody_and_bounded() {
     assert!(String::from_utf8_lossy(&second.unwrap().stderr).contains("another agent"));
     assert_eq!(a.status()["mode"], "observe");
     assert!(a.end());
-    let gone = onrampd(&["status", "--socket", lab.file("a.sock").to_str().unwrap()]);
+    let gone = onrampctl(&["status", "--socket", lab.file("a.sock").to_str().unwrap()]);
     assert_eq!(gone.status.code(), Some(1));
 }
 

@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const MINIMAL: &str = "interface = \"eth0\"\nthreshold = \"50us\"\n";
 
@@ -247,26 +246,6 @@ fn secrets_must_not_be_readable_by_everybody() {
     let inline = format!("key = \"{}\"", digits.trim());
     assert!(with("c", &inline, 0o644).unwrap_err().contains("everybody"));
     assert!(with("d", &inline, 0o600).is_ok());
-}
-
-#[test]
-fn the_command_says_it_line_by_line_and_exits_with_2() {
-    let folder = Folder::new("command");
-    let check =
-        |path: &Path| Command::new(env!("CARGO_BIN_EXE_onrampd")).arg("check-config").arg(path).output().unwrap();
-    let good = check(&folder.write("good.toml", MINIMAL, 0o644));
-    assert!(good.status.success() && good.stderr.is_empty());
-    for bad in [
-        folder.write("bad.toml", "interface = 1", 0o644),
-        folder.write("binary", "\u{0}\u{1}", 0o644),
-        folder.0.join("absent"),
-        folder.0.clone(),
-    ] {
-        let output = check(&bad);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-        assert!(said.starts_with(&*bad.to_string_lossy()), "{said}");
-    }
 }
 
 proptest! {

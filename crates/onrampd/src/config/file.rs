@@ -119,7 +119,7 @@ pub struct FleetSection {
     pub max_uncertainty: Option<Time>,
     /// A socket of chrony's (`refclock SOCK`) that is told the fleet's time.
     pub chrony: Option<PathBuf>,
-    /// A file that what this host's probes saw is added to, for `onrampd replay`.
+    /// A file that what this host's probes saw is added to, for `onrampctl replay`.
     pub log: Option<PathBuf>,
 }
 

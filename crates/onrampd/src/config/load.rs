@@ -240,7 +240,7 @@ fn interval_shift(bytes: u64) -> Result<u32, String> {
 fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
     let Some(section) = &f.fleet else {
         if f.clock == Some(Clock::Fleet) {
-            mistakes.push(Mistake::new("clock", "\"fleet\" takes a section [fleet]: `onrampd join` writes one"));
+            mistakes.push(Mistake::new("clock", "\"fleet\" takes a section [fleet]: `onrampctl join` writes one"));
         }
         return None;
     };

@@ -262,7 +262,7 @@ pub fn is_of(certificate: &CertificateDer<'_>, address: IpAddr) -> bool {
 /// The host has not joined, or its files are broken.
 pub fn client(folder: &Path) -> io::Result<Arc<ClientConfig>> {
     if !is_member(folder) {
-        return Err(other(format!("{}: this host has not joined a fleet: see onrampd join", folder.display())));
+        return Err(other(format!("{}: this host has not joined a fleet: see onrampctl join", folder.display())));
     }
     let certificate = |name: &str| {
         let path = folder.join(name);
@@ -438,7 +438,7 @@ impl FromStr for Token {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = "is no token: copy all that `onrampd init` or `onrampd token` prints on the coordinator";
+        let wrong = "is no token: copy all that `onrampctl init` or `onrampctl token` prints on the coordinator";
         let (coordinator, rest) = text.trim().split_once('/').ok_or(wrong)?;
         let coordinator = coordinator.parse().map_err(|_| wrong)?;
         let bytes: [u8; 48] = unhex(rest).ok_or(wrong)?;

@@ -1,11 +1,9 @@
-//! What the agent tells of itself: the reply to `status`, in JSON and for people.
+//! What the agent tells of itself: the reply to `status`, in JSON.
 
 mod collect;
 pub mod histogram;
-mod text;
 
 pub use collect::{Facts, collect, flows};
-pub use text::{flow_lines, path_lines, show};
 
 use crate::choice::Choice;
 use crate::config::Mode;

@@ -1,9 +1,10 @@
 //! What a host needs to take part in its fleet.
 
 use super::Check;
-use crate::config::{Config, Fleet};
-use crate::fleet::{join, pki, setup};
-use crate::protocol::Client;
+use crate::{coordinator, setup};
+use onrampd::config::{Config, Fleet};
+use onrampd::fleet::pki;
+use onrampd::protocol::Client;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
@@ -46,7 +47,7 @@ fn port(config: &Config, fleet: &Fleet) -> Check {
 
 fn coordinator(fleet: &Fleet) -> Check {
     let name = "coordinator";
-    match join::fleet(&fleet.coordinators, &fleet.folder) {
+    match coordinator::fleet(&fleet.coordinators, &fleet.folder) {
         Ok(found) => {
             let known = found.hosts.iter().filter(|h| h.uncertainty_ns.is_some()).count();
             Check::ok(name, format!("{known} of {} hosts synchronised", found.hosts.len()))

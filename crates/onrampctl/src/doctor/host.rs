@@ -1,9 +1,9 @@
 //! The kernel, what we may do, and the clock.
 
 use super::Check;
-use crate::config::{Config, quantity::show_time};
-use crate::datapath::{self, Datapath, Size};
-use crate::sys;
+use onrampd::config::{Config, quantity::show_time};
+use onrampd::datapath::{self, Datapath, Size};
+use onrampd::sys;
 use std::fs;
 
 /// The oldest kernels on which the programs and the gate are tested.

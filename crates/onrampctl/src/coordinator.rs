@@ -1,9 +1,9 @@
 //! Short conversations of commands with a coordinator: to join, and to ask how the fleet is.
 
-use super::link::Link;
-use super::pki::{self, Newcomer, Token};
-use super::wire::{self, Fleet, FromCoordinator, FromHost, MAX_FROM_COORDINATOR};
-use crate::wait::{ready, wait};
+use onrampd::fleet::link::Link;
+use onrampd::fleet::pki::{self, Newcomer, Token};
+use onrampd::fleet::wire::{self, Fleet, FromCoordinator, FromHost, MAX_FROM_COORDINATOR};
+use onrampd::wait::{ready, wait};
 use rustls::{ClientConfig, ClientConnection};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};

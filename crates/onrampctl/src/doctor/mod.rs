@@ -5,8 +5,8 @@ mod fleet;
 mod host;
 mod network;
 
-use crate::config::Config;
-use crate::datapath::Size;
+use onrampd::config::Config;
+use onrampd::datapath::Size;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -71,7 +71,7 @@ pub fn examine(config: Option<&Path>) -> Report {
             Some(config)
         }
         Err(errors) => {
-            let mend = "see onrampd check-config";
+            let mend = "see onrampctl check-config";
             checks.extend(errors.iter().map(|e| Check::fail("configuration", e.to_string(), mend)));
             None
         }

@@ -1,12 +1,12 @@
 //! The state of a fleet for people.
 
-use super::wire::Fleet;
-use crate::config::quantity::show_time;
+use onrampd::config::quantity::show_time;
+use onrampd::fleet::wire::Fleet;
 use std::fmt::Write as _;
 
 /// Hosts and what is wrong, a line each.
 #[must_use]
-pub fn hosts(fleet: &Fleet) -> String {
+pub fn show(fleet: &Fleet) -> String {
     let mut out = String::new();
     let parts = match fleet.parts.len() {
         0 | 1 => String::new(),
@@ -35,7 +35,7 @@ pub fn hosts(fleet: &Fleet) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::wire::{Delays, HostState, Pair};
+    use onrampd::fleet::wire::{Delays, HostState, Pair};
 
     fn fleet() -> Fleet {
         let [a, b] = [1, 2].map(|n| [10, 0, 0, n].into());
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn each_host_and_what_is_wrong_is_a_line() {
-        let text = hosts(&fleet());
+        let text = show(&fleet());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 5);
         assert_eq!(

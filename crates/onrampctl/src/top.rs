@@ -1,7 +1,8 @@
 //! A table of paths and flows that is drawn anew every second.
 
-use crate::protocol::Client;
-use crate::status::{Flow, Flows, Status, flow_lines, path_lines, show};
+use crate::status::{flow_lines, path_lines, show};
+use onrampd::protocol::Client;
+use onrampd::status::{Flow, Flows, Status};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -21,7 +22,7 @@ const FLOWS: usize = 200;
 /// Standard output is no terminal, or the agent goes away.
 pub fn run(socket: &Path) -> io::Result<()> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        return Err(io::Error::other("top needs a terminal: onrampd status --flows tells the same once"));
+        return Err(io::Error::other("top needs a terminal: onrampctl status --flows tells the same once"));
     }
     let end = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -135,8 +136,8 @@ impl Drop for Screen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Mode;
-    use crate::status::{Clock, Interface, Parameters};
+    use onrampd::config::Mode;
+    use onrampd::status::{Clock, Interface, Parameters};
 
     fn flow(port: u16, pauses: u64) -> Flow {
         Flow {
@@ -158,7 +159,7 @@ mod tests {
         Status {
             version: "0".into(),
             mode: Mode::Observe,
-            gate: crate::choice::Choice::observe(),
+            gate: onrampd::choice::Choice::observe(),
             pid: 1,
             uptime_ns: seconds * 1_000_000_000,
             attached: "tcx".into(),

@@ -1,7 +1,6 @@
 //! Delays as a picture: a PNG whose colours are 99th percentiles.
 
 use super::Matrix;
-use crate::config::quantity::show_time;
 use embedded_graphics::Pixel;
 use embedded_graphics::mono_font::iso_8859_1::{FONT_6X10, FONT_7X13, FONT_7X13_BOLD, FONT_9X15_BOLD};
 use embedded_graphics::mono_font::{MonoFont, MonoTextStyle};
@@ -9,6 +8,7 @@ use embedded_graphics::pixelcolor::{Rgb888, RgbColor as _};
 use embedded_graphics::prelude::{Dimensions, DrawTarget, Drawable as _, Point, Size};
 use embedded_graphics::primitives::Rectangle;
 use embedded_graphics::text::{Alignment, Baseline, Text, TextStyle, TextStyleBuilder};
+use onrampd::config::quantity::show_time;
 use std::convert::Infallible;
 use std::io;
 
@@ -298,7 +298,7 @@ impl DrawTarget for Turned<'_> {
 mod tests {
     use super::super::tests::matrix;
     use super::*;
-    use crate::fleet::wire::{Delays, Fleet, Pair};
+    use onrampd::fleet::wire::{Delays, Fleet, Pair};
 
     /// The picture and what it decodes to.
     fn picture(matrix: &Matrix) -> (u32, u32, Vec<u8>) {

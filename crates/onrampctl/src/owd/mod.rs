@@ -4,7 +4,7 @@
 pub mod heatmap;
 pub mod table;
 
-use crate::fleet::wire::{Delays, Fleet, Pair};
+use onrampd::fleet::wire::{Delays, Fleet, Pair};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

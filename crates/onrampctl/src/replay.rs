@@ -1,8 +1,8 @@
 //! Probe logs fitted and solved again: what each window gives.
 
-use crate::config::quantity::show_time;
 use onramp_clock::log::{self, Log};
 use onramp_clock::{FitOptions, HostId, NetworkOptions, Solution};
+use onrampd::config::quantity::show_time;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::fs::File;

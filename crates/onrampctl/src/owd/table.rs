@@ -1,8 +1,8 @@
 //! Delays for people.
 
 use super::Matrix;
-use crate::config::quantity::show_time;
-use crate::fleet::wire::Delays;
+use onrampd::config::quantity::show_time;
+use onrampd::fleet::wire::Delays;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -58,7 +58,7 @@ fn in_microseconds(owd: &Delays) -> String {
 mod tests {
     use super::super::tests::matrix;
     use super::*;
-    use crate::fleet::wire::Fleet;
+    use onrampd::fleet::wire::Fleet;
 
     #[test]
     fn few_hosts_are_a_matrix() {

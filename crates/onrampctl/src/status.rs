@@ -1,8 +1,8 @@
 //! The status for people.
 
-use super::{Clock, Flow, Path, Status};
-use crate::config::Mode;
-use crate::config::quantity::show_time;
+use onrampd::config::Mode;
+use onrampd::config::quantity::show_time;
+use onrampd::status::{Clock, Flow, Path, Status};
 use std::fmt::Write as _;
 
 /// The whole status, a few lines a subject.

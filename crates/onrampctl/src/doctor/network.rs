@@ -1,21 +1,21 @@
 //! The gate, the interfaces, and who else is there.
 
 use super::Check;
-use crate::acker;
-use crate::choice::{self, Choice};
-use crate::config::quantity::show_time;
-use crate::config::{Config, GateKind, Mode, Parent};
-use crate::datapath::{Datapath, is_ours};
-use crate::gate::{self, Kinds};
-use crate::qdisc::{self, Program};
-use crate::segments;
-use crate::sys;
-use crate::tc::{self, EGRESS, INGRESS, LOOPBACK};
 use libbpf_rs::ProgramHandle;
 use libbpf_rs::libbpf_sys::{BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_attach_type};
 use onramp_netlink::Socket;
 use onramp_netlink::link::Link;
 use onramp_netlink::qdisc::ROOT;
+use onrampd::acker;
+use onrampd::choice::{self, Choice};
+use onrampd::config::quantity::show_time;
+use onrampd::config::{Config, GateKind, Mode, Parent};
+use onrampd::datapath::{Datapath, is_ours};
+use onrampd::gate::{self, Kinds};
+use onrampd::qdisc::{self, Program};
+use onrampd::segments;
+use onrampd::sys;
+use onrampd::tc::{self, EGRESS, INGRESS, LOOPBACK};
 use std::fs;
 use std::thread;
 

@@ -1,7 +1,8 @@
 //! What `init`, `join` and `token` do: a host's folder of certificates and its configuration.
 
-use super::pki::{self, Authority, Token};
-use crate::config::{Config, Fleet, Mode};
+use crate::coordinator;
+use onrampd::config::{Config, Fleet, Mode};
+use onrampd::fleet::pki::{self, Authority, Token};
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -34,7 +35,7 @@ impl Host {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, exists));
         }
         let base = self.config.parent().unwrap_or(Path::new(""));
-        let checked = crate::config::load(text, &shown.to_string(), base);
+        let checked = onrampd::config::load(text, &shown.to_string(), base);
         checked.map(|_| ()).map_err(|errors| wrong(format!("{}: {}", errors[0].key, errors[0].message)))
     }
 
@@ -91,7 +92,7 @@ pub fn join(host: &Host, token: &Token, address: Option<IpAddr>) -> io::Result<I
     let address = address.map_or_else(|| towards(token.coordinator), Ok)?;
     let text = host.text(address, token.coordinator, None);
     host.check(&text)?;
-    super::join::join(token, address, &host.folder())?;
+    coordinator::join(token, address, &host.folder())?;
     host.write(&text)?;
     Ok(address)
 }
