@@ -16,7 +16,7 @@ use clap::{Args, Parser, Subcommand};
 use onrampd::config::{Config, Fleet, Mode};
 use onrampd::fleet::pki::Token;
 use onrampd::fleet::wire;
-use onrampd::protocol::Client;
+use onrampd::status::protocol::Client;
 use onrampd::{DEFAULT_CONFIG, DEFAULT_SOCKET};
 use std::fmt::Display;
 use std::io::{self, Write as _};

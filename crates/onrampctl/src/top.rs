@@ -1,7 +1,7 @@
 //! A table of paths and flows that is drawn anew every second.
 
 use crate::status::{flow_lines, path_lines, show};
-use onrampd::protocol::Client;
+use onrampd::status::protocol::Client;
 use onrampd::status::{Flow, Flows, Status};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
@@ -159,7 +159,7 @@ mod tests {
         Status {
             version: "0".into(),
             mode: Mode::Observe,
-            gate: onrampd::choice::Choice::observe(),
+            gate: onrampd::gate::Choice::observe(),
             pid: 1,
             uptime_ns: seconds * 1_000_000_000,
             attached: "tcx".into(),

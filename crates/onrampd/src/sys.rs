@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "only here")]
 
 use crate::abi::{or_address, or_config, or_flow, or_limits, or_path, or_peer, or_tuple};
-use crate::object::Shared;
+use crate::datapath::object::Shared;
 use libbpf_rs::libbpf_sys::{self, bpf_attach_type, bpf_link_create_opts, bpf_prog_info};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::io;

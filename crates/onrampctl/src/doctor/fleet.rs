@@ -4,7 +4,7 @@ use super::Check;
 use crate::{coordinator, setup};
 use onrampd::config::{Config, Fleet};
 use onrampd::fleet::pki;
-use onrampd::protocol::Client;
+use onrampd::status::protocol::Client;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 

@@ -6,16 +6,16 @@ use libbpf_rs::libbpf_sys::{BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_attach_type};
 use onramp_netlink::Socket;
 use onramp_netlink::link::Link;
 use onramp_netlink::qdisc::ROOT;
-use onrampd::acker;
-use onrampd::choice::{self, Choice};
 use onrampd::config::quantity::show_time;
 use onrampd::config::{Config, GateKind, Mode, Parent};
 use onrampd::datapath::{Datapath, is_ours};
-use onrampd::gate::{self, Kinds};
-use onrampd::qdisc::{self, Program};
-use onrampd::segments;
+use onrampd::gate::install::{self, Kinds};
+use onrampd::gate::program::{self, Program};
+use onrampd::gate::segments;
+use onrampd::gate::{self, Choice, Gate};
+use onrampd::net::acker;
+use onrampd::net::tc::{self, EGRESS, INGRESS, LOOPBACK};
 use onrampd::sys;
-use onrampd::tc::{self, EGRESS, INGRESS, LOOPBACK};
 use std::fs;
 use std::thread;
 
@@ -24,13 +24,13 @@ pub(super) fn gate(config: Option<&Config>) -> (Check, bool) {
     let needed = config.is_some_and(|c| c.mode == Mode::Enforce && c.gate.kind != GateKind::None);
     let (kind, parent) = config.map_or((GateKind::Auto, Parent::Auto), |c| (c.gate.kind, c.parent));
     let mend = "Linux 6.17 or newer, or the module sch_onramp: dkms install onramp/0.1.0";
-    let chosen = choice::choose(kind, parent, try_program, try_module);
-    let program = matches!(chosen, Ok((choice::Gate::Program(()), _)));
+    let chosen = gate::choose(kind, parent, try_program, try_module);
+    let program = matches!(chosen, Ok((Gate::Program(()), _)));
     let check = match chosen {
-        Ok((choice::Gate::None, Choice { why, .. })) if !needed => {
+        Ok((Gate::None, Choice { why, .. })) if !needed => {
             Check::warn("gate", format!("none: enough to observe, not to enforce: {why}"), mend)
         }
-        Ok((choice::Gate::None, Choice { why, .. })) => Check::fail("gate", why, mend),
+        Ok((Gate::None, Choice { why, .. })) => Check::fail("gate", why, mend),
         Ok((_, Choice { kind, why })) => Check::ok("gate", format!("{kind} ({why})")),
         Err(e) if needed => Check::fail("gate", e, mend),
         Err(e) => Check::warn("gate", e, mend),
@@ -40,8 +40,8 @@ pub(super) fn gate(config: Option<&Config>) -> (Check, bool) {
 
 /// Loads the gate's program, which is gone again at once.
 fn try_program() -> Result<(), String> {
-    if !qdisc::is_possible().unwrap_or(false) {
-        return Err(qdisc::Error::Missing.to_string());
+    if !program::is_possible().unwrap_or(false) {
+        return Err(program::Error::Missing.to_string());
     }
     let shared = Datapath::load(16, 16, &[]).and_then(|d| d.shared()).map_err(|e| e.to_string())?;
     Program::load(&shared, &[], 1).map(drop).map_err(|e| e.to_string())
@@ -52,7 +52,7 @@ fn try_module() -> Result<(), String> {
     let tried = thread::spawn(|| {
         sys::leave_network().map_err(|e| e.to_string())?;
         let mut socket = Socket::open().map_err(|e| e.to_string())?;
-        gate::try_module(&mut socket, LOOPBACK).map_err(|e| e.to_string())
+        install::try_module(&mut socket, LOOPBACK).map_err(|e| e.to_string())
     });
     match tried.join().unwrap_or_else(|_| Err("no thread".into())) {
         Err(_) if module_installed() => Ok(()),
@@ -110,7 +110,7 @@ fn place(socket: &mut Socket, name: &str, index: u32, config: &Config) -> Check 
         return Check::ok(title, "the gate is in place");
     }
     let now = present.iter().find(|q| q.parent == ROOT).map_or("none", |q| &q.kind);
-    match gate::plan(name, &present, config.parent, &Kinds::module()) {
+    match install::plan(name, &present, config.parent, &Kinds::module()) {
         Err(e) if config.mode == Mode::Enforce => Check::fail(title, e.to_string(), "or mode = \"observe\""),
         Err(e) => Check::warn(title, e.to_string(), "before mode = \"enforce\""),
         Ok(_) if config.mode == Mode::Observe => Check::ok(title, format!("{now}; stays, observing needs no gate")),

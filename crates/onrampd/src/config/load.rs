@@ -159,7 +159,7 @@ fn interfaces(f: &File) -> Result<Vec<String>, Mistake> {
         if !fits || name.chars().any(char::is_control) {
             return Err(Mistake::new(key, format!("{name:?} is no name of an interface: `ip link` lists them")));
         }
-        if name == crate::acker::NAME {
+        if name == crate::net::acker::NAME {
             return Err(Mistake::new(key, format!("{name} is the agent's own device: write the one packets leave by")));
         }
         if !seen.insert(name) {

@@ -3,10 +3,10 @@
 use super::histogram::quantile;
 use super::{Clock, Flow, Flows, Gate, Interface, Owd, Parameters, Path, Status};
 use crate::abi::{self, or_clock, or_flow, or_path, or_tuple, tc_onramp_xstats};
-use crate::choice::Choice;
 use crate::config::{Config, Mode};
 use crate::datapath::Hooks;
 use crate::gate;
+use crate::gate::Choice;
 use crate::sync::{Settings, View};
 use onramp_netlink::message::{u32_at, u64_at};
 use onramp_netlink::qdisc::Qdisc;

@@ -2,11 +2,13 @@
 
 mod collect;
 pub mod histogram;
+pub mod protocol;
+pub mod server;
 
 pub use collect::{Facts, collect, flows};
 
-use crate::choice::Choice;
 use crate::config::Mode;
+use crate::gate::Choice;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

@@ -1,6 +1,6 @@
 //! Answers on the agent's socket without ever waiting for a client.
 
-use crate::protocol::{self, MAX_REQUEST, Request};
+use crate::status::protocol::{self, MAX_REQUEST, Request};
 use std::fs::{self, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};

@@ -1,8 +1,8 @@
 //! Where the gate cannot cut segments into packets, the interface is given small ones: a pause that ends
 //! with a segment of 64 KB ends with a queue (docs/datapath.md, "Pacing and cutting").
 
-use crate::acker;
 use crate::config::{Config, Mode};
+use crate::net::acker;
 use onramp_netlink::{Result, Socket, link};
 use serde::{Deserialize, Serialize};
 

@@ -1,11 +1,12 @@
 //! What must be undone, kept in a file so that the next start can do it after a crash.
 
-use crate::acker;
 use crate::config::Parent;
 use crate::datapath::is_ours;
-use crate::gate::{self, Replaced};
-use crate::segments::{self, Large};
-use crate::tc::{self, EGRESS, INGRESS};
+use crate::gate::install::{self, Replaced};
+use crate::gate::is_gate;
+use crate::gate::segments::{self, Large};
+use crate::net::acker;
+use crate::net::tc::{self, EGRESS, INGRESS};
 use onramp_netlink::Socket;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -146,7 +147,7 @@ impl Undo {
             if self.interfaces.iter().any(|t| t.name == *name && t.index == link.index) {
                 continue;
             }
-            let stale = tc::qdiscs(socket, link.index)?.into_iter().filter(|q| gate::is_gate(&q.kind));
+            let stale = tc::qdiscs(socket, link.index)?.into_iter().filter(|q| is_gate(&q.kind));
             let replaced = stale.map(|q| Replaced { parent: q.parent, kind: q.kind, before: None });
             let replaced = replaced.collect();
             self.interfaces.push(Touched {
@@ -179,7 +180,7 @@ impl Undo {
                 continue;
             }
             let Touched { name, index, .. } = touched;
-            note(name, gate::restore(socket, *index, &touched.replaced).err().map(|e| e.to_string()));
+            note(name, install::restore(socket, *index, &touched.replaced).err().map(|e| e.to_string()));
             if let Some(before) = touched.segments {
                 note(name, segments::restore(socket, *index, before).err().map(|e| e.to_string()));
             }

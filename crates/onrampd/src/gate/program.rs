@@ -3,12 +3,12 @@
 //! It has the maps of the other programs, and its own: what is held is in these, so that a gate
 //! works on when its agent is gone, without holding anything.
 
+use super::{PROGRAMS, max_hold};
 use crate::abi::{or_gate, or_limits, tc_onramp_xstats};
 use crate::config::Config;
 use crate::config::quantity::Size;
-use crate::gate;
-use crate::maps::{Map, Pod as _};
-use crate::object::{self, Aligned, Shared};
+use crate::datapath::maps::{Map, Pod as _};
+use crate::datapath::object::{self, Aligned, Shared};
 use crate::sys;
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object};
 use onramp_netlink::message::u32_at;
@@ -141,7 +141,7 @@ impl Program {
     }
 
     fn with(shared: &[Shared], own: &[&Shared], places: u32) -> Result<Self, Error> {
-        let kind = format!("{}{:08x}", gate::PROGRAMS, random()?);
+        let kind = format!("{}{:08x}", PROGRAMS, random()?);
         let entries = |name| own.iter().find(|one| one.name == name).and_then(|one| Some(one.info().ok()?.max_entries));
         let instances = entries("instances").unwrap_or((2 * places).max(4));
         let flows = entries("queues").map_or(FLOWS.each(instances), |all| all / instances);
@@ -181,7 +181,7 @@ impl Program {
     pub fn limit(&self, config: &Config) -> Result<(), Error> {
         let given = &config.gate;
         let limits = or_limits {
-            max_hold: gate::max_hold(config),
+            max_hold: max_hold(config),
             packets: given.limit.unwrap_or(10_240).min(self.packets),
             bytes: given.bytes.map_or(64 << 20, Size::bytes),
             flow_packets: given.flow_limit.unwrap_or(1024),

@@ -4,7 +4,7 @@
 //! After a crash systemd has kept the maps; without it they are found by their numbers, as long as a gate
 //! goes by them.
 
-use crate::object::Shared;
+use crate::datapath::object::Shared;
 use crate::sys;
 use libbpf_rs::MapHandle;
 use std::env;

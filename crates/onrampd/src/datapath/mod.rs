@@ -1,20 +1,23 @@
 //! The eBPF programs and their maps.
 
-pub use crate::object::Shared;
+pub mod maps;
+pub mod object;
+
+pub use object::Shared;
 
 use crate::abi::{self, or_address, or_clock, or_config, or_exchange, or_flow, or_path, or_peer, or_tuple};
-use crate::acker;
 use crate::config::{Attach, MAX_PEERS, Peer};
-use crate::maps::{Map, Pod};
-use crate::object::{self, Aligned};
+use crate::net::acker;
+use crate::net::tc::{self, Filter};
 use crate::sys;
-use crate::tc::{self, Filter};
 use libbpf_rs::libbpf_sys::{
     BPF_F_AFTER, BPF_F_BEFORE, BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_attach_type, bpf_prog_info,
 };
 use libbpf_rs::{
     ErrorKind, MapCore as _, Object, ProgramInput, ProgramMut, ProgramOutput, RingBuffer, RingBufferBuilder,
 };
+use maps::{Map, Pod};
+use object::Aligned;
 use onramp_core::orprobe::{Kind, OrProbe};
 use onramp_netlink::Socket;
 use serde::Serialize;

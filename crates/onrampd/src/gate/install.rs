@@ -1,9 +1,10 @@
-//! The queueing discipline `onramp`: putting it in place of what is there, and back.
+//! Puts gates in place of the queueing disciplines that are there, and these back.
 
+use super::{KIND, PROGRAMS, is_gate, max_hold};
 use crate::abi;
 use crate::config::quantity::Size;
 use crate::config::{Config, GateLimits, Parent};
-use crate::tc::{self, Qdisc};
+use crate::net::tc::{self, Qdisc};
 use onramp_netlink::qdisc::{self, Place, ROOT};
 use onramp_netlink::{Message, Socket};
 use serde::{Deserialize, Serialize};
@@ -11,30 +12,10 @@ use std::os::fd::RawFd;
 use std::thread;
 use std::time::Duration;
 
-/// Kind of the module's queueing discipline.
-pub const KIND: &str = "onramp";
-/// How the kinds of those begin that are eBPF programs: each agent's has one of its own.
-pub const PROGRAMS: &str = "onramp_";
 /// Handle of the `mq` that takes the place of the kernel's own, whose classes cannot be named.
 const MQ_HANDLE: u32 = 0x9471_0000;
 /// Longest wait for held packets to leave before the gate is removed.
 const DRAIN: Duration = Duration::from_millis(50);
-/// The gate's own bound on a hold, unless pauses may be longer.
-const MAX_HOLD: u64 = 10_000_000;
-
-/// Whether a queueing discipline of this kind is a gate.
-#[must_use]
-pub fn is_gate(kind: &str) -> bool {
-    kind == KIND || kind.starts_with(PROGRAMS)
-}
-
-/// Nanoseconds after which the gate ends a hold: twice the longest pause, so that it never ends one that
-/// is within its bounds.
-#[must_use]
-pub fn max_hold(config: &Config) -> u64 {
-    MAX_HOLD.max(2 * config.params.max_pause)
-}
-
 /// What went wrong with the gate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -226,7 +207,7 @@ pub fn try_module(socket: &mut Socket, index: u32) -> Result<(), Error> {
 ///
 /// # Errors
 /// What the kernel answered; part of it may be in place.
-pub fn install(
+pub fn put_in_place(
     socket: &mut Socket,
     index: u32,
     plan: &[Replaced],
