@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The coordinator does not answer or refuses, or the host has joined before.
 pub fn join(token: &Token, address: IpAddr, folder: &Path) -> io::Result<()> {
     let newcomer = Newcomer::new(folder)?;
-    let (secret, public_key) = (pki::hex(&token.secret), pki::hex(newcomer.public_key()));
+    let (secret, public_key) = (hex::encode(token.secret), hex::encode(newcomer.public_key()));
     let request = FromHost::Join { secret, address, public_key };
     match ask(token.coordinator, Newcomer::client(token)?, &request)? {
         FromCoordinator::Joined { certificate, authority } => newcomer.store(folder, token, &certificate, &authority),

@@ -1,6 +1,7 @@
 //! What `init`, `join` and `token` do: a host's folder of certificates and its configuration.
 
 use crate::coordinator;
+use nix::unistd::Group;
 use onrampd::config::{Config, Fleet, Mode};
 use onrampd::fleet::pki::{self, Authority, Token};
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
@@ -124,9 +125,7 @@ fn towards(other: SocketAddr) -> io::Result<IpAddr> {
 
 /// The number of the agent's group, if there is one.
 fn group() -> Option<u32> {
-    let groups = fs::read_to_string("/etc/group").unwrap_or_default();
-    let rest = groups.lines().find_map(|line| line.strip_prefix(GROUP)?.strip_prefix(':'))?;
-    rest.split(':').nth(1)?.parse().ok()
+    Some(Group::from_name(GROUP).ok()??.gid.as_raw())
 }
 
 /// A file in `folder` that the agent's group, if there is one, cannot read.

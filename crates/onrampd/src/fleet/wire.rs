@@ -216,7 +216,7 @@ pub struct Pair {
 }
 
 fn write_key<S: Serializer>(key: &Key, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&super::pki::hex(&key.0))
+    to.serialize_str(&hex::encode(key.0))
 }
 
 fn read_key<'de, D: Deserializer<'de>>(from: D) -> Result<Key, D::Error> {
