@@ -60,7 +60,8 @@ fn found_clang() -> String {
     String::from_utf8_lossy(&asked.stdout).trim().to_owned()
 }
 
-/// Says of the types in core/ that they can be copied, compared and shown.
+/// Says of the types in core/ that they can be copied, compared and shown; has the compiler check that what programs
+/// and agent share is plain data without padding.
 #[cfg(feature = "regenerate")]
 #[derive(Debug)]
 struct Core;
@@ -75,6 +76,14 @@ impl bindgen::callbacks::ParseCallbacks for Core {
         use bindgen::callbacks::{DeriveTrait, ImplementsTrait};
         matches!(of, DeriveTrait::Copy | DeriveTrait::Debug | DeriveTrait::PartialEqOrPartialOrd)
             .then_some(ImplementsTrait::Yes)
+    }
+
+    fn add_derives(&self, info: &bindgen::callbacks::DeriveInfo<'_>) -> Vec<String> {
+        ["bytemuck::Pod", "bytemuck::Zeroable"]
+            .into_iter()
+            .filter(|_| info.name.starts_with("or_") || info.name.starts_with("tc_"))
+            .map(Into::into)
+            .collect()
     }
 }
 

@@ -48,6 +48,7 @@ pub type or_u64 = u64;
 pub type or_s64 = i64;
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
 pub struct onramp_params {
     pub threshold: or_u64,
     pub max_pause: or_u64,
@@ -81,6 +82,7 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
 pub struct onramp_flow {
     pub t_next: or_u64,
     pub paused: or_u64,
@@ -126,6 +128,7 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
 pub struct onramp_stamp {
     pub time: or_u64,
     pub paused: or_u64,
@@ -176,6 +179,7 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
 pub struct orprobe {
     pub sent: or_u64,
     pub received: or_u64,

@@ -19,7 +19,7 @@ pub const OR_SENT_AGAIN: i32 = -1;
 pub const ONRAMP_CUT: u32 = 2147483648;
 pub const ONRAMP_PROG_PREFIX: &[u8; 12] = b"onramp_gate\0";
 #[repr(C)]
-#[derive(Debug, Copy, Clone, PartialEq)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct or_address {
     pub word: [or_u32; 4usize],
 }
@@ -32,7 +32,7 @@ const _: () = {
     ][::core::mem::offset_of!(or_address, word) - 0usize];
 };
 #[repr(C)]
-#[derive(Debug, Copy, Clone, PartialEq)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct or_tuple {
     pub source: or_address,
     pub destination: or_address,
@@ -65,7 +65,7 @@ const _: () = {
     ][::core::mem::offset_of!(or_tuple, reserved) - 37usize];
 };
 #[repr(C)]
-#[derive(Debug, Copy, Clone, PartialEq)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct or_clock {
     pub base: or_u64,
     pub offset: or_s64,
@@ -86,7 +86,7 @@ const _: () = {
     ][::core::mem::offset_of!(or_clock, drift) - 16usize];
 };
 #[repr(C)]
-#[derive(Debug, Copy, Clone, PartialEq)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct or_config {
     pub params: onramp_params,
     pub clock: or_clock,
@@ -143,7 +143,7 @@ const _: () = {
     ][::core::mem::offset_of!(or_config, test_noise) - 116usize];
 };
 #[repr(C)]
-#[derive(Debug, Copy, Clone, PartialEq)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct or_peer {
     pub key: [or_u64; 2usize],
     pub clock: or_clock,
@@ -168,7 +168,7 @@ const _: () = {
     ["Offset of field: or_peer::path"][::core::mem::offset_of!(or_peer, path) - 52usize];
 };
 #[repr(C)]
-#[derive(Debug, Copy, Clone, PartialEq)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct or_path {
     pub owd: or_s64,
     pub owd_at: or_u64,
@@ -207,7 +207,7 @@ const _: () = {
     ][::core::mem::offset_of!(or_path, histogram) - 56usize];
 };
 #[repr(C)]
-#[derive(Debug, Copy, Clone, PartialEq)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct or_flow {
     pub state: onramp_flow,
     pub last_sent: or_u64,
@@ -242,7 +242,7 @@ const _: () = {
     ][::core::mem::offset_of!(or_flow, pauses) - 104usize];
 };
 #[repr(C)]
-#[derive(Debug, Copy, Clone, PartialEq)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct or_stamp_key {
     pub flow: or_tuple,
     pub seq: or_u32,
@@ -259,7 +259,7 @@ const _: () = {
     ][::core::mem::offset_of!(or_stamp_key, seq) - 40usize];
 };
 #[repr(C)]
-#[derive(Debug, Copy, Clone, PartialEq)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct or_exchange {
     pub peer: or_address,
     pub at: or_u64,
@@ -324,7 +324,7 @@ pub const TCA_ONRAMP_PACING: _bindgen_ty_1 = 11;
 pub const __TCA_ONRAMP_MAX: _bindgen_ty_1 = 12;
 pub type _bindgen_ty_1 = ::core::ffi::c_uint;
 #[repr(C)]
-#[derive(Debug, Copy, Clone, PartialEq)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct tc_onramp_xstats {
     pub held: __u64,
     pub held_ns: __u64,
@@ -395,7 +395,7 @@ const _: () = {
     ][::core::mem::offset_of!(tc_onramp_xstats, reserved) - 100usize];
 };
 #[repr(C)]
-#[derive(Debug, Copy, Clone, PartialEq)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct or_limits {
     pub max_hold: or_u64,
     pub packets: or_u32,
@@ -436,7 +436,7 @@ const _: () = {
     ][::core::mem::offset_of!(or_limits, build) - 32usize];
 };
 #[repr(C)]
-#[derive(Debug, Copy, Clone, PartialEq)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct or_gate {
     pub used: or_u32,
     pub ifindex: or_u32,

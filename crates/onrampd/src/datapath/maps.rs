@@ -1,7 +1,6 @@
 //! The maps of eBPF programs, by what their keys and values are.
 
-pub use crate::sys::Pod;
-
+use bytemuck::{Pod, bytes_of};
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object, Result};
 use std::io;
 use std::marker::PhantomData;
@@ -31,8 +30,8 @@ impl<K: Pod, V: Pod> Map<K, V> {
     /// # Errors
     /// There is none, or what the kernel answered.
     pub fn get(&self, key: &K) -> Result<V> {
-        let value = self.handle.lookup(key.bytes(), MapFlags::ANY)?;
-        Ok(value.and_then(|value| V::from_bytes(&value)).ok_or_else(absent)?)
+        let value = self.handle.lookup(bytes_of(key), MapFlags::ANY)?;
+        Ok(value.and_then(|value| read(&value)).ok_or_else(absent)?)
     }
 
     /// Sets the value of a key.
@@ -40,7 +39,7 @@ impl<K: Pod, V: Pod> Map<K, V> {
     /// # Errors
     /// What the kernel answered.
     pub fn set(&self, key: &K, value: &V) -> Result<()> {
-        self.handle.update(key.bytes(), value.bytes(), MapFlags::ANY)
+        self.handle.update(bytes_of(key), bytes_of(value), MapFlags::ANY)
     }
 
     /// Removes a key.
@@ -48,7 +47,7 @@ impl<K: Pod, V: Pod> Map<K, V> {
     /// # Errors
     /// What the kernel answered.
     pub fn remove(&self, key: &K) -> Result<()> {
-        self.handle.delete(key.bytes())
+        self.handle.delete(bytes_of(key))
     }
 
     /// The values of a key, of each CPU.
@@ -56,8 +55,8 @@ impl<K: Pod, V: Pod> Map<K, V> {
     /// # Errors
     /// As for [`Self::get`].
     pub fn get_all(&self, key: &K) -> Result<Vec<V>> {
-        let values = self.handle.lookup_percpu(key.bytes(), MapFlags::ANY)?;
-        let values = values.and_then(|each| each.iter().map(|value| V::from_bytes(value)).collect());
+        let values = self.handle.lookup_percpu(bytes_of(key), MapFlags::ANY)?;
+        let values = values.and_then(|each| each.iter().map(|value| read(value)).collect());
         Ok(values.ok_or_else(absent)?)
     }
 
@@ -65,9 +64,14 @@ impl<K: Pod, V: Pod> Map<K, V> {
     /// the kernel begins anew where the key that was looked at last has gone, it ends after as many as there may be.
     pub fn iter(&self) -> impl Iterator<Item = (K, V)> + '_ {
         let most = self.handle.max_entries() as usize;
-        let keys = self.handle.keys().take(2 * most).filter_map(|key| K::from_bytes(&key));
+        let keys = self.handle.keys().take(2 * most).filter_map(|key| read(&key));
         keys.filter_map(|key| Some((key, self.get(&key).ok()?))).take(most)
     }
+}
+
+/// A value of these bytes, if they are as many as it has.
+fn read<T: Pod>(bytes: &[u8]) -> Option<T> {
+    bytemuck::try_pod_read_unaligned(bytes).ok()
 }
 
 fn absent() -> io::Error {

@@ -10,13 +10,14 @@ use crate::config::{Attach, MAX_PEERS, Peer};
 use crate::net::acker;
 use crate::net::tc::{self, Filter};
 use crate::sys;
+use bytemuck::Pod;
 use libbpf_rs::libbpf_sys::{
     BPF_F_AFTER, BPF_F_BEFORE, BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_attach_type, bpf_prog_info,
 };
 use libbpf_rs::{
     ErrorKind, MapCore as _, Object, ProgramInput, ProgramMut, ProgramOutput, RingBuffer, RingBufferBuilder,
 };
-use maps::{Map, Pod};
+use maps::Map;
 use object::Aligned;
 use onramp_core::orprobe::{Kind, OrProbe};
 use onramp_netlink::Socket;

@@ -7,7 +7,7 @@ use super::{PROGRAMS, max_hold};
 use crate::abi::{or_gate, or_limits, tc_onramp_xstats};
 use crate::config::Config;
 use crate::config::quantity::Size;
-use crate::datapath::maps::{Map, Pod as _};
+use crate::datapath::maps::Map;
 use crate::datapath::object::{self, Aligned, Shared};
 use crate::sys;
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object};
@@ -119,7 +119,8 @@ impl Program {
         let before = |name: &str| inherited.iter().find(|one| one.name == name);
         let own: Vec<_> = OWN.into_iter().filter_map(before).collect();
         let told = before("limits").and_then(|map| sys::first_value(map).ok());
-        let builder = told.as_ref().and_then(|value| Some(or_limits::from_bytes(value)?.build));
+        let builder =
+            told.as_ref().and_then(|value| Some(bytemuck::try_pod_read_unaligned::<or_limits>(value).ok()?.build));
         let same = own.len() == OWN.len()
             && builder == Some(build())
             && before("instances").is_some_and(|map| map.info().is_ok_and(|info| info.max_entries >= places))
