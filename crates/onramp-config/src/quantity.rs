@@ -47,7 +47,7 @@ pub trait Number: Sized {
     /// Reads a number and its unit.
     ///
     /// # Errors
-    /// What is wrong, and what would be right.
+    /// Says what is wrong, and what would be right.
     fn read(text: &str, kind: &Kind) -> Result<Self, String>;
 
     /// Writes it in the largest unit of which it is a multiple.

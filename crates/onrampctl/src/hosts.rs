@@ -57,7 +57,7 @@ mod tests {
         }
     }
 
-    /// What docs/agent.md promises to scripts.
+    /// Keys that docs/agent.md promises to scripts.
     #[test]
     fn json_keeps_its_keys() {
         let expected = concat!(

@@ -51,7 +51,7 @@ enum Command {
     },
     /// Join a fleet: fetch a certificate and write a configuration.
     Join {
-        /// What `onrampctl init` or `onrampctl token` printed on the coordinator.
+        /// Token that `onrampctl init` or `onrampctl token` printed on the coordinator.
         token: Token,
         #[command(flatten)]
         host: HostArguments,

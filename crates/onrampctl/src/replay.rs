@@ -10,7 +10,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-/// What a window gives.
+/// Result of a window.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Window {
     /// Standard deviation of what one pair's probes say, in nanoseconds.
@@ -30,7 +30,7 @@ pub struct Window {
 pub struct Host {
     /// Its address.
     pub host: String,
-    /// What its clock shows above the fleet's time, in nanoseconds.
+    /// Difference of its clock to the fleet's time, in nanoseconds.
     pub offset_ns: i64,
     /// How much faster it runs than the fleet's time, in parts per million.
     pub drift_ppm: f64,

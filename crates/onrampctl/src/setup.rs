@@ -1,4 +1,4 @@
-//! What `init`, `join` and `token` do: a host's folder of certificates and its configuration.
+//! The commands `init`, `join` and `token`: a host's folder of certificates and its configuration.
 
 use crate::coordinator;
 use nix::unistd::Group;
@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 /// The group whose agent must read the keys.
 const GROUP: &str = "onrampd";
 
-/// What the operator says of a host.
+/// A host as the operator describes it.
 pub struct Host {
     /// Its configuration, which is written; certificates go to the folder `fleet` beside it.
     pub config: PathBuf,
     /// The interface that packets leave by.
     pub interface: String,
-    /// Whether packets are held.
+    /// Observing, or holding packets.
     pub mode: Mode,
 }
 
@@ -28,7 +28,7 @@ impl Host {
         self.config.parent().unwrap_or(Path::new("")).join("fleet")
     }
 
-    /// Whether nothing is in the way, and the configuration would be a right one.
+    /// Checks that nothing is in the way, and that the configuration would be a right one.
     fn check(&self, text: &str) -> io::Result<()> {
         let shown = self.config.display();
         if self.config.exists() {

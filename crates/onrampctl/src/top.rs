@@ -54,7 +54,7 @@ fn draw(lines: &[String]) -> io::Result<()> {
     io::stdout().flush()
 }
 
-/// What the screen shows: at most `rows` lines of at most `columns` characters.
+/// Draws the screen: at most `rows` lines of at most `columns` characters.
 #[must_use]
 pub fn frame(before: Option<&Status>, now: &Status, rows: usize, columns: usize) -> Vec<String> {
     let summary = show(&Status { paths: Vec::new(), flows: Flows::default(), ..now.clone() });

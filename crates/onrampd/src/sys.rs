@@ -10,7 +10,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr;
 
-/// What an array has first.
+/// Reads what an array has first.
 ///
 /// # Errors
 /// It is no array, or what the kernel answered.
@@ -81,7 +81,7 @@ pub fn tcx_programs(index: u32, hook: bpf_attach_type) -> io::Result<Vec<u32>> {
     Ok(ids)
 }
 
-/// What the kernel says of a program.
+/// Asks the kernel about a program.
 ///
 /// # Errors
 /// It is none.
@@ -113,7 +113,7 @@ pub fn inherited(number: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Whether a descriptor stays open when this process goes over to another program.
+/// Sets whether a descriptor stays open when this process goes over to another program.
 ///
 /// # Errors
 /// There is none of that number.
@@ -241,7 +241,7 @@ pub fn clock_error() -> io::Result<Option<u64>> {
     Ok(synchronised.then_some(u64::try_from(clock.maxerror).unwrap_or(u64::MAX)))
 }
 
-/// Whether a network card cuts TCP segments up by itself.
+/// Asks whether a network card cuts TCP segments up by itself.
 ///
 /// # Errors
 /// There is no such interface, or it does not tell.

@@ -1,4 +1,4 @@
-//! What a host needs to take part in its fleet.
+//! Requirements of a host that takes part in a fleet.
 
 use super::Check;
 use crate::{coordinator, setup};

@@ -68,7 +68,7 @@ pub(super) fn programs() -> (Vec<Size>, Check) {
     }
 }
 
-/// What the verifier did, where the kernel tells.
+/// Work of the verifier, where the kernel tells.
 fn verified(sizes: &[Size]) -> String {
     let each = sizes.iter().filter_map(|s| Some(format!("{} {}", s.program, s.verified?))).collect::<Vec<_>>();
     if each.is_empty() { String::new() } else { format!("; instructions it followed: {}", each.join(", ")) }

@@ -1,4 +1,4 @@
-//! Whether this host can run On-Ramp: one line for each requirement, what is wrong and how
+//! Checks whether this host can run On-Ramp: one line for each requirement, what is wrong and how
 //! to mend it. Changes nothing.
 
 mod fleet;
@@ -26,13 +26,13 @@ pub enum State {
 /// One requirement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// What it is about.
+    /// Its subject.
     pub name: String,
     /// How it is met.
     pub state: State,
-    /// What was found.
+    /// Finding.
     pub found: String,
-    /// What to do, unless it is well.
+    /// Remedy, unless it is well.
     pub mend: Option<String>,
 }
 

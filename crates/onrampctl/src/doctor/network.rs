@@ -19,7 +19,8 @@ use onrampd::sys;
 use std::fs;
 use std::thread;
 
-/// What an agent would choose for a gate, or chooses as it is configured; both are tried. And whether it is a program.
+/// Checks which gate an agent would choose, or chooses as it is configured; both are tried. Returns also whether it
+/// is a program.
 pub(super) fn gate(config: Option<&Config>) -> (Check, bool) {
     let needed = config.is_some_and(|c| c.mode == Mode::Enforce && c.gate.kind != GateKind::None);
     let (kind, parent) = config.map_or((GateKind::Auto, Parent::Auto), |c| (c.gate.kind, c.parent));
@@ -66,7 +67,7 @@ fn module_installed() -> bool {
     listed("/proc/modules") || listed(&format!("/lib/modules/{release}/modules.dep"))
 }
 
-/// What concerns one interface, where the gate is a program or not.
+/// Checks one interface, where the gate is a program or not.
 pub(super) fn interface(name: &str, config: &Config, program: bool) -> Vec<Check> {
     let failed = |e: String| vec![Check::fail(name, e, "see ip link")];
     let mut socket = match Socket::open() {
@@ -99,7 +100,7 @@ fn below<'a>(name: &str, config: &'a Config) -> Option<&'a String> {
     config.interfaces.iter().find(|lower| fs::exists(format!("/sys/class/net/{name}/lower_{lower}")).unwrap_or(false))
 }
 
-/// What is where the gate goes.
+/// Checks the place where the gate goes.
 fn place(socket: &mut Socket, name: &str, index: u32, config: &Config) -> Check {
     let title = format!("{name} qdisc");
     let present = match tc::qdiscs(socket, index) {

@@ -19,7 +19,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// What a coordinator knows. A pair told of twice, while the mesh changes, counts once.
+    /// Takes what a coordinator knows. A pair told of twice, while the mesh changes, counts once.
     #[must_use]
     pub fn of(fleet: &Fleet) -> Self {
         let cells: BTreeMap<(IpAddr, IpAddr), Delays> = fleet.delays.iter().map(|p| ((p.from, p.to), p.owd)).collect();

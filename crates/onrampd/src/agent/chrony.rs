@@ -16,10 +16,10 @@ const SECOND: i64 = 1_000_000_000;
 /// "SOCK", of chrony's refclock_sock.c.
 const MAGIC: u32 = 0x534f_434b;
 
-/// What the clocks of a host showed at one instant, in nanoseconds.
+/// Times of a host's clocks at one instant, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instant {
-    /// Of the fleet's time.
+    /// The fleet's time.
     pub fleet: i64,
     /// CLOCK_REALTIME.
     pub realtime: i64,

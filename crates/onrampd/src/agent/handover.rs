@@ -1,4 +1,4 @@
-//! What an agent leaves to the next one: its eBPF maps, and, where the same process goes over to a new
+//! Things an agent leaves to the next one: its eBPF maps, and, where the same process goes over to a new
 //! program (exec), its links, so that the old programs work on until the new ones are attached.
 //!
 //! After a crash systemd has kept the maps; without it they are found by their numbers, as long as a gate
@@ -20,7 +20,7 @@ const SIGN: &str = "ONRAMPD_TAKES_OVER";
 /// Set by systemd for whom it gives back what it has kept.
 const KEPT: &str = "LISTEN_PID";
 
-/// What the agent before has left.
+/// Maps and links that the agent before has left.
 #[derive(Debug, Default)]
 pub struct Legacy {
     /// Its maps.
@@ -29,7 +29,7 @@ pub struct Legacy {
     pub links: Vec<OwnedFd>,
 }
 
-/// What is open in this process from before it was this program. To be asked once, and before anything
+/// Finds what is open in this process from before it was this program. To be asked once, and before anything
 /// else is opened.
 #[must_use]
 pub fn legacy() -> Option<Legacy> {

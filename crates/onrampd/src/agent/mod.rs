@@ -94,7 +94,7 @@ struct Agent {
     config: Config,
     started: u64,
     datapath: Datapath,
-    /// What holds packets, if the mode is to hold any.
+    /// The gate, if the mode is to hold packets.
     gate: Gate<GateProgram>,
     choice: Choice,
     hooks: Hooks,
@@ -111,9 +111,9 @@ struct Agent {
     test_clock: or_clock,
     sync: Option<Sync>,
     coordinator: Option<Coordinator>,
-    /// What the program before this one has attached, while ours is not yet.
+    /// Links of the program before this one, while ours are not attached yet.
     legacy: Option<Legacy>,
-    /// What that told its own, for as long as [`BRIDGE`].
+    /// Clock and peers that it told its programs, for as long as [`BRIDGE`].
     told: Option<Told>,
     /// The file of this program.
     program: PathBuf,

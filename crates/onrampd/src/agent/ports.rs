@@ -15,7 +15,7 @@ const MOST_PUT_BACK: u32 = 10;
 /// Time in which others' replacements of a gate are counted [ns].
 const CONTEST: u64 = 60_000_000_000;
 
-/// What one interface carries.
+/// An interface and what is attached to it.
 pub(super) struct Port {
     pub(super) name: String,
     pub(super) index: u32,

@@ -1,4 +1,4 @@
-//! What is to be undone, written down before it is done.
+//! Writes down what is to be undone, before it is done.
 
 use super::undo::{Touched, boot};
 use super::{Agent, Error, io_error, notify};

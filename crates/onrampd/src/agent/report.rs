@@ -61,7 +61,7 @@ impl Agent {
         }))
     }
 
-    /// What fails on one interface every time is said once, and stops none of the others.
+    /// Says once what fails on one interface every time; it stops none of the others.
     pub(super) fn note(&mut self, name: &str, done: Result<(), Error>) {
         let Err(e) = done else { return };
         self.problem_once(format!("{name}: {e}"));

@@ -1,4 +1,4 @@
-//! What the eBPF programs are told: mode, clocks, peers.
+//! Tells the eBPF programs mode, clocks and peers.
 
 use super::{Agent, BRIDGE, Error};
 use crate::abi;
@@ -34,17 +34,17 @@ impl Agent {
         Ok(())
     }
 
-    /// Whether packets are held: as configured, if there is a gate.
+    /// Mode in force: as configured, if there is a gate.
     pub(super) fn mode(&self) -> Mode {
         if matches!(self.gate, Gate::None) { Mode::Observe } else { self.config.mode }
     }
 
-    /// What this host's uncorrected clock shows.
+    /// Reads this host's uncorrected clock.
     pub(super) fn reading(&self, now: u64) -> u64 {
         now.wrapping_add_signed(self.test_clock.at(now))
     }
 
-    /// What the synchronisation of clocks calls for, in a fleet.
+    /// Clock and peers by the synchronisation of clocks, in a fleet.
     pub(super) fn settings(&self) -> Option<Settings> {
         let (sync, fleet) = (self.sync.as_ref()?, self.config.fleet.as_ref()?);
         let mut settings = sync.view().settings(&self.config, fleet, self.reading(now()));

@@ -1,4 +1,4 @@
-//! What must be undone, kept in a file so that the next start can do it after a crash.
+//! The list of what must be undone, kept in a file so that the next start can do it after a crash.
 
 use crate::config::Parent;
 use crate::datapath::is_ours;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Longest file that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// What one interface got from us.
+/// Changes that one interface got from us.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Touched {
     /// Its name.
@@ -72,7 +72,7 @@ impl UndoFile {
         Ok(Self { path: folder.join(format!("undo-{namespace}.json")), folder_is_ours })
     }
 
-    /// What a crash left; none if there was none. A file that cannot be understood is none.
+    /// Reads what a crash left; none if there was none. A file that cannot be understood is none.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -130,7 +130,7 @@ impl UndoFile {
     }
 }
 
-/// What this start of the machine is known by.
+/// Identifier of this start of the machine.
 #[must_use]
 pub fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().into()
@@ -140,7 +140,7 @@ impl Undo {
     /// Adds what can be told of a crash from the interfaces themselves, should the file be lost.
     ///
     /// # Errors
-    /// What the kernel answered.
+    /// The kernel refuses.
     pub fn look(&mut self, socket: &mut Socket, interfaces: &[String]) -> onramp_netlink::Result<()> {
         for name in interfaces {
             let Some(link) = acker::find(socket, name)? else { continue };

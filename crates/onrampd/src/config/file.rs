@@ -88,7 +88,7 @@ pub struct File {
 pub struct PeerSection {
     /// Its address.
     pub address: Parsed<IpAddr>,
-    /// What its clock shows above ours; for `clock = "static"`.
+    /// Difference of its clock to ours; for `clock = "static"`.
     pub clock_offset: Option<Offset>,
     /// Its secret.
     pub key: Option<String>,

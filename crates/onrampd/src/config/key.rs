@@ -60,7 +60,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Whether everybody may read the file at `path`.
+/// Returns whether everybody may read the file at `path`.
 pub(super) fn world_readable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|m| m.mode() & 0o004 != 0)
 }

@@ -361,7 +361,7 @@ fn peers(f: &File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Vec<
     all
 }
 
-/// Whether another host can have this address.
+/// Checks that another host can have this address.
 ///
 /// # Errors
 /// That it cannot.

@@ -37,7 +37,7 @@ impl<K: Pod, V: Pod> Map<K, V> {
     /// Sets the value of a key.
     ///
     /// # Errors
-    /// What the kernel answered.
+    /// The kernel refuses.
     pub fn set(&self, key: &K, value: &V) -> Result<()> {
         self.handle.update(bytes_of(key), bytes_of(value), MapFlags::ANY)
     }
@@ -45,7 +45,7 @@ impl<K: Pod, V: Pod> Map<K, V> {
     /// Removes a key.
     ///
     /// # Errors
-    /// What the kernel answered.
+    /// The kernel refuses.
     pub fn remove(&self, key: &K) -> Result<()> {
         self.handle.delete(bytes_of(key))
     }

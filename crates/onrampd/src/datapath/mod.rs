@@ -32,14 +32,14 @@ use std::time::Duration;
 
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/onramp.bpf.o")));
 
-/// Of our filters on clsact. Those of one priority and kind are one list, to whose head new ones go:
+/// Priority of our filters on clsact. Those of one priority and kind are one list, to whose head new ones go:
 /// so ours comes before others' that let nobody look at a packet after them. The second is for where
 /// the first has filters of another kind.
 const FILTER_PRIORITIES: [u16; 2] = [1, 9471];
 /// By which ours are found after a crash; one after the other where there are two.
 const FILTER_HANDLE: u32 = 9471;
 
-/// Whether a filter of clsact is ours.
+/// Returns whether a filter of clsact is ours.
 #[must_use]
 pub fn is_ours(filter: &Filter) -> bool {
     (FILTER_HANDLE..=FILTER_HANDLE + 1).contains(&filter.handle) && filter.name.starts_with("onramp_")
@@ -76,7 +76,7 @@ impl Program {
         }
     }
 
-    /// Of TCX and of clsact.
+    /// Hooks of TCX and of clsact.
     fn hooks(self) -> (bpf_attach_type, u32) {
         if self == Self::Ingress { (BPF_TCX_INGRESS, tc::INGRESS) } else { (BPF_TCX_EGRESS, tc::EGRESS) }
     }
@@ -87,7 +87,7 @@ impl Program {
 pub struct Size {
     /// Its name.
     pub program: &'static str,
-    /// Of the program as the kernel has it; unknown without privileges.
+    /// Those of the program as the kernel has it; unknown without privileges.
     pub length: Option<u32>,
     /// Those the verifier walked through, of the million it allows. Since Linux 5.16.
     pub verified: Option<u32>,
@@ -104,7 +104,7 @@ impl Size {
 /// Bytes of an instruction.
 const BPF_INSTRUCTION: u32 = 8;
 
-/// What went wrong with the programs or their maps.
+/// Failure of the programs or their maps.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// They are not in the kernel.
@@ -115,7 +115,7 @@ pub enum Error {
     Program {
         /// Which one.
         name: &'static str,
-        /// What it was.
+        /// The cause.
         source: libbpf_rs::Error,
     },
     /// Attaching failed.
@@ -125,7 +125,7 @@ pub enum Error {
         name: &'static str,
         /// To what.
         interface: String,
-        /// What it was.
+        /// The cause.
         source: io::Error,
     },
     /// The thread that keeps the programs going.
@@ -136,7 +136,7 @@ pub enum Error {
     Map {
         /// Which one.
         name: &'static str,
-        /// What it was.
+        /// The cause.
         source: libbpf_rs::Error,
     },
 }
@@ -162,12 +162,12 @@ pub struct Datapath {
     exchanges: Option<Exchanges>,
 }
 
-/// What an agent told its programs.
+/// Clocks and peers that an agent told its programs.
 #[derive(Debug)]
 pub struct Told {
     /// Its clock against the fleet's.
     pub clock: Option<or_clock>,
-    /// What tests had it wrong by.
+    /// Error of the clock, for tests.
     pub test_clock: or_clock,
     /// With whom it exchanged OR-ACKs.
     pub peers: Vec<Peer>,
@@ -195,14 +195,14 @@ pub struct Step {
     pub at: u64,
     /// It came; else it left.
     pub came: bool,
-    /// What it was; without its tag.
+    /// The probe, without its tag.
     pub probe: OrProbe,
 }
 
 /// The steps of exchanges, in their order.
 pub struct Exchanges {
     ring: RingBuffer<'static>,
-    /// What the ring had.
+    /// Records of the ring.
     records: Receiver<Vec<u8>>,
 }
 
@@ -294,7 +294,7 @@ impl Datapath {
         Ok(found.ok_or(io::Error::from(io::ErrorKind::NotFound))?)
     }
 
-    /// What the programs go by.
+    /// Sets what the programs go by.
     ///
     /// # Errors
     /// The map cannot be written.
@@ -356,12 +356,12 @@ impl Datapath {
         }
     }
 
-    /// What keeps the programs going, for whoever does; there is one such.
+    /// Takes what keeps the programs going; there is one such.
     pub fn take_alive(&mut self) -> Option<Alive> {
         self.alive.take()
     }
 
-    /// What an agent before this one told its programs, if these maps were its own and it lived until late.
+    /// Reads what an agent before this one told its programs, if these maps were its own and it lived until late.
     #[must_use]
     pub fn told(&self, late: u64) -> Option<Told> {
         if self.alive.as_ref()?.0.get(&0).ok()? < late {
@@ -380,7 +380,7 @@ impl Datapath {
         self.exchanges.take()
     }
 
-    /// What is known of the paths to the peers.
+    /// Reads what is known of the paths to the peers.
     ///
     /// # Errors
     /// The map cannot be read.
@@ -451,7 +451,7 @@ impl Datapath {
         all.map_err(|e| Error::Map { name: "for others", source: e.into() })
     }
 
-    /// What the kernel knows the programs by: hashes of their code, the same for every agent
+    /// Tags by which the kernel knows the programs: hashes of their code, the same for every agent
     /// of this version.
     ///
     /// # Errors
@@ -460,7 +460,7 @@ impl Datapath {
         Program::ALL.into_iter().map(|program| Ok(self.info(program)?.tag)).collect()
     }
 
-    /// What the kernel says of the programs.
+    /// Asks the kernel about the programs.
     ///
     /// # Errors
     /// One is not loaded.
@@ -568,7 +568,7 @@ impl Hooks {
     }
 }
 
-/// Whether the kernel has TCX: it is asked what is attached to the loopback interface. To be
+/// Returns whether the kernel has TCX: it is asked what is attached to the loopback interface. To be
 /// told of others' programs takes more privileges than to attach one, so only "what is that?"
 /// is a no.
 #[must_use]

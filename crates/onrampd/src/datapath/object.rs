@@ -27,7 +27,7 @@ impl Shared {
         Some(Self { name, fd })
     }
 
-    /// What the kernel says of it.
+    /// Asks the kernel about it.
     ///
     /// # Errors
     /// It says nothing.
@@ -35,13 +35,13 @@ impl Shared {
         Ok(MapInfo::new(self.fd.as_fd())?.info)
     }
 
-    /// Whether both are the same map.
+    /// Returns whether both are the same map.
     #[must_use]
     pub fn is(&self, other: &impl AsFd) -> bool {
         matches!((self.info(), MapInfo::new(other.as_fd())), (Ok(us), Ok(them)) if us.id == them.info.id)
     }
 
-    /// Whether it may be in the place of a map that is yet to be made.
+    /// Returns whether it may be in the place of a map that is yet to be made.
     fn fits(&self, map: &OpenMapMut<'_>) -> bool {
         self.info().is_ok_and(|there| {
             (there.type_, there.key_size, there.value_size) == (map.map_type() as u32, map.key_size(), map.value_size())
@@ -78,7 +78,7 @@ impl From<libbpf_rs::Error> for Error {
 }
 
 thread_local! {
-    /// What libbpf has said.
+    /// Messages of libbpf.
     static SAID: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
@@ -123,7 +123,7 @@ pub fn load(object: OpenObject) -> Result<Object, Error> {
 /// Begins what the verifier has to say.
 const LOG: &str = "-- BEGIN PROG LOAD LOG --";
 
-/// What went wrong first, and the verifier's last word on it.
+/// The first message that went wrong, and the verifier's last word on it.
 fn reason(said: &str) -> Option<String> {
     let mut lines = said.lines().map(|line| line.trim_start_matches("libbpf: ").trim());
     let first = lines.find(|line| !line.is_empty())?;

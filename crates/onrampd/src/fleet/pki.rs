@@ -90,7 +90,7 @@ fn open_to_all(folder: &Path) -> io::Result<()> {
     fs::set_permissions(folder, Permissions::from_mode(0o755))
 }
 
-/// What everybody knows of the authority.
+/// Public part of the authority.
 fn authority_params() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -106,7 +106,7 @@ fn named(name: &str) -> Result<CertificateParams, rcgen::Error> {
     Ok(params)
 }
 
-/// Whether this host has founded or joined a fleet whose certificates are in `folder`.
+/// Returns whether this host has founded or joined a fleet whose certificates are in `folder`.
 #[must_use]
 pub fn is_member(folder: &Path) -> bool {
     folder.join(AUTHORITY).exists()
@@ -196,14 +196,14 @@ impl Authority {
         *context.sign().as_ref().first_chunk().expect("SHA-256 has 32 bytes")
     }
 
-    /// What admits a host; the same until the fleet is founded anew.
+    /// The token that admits a host; the same until the fleet is founded anew.
     #[must_use]
     pub fn token(&self, coordinator: SocketAddr) -> Token {
         let fingerprint = fingerprint(&self.certificate);
         Token { coordinator, fingerprint, secret: self.derive(&[b"token"]) }
     }
 
-    /// Whether a token's secret is right. Takes the same time for all wrong ones.
+    /// Returns whether a token's secret is right. Takes the same time for all wrong ones.
     #[must_use]
     pub fn admits(&self, secret: &[u8; 16]) -> bool {
         self.derive(&[b"token"])[..secret.len()].ct_eq(secret).into()
@@ -250,7 +250,7 @@ fn roots(certificate: &CertificateDer<'static>) -> io::Result<RootCertStore> {
     Ok(roots)
 }
 
-/// Whether a host's certificate is that of `address`. That the authority signed it, TLS has
+/// Returns whether a host's certificate is that of `address`. That the authority signed it, TLS has
 /// seen to.
 #[must_use]
 pub fn is_of(certificate: &CertificateDer<'_>, address: IpAddr) -> bool {
@@ -279,7 +279,7 @@ pub fn client(folder: &Path) -> io::Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
-/// Whether a host can take part with what is in `folder`, as `address`.
+/// Checks that a host can take part with what is in `folder`, as `address`.
 ///
 /// # Errors
 /// It has not joined, its files are broken, or it has joined as another address.
@@ -412,7 +412,7 @@ impl ServerCertVerifier for ByFingerprint {
     }
 }
 
-/// What admits a host: where to join, whom to trust, and a secret.
+/// A token, which admits a host: where to join, whom to trust, and a secret.
 /// As text: `address:port/hex`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Token {

@@ -3,7 +3,7 @@
 use crate::config::{GateKind, Parent};
 use serde::{Deserialize, Serialize};
 
-/// What the gate is made of, as the status tells it.
+/// Kind of the gate, as the status tells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     /// "bpf", "module" or "none".
@@ -35,7 +35,7 @@ impl Choice {
 /// asked only if it matters.
 ///
 /// # Errors
-/// What is asked for by name is not to be had.
+/// A gate asked for by name is not to be had.
 pub fn choose<P, E: ToString>(
     wanted: GateKind,
     parent: Parent,

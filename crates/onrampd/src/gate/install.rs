@@ -16,7 +16,7 @@ use std::time::Duration;
 const MQ_HANDLE: u32 = 0x9471_0000;
 /// Longest wait for held packets to leave before the gate is removed.
 const DRAIN: Duration = Duration::from_millis(50);
-/// What went wrong with the gate.
+/// Failure to put a gate in place.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kernel's answer.
@@ -28,7 +28,7 @@ pub enum Error {
     /// There is no such class.
     #[error("there is nothing to put the gate under: {0}: `tc class show` and `tc qdisc show` list what is there")]
     NoParent(#[source] onramp_netlink::Error),
-    /// What is there would be lost.
+    /// Something that is there would be lost.
     #[error("{0}")]
     InTheWay(String),
 }
@@ -38,13 +38,13 @@ pub enum Error {
 pub struct Replaced {
     /// Where.
     pub parent: u32,
-    /// What we put there: `onramp`, or an `mq` for many of them.
+    /// Kind that we put there: `onramp`, or an `mq` for many of them.
     pub kind: String,
-    /// What was there.
+    /// The queueing discipline that was there.
     pub before: Option<Before>,
 }
 
-/// What was there before.
+/// A queueing discipline that was there before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Before {
     /// Its kind.
@@ -57,7 +57,7 @@ pub struct Before {
 
 /// Gates of an agent: those that it makes, and those that it has taken over.
 pub struct Kinds {
-    /// Of the first.
+    /// Kind of the first.
     pub kind: String,
     /// Where there are programs of ours, those taken over among them: their parents.
     pub others: Vec<u32>,
@@ -70,7 +70,7 @@ impl Kinds {
         Self { kind: KIND.into(), others: Vec::new() }
     }
 
-    /// Whether a queueing discipline is one of them.
+    /// Returns whether a queueing discipline is one of them.
     fn has(&self, q: &Qdisc) -> bool {
         q.kind == self.kind || q.kind.starts_with(PROGRAMS) && self.others.contains(&q.parent)
     }
@@ -114,7 +114,7 @@ pub fn options_with(config: &Config, program: RawFd, message: Message) -> Messag
     options(config, message).u32(abi::TCA_ONRAMP_PROG_FD as u16, program as u32)
 }
 
-/// What has to be put where, and what is there now. Changes nothing.
+/// Finds what has to be put where, and what is there now. Changes nothing.
 ///
 /// # Errors
 /// Classes or filters of somebody else would be lost.
@@ -162,7 +162,7 @@ pub fn plan(interface: &str, present: &[Qdisc], parent: Parent, kinds: &Kinds) -
     }
 }
 
-/// What somebody else has put in the place of something of ours, and where queues have been added
+/// Finds what somebody else has put in the place of something of ours, and where queues have been added
 /// since; and the plan with which all is in place again.
 ///
 /// # Errors
@@ -206,7 +206,7 @@ pub fn try_module(socket: &mut Socket, index: u32) -> Result<(), Error> {
 /// if it is a gate. `options` appends those of the module's gates; a program has none.
 ///
 /// # Errors
-/// What the kernel answered; part of it may be in place.
+/// The kernel refuses; part of it may be in place.
 pub fn put_in_place(
     socket: &mut Socket,
     index: u32,
@@ -248,7 +248,7 @@ fn missing(e: &onramp_netlink::Error) -> bool {
 /// Puts back what was there, where ours still is. Packets that are held are let go first.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel refuses.
 pub fn restore(socket: &mut Socket, index: u32, plan: &[Replaced]) -> Result<(), Error> {
     let mut failed = None;
     for item in plan.iter().rev() {

@@ -20,7 +20,7 @@ pub const PROGRAMS: &str = "onramp_";
 /// The gate's own bound on a hold, unless pauses may be longer.
 const MAX_HOLD: u64 = 10_000_000;
 
-/// Whether a queueing discipline of this kind is a gate.
+/// Returns whether a queueing discipline of this kind is a gate.
 #[must_use]
 pub fn is_gate(kind: &str) -> bool {
     kind == KIND || kind.starts_with(PROGRAMS)

@@ -30,13 +30,13 @@ const PACKETS: Places = Places { most: 16384, least: 4096, all: 1 << 20 };
 const FLOWS: Places = Places { most: 16384, least: 1024, all: 131_072 };
 
 impl Places {
-    /// Of each of so many gates.
+    /// Places of each of so many gates.
     fn each(&self, gates: u32) -> u32 {
         (self.all / gates.next_power_of_two()).clamp(self.least, self.most)
     }
 }
 
-/// What went wrong with it.
+/// Failure of the gate's program.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kernel is too old, or was built without.
@@ -72,7 +72,7 @@ fn random() -> Result<u32, Error> {
     Ok(u32::from_ne_bytes(bytes))
 }
 
-/// Whether the kernel takes a queueing discipline that is an eBPF program.
+/// Asks whether the kernel takes a queueing discipline that is an eBPF program.
 ///
 /// # Errors
 /// Its types cannot be read.
@@ -99,7 +99,7 @@ pub struct Program {
 /// The maps that are the gates' alone.
 const OWN: [&str; 5] = ["instances", "kept", "queues", "buckets", "limits"];
 
-/// What this program is known by.
+/// Hash by which this program is known.
 fn build() -> u64 {
     let hash = ring::digest::digest(&ring::digest::SHA256, &OBJECT.0);
     u64::from_ne_bytes(std::array::from_fn(|i| hash.as_ref()[i]))

@@ -18,7 +18,7 @@ const IFLA_INFO_KIND: u16 = 1;
 /// Makes the device and switches it on; its number. One that is left over is replaced.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel refuses.
 pub fn create(socket: &mut Socket) -> Result<u32> {
     remove(socket)?;
     let mut done = add(socket, KINDS[0]);
@@ -37,7 +37,7 @@ pub fn create(socket: &mut Socket) -> Result<u32> {
 /// Removes the device, if it is there.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel refuses.
 pub fn remove(socket: &mut Socket) -> Result<()> {
     match find(socket, NAME)? {
         Some(found) => link::delete(socket, found.index),
@@ -48,7 +48,7 @@ pub fn remove(socket: &mut Socket) -> Result<()> {
 /// The interface of that name.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel refuses.
 pub fn find(socket: &mut Socket, name: &str) -> Result<Option<Link>> {
     Ok(link::list(socket)?.into_iter().find(|l| l.name == name))
 }

@@ -43,7 +43,7 @@ pub struct Qdisc {
 /// All queueing disciplines of an interface, also those that `tc` does not show.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel refuses.
 pub fn qdiscs(socket: &mut Socket, index: u32) -> Result<Vec<Qdisc>> {
     let message = Message::new(libc::RTM_GETQDISC, libc::NLM_F_DUMP, "list of qdiscs");
     let answers = socket.query(message.push(&tcmsg(index, 0, 0, 0)).attr(TCA_DUMP_INVISIBLE, &[]))?;
@@ -76,7 +76,7 @@ pub struct Filter {
 /// The filters at [`INGRESS`] or [`EGRESS`]; none where there is no clsact.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel refuses.
 pub fn filters(socket: &mut Socket, index: u32, hook: u32) -> Result<Vec<Filter>> {
     let message = Message::new(RTM_GETTFILTER, libc::NLM_F_DUMP, "list of filters");
     match socket.query(message.push(&tcmsg(index, 0, hook, 0))) {
@@ -101,7 +101,7 @@ fn parse_filter(bytes: &[u8]) -> Option<Filter> {
 /// Adds a filter of clsact of the kind "bpf", which runs a program. There is none of its priority and handle yet.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel refuses.
 pub fn add_filter(socket: &mut Socket, index: u32, hook: u32, filter: &Filter, program: BorrowedFd<'_>) -> Result<()> {
     let message = about(RTM_NEWTFILTER, libc::NLM_F_CREATE | libc::NLM_F_EXCL, index, hook, filter);
     socket.request(message.nested(TCA_OPTIONS, |m| {
@@ -113,7 +113,7 @@ pub fn add_filter(socket: &mut Socket, index: u32, hook: u32, filter: &Filter, p
 /// Removes a filter of clsact.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel refuses.
 pub fn delete_filter(socket: &mut Socket, index: u32, hook: u32, filter: &Filter) -> Result<()> {
     socket.request(about(RTM_DELTFILTER, 0, index, hook, filter))
 }
@@ -128,7 +128,7 @@ fn about(kind: u16, flags: i32, index: u32, hook: u32, filter: &Filter) -> Messa
 /// Adds clsact to an interface; whether it was not there before.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel refuses.
 pub fn add_clsact(socket: &mut Socket, index: u32) -> Result<bool> {
     let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
     let message = Message::new(libc::RTM_NEWQDISC, flags, format!("clsact on interface {index}"));
@@ -142,7 +142,7 @@ pub fn add_clsact(socket: &mut Socket, index: u32) -> Result<bool> {
 /// Removes clsact from an interface.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel refuses.
 pub fn delete_clsact(socket: &mut Socket, index: u32) -> Result<()> {
     qdisc::delete(socket, Place { index, parent: TC_H_CLSACT, handle: CLSACT_HANDLE })
 }

@@ -19,7 +19,7 @@ const MAX_REPLY: u64 = 16 << 20;
 /// How long a client waits.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a client asks.
+/// A client's question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "get", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Request {
@@ -34,7 +34,7 @@ pub enum Request {
 /// Reads a request.
 ///
 /// # Errors
-/// What is wrong with it, as the reply says it.
+/// Says what is wrong with it, as the reply does.
 pub fn parse(line: &[u8]) -> Result<Request, String> {
     let text = std::str::from_utf8(line).map_err(|_| "a request is a line of UTF-8".to_string())?;
     let request = serde_json::from_str(text).map_err(|e| format!("no request: {e}: such as {{\"get\":\"status\"}}"))?;

@@ -55,7 +55,7 @@ impl Server {
         Ok(Self { path: path.into(), listener, clients: Vec::new() })
     }
 
-    /// What to wait for: descriptors, and whether for room to write.
+    /// Descriptors to wait for, and whether for room to write.
     pub fn waits(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
         let clients = self.clients.iter().map(|c| (c.stream.as_fd(), !c.output.is_empty()));
         [(self.listener.as_fd(), false)].into_iter().chain(clients)
