@@ -3,6 +3,7 @@
 //! It takes from the agent's library what both know: the configuration, certificates, the
 //! protocols, and the programs, which the doctor has the kernel check.
 
+mod agent;
 mod coordinator;
 mod doctor;
 mod hosts;
@@ -16,7 +17,6 @@ use clap::{Args, Parser, Subcommand};
 use onrampd::config::{Config, Fleet, Mode};
 use onrampd::fleet::pki::Token;
 use onrampd::fleet::wire;
-use onrampd::status::protocol::Client;
 use onrampd::{DEFAULT_CONFIG, DEFAULT_SOCKET};
 use std::fmt::Display;
 use std::io::{self, Write as _};
@@ -24,6 +24,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use agent::Client;
 use owd::{Matrix, heatmap, table};
 use setup::Host;
 

@@ -1,7 +1,7 @@
 //! A table of paths and flows that is drawn anew every second.
 
+use crate::agent::Client;
 use crate::status::{flow_lines, path_lines, show};
-use onrampd::status::protocol::Client;
 use onrampd::status::{Flow, Flows, Status};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};

@@ -1,10 +1,10 @@
 //! Requirements of a host that takes part in a fleet.
 
 use super::Check;
+use crate::agent::Client;
 use crate::{coordinator, setup};
 use onrampd::config::{Config, Fleet};
 use onrampd::fleet::pki;
-use onrampd::status::protocol::Client;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
