@@ -1,6 +1,7 @@
 //! The command line of onrampd, the daemon. All other commands are onrampctl's.
 
 use clap::{Parser, Subcommand};
+use onramp_config::Mistake;
 use onrampd::config::quantity::Time;
 use onrampd::config::{Config, Mesh};
 use onrampd::fleet::serve;
@@ -75,8 +76,8 @@ fn main() -> ExitCode {
             match mesh.check().map(|()| coordinate(listen, &folder, mesh)) {
                 Ok(Ok(())) => ExitCode::SUCCESS,
                 Ok(Err(e)) => fail(e),
-                Err(message) => {
-                    eprintln!("onrampd: {message}");
+                Err(Mistake { key, message }) => {
+                    eprintln!("onrampd: --{key}: {message}");
                     ExitCode::from(2)
                 }
             }

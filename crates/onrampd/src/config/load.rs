@@ -285,8 +285,7 @@ fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
         window: section.window.map_or(onramp_clock::WINDOW, |t| t.0),
         interval: section.interval.map_or(onramp_clock::schedule::INTERVAL, |t| t.0),
     };
-    if let Err(message) = mesh.check() {
-        let (key, message) = message.split_once(": ").unwrap_or(("", &message));
+    if let Err(Mistake { key, message }) = mesh.check() {
         mistakes.push(Mistake::new(format!("fleet.{key}"), message));
     }
     let max_uncertainty = section.max_uncertainty.map_or(MAX_UNCERTAINTY, |t| t.0);

@@ -8,6 +8,7 @@ mod load;
 pub mod quantity;
 
 use crate::abi;
+use onramp_config::Mistake;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -210,16 +211,16 @@ impl Mesh {
     /// Checks that hosts can do it.
     ///
     /// # Errors
-    /// One line that begins with the key, and says what is wrong.
-    pub fn check(&self) -> Result<(), String> {
+    /// The first key that is wrong.
+    pub fn check(&self) -> Result<(), Mistake> {
         if self.probes == 0 {
-            return Err("probes: must be at least 1".into());
+            return Err(Mistake::new("probes", "must be at least 1"));
         }
         if !(10_000_000..=60_000_000_000).contains(&self.window) {
-            return Err("window: is outside 10ms to 60s".into());
+            return Err(Mistake::new("window", "is outside 10ms to 60s"));
         }
         if !(100_000..=self.window / 20).contains(&self.interval) {
-            return Err("interval: is outside 100us to a twentieth of the window".into());
+            return Err(Mistake::new("interval", "is outside 100us to a twentieth of the window"));
         }
         Ok(())
     }
