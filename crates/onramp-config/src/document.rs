@@ -64,7 +64,7 @@ pub fn entry<'k, 't, T>(entries: impl Iterator<Item = (&'t str, T)>, key: &'k st
     entries.filter_map(begins).max_by_key(|(name, ..)| name.len())
 }
 
-/// Splits the index off that `key` begins with: "[2].load".
+/// Splits the index off that `key` begins with: `[2].load`.
 #[must_use]
 pub fn first_index(key: &str) -> Option<(usize, &str)> {
     let (index, rest) = key.strip_prefix('[')?.split_once(']')?;

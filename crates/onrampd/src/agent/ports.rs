@@ -12,7 +12,7 @@ use onramp_netlink::link;
 
 /// A gate that others keep replacing is put back so often within [`CONTEST`], then no more.
 const MOST_PUT_BACK: u32 = 10;
-/// Time in which others' replacements of a gate are counted [ns].
+/// Time in which others' replacements of a gate are counted, in nanoseconds.
 const CONTEST: u64 = 60_000_000_000;
 
 /// An interface and what is attached to it.

@@ -9,7 +9,7 @@ use crate::status::{self, Facts, Status};
 use crate::sync::Sync;
 use onramp_netlink::{link, qdisc};
 
-/// Sums over flows are not made anew more often [ns]: everybody may ask for them.
+/// Sums over flows are not made anew more often, in nanoseconds: everybody may ask for them.
 const FLOWS_FRESH: u64 = 200_000_000;
 /// Problems told of.
 const MAX_PROBLEMS: usize = 10;

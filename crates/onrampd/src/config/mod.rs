@@ -1,6 +1,6 @@
 //! The configuration that an operator writes, read from a TOML file.
 //!
-//! [`load`] turns text into a [`Config`], or into one line per mistake.
+//! [`load()`] turns text into a [`Config`], or into one line per mistake.
 
 pub mod file;
 mod key;
