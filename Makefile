@@ -7,7 +7,7 @@ export VIRTUAL_ENV := $(CURDIR)/.venv
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
 
 # What the Python module is built from.
-RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core crates/onramp-clock crates/onramp-core crates/onramp-sim crates/onramp-units crates/onramp-py -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name '*.lock' -o -name '*.txt')
+RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core crates/onramp-clock crates/onramp-core crates/onramp-sim crates/onramp-config crates/onramp-py -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name '*.lock' -o -name '*.txt')
 
 # What is needed comes before what is built, in this order; builds use all processors by themselves.
 .NOTPARALLEL:
@@ -20,7 +20,7 @@ help:
 	@echo "make test     every test"
 	@echo "make test-quick  the simulator and the command: no kernel, no emulated machine (minutes)"
 	@echo "make test-kernel  the gate on debug and stock kernels under QEMU: an hour and a half at first, one later; on a busy machine twice that"
-	@echo "make agent    the host agent, and tc's plugin for the gate; then as root: make install-agent"
+	@echo "make agent    the host agent, its client, and tc's plugin for the gate; then as root: make install-agent"
 	@echo "make datapath the gate's module against stock kernels' headers: 6.1, 6.12, the newest"
 	@echo "make lint     formatting, lints, types"
 	@echo "make bindings regenerate the Rust view of the C headers"
@@ -43,18 +43,18 @@ need-%:
 
 # The Linux cluster: its programs beside Python, where the package looks for them, and its kernel.
 testbed: need-cluster install
-	cargo build --release -p onramp-testbed -p onrampd
-	install target/release/onramp-testbed target/release/onrampd .venv/bin/
+	cargo build --release -p onramp-testbed -p onrampd -p onrampctl
+	install target/release/onramp-testbed target/release/onrampd target/release/onrampctl .venv/bin/
 	testbed/kernel/build
 
 agent: need-agent
-	cargo build --release -p onrampd
+	cargo build --release -p onrampd -p onrampctl
 	$(MAKE) --quiet -C datapath/tc
 
-# As root, after make agent; nothing is built. onrampd init or join writes the configuration.
+# As root, after make agent; nothing is built. onrampctl init or join writes the configuration.
 install-agent:
-	@test -x target/release/onrampd || { echo "run make agent first" >&2; exit 1; }
-	install -D target/release/onrampd $(DESTDIR)/usr/bin/onrampd
+	@test -x target/release/onrampd -a -x target/release/onrampctl || { echo "run make agent first" >&2; exit 1; }
+	install -D -t $(DESTDIR)/usr/bin target/release/onrampd target/release/onrampctl
 	install -D -m 644 packaging/onrampd.service $(DESTDIR)/etc/systemd/system/onrampd.service
 	install -D -m 644 packaging/onrampd.sysusers $(DESTDIR)/etc/sysusers.d/onrampd.conf
 	install -D -m 644 packaging/onrampd-coordinator.service $(DESTDIR)/etc/systemd/system/onrampd-coordinator.service
@@ -70,7 +70,7 @@ datapath: need-gate
 
 # As root, once the service is disabled; configuration and keys in /etc/onrampd stay.
 uninstall-agent:
-	rm -f $(DESTDIR)/usr/bin/onrampd $(DESTDIR)/etc/sysusers.d/onrampd.conf
+	rm -f $(DESTDIR)/usr/bin/onrampd $(DESTDIR)/usr/bin/onrampctl $(DESTDIR)/etc/sysusers.d/onrampd.conf
 	rm -f $(DESTDIR)/etc/systemd/system/onrampd.service $(DESTDIR)/etc/systemd/system/onrampd-coordinator.service
 	rm -rf $(DESTDIR)/usr/share/doc/onrampd $(DESTDIR)/usr/src/onramp-0.1.0
 	$(MAKE) --quiet -C datapath/tc uninstall
@@ -88,13 +88,13 @@ test: need-all testbed
 
 # For whoever changes one file: the long comparisons of cells and builds are in make test.
 test-quick: install
-	cargo test -p onramp-core -p onramp-clock -p onramp-units -p onramp-sim -- --skip cells --skip every_build
+	cargo test -p onramp-core -p onramp-clock -p onramp-config -p onramp-sim -- --skip cells --skip every_build
 	pytest -n auto --dist loadgroup -m "not machines"
 
 # The gate where the kernel checks itself: memory, leaks, locks, failures on demand; then data races. Then
 # half an hour of whatever may happen to it where it is a program.
 test-kernel: need-debug need-stock
-	cargo build --release -p onrampd
+	cargo build --release -p onrampd -p onrampctl
 	testbed/kernel/build --kasan
 	testbed/debug/boot target/release/onrampd
 	testbed/kernel/build --kcsan

@@ -32,6 +32,19 @@ fn main() {
     regenerate();
 }
 
+/// Has the compiler check that the algorithm's types are plain data without padding.
+#[cfg(feature = "regenerate")]
+#[derive(Debug)]
+struct Plain;
+
+#[cfg(feature = "regenerate")]
+impl bindgen::callbacks::ParseCallbacks for Plain {
+    fn add_attributes(&self, info: &bindgen::callbacks::AttributeInfo<'_>) -> Vec<String> {
+        let plain = "#[cfg_attr(feature = \"bytemuck\", derive(bytemuck::Pod, bytemuck::Zeroable))]";
+        (info.name.starts_with("onramp_") || info.name == "orprobe").then(|| plain.into()).into_iter().collect()
+    }
+}
+
 #[cfg(feature = "regenerate")]
 fn regenerate() {
     bindgen::Builder::default()
@@ -42,7 +55,9 @@ fn regenerate() {
         .allowlist_type("onramp_.*|orack|orprobe")
         .allowlist_var("ONRAMP_.*|ORACK_.*|ORPROBE_.*")
         .derive_default(false)
+        .derive_partialeq(true)
         .layout_tests(true)
+        .parse_callbacks(Box::new(Plain))
         .generate_comments(false)
         .use_core()
         .rust_target("1.85".parse().expect("a Rust version"))

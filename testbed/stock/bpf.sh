@@ -7,7 +7,7 @@ gate=bpf
 
 # gates KEY: a number of the gates of a, together
 gates() {
-    onrampd status --json --socket /tmp/a.sock | grep -o '"gates":\[[^]]*\]' | grep -o "\"$1\":[0-9]*" |
+    onrampctl status --json --socket /tmp/a.sock | grep -o '"gates":\[[^]]*\]' | grep -o "\"$1\":[0-9]*" |
         awk -F: '{ n += $2 } END { print n + 0 }'
 }
 # there DEVICE GATES: of a
@@ -23,7 +23,7 @@ send "through the gate"
 acked "delays" 50
 stop a
 check "segments are large again" segments 65536
-foretold() { ip netns exec a onrampd doctor --config /tmp/a.toml | grep -q "up to 16384 bytes (.* 65536 without it"; }
+foretold() { ip netns exec a onrampctl doctor --config /tmp/a.toml | grep -q "up to 16384 bytes (.* 65536 without it"; }
 check "the doctor foretells small ones" foretold
 keys='cut = false'
 start a enforce eth0 -100ms 10.0.0.2
@@ -95,7 +95,7 @@ wait_for "10000 packets leave" empty
 
 # A program's room has an end.
 limits "flows = 20000"
-room() { onrampd status --json --socket /tmp/a.sock | grep -q 'gate.flows is above what a program has room for.*: it is 16382"'; }
+room() { onrampctl status --json --socket /tmp/a.sock | grep -q 'gate.flows is above what a program has room for.*: it is 16382"'; }
 check "it is told that there is no room for 20000 flows" room
 limits
 

@@ -15,7 +15,7 @@ fleet() {
     wait_for "the agent on $1 is ready" grep -q '^ready' /tmp/$1.log
 }
 # fleet_ns HOST: the fleet's time less this kernel's, by that host
-fleet_ns() { onrampd status --json --socket /tmp/$1.sock | sed -n 's/.*"fleet_ns":\(-*[0-9]*\).*/\1/p'; }
+fleet_ns() { onrampctl status --json --socket /tmp/$1.sock | sed -n 's/.*"fleet_ns":\(-*[0-9]*\).*/\1/p'; }
 known() { [ "$(fleet_ns a)" ] && [ "$(fleet_ns b)" ]; }
 # apart WHAT: in a hundred looks, one in each of twenty rounds five times over
 apart() {
@@ -28,10 +28,10 @@ apart() {
 
 for gate in module bpf; do
     mkdir /tmp/a /tmp/b
-    check "init" ip netns exec a onrampd init --interface eth0 --address 10.0.0.1 --config /tmp/a/onrampd.toml
+    check "init" ip netns exec a onrampctl init --interface eth0 --address 10.0.0.1 --config /tmp/a/onrampd.toml
     fleet a
-    token=$(ip netns exec a onrampd token --config /tmp/a/onrampd.toml)
-    check "join" ip netns exec b onrampd join $token --interface eth0 --config /tmp/b/onrampd.toml
+    token=$(ip netns exec a onrampctl token --config /tmp/a/onrampd.toml)
+    check "join" ip netns exec b onrampctl join $token --interface eth0 --config /tmp/b/onrampd.toml
     fleet b
     wait_for "clocks are known" known
     sleep 10
@@ -43,7 +43,7 @@ for gate in module bpf; do
     sleep 5
     apart "$gate, beside a transfer"
     check "the transfer" wait $load
-    onrampd status --socket /tmp/a.sock
+    onrampctl status --socket /tmp/a.sock
     left
     rm -r /tmp/a /tmp/b
 done

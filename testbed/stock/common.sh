@@ -117,8 +117,8 @@ send() {
 
 # acked WHAT LEAST: so many OR-ACKs have come back to a
 acked() {
-    acks=$(onrampd status --json --socket /tmp/a.sock | number or_acks_received)
-    [ "${acks:-0}" -ge $2 ] || { onrampd status --socket /tmp/a.sock; fail "$1: only ${acks:-no} OR-ACKs came back"; }
+    acks=$(onrampctl status --json --socket /tmp/a.sock | number or_acks_received)
+    [ "${acks:-0}" -ge $2 ] || { onrampctl status --socket /tmp/a.sock; fail "$1: only ${acks:-no} OR-ACKs came back"; }
     say "$1: $acks OR-ACKs"
 }
 # held DEVICE: the gate of a there has held packets

@@ -25,7 +25,7 @@ service() {
     agent=$!
     wait_for "the agent is ready" grep -q '^ready' /tmp/agent.log
 }
-status() { onrampd status --json; }
+status() { onrampctl status --json; }
 # known KEY LEAST: a number of the status has reached it
 known() { [ "$(status | number $1)" -ge $2 ]; }
 # is TEXT: the status has it
@@ -44,17 +44,17 @@ load() {
 }
 
 iperf3 -s -D >/dev/null
-onrampd doctor >/tmp/doctor
+onrampctl doctor >/tmp/doctor
 check "the doctor" grep -q '^ok   gate  *bpf (this kernel takes a program)' /tmp/doctor
 if [ $us = a ]; then
-    check "init" onrampd init --interface eth0 --address $address
+    check "init" onrampctl init --interface eth0 --address $address
     service
-    onrampd token >/tmp/token || fail "no token"
+    onrampctl token >/tmp/token || fail "no token"
     check "the token" nc -l -p 7001 -e cat /tmp/token
 else
     token() { nc $other 7001 </dev/null >/tmp/token && [ -s /tmp/token ]; }
     wait_for "the token" token
-    check "join" onrampd join "$(cat /tmp/token)" --interface eth0
+    check "join" onrampctl join "$(cat /tmp/token)" --interface eth0
     service
 fi
 wait_for "the clock is known" is '"known":true'
@@ -76,11 +76,11 @@ before=$(exchanges)
 more() { [ $(($(exchanges) - before)) -ge 1000 ]; }
 wait_for "probes and answers" more
 wait_for "the clock is known still" is '"known":true'
-say "$(onrampd status | grep '^clock')"
+say "$(onrampctl status | grep '^clock')"
 load "while they enforce"
 [ $us = a ] || { check "it held" known held 10; say "held $(status | number held) times"; }
-wait_for "the fleet" sh -c "onrampd fleet | grep -c synchronised | grep -q 2"
-onrampd status
+wait_for "the fleet" sh -c "onrampctl fleet | grep -c synchronised | grep -q 2"
+onrampctl status
 check "no problems" is '"problems":\[\]'
 meet 7005
 kill $agent && wait $agent

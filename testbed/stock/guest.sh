@@ -35,7 +35,7 @@ wait_for "the new agent is ready" sh -c '[ "$(grep -c ^ready /tmp/a.log)" = 2 ]'
 check "traffic goes on during an upgrade" wait $load
 [ "$(gate | head -n 1 | cut -d' ' -f 1-5)" = "$(echo "$before" | cut -d' ' -f 1-5)" ] || fail "another gate: $(gate)"
 gate | grep -q 'dropped 0,' || { gate; fail "packets were lost"; }
-onrampd status --json --socket /tmp/a.sock | grep -q '"problems": *\[\]' || fail "$(onrampd status --socket /tmp/a.sock)"
+onrampctl status --json --socket /tmp/a.sock | grep -q '"problems": *\[\]' || fail "$(onrampctl status --socket /tmp/a.sock)"
 say "upgrade: the same gate, no packet lost"
 
 # Somebody takes the gate's place: it is said, and put back.

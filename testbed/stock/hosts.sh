@@ -7,7 +7,7 @@ check "module bonding" insmod /modules/bonding.ko max_bonds=0
 hosts
 gate=module
 
-status() { onrampd status --json --socket /tmp/a.sock; }
+status() { onrampctl status --json --socket /tmp/a.sock; }
 # to ADDRESS: OR-ACKs of packets to there
 to() { status | tr '{' '\n' | grep "\"peer\": *\"$1\"" | number or_acks; }
 # taken WHAT FROM TO ADDRESS: packets are measured, and held. 2 MB are 32 segments of 64 KB where nothing
@@ -125,7 +125,7 @@ stop b
 start b enforce eth0.5 0ns 10.5.0.1
 taken "VLAN, the agents on it" a b 10.5.0.2
 sed 's/^interfaces = .*/interfaces = ["eth0", "eth0.5"]/' /tmp/a.toml >/tmp/both.toml
-check "the doctor refuses both" sh -c "ip netns exec a onrampd doctor --config /tmp/both.toml | grep -q '^FAIL eth0.5 .*above eth0'"
+check "the doctor refuses both" sh -c "ip netns exec a onrampctl doctor --config /tmp/both.toml | grep -q '^FAIL eth0.5 .*above eth0'"
 left
 check "the module unloads" rmmod sch_onramp
 complain

@@ -49,7 +49,7 @@ EOF
 }
 ready() { [ "$(cat /tmp/*.log | grep -c '^ready')" = 9 ]; }
 total() {
-    for host in $hosts; do onrampd status --json --socket /tmp/$host.sock | number $1; done | awk '{ n += $1 } END { print n }'
+    for host in $hosts; do onrampctl status --json --socket /tmp/$host.sock | number $1; done | awk '{ n += $1 } END { print n }'
 }
 
 for host in $hosts; do ip netns exec $host load serve 7000 & done
@@ -62,7 +62,7 @@ run() {
     ip netns exec r load incast 7000 $seed $seconds $rate 4000 0.1 0.75 $addresses >/tmp/told || fail "$1: $(cat /tmp/told)"
     sed "s/^/GUEST: $1: /" /tmp/told
     say "$1: held $(total held) times, $(total or_acks_received) OR-ACKs"
-    onrampd status --socket /tmp/h1.sock
+    onrampctl status --socket /tmp/h1.sock
     kill $agents
     for agent in $agents; do wait $agent; done
     rm /tmp/*.log

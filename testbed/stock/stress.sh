@@ -63,7 +63,7 @@ agent() {
         sleep 0.2
     done
 }
-ready() { onrampd status --socket /tmp/$1.sock; }
+ready() { onrampctl status --socket /tmp/$1.sock; }
 # Packets wait nowhere.
 empty() { ! tc -n $1 -s qdisc show | grep backlog | grep -v 'backlog 0b 0p'; }
 
@@ -79,7 +79,7 @@ agents() {
     3) signal=USR2 ;;
     *) signal=HUP ;;
     esac
-    onrampd status --json --socket /tmp/$host.sock | number held >>/tmp/held
+    onrampctl status --json --socket /tmp/$host.sock | number held >>/tmp/held
     # It may just be gone.
     kill -$signal $(cat /tmp/$host.pid)
     # What it has left is not always met by the next one.

@@ -19,7 +19,7 @@ ip netns add b
 ip -n b link set lo up
 link
 
-status() { onrampd status --json; }
+status() { onrampctl status --json; }
 # is WHAT VALUE: what systemd says of the service
 is() { [ "$(systemctl show -P $1 onrampd)" = "$2" ]; }
 
@@ -99,20 +99,20 @@ done
 
 config=/etc/onrampd/onrampd.toml
 rm $config
-check "a fleet" onrampd init --interface eth0 --address 10.0.0.1
-token=$(onrampd token)
+check "a fleet" onrampctl init --interface eth0 --address 10.0.0.1
+token=$(onrampctl token)
 sed -i '/^listen/d' $config
 check "its coordinator starts" systemctl start onrampd-coordinator
 coordinator() { systemctl show -P $1 onrampd-coordinator; }
 ours() { grep -q "$1" /proc/$(coordinator MainPID)/status; }
 check "the coordinator's user" ours "^Uid:.$(id -u onrampd)"
 check "the coordinator's capabilities" ours '^CapBnd:.0*$'
-check "b joins" ip netns exec b onrampd join "$token" --interface eth0 --config /tmp/b/onrampd.toml
+check "b joins" ip netns exec b onrampctl join "$token" --interface eth0 --config /tmp/b/onrampd.toml
 sed -i -e '1i socket = "/tmp/b.sock"' -e '1i state_dir = "/run/onrampd-b"' /tmp/b/onrampd.toml
 ip netns exec b onrampd run --config /tmp/b/onrampd.toml >/tmp/b.log 2>&1 &
 pid_b=$!
 check "the member on a starts" systemctl start onrampd
-both() { [ "$(onrampd fleet | grep -c synchronised)" = 2 ]; }
+both() { [ "$(onrampctl fleet | grep -c synchronised)" = 2 ]; }
 wait_for "both are synchronised" both
 check "the coordinator crashes" systemctl kill -s KILL onrampd-coordinator
 anew() { [ $(coordinator NRestarts) = 1 ] && both; }

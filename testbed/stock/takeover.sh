@@ -8,7 +8,7 @@ gate=bpf
 start b enforce eth0 0ns 10.0.0.1
 start a enforce eth0 -100ms 10.0.0.2
 
-status() { onrampd status --json --socket /tmp/a.sock; }
+status() { onrampctl status --json --socket /tmp/a.sock; }
 
 was=$(which_gate)
 begin

@@ -47,7 +47,8 @@ pub type or_u32 = u32;
 pub type or_u64 = u64;
 pub type or_s64 = i64;
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
+#[derive(Debug, Copy, Clone, PartialEq)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
 pub struct onramp_params {
     pub threshold: or_u64,
     pub max_pause: or_u64,
@@ -80,7 +81,8 @@ const _: () = {
     ][::core::mem::offset_of!(onramp_params, reserved) - 28usize];
 };
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
+#[derive(Debug, Copy, Clone, PartialEq)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
 pub struct onramp_flow {
     pub t_next: or_u64,
     pub paused: or_u64,
@@ -125,7 +127,8 @@ const _: () = {
     ][::core::mem::offset_of!(onramp_flow, seen) - 60usize];
 };
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
+#[derive(Debug, Copy, Clone, PartialEq)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
 pub struct onramp_stamp {
     pub time: or_u64,
     pub paused: or_u64,
@@ -142,7 +145,7 @@ const _: () = {
     ][::core::mem::offset_of!(onramp_stamp, paused) - 8usize];
 };
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
+#[derive(Debug, Copy, Clone, PartialEq)]
 pub struct orack {
     pub time: or_u64,
     pub tag: or_u64,
@@ -175,7 +178,8 @@ const _: () = {
     ][::core::mem::offset_of!(orack, reserved) - 58usize];
 };
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
+#[derive(Debug, Copy, Clone, PartialEq)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
 pub struct orprobe {
     pub sent: or_u64,
     pub received: or_u64,

@@ -30,8 +30,20 @@
 //! ```
 
 #[rustfmt::skip]
-#[expect(dead_code, non_camel_case_types, reason = "all that C has, by its name there")]
+#[expect(missing_docs, dead_code, non_camel_case_types, reason = "all that C has, by its name there")]
 mod bindings;
+
+/// Types and constants of the headers, by their names there: for others' bindings to headers that
+/// include these.
+pub mod abi {
+    pub use crate::bindings::{
+        ONRAMP_BETA_ONE, ONRAMP_BETA_START_DEFAULT, ONRAMP_COUNT_OLD, ONRAMP_GAIN_SHIFT_DEFAULT, ONRAMP_GAIN_SHIFT_MAX,
+        ONRAMP_GAIN_SHIFT_MIN, ONRAMP_KEEP_PAUSE, ONRAMP_STRAWMAN,
+    };
+    pub use crate::bindings::{
+        onramp_flow, onramp_params, onramp_stamp, or_s64, or_u8, or_u16, or_u32, or_u64, orprobe,
+    };
+}
 mod flow;
 pub mod orack;
 pub mod orprobe;

@@ -45,7 +45,7 @@ fn resolve(
 /// The files a resolved scenario refers to, as (dotted key, path as written).
 #[pyfunction]
 fn input_files(resolved: &str) -> PyResult<Vec<(String, String)>> {
-    let scenario: Scenario = toml::from_str(resolved).map_err(|e| PyValueError::new_err(e.message().to_string()))?;
+    let scenario = Scenario::from_resolved(resolved).map_err(|e| PyValueError::new_err(e.to_string()))?;
     Ok(scenario.input_files())
 }
 

@@ -115,7 +115,7 @@ duration = "2ms""#,
     (
         "seed = 3",
         "seed = 18446744073709551615",
-        "s.toml:2: a whole number is above 9223372036854775807: write a seed like that in quotes",
+        "s.toml:2: a whole number is outside -9223372036854775808 to 9223372036854775807: write a seed like that in quotes",
     ),
     ("seed = 3", r#""see\nd" = 3"#, r#"s.toml:2: see\nd: is not a known key: did you mean seed?"#),
     ("[network]", "[network", "s.toml:5: unclosed table, expected `]`"),
@@ -293,7 +293,7 @@ s.toml:14: switch.ecn[1].pmax: NaN is outside 0 to 1"#,
     (
         r#"dst = "h0""#,
         "dst = \"h0\"\ncap = [\"1Mbps\", 5]",
-        "s.toml:51: traffic[2].cap: 5 is not a rate in quotes with its unit, such as \"100Gbps\"",
+        "s.toml:51: traffic[2].cap[1]: 5 is not a rate in quotes with its unit, such as \"100Gbps\"",
     ),
     (r#"dst = "h0""#, "dst = \"h0\"\ncap = \"0bps\"", "s.toml:51: traffic[2].cap: must be above 0, such as \"10Mbps\""),
     (
@@ -510,7 +510,8 @@ file = "/dev/zero""#,
 "#,
         r#""a\u001fb" = 1
 "#,
-        "s.toml:47: traffic[2].a?b: is not a known key: known are src, dst, start, jitter, stop, transport, class, cap, tenant",
+        r#"s.toml:47: traffic[2].dst: is missing: write one, such as dst = "h0"
+s.toml:50: traffic[2].a\u{1f}b: is not a known key: known are src, dst, start, jitter, stop, transport, class, cap, tenant"#,
     ),
     (
         r#"seed = 3

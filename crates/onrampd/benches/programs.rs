@@ -11,10 +11,10 @@ use common::packet::{ACK, PSH_ACK, TCP, UDP, ethernet, ip, or_ack, tcp, udp};
 use common::privileged;
 use onramp_core::orack::{Addresses, OrAck};
 use onramp_netlink::Socket;
-use onrampd::acker;
 use onrampd::clock::now;
 use onrampd::config::{Config, Key, Mode, Peer, load};
 use onrampd::datapath::{Datapath, Hooks, Program};
+use onrampd::net::acker;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 

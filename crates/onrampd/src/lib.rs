@@ -5,42 +5,28 @@
 //! start if it could not. Packets never pass through it: if it dies, they flow as if
 //! On-Ramp were not there within three seconds.
 //!
-//! Pure parts take the time as an argument and know no socket: [`config`], [`status`],
-//! [`protocol`]. Edges are [`datapath`] and [`qdisc`] (eBPF, by way of [`object`] and [`maps`]), [`tc`], [`gate`] and
-//! [`acker`] (netlink), [`server`] (the socket) and [`agent`], which holds them together and which none of them
-//! knows.
+//! Pure parts take the time as an argument and know no socket: [`config`], [`status`] but for its
+//! server, a fleet's coordinator. Edges are [`datapath`] (eBPF), [`gate`] and [`net`] (netlink),
+//! [`status::server`] (the socket), [`sync`] (probes), [`sys`] (unsafe system calls), and [`agent`],
+//! which holds them together and which none of them knows.
 
 #![deny(unsafe_code)]
 
 pub mod abi;
-pub mod acker;
 pub mod agent;
-pub mod choice;
-pub mod chrony;
 pub mod clock;
 pub mod config;
 pub mod datapath;
-pub mod doctor;
 pub mod fleet;
 pub mod gate;
-mod handover;
-mod heart;
-pub mod maps;
-pub mod object;
-pub mod owd;
-pub mod protocol;
-pub mod qdisc;
-pub mod replay;
-mod segments;
-pub mod server;
+pub mod net;
 pub mod status;
 pub mod sync;
-mod sys;
-pub mod tc;
-pub mod top;
-pub mod undo;
-mod wait;
+pub mod sys;
+pub mod wait;
 
+/// The configuration, unless a command names another.
+pub const DEFAULT_CONFIG: &str = "/etc/onrampd/onrampd.toml";
 /// Where `status` is answered, unless it is configured.
 pub const DEFAULT_SOCKET: &str = "/run/onrampd/onrampd.sock";
 /// Where what must be undone is remembered, unless it is configured.

@@ -1,24 +1,23 @@
-//! The command line of onrampd.
+//! The command line of onrampd, the daemon. All other commands are onrampctl's.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
+use onramp_config::Mistake;
 use onrampd::config::quantity::Time;
-use onrampd::config::{Config, Fleet, Mesh, Mode};
-use onrampd::fleet::pki::Token;
-use onrampd::fleet::setup::{self, Host};
-use onrampd::fleet::{join, serve, show, wire};
-use onrampd::owd::{Matrix, heatmap, table};
-use onrampd::protocol::Client;
-use onrampd::{agent, doctor, replay, status, top};
+use onrampd::config::{Config, Mesh};
+use onrampd::fleet::serve;
+use onrampd::{DEFAULT_CONFIG, agent};
+use std::ffi::OsString;
 use std::fmt::Display;
-use std::io::{self, Write as _};
-use std::net::{IpAddr, SocketAddr};
+use std::io;
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 
 /// On-Ramp's host agent: holds flows at the sender while their path's one-way delay is high.
 #[derive(Parser)]
-#[command(version)]
+#[command(version, after_help = "All other commands are onrampctl's, and started as such: see onrampctl --help")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -31,35 +30,6 @@ enum Command {
     Run {
         /// Configuration (TOML).
         #[arg(long, value_name = "FILE")]
-        config: PathBuf,
-    },
-    /// Found a fleet: write certificates and a configuration with this host as coordinator,
-    /// and print the command that other hosts join with.
-    Init {
-        #[command(flatten)]
-        host: HostArguments,
-        /// This host's address, by which the others send to it.
-        #[arg(long)]
-        address: IpAddr,
-        /// TCP port of the coordinator.
-        #[arg(long, default_value_t = 9472, value_parser = clap::value_parser!(u16).range(1..))]
-        port: u16,
-    },
-    /// Join a fleet: fetch a certificate and write a configuration.
-    Join {
-        /// What `onrampd init` or `onrampd token` printed on the coordinator.
-        token: Token,
-        #[command(flatten)]
-        host: HostArguments,
-        /// This host's address, by which the others send to it. Default: the one on the way to
-        /// the coordinator.
-        #[arg(long)]
-        address: Option<IpAddr>,
-    },
-    /// On the coordinator: print the token that hosts join with.
-    Token {
-        /// Configuration (TOML).
-        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
     },
     /// Be a fleet's coordinator, without an agent, until SIGINT or SIGTERM.
@@ -87,125 +57,12 @@ enum Command {
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
     },
-    /// Tell how the fleet's clocks are, as its coordinator knows it.
-    Fleet {
-        /// Configuration (TOML).
-        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-        config: PathBuf,
-        /// JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show the one-way delays between the fleet's hosts, as its coordinator knows them.
-    Owd {
-        /// Configuration (TOML).
-        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-        config: PathBuf,
-        /// JSON.
-        #[arg(long)]
-        json: bool,
-        /// Also write them as a picture.
-        #[arg(long, value_name = "FILE")]
-        png: Option<PathBuf>,
-    },
-    /// Fit and solve again what agents kept of their probes (`fleet.log`): each window's clocks.
-    Replay {
-        /// Logs of the same time, from one or several hosts.
-        #[arg(required = true)]
-        files: Vec<PathBuf>,
-        /// JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Say what is wrong with a configuration, one line a mistake.
-    CheckConfig {
-        /// Configuration (TOML).
-        file: PathBuf,
-    },
-    /// Say for each requirement whether this host meets it, and how to mend what does not.
-    /// Changes nothing.
-    Doctor {
-        /// Also look at what this configuration needs.
-        #[arg(long, value_name = "FILE")]
-        config: Option<PathBuf>,
-        /// JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Tell what the running agent measures and does. Needs no privileges.
-    Status {
-        /// One line of JSON.
-        #[arg(long)]
-        json: bool,
-        /// Also the flows held longest.
-        #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20")]
-        flows: Option<usize>,
-        /// The agent's socket.
-        #[arg(long, value_name = "PATH", default_value = onrampd::DEFAULT_SOCKET)]
-        socket: PathBuf,
-    },
-    /// Watch paths and flows live. Needs no privileges.
-    Top {
-        /// The agent's socket.
-        #[arg(long, value_name = "PATH", default_value = onrampd::DEFAULT_SOCKET)]
-        socket: PathBuf,
-    },
+    #[command(external_subcommand)]
+    Client(Vec<OsString>),
 }
-
-#[derive(Args)]
-struct HostArguments {
-    /// The interface that packets leave by.
-    #[arg(long)]
-    interface: String,
-    /// Hold packets at once, instead of only watching.
-    #[arg(long)]
-    enforce: bool,
-    /// The configuration to write; certificates go to the folder `fleet` beside it.
-    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-    config: PathBuf,
-}
-
-impl From<HostArguments> for Host {
-    fn from(a: HostArguments) -> Self {
-        let mode = if a.enforce { Mode::Enforce } else { Mode::Observe };
-        Self { config: a.config, interface: a.interface, mode }
-    }
-}
-
-const DEFAULT_CONFIG: &str = "/etc/onrampd/onrampd.toml";
 
 fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Init { host, address, port } => done(setup::init(&host.into(), address, port).map(|token| {
-            format!("start the agent, then on every other host:\n\n  onrampd join {token} --interface NAME\n\n")
-        })),
-        Command::Join { token, host, address } => {
-            done(setup::join(&host.into(), &token, address).map(|a| format!("joined as {a}: start the agent\n")))
-        }
-        Command::Token { config } => {
-            with_config(&config, |config| done(setup::token(config).map(|token| format!("{token}\n"))))
-        }
-        Command::Coordinator { folder, listen, probes, window, interval } => {
-            let mesh = Mesh { probes, window: window.0, interval: interval.0 };
-            match mesh.check() {
-                Ok(()) => coordinate(listen, &folder, mesh),
-                Err(message) => {
-                    eprintln!("onrampd: {message}");
-                    ExitCode::from(2)
-                }
-            }
-        }
-        Command::Measure { config } => with_fleet(&config, |config, _| match agent::measure(config) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(e) => fail(e),
-        }),
-        Command::Fleet { config, json } => {
-            ask(&config, |fleet| if json { Ok(serde_json::to_string(fleet)? + "\n") } else { Ok(show::hosts(fleet)) })
-        }
-        Command::Owd { config, json, png } => ask(&config, |fleet| delays(fleet, json, png.as_deref())),
-        Command::Replay { files, json } => done(replay::run(&files).and_then(|windows| {
-            if json { Ok(serde_json::to_string(&windows)? + "\n") } else { Ok(replay::show(&windows)) }
-        })),
         Command::Run { config } => match agent::run(&config) {
             Ok(()) => ExitCode::SUCCESS,
             Err(e @ agent::Error::Config(_)) => {
@@ -214,31 +71,32 @@ fn main() -> ExitCode {
             }
             Err(e) => fail(e),
         },
-        Command::CheckConfig { file } => with_config(&file, |_| ExitCode::SUCCESS),
-        Command::Doctor { config, json } => diagnose(config.as_deref(), json),
-        Command::Status { json, flows, socket } => asked(&socket, show_status(json, flows.unwrap_or(0), &socket)),
-        Command::Top { socket } => asked(&socket, top::run(&socket)),
+        Command::Coordinator { folder, listen, probes, window, interval } => {
+            let mesh = Mesh { probes, window: window.0, interval: interval.0 };
+            match mesh.check().map(|()| coordinate(listen, &folder, mesh)) {
+                Ok(Ok(())) => ExitCode::SUCCESS,
+                Ok(Err(e)) => fail(e),
+                Err(Mistake { key, message }) => {
+                    eprintln!("onrampd: --{key}: {message}");
+                    ExitCode::from(2)
+                }
+            }
+        }
+        Command::Measure { config } => measure(&config),
+        Command::Client(arguments) => {
+            let e = process::Command::new(client()).args(arguments).exec();
+            fail(format!("cannot start onrampctl, which has all other commands: {e}"))
+        }
     }
 }
 
-fn done(text: io::Result<String>) -> ExitCode {
-    match text {
-        Ok(text) => {
-            // A reader that has seen enough does not make it a failure.
-            let _ = io::stdout().write_all(text.as_bytes());
-            ExitCode::SUCCESS
-        }
-        Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
-            eprintln!("onrampd: {e}");
+fn measure(file: &Path) -> ExitCode {
+    match Config::open(file) {
+        Ok(config) if config.fleet.is_some() => agent::measure(&config).map_or_else(fail, |()| ExitCode::SUCCESS),
+        Ok(_) => {
+            eprintln!("{}: has no [fleet]: `onrampctl init` or `onrampctl join` writes one", file.display());
             ExitCode::from(2)
         }
-        Err(e) => fail(e),
-    }
-}
-
-fn with_config(file: &Path, work: impl FnOnce(&Config) -> ExitCode) -> ExitCode {
-    match Config::open(file) {
-        Ok(config) => work(&config),
         Err(errors) => {
             errors.iter().for_each(|e| eprintln!("{e}"));
             ExitCode::from(2)
@@ -246,69 +104,23 @@ fn with_config(file: &Path, work: impl FnOnce(&Config) -> ExitCode) -> ExitCode 
     }
 }
 
-/// What `show` makes of the state of the configuration's fleet.
-fn ask(config: &Path, show: impl FnOnce(&wire::Fleet) -> io::Result<String>) -> ExitCode {
-    with_fleet(config, |_, fleet| done(join::fleet(&fleet.coordinators, &fleet.folder).and_then(|found| show(&found))))
-}
-
-fn with_fleet(config: &Path, work: impl FnOnce(&Config, &Fleet) -> ExitCode) -> ExitCode {
-    with_config(config, |checked| match &checked.fleet {
-        Some(fleet) => work(checked, fleet),
-        None => {
-            eprintln!("{}: has no [fleet]: `onrampd init` or `onrampd join` writes one", config.display());
-            ExitCode::from(2)
-        }
-    })
-}
-
-fn delays(fleet: &wire::Fleet, json: bool, png: Option<&Path>) -> io::Result<String> {
-    let matrix = Matrix::of(fleet);
-    if let Some(path) = png {
-        let written = std::fs::write(path, heatmap::png(&matrix)?);
-        written.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+fn coordinate(listen: SocketAddr, folder: &Path, mesh: Mesh) -> io::Result<()> {
+    let (signals, stop) = UnixStream::pair()?;
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::low_level::pipe::register(signal, signals.try_clone()?)?;
     }
-    if json { Ok(serde_json::to_string(&matrix)? + "\n") } else { Ok(table::show(&matrix)) }
+    let mut server = serve::Server::open(listen, folder, mesh)?;
+    agent::ready();
+    server.run(&stop)
 }
 
-fn coordinate(listen: SocketAddr, folder: &Path, mesh: Mesh) -> ExitCode {
-    let work = || {
-        let (signals, stop) = UnixStream::pair()?;
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::low_level::pipe::register(signal, signals.try_clone()?)?;
-        }
-        let mut server = serve::Server::open(listen, folder, mesh)?;
-        agent::ready();
-        server.run(&stop)
-    };
-    done(work().map(|()| String::new()))
+/// The client beside this program, or the one that is found as a command.
+fn client() -> PathBuf {
+    let beside = std::env::current_exe().map(|this| this.with_file_name("onrampctl")).ok();
+    beside.filter(|path| path.exists()).unwrap_or_else(|| "onrampctl".into())
 }
 
 fn fail(e: impl Display) -> ExitCode {
     eprintln!("onrampd: {e}");
     ExitCode::FAILURE
-}
-
-/// The end of a command that asks the agent.
-fn asked(socket: &Path, done: io::Result<()>) -> ExitCode {
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        // The reader has seen enough.
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(e) if e.raw_os_error().is_some() => fail(format!("no agent answers at {}: {e}", socket.display())),
-        Err(e) => fail(e),
-    }
-}
-
-fn diagnose(config: Option<&Path>, json: bool) -> ExitCode {
-    let report = doctor::examine(config);
-    let text = if json { serde_json::json!(report).to_string() + "\n" } else { report.text() };
-    // A reader that has seen enough does not change the verdict.
-    let _ = io::stdout().write_all(text.as_bytes());
-    if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn show_status(json: bool, flows: usize, socket: &Path) -> io::Result<()> {
-    let mut client = Client::connect(socket)?;
-    let text = if json { client.line(flows)? } else { status::show(&client.status(flows)?) };
-    io::stdout().write_all(text.as_bytes())
 }

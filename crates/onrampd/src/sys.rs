@@ -1,10 +1,8 @@
-//! The crate's only unsafe code: that the structures shared with the programs are plain
-//! data, and a few system calls that have no safe form.
+//! The crate's only unsafe code: a few system calls that have no safe form.
 
 #![expect(unsafe_code, reason = "only here")]
 
-use crate::abi::{or_address, or_config, or_flow, or_limits, or_path, or_peer, or_tuple};
-use crate::object::Shared;
+use crate::datapath::object::Shared;
 use libbpf_rs::libbpf_sys::{self, bpf_attach_type, bpf_link_create_opts, bpf_prog_info};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::io;
@@ -12,40 +10,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr;
 
-/// Plain data, as programs and processes share it.
-///
-/// # Safety
-/// Every bit pattern is a valid value, and there is no padding.
-pub unsafe trait Pod: Copy {
-    /// Its bytes.
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: all of it is initialised, for there is no padding; it lives as long as `self`.
-        unsafe { std::slice::from_raw_parts(ptr::from_ref(self).cast(), size_of::<Self>()) }
-    }
-
-    /// The value of these bytes, if they are as many as it has.
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        // SAFETY: the bytes are there, and any are a valid value.
-        (bytes.len() == size_of::<Self>()).then(|| unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) })
-    }
-}
-
-macro_rules! plain {
-    ($($name:ty),+ $(,)?) => {
-        $(
-            // SAFETY: integers, alone or in what is repr(C) and Copy, so every bit pattern is valid;
-            // and the header spells all padding out as fields.
-            unsafe impl Pod for $name {}
-        )+
-    };
-}
-
-plain!(u32, u64, or_address, or_config, or_flow, or_limits, or_path, or_peer, or_tuple);
-
-// SAFETY: nothing is between the items of an array.
-unsafe impl<T: Pod, const N: usize> Pod for [T; N] {}
-
-/// What an array has first.
+/// Reads what an array has first.
 ///
 /// # Errors
 /// It is no array, or what the kernel answered.
@@ -116,7 +81,7 @@ pub fn tcx_programs(index: u32, hook: bpf_attach_type) -> io::Result<Vec<u32>> {
     Ok(ids)
 }
 
-/// What the kernel says of a program.
+/// Asks the kernel about a program.
 ///
 /// # Errors
 /// It is none.
@@ -148,7 +113,7 @@ pub fn inherited(number: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Whether a descriptor stays open when this process goes over to another program.
+/// Sets whether a descriptor stays open when this process goes over to another program.
 ///
 /// # Errors
 /// There is none of that number.
@@ -276,7 +241,7 @@ pub fn clock_error() -> io::Result<Option<u64>> {
     Ok(synchronised.then_some(u64::try_from(clock.maxerror).unwrap_or(u64::MAX)))
 }
 
-/// Whether a network card cuts TCP segments up by itself.
+/// Asks whether a network card cuts TCP segments up by itself.
 ///
 /// # Errors
 /// There is no such interface, or it does not tell.

@@ -2,13 +2,14 @@
 
 mod common;
 
-use common::lab::{KEY_BYTES, Lab, onrampd, until};
+use common::lab::{KEY_BYTES, Lab, onrampctl, until};
 use common::privileged;
 use onramp_core::orack::{Addresses, MAX_LEN, OrAck};
 use onramp_netlink::{Message, Socket};
 use onrampd::config::Parent;
-use onrampd::gate::{self, Kinds};
-use onrampd::{acker, qdisc, tc};
+use onrampd::gate::install::{self, Kinds};
+use onrampd::gate::program;
+use onrampd::net::{acker, tc};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::Signal;
@@ -315,10 +316,10 @@ fn what_a_crashed_agent_knew_systemd_gives_back() {
     let mut kept = Vec::new();
     loop {
         let (text, fds) = told(&systemd);
-        if text == "READY=1" {
+        if text == "READY=1\n" {
             break;
         }
-        assert_eq!((text.as_str(), fds.is_empty()), ("FDSTORE=1\nFDPOLL=0\nFDNAME=maps", false));
+        assert_eq!((text.as_str(), fds.is_empty()), ("FDSTORE=1\nFDPOLL=0\nFDNAME=maps\n", false));
         kept = fds;
     }
     assert!(lab.transfer("10.9.0.2", 5_000_000));
@@ -337,7 +338,7 @@ fn what_a_crashed_agent_knew_systemd_gives_back() {
 
 #[test]
 fn where_the_kernel_takes_no_program_as_a_gate_that_is_said_and_nothing_is_left() {
-    if !privileged() || qdisc::is_possible().unwrap() {
+    if !privileged() || program::is_possible().unwrap() {
         return;
     }
     let lab = Lab::new();
@@ -358,13 +359,13 @@ fn without_the_module_enforcing_by_it_is_refused_and_leaves_nothing() {
     let lab = Lab::new();
     let mut socket = lab.on("a", || Socket::open().unwrap());
     let index = acker::find(&mut socket, "eth0").unwrap().unwrap().index;
-    let plan = gate::plan("eth0", &[], Parent::Root, &Kinds::module()).unwrap();
-    if gate::install(&mut socket, index, &plan, &|m| m).is_ok() {
+    let plan = install::plan("eth0", &[], Parent::Root, &Kinds::module()).unwrap();
+    if install::put_in_place(&mut socket, index, &plan, &|m| m).is_ok() {
         eprintln!("skipped: this kernel has the gate");
         return;
     }
-    let below = gate::plan("eth0", &[], Parent::Class(0x1_0001), &Kinds::module()).unwrap();
-    let said = gate::install(&mut socket, index, &below, &|m| m).unwrap_err().to_string();
+    let below = install::plan("eth0", &[], Parent::Class(0x1_0001), &Kinds::module()).unwrap();
+    let said = install::put_in_place(&mut socket, index, &below, &|m| m).unwrap_err().to_string();
     assert!(said.contains("nothing to put the gate under"), "{said}");
 
     let by_module = format!("{T}\nmode = \"enforce\"\n[gate]\nkind = \"module\"");
@@ -426,10 +427,10 @@ fn what_was_there_before_the_gate_is_put_back() {
         let show = || lab.says("a", "tc qdisc show dev eth0");
         let before = show();
         let present = tc::qdiscs(&mut socket, index).unwrap();
-        let plan = gate::plan("eth0", &present, parent, &stand_in).unwrap();
-        gate::install(&mut socket, index, &plan, &options).unwrap();
+        let plan = install::plan("eth0", &present, parent, &stand_in).unwrap();
+        install::put_in_place(&mut socket, index, &plan, &options).unwrap();
         assert!(show().contains("bfifo") && lab.transfer("10.9.0.2", 100_000), "{}", show());
-        gate::restore(&mut socket, index, &plan).unwrap();
+        install::restore(&mut socket, index, &plan).unwrap();
         assert!(lab.transfer("10.9.0.2", 100_000), "{}", show());
         (before, show())
     };
@@ -471,10 +472,10 @@ fn under_mq_each_queue_gets_a_gate_and_all_goes_back() {
         }
         let before = show();
         let present = tc::qdiscs(&mut socket, index).unwrap();
-        let plan = gate::plan("many", &present, Parent::Mq, &stand_in).unwrap();
-        gate::install(&mut socket, index, &plan, &options).unwrap();
+        let plan = install::plan("many", &present, Parent::Mq, &stand_in).unwrap();
+        install::put_in_place(&mut socket, index, &plan, &options).unwrap();
         assert_eq!(show().matches("bfifo").count(), 3, "{}", show());
-        gate::restore(&mut socket, index, &plan).unwrap();
+        install::restore(&mut socket, index, &plan).unwrap();
         let kinds = |text: &str| {
             let mut all: Vec<String> = text.lines().map(|l| l.split(' ').nth(1).unwrap().to_string()).collect();
             all.sort();
@@ -519,7 +520,7 @@ fn the_status_is_for_everybody_and_bounded() {
     let lab = Lab::new();
     let a = lab.agent("a", T);
     assert_eq!(fs::metadata(&a.socket).unwrap().permissions().mode() & 0o777, 0o666);
-    let shown = onrampd(&["status", "--socket", a.socket.to_str().unwrap()]);
+    let shown = onrampctl(&["status", "--socket", a.socket.to_str().unwrap()]);
     let text = String::from_utf8(shown.stdout).unwrap();
     assert!(text.contains("observe") && text.contains("10.9.0.2"), "{text}");
 
@@ -529,7 +530,7 @@ fn the_status_is_for_everybody_and_bounded() {
     assert!(String::from_utf8_lossy(&second.unwrap().stderr).contains("another agent"));
     assert_eq!(a.status()["mode"], "observe");
     assert!(a.end());
-    let gone = onrampd(&["status", "--socket", lab.file("a.sock").to_str().unwrap()]);
+    let gone = onrampctl(&["status", "--socket", lab.file("a.sock").to_str().unwrap()]);
     assert_eq!(gone.status.code(), Some(1));
 }
 

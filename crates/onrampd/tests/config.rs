@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const MINIMAL: &str = "interface = \"eth0\"\nthreshold = \"50us\"\n";
 
@@ -126,7 +125,10 @@ fn mistakes_about_a_fleet_are_told() {
         ("peers = [\"10.0.0.3\"]", "f.toml:1: peers: has no meaning with [fleet]"),
         ("threshold = \"9us\"\nthreshold_floor = \"1us\"", "f.toml:2: threshold_floor: has no meaning with a fixed"),
         ("threshold = \"often\"", "f.toml:1: threshold: \"often\" is not a time"),
-        ("threshold = 5", "f.toml:1: threshold: integer 5 is not \"auto\" or a time in quotes"),
+        (
+            "threshold = 5",
+            "f.toml:1: threshold: 5 is not a time in quotes with its unit, such as \"16us\", or \"auto\"",
+        ),
         ("threshold_floor = \"0us\"", "f.toml:1: threshold_floor: must be above 0"),
     ];
     let after = [
@@ -166,33 +168,27 @@ fn mistakes_say_where_they_are_and_what_would_be_right() {
             "max_pause = \"150\"",
             "f.toml:3: max_pause: \"150\" is not a time: write a number and a unit (s, ms, us, ns)",
         ),
-        ("max_pause = 150", "f.toml:3: max_pause: integer 150 is not a time in quotes with its unit, such as \"50us\""),
-        ("mode = \"on\"", "f.toml:3: mode: \"on\" is not \"observe\" or \"enforce\""),
+        ("max_pause = 150", "f.toml:3: max_pause: 150 is not a time in quotes with its unit, such as \"50us\""),
+        ("mode = \"on\"", "f.toml:3: mode: \"on\" is not one of observe, enforce"),
         ("gain = 0.1", "f.toml:3: gain: 0.1 is not one of 0.25, 0.125"),
         ("gain = nan", "f.toml:3: gain: NaN is not one of"),
         ("beta_start = 1.5", "f.toml:3: beta_start: 1.5 is outside 0 to 1"),
         ("or_ack_interval = \"10KiB\"", "f.toml:3: or_ack_interval: is no power of two from 1KiB to 1MiB"),
         ("parent = \"1:\"", "f.toml:3: parent: \"1:\" is not \"auto\", \"root\", \"mq\" or a class such as \"1:1\""),
         ("port = 0", "f.toml:3: port: 0 is no port"),
-        ("port = 70000", "f.toml:3: port: integer 70000 is not a whole number"),
+        ("port = 70000", "f.toml:3: port: 70000 is not a whole number"),
         ("max_flows = 1", "f.toml:3: max_flows: is outside 16 to"),
         ("peers = [\"10.0.0.2\"]", "f.toml:3: peers[0]: has no key: write key_file = "),
         ("peers = [\n\"10.0.0.2\",\n\"10.0.0\"]", "f.toml:5: peers[1]: is no IP address, such as \"10.0.0.2\""),
         ("key = \"00\"", "f.toml:3: key: is not 32 hex digits: make some with `openssl rand -hex 16`"),
         ("key_file = \"absent\"", "f.toml:3: key_file: cannot read /etc/onramp/absent"),
         ("[gate]\nquantum = \"1B\"", "f.toml:4: gate.quantum: is outside 256B to 1MiB"),
-        (
-            "[gate]\nbytes = 100000",
-            "f.toml:4: gate.bytes: integer 100000 is not a size in quotes with its unit, such as",
-        ),
+        ("[gate]\nbytes = 100000", "f.toml:4: gate.bytes: 100000 is not a size in quotes with its unit, such as"),
         ("[gate]\nbytes = \"5GiB\"", "f.toml:4: gate.bytes: is outside 64KiB to 4GiB"),
         ("[gate]\nlimit = 0", "f.toml:4: gate.limit: must be at least 1"),
-        ("[gate]\nlimit = -5", "f.toml:4: gate.limit: integer -5 is not a whole number from 0 to 4294967295"),
-        ("[gate]\nkind = 3", "f.toml:4: gate.kind: is not text in quotes"),
-        (
-            "[gate]\nkind = \"kernel\"",
-            "f.toml:4: gate.kind: \"kernel\" is not \"auto\" or \"bpf\" or \"module\" or \"none\"",
-        ),
+        ("[gate]\nlimit = -5", "f.toml:4: gate.limit: -5 is not a whole number from 0 to 4294967295"),
+        ("[gate]\nkind = 3", "f.toml:4: gate.kind: 3 is not text in quotes"),
+        ("[gate]\nkind = \"kernel\"", "f.toml:4: gate.kind: \"kernel\" is not one of auto, bpf, module, none"),
         (
             "parent = \"1:1\"\n[gate]\nkind = \"bpf\"",
             "f.toml:5: gate.kind: \"bpf\" goes to the root or below mq only: it takes \"module\", or another parent",
@@ -250,26 +246,6 @@ fn secrets_must_not_be_readable_by_everybody() {
     let inline = format!("key = \"{}\"", digits.trim());
     assert!(with("c", &inline, 0o644).unwrap_err().contains("everybody"));
     assert!(with("d", &inline, 0o600).is_ok());
-}
-
-#[test]
-fn the_command_says_it_line_by_line_and_exits_with_2() {
-    let folder = Folder::new("command");
-    let check =
-        |path: &Path| Command::new(env!("CARGO_BIN_EXE_onrampd")).arg("check-config").arg(path).output().unwrap();
-    let good = check(&folder.write("good.toml", MINIMAL, 0o644));
-    assert!(good.status.success() && good.stderr.is_empty());
-    for bad in [
-        folder.write("bad.toml", "interface = 1", 0o644),
-        folder.write("binary", "\u{0}\u{1}", 0o644),
-        folder.0.join("absent"),
-        folder.0.clone(),
-    ] {
-        let output = check(&bad);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-        assert!(said.starts_with(&*bad.to_string_lossy()), "{said}");
-    }
 }
 
 proptest! {

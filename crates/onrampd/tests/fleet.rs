@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::lab::{Agent, Lab, onrampd, until};
+use common::lab::{Agent, Lab, onrampctl, until};
 use common::privileged;
 use onramp_core::orprobe::{Kind, OrProbe};
 use onrampd::clock::now;
@@ -31,7 +31,7 @@ const QUICK: &str = "window = \"200ms\"\ninterval = \"2ms\"\nmax_uncertainty = \
 const CLOSE: i64 = 200_000;
 const COORDINATOR: &str = "10.9.0.1:9472";
 
-/// A command of onrampd's on a host.
+/// A command on a host, by the daemon, which starts the client for those that are its own.
 fn command(lab: &Lab, host: &str, arguments: &[&str]) -> Command {
     let mut command = lab.command(host, env!("CARGO_BIN_EXE_onrampd"));
     command.args(arguments);
@@ -52,7 +52,7 @@ fn found(lab: &Lab, address: &str) -> String {
         .unwrap();
     assert!(said.status.success(), "{said:?}");
     let said = String::from_utf8(said.stdout).unwrap();
-    said.split("onrampd join ").nth(1).and_then(|s| s.split(' ').next()).expect("it prints the command").into()
+    said.split("onrampctl join ").nth(1).and_then(|s| s.split(' ').next()).expect("it prints the command").into()
 }
 
 fn join(lab: &Lab, host: &str, token: &str) -> Output {
@@ -181,7 +181,7 @@ fn hosts_whose_clocks_are_years_apart_agree() {
 
         // Either host probes the other; it has kept what it saw.
         assert!(b.end() && a.end());
-        let replayed = onrampd(&["replay", "--json", lab.file("probes").to_str().unwrap()]);
+        let replayed = onrampctl(&["replay", "--json", lab.file("probes").to_str().unwrap()]);
         let windows: Value = serde_json::from_slice(&replayed.stdout).unwrap_or_else(|_| panic!("{replayed:?}"));
         // The last one was cut short.
         let (_, whole) = windows.as_array().unwrap().split_last().unwrap();
@@ -551,7 +551,7 @@ fn a_coordinator_that_was_killed_takes_the_fleets_time_over_from_its_hosts() {
     // On a busy machine the last round may have given this host nothing that could become too old.
     let aged = !clock["uncertainty_ns"].is_null();
     assert!(!aged || reason.contains("1 us are allowed"), "{reason}");
-    let shown = onrampd(&["status", "--socket", b.socket.to_str().unwrap()]);
+    let shown = onrampctl(&["status", "--socket", b.socket.to_str().unwrap()]);
     assert!(String::from_utf8_lossy(&shown.stdout).contains("clock not known, so nothing is held"), "{shown:?}");
 
     let _second = coordinator(&lab, "10.9.0.3:9472");

@@ -9,8 +9,8 @@ use common::privileged;
 use libbpf_rs::{Object, ProgramInput};
 use onramp_core::Stamp;
 use onrampd::abi::{ONRAMP_COUNT_OLD, ONRAMP_KEEP_PAUSE, ONRAMP_STRAWMAN, onramp_flow, onramp_params, onramp_stamp};
-use onrampd::maps::{Map, Pod};
-use onrampd::object::{self, Aligned};
+use onrampd::datapath::maps::Map;
+use onrampd::datapath::object::{self, Aligned};
 use std::cell::RefCell;
 use std::rc::Rc;
 use vectors::{Flag, replay};
@@ -18,7 +18,7 @@ use vectors::{Flag, replay};
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/vectors.bpf.o")));
 
 /// `struct vector_call` and its numbers, of `datapath/bpf/tests/vectors.h`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 struct VectorCall {
     flow: onramp_flow,
@@ -30,9 +30,6 @@ struct VectorCall {
     call: u32,
     reserved: u32,
 }
-
-// SAFETY: plain numbers without padding.
-unsafe impl Pod for VectorCall {}
 
 const INIT: u32 = 0;
 const START: u32 = 1;

@@ -13,7 +13,6 @@ mod receive;
 mod send;
 pub mod shaper;
 pub mod tcp;
-mod threshold;
 mod transport;
 
 pub use flow::{Receiver, Sender};

@@ -2,56 +2,16 @@
 
 use super::{Scenario, Substrate, validate};
 use crate::config::Mistake;
-use crate::config::plain::{Plain, plain};
-use crate::config::tagged::{PATH_END, taken_apart};
 use crate::topology::{self, Topology};
 use crate::workload::fio;
-use serde::Deserialize;
-use std::borrow::Cow;
-use std::fmt;
+use onramp_config::{ConfigError, Document, Value, Wrong, entry, first_index};
 use std::path::Path;
-use toml::Spanned;
-use toml::de::{DeString, DeTable, DeValue};
 
 /// `key=value` given beside the file; wins over the file.
 pub type Override = (String, String);
 
-/// What is wrong with a scenario: one mistake.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScenarioError {
-    /// The file as the user named it.
-    pub file: String,
-    /// Line in the file, if the mistake stands there.
-    pub line: Option<usize>,
-    /// Dotted key, or empty.
-    pub key: String,
-    /// What is wrong and what would be right.
-    pub message: String,
-}
-
-impl fmt::Display for ScenarioError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", one_line(&self.file))?;
-        if let Some(line) = self.line {
-            write!(f, ":{line}")?;
-        }
-        if !self.key.is_empty() {
-            write!(f, ": {}", one_line(&self.key))?;
-        }
-        write!(f, ": {}", one_line(&self.message))
-    }
-}
-
-/// Shows what would end a line or move the cursor as an escape.
-fn one_line(text: &str) -> Cow<'_, str> {
-    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-    if !text.contains(breaks) {
-        return text.into();
-    }
-    text.chars().map(|c| if breaks(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
-}
-
-impl std::error::Error for ScenarioError {}
+/// One mistake in a scenario.
+pub type ScenarioError = ConfigError;
 
 impl Scenario {
     /// Reads, overrides, checks and resolves a scenario. `file` is what messages
@@ -80,26 +40,14 @@ impl Scenario {
         base: &Path,
         overrides: &[Override],
     ) -> Result<(Scenario, Topology), Vec<ScenarioError>> {
-        let error = |line, key: &str, message: String| ScenarioError {
-            file: file.to_string(),
-            line,
-            key: key.to_string(),
-            message,
-        };
         let set_error =
             |key: &str, message| ScenarioError { file: "--set".into(), line: None, key: key.into(), message };
-        let spanned = DeTable::parse(text)
-            .map_err(|e| vec![error(e.span().map(|s| line_of(text, s.start)), "", e.message().replace('\n', ", "))])?;
+        let document = Document::parse(text, file).map_err(|e| vec![e])?;
         let locate = |m: Mistake| {
-            let place = find(spanned.get_ref(), &m.key);
             let key = dotted(&m.key);
             let under = |outer: &str, inner: &str| inner == outer || inner.starts_with(&format!("{outer}."));
-            let set = |(o, _): &Override| under(o, &key) || place.is_none() && under(&key, o);
-            if overrides.iter().any(set) {
-                set_error(&key, m.message)
-            } else {
-                error(place.map(|at| line_of(text, at)), &m.key, m.message)
-            }
+            let set = |(o, _): &Override| under(o, &key) || document.line(&m.key).is_none() && under(&key, o);
+            if overrides.iter().any(set) { set_error(&key, m.message) } else { document.located(m) }
         };
         let all = |mistakes: Vec<Mistake>| {
             let mut errors: Vec<_> = mistakes.into_iter().map(locate).collect();
@@ -108,8 +56,7 @@ impl Scenario {
             errors
         };
 
-        let mut table = toml::Table::deserialize(toml::de::Deserializer::from(spanned.clone()))
-            .map_err(|e| vec![error(e.span().map(|s| line_of(text, s.start)), "", plain(e.message()).message)])?;
+        let mut table = document.table().clone();
         for (key, value) in overrides {
             set(&mut table, key, value).map_err(|message| vec![set_error(key, message)])?;
         }
@@ -145,6 +92,15 @@ impl Scenario {
             }
         }
         if mistakes.is_empty() { Ok((scenario, topology)) } else { Err(all(mistakes)) }
+    }
+
+    /// Reads a resolved scenario, which [`Scenario::load`] has checked before.
+    ///
+    /// # Errors
+    /// It is not one.
+    pub fn from_resolved(text: &str) -> Result<Scenario, ScenarioError> {
+        let document = Document::parse(text, "scenario")?;
+        onramp_config::read(document.table()).map_err(|e| document.located(e.mistake(example)))
     }
 
     /// The scenario as TOML.
@@ -189,25 +145,16 @@ fn read(mut table: toml::Table) -> (Option<Scenario>, Vec<Mistake>, Vec<String>)
     let mut mistakes = Vec::new();
     let mut left_out: Vec<String> = Vec::new();
     let absent = ["duration", "network", "transport", "traffic"].map(|s| (s, !table.contains_key(s)));
-    for section in ["switch", "host", "onramp", "clock", "linux", "measure"] {
-        // Else a list would be read as the values of the keys.
-        if table.get(section).is_some_and(toml::Value::is_array) {
-            mistakes.push(Mistake::new(section, format!("is no list: write [{section}], with one bracket")));
-            left_out.push(section.into());
-            table.remove(section);
-        }
-    }
     while mistakes.len() < MAX_MISTAKES {
-        let Found { mistake, meant, missing } =
-            match serde_path_to_error::deserialize(toml::Value::Table(table.clone())) {
-                Ok(scenario) => return (Some(scenario), mistakes, left_out),
-                Err(e) => found(&e),
-            };
+        let Found { mistake, meant, missing } = match onramp_config::read(&table) {
+            Ok(scenario) => return (Some(scenario), mistakes, left_out),
+            Err(e) => found(&e),
+        };
         let key = mistake.key.clone();
         if missing && absent.iter().any(|(section, _)| *section == key) {
             // Reading has come to its end; only one is named, but all are missed.
             let missed = absent.iter().filter(|(s, absent)| *absent && !left_out.iter().any(|out| out == s));
-            mistakes.extend(missed.map(|(s, _)| Mistake::new(*s, plain(&format!("missing field `{s}`")).message)));
+            mistakes.extend(missed.map(|(s, _)| Mistake::new(*s, missing_section(s))));
             break;
         }
         left_out.extend(meant);
@@ -255,7 +202,7 @@ fn leave_out(table: &mut toml::Table, section: &str) -> bool {
     }
 }
 
-/// What is behind a reader's error.
+/// A reader's error, as [`read`] goes on after it.
 struct Found {
     mistake: Mistake,
     /// The key that an unknown one was probably meant to be.
@@ -264,32 +211,42 @@ struct Found {
     missing: bool,
 }
 
-fn found(e: &serde_path_to_error::Error<toml::de::Error>) -> Found {
-    let outer = e.path().to_string();
-    let mut key = if outer == "." { String::new() } else { outer };
-    let under = |key: &str, part: &str| if key.is_empty() { part.to_string() } else { format!("{key}.{part}") };
-    let mut text = e.inner().message();
-    while let Some((path, rest)) = taken_apart(text) {
-        if path != "." {
-            key = under(&key, path);
-        }
-        text = rest;
+fn found(e: &onramp_config::Error) -> Found {
+    let mut mistake = e.mistake(example);
+    if mistake.key == "traffic" && matches!(e.wrong, Wrong::Type { found: Value::Section, .. }) {
+        mistake.message = "is a list of sections: write [[traffic]], with two brackets".into();
     }
-    let Plain { key: named, mut meant, missing, mut message } = plain(text);
-    if let Some(named) = named.map(|n| n.replace(PATH_END, "?")) {
-        // The path of an unknown key ends at its table or at the key itself.
-        let table = if missing { None } else { key.strip_suffix(&named) };
-        let table = table.and_then(|t| if t.is_empty() { Some(t) } else { t.strip_suffix('.') });
-        let table = table.unwrap_or(&key).to_string();
-        meant = meant.map(|meant| under(&table, &meant));
-        key = under(&table, &named);
+    Found { mistake, meant: e.meant(), missing: matches!(e.wrong, Wrong::Missing { .. }) }
+}
+
+fn missing_section(name: &str) -> String {
+    match example(name) {
+        Some(example) => format!("is missing: write one, such as {name} = {example}"),
+        None => "is missing: at least one [[traffic]] section is needed".into(),
     }
-    if key == "traffic" && text.starts_with("invalid type: map") {
-        message = "is a list of sections: write [[traffic]], with two brackets".into();
-    }
-    // A section without its kind cannot be read any further either.
-    let missing = missing || key.ends_with("kind") && message.starts_with("is missing");
-    Found { mistake: Mistake::new(key, message), meant, missing }
+}
+
+/// A value of a key that must be there.
+fn example(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "duration" => "\"2ms\"",
+        "network" => "{ kind = \"fat-tree\" }",
+        "transport" => "{ kind = \"dcqcn\" }",
+        "rate" => "\"100Gbps\"",
+        "delay" => "\"1us\"",
+        "bytes" | "kmin" | "kmax" => "\"400KB\"",
+        "size" => "\"2KB\"",
+        "load" => "0.6",
+        "fan_out" => "40",
+        "workload" => "\"WebSearch\"",
+        "hosts" => "9, or for kind = \"links\" [\"h0\", \"h1\"]",
+        "a" | "b" | "dst" => "\"h0\"",
+        "src" | "switches" => "[\"a\", \"b\"]",
+        "alpha" => "0.125",
+        "pmax" => "0.2",
+        "file" => "\"flows.csv\"",
+        _ => return None,
+    })
 }
 
 /// A key as `--set` has it: list elements after a dot.
@@ -297,53 +254,9 @@ fn dotted(key: &str) -> String {
     key.replace('[', ".").replace(']', "")
 }
 
-fn line_of(text: &str, at: usize) -> usize {
-    text[..at.min(text.len())].matches('\n').count() + 1
-}
-
-/// The entry of a table that begins `key`, and what is left of the key.
-fn first_part<'k, 't, T>(entries: impl Iterator<Item = (&'t str, T)>, key: &'k str) -> Option<(&'t str, T, &'k str)> {
-    let begins = |(name, entry): (&'t str, T)| {
-        let rest = key.strip_prefix(name)?;
-        (rest.is_empty() || rest.starts_with(['.', '['])).then(|| (name, entry, rest.strip_prefix('.').unwrap_or(rest)))
-    };
-    entries.filter_map(begins).max_by_key(|(name, ..)| name.len())
-}
-
-/// The index a key begins with, and what is left of it: "[2].load".
-fn first_index(key: &str) -> Option<(usize, &str)> {
-    let (index, rest) = key.strip_prefix('[')?.split_once(']')?;
-    Some((index.parse().ok()?, rest.strip_prefix('.').unwrap_or(rest)))
-}
-
-/// Where the longest existing part of `key` stands.
-fn find(table: &DeTable<'_>, key: &str) -> Option<usize> {
-    let (_, (name, mut value), mut rest) = first_part(entries(table), key)?;
-    let mut at = name.span().start;
-    loop {
-        match value.get_ref() {
-            DeValue::Table(t) => match first_part(entries(t), rest) {
-                Some((_, (name, inner), left)) => (at, value, rest) = (name.span().start, inner, left),
-                None => return Some(at),
-            },
-            DeValue::Array(a) => match first_index(rest).and_then(|(i, left)| Some((a.get(i)?, left))) {
-                Some((inner, left)) => (at, value, rest) = (inner.span().start, inner, left),
-                None => return Some(at),
-            },
-            _ => return Some(at),
-        }
-    }
-}
-
-type Entry<'t, 'i> = (&'t Spanned<DeString<'i>>, &'t Spanned<DeValue<'i>>);
-
-fn entries<'t, 'i>(table: &'t DeTable<'i>) -> impl Iterator<Item = (&'t str, Entry<'t, 'i>)> {
-    table.iter().map(|(name, value)| (name.get_ref().as_ref(), (name, value)))
-}
-
 /// Takes the value of `key` out, unless it is an element of a list.
 fn remove(table: &mut toml::Table, key: &str) -> bool {
-    let Some((name, _, mut rest)) = first_part(table.keys().map(|k| (k.as_str(), ())), key) else { return false };
+    let Some((name, _, mut rest)) = entry(table.keys().map(|k| (k.as_str(), ())), key) else { return false };
     let name = name.to_string();
     if rest.is_empty() {
         return table.remove(&name).is_some();

@@ -1,12 +1,13 @@
 //! A traffic section: a source of flows, and how they travel.
 
 use crate::cc;
-use crate::config::tagged::{rest, take};
 use crate::config::units::Rate;
 use crate::workload;
-use serde::de::{Deserializer, Error};
+use onramp_config::{Both, Keys};
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// One `[[traffic]]` section.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,12 +30,24 @@ pub struct Caps(pub Vec<Rate>);
 
 impl<'de> Deserialize<'de> for Caps {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        match toml::Value::deserialize(d)? {
-            toml::Value::Array(all) => all.into_iter().map(Rate::deserialize).collect::<Result<_, _>>(),
-            one => Rate::deserialize(one).map(|one| vec![one]),
+        struct V;
+        impl<'de> Visitor<'de> for V {
+            type Value = Caps;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a rate in quotes with its unit, such as \"100Gbps\", or a list of them")
+            }
+            fn visit_str<E: de::Error>(self, v: &str) -> Result<Caps, E> {
+                v.parse().map(|one| Caps(vec![one])).map_err(E::custom)
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Caps, A::Error> {
+                let mut caps = Vec::new();
+                while let Some(cap) = all.next_element()? {
+                    caps.push(cap);
+                }
+                Ok(Caps(caps))
+            }
         }
-        .map(Self)
-        .map_err(|e: toml::de::Error| Error::custom(e.message()))
+        d.deserialize_any(V)
     }
 }
 
@@ -47,15 +60,24 @@ impl Serialize for Caps {
     }
 }
 
+/// Keys of a section whatever its kind.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Common {
+    transport: Option<cc::Config>,
+    class: u8,
+    cap: Caps,
+    tenant: Option<String>,
+}
+
+impl Keys for Common {
+    const KEYS: &'static [&'static str] = &["transport", "class", "cap", "tenant"];
+}
+
 impl<'de> Deserialize<'de> for Traffic {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let mut table = toml::Table::deserialize(d)?;
-        let transport = take(&mut table, "transport").map_err(Error::custom)?;
-        let class = take(&mut table, "class").map_err(Error::custom)?.unwrap_or_default();
-        let caps = take(&mut table, "cap").map_err(Error::custom)?.unwrap_or_default();
-        let tenant = take(&mut table, "tenant").map_err(Error::custom)?;
-        let source = rest(table, &["transport", "class", "cap", "tenant"]).map_err(Error::custom)?;
-        Ok(Self { source, transport, class, caps, tenant })
+        let Both(Common { transport, class, cap, tenant }, source) = Both::deserialize(d)?;
+        Ok(Self { source, transport, class, caps: cap, tenant })
     }
 }
 

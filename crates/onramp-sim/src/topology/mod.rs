@@ -16,9 +16,10 @@ pub use cells::{Cells, Members};
 pub use routes::{Routes, choose};
 
 use crate::config::units::{MS, Ps, Rate, SEC, Span};
-use crate::config::{Mistake, plain, tagged};
+use crate::config::{Mistake, tagged};
+use onramp_config::{Both, Keys};
 use routes::Builder;
-use serde::de::{Deserializer, Error};
+use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::Path;
@@ -40,11 +41,20 @@ impl From<Shape> for Network {
     }
 }
 
+/// Keys of a network of any shape.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Common {
+    failed: Vec<String>,
+}
+
+impl Keys for Common {
+    const KEYS: &'static [&'static str] = &["failed"];
+}
+
 impl<'de> Deserialize<'de> for Network {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let mut table = toml::Table::deserialize(d)?;
-        let failed = tagged::take(&mut table, "failed").map_err(Error::custom)?.unwrap_or_default();
-        let shape = tagged::rest(table, &["failed"]).map_err(Error::custom)?;
+        let Both(Common { failed }, shape) = Both::deserialize(d)?;
         Ok(Self { failed, shape })
     }
 }
@@ -533,7 +543,7 @@ impl Topology {
 /// The name that is nearly `text`.
 fn near<'a>(text: &str, names: &'a [String]) -> Option<&'a str> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    plain::nearest(text, &names)
+    onramp_config::nearest(text, &names)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What the eBPF programs and the agent share, from `datapath/bpf/onramp_abi.h`, and
-//! what the gate and the agent share, from `datapath/sch_onramp/pkt_sched_onramp.h`.
+//! Types that the eBPF programs and the agent share, from `datapath/bpf/onramp_abi.h`, and
+//! that the gate and the agent share, from `datapath/sch_onramp/pkt_sched_onramp.h`.
 
 #[rustfmt::skip]
 #[expect(missing_docs, non_camel_case_types, reason = "all that C has, by its name there")]
@@ -34,7 +34,7 @@ impl From<or_address> for IpAddr {
 }
 
 impl or_clock {
-    /// What the clock shows above the one that shows `time`, as the programs reckon.
+    /// Difference of the clock to the one that shows `time`, as the programs reckon.
     #[must_use]
     pub fn at(&self, time: u64) -> i64 {
         let elapsed = i128::from(time.wrapping_sub(self.base).cast_signed());
@@ -43,7 +43,7 @@ impl or_clock {
 }
 
 impl or_path {
-    /// Of a path nothing is known of.
+    /// A path nothing is known of.
     #[must_use]
     pub fn unknown() -> Self {
         Self {

@@ -2,6 +2,7 @@
 
 use super::quantity::{Drift, Offset, Rate, Size, Threshold, Time};
 use super::{Attach, GateLimits, Mode};
+use onramp_config::Parsed;
 use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -67,7 +68,7 @@ pub struct File {
     pub state_dir: Option<PathBuf>,
     /// Addresses of peers.
     #[serde(default)]
-    pub peers: Vec<IpAddr>,
+    pub peers: Vec<Parsed<IpAddr>>,
     /// Peers of which more is to be said.
     #[serde(default)]
     pub peer: Vec<PeerSection>,
@@ -86,8 +87,8 @@ pub struct File {
 #[serde(deny_unknown_fields)]
 pub struct PeerSection {
     /// Its address.
-    pub address: IpAddr,
-    /// What its clock shows above ours; for `clock = "static"`.
+    pub address: Parsed<IpAddr>,
+    /// Difference of its clock to ours; for `clock = "static"`.
     pub clock_offset: Option<Offset>,
     /// Its secret.
     pub key: Option<String>,
@@ -98,16 +99,16 @@ pub struct PeerSection {
 #[serde(deny_unknown_fields)]
 pub struct FleetSection {
     /// This host's address, by which the others send to it.
-    pub address: IpAddr,
+    pub address: Parsed<IpAddr>,
     /// Its other addresses: those of its other interfaces, or of the other kind.
     #[serde(default)]
-    pub aliases: Vec<IpAddr>,
+    pub aliases: Vec<Parsed<IpAddr>>,
     /// Coordinators, the preferred one first.
-    pub coordinators: Vec<SocketAddr>,
+    pub coordinators: Vec<Parsed<SocketAddr>>,
     /// Where certificates are. Default fleet.
     pub folder: Option<PathBuf>,
     /// A coordinator runs in this agent, and takes connections here.
-    pub listen: Option<SocketAddr>,
+    pub listen: Option<Parsed<SocketAddr>>,
     /// As coordinator: how many others each host probes. Default 10.
     pub probes: Option<usize>,
     /// As coordinator: time between two corrections. Default 2s.
@@ -118,7 +119,7 @@ pub struct FleetSection {
     pub max_uncertainty: Option<Time>,
     /// A socket of chrony's (`refclock SOCK`) that is told the fleet's time.
     pub chrony: Option<PathBuf>,
-    /// A file that what this host's probes saw is added to, for `onrampd replay`.
+    /// A file that what this host's probes saw is added to, for `onrampctl replay`.
     pub log: Option<PathBuf>,
 }
 

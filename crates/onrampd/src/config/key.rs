@@ -1,5 +1,6 @@
 //! The secret two hosts share.
 
+use hex::FromHex as _;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -47,10 +48,8 @@ impl FromStr for Key {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let digits = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
-        let value = u128::from_str_radix(text, 16).ok().filter(|_| digits);
         let wrong = "is not 32 hex digits: make some with `openssl rand -hex 16`";
-        value.map(|v| Self(v.to_be_bytes())).ok_or_else(|| wrong.into())
+        <[u8; 16]>::from_hex(text).map(Self).map_err(|_| wrong.into())
     }
 }
 
@@ -61,7 +60,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Whether everybody may read the file at `path`.
+/// Returns whether everybody may read the file at `path`.
 pub(super) fn world_readable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|m| m.mode() & 0o004 != 0)
 }

@@ -2,16 +2,14 @@
 
 use super::file::{Clock, File, Version};
 use super::key::{Key, world_readable};
-use super::quantity::{Drift, Size, Threshold};
+use super::quantity::{Drift, Size, Threshold, Time};
 use super::{Attach, Config, Fleet, GateKind, Mesh, Mode, Params, Parent, Peer, TestClock};
 use crate::abi;
-use serde::Deserialize as _;
+use onramp_config::{ConfigError, Document, Mistake, Parsed};
 use std::collections::HashSet;
-use std::fmt;
 use std::io::Read as _;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use toml::de::{DeTable, DeValue};
 
 /// Longest file that is read, in bytes.
 pub const MAX_FILE: u64 = 4 << 20;
@@ -27,45 +25,6 @@ const THRESHOLD_FLOOR: u64 = 50_000;
 const OR_ACK_GAP: u64 = 100_000;
 /// Default `fleet.max_uncertainty`, in nanoseconds: half of the floor.
 const MAX_UNCERTAINTY: u64 = 25_000;
-
-/// What is wrong with a configuration: one mistake.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigError {
-    /// The file as the user named it.
-    pub file: String,
-    /// Line in the file, if the mistake stands there.
-    pub line: Option<usize>,
-    /// Dotted key, or empty.
-    pub key: String,
-    /// What is wrong and what would be right.
-    pub message: String,
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line = self.line.map_or(String::new(), |line| format!(":{line}"));
-        let key = if self.key.is_empty() { String::new() } else { format!(" {}:", self.key) };
-        let text = format!("{}{line}:{key} {}", self.file, self.message);
-        // What would end the line or move the cursor is shown as an escape.
-        text.chars().try_for_each(|c| match c {
-            '\u{2028}' | '\u{2029}' => write!(f, "{}", c.escape_default()),
-            c if c.is_control() => write!(f, "{}", c.escape_default()),
-            c => write!(f, "{c}"),
-        })
-    }
-}
-
-impl std::error::Error for ConfigError {}
-
-/// A mistake before it is known where in the file it stands.
-struct Mistake {
-    key: String,
-    message: String,
-}
-
-fn mistake(key: impl Into<String>, message: impl Into<String>) -> Mistake {
-    Mistake { key: key.into(), message: message.into() }
-}
 
 /// The text of a configuration file.
 ///
@@ -90,28 +49,18 @@ pub fn read(path: &Path) -> Result<String, Vec<ConfigError>> {
 /// Every mistake found, in the order of the file; of mistakes that keep the file from being
 /// read, the first.
 pub fn load(text: &str, file: &str, base: &Path) -> Result<Config, Vec<ConfigError>> {
-    let error = |line, Mistake { key, message }| ConfigError { file: file.into(), line, key, message };
-    let spanned = DeTable::parse(text).map_err(|e| {
-        let line = e.span().map(|s| line_of(text, s.start));
-        vec![error(line, mistake("", e.message().replace('\n', ", ")))]
-    })?;
-    let locate = |m: Mistake| error(find(spanned.get_ref(), &m.key).map(|at| line_of(text, at)), m);
-
-    let read = toml::Table::deserialize(toml::de::Deserializer::from(spanned.clone()))
-        .map_err(|e| vec![locate(mistake("", e.message()))])
-        .and_then(|table| {
-            serde_path_to_error::deserialize::<_, File>(toml::Value::Table(table)).map_err(|e| vec![locate(plain(&e))])
-        })?;
+    let document = Document::parse(text, file).map_err(|e| vec![e])?;
+    let read: File = onramp_config::read(document.table()).map_err(|e| vec![document.located(e.mistake(example))])?;
     let mut mistakes = Vec::new();
     let config = check(read, file, base, &mut mistakes);
-    let mut errors: Vec<ConfigError> = mistakes.into_iter().map(locate).collect();
+    let mut errors: Vec<ConfigError> = mistakes.into_iter().map(|m| document.located(m)).collect();
     errors.sort_by_key(|e| e.line.unwrap_or(usize::MAX));
     config.filter(|_| errors.is_empty()).ok_or(errors)
 }
 
 /// A checked value, or none and one mistake more.
 fn keep<T>(mistakes: &mut Vec<Mistake>, key: &str, value: Result<T, String>) -> Option<T> {
-    value.map_err(|message| mistakes.push(mistake(key, message))).ok()
+    value.map_err(|message| mistakes.push(Mistake::new(key, message))).ok()
 }
 
 fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Config> {
@@ -122,31 +71,31 @@ fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Optio
     let interval_shift = keep(mistakes, "or_ack_interval", interval_shift(interval));
     for (key, value, most) in [("max_flows", f.max_flows, 1 << 22), ("max_stamps", f.max_stamps, 1 << 24)] {
         if value.is_some_and(|v| !(16..=most).contains(&v)) {
-            mistakes.push(mistake(key, format!("is outside 16 to {most}")));
+            mistakes.push(Mistake::new(key, format!("is outside 16 to {most}")));
         }
     }
     if f.port == Some(0) {
-        mistakes.push(mistake("port", "0 is no port: write one such as 9471, the same on all hosts"));
+        mistakes.push(Mistake::new("port", "0 is no port: write one such as 9471, the same on all hosts"));
     }
     if f.line_rate.is_some_and(|r| r.0 < 1_000_000) {
-        mistakes.push(mistake("line_rate", "is below 1Mbps: write that of the interface, such as \"10Gbps\""));
+        mistakes.push(Mistake::new("line_rate", "is below 1Mbps: write that of the interface, such as \"10Gbps\""));
     }
     let idle = f.idle.map_or(1_000_000, |t| t.0);
     if idle == 0 {
-        mistakes.push(mistake("idle", "must be above 0, such as \"1ms\""));
+        mistakes.push(Mistake::new("idle", "must be above 0, such as \"1ms\""));
     }
     let drift = f.test.clock_drift.unwrap_or_default();
     if drift.0.abs() > 100_000_000 {
-        mistakes.push(mistake("test.clock_drift", "is beyond 100000ppm"));
+        mistakes.push(Mistake::new("test.clock_drift", "is beyond 100000ppm"));
     }
     let noise = f.test.stamp_noise.map_or(0, |t| t.0);
     if noise > 1_000_000 {
-        mistakes.push(mistake("test.stamp_noise", "is above 1ms"));
+        mistakes.push(Mistake::new("test.stamp_noise", "is above 1ms"));
     }
     let gate = &f.gate;
     for (key, value) in [("gate.flow_limit", gate.flow_limit), ("gate.flows", gate.flows), ("gate.limit", gate.limit)] {
         if value == Some(0) {
-            mistakes.push(mistake(key, "must be at least 1"));
+            mistakes.push(Mistake::new(key, "must be at least 1"));
         }
     }
     for (key, value, low, high) in [
@@ -154,13 +103,13 @@ fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Optio
         ("gate.bytes", gate.bytes, Size(64 << 10), Size(4 << 30)),
     ] {
         if value.is_some_and(|v| v.0 < low.0 || v.0 > high.0) {
-            mistakes.push(mistake(key, format!("is outside {low} to {high}")));
+            mistakes.push(Mistake::new(key, format!("is outside {low} to {high}")));
         }
     }
     let fleet = fleet(&f, base, mistakes);
     if let (GateKind::Bpf, Some(Parent::Class(_))) = (gate.kind, parent) {
         let message = "\"bpf\" goes to the root or below mq only: it takes \"module\", or another parent";
-        mistakes.push(mistake("gate.kind", message));
+        mistakes.push(Mistake::new("gate.kind", message));
     }
     // A fleet's members are its peers.
     let peers = if fleet.is_some() { Vec::new() } else { peers(&f, file, base, mistakes) };
@@ -196,25 +145,25 @@ fn keep_at<T>(mistakes: &mut Vec<Mistake>, value: Result<T, Mistake>) -> Option<
 
 fn interfaces(f: &File) -> Result<Vec<String>, Mistake> {
     let (key, all) = match (f.interface.clone(), f.interfaces.clone()) {
-        (Some(_), Some(_)) => return Err(mistake("interface", "is given beside interfaces: keep one of the two")),
+        (Some(_), Some(_)) => return Err(Mistake::new("interface", "is given beside interfaces: keep one of the two")),
         (Some(one), None) => ("interface", vec![one]),
         (None, Some(several)) => ("interfaces", several),
-        (None, None) => return Err(mistake("interface", "is missing: write one, such as interface = \"eth0\"")),
+        (None, None) => return Err(Mistake::new("interface", "is missing: write one, such as interface = \"eth0\"")),
     };
     if all.is_empty() {
-        return Err(mistake(key, "is empty: write at least one, such as [\"eth0\"]"));
+        return Err(Mistake::new(key, "is empty: write at least one, such as [\"eth0\"]"));
     }
     let mut seen = HashSet::new();
     for name in &all {
         let fits = (1..=15).contains(&name.len()) && !name.contains(['/', ' ', '\0']) && name != "." && name != "..";
         if !fits || name.chars().any(char::is_control) {
-            return Err(mistake(key, format!("{name:?} is no name of an interface: `ip link` lists them")));
+            return Err(Mistake::new(key, format!("{name:?} is no name of an interface: `ip link` lists them")));
         }
-        if name == crate::acker::NAME {
-            return Err(mistake(key, format!("{name} is the agent's own device: write the one packets leave by")));
+        if name == crate::net::acker::NAME {
+            return Err(Mistake::new(key, format!("{name} is the agent's own device: write the one packets leave by")));
         }
         if !seen.insert(name) {
-            return Err(mistake(key, format!("{name} is given twice")));
+            return Err(Mistake::new(key, format!("{name} is given twice")));
         }
     }
     Ok(all)
@@ -241,27 +190,27 @@ fn params(f: &File, mistakes: &mut Vec<Mistake>) -> Option<Params> {
     let before = mistakes.len();
     let floor = f.threshold_floor.map_or(THRESHOLD_FLOOR, |t| t.0);
     let (key, threshold) = match f.threshold {
-        Some(Threshold::Fixed(threshold)) => ("threshold", threshold),
+        Some(Threshold::Fixed(Time(threshold))) => ("threshold", threshold),
         _ if f.fleet.is_some() => ("threshold_floor", floor),
         Some(Threshold::Auto) => {
             let needed = "\"auto\" takes a [fleet], whose clocks are synchronised: write a time such as \"50us\"";
-            mistakes.push(mistake("threshold", needed));
+            mistakes.push(Mistake::new("threshold", needed));
             ("threshold", floor)
         }
         None => {
-            mistakes.push(mistake("threshold", "is missing: write one, such as threshold = \"50us\""));
+            mistakes.push(Mistake::new("threshold", "is missing: write one, such as threshold = \"50us\""));
             ("threshold", floor)
         }
     };
     if threshold == 0 {
-        mistakes.push(mistake(key, "must be above 0, such as \"50us\""));
+        mistakes.push(Mistake::new(key, "must be above 0, such as \"50us\""));
     }
     if f.threshold_floor.is_some() && key == "threshold" {
-        mistakes.push(mistake("threshold_floor", "has no meaning with a fixed threshold: remove one"));
+        mistakes.push(Mistake::new("threshold_floor", "has no meaning with a fixed threshold: remove one"));
     }
     let max_pause = f.max_pause.map_or(MAX_PAUSE, |t| t.0);
     if f.max_pause.is_some() && !(1..=1_000_000_000).contains(&max_pause) {
-        mistakes.push(mistake("max_pause", "must be above 0 and at most 1s, such as 2ms"));
+        mistakes.push(Mistake::new("max_pause", "must be above 0 and at most 1s, such as 2ms"));
     }
     let gain = f.gain.unwrap_or(1.0 / f64::from(1u32 << abi::ONRAMP_GAIN_SHIFT_DEFAULT));
     let gain_shift = (abi::ONRAMP_GAIN_SHIFT_MIN..=abi::ONRAMP_GAIN_SHIFT_MAX)
@@ -271,7 +220,7 @@ fn params(f: &File, mistakes: &mut Vec<Mistake>) -> Option<Params> {
     let one = f64::from(abi::ONRAMP_BETA_ONE);
     let beta = f.beta_start.unwrap_or(f64::from(abi::ONRAMP_BETA_START_DEFAULT) / one);
     if !(0.0..=1.0).contains(&beta) {
-        mistakes.push(mistake("beta_start", format!("{beta} is outside 0 to 1")));
+        mistakes.push(Mistake::new("beta_start", format!("{beta} is outside 0 to 1")));
     }
     (mistakes.len() == before).then_some(Params {
         threshold,
@@ -291,44 +240,44 @@ fn interval_shift(bytes: u64) -> Result<u32, String> {
 fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
     let Some(section) = &f.fleet else {
         if f.clock == Some(Clock::Fleet) {
-            mistakes.push(mistake("clock", "\"fleet\" takes a section [fleet]: `onrampd join` writes one"));
+            mistakes.push(Mistake::new("clock", "\"fleet\" takes a section [fleet]: `onrampctl join` writes one"));
         }
         return None;
     };
     if matches!(f.clock, Some(Clock::Shared | Clock::Static)) {
-        mistakes.push(mistake("clock", "is given beside [fleet], which synchronises clocks: remove one"));
+        mistakes.push(Mistake::new("clock", "is given beside [fleet], which synchronises clocks: remove one"));
     }
     let listed = [("peers", !f.peers.is_empty()), ("peer", !f.peer.is_empty())];
     let secret = [("key", f.key.is_some()), ("key_file", f.key_file.is_some())];
     for (key, _) in listed.into_iter().chain(secret).filter(|(_, given)| *given) {
-        mistakes.push(mistake(key, "has no meaning with [fleet], whose members are peers with keys of their own"));
+        mistakes.push(Mistake::new(key, "has no meaning with [fleet], whose members are peers with keys of their own"));
     }
-    let aliases = section.aliases.iter().enumerate().map(|(i, alias)| (format!("fleet.aliases[{i}]"), *alias));
+    let aliases = section.aliases.iter().enumerate().map(|(i, alias)| (format!("fleet.aliases[{i}]"), alias.0));
     let mut seen = HashSet::new();
-    for (key, address) in [("fleet.address".into(), section.address)].into_iter().chain(aliases) {
+    for (key, address) in [("fleet.address".into(), section.address.0)].into_iter().chain(aliases) {
         if usable(address).is_err() {
             let message = format!("{address}: no other host can send there: write this host's address");
-            mistakes.push(mistake(key, message));
+            mistakes.push(Mistake::new(key, message));
         } else if !seen.insert(address.to_canonical()) {
-            mistakes.push(mistake(key, format!("{address} is given twice")));
+            mistakes.push(Mistake::new(key, format!("{address} is given twice")));
         }
     }
     if section.aliases.len() > MAX_ALIASES {
-        mistakes.push(mistake("fleet.aliases", format!("are more than {MAX_ALIASES}")));
+        mistakes.push(Mistake::new("fleet.aliases", format!("are more than {MAX_ALIASES}")));
     }
-    if section.listen.is_some_and(|at| at.port() == 0) {
-        mistakes.push(mistake("fleet.listen", "0 is no port: write one such as 9472"));
+    if section.listen.is_some_and(|at| at.0.port() == 0) {
+        mistakes.push(Mistake::new("fleet.listen", "0 is no port: write one such as 9472"));
     }
     if section.coordinators.is_empty() {
-        mistakes.push(mistake("fleet.coordinators", "is empty: write one, such as [\"10.0.0.1:9472\"]"));
+        mistakes.push(Mistake::new("fleet.coordinators", "is empty: write one, such as [\"10.0.0.1:9472\"]"));
     }
     let mut seen = HashSet::new();
-    for (i, coordinator) in section.coordinators.iter().enumerate() {
+    for (i, Parsed(coordinator)) in section.coordinators.iter().enumerate() {
         if !seen.insert(coordinator) {
-            mistakes.push(mistake(format!("fleet.coordinators[{i}]"), format!("{coordinator} is given twice")));
+            mistakes.push(Mistake::new(format!("fleet.coordinators[{i}]"), format!("{coordinator} is given twice")));
         }
         if coordinator.port() == 0 {
-            mistakes.push(mistake(format!("fleet.coordinators[{i}]"), "0 is no port: write one such as 9472"));
+            mistakes.push(Mistake::new(format!("fleet.coordinators[{i}]"), "0 is no port: write one such as 9472"));
         }
     }
     let mesh = Mesh {
@@ -336,20 +285,19 @@ fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
         window: section.window.map_or(onramp_clock::WINDOW, |t| t.0),
         interval: section.interval.map_or(onramp_clock::schedule::INTERVAL, |t| t.0),
     };
-    if let Err(message) = mesh.check() {
-        let (key, message) = message.split_once(": ").unwrap_or(("", &message));
-        mistakes.push(mistake(format!("fleet.{key}"), message));
+    if let Err(Mistake { key, message }) = mesh.check() {
+        mistakes.push(Mistake::new(format!("fleet.{key}"), message));
     }
     let max_uncertainty = section.max_uncertainty.map_or(MAX_UNCERTAINTY, |t| t.0);
     if max_uncertainty == 0 {
-        mistakes.push(mistake("fleet.max_uncertainty", "must be above 0, such as \"25us\""));
+        mistakes.push(Mistake::new("fleet.max_uncertainty", "must be above 0, such as \"25us\""));
     }
     Some(Fleet {
-        address: section.address.to_canonical(),
-        aliases: section.aliases.iter().map(IpAddr::to_canonical).collect(),
-        coordinators: section.coordinators.clone(),
+        address: section.address.0.to_canonical(),
+        aliases: section.aliases.iter().map(|alias| alias.0.to_canonical()).collect(),
+        coordinators: section.coordinators.iter().map(|coordinator| coordinator.0).collect(),
         folder: base.join(section.folder.as_deref().unwrap_or(Path::new("fleet"))),
-        listen: section.listen,
+        listen: section.listen.map(|at| at.0),
         mesh,
         max_uncertainty,
         chrony: section.chrony.as_ref().map(|socket| base.join(socket)),
@@ -362,12 +310,12 @@ fn peers(f: &File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Vec<
     let exposed = "stands in a file that everybody on this host can read: use key_file, or chmod o-r";
     let common = match (&f.key_file, &f.key) {
         (Some(_), Some(_)) => {
-            mistakes.push(mistake("key", "is given beside key_file: keep one of the two"));
+            mistakes.push(Mistake::new("key", "is given beside key_file: keep one of the two"));
             return Vec::new();
         }
         (Some(path), None) => keep(mistakes, "key_file", Key::read(&base.join(path))),
         (None, Some(_)) if readable() => {
-            mistakes.push(mistake("key", exposed));
+            mistakes.push(Mistake::new("key", exposed));
             None
         }
         (None, Some(text)) => keep(mistakes, "key", text.parse()),
@@ -377,27 +325,28 @@ fn peers(f: &File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Vec<
     let clock = f.clock.unwrap_or(Clock::Static);
     let mut seen = HashSet::new();
     let mut all = Vec::new();
-    let listed = f.peers.iter().enumerate().map(|(i, a)| (format!("peers[{i}]"), *a, None, None));
+    let listed = f.peers.iter().enumerate().map(|(i, a)| (format!("peers[{i}]"), a.0, None, None));
     let sections = f.peer.iter().enumerate();
-    let sections = sections.map(|(i, p)| (format!("peer[{i}]"), p.address, p.clock_offset, p.key.as_ref()));
+    let sections = sections.map(|(i, p)| (format!("peer[{i}]"), p.address.0, p.clock_offset, p.key.as_ref()));
     for (at, address, offset, own) in listed.chain(sections) {
         if let Err(message) = usable(address) {
-            mistakes.push(mistake(&at, message));
+            mistakes.push(Mistake::new(&at, message));
         } else if !seen.insert(address.to_canonical()) {
-            mistakes.push(mistake(&at, format!("{address} is given twice")));
+            mistakes.push(Mistake::new(&at, format!("{address} is given twice")));
         }
         if offset.is_some() && clock == Clock::Shared {
-            mistakes.push(mistake(format!("{at}.clock_offset"), "has no meaning with clock = \"shared\": remove one"));
+            mistakes
+                .push(Mistake::new(format!("{at}.clock_offset"), "has no meaning with clock = \"shared\": remove one"));
         }
         let key = match own {
             Some(_) if readable() => {
-                mistakes.push(mistake(format!("{at}.key"), exposed));
+                mistakes.push(Mistake::new(format!("{at}.key"), exposed));
                 None
             }
             Some(text) => keep(mistakes, &format!("{at}.key"), text.parse()),
             None if no_key => {
                 let needed = "has no key: write key_file = \"onrampd.key\", a file of 32 hex digits";
-                mistakes.push(mistake(&at, needed));
+                mistakes.push(Mistake::new(&at, needed));
                 None
             }
             None => common,
@@ -406,12 +355,12 @@ fn peers(f: &File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Vec<
         all.extend(key.map(|key| Peer { address: address.to_canonical(), key, clock_offset, margin: 0 }));
     }
     if seen.len() > MAX_PEERS {
-        mistakes.push(mistake("peers", format!("are more than {MAX_PEERS}")));
+        mistakes.push(Mistake::new("peers", format!("are more than {MAX_PEERS}")));
     }
     all
 }
 
-/// Whether another host can have this address.
+/// Checks that another host can have this address.
 ///
 /// # Errors
 /// That it cannot.
@@ -421,113 +370,11 @@ pub fn usable(address: IpAddr) -> Result<(), String> {
     if wrong { Err(format!("{address} is not the address of another host")) } else { Ok(()) }
 }
 
-/// What the TOML reader says, in the words of someone who writes such files.
-fn plain(e: &serde_path_to_error::Error<toml::de::Error>) -> Mistake {
-    let path = match e.path().to_string() {
-        path if path == "." => String::new(),
-        path => path,
-    };
-    let message = e.inner().message();
-    let under = |key: &str| match path.strip_suffix(key).map(|outer| outer.strip_suffix('.').unwrap_or(outer)) {
-        Some("") => key.to_string(),
-        Some(outer) => format!("{outer}.{key}"),
-        None if path.is_empty() => key.to_string(),
-        None => format!("{path}.{key}"),
-    };
-    if let Some(key) = message.strip_prefix("missing field `").and_then(|m| m.strip_suffix('`')) {
-        let example = match key {
-            "coordinators" => ": write them, such as coordinators = [\"10.0.0.1:9472\"]",
-            "address" => ": write one, such as address = \"10.0.0.2\"",
-            _ => "",
-        };
-        return mistake(under(key), format!("is missing{example}"));
-    }
-    if let Some((key, known)) = message.strip_prefix("unknown field `").and_then(|m| m.rsplit_once("`, expected ")) {
-        let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
-        let meant = known.iter().find(|k| is_near(key, k));
-        let hint = meant.map_or(format!("known are {}", known.join(", ")), |k| format!("did you mean {k}?"));
-        return mistake(under(key), format!("is not a known key: {hint}"));
-    }
-    if let Some((value, known)) = message.strip_prefix("unknown variant `").and_then(|m| m.rsplit_once("`, expected "))
-    {
-        let known: Vec<String> = known.split('`').skip(1).step_by(2).map(|k| format!("\"{k}\"")).collect();
-        return mistake(path, format!("{value:?} is not {}", known.join(" or ")));
-    }
-    // A number where a word is asked for.
-    if message.starts_with("invalid type: unit variant") {
-        return mistake(path, "is not text in quotes");
-    }
-    let wrong = ["invalid type: ", "invalid value: "].iter().find_map(|p| message.strip_prefix(p));
-    if let Some((found, expected)) = wrong.and_then(|m| m.rsplit_once(", expected ")) {
-        let expected = match expected {
-            "a string" | "path string" => "text in quotes",
-            "a sequence" => "a list, such as [\"10.0.0.2\"]",
-            "f64" => "a number",
-            "u16" => "a whole number from 0 to 65535",
-            "u32" => "a whole number from 0 to 4294967295",
-            other if other.starts_with("struct ") => "a section",
-            other => other,
-        };
-        return mistake(path, format!("{} is not {expected}", found.replace('`', "")));
-    }
-    if message.contains("invalid socket address") {
-        return mistake(path, "is no address with a port, such as \"10.0.0.1:9472\"");
-    }
-    if message.contains("invalid IP address") {
-        return mistake(path, "is no IP address, such as \"10.0.0.2\"");
-    }
-    mistake(path, message)
-}
-
-/// Whether one letter was added, left out or changed, or two have changed places.
-fn is_near(a: &str, b: &str) -> bool {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let same = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
-    let (x, y) = (&a[same..], &b[same..]);
-    match (x, y) {
-        ([_, x @ ..], [_, y @ ..]) if x == y => true,
-        ([x1, x2, x @ ..], [y1, y2, y @ ..]) if x1 == y2 && x2 == y1 && x == y => true,
-        ([_, x @ ..], y) if x == y => true,
-        (x, [_, y @ ..]) => x == y,
-        _ => false,
-    }
-}
-
-fn line_of(text: &str, at: usize) -> usize {
-    text[..at.min(text.len())].matches('\n').count() + 1
-}
-
-/// Where the longest existing part of a dotted key stands.
-fn find(table: &DeTable<'_>, key: &str) -> Option<usize> {
-    let mut parts = key.split(['.', '[']).map(|p| p.trim_end_matches(']'));
-    let first = parts.next()?;
-    let (name, mut value) = table.iter().find(|(name, _)| name.get_ref() == first)?;
-    let mut at = name.span().start;
-    for part in parts {
-        match value.get_ref() {
-            DeValue::Table(t) => match t.iter().find(|(name, _)| name.get_ref() == part) {
-                Some((name, inner)) => (at, value) = (name.span().start, inner),
-                None => break,
-            },
-            DeValue::Array(a) => match part.parse().ok().and_then(|i: usize| a.get(i)) {
-                Some(inner) => (at, value) = (inner.span().start, inner),
-                None => break,
-            },
-            _ => break,
-        }
-    }
-    Some(at)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_slip_of_the_finger_is_near() {
-        for slip in ["threshhold", "treshold", "thresohld", "thresholt", "thresholds"] {
-            assert!(is_near(slip, "threshold"), "{slip}");
-        }
-        assert!(!is_near("port", "parent") && !is_near("", "key") && !is_near("idle", "line"));
+/// A value of a key that must be there.
+fn example(key: &str) -> Option<&'static str> {
+    match key {
+        "coordinators" => Some("[\"10.0.0.1:9472\"]"),
+        "address" => Some("\"10.0.0.2\""),
+        _ => None,
     }
 }

@@ -1,6 +1,6 @@
-//! What an operator may set, read from a TOML file.
+//! The configuration that an operator writes, read from a TOML file.
 //!
-//! [`load`] turns text into a [`Config`], or into one line per mistake.
+//! [`load()`] turns text into a [`Config`], or into one line per mistake.
 
 pub mod file;
 mod key;
@@ -8,16 +8,18 @@ mod load;
 pub mod quantity;
 
 use crate::abi;
+use onramp_config::Mistake;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 pub use key::Key;
-pub use load::{ConfigError, MAX_ALIASES, MAX_FILE, MAX_PEERS, load, read, usable};
+pub use load::{MAX_ALIASES, MAX_FILE, MAX_PEERS, load, read, usable};
+pub use onramp_config::ConfigError;
 
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Whether packets are held.
+    /// Observing, or holding packets.
     pub mode: Mode,
     /// Where OR-ACKs leave and arrive, and packets are held.
     pub interfaces: Vec<String>,
@@ -25,7 +27,7 @@ pub struct Config {
     pub parent: Parent,
     /// How the programs are attached.
     pub attach: Attach,
-    /// Of the algorithm.
+    /// Parameters of the algorithm.
     pub params: Params,
     /// 2 to this power: the sequence numbers whose packets are OR-ACKed.
     pub interval_shift: u32,
@@ -45,7 +47,7 @@ pub struct Config {
     pub max_stamps: u32,
     /// Where `status` is answered.
     pub socket: PathBuf,
-    /// What must be undone is written here.
+    /// Folder of the file that says what must be undone.
     pub state_dir: PathBuf,
     /// Hosts with which OR-ACKs are exchanged.
     pub peers: Vec<Peer>,
@@ -61,7 +63,7 @@ pub struct Config {
     pub test: TestClock,
 }
 
-/// Whether packets are held.
+/// Observing, or holding packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -96,7 +98,7 @@ pub enum Attach {
     Clsact,
 }
 
-/// What the algorithm is run with; times in nanoseconds.
+/// Parameters of the algorithm; times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
     /// T, the one-way delay above which a flow pauses.
@@ -116,9 +118,9 @@ pub struct Params {
 pub struct Peer {
     /// Its address.
     pub address: IpAddr,
-    /// Of the tags.
+    /// Key of the tags.
     pub key: Key,
-    /// What its clock shows above ours, in nanoseconds; none: not known, nothing is measured.
+    /// Difference of its clock to ours, in nanoseconds; none: not known, nothing is measured.
     pub clock_offset: Option<i64>,
     /// T is the path's least delay and this, in nanoseconds; 0: as configured.
     pub margin: u64,
@@ -137,7 +139,7 @@ pub struct Fleet {
     pub folder: PathBuf,
     /// A coordinator runs in this agent, and takes connections here.
     pub listen: Option<SocketAddr>,
-    /// What that coordinator has the hosts do.
+    /// Probing that this coordinator has the hosts do.
     pub mesh: Mesh,
     /// Where the clocks' difference is less certain than so many nanoseconds, nothing is held.
     pub max_uncertainty: u64,
@@ -158,11 +160,11 @@ pub struct Mesh {
     pub interval: u64,
 }
 
-/// What the gate is made of.
+/// Kind of gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GateKind {
-    /// What the kernel has: a program, else the module, else nothing.
+    /// The best that the kernel has: a program, else the module, else nothing.
     #[default]
     Auto,
     /// An eBPF program, on Linux 6.17 or newer.
@@ -177,7 +179,7 @@ pub enum GateKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GateLimits {
-    /// What it is made of.
+    /// Its kind.
     #[serde(default)]
     pub kind: GateKind,
     /// Packets in all.
@@ -188,7 +190,7 @@ pub struct GateLimits {
     pub flow_limit: Option<u32>,
     /// Flows, idle ones included.
     pub flows: Option<u32>,
-    /// What a flow sends in its turn.
+    /// Bytes a flow sends in its turn.
     pub quantum: Option<quantity::Size>,
     /// Local TCP flows leave at their pacing rate.
     pub pacing: Option<bool>,
@@ -206,19 +208,19 @@ pub struct TestClock {
 }
 
 impl Mesh {
-    /// Whether hosts can do it.
+    /// Checks that hosts can do it.
     ///
     /// # Errors
-    /// What is wrong, in one line that begins with the key.
-    pub fn check(&self) -> Result<(), String> {
+    /// The first key that is wrong.
+    pub fn check(&self) -> Result<(), Mistake> {
         if self.probes == 0 {
-            return Err("probes: must be at least 1".into());
+            return Err(Mistake::new("probes", "must be at least 1"));
         }
         if !(10_000_000..=60_000_000_000).contains(&self.window) {
-            return Err("window: is outside 10ms to 60s".into());
+            return Err(Mistake::new("window", "is outside 10ms to 60s"));
         }
         if !(100_000..=self.window / 20).contains(&self.interval) {
-            return Err("interval: is outside 100us to a twentieth of the window".into());
+            return Err(Mistake::new("interval", "is outside 100us to a twentieth of the window"));
         }
         Ok(())
     }
@@ -265,7 +267,7 @@ impl Config {
         abi::or_clock { base: start, offset: self.test.offset, drift: self.test.drift.fixed_point() }
     }
 
-    /// What the programs read, with our clock against the fleet's if that is known, and what
+    /// Returns what the programs read, with our clock against the fleet's if that is known, and what
     /// tests have it wrong by.
     #[must_use]
     pub fn for_programs(
@@ -323,7 +325,7 @@ impl From<(abi::or_address, abi::or_peer)> for Peer {
 }
 
 impl Peer {
-    /// What the programs read.
+    /// Returns what the programs read.
     #[must_use]
     pub fn for_programs(&self, path: u32) -> abi::or_peer {
         abi::or_peer {

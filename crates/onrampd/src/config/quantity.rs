@@ -1,8 +1,6 @@
 //! The quantities of a configuration; times are in nanoseconds.
 
-use onramp_units::{RATES, SIZES, Unit, quantity};
-use serde::de::{self, Deserializer, Visitor};
-use std::fmt;
+use onramp_config::{RATES, SIZES, Unit, quantity};
 
 const TIMES: &[Unit] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 const DRIFTS: &[Unit] = &[("ppm", 1_000), ("ppb", 1)];
@@ -28,34 +26,8 @@ quantity!(
     Drift(i64), "drift", "20ppm", DRIFTS
 );
 
-/// T: given, or what each path calls for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Threshold {
-    /// Of the path's least delay and what the clocks are good for.
-    Auto,
-    /// The same for all paths, in nanoseconds.
-    Fixed(u64),
-}
-
-impl<'de> serde::Deserialize<'de> for Threshold {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct V;
-        impl Visitor<'_> for V {
-            type Value = Threshold;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "\"auto\" or a time in quotes with its unit, such as \"50us\"")
-            }
-            fn visit_str<E: de::Error>(self, v: &str) -> Result<Threshold, E> {
-                if v == "auto" {
-                    Ok(Threshold::Auto)
-                } else {
-                    v.parse().map(|Time(t)| Threshold::Fixed(t)).map_err(E::custom)
-                }
-            }
-        }
-        d.deserialize_any(V)
-    }
-}
+/// On-Ramp's threshold T.
+pub type Threshold = onramp_config::Threshold<Time>;
 
 impl Size {
     /// As the kernel takes it; above 4 GiB is all it takes.

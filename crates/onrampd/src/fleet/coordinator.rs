@@ -1,4 +1,4 @@
-//! What a coordinator decides: who is a member, who probes whom, what each host's correction
+//! Decisions of a coordinator: who is a member, who probes whom, what each host's correction
 //! is. Pure: connections are numbers, times are arguments.
 
 use super::wire::{Certainty, Delays, Edge, Fleet, FromCoordinator, HostState, Member, Pair, Realtime};
@@ -12,7 +12,7 @@ const MS: u64 = 1_000_000;
 const GRACE: u64 = 10_000 * MS;
 /// Hosts that come within this time become members together.
 const GATHER: u64 = 200 * MS;
-/// What telling a host of another one takes: a keyed hash and a part of a line.
+/// Cost of telling a host of another one: a keyed hash and a part of a line.
 const TELL: u64 = 2_000;
 /// Which mesh is drawn.
 const SEED: u64 = 0x6f6e_7261_6d70;
@@ -21,7 +21,7 @@ const SYNCHRONISED: &str = "synchronised";
 /// A connection's number.
 pub type Conn = u64;
 
-/// What is to be said to whom.
+/// Messages to hosts.
 pub type Said = Vec<(Conn, FromCoordinator)>;
 
 /// The key of a pair of hosts.
@@ -263,7 +263,7 @@ impl Coordinator {
         self.corrected(&solution, &by_number, &network)
     }
 
-    /// What each host hears of a round.
+    /// Result of a round that each host hears of.
     fn corrected(
         &mut self,
         solution: &Solution,
@@ -358,7 +358,7 @@ mod tests {
         [10, 0, 0, n].into()
     }
 
-    /// What a host's probes say of others, who are as many times [`AHEAD`] as the numbers say.
+    /// A report of a host's probes of others, who are as many times [`AHEAD`] as the numbers say.
     fn edge(from: u8, to: u8, now: u64) -> Edge {
         let offset = (i64::from(to) - i64::from(from)) * AHEAD;
         let base = now.wrapping_add_signed(i64::from(from) * AHEAD);

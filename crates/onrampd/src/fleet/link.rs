@@ -33,7 +33,7 @@ impl Link {
         Ok(Self { socket, tls, input: Vec::new(), searched: 0, longest })
     }
 
-    /// Whether there is something to write.
+    /// Returns whether there is something to write.
     #[must_use]
     pub fn wants_write(&self) -> bool {
         self.tls.wants_write()
@@ -119,7 +119,7 @@ impl Link {
     }
 }
 
-/// What a TLS error means here.
+/// Meaning of a TLS error here.
 fn in_words(e: rustls::Error) -> String {
     match e {
         rustls::Error::InvalidCertificate(_) => {
@@ -173,7 +173,7 @@ mod tests {
         [Link::new(accepted, server, LONGEST).unwrap(), Link::new(called, client, LONGEST).unwrap()]
     }
 
-    /// What arrives of `bytes` until the connection ends: lines, and how it ends.
+    /// Reads what arrives of `bytes` until the connection ends: lines, and how it ends.
     fn sent(bytes: &[u8]) -> (Vec<Vec<u8>>, String) {
         let [mut server, mut client] = ends();
         client.tls.writer().write_all(bytes).unwrap();

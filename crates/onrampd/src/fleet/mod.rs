@@ -6,13 +6,10 @@
 //! restart it takes the fleet's time over from its hosts.
 //!
 //! Hosts and coordinator talk in lines of JSON ([`wire`]) over TLS with certificates on
-//! both sides ([`pki`], [`link`]); a token admits a new host ([`join`], [`setup`]).
+//! both sides ([`pki`], [`link`]); a token admits a new host.
 
 pub mod coordinator;
-pub mod join;
 pub mod link;
 pub mod pki;
 pub mod serve;
-pub mod setup;
-pub mod show;
 pub mod wire;

@@ -5,6 +5,7 @@
 //! system clock is asked whether they are valid: clocks may be years apart here.
 
 use crate::config::Key;
+use hex::FromHex as _;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::{digest, hmac};
@@ -25,6 +26,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
+use subtle::ConstantTimeEq as _;
 
 /// The coordinator's name in its certificate.
 const COORDINATOR: &str = "coordinator.onramp";
@@ -88,7 +90,7 @@ fn open_to_all(folder: &Path) -> io::Result<()> {
     fs::set_permissions(folder, Permissions::from_mode(0o755))
 }
 
-/// What everybody knows of the authority.
+/// Public part of the authority.
 fn authority_params() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -104,7 +106,7 @@ fn named(name: &str) -> Result<CertificateParams, rcgen::Error> {
     Ok(params)
 }
 
-/// Whether this host has founded or joined a fleet whose certificates are in `folder`.
+/// Returns whether this host has founded or joined a fleet whose certificates are in `folder`.
 #[must_use]
 pub fn is_member(folder: &Path) -> bool {
     folder.join(AUTHORITY).exists()
@@ -123,7 +125,7 @@ pub fn found(folder: &Path, address: IpAddr) -> io::Result<()> {
     SystemRandom::new().fill(&mut secret).map_err(other)?;
     make(folder, |folder| {
         write_new(folder, AUTHORITY_KEY, &key.serialize_pem(), 0o640)?;
-        write_new(folder, SECRET, &format!("{}\n", hex(&secret)), 0o640)?;
+        write_new(folder, SECRET, &format!("{}\n", hex::encode(secret)), 0o640)?;
         write_new(folder, AUTHORITY, &certificate.pem(), 0o644)?;
         let host = KeyPair::generate().map_err(other)?;
         let signed = Authority::open(folder)?.admit(address, host.public_key_raw())?;
@@ -162,7 +164,7 @@ impl Authority {
         };
         let broken = |name: &str| at(&folder.join(name))("is broken: copy it anew from the first coordinator");
         let key = KeyPair::from_pem(&read(AUTHORITY_KEY)?).map_err(|_| broken(AUTHORITY_KEY))?;
-        let secret: [u8; 32] = unhex(read(SECRET)?.trim()).ok_or_else(|| broken(SECRET))?;
+        let secret = <[u8; 32]>::from_hex(read(SECRET)?.trim()).map_err(|_| broken(SECRET))?;
         let pem = read(AUTHORITY)?;
         let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|_| broken(AUTHORITY))?;
         let secret = hmac::Key::new(hmac::HMAC_SHA256, &secret);
@@ -194,17 +196,17 @@ impl Authority {
         *context.sign().as_ref().first_chunk().expect("SHA-256 has 32 bytes")
     }
 
-    /// What admits a host; the same until the fleet is founded anew.
+    /// The token that admits a host; the same until the fleet is founded anew.
     #[must_use]
     pub fn token(&self, coordinator: SocketAddr) -> Token {
         let fingerprint = fingerprint(&self.certificate);
         Token { coordinator, fingerprint, secret: self.derive(&[b"token"]) }
     }
 
-    /// Whether a token's secret is right. Takes the same time for all wrong ones.
+    /// Returns whether a token's secret is right. Takes the same time for all wrong ones.
     #[must_use]
     pub fn admits(&self, secret: &[u8; 16]) -> bool {
-        self.derive(&[b"token"]).iter().zip(secret).fold(0, |wrong, (a, b)| wrong | (a ^ b)) == 0
+        self.derive(&[b"token"])[..secret.len()].ct_eq(secret).into()
     }
 
     /// The key of a pair's OR-ACKs and probes, the same in both directions.
@@ -248,7 +250,7 @@ fn roots(certificate: &CertificateDer<'static>) -> io::Result<RootCertStore> {
     Ok(roots)
 }
 
-/// Whether a host's certificate is that of `address`. That the authority signed it, TLS has
+/// Returns whether a host's certificate is that of `address`. That the authority signed it, TLS has
 /// seen to.
 #[must_use]
 pub fn is_of(certificate: &CertificateDer<'_>, address: IpAddr) -> bool {
@@ -262,7 +264,7 @@ pub fn is_of(certificate: &CertificateDer<'_>, address: IpAddr) -> bool {
 /// The host has not joined, or its files are broken.
 pub fn client(folder: &Path) -> io::Result<Arc<ClientConfig>> {
     if !is_member(folder) {
-        return Err(other(format!("{}: this host has not joined a fleet: see onrampd join", folder.display())));
+        return Err(other(format!("{}: this host has not joined a fleet: see onrampctl join", folder.display())));
     }
     let certificate = |name: &str| {
         let path = folder.join(name);
@@ -277,7 +279,7 @@ pub fn client(folder: &Path) -> io::Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
-/// Whether a host can take part with what is in `folder`, as `address`.
+/// Checks that a host can take part with what is in `folder`, as `address`.
 ///
 /// # Errors
 /// It has not joined, its files are broken, or it has joined as another address.
@@ -410,7 +412,7 @@ impl ServerCertVerifier for ByFingerprint {
     }
 }
 
-/// What admits a host: where to join, whom to trust, and a secret.
+/// A token, which admits a host: where to join, whom to trust, and a secret.
 /// As text: `address:port/hex`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Token {
@@ -423,7 +425,7 @@ pub struct Token {
 
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}{}", self.coordinator, hex(&self.fingerprint), hex(&self.secret))
+        write!(f, "{}/{}{}", self.coordinator, hex::encode(self.fingerprint), hex::encode(self.secret))
     }
 }
 
@@ -438,10 +440,10 @@ impl FromStr for Token {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = "is no token: copy all that `onrampd init` or `onrampd token` prints on the coordinator";
+        let wrong = "is no token: copy all that `onrampctl init` or `onrampctl token` prints on the coordinator";
         let (coordinator, rest) = text.trim().split_once('/').ok_or(wrong)?;
         let coordinator = coordinator.parse().map_err(|_| wrong)?;
-        let bytes: [u8; 48] = unhex(rest).ok_or(wrong)?;
+        let bytes = <[u8; 48]>::from_hex(rest).map_err(|_| wrong)?;
         let (fingerprint, secret) = (bytes.first_chunk().ok_or(wrong)?, bytes.last_chunk().ok_or(wrong)?);
         Ok(Self { coordinator, fingerprint: *fingerprint, secret: *secret })
     }
@@ -450,25 +452,6 @@ impl FromStr for Token {
 fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
     let digest = digest::digest(&digest::SHA256, certificate);
     *digest.as_ref().first_chunk().expect("SHA-256 has 32 bytes")
-}
-
-/// Hex digits.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
-/// As many bytes as hex digits say, if they say that many.
-#[must_use]
-pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    if text.len() != 2 * N || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return None;
-    }
-    let mut bytes = [0; N];
-    for (i, b) in bytes.iter_mut().enumerate() {
-        *b = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).ok()?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]
@@ -512,7 +495,7 @@ mod tests {
             wrong[byte] ^= 1;
             assert!(!ours.admits(&wrong));
         }
-        assert!(!format!("{token:?}").contains(&hex(&token.secret)), "tokens do not appear in logs");
+        assert!(!format!("{token:?}").contains(&hex::encode(token.secret)), "tokens do not appear in logs");
     }
 
     #[test]
@@ -573,11 +556,6 @@ mod tests {
         #[test]
         fn any_text_is_a_token_or_refused(text in "[0-9a-f:./\\[\\]]{0,140}") {
             let _ = text.parse::<Token>();
-        }
-
-        #[test]
-        fn hex_digits_read_back(bytes: [u8; 16]) {
-            prop_assert_eq!(unhex(&hex(&bytes)), Some(bytes));
         }
     }
 }

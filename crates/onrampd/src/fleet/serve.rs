@@ -2,11 +2,12 @@
 
 use super::coordinator::{Conn, Coordinator};
 use super::link::Link;
-use super::pki::{Authority, is_of, unhex};
+use super::pki::{Authority, is_of};
 use super::wire::{self, FromCoordinator, FromHost, MAX_FROM_HOST, Realtime};
 use crate::clock::now;
 use crate::config::Mesh;
 use crate::wait::{ready, wait};
+use hex::FromHex as _;
 use rustls::{ServerConfig, ServerConnection};
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -171,12 +172,12 @@ impl Server {
     }
 
     fn join(&mut self, conn: Conn, secret: &str, address: IpAddr, public_key: &str) {
-        if !unhex(secret).is_some_and(|s| self.authority.admits(&s)) {
+        if !<[u8; 16]>::from_hex(secret).is_ok_and(|s| self.authority.admits(&s)) {
             return self.refuse(conn, "the token is not this fleet's, or an old one");
         }
-        let admitted = match unhex::<65>(public_key) {
-            Some(key) => self.authority.admit(address, &key),
-            None => Err(io::Error::other("the public key is not 65 bytes in hex digits")),
+        let admitted = match <[u8; 65]>::from_hex(public_key) {
+            Ok(key) => self.authority.admit(address, &key),
+            Err(_) => Err(io::Error::other("the public key is not 65 bytes in hex digits")),
         };
         match admitted {
             Ok(certificate) => {

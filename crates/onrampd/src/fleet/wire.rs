@@ -1,4 +1,4 @@
-//! What hosts and coordinator tell each other: lines of JSON, read with bounds.
+//! Messages of hosts and coordinator: lines of JSON, read with bounds.
 
 use crate::config::{Key, MAX_ALIASES, usable};
 use onramp_clock::{Correction, EdgeFit};
@@ -15,13 +15,13 @@ const MAX_EDGES: usize = 4096;
 /// Clocks do not differ in frequency by more than this: ten times what the worst do.
 const MAX_DRIFT: f64 = 1e-3;
 
-/// What a host says.
+/// A message of a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "lowercase", deny_unknown_fields)]
 pub enum FromHost {
     /// It wants to be admitted. Needs no certificate.
     Join {
-        /// Of the token, in hex digits.
+        /// Secret of the token, in hex digits.
         secret: String,
         /// Its address.
         address: IpAddr,
@@ -32,7 +32,7 @@ pub enum FromHost {
     Hello {
         /// Its address, that of its certificate.
         address: IpAddr,
-        /// Of onrampd.
+        /// Version of onrampd.
         version: String,
         /// The correction it goes by, of an earlier coordinator.
         correction: Option<Correction>,
@@ -42,7 +42,7 @@ pub enum FromHost {
         #[serde(default)]
         aliases: Vec<IpAddr>,
     },
-    /// What its probes say.
+    /// Result of its probes.
     Report {
         /// The round that asked for it.
         round: u64,
@@ -53,7 +53,7 @@ pub enum FromHost {
     Fleet,
 }
 
-/// What a coordinator says.
+/// A message of a coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "lowercase", deny_unknown_fields)]
 pub enum FromCoordinator {
@@ -73,7 +73,7 @@ pub enum FromCoordinator {
     Members {
         /// All but the host itself.
         members: Vec<Member>,
-        /// What it called its own, but another host has.
+        /// Addresses it called its own, but another host has.
         #[serde(default)]
         not_yours: Vec<IpAddr>,
         /// Whom to probe.
@@ -88,7 +88,7 @@ pub enum FromCoordinator {
         /// A number.
         round: u64,
     },
-    /// What a round gave.
+    /// Result of a round.
     Corrected {
         /// The host's; none: its clock is not known.
         correction: Option<Correction>,
@@ -105,7 +105,7 @@ pub enum FromCoordinator {
     Fleet(Fleet),
 }
 
-/// What one host's probes say about another.
+/// Result of one host's probes of another.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edge {
@@ -140,7 +140,7 @@ pub struct Member {
     /// Its other addresses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<IpAddr>,
-    /// What the two sign OR-ACKs and probes with.
+    /// Key by which the two sign OR-ACKs and probes.
     #[serde(serialize_with = "write_key", deserialize_with = "read_key")]
     pub key: Key,
 }
@@ -211,12 +211,12 @@ pub struct Pair {
     pub from: IpAddr,
     /// To this one.
     pub to: IpAddr,
-    /// What they are.
+    /// The delays.
     pub owd: Delays,
 }
 
 fn write_key<S: Serializer>(key: &Key, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&super::pki::hex(&key.0))
+    to.serialize_str(&hex::encode(key.0))
 }
 
 fn read_key<'de, D: Deserializer<'de>>(from: D) -> Result<Key, D::Error> {
@@ -232,7 +232,7 @@ pub fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
 }
 
 impl FromHost {
-    /// Whether all numbers are such as a host can have measured.
+    /// Returns whether all numbers are such as a host can have measured.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         match self {
@@ -247,7 +247,7 @@ impl FromHost {
 }
 
 impl Edge {
-    /// Whether it is one that a host can have measured: who says another is not heard.
+    /// Returns whether it is one that a host can have measured: who says another is not heard.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let f = &self.fit;
@@ -256,7 +256,7 @@ impl Edge {
     }
 }
 
-/// Whether a correction is one that a coordinator can have made.
+/// Returns whether a correction is one that a coordinator can have made.
 #[must_use]
 pub fn is_sound(c: &Correction) -> bool {
     let spreads = [c.sigma, c.drift_sigma, c.wander];
@@ -264,7 +264,7 @@ pub fn is_sound(c: &Correction) -> bool {
 }
 
 impl Realtime {
-    /// Whether it is such as a coordinator's host can have measured.
+    /// Returns whether it is such as a coordinator's host can have measured.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.drift.abs() <= MAX_DRIFT

@@ -3,10 +3,10 @@
 use super::histogram::quantile;
 use super::{Clock, Flow, Flows, Gate, Interface, Owd, Parameters, Path, Status};
 use crate::abi::{self, or_clock, or_flow, or_path, or_tuple, tc_onramp_xstats};
-use crate::choice::Choice;
 use crate::config::{Config, Mode};
 use crate::datapath::Hooks;
 use crate::gate;
+use crate::gate::Choice;
 use crate::sync::{Settings, View};
 use onramp_netlink::message::{u32_at, u64_at};
 use onramp_netlink::qdisc::Qdisc;
@@ -14,27 +14,27 @@ use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::net::{IpAddr, SocketAddr};
 
-/// What [`collect`] is made from.
+/// Facts that [`collect`] is made from.
 pub struct Facts<'a> {
     /// Time, of CLOCK_MONOTONIC in nanoseconds.
     pub now: u64,
     /// When the agent started, of the same.
     pub started: u64,
-    /// In force.
+    /// Active configuration.
     pub config: &'a Config,
-    /// Of the present.
+    /// Mode in force.
     pub mode: Mode,
-    /// What the gate is made of.
+    /// Kind of gate.
     pub gate: Choice,
     /// This host's clock as tests have it.
     pub test_clock: or_clock,
-    /// What is known of clocks, in a fleet.
+    /// Knowledge of clocks, in a fleet.
     pub view: Option<View>,
-    /// What became of it.
+    /// Clock and peers as the programs are told.
     pub settings: Option<Settings>,
     /// How programs are attached.
     pub hooks: Hooks,
-    /// What went wrong.
+    /// Problems since the start.
     pub problems: &'a [String],
     /// Interfaces and their numbers, if they are there.
     pub interfaces: &'a [(String, Option<u32>)],
@@ -132,7 +132,7 @@ fn clock(facts: &Facts<'_>) -> Clock {
     }
 }
 
-/// What the counters are called.
+/// Names of the counters.
 const COUNTERS: [(abi::or_counter, &str); abi::OR_COUNTERS as usize] = [
     (abi::OR_SENT, "sent"),
     (abi::OR_SENT_BYTES, "sent_bytes"),

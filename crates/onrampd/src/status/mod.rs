@@ -1,14 +1,14 @@
-//! What the agent tells of itself: the reply to `status`, in JSON and for people.
+//! The reply to `status`, which the agent gives in JSON.
 
 mod collect;
 pub mod histogram;
-mod text;
+pub mod protocol;
+pub mod server;
 
 pub use collect::{Facts, collect, flows};
-pub use text::{flow_lines, path_lines, show};
 
-use crate::choice::Choice;
 use crate::config::Mode;
+use crate::gate::Choice;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -16,11 +16,11 @@ use std::net::{IpAddr, SocketAddr};
 /// Everything. Times in nanoseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Status {
-    /// Of onrampd.
+    /// Version of onrampd.
     pub version: String,
-    /// Whether packets are held.
+    /// Observing, or holding packets.
     pub mode: Mode,
-    /// What the gate is made of, and why. Agents before there was a choice do not tell.
+    /// Kind of gate, and why it is that. Agents before there was a choice do not tell.
     #[serde(default)]
     pub gate: Choice,
     /// Process.
@@ -29,13 +29,13 @@ pub struct Status {
     pub uptime_ns: u64,
     /// How the programs are attached: "tcx" or "clsact".
     pub attached: String,
-    /// What went wrong since the start; the latest, at most ten.
+    /// Problems since the start; the latest, at most ten.
     pub problems: Vec<String>,
     /// Interfaces.
     pub interfaces: Vec<Interface>,
     /// In force.
     pub parameters: Parameters,
-    /// Of this host.
+    /// This host's clock.
     pub clock: Clock,
     /// One for each peer.
     pub paths: Vec<Path>,

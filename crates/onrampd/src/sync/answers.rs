@@ -59,7 +59,7 @@ impl Answers {
         self.keys = members.iter().map(|m| (m.address, m.key)).collect();
     }
 
-    /// What to wait for: others' probes want an answer at once, if that is done here.
+    /// Descriptors to wait for: others' probes want an answer at once, if that is done here.
     pub fn waits(&self) -> Option<BorrowedFd<'_>> {
         self.programs.is_none().then(|| self.socket.as_fd())
     }
@@ -83,7 +83,7 @@ impl Answers {
         let _ = self.socket.send_to(&probe.encode(), SocketAddr::new(to, self.port));
     }
 
-    /// What this host's clock shows at a time of CLOCK_MONOTONIC.
+    /// Reading of this host's clock at a time of CLOCK_MONOTONIC.
     fn reading(&self, monotonic: u64) -> u64 {
         monotonic.wrapping_add_signed(self.test_clock.at(monotonic))
     }

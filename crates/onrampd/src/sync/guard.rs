@@ -5,12 +5,12 @@ use onramp_clock::{EdgeFit, Exchange};
 
 /// A probe whose times contradict the fit may be a freak; so many in a row are not.
 const IN_A_ROW: u32 = 3;
-/// What a sound clock's times may be wrong by beyond what the fit says, in nanoseconds.
+/// Most that a sound clock's times may be wrong by beyond what the fit says, in nanoseconds.
 const SLACK: f64 = 2_000.0;
 /// How fast a sound clock may depart from the fit: 1 us a second.
 const DEPARTURE: f64 = 1e-6;
 
-/// What is watched of one peer.
+/// Record of one peer that is watched.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Guard {
     fit: Option<EdgeFit>,

@@ -1,4 +1,4 @@
-//! Keeps what probes saw in a file, for `onrampd replay`.
+//! Keeps what probes saw in a file, for `onrampctl replay`.
 
 use onramp_clock::log::{Log, Record, write};
 use std::fs::{self, File, OpenOptions};

@@ -100,7 +100,7 @@ impl Membership {
         SILENCE + 3 * self.window
     }
 
-    /// What this host goes by, for a coordinator that starts anew.
+    /// Correction this host goes by, for a coordinator that starts anew.
     pub fn corrected(&mut self, correction: Option<Correction>) {
         self.correction = correction;
     }

@@ -75,7 +75,7 @@ impl Sync {
         self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether the view has changed since this was last asked.
+    /// Returns whether the view has changed since this was last asked.
     pub fn changed(&mut self) -> bool {
         self.pipe.as_mut().is_some_and(|pipe| pipe.read(&mut [0; 64]).is_ok_and(|n| n > 0))
     }

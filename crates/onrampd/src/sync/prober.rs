@@ -36,7 +36,7 @@ pub struct Prober {
 /// A host that is probed.
 struct Target {
     schedule: Schedule,
-    /// Of the schedule.
+    /// Start of the schedule.
     start: u64,
     /// The pair to send next.
     pair: u32,
@@ -55,7 +55,7 @@ struct Target {
 struct UnderWay {
     /// The time that names it: a pair's number says too little, since each agent begins at 0.
     named: u64,
-    /// What is known of it; a time that is not known yet is 0.
+    /// Its times; one that is not known yet is 0.
     exchange: Exchange,
 }
 
@@ -77,7 +77,7 @@ impl Prober {
         self.answers.set_members(members);
     }
 
-    /// What to wait for, if probes of others are answered here.
+    /// Descriptors to wait for, if probes of others are answered here.
     pub fn waits(&self) -> Option<BorrowedFd<'_>> {
         self.answers.waits()
     }
@@ -150,7 +150,7 @@ impl Prober {
         }
     }
 
-    /// Whether this host's own clock is not what it was: most of the others say so. Told once.
+    /// Returns whether this host's own clock is not what it was: most of the others say so. Told once.
     pub fn own_clock_stepped(&mut self) -> bool {
         let stepped = self.targets.values().filter(|t| t.guard.stepped()).count();
         let fresh = self.targets.values().any(|t| t.guard.stepped() && !t.stepped);
@@ -163,7 +163,7 @@ impl Prober {
         own
     }
 
-    /// What was seen since this was last asked.
+    /// Takes what was seen since this was last asked.
     pub fn collect(&mut self) -> Vec<Edge> {
         self.keep();
         self.targets.iter_mut().filter_map(|(address, target)| target.collect(*address)).collect()
@@ -246,7 +246,7 @@ impl Target {
     }
 }
 
-/// What the other clock's `there` shows above ours' `here`, by a fit of the two.
+/// Difference of the other clock's `there` to ours' `here`, by a fit of the two.
 fn delay(fit: &EdgeFit, there: u64, here: u64, at: u64) -> i64 {
     let drifted = fit.drift * at.wrapping_sub(fit.base).cast_signed() as f64;
     there.wrapping_sub(here).cast_signed().wrapping_sub(fit.offset).wrapping_sub(drifted.round() as i64)

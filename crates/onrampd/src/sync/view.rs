@@ -1,4 +1,4 @@
-//! What a host knows of its clock and the others', and what the programs make of it. Pure.
+//! A host's knowledge of its clock and the others', as the programs are told of it. Pure.
 
 use crate::abi::or_clock;
 use crate::config::{Config, Fleet, MAX_PEERS, Peer};
@@ -7,14 +7,14 @@ use onramp_clock::Correction;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// What a host knows.
+/// A host's knowledge of its fleet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
     /// The other members.
     pub members: Vec<Member>,
-    /// Of this host's aliases, those that another host has.
+    /// Aliases of this host that another host has.
     pub not_yours: Vec<IpAddr>,
-    /// Of this host's clock.
+    /// Correction of this host's clock.
     pub correction: Option<Correction>,
     /// Why there is none.
     pub reason: String,
@@ -30,7 +30,7 @@ pub struct View {
     pub trouble: String,
 }
 
-/// What the programs are told.
+/// Clock and peers that the programs are told.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// This host's clock against the fleet's time, if it is known well enough.
@@ -58,7 +58,7 @@ impl View {
         self.reason = reason.into();
     }
 
-    /// What the programs are told when this host's uncorrected clock shows `reading`.
+    /// Returns what the programs are told when this host's uncorrected clock shows `reading`.
     #[must_use]
     pub fn settings(&self, config: &Config, fleet: &Fleet, reading: u64) -> Settings {
         let limit = fleet.max_uncertainty as f64;

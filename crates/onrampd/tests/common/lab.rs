@@ -7,8 +7,9 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
@@ -48,6 +49,7 @@ impl Lab {
 
     fn with(namespaces: &[&'static str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
+        client();
         let name = format!("or{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let folder = std::env::temp_dir().join(&name);
         fs::create_dir_all(&folder).unwrap();
@@ -213,7 +215,7 @@ impl Agent {
 
     /// The same, or what was said where nobody answers.
     pub fn asked(&self) -> Result<Value, Output> {
-        let output = onrampd(&["status", "--json", "--flows", "10", "--socket", self.socket.to_str().unwrap()]);
+        let output = onrampctl(&["status", "--json", "--flows", "10", "--socket", self.socket.to_str().unwrap()]);
         serde_json::from_slice(&output.stdout).map_err(|_| output)
     }
 
@@ -236,9 +238,25 @@ impl Drop for Agent {
     }
 }
 
-/// Runs onrampd to its end.
-pub fn onrampd(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_onrampd")).args(arguments).output().unwrap()
+/// Runs a command of the client to its end.
+pub fn onrampctl(arguments: &[&str]) -> Output {
+    Command::new(client()).args(arguments).output().unwrap()
+}
+
+/// The client, beside the daemon, which starts it for commands that are its own. `cargo test --workspace` has built
+/// it; where only this package is tested, it is built now.
+pub fn client() -> &'static Path {
+    static CLIENT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let path = Path::new(env!("CARGO_BIN_EXE_onrampd")).with_file_name("onrampctl");
+        if !path.exists() {
+            let mut build = Command::new(env!("CARGO"));
+            build.args(["build", "--quiet", "--package", "onrampctl"]);
+            build.args(cfg!(not(debug_assertions)).then_some("--release"));
+            assert!(build.status().unwrap().success(), "the client can be built");
+        }
+        path
+    });
+    &CLIENT
 }
 
 /// Waits until something is so. It takes fractions of a second, or many where processors are busy.

@@ -1,0 +1,50 @@
+//! Asks an agent by its socket.
+
+use onrampd::status::Status;
+use onrampd::status::protocol::Request;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// Longest answer a client reads, in bytes.
+const MAX_REPLY: u64 = 16 << 20;
+/// How long a client waits.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A connection to an agent.
+pub struct Client(BufReader<UnixStream>);
+
+impl Client {
+    /// Connects to the agent whose socket is at `path`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        let stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self(BufReader::new(stream)))
+    }
+
+    /// Asks for the status with `flows` flows: its line of JSON.
+    ///
+    /// # Errors
+    /// The agent has gone, or does not answer.
+    pub fn line(&mut self, flows: usize) -> io::Result<String> {
+        let mut request = serde_json::to_vec(&Request::Status { flows })?;
+        request.push(b'\n');
+        self.0.get_mut().write_all(&request)?;
+        let mut line = String::new();
+        self.0.by_ref().take(MAX_REPLY).read_line(&mut line)?;
+        if line.ends_with('\n') { Ok(line) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    /// The same, read.
+    ///
+    /// # Errors
+    /// The same, or an answer that cannot be understood.
+    pub fn status(&mut self, flows: usize) -> io::Result<Status> {
+        Ok(serde_json::from_str(&self.line(flows)?)?)
+    }
+}

@@ -1,0 +1,73 @@
+//! Short conversations of commands with a coordinator: to join, and to ask how the fleet is.
+
+use onrampd::fleet::link::Link;
+use onrampd::fleet::pki::{self, Newcomer, Token};
+use onrampd::fleet::wire::{self, Fleet, FromCoordinator, FromHost, MAX_FROM_COORDINATOR};
+use onrampd::wait::{ready, wait};
+use rustls::{ClientConfig, ClientConnection};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Joins the token's fleet as `address`; certificates go to `folder`.
+///
+/// # Errors
+/// The coordinator does not answer or refuses, or the host has joined before.
+pub fn join(token: &Token, address: IpAddr, folder: &Path) -> io::Result<()> {
+    let newcomer = Newcomer::new(folder)?;
+    let (secret, public_key) = (hex::encode(token.secret), hex::encode(newcomer.public_key()));
+    let request = FromHost::Join { secret, address, public_key };
+    match ask(token.coordinator, Newcomer::client(token)?, &request)? {
+        FromCoordinator::Joined { certificate, authority } => newcomer.store(folder, token, &certificate, &authority),
+        other => Err(unexpected(token.coordinator, other)),
+    }
+}
+
+/// Asks the first of `coordinators` that answers how the fleet is.
+///
+/// # Errors
+/// None answers, or this host has not joined.
+pub fn fleet(coordinators: &[SocketAddr], folder: &Path) -> io::Result<Fleet> {
+    let tls = pki::client(folder)?;
+    let mut last = io::Error::other("there is no coordinator");
+    for &coordinator in coordinators {
+        match ask(coordinator, tls.clone(), &FromHost::Fleet) {
+            Ok(FromCoordinator::Fleet(fleet)) => return Ok(fleet),
+            Ok(other) => last = unexpected(coordinator, other),
+            Err(e) => last = e,
+        }
+    }
+    Err(last)
+}
+
+fn unexpected(coordinator: SocketAddr, said: FromCoordinator) -> io::Error {
+    match said {
+        FromCoordinator::Refused { reason } => io::Error::other(format!("coordinator {coordinator}: {reason}")),
+        _ => io::Error::other(format!("coordinator {coordinator}: does not answer what it was asked")),
+    }
+}
+
+/// One question, one answer.
+fn ask(coordinator: SocketAddr, tls: Arc<ClientConfig>, question: &FromHost) -> io::Result<FromCoordinator> {
+    // Without the code of the error: that would look as if the agent had not answered.
+    let named = |e: io::Error| io::Error::other(format!("coordinator {coordinator}: {e}"));
+    let socket = TcpStream::connect_timeout(&coordinator, PATIENCE).map_err(named)?;
+    let tls = ClientConnection::new(tls, pki::coordinator()).map_err(io::Error::other)?;
+    let mut link = Link::new(socket, tls, MAX_FROM_COORDINATOR)?;
+    link.say(question)?;
+    let begun = Instant::now();
+    loop {
+        let open = link.tend();
+        if let Some(line) = link.line() {
+            return wire::parse(&line).map_err(|e| named(io::Error::other(e)));
+        }
+        open.map_err(named)?;
+        let left = PATIENCE.checked_sub(begun.elapsed()).ok_or_else(|| named(io::ErrorKind::TimedOut.into()))?;
+        wait([ready(link.as_fd(), link.wants_write())].into_iter(), left.as_nanos() as u64)?;
+    }
+}

@@ -1,0 +1,63 @@
+//! Requirements of a host that takes part in a fleet.
+
+use super::Check;
+use crate::agent::Client;
+use crate::{coordinator, setup};
+use onrampd::config::{Config, Fleet};
+use onrampd::fleet::pki;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+
+pub(super) fn all(config: &Config, fleet: &Fleet) -> [Check; 3] {
+    [certificates(fleet), port(config, fleet), coordinator(fleet)]
+}
+
+fn certificates(fleet: &Fleet) -> Check {
+    let name = "certificates";
+    match pki::check(&fleet.folder, fleet.address) {
+        Err(e) => Check::fail(name, e.to_string(), "join, or remove the folder and the configuration and join anew"),
+        Ok(()) => match setup::unreadable(&fleet.folder) {
+            Some(file) => {
+                let found = format!("the agent's user cannot read {}", file.display());
+                Check::fail(name, found, format!("chgrp onrampd {0} && chmod 640 {0}", file.display()))
+            }
+            None => Check::ok(name, format!("of {}, in {}", fleet.address, fleet.folder.display())),
+        },
+    }
+}
+
+fn port(config: &Config, fleet: &Fleet) -> Check {
+    let name = "probes";
+    let at = SocketAddr::new(fleet.address, config.port);
+    match UdpSocket::bind(at) {
+        Ok(_) => Check::ok(name, format!("UDP {at} is free")),
+        Err(e) if e.kind() == io::ErrorKind::AddrInUse && Client::connect(&config.socket).is_ok() => {
+            Check::ok(name, format!("UDP {at}, by the running agent"))
+        }
+        Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
+            Check::fail(name, format!("UDP {at} is taken by another program"), "see ss -ulpn, or set port on all hosts")
+        }
+        Err(e) if e.kind() == io::ErrorKind::AddrNotAvailable => {
+            let mend = "see ip address; a certificate is bound to the address, so join anew if it has changed";
+            Check::fail(name, format!("{} is not an address of this host", fleet.address), mend)
+        }
+        Err(e) => Check::fail(name, format!("UDP {at}: {e}"), "see ip address"),
+    }
+}
+
+fn coordinator(fleet: &Fleet) -> Check {
+    let name = "coordinator";
+    match coordinator::fleet(&fleet.coordinators, &fleet.folder) {
+        Ok(found) => {
+            let known = found.hosts.iter().filter(|h| h.uncertainty_ns.is_some()).count();
+            Check::ok(name, format!("{known} of {} hosts synchronised", found.hosts.len()))
+        }
+        Err(e) => {
+            let mend = match fleet.listen {
+                Some(_) => "start the agent, in which it runs".into(),
+                None => format!("start the agent there, and let firewalls pass TCP {}", fleet.coordinators[0].port()),
+            };
+            Check::warn(name, e.to_string(), mend)
+        }
+    }
+}

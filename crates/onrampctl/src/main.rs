@@ -1,0 +1,259 @@
+//! The command line of onrampctl, the client of the agent and of a fleet's coordinator.
+//!
+//! It takes from the agent's library what both know: the configuration, certificates, the
+//! protocols, and the programs, which the doctor has the kernel check.
+
+mod agent;
+mod coordinator;
+mod doctor;
+mod hosts;
+mod owd;
+mod replay;
+mod setup;
+mod status;
+mod top;
+
+use clap::{Args, Parser, Subcommand};
+use onrampd::config::{Config, Fleet, Mode};
+use onrampd::fleet::pki::Token;
+use onrampd::fleet::wire;
+use onrampd::{DEFAULT_CONFIG, DEFAULT_SOCKET};
+use std::fmt::Display;
+use std::io::{self, Write as _};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use agent::Client;
+use owd::{Matrix, heatmap, table};
+use setup::Host;
+
+/// Commands for On-Ramp's agents: sets hosts up, asks agents and coordinators.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Found a fleet: write certificates and a configuration with this host as coordinator,
+    /// and print the command that other hosts join with.
+    Init {
+        #[command(flatten)]
+        host: HostArguments,
+        /// This host's address, by which the others send to it.
+        #[arg(long)]
+        address: IpAddr,
+        /// TCP port of the coordinator.
+        #[arg(long, default_value_t = 9472, value_parser = clap::value_parser!(u16).range(1..))]
+        port: u16,
+    },
+    /// Join a fleet: fetch a certificate and write a configuration.
+    Join {
+        /// Token that `onrampctl init` or `onrampctl token` printed on the coordinator.
+        token: Token,
+        #[command(flatten)]
+        host: HostArguments,
+        /// This host's address, by which the others send to it. Default: the one on the way to
+        /// the coordinator.
+        #[arg(long)]
+        address: Option<IpAddr>,
+    },
+    /// On the coordinator: print the token that hosts join with.
+    Token {
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+    },
+    /// Tell how the fleet's clocks are, as its coordinator knows it.
+    Fleet {
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+        /// JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the one-way delays between the fleet's hosts, as its coordinator knows them.
+    Owd {
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+        /// JSON.
+        #[arg(long)]
+        json: bool,
+        /// Also write them as a picture.
+        #[arg(long, value_name = "FILE")]
+        png: Option<PathBuf>,
+    },
+    /// Fit and solve again what agents kept of their probes (`fleet.log`): each window's clocks.
+    Replay {
+        /// Logs of the same time, from one or several hosts.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say what is wrong with a configuration, one line a mistake.
+    CheckConfig {
+        /// Configuration (TOML).
+        file: PathBuf,
+    },
+    /// Say for each requirement whether this host meets it, and how to mend what does not.
+    /// Changes nothing.
+    Doctor {
+        /// Also look at what this configuration needs.
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+        /// JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Tell what the running agent measures and does. Needs no privileges.
+    Status {
+        /// One line of JSON.
+        #[arg(long)]
+        json: bool,
+        /// Also the flows held longest.
+        #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20")]
+        flows: Option<usize>,
+        /// The agent's socket.
+        #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
+        socket: PathBuf,
+    },
+    /// Watch paths and flows live. Needs no privileges.
+    Top {
+        /// The agent's socket.
+        #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
+        socket: PathBuf,
+    },
+}
+
+#[derive(Args)]
+struct HostArguments {
+    /// The interface that packets leave by.
+    #[arg(long)]
+    interface: String,
+    /// Hold packets at once, instead of only watching.
+    #[arg(long)]
+    enforce: bool,
+    /// The configuration to write; certificates go to the folder `fleet` beside it.
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    config: PathBuf,
+}
+
+impl From<HostArguments> for Host {
+    fn from(a: HostArguments) -> Self {
+        let mode = if a.enforce { Mode::Enforce } else { Mode::Observe };
+        Self { config: a.config, interface: a.interface, mode }
+    }
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Init { host, address, port } => done(setup::init(&host.into(), address, port).map(|token| {
+            format!("start the agent, then on every other host:\n\n  onrampctl join {token} --interface NAME\n\n")
+        })),
+        Command::Join { token, host, address } => {
+            done(setup::join(&host.into(), &token, address).map(|a| format!("joined as {a}: start the agent\n")))
+        }
+        Command::Token { config } => {
+            with_config(&config, |config| done(setup::token(config).map(|token| format!("{token}\n"))))
+        }
+        Command::Fleet { config, json } => {
+            ask(&config, |fleet| if json { Ok(serde_json::to_string(fleet)? + "\n") } else { Ok(hosts::show(fleet)) })
+        }
+        Command::Owd { config, json, png } => ask(&config, |fleet| delays(fleet, json, png.as_deref())),
+        Command::Replay { files, json } => done(replay::run(&files).and_then(|windows| {
+            if json { Ok(serde_json::to_string(&windows)? + "\n") } else { Ok(replay::show(&windows)) }
+        })),
+        Command::CheckConfig { file } => with_config(&file, |_| ExitCode::SUCCESS),
+        Command::Doctor { config, json } => diagnose(config.as_deref(), json),
+        Command::Status { json, flows, socket } => asked(&socket, show_status(json, flows.unwrap_or(0), &socket)),
+        Command::Top { socket } => asked(&socket, top::run(&socket)),
+    }
+}
+
+fn done(text: io::Result<String>) -> ExitCode {
+    match text {
+        Ok(text) => {
+            // A reader that has seen enough does not make it a failure.
+            let _ = io::stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
+            eprintln!("onrampctl: {e}");
+            ExitCode::from(2)
+        }
+        Err(e) => fail(e),
+    }
+}
+
+fn with_config(file: &Path, work: impl FnOnce(&Config) -> ExitCode) -> ExitCode {
+    match Config::open(file) {
+        Ok(config) => work(&config),
+        Err(errors) => {
+            errors.iter().for_each(|e| eprintln!("{e}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Prints what `show` makes of the state of the configuration's fleet.
+fn ask(config: &Path, show: impl FnOnce(&wire::Fleet) -> io::Result<String>) -> ExitCode {
+    with_fleet(config, |fleet| {
+        done(coordinator::fleet(&fleet.coordinators, &fleet.folder).and_then(|found| show(&found)))
+    })
+}
+
+fn with_fleet(config: &Path, work: impl FnOnce(&Fleet) -> ExitCode) -> ExitCode {
+    with_config(config, |checked| match &checked.fleet {
+        Some(fleet) => work(fleet),
+        None => {
+            eprintln!("{}: has no [fleet]: `onrampctl init` or `onrampctl join` writes one", config.display());
+            ExitCode::from(2)
+        }
+    })
+}
+
+fn delays(fleet: &wire::Fleet, json: bool, png: Option<&Path>) -> io::Result<String> {
+    let matrix = Matrix::of(fleet);
+    if let Some(path) = png {
+        let written = std::fs::write(path, heatmap::png(&matrix)?);
+        written.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+    }
+    if json { Ok(serde_json::to_string(&matrix)? + "\n") } else { Ok(table::show(&matrix)) }
+}
+
+fn fail(e: impl Display) -> ExitCode {
+    eprintln!("onrampctl: {e}");
+    ExitCode::FAILURE
+}
+
+/// The end of a command that asks the agent.
+fn asked(socket: &Path, done: io::Result<()>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader has seen enough.
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(e) if e.raw_os_error().is_some() => fail(format!("no agent answers at {}: {e}", socket.display())),
+        Err(e) => fail(e),
+    }
+}
+
+fn diagnose(config: Option<&Path>, json: bool) -> ExitCode {
+    let report = doctor::examine(config);
+    let text = if json { serde_json::json!(report).to_string() + "\n" } else { report.text() };
+    // A reader that has seen enough does not change the verdict.
+    let _ = io::stdout().write_all(text.as_bytes());
+    if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn show_status(json: bool, flows: usize, socket: &Path) -> io::Result<()> {
+    let mut client = Client::connect(socket)?;
+    let text = if json { client.line(flows)? } else { status::show(&client.status(flows)?) };
+    io::stdout().write_all(text.as_bytes())
+}

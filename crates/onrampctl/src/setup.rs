@@ -1,0 +1,150 @@
+//! The commands `init`, `join` and `token`: a host's folder of certificates and its configuration.
+
+use crate::coordinator;
+use nix::unistd::Group;
+use onrampd::config::{Config, Fleet, Mode};
+use onrampd::fleet::pki::{self, Authority, Token};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+
+/// The group whose agent must read the keys.
+const GROUP: &str = "onrampd";
+
+/// A host as the operator describes it.
+pub struct Host {
+    /// Its configuration, which is written; certificates go to the folder `fleet` beside it.
+    pub config: PathBuf,
+    /// The interface that packets leave by.
+    pub interface: String,
+    /// Observing, or holding packets.
+    pub mode: Mode,
+}
+
+impl Host {
+    fn folder(&self) -> PathBuf {
+        self.config.parent().unwrap_or(Path::new("")).join("fleet")
+    }
+
+    /// Checks that nothing is in the way, and that the configuration would be a right one.
+    fn check(&self, text: &str) -> io::Result<()> {
+        let shown = self.config.display();
+        if self.config.exists() {
+            let exists = format!("{shown}: exists: move it away, or give --config another file");
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, exists));
+        }
+        let base = self.config.parent().unwrap_or(Path::new(""));
+        let checked = onrampd::config::load(text, &shown.to_string(), base);
+        checked.map(|_| ()).map_err(|errors| wrong(format!("{}: {}", errors[0].key, errors[0].message)))
+    }
+
+    fn text(&self, address: IpAddr, coordinator: SocketAddr, listen: Option<SocketAddr>) -> String {
+        let mode = match self.mode {
+            Mode::Observe => "# Measures and computes pauses, holds nothing. Then: \"enforce\".\nmode = \"observe\"",
+            Mode::Enforce => "mode = \"enforce\"",
+        };
+        let listen = listen.map_or(String::new(), |at| format!("listen = \"{at}\"\n"));
+        let interface = toml::Value::from(self.interface.as_str());
+        format!(
+            "interface = {interface}\n{mode}\n\n[fleet]\naddress = \"{address}\"\ncoordinators = [\"{coordinator}\"]\n{listen}"
+        )
+    }
+
+    /// The last step. If it fails, the folder goes too, so that all can be tried again.
+    fn write(&self, text: &str) -> io::Result<()> {
+        let write = |mut file: File| {
+            // Whatever the umask: the agent's user must read it.
+            file.set_permissions(Permissions::from_mode(0o644))?;
+            let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+            written.inspect_err(|_| drop(fs::remove_file(&self.config)))
+        };
+        let made = OpenOptions::new().write(true).create_new(true).open(&self.config).and_then(write);
+        if let Err(e) = made {
+            let _ = fs::remove_dir_all(self.folder());
+            return Err(io::Error::new(e.kind(), format!("{}: {e}", self.config.display())));
+        }
+        give_to_agent(&self.folder());
+        Ok(())
+    }
+}
+
+/// Founds a fleet on this host, which becomes its coordinator. Returns the token for others.
+///
+/// # Errors
+/// There is a configuration or a fleet already, or something cannot be written.
+pub fn init(host: &Host, address: IpAddr, port: u16) -> io::Result<Token> {
+    let at = SocketAddr::new(address, port);
+    let text = host.text(address, at, Some(at));
+    host.check(&text)?;
+    let folder = host.folder();
+    pki::found(&folder, address)?;
+    host.write(&text)?;
+    Ok(Authority::open(&folder)?.token(at))
+}
+
+/// Joins a token's fleet; without an address, as the one by which this host reaches the
+/// coordinator. Returns it.
+///
+/// # Errors
+/// There is a configuration already, the coordinator refuses, or something cannot be written.
+pub fn join(host: &Host, token: &Token, address: Option<IpAddr>) -> io::Result<IpAddr> {
+    let address = address.map_or_else(|| towards(token.coordinator), Ok)?;
+    let text = host.text(address, token.coordinator, None);
+    host.check(&text)?;
+    coordinator::join(token, address, &host.folder())?;
+    host.write(&text)?;
+    Ok(address)
+}
+
+/// The token of the fleet whose coordinator has this configuration.
+///
+/// # Errors
+/// This host is no coordinator.
+pub fn token(config: &Config) -> io::Result<Token> {
+    let none = || wrong("this host's configuration has no [fleet] with a coordinator: ask on the coordinator");
+    let Fleet { listen, folder, coordinators, .. } = config.fleet.as_ref().ok_or_else(none)?;
+    let listen = listen.ok_or_else(none)?;
+    // An address that others can call, even if all are listened at.
+    let called = if listen.ip().is_unspecified() { coordinators[0] } else { listen };
+    Ok(Authority::open(folder)?.token(called))
+}
+
+fn wrong(what: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what.into())
+}
+
+/// This host's address on the way to another one.
+fn towards(other: SocketAddr) -> io::Result<IpAddr> {
+    let any = if other.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(other).map_err(|e| io::Error::new(e.kind(), format!("no way to {other}: {e}")))?;
+    Ok(socket.local_addr()?.ip())
+}
+
+/// The number of the agent's group, if there is one.
+fn group() -> Option<u32> {
+    Some(Group::from_name(GROUP).ok()??.gid.as_raw())
+}
+
+/// A file in `folder` that the agent's group, if there is one, cannot read.
+#[must_use]
+pub fn unreadable(folder: &Path) -> Option<PathBuf> {
+    let group = group()?;
+    let cannot = |path: &PathBuf| {
+        let readable = |m: Metadata| m.mode() & 0o004 != 0 || (m.mode() & 0o040 != 0 && m.gid() == group);
+        !fs::metadata(path).is_ok_and(readable)
+    };
+    let mut files: Vec<PathBuf> = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    files.into_iter().find(cannot)
+}
+
+/// Lets the agent's group read the keys, if there is such a group and we may.
+fn give_to_agent(folder: &Path) {
+    let Some(group) = group() else { return };
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let _ = chown(entry.path(), None, Some(group));
+    }
+}

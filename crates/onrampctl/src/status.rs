@@ -1,0 +1,126 @@
+//! The status for people.
+
+use onrampd::config::Mode;
+use onrampd::config::quantity::show_time;
+use onrampd::status::{Clock, Flow, Path, Status};
+use std::fmt::Write as _;
+
+/// The whole status, a few lines a subject.
+#[must_use]
+pub fn show(status: &Status) -> String {
+    let mut out = String::new();
+    let mode = match status.mode {
+        Mode::Observe => "observe (nothing is held)",
+        Mode::Enforce => "enforce",
+    };
+    let p = &status.parameters;
+    let up = show_time(status.uptime_ns as i64);
+    let _ = writeln!(out, "onrampd {} · {mode} · up {up} · {} · pid {}", status.version, status.attached, status.pid);
+    let _ = writeln!(
+        out,
+        "T {} · longest pause {} · g {} · {} · OR-ACK every {} bytes, port {}",
+        show_time(p.threshold_ns as i64),
+        show_time(p.max_pause_ns as i64),
+        p.gain,
+        p.version,
+        p.or_ack_interval_bytes,
+        p.port
+    );
+    let _ = writeln!(out, "gate {} ({})", status.gate.kind, status.gate.why);
+    out.push_str(&clock_line(&status.clock));
+    for problem in &status.problems {
+        let _ = writeln!(out, "problem: {problem}");
+    }
+    for interface in &status.interfaces {
+        let missing = if interface.present { "" } else { " (gone)" };
+        let _ = writeln!(out, "\n{}{missing}", interface.name);
+        if interface.gates.is_empty() && status.mode == Mode::Enforce {
+            let _ = writeln!(out, "  no gate in place: nothing is held");
+        }
+        for gate in &interface.gates {
+            let _ = writeln!(
+                out,
+                "  gate {} held {} times, {} in all · {} flows, {} waiting · {} packets queued · {} dropped",
+                gate.handle,
+                gate.held,
+                show_time(gate.held_ns as i64),
+                gate.flows,
+                gate.throttled_flows,
+                gate.queued_packets,
+                gate.drops
+            );
+        }
+    }
+    out.push('\n');
+    for line in path_lines(&status.paths) {
+        let _ = writeln!(out, "{line}");
+    }
+    let f = &status.flows;
+    let _ = writeln!(
+        out,
+        "\nflows {} of {} · {} held now · {} pauses · {} held in all",
+        f.count,
+        f.capacity,
+        f.held_now,
+        f.pauses,
+        show_time(f.held_ns as i64)
+    );
+    if !f.top.is_empty() {
+        let rows: Vec<_> = f.top.iter().map(|flow| (flow, None)).collect();
+        for line in flow_lines(&rows) {
+            let _ = writeln!(out, "{line}");
+        }
+    }
+    out.push('\n');
+    for (name, value) in status.counters.iter().filter(|(_, value)| **value > 0) {
+        let _ = writeln!(out, "{name:<22}{value:>16}");
+    }
+    out
+}
+
+fn clock_line(clock: &Clock) -> String {
+    if clock.source != "fleet" {
+        return format!("clock {}\n", clock.source);
+    }
+    let coordinator = clock.coordinator.map_or("no coordinator".into(), |c| format!("coordinator {c}"));
+    let Some(uncertainty) = clock.uncertainty_ns.filter(|_| clock.known) else {
+        return format!("clock not known, so nothing is held: {} · {coordinator}\n", clock.reason);
+    };
+    let [uncertainty, noise] = [uncertainty, clock.noise_ns.unwrap_or(0.0)].map(|ns| show_time(ns.round() as i64));
+    let drift = clock.drift_ppm.unwrap_or(0.0);
+    format!("clock within {uncertainty} (1σ) · {drift:+.3} ppm · stamps within {noise} · {coordinator}\n")
+}
+
+/// A table of paths, its heading first.
+#[must_use]
+pub fn path_lines(paths: &[Path]) -> Vec<String> {
+    let heading = format!(
+        "{:<40}{:>10}{:>10}{:>10}{:>10}{:>10}{:>12}",
+        "path to", "T", "owd now", "min", "p50", "p99", "OR-ACKs"
+    );
+    let line = |p: &Path| {
+        let owd = p.owd.map(|o| [o.now_ns, o.min_ns, o.p50_ns, o.p99_ns].map(show_time));
+        let [now, min, p50, p99] = owd.unwrap_or_else(|| ["–"; 4].map(String::from));
+        let clock = if p.clock_known { "" } else { "  clock not known" };
+        let threshold = show_time(p.threshold_ns as i64);
+        format!("{:<40}{threshold:>10}{now:>10}{min:>10}{p50:>10}{p99:>10}{:>12}{clock}", p.peer.to_string(), p.or_acks)
+    };
+    [heading].into_iter().chain(paths.iter().map(line)).collect()
+}
+
+/// A table of flows, its heading first; with pauses per second where they are known.
+#[must_use]
+pub fn flow_lines(flows: &[(&Flow, Option<f64>)]) -> Vec<String> {
+    let heading =
+        format!("{:<48}{:>10}{:>10}{:>7}{:>9}{:>10}{:>14}", "flow", "owd", "held", "β", "pauses", "per s", "bytes");
+    let line = |(flow, rate): &(&Flow, Option<f64>)| {
+        let ends = format!("{} {} → {}", flow.protocol, flow.source, flow.destination);
+        let owd = flow.owd_ns.map_or("–".into(), show_time);
+        let rate = rate.map_or("–".into(), |r| format!("{r:.0}"));
+        let held = show_time(flow.held_ns as i64);
+        let mark = if flow.held_now { "  held" } else { "" };
+        let (beta, pauses, bytes) = (flow.beta, flow.pauses, flow.bytes);
+        format!("{ends:<48}{owd:>10}{held:>10}{beta:>7.3}{pauses:>9}{rate:>10}{bytes:>14}{mark}")
+    };
+    [heading].into_iter().chain(flows.iter().map(line)).collect()
+}

@@ -1,0 +1,55 @@
+//! Another configuration, or another program, while the agent runs.
+
+use super::{Agent, Error, handover};
+use crate::abi::or_clock;
+use crate::clock::now;
+use crate::config::Config;
+
+impl Agent {
+    /// Takes up a changed configuration. One that is wrong changes nothing.
+    pub(super) fn reload(&mut self) {
+        let new = match Config::open(&self.path) {
+            Ok(new) => new,
+            Err(errors) => {
+                errors.iter().for_each(|e| self.problem(format!("not reloaded: {e}")));
+                return;
+            }
+        };
+        if let Some(key) = self.config.needs_restart(&new) {
+            self.problem(format!("not reloaded: {key} cannot change without a restart"));
+            return;
+        }
+        let old = std::mem::replace(&mut self.config, new);
+        // A test's clock goes on from where it is.
+        let (now, was) = (now(), old.test.offset);
+        let offset = self.test_clock.at(now) + self.config.test.offset - was;
+        self.test_clock = or_clock { offset, ..self.config.test_clock(now) };
+        if let Err(e) = self.apply() {
+            self.problem(format!("not reloaded: {e}"));
+            self.config = old;
+            self.apply().unwrap_or_else(|e| self.problem(format!("going back: {e}")));
+            return;
+        }
+        eprintln!("onrampd: reloaded {}", self.path.display());
+    }
+
+    /// Goes over to what is now in this program's file, without letting go of anything.
+    pub(super) fn upgrade(&mut self) {
+        if let Err(errors) = Config::open(&self.path) {
+            errors.iter().for_each(|e| self.problem(format!("not upgraded: {e}")));
+            return;
+        }
+        let failed = handover::hand_over(&self.program);
+        self.problem(format!("not upgraded: {}: {failed}", self.program.display()));
+    }
+
+    pub(super) fn apply(&mut self) -> Result<(), Error> {
+        self.choose_gate()?;
+        // First, so that nothing is held any more where the gate is to go.
+        self.tell()?;
+        (0..self.ports.len()).try_for_each(|port| {
+            self.ports[port].put_back = (0, 0);
+            self.engage(port)
+        })
+    }
+}

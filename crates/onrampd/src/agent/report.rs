@@ -1,0 +1,86 @@
+//! Status and problems, for whoever asks.
+
+use super::{Agent, Error};
+use crate::clock::now;
+use crate::config::Mode;
+use crate::gate::{Choice, Gate};
+use crate::status::protocol::Request;
+use crate::status::{self, Facts, Status};
+use crate::sync::Sync;
+use onramp_netlink::{link, qdisc};
+
+/// Sums over flows are not made anew more often, in nanoseconds: everybody may ask for them.
+const FLOWS_FRESH: u64 = 200_000_000;
+/// Problems told of.
+const MAX_PROBLEMS: usize = 10;
+
+impl Agent {
+    pub(super) fn answer(&mut self, request: Request) -> Vec<u8> {
+        let Request::Status { flows } = request;
+        let status = self.status(flows).map_err(|e| e.to_string());
+        let reply = status.and_then(|s| serde_json::to_vec(&s).map_err(|e| e.to_string()));
+        reply.unwrap_or_else(|error| serde_json::json!({ "error": error }).to_string().into_bytes())
+    }
+
+    pub(super) fn status(&mut self, top: usize) -> Result<Status, Error> {
+        let now = now();
+        let (made, asked, _) = &self.flows;
+        if now - made > FLOWS_FRESH || *asked < top || *made == 0 {
+            let flows = status::flows(self.datapath.flows(), top, self.config.max_flows, now);
+            self.flows = (now, top, flows);
+        }
+        let mut flows = self.flows.2.clone();
+        flows.top.truncate(top);
+        let links = link::list(&mut self.socket)?;
+        let index = |name: &String| links.iter().find(|l| l.name == *name).map(|l| l.index);
+        let interfaces: Vec<_> = self.config.interfaces.iter().map(|n| (n.clone(), index(n))).collect();
+        let mut qdiscs = qdisc::list(&mut self.socket)?;
+        // The kernel knows nothing of what a program counts.
+        let gates = if let Gate::Program(program) = &self.gate { program.gates()? } else { Vec::new() };
+        for (index, parent, stats) in gates {
+            for q in qdiscs.iter_mut().filter(|q| q.index == index && q.parent == parent) {
+                q.extra.clone_from(&stats);
+            }
+        }
+        Ok(status::collect(Facts {
+            now,
+            started: self.started,
+            config: &self.config,
+            mode: self.mode(),
+            gate: if self.config.mode == Mode::Observe { Choice::observe() } else { self.choice.clone() },
+            test_clock: self.test_clock,
+            view: self.sync.as_ref().map(Sync::view),
+            settings: self.settings(),
+            hooks: self.hooks,
+            problems: &self.problems,
+            interfaces: &interfaces,
+            qdiscs: &qdiscs,
+            paths: &self.datapath.paths()?,
+            counters: &self.datapath.counters()?,
+            flows,
+        }))
+    }
+
+    /// Says once what fails on one interface every time; it stops none of the others.
+    pub(super) fn note(&mut self, name: &str, done: Result<(), Error>) {
+        let Err(e) = done else { return };
+        self.problem_once(format!("{name}: {e}"));
+    }
+
+    pub(super) fn problem_once(&mut self, text: String) {
+        if !self.problems.contains(&text) {
+            self.problem(text);
+        }
+    }
+
+    pub(super) fn problem(&mut self, text: String) {
+        if self.problems.last() == Some(&text) {
+            return;
+        }
+        eprintln!("onrampd: {text}");
+        if self.problems.len() == MAX_PROBLEMS {
+            self.problems.remove(0);
+        }
+        self.problems.push(text);
+    }
+}

@@ -1,0 +1,65 @@
+//! Signals, and waiting for whatever comes first.
+
+use crate::status::server::Server;
+use crate::sync::Sync;
+use crate::wait::{self, wait};
+use onramp_netlink::Watch;
+use rustix::event::{PollFd, PollFlags};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
+use std::io::{self, Read as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+
+/// Signals as bytes in pipes.
+pub(super) struct Signals {
+    pub(super) end: UnixStream,
+    pub(super) reload: UnixStream,
+    pub(super) upgrade: UnixStream,
+}
+
+impl Signals {
+    pub(super) fn catch() -> io::Result<Self> {
+        let pipe = |signals: &[i32]| {
+            let (read, write) = UnixStream::pair()?;
+            read.set_nonblocking(true)?;
+            for signal in signals {
+                signal_hook::low_level::pipe::register(*signal, write.try_clone()?)?;
+            }
+            Ok::<_, io::Error>(read)
+        };
+        Ok(Self { end: pipe(&[SIGINT, SIGTERM])?, reload: pipe(&[SIGHUP])?, upgrade: pipe(&[SIGUSR2])? })
+    }
+
+    pub(super) fn end(&mut self) -> bool {
+        came(&mut self.end)
+    }
+
+    pub(super) fn reload(&mut self) -> bool {
+        came(&mut self.reload)
+    }
+
+    pub(super) fn upgrade(&mut self) -> bool {
+        came(&mut self.upgrade)
+    }
+}
+
+fn came(stream: &mut UnixStream) -> bool {
+    stream.read(&mut [0; 64]).is_ok_and(|n| n > 0)
+}
+
+/// Waits for a signal, a client, a change of interfaces or qdiscs, or the end of `ns`.
+pub(super) fn wait_for(
+    server: &Server,
+    signals: &Signals,
+    watch: &Watch,
+    sync: Option<&Sync>,
+    ns: u64,
+) -> io::Result<()> {
+    let readable = [signals.end.as_fd(), signals.reload.as_fd(), signals.upgrade.as_fd(), watch.as_fd()];
+    let readable = readable.into_iter().chain(sync.map(|sync| sync.as_fd()));
+    // A client whose answer is not out yet is not listened to.
+    let clients = server
+        .waits()
+        .map(|(fd, full)| PollFd::from_borrowed_fd(fd, if full { PollFlags::OUT } else { PollFlags::IN }));
+    wait(readable.map(|fd| wait::ready(fd, false)).chain(clients), ns)
+}

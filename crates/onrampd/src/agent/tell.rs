@@ -1,0 +1,80 @@
+//! Tells the eBPF programs mode, clocks and peers.
+
+use super::{Agent, BRIDGE, Error};
+use crate::abi;
+use crate::clock::now;
+use crate::config::{Config, GateKind, Mode, Parent};
+use crate::gate::program::Program;
+use crate::gate::{self, Gate, install};
+use crate::net::acker;
+use crate::sync::Settings;
+
+impl Agent {
+    /// Chooses what is to hold packets, if any are to be held; once there is something, that stays.
+    pub(super) fn choose_gate(&mut self) -> Result<(), Error> {
+        if self.config.mode == Mode::Observe || !matches!(self.gate, Gate::None) {
+            return Ok(());
+        }
+        // Queues may be added later.
+        let mut places = 0;
+        for name in self.config.interfaces.clone() {
+            let found = acker::find(&mut self.socket, &name)?.ok_or(Error::NoInterface(name))?;
+            places += if self.config.parent == Parent::Root { 1 } else { found.queues.max(1) };
+        }
+        let (datapath, socket) = (&mut self.datapath, &mut self.socket);
+        let acker = self.acker.as_ref().map_or(0, |(index, _)| *index);
+        let inherited = self.legacy.as_ref().map_or(&[][..], |legacy| &legacy.maps);
+        let program = || Ok(Program::load(&datapath.shared()?, inherited, places)?);
+        let module = || Ok(install::try_module(socket, acker)?);
+        (self.gate, self.choice) =
+            gate::choose::<_, Error>(self.config.gate.kind, self.config.parent, program, module)?;
+        if matches!(self.gate, Gate::None) && self.config.gate.kind == GateKind::Auto {
+            self.problem(format!("nothing is held: {}", self.choice.why));
+        }
+        Ok(())
+    }
+
+    /// Mode in force: as configured, if there is a gate.
+    pub(super) fn mode(&self) -> Mode {
+        if matches!(self.gate, Gate::None) { Mode::Observe } else { self.config.mode }
+    }
+
+    /// Reads this host's uncorrected clock.
+    pub(super) fn reading(&self, now: u64) -> u64 {
+        now.wrapping_add_signed(self.test_clock.at(now))
+    }
+
+    /// Clock and peers by the synchronisation of clocks, in a fleet.
+    pub(super) fn settings(&self) -> Option<Settings> {
+        let (sync, fleet) = (self.sync.as_ref()?, self.config.fleet.as_ref()?);
+        let mut settings = sync.view().settings(&self.config, fleet, self.reading(now()));
+        if settings.clock.is_none()
+            && let Some(told) = self.told.as_ref().filter(|_| now() - self.started < BRIDGE)
+        {
+            settings.clock = told.clock;
+            settings.peers.clone_from(&told.peers);
+        }
+        Some(settings)
+    }
+
+    /// Tells the programs what they are to do.
+    pub(super) fn tell(&mut self) -> Result<(), Error> {
+        let acker = self.acker.as_ref().map_or(0, |(index, _)| *index);
+        let not_ours = self.sync.as_ref().map(|sync| sync.view().not_yours).unwrap_or_default();
+        for text in not_ours.iter().map(|alias| format!("fleet.aliases: {alias} is another host's")) {
+            self.problem_once(text);
+        }
+        let (clock, peers) = match self.settings() {
+            Some(settings) => (settings.clock, settings.peers),
+            None => (self.config.own_clock(), self.config.peers.clone()),
+        };
+        // A clock that is not known is withdrawn before anything else.
+        let told = Config { mode: self.mode(), ..self.config.clone() };
+        let mut config = told.for_programs(acker, clock, self.test_clock);
+        if told.mode == Mode::Enforce && matches!(self.gate, Gate::Program(_)) {
+            config.flags |= abi::OR_FOLLOW_UP as u16;
+        }
+        self.datapath.set_config(&config)?;
+        Ok(self.datapath.set_peers(&peers)?)
+    }
+}

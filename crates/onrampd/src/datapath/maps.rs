@@ -1,0 +1,79 @@
+//! The maps of eBPF programs, by what their keys and values are.
+
+use bytemuck::{Pod, bytes_of};
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object, Result};
+use std::io;
+use std::marker::PhantomData;
+
+/// A map of keys and values of these kinds. Where each CPU has its own value, `get_all` is for it.
+pub struct Map<K, V> {
+    handle: MapHandle,
+    of: PhantomData<fn(K) -> V>,
+}
+
+impl<K: Pod, V: Pod> Map<K, V> {
+    /// The map of an object, which it may outlive.
+    ///
+    /// # Errors
+    /// There is none of that name, or its keys and values are of other sizes.
+    pub fn find(object: &Object, name: &str) -> Result<Self> {
+        let map = object.maps().find(|map| map.name() == name).ok_or_else(absent)?;
+        let (keys, values) = (map.key_size() as usize, map.value_size() as usize);
+        if (keys, values) != (size_of::<K>(), size_of::<V>()) {
+            return Err(io::Error::other(format!("keys and values of {keys} and {values} bytes are not ours")).into());
+        }
+        Ok(Self { handle: MapHandle::try_from(&map)?, of: PhantomData })
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// There is none, or what the kernel answered.
+    pub fn get(&self, key: &K) -> Result<V> {
+        let value = self.handle.lookup(bytes_of(key), MapFlags::ANY)?;
+        Ok(value.and_then(|value| read(&value)).ok_or_else(absent)?)
+    }
+
+    /// Sets the value of a key.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set(&self, key: &K, value: &V) -> Result<()> {
+        self.handle.update(bytes_of(key), bytes_of(value), MapFlags::ANY)
+    }
+
+    /// Removes a key.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn remove(&self, key: &K) -> Result<()> {
+        self.handle.delete(bytes_of(key))
+    }
+
+    /// The values of a key, of each CPU.
+    ///
+    /// # Errors
+    /// As for [`Self::get`].
+    pub fn get_all(&self, key: &K) -> Result<Vec<V>> {
+        let values = self.handle.lookup_percpu(bytes_of(key), MapFlags::ANY)?;
+        let values = values.and_then(|each| each.iter().map(|value| read(value)).collect());
+        Ok(values.ok_or_else(absent)?)
+    }
+
+    /// Keys and values of this moment. In a map that changes meanwhile, some may be missing or come twice; and since
+    /// the kernel begins anew where the key that was looked at last has gone, it ends after as many as there may be.
+    pub fn iter(&self) -> impl Iterator<Item = (K, V)> + '_ {
+        let most = self.handle.max_entries() as usize;
+        let keys = self.handle.keys().take(2 * most).filter_map(|key| read(&key));
+        keys.filter_map(|key| Some((key, self.get(&key).ok()?))).take(most)
+    }
+}
+
+/// A value of these bytes, if they are as many as it has.
+fn read<T: Pod>(bytes: &[u8]) -> Option<T> {
+    bytemuck::try_pod_read_unaligned(bytes).ok()
+}
+
+fn absent() -> io::Error {
+    io::ErrorKind::NotFound.into()
+}

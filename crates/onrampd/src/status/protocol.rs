@@ -1,0 +1,64 @@
+//! The agent's socket: a line of JSON asks, a line of JSON answers. Nothing can be changed
+//! through it, so everybody on the host may ask.
+//!
+//! `{"get":"status"}`, or with the flows held longest: `{"get":"status","flows":20}`.
+
+use serde::{Deserialize, Serialize};
+
+/// Longest request, in bytes.
+pub const MAX_REQUEST: usize = 1024;
+/// Most flows told of in one answer.
+pub const MAX_FLOWS: usize = 1000;
+
+/// A client's question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "get", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Request {
+    /// The status.
+    Status {
+        /// With so many flows.
+        #[serde(default)]
+        flows: usize,
+    },
+}
+
+/// Reads a request.
+///
+/// # Errors
+/// Says what is wrong with it, as the reply does.
+pub fn parse(line: &[u8]) -> Result<Request, String> {
+    let text = std::str::from_utf8(line).map_err(|_| "a request is a line of UTF-8".to_string())?;
+    let request = serde_json::from_str(text).map_err(|e| format!("no request: {e}: such as {{\"get\":\"status\"}}"))?;
+    let Request::Status { flows } = request;
+    Ok(Request::Status { flows: flows.min(MAX_FLOWS) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    #[test]
+    fn requests_are_read_and_bounded() {
+        assert_eq!(parse(br#"{"get":"status"}"#), Ok(Request::Status { flows: 0 }));
+        assert_eq!(parse(br#"{"get":"status","flows":5}"#), Ok(Request::Status { flows: 5 }));
+        assert_eq!(parse(br#"{"get":"status","flows":99999999}"#), Ok(Request::Status { flows: MAX_FLOWS }));
+        for bad in [&b""[..], b"status", b"{}", br#"{"get":"stop"}"#, br#"{"get":"status","flows":-1}"#, b"\xff"] {
+            assert!(parse(bad).is_err());
+        }
+        assert!(parse(br#"{"get":"status","set":1}"#).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_request_or_refused(bytes in vec(any::<u8>(), 0..200)) {
+            let _ = parse(&bytes);
+        }
+
+        #[test]
+        fn any_json_is_a_request_or_refused(text in r#"[\[\]{}":,0-9a-z]{0,60}"#) {
+            let _ = parse(text.as_bytes());
+        }
+    }
+}
