@@ -215,9 +215,8 @@ impl<R: Router> Cell<R> {
 
     /// Queueing delays of all switch ports, now.
     pub fn sample_queues(&mut self) {
-        for id in self.network.switch_ports() {
-            self.meter.queue(self.network.queue_delay(id));
-        }
+        let (delays, idle) = self.network.queue_delays();
+        self.meter.queues(delays, idle);
     }
 
     /// Packets on links to this cell, in its queues, and on their way to other cells.

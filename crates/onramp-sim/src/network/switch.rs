@@ -80,6 +80,9 @@ pub struct Network<R: Router> {
     rates: Vec<u64>,
     /// Time spent sending before counting began.
     sent_before: Vec<Ps>,
+    /// Ports of switches, and those of them at which something waits.
+    switch_ports: u64,
+    busy_ports: u64,
     pfc_frame: u16,
     /// Ports whose packets' order is recorded.
     orders: Vec<(u32, Order)>,
@@ -122,6 +125,8 @@ impl<R: Router> Network<R> {
             pauses: vec![Pauses::default(); queues.len()],
             turns: vec![Turn::default(); ports.len()],
             sent_before: vec![0; ports.len()],
+            switch_ports: ports.iter().filter(|port| !port.host).count() as u64,
+            busy_ports: 0,
             random: own.ports.iter().map(|&id| random::stream(seed, "ecn", u64::from(id))).collect(),
             buffers: own.switches.iter().map(|&node| rules.buffer(topology, node)).collect(),
             routes: topology.routes().part(&own.switches, topology.hosts(), |port| cells.place(port)),
@@ -206,6 +211,7 @@ impl<R: Router> Network<R> {
             return None;
         }
         queue.push(on);
+        self.busy_ports += u64::from(port.waiting == 0);
         port.waiting |= 1 << class;
         self.go_on(events, now, out);
         None
@@ -271,6 +277,7 @@ impl<R: Router> Network<R> {
         let Some(on) = queue.pop() else { return };
         if queue.is_empty() {
             port.waiting &= !(1 << class);
+            self.busy_ports -= u64::from(port.waiting == 0);
         }
         self.schedule.charge(&mut self.turns[id as usize], class, on.packet.size);
         self.depart(events, now, id, on);
@@ -374,7 +381,9 @@ impl<R: Router> Network<R> {
         let frame = Packet { seq: u32::from(class), size: self.pfc_frame, ..Packet::default() }.as_a(kind);
         let place = self.queue_of(id, CONTROL);
         self.queues[place].push(OnLink { packet: frame, link: id });
-        self.ports[id as usize].waiting |= 1 << CONTROL;
+        let port = &mut self.ports[id as usize];
+        self.busy_ports += u64::from(port.waiting == 0);
+        port.waiting |= 1 << CONTROL;
         self.go_on(events, now, id);
     }
 
@@ -408,9 +417,11 @@ impl<R: Router> Network<R> {
         self.router.rate(&self.written[id as usize], now)
     }
 
-    /// Time that what waits at a port will take to send.
-    pub fn queue_delay(&self, id: u32) -> Ps {
-        self.ports[id as usize].queue_delay(self.queued(id))
+    /// Queueing delays of the ports of switches at which something waits, and the number of the others.
+    pub fn queue_delays(&self) -> (impl Iterator<Item = Ps>, u64) {
+        let busy = (0..).zip(&self.ports).filter(|(_, port)| port.waiting != 0 && !port.host);
+        let delays = busy.map(|(id, port)| port.queue_delay(self.queued(id)));
+        (delays.take(self.busy_ports as usize), self.switch_ports - self.busy_ports)
     }
 
     /// Time a port has spent sending since counting began.
@@ -433,10 +444,6 @@ impl<R: Router> Network<R> {
         &self.schedule
     }
 
-    /// Numbers of all ports of switches.
-    pub fn switch_ports(&self) -> impl Iterator<Item = u32> {
-        (0..).zip(&self.ports).filter(|(_, port)| !port.host).map(|(id, _)| id)
-    }
 }
 
 /// Who bears the bytes of a packet: `ingress` begins with the accounts of the port it
