@@ -52,8 +52,8 @@ fn time_for(size: u16, ps_per_byte: u64) -> Ps {
 }
 
 /// The event lanes of a whole network, for the usual sizes of packets.
-pub fn lanes(topology: &Topology, sizes: &[u16]) -> Lanes {
-    let mut lanes = Lanes::default();
+pub fn lanes(topology: &Topology, sizes: &[u16], by_link: bool) -> Lanes {
+    let mut lanes = Lanes::by_link(by_link);
     for port in topology.ports() {
         let rate = ps_per_byte(port.rate);
         lanes.of(sizes, |size| time_for(size, rate), port.delay);

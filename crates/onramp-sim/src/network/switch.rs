@@ -93,8 +93,15 @@ pub struct Network<R: Router> {
 }
 
 impl<R: Router> Network<R> {
-    /// The network of a cell; `sizes` are the usual sizes of packets.
-    pub fn new(router: R, rules: &Rules, part: Part<'_>, seed: u64, sizes: &[u16], lanes: &mut Lanes) -> Self {
+    /// The network of a cell; `sizes` are the usual sizes of packets, and `full` is what a class sends in its turn.
+    pub fn new(
+        router: R,
+        rules: &Rules,
+        part: Part<'_>,
+        seed: u64,
+        full: u16,
+        (sizes, lanes): (&[u16], &mut Lanes),
+    ) -> Self {
         let Part { topology, cells, number } = part;
         let own = &cells.parts[number];
         let classes = rules.classes.len() + 1;
@@ -131,7 +138,7 @@ impl<R: Router> Network<R> {
             buffers: own.switches.iter().map(|&node| rules.buffer(topology, node)).collect(),
             routes: topology.routes().part(&own.switches, topology.hosts(), |port| cells.place(port)),
             lossy: rules.classes.iter().enumerate().map(lossy).fold(0, |set, bit| set | bit),
-            schedule: Schedule::new(&rules.weights(), u64::from(sizes.iter().copied().max().unwrap_or(1500))),
+            schedule: Schedule::new(&rules.weights(), u64::from(full)),
             pfc_frame: rules.pfc_frame,
             tail: rules.tail,
             outbox: (0..cells.parts.len()).map(|_| Post::default()).collect(),
@@ -443,7 +450,6 @@ impl<R: Router> Network<R> {
     pub fn schedule(&self) -> &Schedule {
         &self.schedule
     }
-
 }
 
 /// Who bears the bytes of a packet: `ingress` begins with the accounts of the port it

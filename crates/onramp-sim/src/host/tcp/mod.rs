@@ -19,7 +19,7 @@ use crate::network::packet::TCP;
 use crate::network::router::{Header, Router};
 use crate::network::{Kind as Of, Packet};
 use crate::stack::tcp::tx::Segment;
-use crate::stack::tcp::{Opened, Params, Tx};
+use crate::stack::tcp::{HEADERS, Opened, Params, Tx};
 use crate::topology::Topology;
 use crate::units::Ps;
 use crate::workload::exchange::ExchangeRecord;
@@ -76,6 +76,15 @@ pub struct Rules {
 impl Rules {
     fn kind(&self, transport: u8) -> &Kind {
         self.kinds[usize::from(transport)].as_ref().expect("the transport is TCP")
+    }
+
+    /// The usual sizes of packets, largest first; `None` if some transport is not TCP.
+    pub fn sizes(&self) -> Option<Vec<u16>> {
+        let all: Option<Vec<&Kind>> = self.kinds.iter().map(Option::as_ref).collect();
+        let mss = all?.first()?.params.mss;
+        let mut sizes = vec![Tx::wire(mss.into()), ack_bytes(2), ack_bytes(1), ack_bytes(0)];
+        sizes.dedup();
+        Some(sizes)
     }
 
     /// Whether a host's queue waits for packets' departure times.
@@ -206,6 +215,11 @@ impl<H: Header> Hosting<H> {
 
 /// What comes of a packet: a NIC may have something to send, and a host is to be told something.
 type Outcome = (Option<u32>, Option<(u32, Note)>);
+
+/// Bytes of an acknowledgement that tells of so many blocks.
+fn ack_bytes(blocks: u16) -> u16 {
+    HEADERS as u16 + if blocks > 0 { 4 + 8 * blocks } else { 0 }
+}
 
 /// The 64-bit number with these low 32 bits that is nearest to `near`.
 fn unwrap(near: u64, low: u32) -> u64 {
