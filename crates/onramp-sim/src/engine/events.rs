@@ -217,6 +217,54 @@ impl<P: Copy> Post<P> {
     }
 }
 
+/// What a cell has from each of the others, or for each of them.
+#[derive(Debug)]
+pub struct Posts<P> {
+    all: Vec<Post<P>>,
+    /// Numbers of the cells from or for which there is something.
+    filled: Vec<u16>,
+}
+
+impl<P> Default for Posts<P> {
+    fn default() -> Self {
+        Self { all: Vec::new(), filled: Vec::new() }
+    }
+}
+
+impl<P: Copy> Posts<P> {
+    /// Of so many cells.
+    pub fn new(cells: usize) -> Self {
+        Self { all: (0..cells).map(|_| Post::default()).collect(), filled: Vec::new() }
+    }
+
+    /// That of a cell, to which something will be added.
+    #[inline(always)]
+    pub fn of(&mut self, cell: u16) -> &mut Post<P> {
+        let post = &mut self.all[usize::from(cell)];
+        if post.is_empty() {
+            self.filled.push(cell);
+        }
+        post
+    }
+
+    /// Has all that is there taken, with the numbers of the cells.
+    pub fn drain(&mut self, mut take: impl FnMut(u16, &mut Post<P>)) {
+        for cell in self.filled.drain(..) {
+            take(cell, &mut self.all[usize::from(cell)]);
+        }
+    }
+
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.filled.is_empty()
+    }
+
+    /// Packets in all of them.
+    pub fn len(&self) -> usize {
+        self.filled.iter().map(|&cell| self.all[usize::from(cell)].len()).sum()
+    }
+}
+
 /// Lanes of one kind.
 #[derive(Debug)]
 struct Group<V> {
@@ -276,7 +324,7 @@ impl<V: Linked> Group<V> {
         self.heads[lane] = self.lanes[lane].front().map_or(Ps::MAX, |entry| entry.0);
         let mut first = (self.heads[0], 0);
         for (i, &at) in self.heads.iter().enumerate().skip(1) {
-            if at < first.0 || self.by_link && at == first.0 && self.precedes(i, first.1) {
+            if at < first.0 || self.by_link && at == first.0 && at < Ps::MAX && self.precedes(i, first.1) {
                 first = (at, i);
             }
         }
@@ -376,11 +424,18 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
     ///
     /// What a lane gets from here on arrives later than all that was sent before, so
     /// letters are merged into what it has.
-    pub fn deliver(&mut self, posts: &mut [Post<P>], now: Ps) -> bool {
+    pub fn deliver(&mut self, posts: &mut Posts<P>, now: Ps) -> bool {
+        if posts.filled.is_empty() {
+            return false;
+        }
         let mut more = false;
         for (lane, &ahead) in self.ahead.iter().enumerate() {
-            for post in posts.iter_mut().filter(|post| !post.is_empty()) {
+            for &from in &posts.filled {
+                let post = &mut posts.all[usize::from(from)];
                 let list = &mut post.lists[lane];
+                if list.is_empty() {
+                    continue;
+                }
                 let due = list.partition_point(|letter| letter.0 < now.saturating_add(ahead));
                 more |= due < list.len();
                 if due > 0 {
@@ -407,14 +462,16 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
             queue.extend(self.letters.drain(..));
             self.arrive.look_again(lane);
         }
-        for post in posts {
+        posts.filled.retain(|&from| {
+            let post = &mut posts.all[usize::from(from)];
             for list in &mut post.lists[self.ahead.len()..] {
                 post.len -= list.len();
                 for (at, OnLink { link, packet }) in list.drain(..) {
                     self.odd_arrival(at, link, packet);
                 }
             }
-        }
+            !post.is_empty()
+        });
         more
     }
 
@@ -538,7 +595,7 @@ mod tests {
                 NO_LANE => odd,
                 _ => first + usize::from(lane),
             };
-            let mut posts = vec![Post::default()];
+            let mut posts = Posts::new(1);
             let mut now = 0;
             for (what, link, cache, size, pops) in steps {
                 let size = [100, 1000, 77][size];
@@ -560,7 +617,7 @@ mod tests {
                             events.arrive(lanes, free + delay, link, parcel);
                         }
                         1 => {
-                            posts[0].push(lanes, free + delay, link, parcel);
+                            posts.of(0).push(lanes, free + delay, link, parcel);
                             events.deliver(&mut posts, now + 1);
                         }
                         _ => events.timer(free, link),

@@ -10,7 +10,7 @@ use super::router::{Leaving, Router};
 use super::schedule::{CONTROL, Schedule, Turn};
 use super::{Kind, Packet};
 use crate::config::units::Ps;
-use crate::engine::{Events, Lanes, OnLink, Post, random};
+use crate::engine::{Events, Lanes, OnLink, Posts, random};
 use crate::topology::{Cells, Routes, Topology};
 use rand_pcg::Pcg64Mcg;
 use std::ops::AddAssign;
@@ -87,7 +87,7 @@ pub struct Network<R: Router> {
     /// Ports whose packets' order is recorded.
     orders: Vec<(u32, Order)>,
     /// For other cells.
-    pub outbox: Vec<Post<Packet<R::Header>>>,
+    pub outbox: Posts<Packet<R::Header>>,
     /// What was seen so far.
     pub counts: Counts,
 }
@@ -141,7 +141,7 @@ impl<R: Router> Network<R> {
             schedule: Schedule::new(&rules.weights(), u64::from(full)),
             pfc_frame: rules.pfc_frame,
             tail: rules.tail,
-            outbox: (0..cells.parts.len()).map(|_| Post::default()).collect(),
+            outbox: Posts::new(cells.parts.len()),
             counts: Counts::default(),
             orders: Vec::new(),
             classes,
@@ -357,7 +357,7 @@ impl<R: Router> Network<R> {
         if port.cell == HERE {
             events.arrive(lanes, free + port.delay, port.peer, packet);
         } else {
-            self.outbox[usize::from(port.cell)].push(lanes, free + port.delay, port.peer, packet);
+            self.outbox.of(port.cell).push(lanes, free + port.delay, port.peer, packet);
         }
     }
 
@@ -416,7 +416,7 @@ impl<R: Router> Network<R> {
 
     /// Packets on their way to other cells.
     pub fn posted(&self) -> u64 {
-        self.outbox.iter().map(|list| list.len() as u64).sum()
+        self.outbox.len() as u64
     }
 
     /// The rate in bit/s that a port gives each flow, if it does.

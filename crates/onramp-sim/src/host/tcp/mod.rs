@@ -12,7 +12,7 @@ use super::gate::{GateRules, Gates};
 use super::qdisc::{HostQdisc, Segment as Queued};
 use super::{Counts, Hosts, Io, Note};
 use crate::cc::tcp::any::Config;
-use crate::engine::{Slab, random};
+use crate::engine::{Slab, prefetch, random};
 use crate::measure::FlowRecord;
 use crate::measure::trace::Tap;
 use crate::network::packet::TCP;
@@ -205,6 +205,17 @@ impl<H: Header> Hosting<H> {
             all.acked += connection.tx.una();
         }
         all
+    }
+
+    /// Fetches the end of a connection to which a packet will come soon.
+    #[inline]
+    pub(super) fn prefetch(&self, packet: &Packet<H>) {
+        let slot = (packet.flow & !TCP) as usize;
+        if packet.kind() == Of::DATA {
+            prefetch(self.ends.slots(), slot);
+        } else {
+            prefetch(self.connections.slots(), slot);
+        }
     }
 
     /// On-Ramp's gates.
