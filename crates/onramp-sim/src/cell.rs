@@ -85,6 +85,7 @@ impl<R: Router> Cell<R> {
                 }
                 Head::Port => {
                     let port = self.events.take_port();
+                    self.look_ahead_at_ports();
                     self.port_ready(port);
                 }
                 Head::Rare => match self.events.take_rare() {
@@ -108,6 +109,19 @@ impl<R: Router> Cell<R> {
             && self.network.ports[first.link as usize].host
         {
             self.hosts.prefetch(&first.packet);
+        }
+    }
+
+    /// Fetches what the next ports will send: the port and the queue of the second one, and the packet of the first
+    /// one, whose queue has come by now.
+    #[inline]
+    fn look_ahead_at_ports(&self) {
+        let [first, second] = self.events.ports_ahead();
+        if let Some(second) = second {
+            self.network.prefetch_port(second);
+        }
+        if let Some(first) = first {
+            self.network.prefetch_packet(first);
         }
     }
 

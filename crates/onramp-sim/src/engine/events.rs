@@ -323,12 +323,27 @@ impl<V: Linked> Group<V> {
     fn look_again(&mut self, lane: usize) {
         self.heads[lane] = self.lanes[lane].front().map_or(Ps::MAX, |entry| entry.0);
         let mut first = (self.heads[0], 0);
+        let mut tie = false;
         for (i, &at) in self.heads.iter().enumerate().skip(1) {
-            if at < first.0 || self.by_link && at == first.0 && at < Ps::MAX && self.precedes(i, first.1) {
+            tie |= at == first.0;
+            if at < first.0 {
                 first = (at, i);
             }
         }
         self.first = first;
+        if tie && self.by_link && first.0 < Ps::MAX {
+            self.look_at_links();
+        }
+    }
+
+    /// Of several heads with the earliest time, the one of the lowest link is the first.
+    #[cold]
+    fn look_at_links(&mut self) {
+        for lane in self.first.1 + 1..self.heads.len() {
+            if self.heads[lane] == self.first.0 && self.precedes(lane, self.first.1) {
+                self.first.1 = lane;
+            }
+        }
     }
 
     /// Whether, of two lanes with heads of the same time, the first one's comes first.
@@ -522,6 +537,13 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
     pub fn ahead(&self) -> [Option<&OnLink<P>>; 2] {
         let queue = &self.arrive.lanes[self.arrive.first.1];
         [queue.front().map(|entry| &entry.1), queue.get(1).map(|entry| &entry.1)]
+    }
+
+    /// The ports that come next in the earliest lane.
+    #[inline]
+    pub fn ports_ahead(&self) -> [Option<u32>; 2] {
+        let queue = &self.ready.lanes[self.ready.first.1];
+        [queue.front().map(|entry| entry.1), queue.get(1).map(|entry| entry.1)]
     }
 
     /// Takes the port that comes next.

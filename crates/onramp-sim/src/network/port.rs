@@ -3,7 +3,7 @@
 use super::ecn::Ecn;
 use super::packet::Packet;
 use crate::config::units::{Ps, Rate, SEC};
-use crate::engine::{LaneCache, Lanes, OnLink};
+use crate::engine::{LaneCache, Lanes, OnLink, prefetch};
 use crate::topology::{self, Topology};
 use std::collections::VecDeque;
 
@@ -148,6 +148,14 @@ impl<H: Copy> Queue<H> {
             self.packets.clear();
         }
         Some(on)
+    }
+
+    /// Fetches its first packet.
+    #[inline]
+    pub fn prefetch(&self) {
+        if let Some(first) = self.packets.front() {
+            prefetch(std::slice::from_ref(first), 0);
+        }
     }
 
     /// Packets in it.

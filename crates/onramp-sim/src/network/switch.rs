@@ -10,7 +10,7 @@ use super::router::{Leaving, Router};
 use super::schedule::{CONTROL, Schedule, Turn};
 use super::{Kind, Packet};
 use crate::config::units::Ps;
-use crate::engine::{Events, Lanes, OnLink, Posts, random};
+use crate::engine::{Events, Lanes, OnLink, Posts, prefetch, random};
 use crate::topology::{Cells, Routes, Topology};
 use rand_pcg::Pcg64Mcg;
 use std::ops::AddAssign;
@@ -254,6 +254,21 @@ impl<R: Router> Network<R> {
     /// What was recorded of it.
     pub fn order(&self, port: u32) -> Option<&Order> {
         self.orders.iter().find(|(watched, _)| *watched == port).map(|(_, order)| order)
+    }
+
+    /// Fetches a port and the queue of its first payload class.
+    #[inline]
+    pub fn prefetch_port(&self, id: u32) {
+        prefetch(&self.ports, id as usize);
+        prefetch(&self.queues, id as usize * self.classes + 1);
+    }
+
+    /// Fetches the packet that this queue sends next.
+    #[inline]
+    pub fn prefetch_packet(&self, id: u32) {
+        if let Some(queue) = self.queues.get(id as usize * self.classes + 1) {
+            queue.prefetch();
+        }
     }
 
     /// Something waits at a switch's port: it is sent when the port is free.

@@ -330,3 +330,18 @@ impl<H: Header> Hosts<H> {
         self.tcp.as_ref()?.progress(slot, id)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stack::tcp::scoreboard::Chunk;
+
+    /// What a run of many connections needs for each of them, whose packets are a few at a time.
+    #[test]
+    fn a_connection_takes_little_memory() {
+        let [connection, end, flow] = [size_of::<Connection>(), size_of::<End>(), size_of::<Flow>()];
+        assert!(connection <= 896 && end <= 456 && flow <= 160, "{connection}, {end}, {flow}");
+        // A segment that is not acknowledged is a cache line.
+        assert_eq!(size_of::<Chunk>(), 64);
+    }
+}
