@@ -2,7 +2,7 @@
 
 use crate::clock::{self, Clocks};
 use crate::config::units::Ps;
-use crate::engine::{Event, Events, Head, OnLink, Post, prefetch};
+use crate::engine::{Event, Events, Head, OnLink, Posts, prefetch};
 use crate::host::shaper::Entry;
 use crate::host::{Hosts, Io, Timer};
 use crate::measure::Meter;
@@ -26,7 +26,7 @@ pub struct Cell<R: Router> {
     /// What is measured.
     pub meter: Meter,
     /// From the other cells, by their numbers.
-    pub incoming: Vec<Post<Packet<R::Header>>>,
+    pub incoming: Posts<Packet<R::Header>>,
     map: Arc<Cells>,
     topology: Arc<Topology>,
     span: clock::Span,
@@ -59,7 +59,7 @@ impl<R: Router> Cell<R> {
                 events.timer(at, Timer::Clock(tick));
             }
         }
-        let incoming = map.parts.iter().map(|_| Post::default()).collect();
+        let incoming = Posts::new(map.parts.len());
         Self { now: 0, at: 0, done: 0, events, network, hosts, clocks, meter, incoming, map, topology, span }
     }
 
@@ -85,6 +85,7 @@ impl<R: Router> Cell<R> {
                 }
                 Head::Port => {
                     let port = self.events.take_port();
+                    self.look_ahead_at_ports();
                     self.port_ready(port);
                 }
                 Head::Rare => match self.events.take_rare() {
@@ -108,6 +109,19 @@ impl<R: Router> Cell<R> {
             && self.network.ports[first.link as usize].host
         {
             self.hosts.prefetch(&first.packet);
+        }
+    }
+
+    /// Fetches what the next ports will send: the port and the queue of the second one, and the packet of the first
+    /// one, whose queue has come by now.
+    #[inline]
+    fn look_ahead_at_ports(&self) {
+        let [first, second] = self.events.ports_ahead();
+        if let Some(second) = second {
+            self.network.prefetch_port(second);
+        }
+        if let Some(first) = first {
+            self.network.prefetch_packet(first);
         }
     }
 
@@ -215,15 +229,13 @@ impl<R: Router> Cell<R> {
 
     /// Queueing delays of all switch ports, now.
     pub fn sample_queues(&mut self) {
-        for id in self.network.switch_ports() {
-            self.meter.queue(self.network.queue_delay(id));
-        }
+        let (delays, idle) = self.network.queue_delays();
+        self.meter.queues(delays, idle);
     }
 
     /// Packets on links to this cell, in its queues, and on their way to other cells.
     pub fn packets_inside(&self) -> u64 {
-        let incoming: usize = self.incoming.iter().map(Post::len).sum();
         let waiting = self.network.waiting() + self.hosts.unprocessed();
-        self.events.packets_in_flight() + waiting + self.network.posted() + incoming as u64
+        self.events.packets_in_flight() + waiting + self.network.posted() + self.incoming.len() as u64
     }
 }

@@ -44,6 +44,23 @@ load = 0.8
 scope = "network"
 "#;
 
+/// Every server of a fat tree of 32-port switches sends 1 MiB to the one half the network away, all at time 0.
+const WIDE: &str = r#"
+seed = 1
+duration = "10us"
+[network]
+kind = "fat-tree"
+fabric_rate = "100Gbps"
+[linux]
+buffer_packets = 200
+[[traffic]]
+kind = "trace"
+file = "wide.csv"
+"#;
+
+/// Ports of its switches, and of those of the tree that is small enough for valgrind.
+const PORTS: [u32; 2] = [32, 8];
+
 /// The same load on fat trees of more servers: pods, switches of each tier in a pod,
 /// cores, and microseconds.
 const GROWTH: &[(&str, [u32; 4])] = &[
@@ -65,6 +82,7 @@ pub const CASES: &[(&str, &str, &str, &str)] = &[
     ("fat-tree-cubic", FAT_TREE, "cubic", "100us"),
     ("fat-tree-cubic-onramp", FAT_TREE, "cubic", "100us"),
     ("rpc-dcqcn", RPC, "dcqcn", "10us"),
+    ("wide-newreno", WIDE, "newreno", ""),
     ("star-incast-dcqcn", STAR, "dcqcn", "1ms"),
 ];
 
@@ -80,9 +98,27 @@ pub fn build(name: &str, whole: bool) -> Simulation {
         let sizes = [("pods", pods), ("tors_per_pod", switches), ("aggs_per_pod", switches), ("cores", cores)];
         overrides.extend(sizes.map(|(key, n)| (format!("network.{key}"), n.to_string())));
         overrides.extend([("duration".into(), format!("{us}us")), ("time_limit".into(), format!("{us}us"))]);
+    } else if name.starts_with("wide") {
+        overrides.extend(wide(PORTS[usize::from(!whole)]));
     } else if !whole {
         overrides.push(("duration".into(), (*short).to_string()));
     }
-    let (scenario, topology) = Scenario::load(text, name, Path::new("."), &overrides).expect("the scenario is valid");
-    Simulation::new(&scenario, topology, Path::new(".")).expect("the scenario can be built")
+    let base = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (scenario, topology) = Scenario::load(text, name, base, &overrides).expect("the scenario is valid");
+    Simulation::new(&scenario, topology, base).expect("the scenario can be built")
+}
+
+/// A full fat tree of switches with so many ports, and a file of its flows.
+fn wide(ports: u32) -> Vec<(String, String)> {
+    let half = ports / 2;
+    let servers = ports * half * half;
+    let flow = |server: u32| format!("{server},{},1048576,0\n", (server + servers / 2) % servers);
+    let flows: String = (0..servers).map(flow).collect();
+    let file = format!("wide-{servers}.csv");
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(&file);
+    std::fs::write(path, format!("src,dst,bytes,start_ns\n{flows}")).expect("the flows can be written down");
+    let sizes = [("pods", ports), ("tors_per_pod", half), ("aggs_per_pod", half), ("hosts_per_tor", half)];
+    let sizes = sizes.into_iter().chain([("cores", half * half)]);
+    let overrides = sizes.map(|(key, n)| (format!("network.{key}"), n.to_string()));
+    overrides.chain([("traffic.0.file".into(), file)]).collect()
 }

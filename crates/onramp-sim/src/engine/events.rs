@@ -10,7 +10,8 @@
 //! Events come by (time, kind, link), where a kind is a lane (arrivals before free
 //! ports), or else an odd arrival, an odd free port, a timer. A link carries one
 //! packet at a time, and all cells have the same lanes, so this order is complete and
-//! the same however the network is cut into cells.
+//! the same however the network is cut into cells. Where all packets are TCP's, whose sizes
+//! vary, lanes do not count ([`Lanes::by_link`]).
 
 use super::merge::{merge, tidy};
 use super::slab::Slab;
@@ -30,6 +31,25 @@ pub struct OnLink<P> {
     pub packet: P,
     /// The port it arrives at, by which simultaneous arrivals are ordered.
     pub link: u32,
+}
+
+/// What is ordered by a link.
+trait Linked {
+    fn link(&self) -> u32;
+}
+
+impl<P> Linked for OnLink<P> {
+    #[inline]
+    fn link(&self) -> u32 {
+        self.link
+    }
+}
+
+impl Linked for u32 {
+    #[inline]
+    fn link(&self) -> u32 {
+        *self
+    }
 }
 
 /// Where the next event is. The event is taken in a second step, each kind by itself:
@@ -75,9 +95,16 @@ pub const SIZES: usize = 4;
 pub struct Lanes {
     arrive: Vec<Ps>,
     ready: Vec<Ps>,
+    by_link: bool,
 }
 
 impl Lanes {
+    /// Simultaneous arrivals come by their link alone, whether and which lane they have; so do free ports.
+    #[must_use]
+    pub fn by_link(by_link: bool) -> Self {
+        Self { by_link, ..Self::default() }
+    }
+
     /// The lanes of a port: the usual packet sizes, what sending them takes, and the
     /// delay of the link. The first ports of a network get lanes.
     pub fn of(&mut self, sizes: &[u16], time: impl Fn(u16) -> Ps, delay: Ps) -> LaneCache {
@@ -190,6 +217,54 @@ impl<P: Copy> Post<P> {
     }
 }
 
+/// What a cell has from each of the others, or for each of them.
+#[derive(Debug)]
+pub struct Posts<P> {
+    all: Vec<Post<P>>,
+    /// Numbers of the cells from or for which there is something.
+    filled: Vec<u16>,
+}
+
+impl<P> Default for Posts<P> {
+    fn default() -> Self {
+        Self { all: Vec::new(), filled: Vec::new() }
+    }
+}
+
+impl<P: Copy> Posts<P> {
+    /// Of so many cells.
+    pub fn new(cells: usize) -> Self {
+        Self { all: (0..cells).map(|_| Post::default()).collect(), filled: Vec::new() }
+    }
+
+    /// That of a cell, to which something will be added.
+    #[inline(always)]
+    pub fn of(&mut self, cell: u16) -> &mut Post<P> {
+        let post = &mut self.all[usize::from(cell)];
+        if post.is_empty() {
+            self.filled.push(cell);
+        }
+        post
+    }
+
+    /// Has all that is there taken, with the numbers of the cells.
+    pub fn drain(&mut self, mut take: impl FnMut(u16, &mut Post<P>)) {
+        for cell in self.filled.drain(..) {
+            take(cell, &mut self.all[usize::from(cell)]);
+        }
+    }
+
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.filled.is_empty()
+    }
+
+    /// Packets in all of them.
+    pub fn len(&self) -> usize {
+        self.filled.iter().map(|&cell| self.all[usize::from(cell)].len()).sum()
+    }
+}
+
 /// Lanes of one kind.
 #[derive(Debug)]
 struct Group<V> {
@@ -198,30 +273,35 @@ struct Group<V> {
     heads: Vec<Ps>,
     /// The earliest of them, the first of several, and its lane.
     first: (Ps, usize),
+    /// The first of several is the one of the lowest link, not of the first lane.
+    by_link: bool,
 }
 
-impl<V> Group<V> {
-    fn new(lanes: usize) -> Self {
-        Self { lanes: (0..lanes).map(|_| VecDeque::new()).collect(), heads: vec![Ps::MAX; lanes], first: (Ps::MAX, 0) }
+impl<V: Linked> Group<V> {
+    fn new(lanes: usize, by_link: bool) -> Self {
+        let none = (0..lanes).map(|_| VecDeque::new()).collect();
+        Self { lanes: none, heads: vec![Ps::MAX; lanes], first: (Ps::MAX, 0), by_link }
     }
 
     /// Adds to a lane, unless there is no such lane: at the end, or before those of the
     /// same time that come after it.
     #[inline(always)]
-    fn push(&mut self, lane: u8, at: Ps, value: V, link: impl Fn(&V) -> u32) -> Result<(), V> {
+    fn push(&mut self, lane: u8, at: Ps, value: V) -> Result<(), V> {
         let lane = usize::from(lane);
         let Some(queue) = self.lanes.get_mut(lane) else { return Err(value) };
         match queue.back() {
             None => {
-                self.heads[lane] = at;
-                self.first = self.first.min((at, lane));
                 queue.push_back((at, value));
+                self.heads[lane] = at;
+                if at < self.first.0 || at == self.first.0 && self.precedes(lane, self.first.1) {
+                    self.first = (at, lane);
+                }
             }
             Some(last) => {
                 let tie = last.0 == at;
                 queue.push_back((at, value));
                 if tie {
-                    in_order(queue, link);
+                    in_order(queue);
                 }
             }
         }
@@ -243,12 +323,42 @@ impl<V> Group<V> {
     fn look_again(&mut self, lane: usize) {
         self.heads[lane] = self.lanes[lane].front().map_or(Ps::MAX, |entry| entry.0);
         let mut first = (self.heads[0], 0);
+        let mut tie = false;
         for (i, &at) in self.heads.iter().enumerate().skip(1) {
+            tie |= at == first.0;
             if at < first.0 {
                 first = (at, i);
             }
         }
         self.first = first;
+        if tie && self.by_link && first.0 < Ps::MAX {
+            self.look_at_links();
+        }
+    }
+
+    /// Of several heads with the earliest time, the one of the lowest link is the first.
+    #[cold]
+    fn look_at_links(&mut self) {
+        for lane in self.first.1 + 1..self.heads.len() {
+            if self.heads[lane] == self.first.0 && self.precedes(lane, self.first.1) {
+                self.first.1 = lane;
+            }
+        }
+    }
+
+    /// Whether, of two lanes with heads of the same time, the first one's comes first.
+    #[cold]
+    fn precedes(&self, a: usize, b: usize) -> bool {
+        if !self.by_link {
+            return a < b;
+        }
+        let link = |lane: usize| self.lanes[lane].front().map_or(u32::MAX, |(_, value)| value.link());
+        link(a) < link(b)
+    }
+
+    /// Link of the first one.
+    fn link(&self) -> u32 {
+        self.lanes[self.first.1].front().map_or(u32::MAX, |(_, value)| value.link())
     }
 }
 
@@ -264,6 +374,7 @@ pub struct Events<P, T> {
     packets: Slab<P>,
     /// How far ahead each lane of arrivals is.
     ahead: Vec<Ps>,
+    by_link: bool,
     /// Letters being merged into a lane, where each sender's end, and room to do it in.
     letters: Vec<Letter<P>>,
     ends: Vec<usize>,
@@ -274,8 +385,9 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
     /// Nothing is pending.
     pub fn new(lanes: &Lanes) -> Self {
         Self {
-            arrive: Group::new(lanes.arrive.len()),
-            ready: Group::new(lanes.ready.len()),
+            arrive: Group::new(lanes.arrive.len(), lanes.by_link),
+            ready: Group::new(lanes.ready.len(), lanes.by_link),
+            by_link: lanes.by_link,
             wheel: Wheel::default(),
             rare: Ps::MAX,
             packets: Slab::default(),
@@ -289,7 +401,7 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
     /// A packet with these lanes arrives in this cell on `link` at `at`.
     #[inline]
     pub fn arrive(&mut self, lanes: PacketLanes, at: Ps, link: u32, packet: P) {
-        if let Err(OnLink { packet, .. }) = self.arrive.push(lanes.arrive, at, OnLink { link, packet }, |on| on.link) {
+        if let Err(OnLink { packet, .. }) = self.arrive.push(lanes.arrive, at, OnLink { link, packet }) {
             self.odd_arrival(at, link, packet);
         }
     }
@@ -303,7 +415,7 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
     /// out, at `at`.
     #[inline]
     pub fn port_ready(&mut self, lanes: PacketLanes, at: Ps, port: u32) {
-        if self.ready.push(lanes.ready, at, port, |port| *port).is_err() {
+        if self.ready.push(lanes.ready, at, port).is_err() {
             self.rare(at, Rare::PortReady(port));
         }
     }
@@ -327,11 +439,18 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
     ///
     /// What a lane gets from here on arrives later than all that was sent before, so
     /// letters are merged into what it has.
-    pub fn deliver(&mut self, posts: &mut [Post<P>], now: Ps) -> bool {
+    pub fn deliver(&mut self, posts: &mut Posts<P>, now: Ps) -> bool {
+        if posts.filled.is_empty() {
+            return false;
+        }
         let mut more = false;
         for (lane, &ahead) in self.ahead.iter().enumerate() {
-            for post in posts.iter_mut().filter(|post| !post.is_empty()) {
+            for &from in &posts.filled {
+                let post = &mut posts.all[usize::from(from)];
                 let list = &mut post.lists[lane];
+                if list.is_empty() {
+                    continue;
+                }
                 let due = list.partition_point(|letter| letter.0 < now.saturating_add(ahead));
                 more |= due < list.len();
                 if due > 0 {
@@ -358,14 +477,16 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
             queue.extend(self.letters.drain(..));
             self.arrive.look_again(lane);
         }
-        for post in posts {
+        posts.filled.retain(|&from| {
+            let post = &mut posts.all[usize::from(from)];
             for list in &mut post.lists[self.ahead.len()..] {
                 post.len -= list.len();
                 for (at, OnLink { link, packet }) in list.drain(..) {
                     self.odd_arrival(at, link, packet);
                 }
             }
-        }
+            !post.is_empty()
+        });
         more
     }
 
@@ -376,9 +497,11 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
 
     /// Time and place of the next event, if it is due before `end`.
     #[inline]
-    pub fn next(&self, end: Ps) -> Option<(Ps, Head)> {
+    pub fn next(&mut self, end: Ps) -> Option<(Ps, Head)> {
         let (packet, port) = (self.arrive.first.0, self.ready.first.0);
-        let head = if packet <= port && packet <= self.rare {
+        let head = if self.by_link && self.rare == packet.min(port) && self.rare_first() {
+            (self.rare, Head::Rare)
+        } else if packet <= port && packet <= self.rare {
             (packet, Head::Packet)
         } else if port <= self.rare {
             (port, Head::Port)
@@ -386,6 +509,17 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
             (self.rare, Head::Rare)
         };
         (head.0 < end).then_some(head)
+    }
+
+    /// Whether what comes next in the wheel precedes the lanes' heads, of which one has the same time.
+    #[cold]
+    fn rare_first(&mut self) -> bool {
+        let packet = self.arrive.first.0 == self.rare;
+        match self.wheel.peek() {
+            Some(&Rare::Arrive(link, _)) => !packet || link < self.arrive.link(),
+            Some(&Rare::PortReady(port)) => !packet && port < self.ready.link(),
+            _ => false,
+        }
     }
 
     /// Takes the packet that comes next.
@@ -403,6 +537,13 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
     pub fn ahead(&self) -> [Option<&OnLink<P>>; 2] {
         let queue = &self.arrive.lanes[self.arrive.first.1];
         [queue.front().map(|entry| &entry.1), queue.get(1).map(|entry| &entry.1)]
+    }
+
+    /// The ports that come next in the earliest lane.
+    #[inline]
+    pub fn ports_ahead(&self) -> [Option<u32>; 2] {
+        let queue = &self.ready.lanes[self.ready.first.1];
+        [queue.front().map(|entry| entry.1), queue.get(1).map(|entry| entry.1)]
     }
 
     /// Takes the port that comes next.
@@ -438,9 +579,9 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
 }
 
 #[cold]
-fn in_order<V>(queue: &mut VecDeque<(Ps, V)>, link: impl Fn(&V) -> u32) {
+fn in_order<V: Linked>(queue: &mut VecDeque<(Ps, V)>) {
     let mut i = queue.len() - 1;
-    while i > 0 && queue[i - 1].0 == queue[i].0 && link(&queue[i - 1].1) > link(&queue[i].1) {
+    while i > 0 && queue[i - 1].0 == queue[i].0 && queue[i - 1].1.link() > queue[i].1.link() {
         queue.swap(i - 1, i);
         i -= 1;
     }
@@ -461,17 +602,22 @@ mod tests {
         /// ties, letters from other cells, and pushes between pops.
         #[test]
         fn events_come_by_time_kind_and_link(
+            by_link: bool,
             steps in prop::collection::vec((0u8..3, 0u32..6, 0usize..20, 0usize..3, 0u8..4), 1..300),
         ) {
             const USUAL: [u16; 2] = [100, 1000];
             let time = |size: u16| u64::from(size) * 10;
-            let mut lanes = Lanes::default();
+            let mut lanes = Lanes::by_link(by_link);
             let caches: Vec<LaneCache> = (0..20).map(|i| lanes.of(&USUAL, time, 10_000 + i * 500)).collect();
             let mut events: Events<Parcel, u32> = Events::new(&lanes);
-            // Time, kind and link: lanes of arrivals, of ports, then the rest.
+            // Time, kind and link: lanes of arrivals, of ports, then the rest; or arrivals, ports, timers.
             let mut all: Vec<(Ps, (usize, u32))> = Vec::new();
-            let kind = |lane: u8, first: usize, odd: usize| if lane == NO_LANE { odd } else { first + usize::from(lane) };
-            let mut posts = vec![Post::default()];
+            let kind = |lane: u8, first: usize, odd: usize| match lane {
+                _ if by_link => first,
+                NO_LANE => odd,
+                _ => first + usize::from(lane),
+            };
+            let mut posts = Posts::new(1);
             let mut now = 0;
             for (what, link, cache, size, pops) in steps {
                 let size = [100, 1000, 77][size];
@@ -493,7 +639,7 @@ mod tests {
                             events.arrive(lanes, free + delay, link, parcel);
                         }
                         1 => {
-                            posts[0].push(lanes, free + delay, link, parcel);
+                            posts.of(0).push(lanes, free + delay, link, parcel);
                             events.deliver(&mut posts, now + 1);
                         }
                         _ => events.timer(free, link),

@@ -9,6 +9,6 @@ pub mod slab;
 pub mod turns;
 mod wheel;
 
-pub use events::{Event, Events, Head, LaneCache, Lanes, OnLink, Post};
+pub use events::{Event, Events, Head, LaneCache, Lanes, OnLink, Posts};
 pub(crate) use prefetch::prefetch;
 pub use slab::Slab;

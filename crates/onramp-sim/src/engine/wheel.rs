@@ -61,6 +61,15 @@ impl<T: Ord + Copy> Wheel<T> {
         near.min(later)
     }
 
+    /// The earliest item.
+    pub fn peek(&mut self) -> Option<&T> {
+        let later = self.later.peek().map(|e| e.0);
+        if self.near().is_some_and(|near| later.is_none_or(|later| near <= later)) {
+            return self.buckets[(self.now % BUCKETS) as usize].last().map(|e| &e.1);
+        }
+        self.later.peek().map(|e| &e.0.1)
+    }
+
     /// Takes the earliest item.
     #[inline]
     pub fn pop(&mut self) -> Option<(Ps, T)> {

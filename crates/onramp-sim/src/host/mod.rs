@@ -134,6 +134,8 @@ pub struct Hosts<H> {
     /// Some flow has a cap.
     capped: bool,
     gates: Option<Gates>,
+    /// The shaper has had something, which where all is TCP's it never has.
+    shapes: bool,
     /// TCP, if some transport is.
     tcp: Option<Box<tcp::Hosting<H>>>,
     /// Programs, if some workload has any.
@@ -209,6 +211,7 @@ impl<H: Header> Hosts<H> {
             tcp: tcp.map(|rules| Box::new(tcp::Hosting::new(rules, topology, gate, &owners, classes))),
             programs: None,
             outboxes: Vec::new(),
+            shapes: false,
             terms: Vec::new(),
             pacers: Vec::new(),
             capped: false,
@@ -230,9 +233,10 @@ impl<H: Header> Hosts<H> {
     #[inline]
     pub fn prefetch(&self, packet: &Packet<H>) {
         if packet.flow & TCP != 0 {
-            return;
-        }
-        if packet.kind() == Kind::DATA {
+            if let Some(tcp) = &self.tcp {
+                tcp.prefetch(packet);
+            }
+        } else if packet.kind() == Kind::DATA {
             prefetch(self.receivers.slots(), packet.flow as usize);
         } else {
             prefetch(self.senders.slots(), packet.flow as usize);
@@ -301,6 +305,7 @@ impl<H: Header> Hosts<H> {
             self.pacers[slot as usize] = Pacer::default();
         }
         self.capped |= new.terms.cap < FREE.cap;
+        self.shapes = true;
         let line = self.line(nic, new.class);
         self.shaper.open(line, Entry { slot, id: new.id }, &new.terms);
         slot

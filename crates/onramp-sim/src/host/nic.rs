@@ -125,6 +125,11 @@ impl<H: Header> Hosts<H> {
     /// TCP and what is not take turns.
     #[inline(never)]
     fn both_send<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, class: u8) -> Result<u16, Ps> {
+        if !self.shapes {
+            let sent = self.tcp_sends(io, nic, class);
+            self.nics[nic as usize].others_first |= sent.is_ok();
+            return sent;
+        }
         let others = self.nics[nic as usize].others_first;
         let mut later = Ps::MAX;
         for others in [others, !others] {
@@ -201,6 +206,7 @@ impl<H: Header> Hosts<H> {
     pub fn queue_agent<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, packet: Packet<H>) {
         let class = packet.class();
         self.nics[nic as usize].agent[usize::from(class)].push_back(packet);
+        self.shapes = true;
         self.shaper.offer(self.line(nic, class), AGENT, io.now, io.now);
     }
 

@@ -34,6 +34,13 @@ impl Delays {
         }
     }
 
+    /// So many delays of 0.
+    pub fn record_zeros(&mut self, count: u64) {
+        if count > 0 {
+            self.above.saturating_record_n(0, count);
+        }
+    }
+
     /// Those of another cell, too.
     pub fn add(&mut self, other: &Self) {
         self.above.add(&other.above).expect("the bounds are the same");

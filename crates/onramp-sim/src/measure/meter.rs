@@ -59,9 +59,10 @@ impl Meter {
         &self.rtts
     }
 
-    /// A switch port's queue takes so long to send.
-    pub fn queue(&mut self, delay: Ps) {
-        self.queue.record((delay / NS) as i64);
+    /// Queues of switch ports take so long to send; `idle` ports have none.
+    pub fn queues(&mut self, delays: impl Iterator<Item = Ps>, idle: u64) {
+        delays.for_each(|delay| self.queue.record((delay / NS) as i64));
+        self.queue.record_zeros(idle);
     }
 
     /// Time 0: what was seen before does not count.

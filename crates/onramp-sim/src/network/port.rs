@@ -3,7 +3,7 @@
 use super::ecn::Ecn;
 use super::packet::Packet;
 use crate::config::units::{Ps, Rate, SEC};
-use crate::engine::{LaneCache, Lanes, OnLink};
+use crate::engine::{LaneCache, Lanes, OnLink, prefetch};
 use crate::topology::{self, Topology};
 use std::collections::VecDeque;
 
@@ -52,8 +52,8 @@ fn time_for(size: u16, ps_per_byte: u64) -> Ps {
 }
 
 /// The event lanes of a whole network, for the usual sizes of packets.
-pub fn lanes(topology: &Topology, sizes: &[u16]) -> Lanes {
-    let mut lanes = Lanes::default();
+pub fn lanes(topology: &Topology, sizes: &[u16], by_link: bool) -> Lanes {
+    let mut lanes = Lanes::by_link(by_link);
     for port in topology.ports() {
         let rate = ps_per_byte(port.rate);
         lanes.of(sizes, |size| time_for(size, rate), port.delay);
@@ -148,6 +148,14 @@ impl<H: Copy> Queue<H> {
             self.packets.clear();
         }
         Some(on)
+    }
+
+    /// Fetches its first packet.
+    #[inline]
+    pub fn prefetch(&self) {
+        if let Some(first) = self.packets.front() {
+            prefetch(std::slice::from_ref(first), 0);
+        }
     }
 
     /// Packets in it.

@@ -11,7 +11,7 @@ use super::router::{Leaving, Router};
 use super::schedule::{CONTROL, Schedule, Turn};
 use super::{Kind, Packet};
 use crate::config::units::Ps;
-use crate::engine::{Events, Lanes, OnLink, Post, random};
+use crate::engine::{Events, Lanes, OnLink, Posts, prefetch, random};
 use crate::topology::{Cells, Routes, Topology};
 use rand_pcg::Pcg64Mcg;
 use std::ops::AddAssign;
@@ -98,18 +98,28 @@ pub struct Network<R: Router> {
     rates: Vec<u64>,
     /// Time spent sending before counting began.
     sent_before: Vec<Ps>,
+    /// Ports of switches, and those of them at which something waits.
+    switch_ports: u64,
+    busy_ports: u64,
     pfc_frame: u16,
     /// Ports whose packets' order is recorded.
     orders: Vec<(u32, Order)>,
     /// For other cells.
-    pub outbox: Vec<Post<Packet<R::Header>>>,
+    pub outbox: Posts<Packet<R::Header>>,
     /// What was seen so far.
     pub counts: Counts,
 }
 
 impl<R: Router> Network<R> {
-    /// The network of a cell; `sizes` are the usual sizes of packets.
-    pub fn new(router: R, rules: &Rules, part: Part<'_>, seed: u64, sizes: &[u16], lanes: &mut Lanes) -> Self {
+    /// The network of a cell; `sizes` are the usual sizes of packets, and `full` is what a class sends in its turn.
+    pub fn new(
+        router: R,
+        rules: &Rules,
+        part: Part<'_>,
+        seed: u64,
+        full: u16,
+        (sizes, lanes): (&[u16], &mut Lanes),
+    ) -> Self {
         let Part { topology, cells, number } = part;
         let own = &cells.parts[number];
         let classes = rules.classes.len() + 1;
@@ -140,15 +150,17 @@ impl<R: Router> Network<R> {
             pauses: vec![Pauses::default(); queues.len()],
             turns: vec![Turn::default(); ports.len()],
             sent_before: vec![0; ports.len()],
+            switch_ports: ports.iter().filter(|port| !port.host).count() as u64,
+            busy_ports: 0,
             random: own.ports.iter().map(|&id| random::stream(seed, "ecn", u64::from(id))).collect(),
             buffers: own.switches.iter().map(|&node| rules.buffer(topology, node)).collect(),
             routes: topology.routes().part(&own.switches, topology.hosts(), |port| cells.place(port)),
             paths: (!rules.paths.is_ecmp()).then(|| Selector::new(&rules.paths, seed, &own.switches)),
             lossy: rules.classes.iter().enumerate().map(lossy).fold(0, |set, bit| set | bit),
-            schedule: Schedule::new(&rules.weights(), u64::from(sizes.iter().copied().max().unwrap_or(1500))),
+            schedule: Schedule::new(&rules.weights(), u64::from(full)),
             pfc_frame: rules.pfc_frame,
             tail: rules.tail,
-            outbox: (0..cells.parts.len()).map(|_| Post::default()).collect(),
+            outbox: Posts::new(cells.parts.len()),
             counts: Counts::default(),
             orders: Vec::new(),
             classes,
@@ -231,6 +243,7 @@ impl<R: Router> Network<R> {
             return None;
         }
         queue.push(on);
+        self.busy_ports += u64::from(port.waiting == 0);
         port.waiting |= 1 << class;
         self.go_on(events, now, out);
         None
@@ -268,6 +281,21 @@ impl<R: Router> Network<R> {
         self.orders.iter().find(|(watched, _)| *watched == port).map(|(_, order)| order)
     }
 
+    /// Fetches a port and the queue of its first payload class.
+    #[inline]
+    pub fn prefetch_port(&self, id: u32) {
+        prefetch(&self.ports, id as usize);
+        prefetch(&self.queues, id as usize * self.classes + 1);
+    }
+
+    /// Fetches the packet that this queue sends next.
+    #[inline]
+    pub fn prefetch_packet(&self, id: u32) {
+        if let Some(queue) = self.queues.get(id as usize * self.classes + 1) {
+            queue.prefetch();
+        }
+    }
+
     /// Something waits at a switch's port: it is sent when the port is free.
     #[inline]
     pub fn go_on<T: Ord + Copy>(&mut self, events: &mut Events<Packet<R::Header>, T>, now: Ps, id: u32) {
@@ -296,6 +324,7 @@ impl<R: Router> Network<R> {
         let Some(on) = queue.pop() else { return };
         if queue.is_empty() {
             port.waiting &= !(1 << class);
+            self.busy_ports -= u64::from(port.waiting == 0);
         }
         self.schedule.charge(&mut self.turns[id as usize], class, on.packet.size);
         self.depart(events, now, id, on);
@@ -368,7 +397,7 @@ impl<R: Router> Network<R> {
         if port.cell == HERE {
             events.arrive(lanes, free + port.delay, port.peer, packet);
         } else {
-            self.outbox[usize::from(port.cell)].push(lanes, free + port.delay, port.peer, packet);
+            self.outbox.of(port.cell).push(lanes, free + port.delay, port.peer, packet);
         }
     }
 
@@ -399,7 +428,9 @@ impl<R: Router> Network<R> {
         let frame = Packet { seq: u32::from(class), size: self.pfc_frame, ..Packet::default() }.as_a(kind);
         let place = self.queue_of(id, CONTROL);
         self.queues[place].push(OnLink { packet: frame, link: id });
-        self.ports[id as usize].waiting |= 1 << CONTROL;
+        let port = &mut self.ports[id as usize];
+        self.busy_ports += u64::from(port.waiting == 0);
+        port.waiting |= 1 << CONTROL;
         self.go_on(events, now, id);
     }
 
@@ -425,7 +456,7 @@ impl<R: Router> Network<R> {
 
     /// Packets on their way to other cells.
     pub fn posted(&self) -> u64 {
-        self.outbox.iter().map(|list| list.len() as u64).sum()
+        self.outbox.len() as u64
     }
 
     /// The rate in bit/s that a port gives each flow, if it does.
@@ -433,9 +464,11 @@ impl<R: Router> Network<R> {
         self.router.rate(&self.written[id as usize], now)
     }
 
-    /// Time that what waits at a port will take to send.
-    pub fn queue_delay(&self, id: u32) -> Ps {
-        self.ports[id as usize].queue_delay(self.queued(id))
+    /// Queueing delays of the ports of switches at which something waits, and the number of the others.
+    pub fn queue_delays(&self) -> (impl Iterator<Item = Ps>, u64) {
+        let busy = (0..).zip(&self.ports).filter(|(_, port)| port.waiting != 0 && !port.host);
+        let delays = busy.map(|(id, port)| port.queue_delay(self.queued(id)));
+        (delays.take(self.busy_ports as usize), self.switch_ports - self.busy_ports)
     }
 
     /// Time a port has spent sending since counting began.
@@ -456,11 +489,6 @@ impl<R: Router> Network<R> {
     /// The rules of service, which hosts' NICs keep as well.
     pub fn schedule(&self) -> &Schedule {
         &self.schedule
-    }
-
-    /// Numbers of all ports of switches.
-    pub fn switch_ports(&self) -> impl Iterator<Item = u32> {
-        (0..).zip(&self.ports).filter(|(_, port)| !port.host).map(|(id, _)| id)
     }
 }
 

@@ -92,11 +92,14 @@ impl<R: Router + 'static> Engine<R> {
         let origin = load_at + span.warmup;
         let measured = clock::Span { origin, duration: span.duration };
         let size = resolved.measure.next_owd;
-        let sizes = transports.sizes();
-        let mut lanes = network::port::lanes(&topology, &sizes);
+        let full = transports.sizes().iter().copied().max().unwrap_or(1500);
+        let tcp_alone = resolved.tcp.as_ref().and_then(host::tcp::Rules::sizes);
+        let by_link = tcp_alone.is_some();
+        let sizes = tcp_alone.unwrap_or_else(|| transports.sizes());
+        let mut lanes = network::port::lanes(&topology, &sizes, by_link);
         let network = |number| {
             let part = Part { topology: &topology, cells: &map, number };
-            Network::new(router.clone(), &resolved.rules, part, span.seed, &sizes, &mut lanes)
+            Network::new(router.clone(), &resolved.rules, part, span.seed, full, (&sizes, &mut lanes))
         };
         let networks: Vec<Network<R>> = (0..map.parts.len()).map(network).collect();
         let mut cells = Vec::with_capacity(map.parts.len());

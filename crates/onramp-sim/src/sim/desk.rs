@@ -216,15 +216,13 @@ impl Desk {
 fn hand_over<R: Router>(cells: &mut [CellBox<R>]) -> bool {
     let mut any = false;
     for from in 0..cells.len() {
-        for to in 0..cells.len() {
-            if cells[from].network.outbox[to].is_empty() {
-                continue;
-            }
-            any = true;
-            if let Ok([from_cell, to_cell]) = cells.get_disjoint_mut([from, to]) {
-                to_cell.incoming[from].append(&mut from_cell.network.outbox[to]);
-            }
+        if cells[from].network.outbox.is_empty() {
+            continue;
         }
+        any = true;
+        let mut outbox = std::mem::take(&mut cells[from].network.outbox);
+        outbox.drain(|to, post| cells[usize::from(to)].incoming.of(from as u16).append(post));
+        cells[from].network.outbox = outbox;
     }
     any
 }

@@ -70,10 +70,16 @@ pub struct FqCodel {
     quantum: i64,
     drop_batch: usize,
     codel: Parameters,
+    /// How many there are, and those in use: what has nothing to send and has never dropped is as good as new, and a
+    /// host's thousand queues would take 100 KB.
+    flows: u64,
     queues: Vec<Queue>,
-    /// Those that take turns; a queue that was empty comes before those that were not.
-    new: VecDeque<usize>,
-    old: VecDeque<usize>,
+    /// Number of each queue in use and its place in `queues`, by number; and places that are free.
+    known: Vec<(u16, u16)>,
+    free: Vec<u16>,
+    /// Places of those that take turns; a queue that was empty comes before those that were not.
+    new: VecDeque<u16>,
+    old: VecDeque<u16>,
     segments: usize,
     bytes: u64,
     dropped: Vec<Segment>,
@@ -90,6 +96,7 @@ struct Parameters {
 
 #[derive(Clone, Debug, Default)]
 struct Queue {
+    number: u16,
     segments: VecDeque<(Segment, Ticks)>,
     bytes: u64,
     /// Bytes it may still send in this turn.
@@ -120,7 +127,10 @@ impl FqCodel {
             quantum: c.quantum.unwrap_or(mtu).into(),
             drop_batch: c.drop_batch,
             codel: Parameters { target: ticks(c.target.0), interval: ticks(c.interval.0), ecn: c.ecn, mtu: mtu.into() },
-            queues: vec![Queue::default(); c.flows],
+            flows: c.flows as u64,
+            queues: Vec::new(),
+            known: Vec::new(),
+            free: Vec::new(),
             new: VecDeque::new(),
             old: VecDeque::new(),
             segments: 0,
@@ -129,22 +139,53 @@ impl FqCodel {
         }
     }
 
-    /// A connection's queue, by a hash of it in 32 bits.
-    fn queue_of(&self, flow: u64) -> usize {
+    /// The number of a connection's queue, by a hash of it in 32 bits.
+    fn number_of(&self, flow: u64) -> u16 {
         // A connection's hash is random in the kernel; SplitMix64's last steps make one of its key.
         let hash = (flow ^ flow >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb) >> 32;
-        ((hash * self.queues.len() as u64) >> 32) as usize
+        ((hash * self.flows) >> 32) as u16
+    }
+
+    fn find(&self, number: u16) -> Result<usize, usize> {
+        self.known.binary_search_by_key(&number, |known| known.0)
+    }
+
+    /// The place of a queue, which is in use from now on.
+    fn place_of(&mut self, number: u16) -> u16 {
+        match self.find(number) {
+            Ok(at) => self.known[at].1,
+            Err(at) => {
+                let place = self.free.pop().unwrap_or_else(|| {
+                    self.queues.push(Queue::default());
+                    (self.queues.len() - 1) as u16
+                });
+                self.queues[usize::from(place)].number = number;
+                self.known.insert(at, (number, place));
+                place
+            }
+        }
+    }
+
+    /// A queue takes turns no more.
+    fn unlist(&mut self, place: u16) {
+        let queue = &mut self.queues[usize::from(place)];
+        queue.listed = false;
+        if queue.codel.has_dropped() {
+            return;
+        }
+        if let Ok(at) = self.find(self.queues[usize::from(place)].number) {
+            self.known.remove(at);
+            self.free.push(place);
+        }
     }
 
     /// Drops half of the longest queue, or the most that is dropped at once; which queue.
-    fn drop_longest(&mut self) -> usize {
-        let mut longest = 0;
-        for (at, queue) in self.queues.iter().enumerate() {
-            if queue.bytes > self.queues[longest].bytes {
-                longest = at;
-            }
-        }
+    fn drop_longest(&mut self) -> u16 {
+        let bytes = |place: u16| self.queues[usize::from(place)].bytes;
+        let longer = |longest, &(_, place): &_| if bytes(place) > bytes(longest) { place } else { longest };
+        let place = self.known.iter().fold(self.known[0].1, longer);
+        let longest = usize::from(place);
         let half = self.queues[longest].bytes / 2;
         let (mut number, mut bytes) = (0, 0);
         while number == 0 || number < self.drop_batch && bytes < half {
@@ -156,7 +197,7 @@ impl FqCodel {
         // CoDel takes its signal to have been given as often.
         let codel = &mut self.queues[longest].codel;
         codel.count = codel.count.wrapping_add(number as u32);
-        longest
+        place
     }
 
     fn pop(&mut self, queue: usize) -> Option<(Segment, Ticks)> {
@@ -241,6 +282,11 @@ impl FqCodel {
 }
 
 impl Codel {
+    /// Whether it may be in another state than at first, where nothing waits.
+    fn has_dropped(&self) -> bool {
+        (self.count, self.last_count, self.inverse_root, self.next_drop) != (0, 0, 0, 0)
+    }
+
     /// Dropping begins. If it has ended only lately, where it had come to.
     fn begin(&mut self, now: Ticks, interval: Ticks) {
         self.dropping = true;
@@ -270,8 +316,8 @@ impl Codel {
 
 impl Qdisc for FqCodel {
     fn enqueue(&mut self, segment: Segment, now: Ps) -> Result<(), Dropped> {
-        let at = self.queue_of(segment.flow);
-        let queue = &mut self.queues[at];
+        let at = self.place_of(self.number_of(segment.flow));
+        let queue = &mut self.queues[usize::from(at)];
         queue.segments.push_back((segment, ticks(now)));
         queue.bytes += u64::from(segment.bytes);
         self.bytes += u64::from(segment.bytes);
@@ -291,14 +337,15 @@ impl Qdisc for FqCodel {
             let from_new = !self.new.is_empty();
             let list = if from_new { &mut self.new } else { &mut self.old };
             let Some(&at) = list.front() else { return Dequeue::Idle };
-            if self.queues[at].credit <= 0 {
-                self.queues[at].credit += self.quantum;
+            let queue = &mut self.queues[usize::from(at)];
+            if queue.credit <= 0 {
+                queue.credit += self.quantum;
                 list.pop_front();
                 self.old.push_back(at);
                 continue;
             }
-            if let Some(segment) = self.pop_codel(at, ticks(now)) {
-                self.queues[at].credit -= i64::from(segment.bytes);
+            if let Some(segment) = self.pop_codel(usize::from(at), ticks(now)) {
+                self.queues[usize::from(at)].credit -= i64::from(segment.bytes);
                 return Dequeue::Send(segment);
             }
             if from_new {
@@ -307,9 +354,10 @@ impl Qdisc for FqCodel {
                 self.old.pop_front();
             }
             // An empty queue waits for the others' turns before it may be a new one again.
-            self.queues[at].listed = from_new && !self.old.is_empty();
-            if self.queues[at].listed {
+            if from_new && !self.old.is_empty() {
                 self.old.push_back(at);
+            } else {
+                self.unlist(at);
             }
         }
     }
@@ -326,6 +374,12 @@ mod tests {
 
     fn queues() -> FqCodel {
         FqCodel::new(&Config::default(), 1_514)
+    }
+
+    /// That of a connection, which is in use.
+    fn queue(q: &FqCodel, flow: u64) -> &Queue {
+        let known = q.find(q.number_of(flow)).expect("it is in use");
+        &q.queues[usize::from(q.known[known].1)]
     }
 
     fn dropped(q: &mut FqCodel) -> Vec<u32> {
@@ -360,11 +414,21 @@ mod tests {
     }
 
     #[test]
+    fn queues_that_have_sent_all_take_no_memory() {
+        let mut q = queues();
+        for flow in 0..1_000 {
+            take(&mut q, 0, flow, 1, 1_514);
+            assert_eq!((sent(&mut q, 0, 9), q.known.len()), (vec![1], 0));
+        }
+        assert_eq!((q.queues.len(), q.free.len()), (1, 1));
+    }
+
+    #[test]
     fn keys_are_spread_over_the_queues() {
         let q = queues();
         let mut used = vec![0; 1_024];
         for flow in 0..10_240 {
-            used[q.queue_of(flow)] += 1;
+            used[usize::from(q.number_of(flow))] += 1;
         }
         // Ten each, with a deviation of 3.2.
         assert!(used.iter().all(|&n| n < 30), "{:?}", used.iter().max());
@@ -382,7 +446,7 @@ mod tests {
         // 8000 bytes of 1: four are dropped. It is not 2's loss.
         take(&mut q, 0, 2, 22, 500);
         assert_eq!((dropped(&mut q), q.segments), (vec![0, 1, 2, 3], 7));
-        assert_eq!(q.queues[q.queue_of(1)].codel.count, 4);
+        assert_eq!(queue(&q, 1).codel.count, 4);
         for handle in 8..11 {
             take(&mut q, 0, 1, handle, 1_000);
         }
@@ -412,29 +476,29 @@ mod tests {
         let mut q = waiting(Ecn::Incapable);
         // Not yet 5 ms, or 4882 ticks, which are 4.999 ms.
         assert_eq!(sent(&mut q, 4_999 * MS / 1_000, 1), [0]);
-        assert_eq!(q.queues[q.queue_of(1)].codel.patience, None);
+        assert_eq!(queue(&q, 1).codel.patience, None);
         // At 5 ms, tick 4882: until 4882 + 97656 = 102538.
         assert_eq!(sent(&mut q, 5 * MS, 1), [1]);
-        assert_eq!(q.queues[q.queue_of(1)].codel.patience, Some(102_538));
+        assert_eq!(queue(&q, 1).codel.patience, Some(102_538));
         // 105 ms is tick 102539.
         assert_eq!((sent(&mut q, 105 * MS - 2_000 * NS, 1), dropped(&mut q)), (vec![2], vec![]));
         assert_eq!((sent(&mut q, 105 * MS, 1), dropped(&mut q)), (vec![4], vec![3]));
         // The next one an interval later, but for what 16 bits lack: 97656 · 65535 / 65536 = 97654.5.
-        let codel = &q.queues[q.queue_of(1)].codel;
+        let codel = &queue(&q, 1).codel;
         assert_eq!((codel.count, codel.next_drop), (1, 102_539 + 97_654));
         assert_eq!((sent(&mut q, 200 * MS, 1), dropped(&mut q)), (vec![5], vec![]));
         // 200193 ticks are 204.998 ms. Newton's first step from 1 (65535) to 1/√2 is 1/2 · (3 − 2) = 0.5 (32769).
         assert_eq!((sent(&mut q, 205 * MS, 1), dropped(&mut q)), (vec![7], vec![6]));
-        let codel = &q.queues[q.queue_of(1)].codel;
+        let codel = &queue(&q, 1).codel;
         assert_eq!((codel.count, codel.inverse_root, codel.next_drop), (2, 32_769, 200_193 + 48_829));
         // At 350 ms, tick 341796, two are due: at 249022, and 97656 · 0.5625 later, for 0.5/2 · (3 − 3/4) is 0.5625.
         // 0.5625/2 · (3 − 4 · 0.5625²) is 0.4878, the next.
         assert_eq!((sent(&mut q, 350 * MS, 1), dropped(&mut q)), (vec![10], vec![8, 9]));
-        let codel = &q.queues[q.queue_of(1)].codel;
+        let codel = &queue(&q, 1).codel;
         assert_eq!((codel.count, codel.inverse_root, codel.next_drop), (4, 31_968, 249_022 + 54_931 + 47_635));
         // With a packet's bytes left, it ends.
         assert_eq!((sent(&mut q, 350 * MS, 88).len(), dropped(&mut q)), (88, vec![]));
-        assert!(!q.queues[q.queue_of(1)].codel.dropping);
+        assert!(!queue(&q, 1).codel.dropping);
         assert_eq!((sent(&mut q, 9_000 * MS, 2), dropped(&mut q)), (vec![99], vec![]));
     }
 

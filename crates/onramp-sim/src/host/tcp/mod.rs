@@ -12,14 +12,14 @@ use super::gate::{GateRules, Gates};
 use super::qdisc::{HostQdisc, Segment as Queued};
 use super::{Counts, Hosts, Io, Note};
 use crate::cc::tcp::any::Config;
-use crate::engine::{Slab, random};
+use crate::engine::{Slab, prefetch, random};
 use crate::measure::trace::Tap;
 use crate::network::packet::TCP;
 use crate::network::router::{Header, Router};
 use crate::network::{Kind as Of, Packet};
 use crate::records::FlowRecord;
 use crate::stack::tcp::tx::Segment;
-use crate::stack::tcp::{Opened, Params, Tx};
+use crate::stack::tcp::{HEADERS, Opened, Params, Tx};
 use crate::topology::Topology;
 use crate::units::Ps;
 pub use channel::Direction;
@@ -74,6 +74,15 @@ pub struct Rules {
 impl Rules {
     fn kind(&self, transport: u8) -> &Kind {
         self.kinds[usize::from(transport)].as_ref().expect("the transport is TCP")
+    }
+
+    /// The usual sizes of packets, largest first; `None` if some transport is not TCP.
+    pub fn sizes(&self) -> Option<Vec<u16>> {
+        let all: Option<Vec<&Kind>> = self.kinds.iter().map(Option::as_ref).collect();
+        let mss = all?.first()?.params.mss;
+        let mut sizes = vec![Tx::wire(mss.into()), ack_bytes(2), ack_bytes(1), ack_bytes(0)];
+        sizes.dedup();
+        Some(sizes)
     }
 
     /// Whether a host's queue waits for packets' departure times.
@@ -188,6 +197,17 @@ impl<H: Header> Hosting<H> {
         all
     }
 
+    /// Fetches the end of a connection to which a packet will come soon.
+    #[inline]
+    pub(super) fn prefetch(&self, packet: &Packet<H>) {
+        let slot = (packet.flow & !TCP) as usize;
+        if packet.kind() == Of::DATA {
+            prefetch(self.ends.slots(), slot);
+        } else {
+            prefetch(self.connections.slots(), slot);
+        }
+    }
+
     /// On-Ramp's gates.
     pub fn gates(&self) -> Option<&Gates> {
         self.gates.as_ref()
@@ -196,6 +216,11 @@ impl<H: Header> Hosting<H> {
 
 /// What comes of a packet: a NIC may have something to send, and a host is to be told something.
 type Outcome = (Option<u32>, Option<(u32, Note)>);
+
+/// Bytes of an acknowledgement that tells of so many blocks.
+fn ack_bytes(blocks: u16) -> u16 {
+    HEADERS as u16 + if blocks > 0 { 4 + 8 * blocks } else { 0 }
+}
 
 /// The 64-bit number with these low 32 bits that is nearest to `near`.
 fn unwrap(near: u64, low: u32) -> u64 {
@@ -269,5 +294,20 @@ impl<H: Header> Hosts<H> {
     /// Bytes of a long flow that are acknowledged, and its window in packets; `None` if it is over.
     pub fn tcp_progress(&self, slot: u32, id: u64) -> Option<(u64, u32)> {
         self.tcp.as_ref()?.progress(slot, id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stack::tcp::scoreboard::Chunk;
+
+    /// What a run of many connections needs for each of them, whose packets are a few at a time.
+    #[test]
+    fn a_connection_takes_little_memory() {
+        let [connection, end, flow] = [size_of::<Connection>(), size_of::<End>(), size_of::<Flow>()];
+        assert!(connection <= 896 && end <= 456 && flow <= 160, "{connection}, {end}, {flow}");
+        // A segment that is not acknowledged is a cache line.
+        assert_eq!(size_of::<Chunk>(), 64);
     }
 }

@@ -1,7 +1,7 @@
 //! The receiving end of a connection: data, what is said of it, and OR-ACKs.
 
 use super::channel::Reads;
-use super::{Hosting, OrAcks, Pair, Rules, UNKNOWN, unwrap};
+use super::{Hosting, OrAcks, Pair, Rules, UNKNOWN, ack_bytes, unwrap};
 use crate::host::programs::Heard;
 use crate::host::receive::OR_ACK_BYTES;
 use crate::host::{Io, Timer};
@@ -119,14 +119,13 @@ impl<H: Header> Hosting<H> {
                 *low = (block.0 as u32, block.1 as u32);
             }
             let blocks = reply.blocks.iter().filter(|block| block.1 > block.0).count() as u16;
-            let more = if blocks > 0 { 4 + 8 * blocks } else { 0 };
             let mut ack = Packet::<H> {
                 sent_ns: (io.now / NS) as u32,
                 flow: end.peer | TCP,
                 seq: reply.ack as u32,
                 paused: reply.window,
                 owd_ns: reply.echo_ms as i32,
-                size: HEADERS as u16 + more,
+                size: ack_bytes(blocks),
                 hash: end.hash,
                 ..Packet::default()
             };
