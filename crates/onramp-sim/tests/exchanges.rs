@@ -258,17 +258,21 @@ fn messages_on_rdma_arrive_whole_and_in_order_through_losses() {
     let text = format!(
         "{RACKS}{RPC}request = [\"100B\", \"30KB\"]\nresponse = \"GoogleSearchRPC\"\ndepth = 8\nconnections = 4\n"
     );
-    let set = [("switch.loss", "lossy"), ("switch.buffer", "60KB"), ("host.rto", "200us")];
-    let mut sim = build_with(&text, "kind = \"dcqcn\"", &set);
-    sim.run_to_end();
-    let counters = sim.counters();
-    assert!(counters["network"]["drops"].as_u64() > Some(20), "{counters}");
-    assert_eq!(counters["unfinished"]["exchanges"], 0);
-    let mut found = sim.take_exchanges();
-    found.sort_by_key(|e| (e.session, e.start_ps + e.latency_ps));
-    for two in found.windows(2).filter(|two| two[0].session == two[1].session) {
-        // Answers to requests on one connection come in the order of the requests.
-        assert!(two[0].number < two[1].number);
+    for recovery in ["go-back-n", "selective-repeat"] {
+        let recovery = format!("{{ kind = \"{recovery}\" }}");
+        let set =
+            [("switch.loss", "lossy"), ("switch.buffer", "60KB"), ("host.rto", "200us"), ("host.recovery", &recovery)];
+        let mut sim = build_with(&text, "kind = \"dcqcn\"", &set);
+        sim.run_to_end();
+        let counters = sim.counters();
+        assert!(counters["network"]["drops"].as_u64() > Some(20), "{counters}");
+        assert_eq!(counters["unfinished"]["exchanges"], 0);
+        let mut found = sim.take_exchanges();
+        found.sort_by_key(|e| (e.session, e.start_ps + e.latency_ps));
+        for two in found.windows(2).filter(|two| two[0].session == two[1].session) {
+            // Answers to requests on one connection come in the order of the requests.
+            assert!(two[0].number < two[1].number);
+        }
     }
 }
 

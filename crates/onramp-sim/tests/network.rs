@@ -464,13 +464,44 @@ fn paths_are_chosen_by_packet_flowlet_or_queue_as_the_scenario_says() {
     assert!(most(&shares("{ kind = \"flowlet\", gap = \"1s\" }")) > 0.99);
 }
 
+const GO_BACK_N: &str = "{ kind = \"go-back-n\" }";
+const SELECTIVE: &str = "{ kind = \"selective-repeat\" }";
+
+#[test]
+fn selective_repeat_sends_again_little_more_than_what_is_lost() {
+    let text = format!("{SMALL_FAT_TREE}{LOADED}");
+    let run = |recovery| {
+        let set =
+            [("switch.loss", "lossy"), ("switch.buffer", "100KB"), ("host.rto", "320us"), ("host.recovery", recovery)];
+        let mut sim = build_with(&text, "kind = \"dcqcn\"", &set);
+        sim.run_to_end();
+        let (counters, counts) = (sim.counters(), sim.packet_counts());
+        assert_eq!(counts.sent, counts.delivered + counts.dropped + counts.in_flight);
+        assert_eq!(counters["unfinished"]["flows"], 0);
+        ["drops", "retransmitted_packets"].map(|key| number(&counters, "network", key))
+    };
+    let [drops, again] = run(SELECTIVE);
+    // Of ACKs that were dropped nothing is sent again, of packets whose timeout was too early something is.
+    assert!(drops > 100.0 && again > 0.8 * drops && again < 1.2 * drops, "{again} for {drops}");
+    let [drops, again] = run(GO_BACK_N);
+    assert!(again > 1.7 * drops, "{again} for {drops}");
+}
+
+#[test]
+fn without_losses_selective_repeat_is_go_back_n() {
+    let (_file, traffic) = trace(&["h0,h4,300000,0", "h1,h5,1,500", "h2,h0,20000,900"]);
+    let text = format!("duration = \"400us\"\nnetwork = {{ kind = \"star\", hosts = 8 }}\n{traffic}");
+    let flows = |recovery| finish(build_with(&text, "kind = \"dcqcn\"", &[("host.recovery", recovery)])).0;
+    assert_eq!(flows(SELECTIVE), flows(GO_BACK_N));
+}
+
 #[test]
 fn choices_of_paths_do_not_depend_on_cells() {
     for paths in ["{ kind = \"spray\" }", "{ kind = \"adaptive\" }", "{ kind = \"flowlet\", gap = \"5us\" }"] {
-        for transport in ["kind = \"dcqcn\"", "kind = \"cubic\""] {
+        for (transport, recovery) in [("kind = \"dcqcn\"", SELECTIVE), ("kind = \"cubic\"", GO_BACK_N)] {
             let run = |one_cell, threads| {
                 let options = Options { one_cell, ..Options::default() };
-                let mut set = vec![("switch.paths", paths), ("host.rto", "200us"), ("time_limit", "1ms")];
+                let mut set = vec![("switch.paths", paths), ("host.recovery", recovery), ("time_limit", "2ms")];
                 if transport.contains("cubic") {
                     set.push(("linux.buffer_packets", "100"));
                 }

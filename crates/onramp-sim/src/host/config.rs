@@ -9,6 +9,7 @@ use crate::config::Rule;
 pub use crate::config::units::Threshold;
 use crate::config::units::{Bytes, NS, SEC, Span, US};
 use crate::network::config::AckClass;
+use crate::stack::rdma::Recovery;
 use serde::{Deserialize, Serialize};
 
 /// What all hosts have in common.
@@ -32,6 +33,9 @@ pub struct Host {
     /// back to the first unacknowledged byte; doubles with each timeout in a
     /// row. Default 16.777216 ms (the InfiniBand form 4.096 us · 2^12).
     pub rto: Span,
+    /// How RDMA sends again what is lost. Default: go-back-N.
+    #[serde(skip_serializing_if = "Recovery::is_go_back_n")]
+    pub recovery: Recovery,
     /// When a host's flows may send: "flow", a pacer for each; or a shaper that holds packets,
     /// "carousel", "htb" or "fq". Default "flow".
     pub shaper: ShaperKind,
@@ -58,6 +62,7 @@ impl Default for Host {
             ack_class: None,
             nack_interval: Span(500 * US),
             rto: Span((4_096 * NS) << 12),
+            recovery: Recovery::default(),
             shaper: ShaperKind::default(),
             pacing: Pacing::None,
             max_burst: None,
@@ -77,6 +82,7 @@ impl Host {
     pub fn check(&self, rule: Rule<'_>) {
         let payload = self.payload.0;
         rule((1..=9000).contains(&payload), "payload", format!("{payload}B is outside 1B to 9000B"));
+        self.recovery.check(rule);
         let rto = self.rto;
         let ok = (Span(US)..=Span(100 * SEC)).contains(&rto);
         rule(ok, "rto", format!("{rto} is outside 1us to 100s: such as \"16ms\", well above the round-trip time"));

@@ -31,7 +31,7 @@ impl Outbox {
         while self.parts.front().is_some_and(|part| part.end <= tx.acked()) {
             self.parts.pop_front();
         }
-        let next = self.parts.iter().find(|part| part.end > tx.next());
+        let next = self.parts.iter().find(|part| part.end > tx.following());
         tx.turn_to(next.map_or((tx.next(), 0), |part| (part.end, part.last_size)));
     }
 }

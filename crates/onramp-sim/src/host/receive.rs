@@ -113,14 +113,22 @@ impl<H: Header> Hosts<H> {
         }
         if let Some((kind, seq)) = answer {
             let mut ack = Packet { seq, ..reply }.as_a(kind);
+            if kind == Kind::NACK && self.receivers[slot].rx.is_selective() {
+                // It has no room for On-Ramp's echo, and so tells no delay.
+                (ack.paused, ack.owd_ns) = (packet.seq, UNMEASURED);
+            }
             if unpaused {
                 ack.set(UNPAUSED);
             }
             self.queue_ack(nic, class, unpaused, ack);
         }
-        if packet.flags() & LAST != 0 && self.programs.is_some() {
-            let read = self.receivers[slot].rx.expected();
-            self.packets_read(io, slot, read.into());
+        if self.programs.is_some() {
+            let rx = &self.receivers[slot].rx;
+            // Out of order, the end of a message may have come before.
+            if packet.flags() & LAST != 0 || rx.is_selective() {
+                let read = rx.expected();
+                self.packets_read(io, slot, read.into());
+            }
         }
         self.nic_send(io, nic);
         self.close_receiver(slot);

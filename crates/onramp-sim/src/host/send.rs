@@ -189,7 +189,8 @@ impl<H: Header> Hosts<H> {
         if finished {
             return self.free_sender(slot);
         }
-        let progress = sender.tx.on_reply(packet.kind(), packet.seq, now);
+        // In place of On-Ramp's echo a NACK says which packet has come, with selective repeat.
+        let progress = sender.tx.on_reply(packet.kind(), packet.seq, packet.paused, now);
         self.counts.acked += progress.newly_acked;
         let transport = &self.transports[sender.transport];
         let env = transport.env(self.nics[sender.nic as usize].rate);

@@ -6,7 +6,7 @@ use crate::config::units::{Bytes, Ps, Rate};
 use crate::network::config::AckClass;
 use crate::network::router::int::Units;
 use crate::network::schedule::CONTROL;
-use crate::stack::rdma::{HEADER, Rx, Shape, Tx};
+use crate::stack::rdma::{HEADER, Recovered, Recovery, Rx, Shape, Tx};
 use crate::topology::{PortId, Topology};
 use std::ops::Index;
 
@@ -38,7 +38,7 @@ pub struct Transports {
 }
 
 /// What a scenario says that all transports share.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Common {
     /// Payload of a full packet.
     pub payload: Bytes,
@@ -52,6 +52,8 @@ pub struct Common {
     pub rto: Ps,
     /// A NACK for the same gap is repeated after this.
     pub nack_interval: Ps,
+    /// How what is lost is sent again.
+    pub recovery: Recovery,
 }
 
 impl Transports {
@@ -61,6 +63,8 @@ impl Transports {
         let (base_rtt, _) = topology.max_base_rtt_and_bdp(payload);
         let int_units = Units::new(topology.host_rate().0 as f64);
         let rates = topology.link_rates();
+        let cap = (common.max_window.0 / payload.max(1)).max(1) as u32;
+        let (recovered, rto) = common.recovery.shared(common.rto, common.nack_interval, cap);
         let transport = |config: &Config| {
             let settings = config.settings();
             let env = |rate: &Rate| Env {
@@ -73,12 +77,7 @@ impl Transports {
             };
             Transport {
                 config: config.clone(),
-                shape: Shape {
-                    payload,
-                    header: HEADER + settings.extra_header(),
-                    rto: common.rto,
-                    nack_interval: common.nack_interval,
-                },
+                shape: Shape { payload, header: HEADER + settings.extra_header(), rto, recovered },
                 envs: rates.iter().map(env).collect(),
                 ack_size: settings.ack_bytes() as u16,
                 acks_unpaused: common.nic_acks.unwrap_or(settings.host_ack_class()) == AckClass::Control,
@@ -130,9 +129,12 @@ impl Transport {
         &self.envs[usize::from(rate)]
     }
 
-    /// Retransmission timeout.
+    /// The least retransmission timeout.
     pub fn rto(&self) -> Ps {
-        self.shape.rto
+        match self.shape.recovered {
+            Recovered::FromThere { .. } => self.shape.rto,
+            Recovered::Selectively(params) => params.rto_low,
+        }
     }
 
     /// A new flow's controller, at a NIC of the rate with this number.

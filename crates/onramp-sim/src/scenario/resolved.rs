@@ -113,6 +113,7 @@ impl Resolved {
             switch_acks: s.switch.ack_class,
             rto: s.host.rto.0,
             nack_interval: s.host.nack_interval.0,
+            recovery: s.host.recovery.clone(),
         };
         let tcp = tcp_rules(s, topology, &configs);
         let mut rules = s.switch.rules();

@@ -87,6 +87,9 @@ impl Substrate {
         if !s.switch.paths.is_ecmp() {
             wrong.push(Mistake::new("switch.paths", "is simulated only; use --on sim, or leave it out"));
         }
+        if !s.host.recovery.is_go_back_n() {
+            wrong.push(Mistake::new("host.recovery", "is simulated only; use --on sim, or leave it out"));
+        }
         if !s.network.failed.is_empty() {
             wrong.push(Mistake::new("network.failed", "is simulated only; use --on sim, or leave it out"));
         }

@@ -58,6 +58,8 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
     rule(next == 0 || !s.is_tcp(), "measure.next_owd", "is not recorded with TCP: leave it out".into());
     let own = s.host.shaper == ShaperKind::Flow || !s.is_tcp();
     rule(own, "host.shaper", "is simulated with RDMA only: leave it out with TCP".into());
+    let rdma = s.host.recovery.is_go_back_n() || !s.is_tcp();
+    rule(rdma, "host.recovery", "is RDMA's: leave it out with TCP".into());
     rule(!s.measure.shaping || !s.is_tcp(), "measure.shaping", "is not recorded with TCP: leave it out".into());
     rule(!s.measure.cwnd || s.is_tcp(), "measure.cwnd", "is recorded with TCP only: leave it out".into());
     check_rates(s, &mut rule);

@@ -40,8 +40,8 @@ pub trait Tx {
     fn in_flight(&self) -> u64;
     /// The next packet, which leaves now.
     fn send(&mut self, now: Ps) -> Segment;
-    /// An acknowledgement has come.
-    fn on_reply(&mut self, kind: Kind, seq: u32, now: Ps) -> Progress;
+    /// An acknowledgement has come; a NACK says which packet `came` instead of the next expected one, `seq`.
+    fn on_reply(&mut self, kind: Kind, seq: u32, came: u32, now: Ps) -> Progress;
     /// Everything has arrived.
     fn done(&self) -> bool;
     /// When the retransmission timeout is due; `None` with nothing in flight.

@@ -1,11 +1,16 @@
-//! RDMA over Ethernet: numbered packets, go-back-N, one timeout, as in the HPCC
-//! simulator.
+//! RDMA over Ethernet: numbered packets, made reliable by go-back-N with one timeout, as in the HPCC simulator, or by
+//! selective repeat ([`selective`]).
+
+pub mod go_back_n;
+pub mod selective;
 
 use super::{Progress, Segment};
 use crate::cc::Loss;
 use crate::config::units::{Ps, SEC};
+use crate::config::{Rule, tagged};
 use crate::network::Kind;
 use crate::network::packet::{AFTER_TIMEOUT, LAST};
+use selective::{Received, Scoreboard};
 
 /// Bytes of a data packet besides payload and the transport's own: Ethernet,
 /// IP, UDP, and a sequence number with class (HPCC's simulator).
@@ -13,6 +18,60 @@ pub const HEADER: u64 = 48;
 
 /// Timeouts double at most this often.
 const MAX_BACKOFF: u32 = 6;
+
+tagged! {
+    /// How what is lost is sent again.
+    pub enum Recovery {
+        /// From the first packet that is missing on.
+        GoBackN(go_back_n::Config) = "go-back-n",
+        /// Packet by packet.
+        SelectiveRepeat(selective::Config) = "selective-repeat",
+    }
+}
+
+impl Default for Recovery {
+    fn default() -> Self {
+        Self::GoBackN(go_back_n::Config {})
+    }
+}
+
+impl Recovery {
+    /// Whether it is the default.
+    pub fn is_go_back_n(&self) -> bool {
+        matches!(self, Self::GoBackN(_))
+    }
+
+    /// Rules that the types do not keep.
+    pub fn check(&self, rule: Rule<'_>) {
+        if let Self::SelectiveRepeat(config) = self {
+            config.check(rule);
+        }
+    }
+
+    /// What flows share, with so many packets in flight at most; and their retransmission timeout, which is `rto`
+    /// with go-back-N.
+    pub fn shared(&self, rto: Ps, nack_interval: Ps, cap: u32) -> (Recovered, Ps) {
+        match self {
+            Self::GoBackN(_) => (Recovered::FromThere { nack_interval }, rto),
+            Self::SelectiveRepeat(config) => {
+                let params = selective::Params { rto_low: config.rto_low.0, few: config.few, cap };
+                (Recovered::Selectively(params), config.rto_high.0)
+            }
+        }
+    }
+}
+
+/// How flows of a transport recover.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovered {
+    /// Go-back-N: a NACK for the same gap is repeated after this.
+    FromThere {
+        /// See above [ps].
+        nack_interval: Ps,
+    },
+    /// Selective repeat.
+    Selectively(selective::Params),
+}
 
 /// Sizes and times that flows of one transport share.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +82,8 @@ pub struct Shape {
     pub header: u64,
     /// Retransmission timeout; doubles with each in a row.
     pub rto: Ps,
-    /// A NACK for the same gap is repeated after this.
-    pub nack_interval: Ps,
+    /// How they recover.
+    pub recovered: Recovered,
 }
 
 impl Shape {
@@ -50,8 +109,8 @@ pub struct Tx {
     full_size: u16,
     last_size: u16,
     payload: u32,
-    /// Bytes of payload in all; 0 for a flow without end.
-    bytes: u64,
+    /// With selective repeat.
+    selective: Option<Box<Scoreboard>>,
     /// It goes on with messages that are written later, and never ends.
     open: bool,
     /// Timeouts since the last progress.
@@ -79,7 +138,10 @@ impl Tx {
             full_size: full as u16,
             last_size,
             payload: shape.payload as u32,
-            bytes: bytes.unwrap_or(0),
+            selective: match shape.recovered {
+                Recovered::Selectively(params) => Some(Box::new(Scoreboard::new(params))),
+                Recovered::FromThere { .. } => None,
+            },
             open: false,
             backoff: 0,
             rto: shape.rto,
@@ -112,6 +174,16 @@ impl Tx {
         self.acked
     }
 
+    /// The packet that is sent next, if one is: of what is lost, or else a new one.
+    pub fn following(&self) -> u32 {
+        self.lost().unwrap_or(self.next)
+    }
+
+    #[inline]
+    fn lost(&self) -> Option<u32> {
+        self.selective.as_ref().and_then(|board| board.lost(self.acked))
+    }
+
     /// Next packet to send.
     pub fn next(&self) -> u32 {
         self.next
@@ -119,7 +191,7 @@ impl Tx {
 
     /// Bytes on the wire of the packet that comes `ahead` packets after the next one; `None` if there is none.
     pub fn size_of(&self, ahead: u32) -> Option<u16> {
-        let seq = self.next.saturating_add(ahead);
+        let seq = self.following().saturating_add(ahead);
         (seq < self.packets).then(|| if seq + 1 == self.packets { self.last_size } else { self.full_size })
     }
 
@@ -132,9 +204,20 @@ impl Tx {
         u64::from(packets) * u64::from(self.payload)
     }
 
-    /// Bytes of payload before a packet.
+    /// Bytes of payload before a packet; of an open flow as if all its packets were full.
     fn bytes_before(&self, packet: u32) -> u64 {
-        if packet == self.packets && self.bytes > 0 { self.bytes } else { self.payload_of(packet) }
+        let short = if packet == self.packets && !self.open { self.full_size - self.last_size } else { 0 };
+        self.payload_of(packet) - u64::from(short)
+    }
+
+    #[cold]
+    fn send_lost(&mut self, seq: u32) -> Segment {
+        if let Some(board) = &mut self.selective {
+            board.retransmitted(seq);
+        }
+        let last = seq + 1 == self.packets;
+        let size = if last { self.last_size } else { self.full_size };
+        Segment { seq, size, flags: if last { LAST } else { 0 }, again: true }
     }
 
     fn delivery_rate(&mut self, now: Ps) -> Option<f64> {
@@ -151,7 +234,8 @@ impl Tx {
 impl super::Tx for Tx {
     #[inline]
     fn ready(&self) -> bool {
-        self.next < self.packets
+        let Some(board) = &self.selective else { return self.next < self.packets };
+        self.next < self.packets && self.next - self.acked < board.params.cap || board.lost(self.acked).is_some()
     }
 
     #[inline]
@@ -161,6 +245,9 @@ impl super::Tx for Tx {
 
     #[inline]
     fn send(&mut self, now: Ps) -> Segment {
+        if let Some(seq) = self.lost() {
+            return self.send_lost(seq);
+        }
         let seq = self.next;
         if seq == self.acked {
             // Nothing was under way: the timeout counts from here, however long
@@ -180,19 +267,29 @@ impl super::Tx for Tx {
     }
 
     #[inline]
-    fn on_reply(&mut self, kind: Kind, seq: u32, now: Ps) -> Progress {
+    fn on_reply(&mut self, kind: Kind, seq: u32, came: u32, now: Ps) -> Progress {
         let mut progress = Progress::default();
         if seq > self.acked {
             progress.newly_acked = self.bytes_before(seq) - self.bytes_before(self.acked);
+            if let Some(board) = &mut self.selective {
+                board.acknowledged(self.acked, seq);
+            }
             self.acked = seq;
             self.progress_at = now;
             self.backoff = 0;
         }
-        if kind == Kind::NACK {
-            self.next = self.acked;
-            progress.loss = Some(Loss::Fast);
-        }
         self.next = self.next.max(self.acked);
+        if kind == Kind::NACK {
+            match &mut self.selective {
+                None => {
+                    self.next = self.acked;
+                    progress.loss = Some(Loss::Fast);
+                }
+                Some(board) => {
+                    progress.loss = board.selectively(came, self.acked, self.next).then_some(Loss::Fast);
+                }
+            }
+        }
         progress.delivery_rate = self.delivery_rate(now);
         progress
     }
@@ -203,11 +300,17 @@ impl super::Tx for Tx {
     }
 
     fn deadline(&self) -> Option<Ps> {
-        (self.next > self.acked).then(|| self.progress_at + (self.rto << self.backoff.min(MAX_BACKOFF)))
+        let flying = self.next - self.acked;
+        let few = self.selective.as_ref().map(|board| board.params).filter(|params| flying <= params.few);
+        let rto = few.map_or(self.rto, |params| params.rto_low);
+        (flying > 0).then(|| self.progress_at + (rto << self.backoff.min(MAX_BACKOFF)))
     }
 
     fn on_timeout(&mut self, now: Ps) {
-        self.next = self.acked;
+        match &mut self.selective {
+            None => self.next = self.acked,
+            Some(board) => board.recover(self.acked, self.next),
+        }
         self.progress_at = now;
         self.backoff += 1;
     }
@@ -228,6 +331,8 @@ pub struct Rx {
     nacked_at: Ps,
     nack_interval: Ps,
     payload: u32,
+    /// With selective repeat.
+    selective: Option<Box<Received>>,
 }
 
 impl Rx {
@@ -237,8 +342,12 @@ impl Rx {
             expected: 0,
             nacked: u32::MAX,
             nacked_at: 0,
-            nack_interval: shape.nack_interval,
+            nack_interval: match shape.recovered {
+                Recovered::FromThere { nack_interval } => nack_interval,
+                Recovered::Selectively(_) => 0,
+            },
             payload: shape.payload as u32,
+            selective: matches!(shape.recovered, Recovered::Selectively(_)).then(Box::default),
         }
     }
 
@@ -247,11 +356,32 @@ impl Rx {
     pub fn expected(&self) -> u32 {
         self.expected
     }
+
+    /// Whether it keeps what comes out of order.
+    #[inline]
+    pub fn is_selective(&self) -> bool {
+        self.selective.is_some()
+    }
+
+    #[inline(never)]
+    fn on_data_selectively(&mut self, seq: u32) -> (Kind, u32) {
+        let received = self.selective.as_mut().expect("it is selective");
+        if seq == self.expected {
+            self.expected += received.in_order();
+        } else if seq > self.expected {
+            received.beyond(seq, self.expected);
+            return (Kind::NACK, self.expected);
+        }
+        (Kind::ACK, self.expected)
+    }
 }
 
 impl super::Rx for Rx {
     #[inline]
     fn on_data(&mut self, seq: u32, flags: u8, now: Ps) -> Option<(Kind, u32)> {
+        if self.selective.is_some() {
+            return Some(self.on_data_selectively(seq));
+        }
         if seq == self.expected {
             self.expected += 1;
             return Some((Kind::ACK, self.expected));
@@ -278,7 +408,8 @@ mod tests {
     use super::*;
     use crate::config::units::US;
 
-    const SHAPE: Shape = Shape { payload: 1000, header: 48, rto: 100 * US, nack_interval: 10 * US };
+    const RECOVERED: Recovered = Recovered::FromThere { nack_interval: 10 * US };
+    const SHAPE: Shape = Shape { payload: 1000, header: 48, rto: 100 * US, recovered: RECOVERED };
 
     fn send(tx: &mut Tx, packets: u32, now: Ps) {
         for _ in 0..packets {
@@ -302,7 +433,7 @@ mod tests {
     fn a_nack_goes_back_and_says_so() {
         let mut tx = Tx::new(&SHAPE, Some(10_000), 0);
         send(&mut tx, 6, 0);
-        let progress = tx.on_reply(Kind::NACK, 2, US);
+        let progress = tx.on_reply(Kind::NACK, 2, 2, US);
         assert_eq!((progress.newly_acked, progress.loss), (2000, Some(Loss::Fast)));
         let again = tx.send(US);
         assert_eq!((again.seq, again.again, tx.in_flight()), (2, true, 1000));
@@ -313,7 +444,7 @@ mod tests {
         let mut tx = Tx::new(&SHAPE, Some(10_000), 0);
         send(&mut tx, 6, 0);
         tx.on_timeout(100 * US);
-        assert_eq!(tx.on_reply(Kind::ACK, 5, 101 * US).newly_acked, 5000);
+        assert_eq!(tx.on_reply(Kind::ACK, 5, 5, 101 * US).newly_acked, 5000);
         assert_eq!((tx.send(101 * US).seq, tx.in_flight()), (5, 1000));
     }
 
@@ -332,7 +463,7 @@ mod tests {
             tx.send(310 * US);
         }
         assert_eq!(tx.deadline(), Some((310 + 6400) * US));
-        tx.on_reply(Kind::ACK, 1, 400 * US);
+        tx.on_reply(Kind::ACK, 1, 1, 400 * US);
         tx.send(400 * US);
         assert_eq!(tx.deadline(), Some(500 * US));
     }
@@ -342,11 +473,11 @@ mod tests {
         let mut tx = Tx::new(&SHAPE, Some(100_000), 0);
         send(&mut tx, 10, 0);
         // The first ACK begins a round that ends beyond packet 10.
-        assert_eq!(tx.on_reply(Kind::ACK, 1, 10 * US).delivery_rate, None);
+        assert_eq!(tx.on_reply(Kind::ACK, 1, 1, 10 * US).delivery_rate, None);
         send(&mut tx, 10, 10 * US);
-        assert_eq!(tx.on_reply(Kind::ACK, 10, 14 * US).delivery_rate, None);
+        assert_eq!(tx.on_reply(Kind::ACK, 10, 10, 14 * US).delivery_rate, None);
         // 10 packets of 1000 B in 8 us.
-        assert_eq!(tx.on_reply(Kind::ACK, 11, 18 * US).delivery_rate, Some(10e9));
+        assert_eq!(tx.on_reply(Kind::ACK, 11, 11, 18 * US).delivery_rate, Some(10e9));
     }
 
     #[test]
