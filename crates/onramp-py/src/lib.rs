@@ -53,7 +53,7 @@ fn input_files(resolved: &str) -> PyResult<Vec<(String, String)>> {
 /// flows end when the scenario says.
 #[pyfunction]
 fn groups(resolved: &str) -> PyResult<String> {
-    let scenario: Scenario = toml::from_str(resolved).map_err(|e| PyValueError::new_err(e.message().to_string()))?;
+    let scenario = Scenario::from_resolved(resolved).map_err(|e| PyValueError::new_err(e.to_string()))?;
     Ok(json!({"groups": scenario.groups(), "endless": scenario.endless()}).to_string())
 }
 

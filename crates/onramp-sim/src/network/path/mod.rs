@@ -106,7 +106,7 @@ mod tests {
     const PORTS: &[u32] = &[3, 5, 7, 9];
 
     fn selector(text: &str) -> Selector {
-        let config: Config = toml::from_str(text).unwrap();
+        let config: Config = onramp_config::read(&text.parse().unwrap()).unwrap();
         Selector::new(&config, 1, &[40, 41])
     }
 
