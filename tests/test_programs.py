@@ -1,0 +1,76 @@
+"""Programs at hosts: requests of three tiers, on both substrates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onramp
+from conftest import Command
+from onramp.result import Result
+from test_linux import needs_kernel
+
+#: Two roots, two aggregators, eight workers on one switch.
+TIERS: dict[str, Any] = {
+    "name": "tiers",
+    "duration": "10ms",
+    "warmup": "2ms",
+    "network": {"kind": "star", "hosts": 12, "host_rate": "10Gbps"},
+    "transport": {"kind": "cubic"},
+    "traffic": [
+        {
+            "kind": "partition-aggregate",
+            "from": ["h0", "h1"],
+            "aggregators": ["h2", "h3"],
+            "workers": [f"h{i}" for i in range(4, 12)],
+            "request": "500B",
+            "answer": "10KB",
+            "response": "20KB",
+            "per_second": 2000,
+            "service": "20us",
+            "merge": "10us",
+        }
+    ],
+}
+
+
+def asked(result: Result) -> list[tuple[int, ...]]:
+    """What was asked, and when, to the nanosecond."""
+    table = result.exchanges.sort_by([("session", "ascending"), ("number", "ascending")])
+    columns = [table[name].to_pylist() for name in ("session", "number", "client", "bytes")]
+    return list(zip(*columns, (start // 1000 for start in table["start_ps"].to_pylist()), strict=True))
+
+
+@needs_kernel
+def test_three_tiers_take_as_long_on_linux_as_simulated(write: Callable[..., Path]) -> None:
+    path = write(TIERS)
+    sim, linux = (onramp.run(path, {"onramp.enabled": False}, on=on) for on in ("sim", "linux"))
+    assert asked(sim) == asked(linux)
+    assert len(asked(sim)) > 25
+    times = [np.asarray(result.exchanges["latency_ps"]) / 1e6 for result in (sim, linux)]
+    # Four ways of 2 us, 20 and 10 us of work, and 80 KB into the aggregators, which takes 64 us at 10 Gb/s.
+    assert 60 < np.median(times[0]) < 200
+    assert np.median(times[0]) == pytest.approx(np.median(times[1]), rel=0.05)
+    assert times[0].mean() == pytest.approx(times[1].mean(), rel=0.1)
+
+
+def test_a_group_is_shown_wherever_results_are(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    """No module of the package knows this kind of traffic: the summary says how it is summed up."""
+    folder = tmp_path / "compared"
+    assert command("compare", str(write(TIERS)), "--out", str(folder)).returncode == 0
+    compared = onramp.Comparison.read(folder)
+    rows = {(row.metric.group, row.metric.label): row for row in compared.rows}
+    mean = rows["Request latency", "mean"]
+    assert mean.ratio is not None and mean.interval is not None
+    assert rows["Request latency", "requests"].ratio == 1
+    page = (folder / "index.html").read_text()
+    assert page.count("Request latency") > 3
+    part = compared.without[0].summary["partition-aggregate"]
+    assert part["exchanges"] == len(compared.without[0].exchanges) > 25
+    assert not any("partition-aggregate" in source.read_text() for source in Path(onramp.__file__).parent.glob("*.py"))
