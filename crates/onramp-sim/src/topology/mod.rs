@@ -90,6 +90,8 @@ pub const MAX_HOSTS: usize = 1 << 21;
 const MAX_PORTS: usize = 2 * MAX_HOSTS;
 /// Most routes (switches times groups of hosts) a network may have: 512 MB of memory.
 const MAX_ROUTES: usize = 1 << 26;
+/// With more kinds of hosts than this not each pair of them is looked at.
+const MANY_KINDS: usize = 2000;
 /// Longest delay of a link, and of an empty path: one-way delays are recorded
 /// in 31 bits of nanoseconds.
 const MAX_DELAY: Ps = SEC;
@@ -276,7 +278,8 @@ impl Topology {
         }
         let salt = (self.hosts..self.names.len()).map(|node| node as u32).collect();
         let mut routes = Builder::new(group_of.clone(), homes.len(), salt);
-        for (group, home) in homes.iter().enumerate() {
+        let twins = self.twins(&homes);
+        for (group, home) in homes.iter().enumerate().filter(|(group, _)| twins[*group] == *group) {
             let member = group_of.iter().position(|g| *g as usize == group).unwrap_or_default();
             let distance = self.distances_to(home);
             let cut_off = |host: &usize| {
@@ -298,6 +301,21 @@ impl Topology {
                 routes.towards(switch, group, ports)?;
             }
         }
+        // Twins are reached by the same ways but for the last switch before them.
+        routes.copy(&twins);
+        for (group, &twin) in twins.iter().enumerate().filter(|(group, twin)| *group != **twin) {
+            let (home, other) = (homes[group][0], homes[twin][0]);
+            let towards = |from: NodeId, to: &dyn Fn(NodeId) -> bool| -> Vec<PortId> {
+                let ports = self.ports_of[from as usize].iter().copied();
+                ports.filter(|&port| to(self.ports[port as usize].to)).collect()
+            };
+            let near: BTreeSet<NodeId> = self.neighbours(home).filter(|&node| !self.is_host(node)).collect();
+            for &switch in &near {
+                routes.towards(switch as usize - self.hosts, group, towards(switch, &|to| to == home))?;
+            }
+            routes.towards(other as usize - self.hosts, group, towards(other, &|to| near.contains(&to)))?;
+            routes.here(home as usize - self.hosts, group);
+        }
         for switch in 0..switches {
             let mut own: BTreeMap<u32, Vec<PortId>> = BTreeMap::new();
             for &port in &self.ports_of[switch + self.hosts] {
@@ -310,6 +328,18 @@ impl Topology {
         }
         self.routes = routes.finish();
         Ok(())
+    }
+
+    /// For each group of hosts the first whose switch has the same neighbours, perhaps itself: all other switches have
+    /// the same distance from both, so the search for one's routes is the other's.
+    fn twins(&self, homes: &[Vec<NodeId>]) -> Vec<usize> {
+        let mut first: HashMap<Vec<NodeId>, usize> = HashMap::new();
+        let twin = |(group, home): (usize, &Vec<NodeId>)| {
+            let &[home] = &home[..] else { return group };
+            let near: BTreeSet<NodeId> = self.neighbours(home).filter(|&node| !self.is_host(node)).collect();
+            if near.is_empty() { group } else { *first.entry(near.into_iter().collect()).or_insert(group) }
+        };
+        homes.iter().enumerate().map(twin).collect()
     }
 
     fn neighbours(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
@@ -432,7 +462,8 @@ impl Topology {
     }
 
     /// Pairs of hosts, one of each kind: hosts on the same switch, over links of
-    /// the same rate and delay, do not differ.
+    /// the same rate and delay, do not differ. In a network of many kinds, neither do switches with the same
+    /// neighbours over links of the same rates and delays.
     fn pairs(&self) -> impl Iterator<Item = (u32, u32)> {
         let mut seen: HashMap<Vec<(NodeId, Rate, Ps)>, u32> = HashMap::new();
         let hosts: Vec<u32> = (0..self.hosts as u32)
@@ -443,8 +474,29 @@ impl Topology {
                 *count <= 2
             })
             .collect();
+        let hosts = if hosts.len() > MANY_KINDS { self.of_twins(&hosts) } else { hosts };
         let others = hosts.clone();
         hosts.into_iter().flat_map(move |a| others.clone().into_iter().map(move |b| (a, b))).filter(|(a, b)| a != b)
+    }
+
+    /// Of some hosts those on the first two switches of each kind: with these links.
+    fn of_twins(&self, hosts: &[u32]) -> Vec<u32> {
+        let mut kinds: HashMap<Vec<(NodeId, Rate, Ps)>, BTreeSet<NodeId>> = HashMap::new();
+        let near = |node: NodeId| {
+            let ports = self.ports_of[node as usize].iter().map(|&port| &self.ports[port as usize]);
+            let mut near: Vec<_> = ports.filter(|p| !self.is_host(p.to)).map(|p| (p.to, p.rate, p.delay)).collect();
+            near.sort_unstable();
+            near
+        };
+        let first_two = |host: &u32| {
+            let home = self.neighbours(*host).next().expect("a host has a link");
+            let known = kinds.entry(near(home)).or_default();
+            if known.len() < 2 {
+                known.insert(home);
+            }
+            known.contains(&home)
+        };
+        hosts.iter().copied().filter(first_two).collect()
     }
 
     /// Longest base RTT and largest bandwidth-delay product (bytes) of any pair.

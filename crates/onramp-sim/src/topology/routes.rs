@@ -97,6 +97,20 @@ impl Builder {
         Ok(())
     }
 
+    /// The group's hosts are on `switch` itself.
+    pub fn here(&mut self, switch: usize, group: usize) {
+        self.routes.next[switch * self.routes.columns + group] = Set::default();
+    }
+
+    /// Each group is reached as its twin, which may be itself, and comes before it.
+    pub fn copy(&mut self, twins: &[usize]) {
+        for row in self.routes.next.chunks_exact_mut(twins.len().max(1)) {
+            for (group, &twin) in twins.iter().enumerate() {
+                row[group] = row[twin];
+            }
+        }
+    }
+
     /// The hosts on `switch` with their ports, in ascending order.
     pub fn attach(&mut self, switch: usize, hosts: &[(u32, Vec<u32>)]) -> Result<(), String> {
         let (Some((first, _)), Some((last, _))) = (hosts.first(), hosts.last()) else { return Ok(()) };

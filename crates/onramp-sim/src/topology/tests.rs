@@ -78,3 +78,41 @@ fn racks_have_hosts_with_roles() {
     assert_eq!(wrong(vec![vec![group("Web1", 2)]]).key, "network.racks[0][0].role");
     assert_eq!(wrong(vec![]).key, "network.racks");
 }
+
+proptest::proptest! {
+    /// Every switch uses exactly the ports whose far ends are nearer to the host, in networks of any form: also where
+    /// switches have the same neighbours, so that one's routes are taken from another's.
+    #[test]
+    fn routes_are_all_shortest_paths(
+        switches in 1u32..9,
+        homes in proptest::collection::vec((0u32..9, 0u32..9, 0u32..6), 2..12),
+        fabric in proptest::collection::vec((0u32..9, 0u32..9), 0..24),
+    ) {
+        let hosts = homes.len() as u32;
+        let at = |switch: u32| hosts + switch % switches;
+        let link = |a, b| Link { a, b, rate: Rate(1_000_000_000), delay: Span(US) };
+        let mut links: Vec<Link> = Vec::new();
+        for (host, &(first, second, both)) in (0..).zip(&homes) {
+            links.push(link(host, at(first)));
+            // One in six has two links.
+            links.extend((both == 0 && at(first) != at(second)).then(|| link(host, at(second))));
+        }
+        links.extend(fabric.iter().filter(|(a, b)| at(*a) != at(*b)).map(|&(a, b)| link(at(a), at(b))));
+        let names = names(hosts, &[("s", switches)]);
+        let Ok(t) = Topology::assemble(names, hosts as usize, &links, true) else { return Ok(()) };
+        for host in 0..hosts {
+            let home: BTreeSet<NodeId> = t.neighbours(host).collect();
+            let distance = t.distances_to(&home.iter().copied().collect::<Vec<_>>());
+            for switch in 0..switches as usize {
+                let found: BTreeSet<NodeId> =
+                    t.routes().ports(switch, host).iter().map(|&port| t.ports[port as usize].to).collect();
+                let own = distance[switch];
+                let nearer = |&node: &NodeId| {
+                    if own == 0 { node == host } else { !t.is_host(node) && distance[(node - hosts) as usize] < own }
+                };
+                let expected: BTreeSet<NodeId> = t.neighbours(hosts + switch as u32).filter(nearer).collect();
+                proptest::prop_assert_eq!(found, expected, "h{} at s{}", host, switch);
+            }
+        }
+    }
+}
