@@ -75,3 +75,9 @@ def test_a_group_is_shown_wherever_results_are(
     assert part["exchanges"] == len(compared.without[0].exchanges) > 25
     modules = Path(onramp.__file__).parent.glob("**/*.py")
     assert not any("partition-aggregate" in module.read_text() for module in modules)
+
+
+def test_a_run_without_any_request_is_one_line(write: Callable[..., Path], command: Command) -> None:
+    rare = {**TIERS["traffic"][0], "per_second": 1}
+    done = command("run", str(write({**TIERS, "duration": "10us", "warmup": "0us", "traffic": [rare]})))
+    assert done.returncode == 1 and "nothing starts between 0 and the end of the load" in done.stderr

@@ -149,7 +149,7 @@ def test_a_run_in_which_nothing_starts_says_so_and_fails(
     assert command("run", write(late), "--out", tmp_path / "done").returncode == 0
     done = command("run", write(late), "--set", "time_limit=1s", "--out", tmp_path / "none")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "no flow starts" in done.stderr and not (tmp_path / "none").exists()
+    assert "nothing starts" in done.stderr and not (tmp_path / "none").exists()
 
 
 def test_input_files_are_kept_with_the_results(

@@ -189,9 +189,10 @@ impl Findings {
     /// Notes what is wrong with the hosts that traffic is between: at least two, each once.
     fn members(&mut self, named: Option<&[String]>, topology: &Topology) {
         let Some(names) = named else { return };
-        match topology.hosts_named(names).map_or(names.len(), |hosts| hosts.len()) {
-            hosts @ 0..2 => self.note("hosts", Err(format!("{hosts} hosts: traffic is between at least two"))),
-            _ => self.names("hosts", names, topology),
+        match topology.hosts_named(names).map(|hosts| hosts.len()) {
+            Err(_) => self.names("hosts", names, topology),
+            Ok(hosts @ 0..2) => self.note("hosts", Err(format!("{hosts} hosts: traffic is between at least two"))),
+            Ok(_) => {}
         }
     }
 }

@@ -154,7 +154,9 @@ impl Workload for Config {
                 number(),
                 Root { asking, aggregators: aggregators.len(), sizes, left: BTreeMap::new() },
             );
-            aggregators.iter().for_each(|&aggregator| plan.join([root, aggregator], traffic, Medium::Messages));
+            for &aggregator in &aggregators {
+                plan.join([root, aggregator], traffic, Medium::Messages);
+            }
         }
         for (number, &worker) in workers.iter().enumerate() {
             plan.join([aggregators[tiers.aggregator_of(number)], worker], traffic, Medium::Messages);

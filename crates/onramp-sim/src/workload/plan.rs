@@ -61,7 +61,8 @@ impl Plan {
         self.sources.push(Box::new(source));
     }
 
-    /// Adds the program `number` of a section; its place.
+    /// Adds the program `number` of a section; its place. Of programs that are due at the same time the lower numbers
+    /// go first.
     pub fn place(&mut self, host: u32, traffic: u32, number: u32, program: impl Program + 'static) -> usize {
         let id = u64::from(traffic) << 32 | u64::from(number);
         self.programs.push(Placed { host, id, program: Box::new(program) });
@@ -69,13 +70,15 @@ impl Plan {
         self.programs.len() - 1
     }
 
-    /// Joins two programs by a channel, which `ends[0]` opens.
-    pub fn join(&mut self, ends: [usize; 2], traffic: u32, medium: Medium) {
+    /// Joins two programs by a channel, which `ends[0]` opens; the channel's number at each of them, which is how many
+    /// the program had before.
+    pub fn join(&mut self, ends: [usize; 2], traffic: u32, medium: Medium) -> [u32; 2] {
         let numbers = ends.map(|end| {
             self.joined[end] += 1;
             self.joined[end] - 1
         });
         self.channels.push(Channel { ends, numbers, traffic, medium });
+        numbers
     }
 
     /// The hosts of a channel's ends.
