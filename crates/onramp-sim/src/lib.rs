@@ -12,6 +12,29 @@
 //! happened; [`sim`] ties it together. A [`scenario`] says what of all this there is,
 //! in the terms of [`config`].
 //!
+//! ```
+//! use onramp_sim::{Scenario, Simulation};
+//! use std::path::Path;
+//!
+//! let text = r#"
+//!     duration = "100us"
+//!     network = { kind = "star", hosts = 9 }
+//!     transport = { kind = "dcqcn" }
+//!     [[traffic]]
+//!     kind = "incast"
+//!     fan_out = 8
+//!     size = "20KB"
+//!     load = 0.2
+//! "#;
+//! let (scenario, topology) = Scenario::load(text, "incast.toml", Path::new("."), &[]).map_err(|e| e[0].to_string())?;
+//! let mut simulation = Simulation::new(&scenario, topology, Path::new("."))?;
+//! simulation.run_to_end();
+//! let requests = simulation.take_requests();
+//! // Eight answers of 20 packets share a link of 100 Gb/s: 13.4 us, and the way.
+//! assert!(!requests.is_empty() && requests.iter().all(|request| request.rct_ps > 13_400_000));
+//! # Ok::<(), String>(())
+//! ```
+//!
 //! Folders depend on each other one way, from the end of this list to its beginning:
 //! config; records; engine; topology; network; cc, workload; stack, measure, clock; host; scenario;
 //! cell; sim.

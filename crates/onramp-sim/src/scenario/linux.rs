@@ -3,12 +3,12 @@
 use super::Scenario;
 use crate::cc;
 use crate::config::Rule;
+use crate::config::units::US;
 use crate::config::units::{Bytes, Span};
 use crate::host::config::{Host, Pacing};
 use crate::host::qdisc::HostQdisc;
 use crate::network::config::PortBuffer;
 use crate::stack::tcp::{HEADERS, Params};
-use crate::units::US;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@
 
 use super::{Ask, Dequeue, Dropped, Qdisc, Segment};
 use crate::config::Rule;
-use crate::units::{MS, Ps, SEC, Span, US};
+use crate::config::units::{MS, Ps, SEC, Span, US};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 

@@ -5,7 +5,7 @@
 
 use super::{Ask, Dequeue, Dropped, Ecn, Qdisc, Segment};
 use crate::config::Rule;
-use crate::units::{MS, NS, Ps, Span};
+use crate::config::units::{MS, NS, Ps, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 

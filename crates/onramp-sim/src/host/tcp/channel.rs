@@ -2,11 +2,11 @@
 
 use super::receiver::End;
 use super::{Hosting, Pair};
+use crate::config::units::{MS, Ps};
 use crate::host::Io;
 use crate::host::programs::Heard;
 use crate::network::packet::TCP;
 use crate::network::router::{Header, Router};
-use crate::units::{MS, Ps};
 use crate::workload::Medium;
 
 /// The kernel's NVMe over TCP hands over data page by page.

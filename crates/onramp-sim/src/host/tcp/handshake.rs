@@ -3,12 +3,12 @@
 use super::receiver::End;
 use super::sender::Connection;
 use super::{Hosting, Outcome, Pair, UNKNOWN};
+use crate::config::units::{Ps, US};
 use crate::host::Io;
 use crate::network::packet::{LAST, TCP};
 use crate::network::router::{Header, Router};
 use crate::network::{Kind as Of, Packet};
 use crate::stack::tcp::{HEADERS, Tx};
-use crate::units::{Ps, US};
 use crate::workload::connections::ideal;
 
 /// A connection's opening on the wire: Ethernet, IPv4, TCP with its options.

@@ -2,6 +2,7 @@
 
 use super::sender::Connection;
 use super::{Hosting, Rules};
+use crate::config::units::{NS, Ps, US};
 use crate::engine::Slab;
 use crate::host::Io;
 use crate::host::gate::Gates;
@@ -12,7 +13,6 @@ use crate::network::packet::{AFTER_TIMEOUT, LAST, MARKED, TCP};
 use crate::network::router::{Header, Router};
 use crate::stack::tcp::tx::Segment;
 use crate::stack::tcp::{HEADERS, Tx};
-use crate::units::{NS, Ps, US};
 
 /// A path's delay counts for so long, and a flow that paused for longer starts anew.
 const IDLE: Ps = 1000 * US;

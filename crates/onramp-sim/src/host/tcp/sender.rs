@@ -1,13 +1,13 @@
 //! The sending end of a connection: the flows on it, what comes back, and its timers.
 
 use super::{Hosting, Outcome, Pair, UNKNOWN, unwrap};
+use crate::config::units::{NS, Ps, US};
 use crate::host::{Io, Note, Opening, Timer};
 use crate::network::Packet;
 use crate::network::packet::{MARKED, TCP, UNMEASURED, unwrap_ns};
 use crate::network::router::{Header, Router};
 use crate::records::FlowRecord;
 use crate::stack::tcp::{Opened, Reply, Syn, Tx};
-use crate::units::{NS, Ps, US};
 use crate::workload::Size;
 use crate::workload::connections::ideal;
 use std::cmp::Reverse;

@@ -20,7 +20,7 @@ use super::scoreboard::Scoreboard;
 use super::{HEADERS, Opened, Params, Reply};
 use crate::cc::tcp::any::{Any, Config};
 use crate::cc::tcp::{Event, JIFFY, Sample, State, Window};
-use crate::units::{Ps, US};
+use crate::config::units::{Ps, US};
 use ack::Found;
 use loss::Rack;
 use rate::Rate;
