@@ -84,12 +84,12 @@ test: need-all testbed
 	cargo test --workspace
 	cargo test --release -p onramp-sim --test determinism
 	$(MAKE) --quiet -C datapath/tc
-	pytest -n auto --dist loadgroup
+	pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # For whoever changes one file: the long comparisons of cells and builds are in make test.
 test-quick: install
 	cargo test -p onramp-core -p onramp-clock -p onramp-config -p onramp-sim -- --skip cells --skip every_build
-	pytest -n auto --dist loadgroup -m "not machines"
+	pytest -n auto --dist loadfile --no-loadscope-reorder -m "not machines"
 
 # The gate where the kernel checks itself: memory, leaks, locks, failures on demand; then data races. Then
 # half an hour of whatever may happen to it where it is a program.

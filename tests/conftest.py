@@ -38,17 +38,16 @@ ENDLESS: dict[str, Any] = {
 }
 
 
+#: Files that take longest, which begin first: workers of pytest-xdist take a file each.
+LONGEST = ("test_newest_kernel.py", "test_stock_kernels.py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests of machines, which skip where there are none; the longest row of them comes first."""
+    """Mark tests of machines, which skip where there are none; the longest files come first."""
     for item in items:
         if item.get_closest_marker("skipif"):
             item.add_marker(pytest.mark.machines)
-    items.sort(key=lambda item: _row(item) != "newest")
-
-
-def _row(item: pytest.Item) -> str | None:
-    group = item.get_closest_marker("xdist_group")
-    return group.args[0] if group else None
+    items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 @dataclass(frozen=True)
