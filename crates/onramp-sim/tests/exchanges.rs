@@ -214,6 +214,17 @@ fn a_request_waits_for_all_tiers() {
 }
 
 #[test]
+fn time_that_programs_packets_are_held_is_counted() {
+    for transport in [CUBIC, "kind = \"dcqcn\""] {
+        let text = format!("{RACKS}{TIERS}depth = 8\n").replace("\"2KB\"", "\"20KB\"");
+        let mut sim = build_with(&text, transport, &[("onramp.enabled", "true"), ("onramp.threshold", "10us")]);
+        sim.run_to_end();
+        let stats = &sim.counters()["onramp_stats"];
+        assert!(stats["pauses"].as_u64() > Some(0) && stats["paused_us"].as_f64() > Some(0.0), "{transport}: {stats}");
+    }
+}
+
+#[test]
 fn requests_of_three_tiers_do_not_depend_on_cells_or_threads() {
     for (i, transport) in [CUBIC, "kind = \"dcqcn\"", "kind = \"hpcc\""].into_iter().enumerate() {
         let text = format!(

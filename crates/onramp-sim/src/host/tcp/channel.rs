@@ -1,6 +1,7 @@
 //! Channels of programs on TCP: two connections, one each way, that are open from the beginning.
 
 use super::receiver::End;
+use super::sender::Writer;
 use super::{Hosting, Pair};
 use crate::config::units::{MS, Ps};
 use crate::host::Io;
@@ -63,7 +64,7 @@ impl<H: Header> Hosting<H> {
     pub fn open_channel(&mut self, direction: Direction, nic: u32, peer: u32) -> u32 {
         let Direction { pair, number, medium } = direction;
         let slot = self.new_connection(pair, LAST_NUMBER - number, nic, peer, 0);
-        self.connections[slot].by_pages = medium != Medium::Messages;
+        self.connections[slot].writer = if medium == Medium::Messages { Writer::Program } else { Writer::Pages };
         slot | TCP
     }
 
@@ -76,7 +77,8 @@ impl<H: Header> Hosting<H> {
     pub(in crate::host) fn write_message(&mut self, now: Ps, sender: u32, bytes: u64) -> u64 {
         let at = sender & !TCP;
         let end = self.connections[at].tx.written() + bytes;
-        let (transport, by_pages) = (self.connections[at].pair.transport, self.connections[at].by_pages);
+        let (transport, writer) = (self.connections[at].pair.transport, self.connections[at].writer);
+        let by_pages = writer == Writer::Pages;
         let mss = u64::from(self.rules.kind(transport).params.mss);
         let mut written = 0;
         if by_pages {

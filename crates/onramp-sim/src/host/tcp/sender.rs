@@ -42,6 +42,17 @@ impl Flow {
     }
 }
 
+/// Who writes to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Writer {
+    /// One flow after the other.
+    Flows,
+    /// A program.
+    Program,
+    /// A program whose messages are handed over page by page.
+    Pages,
+}
+
 /// The sending end of a connection.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -59,8 +70,8 @@ pub(super) struct Connection {
     pub syn: Option<Syn>,
     /// When the latest answer to come was made, as its time stamp.
     pub answer_ms: u32,
-    /// Its messages are written page by page.
-    pub by_pages: bool,
+    /// Who writes to it.
+    pub writer: Writer,
     /// When its last packet left, and whether On-Ramp's gate holds the next.
     pub last_sent: Ps,
     pub held: bool,
@@ -111,7 +122,7 @@ impl<H: Header> Hosting<H> {
             armed: None,
             syn: None,
             answer_ms: Tx::stamp_ms(now),
-            by_pages: false,
+            writer: Writer::Flows,
             last_sent: 0,
             held: false,
         });
@@ -296,9 +307,12 @@ impl<H: Header> Hosting<H> {
         self.busy().map(move |(at, slot)| self.record(now, at, slot))
     }
 
-    /// Time that these have been paused.
+    /// Time that these, and programs' connections, have been paused.
     pub(in crate::host) fn paused_alive(&self, now: Ps) -> Ps {
-        self.busy().map(|(at, slot)| self.paused(at, now) - self.flows[slot].paused).sum()
+        let flows = self.busy().map(|(at, slot)| self.paused(at, now) - self.flows[slot].paused);
+        let all = (0..).zip(self.connections.slots());
+        let programs = all.filter(|(_, connection)| connection.writer != Writer::Flows);
+        flows.chain(programs.map(|(at, _)| self.paused(at, now))).sum()
     }
 
     /// Time that a connection has been paused.
