@@ -1,7 +1,7 @@
 //! Adaptive routing by packet: the port where the fewest bytes of the packet's class wait, one of them at random where
 //! several have as few (DRILL with all ports sampled; Ghorbani et al., SIGCOMM'17).
 
-use super::{Choice, PathSelector};
+use super::{Choice, PathSelector, streams};
 use crate::config::Rule;
 use crate::engine::random;
 use rand_pcg::Pcg64Mcg;
@@ -24,7 +24,7 @@ pub struct Selector {
 
 impl Selector {
     pub(super) fn new(_config: &Config, seed: u64, switches: &[u32]) -> Self {
-        Self { random: switches.iter().map(|&switch| random::stream(seed, "adaptive", u64::from(switch))).collect() }
+        Self { random: streams(seed, "adaptive", switches) }
     }
 }
 

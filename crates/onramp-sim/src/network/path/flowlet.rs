@@ -1,7 +1,7 @@
 //! Flowlet switching: a flow that was silent for longer than paths can differ takes another one at random, which
 //! reorders nothing (Vanini et al., *Let It Flow*, NSDI'17).
 
-use super::{Choice, PathSelector};
+use super::{Choice, PathSelector, streams};
 use crate::config::Rule;
 use crate::config::units::{Ps, Span, US};
 use crate::engine::random;
@@ -50,9 +50,8 @@ pub struct Selector {
 
 impl Selector {
     pub(super) fn new(config: &Config, seed: u64, switches: &[u32]) -> Self {
-        let switch = |&switch| (random::stream(seed, "flowlet", u64::from(switch)), Vec::new());
-        let (gap, entries) = (config.gap.0, config.entries);
-        Self { gap, entries, switches: switches.iter().map(switch).collect() }
+        let switches = streams(seed, "flowlet", switches).into_iter().map(|random| (random, Vec::new())).collect();
+        Self { gap: config.gap.0, entries: config.entries, switches }
     }
 }
 

@@ -7,6 +7,8 @@ pub mod spray;
 
 use crate::config::units::Ps;
 use crate::config::{Rule, tagged};
+use crate::engine::random;
+use rand_pcg::Pcg64Mcg;
 
 /// A packet, and the ports that it may leave a switch by.
 pub struct Choice<'a> {
@@ -95,6 +97,11 @@ impl Config {
     pub fn is_ecmp(&self) -> bool {
         matches!(self, Self::Ecmp(_))
     }
+}
+
+/// A random stream for each switch.
+fn streams(seed: u64, purpose: &str, switches: &[u32]) -> Vec<Pcg64Mcg> {
+    switches.iter().map(|&switch| random::stream(seed, purpose, u64::from(switch))).collect()
 }
 
 #[cfg(test)]

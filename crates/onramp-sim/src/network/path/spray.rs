@@ -1,7 +1,7 @@
 //! Packet spraying: every packet takes one of the paths at random (Dixit et al., *On the Impact of Packet Spraying in
 //! Data Center Networks*, INFOCOM'13).
 
-use super::{Choice, PathSelector};
+use super::{Choice, PathSelector, streams};
 use crate::config::Rule;
 use crate::engine::random;
 use rand_pcg::Pcg64Mcg;
@@ -24,7 +24,7 @@ pub struct Selector {
 
 impl Selector {
     pub(super) fn new(_config: &Config, seed: u64, switches: &[u32]) -> Self {
-        Self { random: switches.iter().map(|&switch| random::stream(seed, "spray", u64::from(switch))).collect() }
+        Self { random: streams(seed, "spray", switches) }
     }
 }
 
