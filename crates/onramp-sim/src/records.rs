@@ -16,7 +16,7 @@ pub struct Column {
     pub unit: &'static str,
     /// Meaning, in a sentence without its full stop.
     pub meaning: &'static str,
-    /// Whether a value may be absent: of a signed type the negative ones, else all those of what is not complete.
+    /// Values may be absent: of a signed type the negative ones, else all those of what is not complete.
     pub nullable: bool,
 }
 

@@ -34,16 +34,16 @@ impl Stream {
         messages.pop_front().map(|(_, message)| message)
     }
 
-    /// Where the first one ends.
+    /// End of the first one.
     pub fn next_end(&self) -> Option<u64> {
         self.messages().front().map(|(end, _)| *end)
     }
 }
 
-/// Who reads what a receiving end gets.
+/// Reader of a receiving end.
 #[derive(Clone, Debug)]
 pub struct Heard {
-    /// What it gets.
+    /// Messages of the receiving end.
     pub stream: Stream,
     /// The slot of the program, and the channel's number there.
     pub program: u32,
@@ -51,7 +51,7 @@ pub struct Heard {
     pub channel: u32,
 }
 
-/// Where a program's messages on a channel go.
+/// Sending end of a program's channel.
 #[derive(Clone, Debug)]
 struct Said {
     /// Slot of the sending end; of TCP's with [`TCP`] set.
@@ -65,7 +65,7 @@ struct Running {
     program: Box<dyn Program>,
     /// By number of the channel.
     channels: Vec<Option<Said>>,
-    /// When it is woken next.
+    /// Time of its next valid wake-up.
     armed: Option<Ps>,
     /// It is over, which was counted.
     over: bool,
@@ -77,9 +77,9 @@ pub struct Programs {
     all: Vec<Running>,
     /// The load begins at this time of the engine.
     zero: Ps,
-    /// Who reads what RDMA's receiving ends get, by slot.
+    /// Readers of RDMA's receiving ends, by slot.
     heard: Vec<Option<Heard>>,
-    /// What the program that acts wants.
+    /// Actions of the program that was called last.
     actions: Actions,
     /// Sending ends with something new.
     written: Vec<u32>,
@@ -128,7 +128,7 @@ impl<H: Header> Hosts<H> {
         all[receiver as usize] = Some(heard);
     }
 
-    /// When a program first does something by itself, and what it is woken by.
+    /// Time and timer of a program's first wake-up; `None` if it waits for messages.
     pub fn first_due(&mut self, at: u32) -> Option<(Ps, Timer)> {
         let programs = self.programs();
         let zero = programs.zero;
@@ -178,7 +178,7 @@ impl<H: Header> Hosts<H> {
         }
     }
 
-    /// What a receiving end gets has been read up to `read`. The NIC `later` is about to send anyway.
+    /// Delivers the messages that end before `read`. The NIC `later` is about to send anyway.
     pub(super) fn messages_came<R: Router<Header = H>>(
         &mut self,
         io: &mut Io<'_, R>,

@@ -144,7 +144,7 @@ impl Scenario {
         LoadSpan { seed: self.seed, warmup: self.warmup.0, duration: self.duration.0 }
     }
 
-    /// What its workloads come down to; files are relative to `base`.
+    /// Sources, programs and channels of its workloads; files are relative to `base`.
     ///
     /// # Errors
     /// What is wrong with a file that a section names.
@@ -161,7 +161,7 @@ impl Scenario {
         Ok(Arrivals::new(self.plan(topology, base)?.sources, self.traffic.len(), self.seed))
     }
 
-    /// How the results of its sections are summed up.
+    /// Groups that the results of its sections are summed up in.
     pub fn groups(&self) -> Vec<Group> {
         Group::all(self.traffic.iter().map(|traffic| &traffic.source))
     }
@@ -172,7 +172,7 @@ impl Scenario {
         all.filter(|(_, traffic)| traffic.source.is_endless()).map(|(i, _)| i).collect()
     }
 
-    /// What its workloads may know of it.
+    /// Facts that its workloads may use.
     fn context(&self) -> Context {
         let transport = self.transport.kind();
         Context { duration: self.duration, payload: self.host.payload, transport, is_tcp: self.is_tcp() }

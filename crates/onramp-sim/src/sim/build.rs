@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a simulation is made of.
+/// Parts of a simulation.
 struct Parts {
     resolved: Resolved,
     topology: Topology,

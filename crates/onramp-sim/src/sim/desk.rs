@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Whether all flows are done is looked at this often, whatever the cells, so that
+/// Interval between two looks at whether all flows are done, whatever the cells, so that
 /// the run ends at the same time.
 const CHECK: Ps = 10 * US;
 
@@ -44,7 +44,7 @@ pub(super) struct Desk {
     pub stop: Ps,
     /// The two kinds of cells take turns.
     pub alternate: bool,
-    /// What is shown as the time.
+    /// Time as it is shown.
     pub now: Ps,
     pub next_sample: Ps,
     /// Flows that have arrived and are not done.
@@ -61,7 +61,7 @@ pub(super) struct Desk {
     pub over: bool,
     /// TCP connections that a pair of hosts opens before the load.
     pub connections: BTreeMap<(u32, u32), usize>,
-    /// Which transports are TCP.
+    /// True for transports that are TCP.
     pub is_tcp: Vec<bool>,
     /// Flows whose packets are captured.
     pub traced: Vec<u64>,
@@ -140,7 +140,7 @@ impl Desk {
         true
     }
 
-    /// When something happens next, as far as is known: `soon` if it may be at once.
+    /// Earliest time at which something happens, as far as is known: `soon` if it may be at once.
     fn earliest<R: Router>(&self, cells: &[CellBox<R>], soon: bool) -> Ps {
         if soon {
             return self.at;

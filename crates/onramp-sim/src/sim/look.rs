@@ -8,7 +8,7 @@ use crate::network::packet::TCP;
 use crate::network::router::Router;
 use crate::topology::{Cells, PortId, Topology};
 
-/// What samples look at.
+/// State of all cells at a sample.
 pub(super) struct Look<'a, R: Router> {
     pub cells: &'a [CellBox<R>],
     pub map: &'a Cells,
@@ -22,7 +22,7 @@ impl<R: Router> Look<'_, R> {
         (&self.cells[cell].network, place)
     }
 
-    /// Of a long flow on TCP.
+    /// Acknowledged bytes and window [packets] of a long flow on TCP.
     fn tcp_progress(&self, flow: &LongFlow) -> Option<(u64, u32)> {
         let (host, slot) = flow.sender;
         if slot & TCP == 0 { None } else { self.cells[self.map.of(host)].hosts.tcp_progress(slot, flow.id) }

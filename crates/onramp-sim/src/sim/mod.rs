@@ -20,7 +20,7 @@ use run::Run;
 use serde_json::Value;
 use std::path::Path;
 
-/// Where the packets are.
+/// Packets by place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketCounts {
     /// Put on a link by a host, and PFC frames.
@@ -37,7 +37,7 @@ pub struct PacketCounts {
 /// One run of one scenario. Times are in picoseconds from time 0.
 pub struct Simulation(Box<dyn Run>);
 
-/// What a program may add to a simulation.
+/// Additions of a program to a simulation.
 #[derive(Default)]
 pub struct Options {
     /// Controllers of its own, for transports of kind "custom".

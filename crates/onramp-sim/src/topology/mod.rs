@@ -479,7 +479,7 @@ impl Topology {
         hosts.into_iter().flat_map(move |a| others.clone().into_iter().map(move |b| (a, b))).filter(|(a, b)| a != b)
     }
 
-    /// Of some hosts those on the first two switches of each kind: with these links.
+    /// Those of some hosts that are on the first two switches of each kind, by their links.
     fn of_twins(&self, hosts: &[u32]) -> Vec<u32> {
         let mut kinds: HashMap<Vec<(NodeId, Rate, Ps)>, BTreeSet<NodeId>> = HashMap::new();
         let near = |node: NodeId| {

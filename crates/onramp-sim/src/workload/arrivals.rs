@@ -17,7 +17,7 @@ pub struct Arrival {
     pub id: u64,
     /// Number in its section.
     pub number: u64,
-    /// What ECMP hashes for data and for replies: the same whatever other sections
+    /// ECMP's hashes for data and for replies: the same whatever other sections
     /// there are.
     pub hashes: [u16; 2],
 }
@@ -25,7 +25,7 @@ pub struct Arrival {
 /// See the module. As an iterator, all that are still to come.
 pub struct Arrivals {
     sources: Vec<Box<dyn Source>>,
-    /// When each source is due.
+    /// Due time and number of each source.
     due: BinaryHeap<Reverse<(Ps, u32)>>,
     seed: u64,
     count: u64,
@@ -38,14 +38,14 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Of the sources of so many sections.
+    /// Merges the sources of so many sections.
     pub fn new(sources: Vec<Box<dyn Source>>, sections: usize, seed: u64) -> Self {
         let due = (0..).zip(&sources).filter_map(|(i, source)| Some(Reverse((source.next_at()?, i)))).collect();
         let (in_section, taken, scratch) = (vec![0; sections], VecDeque::new(), Vec::new());
         Self { sources, due, seed, count: 0, in_section, taken, at: 0, scratch }
     }
 
-    /// When the next flow arrives.
+    /// Time of the next arrival.
     pub fn next_at(&self) -> Option<Ps> {
         if self.taken.is_empty() { self.due.peek().map(|due| due.0.0) } else { Some(self.at) }
     }

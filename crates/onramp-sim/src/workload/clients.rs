@@ -40,7 +40,7 @@ impl Sizes {
         }
     }
 
-    /// Whether it can be read and is never above `largest`.
+    /// Checks that it can be read and is never above `largest`.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -98,7 +98,7 @@ impl Drawn {
     }
 }
 
-/// When requests begin.
+/// Pace of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
     /// At random (Poisson), this many picoseconds apart on average, whatever is open.
@@ -107,7 +107,7 @@ pub enum Pace {
     Closed(u32, f64),
 }
 
-/// When a client asks, counted from the beginning of the load.
+/// Times at which a client asks, from the beginning of the load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
     /// From this time on,
@@ -131,7 +131,7 @@ pub struct Session {
     pub number: u32,
 }
 
-/// What is asked for by a request.
+/// Object of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// Payload of the answer, or of the block.
@@ -166,7 +166,7 @@ impl Asking {
         Self { session, times, random, next, begun: 0, open: BTreeMap::new() }
     }
 
-    /// When the next request may begin: `None` before one that is open has ended, or if there is no other.
+    /// Earliest start of the next request: `None` before one that is open has ended, or if there is no other.
     pub fn due(&self) -> Option<Ps> {
         let full = matches!(self.times.pace, Pace::Closed(depth, _) if self.open.len() >= depth as usize);
         (!full && self.next < self.times.until).then_some(self.next)
@@ -253,7 +253,7 @@ impl Service {
         }
     }
 
-    /// When it has the next one.
+    /// Time at which it has the next one.
     pub fn wake(&self) -> Option<Ps> {
         self.work.front().map(|(at, ..)| *at)
     }
@@ -300,7 +300,7 @@ pub(super) fn one() -> u32 {
     1
 }
 
-/// Who asks whom, and when.
+/// Clients, servers and times of a section.
 #[derive(Clone, Copy, Debug)]
 pub struct Between<'a> {
     /// Clients, and how many of them at most.
@@ -313,20 +313,20 @@ pub struct Between<'a> {
     pub peers: Peers,
     /// and on how many connections each.
     pub connections: u32,
-    /// When clients begin, counted from time 0; with the load.
+    /// Start of the clients, from time 0; `None` with the load.
     pub start: Option<Span>,
-    /// When they stop; with the load.
+    /// Stop of the clients; `None` with the load.
     pub stop: Option<Span>,
 }
 
 /// Clients and servers of a section.
 #[derive(Clone, Debug)]
 pub struct Sides {
-    /// Who asks,
+    /// Hosts that ask,
     pub clients: Vec<u32>,
     /// of so many that are named.
     named: usize,
-    /// Who answers.
+    /// Hosts that answer.
     servers: Vec<u32>,
     /// Sessions of a client.
     pub each: usize,
@@ -387,7 +387,7 @@ impl Between<'_> {
         }
     }
 
-    /// When its clients ask, at a pace of theirs.
+    /// Times at which its clients ask, at `pace`.
     pub fn times(&self, section: &Section<'_>, pace: Pace) -> Times {
         let span = section.span;
         Times {
@@ -397,7 +397,7 @@ impl Between<'_> {
         }
     }
 
-    /// Who asks whom on each connection, in order, and how many connections a client has.
+    /// Sessions of all connections, in order, and the number of connections of a client.
     ///
     /// # Errors
     /// What is wrong with its hosts.
@@ -419,7 +419,7 @@ impl Between<'_> {
     }
 }
 
-/// Whether so many connections of a section can be opened.
+/// Checks the number of a section's connections.
 pub(super) fn check_channels(count: usize) -> Result<(), String> {
     if count <= MAX_CHANNELS {
         return Ok(());

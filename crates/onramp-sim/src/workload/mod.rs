@@ -107,18 +107,18 @@ pub trait Workload {
     /// What is wrong with a file, in a line.
     fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String>;
 
-    /// How its results are summed up, where they are not flows of the background.
+    /// Group that its results are summed up in, where they are not flows of the background.
     fn group(&self) -> Option<Group> {
         None
     }
 
-    /// Whether its flows end when the scenario says, so that their FCT says nothing.
+    /// True if its flows end when the scenario says, so that their FCT says nothing.
     fn is_endless(&self) -> bool {
         false
     }
 }
 
-/// What a workload may know of the rest of its scenario.
+/// Facts of the scenario that a workload may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
     /// What starts within this time counts.
@@ -137,7 +137,7 @@ impl Context {
         self.payload.0.saturating_mul(u64::from(u32::MAX - 1))
     }
 
-    /// Whether packets of a flow of `size` bytes can be numbered.
+    /// Checks that the packets of a flow of `size` bytes can be numbered.
     fn check_size(&self, size: u64) -> Result<(), String> {
         let most = self.largest_flow();
         if size <= most || most == 0 {
@@ -160,12 +160,12 @@ pub struct Place<'a> {
 /// A list is not read on after this many wrong elements.
 const MAX_OF_A_LIST: usize = 20;
 
-/// What [`Workload::check_placed`] finds.
+/// Results of [`Workload::check_placed`].
 #[derive(Debug, Default)]
 pub struct Findings {
     /// Mistakes, by key of the section.
     pub wrong: Vec<Mistake>,
-    /// When the last flow of a trace starts, from the beginning of the load.
+    /// Start of a trace's last flow, from the beginning of the load.
     pub last_start: Ps,
 }
 
@@ -204,12 +204,12 @@ fn check_load(load: f64, rule: Rule<'_>) {
     rule(load > 0.0 && load <= 10.0, "load", message);
 }
 
-/// How the results of a kind of traffic are summed up: by one time of a table's rows.
+/// Rows of a table that are summed up together, by one time of each.
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
     /// Its key in the summary.
     pub key: &'static str,
-    /// What its time is called.
+    /// Name of its time.
     pub label: &'static str,
     /// The table,
     pub table: &'static str,
@@ -217,7 +217,7 @@ pub struct Group {
     pub time: &'static str,
     /// Its key in the summary's group.
     pub statistics: &'static str,
-    /// What else is told: key ("per_s": rows a second, "gbps": bytes), label and unit.
+    /// Other numbers that are told: key ("per_s": rows a second, "gbps": bytes), label and unit.
     pub rates: Vec<[&'static str; 3]>,
     /// The sections it is of, by their indices.
     pub sections: Vec<usize>,

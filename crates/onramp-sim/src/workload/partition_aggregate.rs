@@ -175,7 +175,7 @@ impl Workload for Config {
 struct Root {
     asking: Asking,
     aggregators: usize,
-    /// Of requests and responses.
+    /// Sizes of requests and responses.
     sizes: [Drawn; 2],
     /// Responses that open requests lack, by number.
     left: BTreeMap<u64, usize>,
@@ -226,7 +226,7 @@ struct Aggregator {
     stream: u64,
     roots: u32,
     workers: u32,
-    /// Of queries and answers.
+    /// Sizes of queries and answers.
     sizes: [Drawn; 2],
     merging: Service,
     /// Requests at work, by root and number: what is asked for, and answers that are missing.

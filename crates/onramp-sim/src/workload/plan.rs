@@ -14,7 +14,7 @@ pub struct Placed {
     pub program: Box<dyn Program>,
 }
 
-/// How bytes are written to and read from a channel.
+/// Way in which bytes are written to and read from a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// A connection that an application writes whole messages to: a socket, or a pair of RDMA queues.
@@ -38,7 +38,7 @@ pub struct Channel {
     pub numbers: [u32; 2],
     /// The scenario's traffic section.
     pub traffic: u32,
-    /// How it is used.
+    /// Way of writing and reading.
     pub medium: Medium,
 }
 

@@ -13,9 +13,9 @@ use std::fmt::Debug;
 pub struct Message {
     /// Payload [bytes], above 0.
     pub bytes: u64,
-    /// What it belongs to, such as the number of a request.
+    /// Label, such as the number of the request it belongs to.
     pub tag: u64,
-    /// Whatever else the sending program tells the receiving one.
+    /// Value that the sending program tells the receiving one.
     pub content: u64,
 }
 
@@ -32,12 +32,12 @@ pub trait Program: Debug + Send + Sync {
         let _ = (now, out);
     }
 
-    /// When it next acts without a message; `None` while it waits for messages only.
+    /// Time at which it next acts without a message; `None` while it waits for messages only.
     fn wake(&self) -> Option<Ps> {
         None
     }
 
-    /// Whether it waits for nothing and will begin nothing: then it stays so. The run lasts until all programs are
+    /// True once it waits for nothing and will begin nothing; then it stays so. The run lasts until all programs are
     /// over, so one that only answers always is.
     fn is_over(&self) -> bool {
         true
@@ -49,7 +49,7 @@ pub trait Program: Debug + Send + Sync {
     }
 }
 
-/// What a program has its host do.
+/// Requests of a program to its host.
 #[derive(Debug, Default)]
 pub struct Actions {
     /// Messages to send, by channel, in order.

@@ -100,7 +100,7 @@ impl Workload for Config {
 #[derive(Debug)]
 struct Client {
     asking: Asking,
-    /// Of requests and responses.
+    /// Sizes of requests and responses.
     sizes: [Drawn; 2],
 }
 

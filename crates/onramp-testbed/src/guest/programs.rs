@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// Each channel has a stretch of so many bytes of its drive, and goes round in it.
 const STRETCH: u64 = 1 << 30;
 
-/// What a channel runs on.
+/// Carrier of a channel.
 #[derive(Debug)]
 pub enum On {
     /// The number of a connection.
@@ -89,7 +89,7 @@ impl Direction {
     }
 }
 
-/// Where a direction's bytes go in and come out.
+/// Sockets at which a direction's bytes go in and come out.
 #[derive(Clone, Copy)]
 struct Ends<'a> {
     from: BorrowedFd<'a>,
@@ -108,7 +108,7 @@ fn ends(connections: &Connections, connection: u32, direction: usize) -> Ends<'_
 struct Channel {
     joined: Joined,
     on: On,
-    /// What its first end writes, and the second.
+    /// Data of its first end, and of the second.
     directions: [Direction; 2],
     /// Blocks asked for so far.
     asked: u64,
@@ -120,7 +120,7 @@ struct Running {
     program: Box<dyn Program>,
     /// By number of the channel: which it is, and which of its ends.
     channels: Vec<(u32, usize)>,
-    /// When it is looked at next.
+    /// Time of its next valid wake-up.
     armed: Option<Ps>,
     over: bool,
 }
@@ -138,7 +138,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Of these, whose channels are still to come.
+    /// Takes programs, whose channels are still to come.
     pub fn new(placed: Vec<Placed>) -> Self {
         let running =
             |Placed { host, program, .. }| Running { host, program, channels: Vec::new(), armed: None, over: false };
@@ -175,7 +175,7 @@ impl Programs {
         Ok(())
     }
 
-    /// When something is due.
+    /// Earliest due time.
     pub fn next(&self) -> Option<Ps> {
         self.due.peek().map(|Reverse((at, _))| *at)
     }
@@ -185,7 +185,7 @@ impl Programs {
         self.left
     }
 
-    /// Whether there are any.
+    /// True if there are any.
     pub fn any(&self) -> bool {
         !self.all.is_empty()
     }

@@ -22,15 +22,15 @@ const LAST_NUMBER: u64 = 0x3fff;
 /// One direction of a channel.
 #[derive(Clone, Copy, Debug)]
 pub struct Direction {
-    /// Who sends to whom.
+    /// Sender and receiver.
     pub pair: Pair,
     /// The channel's number among those of the pair, counted both ways.
     pub number: u64,
-    /// How it is used.
+    /// Way of writing and reading.
     pub medium: Medium,
 }
 
-/// What a receiving end's application reads.
+/// Application of a receiving end.
 #[derive(Clone, Debug)]
 pub(super) struct Reads {
     pub heard: Heard,

@@ -93,7 +93,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Whether it is the default.
+    /// True for ECMP, the default.
     pub fn is_ecmp(&self) -> bool {
         matches!(self, Self::Ecmp(_))
     }
@@ -117,7 +117,7 @@ mod tests {
         Selector::new(&config, 1, &[40, 41])
     }
 
-    /// How many of 400 packets take each port: at these times, of flows with these hashes.
+    /// Places that packets take, given their times and their flows' hashes.
     fn taken(
         selector: &mut Selector,
         switch: usize,

@@ -20,7 +20,7 @@ pub const HEADER: u64 = 48;
 const MAX_BACKOFF: u32 = 6;
 
 tagged! {
-    /// How what is lost is sent again.
+    /// Retransmission of what is lost.
     pub enum Recovery {
         /// From the first packet that is missing on.
         GoBackN(go_back_n::Config) = "go-back-n",
@@ -36,7 +36,7 @@ impl Default for Recovery {
 }
 
 impl Recovery {
-    /// Whether it is the default.
+    /// True for go-back-N, the default.
     pub fn is_go_back_n(&self) -> bool {
         matches!(self, Self::GoBackN(_))
     }
@@ -48,7 +48,7 @@ impl Recovery {
         }
     }
 
-    /// What flows share, with so many packets in flight at most; and their retransmission timeout, which is `rto`
+    /// Values that flows share, with so many packets in flight at most; and their retransmission timeout, which is `rto`
     /// with go-back-N.
     pub fn shared(&self, rto: Ps, nack_interval: Ps, cap: u32) -> (Recovered, Ps) {
         match self {
@@ -61,7 +61,7 @@ impl Recovery {
     }
 }
 
-/// How flows of a transport recover.
+/// Recovery of a transport's flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovered {
     /// Go-back-N: a NACK for the same gap is repeated after this.
@@ -82,7 +82,7 @@ pub struct Shape {
     pub header: u64,
     /// Retransmission timeout; doubles with each in a row.
     pub rto: Ps,
-    /// How they recover.
+    /// Their recovery.
     pub recovered: Recovered,
 }
 
@@ -157,7 +157,7 @@ impl Tx {
         Self { open: true, packets: 0, ..Self::new(shape, None, now) }
     }
 
-    /// Whether it sends messages as they are written.
+    /// True if it sends messages as they are written.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.open
@@ -357,7 +357,7 @@ impl Rx {
         self.expected
     }
 
-    /// Whether it keeps what comes out of order.
+    /// True if it keeps what comes out of order.
     #[inline]
     pub fn is_selective(&self) -> bool {
         self.selective.is_some()

@@ -38,7 +38,7 @@ impl Config {
     }
 }
 
-/// What flows of a transport share.
+/// Values that flows of a transport share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
     /// See [`Config`] [ps].
@@ -49,15 +49,15 @@ pub struct Params {
     pub cap: u32,
 }
 
-/// What a sender knows of packets in flight.
+/// Sender's view of the packets in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Scoreboard {
     pub params: Params,
-    /// Of the packets from the first unacknowledged one on, whether each was received.
+    /// Receipt of each packet from the first unacknowledged one on.
     received: VecDeque<bool>,
     /// A packet at or beyond this one was not seen to arrive; of those before, what is missing is lost.
     highest: u32,
-    /// Of what is lost, packets before this one were retransmitted.
+    /// Lost packets before this one were retransmitted.
     again: u32,
     /// Recovery ends when all packets before this one are acknowledged.
     recovery: Option<u32>,
@@ -116,7 +116,7 @@ impl Scoreboard {
     }
 }
 
-/// What a receiver has of the packets beyond the next expected one.
+/// Receiver's packets beyond the next expected one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Received(VecDeque<bool>);
 
