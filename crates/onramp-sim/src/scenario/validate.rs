@@ -8,11 +8,8 @@ use crate::config::{Mistake, Rule};
 use crate::host::config::ShaperKind;
 use crate::network::router;
 use crate::topology::Topology;
-use crate::workload::{Findings, Place};
+use crate::workload::{Findings, MAX_OF_A_LIST, Place};
 use std::path::Path;
-
-/// A list is not read on after this many wrong elements.
-const MAX_OF_A_LIST: usize = 20;
 
 /// Checks what needs no network.
 pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
@@ -197,8 +194,7 @@ fn check_policies(s: &Scenario, traffic: &Traffic, rule: Rule<'_>) {
 
 /// What is wrong with a list of hosts.
 fn unknown(key: &str, names: &[String], topology: &Topology) -> Vec<Mistake> {
-    let wrong = topology.hosts_named(names).err().unwrap_or_default().into_iter();
-    wrong.map(|(i, m)| Mistake::new(format!("{key}[{i}]"), m)).take(MAX_OF_A_LIST).collect()
+    topology.hosts_under(key, names).err().unwrap_or_default().into_iter().take(MAX_OF_A_LIST).collect()
 }
 
 fn host_pair(pair: &str, topology: &Topology) -> Result<(), String> {

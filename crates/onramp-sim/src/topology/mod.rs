@@ -561,6 +561,15 @@ impl Topology {
         if wrong.is_empty() { Ok(found) } else { Err(wrong) }
     }
 
+    /// The hosts that a list under `key` names, in order.
+    ///
+    /// # Errors
+    /// Mistakes by key and place in the list.
+    pub fn hosts_under(&self, key: &str, names: &[String]) -> Result<Vec<u32>, Vec<Mistake>> {
+        let at = |(i, message)| Mistake::new(format!("{key}[{i}]"), message);
+        self.hosts_named(names).map_err(|wrong| wrong.into_iter().map(at).collect())
+    }
+
     /// The name of a node without its number.
     pub fn group(&self, node: NodeId) -> &str {
         self.name(node).trim_end_matches(|c: char| c.is_ascii_digit())

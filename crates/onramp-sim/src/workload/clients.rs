@@ -3,7 +3,7 @@
 //! A workload in which clients ask has [`Asking`] in the program of its clients and [`Service`] in that of its servers.
 
 use super::{Actions, Cdf, Context, Findings, Medium, Message, Place, Plan, Program, Section, size_distribution};
-use crate::config::units::{Bytes, Ps, Span, US};
+use crate::config::units::{Bytes, Ps, SEC, Span, US};
 use crate::config::{Mistake, Rule};
 use crate::engine::random;
 use crate::records::ExchangeRecord;
@@ -340,8 +340,7 @@ pub(super) fn named(key: &str, names: &[String], topology: &Topology) -> Result<
     if names.is_empty() {
         return Err(vec![Mistake::new(key, "names no host")]);
     }
-    let at = |(i, message)| Mistake::new(format!("{key}[{i}]"), message);
-    topology.hosts_named(names).map_err(|wrong| wrong.into_iter().map(at).collect())
+    topology.hosts_under(key, names)
 }
 
 impl Between<'_> {
@@ -430,6 +429,16 @@ pub(super) fn check_channels(count: usize) -> Result<(), String> {
 /// Rules of what clients have open at a time.
 pub(super) fn check_depth(depth: u32, most: u32, rule: Rule<'_>) {
     rule((1..=most).contains(&depth), "depth", format!("{depth} is outside 1 to {most}"));
+}
+
+impl Pace {
+    /// Either so many requests of a client in a second, spread over its `connections`, or a depth.
+    pub(super) fn of(per_second: Option<f64>, depth: Option<u32>, connections: usize) -> Self {
+        match per_second {
+            Some(rate) => Self::Poisson(SEC as f64 / rate * connections as f64),
+            None => Self::Closed(depth.unwrap_or(1), 0.0),
+        }
+    }
 }
 
 /// Rules of a pace that is either a rate or a depth.

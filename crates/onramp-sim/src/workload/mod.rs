@@ -158,7 +158,7 @@ pub struct Place<'a> {
 }
 
 /// A list is not read on after this many wrong elements.
-const MAX_OF_A_LIST: usize = 20;
+pub const MAX_OF_A_LIST: usize = 20;
 
 /// Results of [`Workload::check_placed`].
 #[derive(Debug, Default)]
@@ -182,8 +182,7 @@ impl Findings {
 
     /// Notes which of some names are no hosts.
     pub fn names(&mut self, key: &str, names: &[String], topology: &Topology) {
-        let wrong = topology.hosts_named(names).err().unwrap_or_default();
-        self.list(wrong.into_iter().map(|(i, message)| Mistake::new(format!("{key}[{i}]"), message)));
+        self.list(topology.hosts_under(key, names).err().unwrap_or_default());
     }
 
     /// Notes what is wrong with the hosts that traffic is between: at least two, each once.

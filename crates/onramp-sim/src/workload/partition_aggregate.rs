@@ -4,16 +4,14 @@
 use super::clients::{
     Asked, Asking, Drawn, Pace, Server, Service, Session, Sizes, Times, check_channels, check_pace, named,
 };
+use super::rpc::LARGEST;
 use super::{Actions, Context, Findings, Group, Medium, Message, Place, Plan, Program, Section, Workload};
-use crate::config::units::{Bytes, Ps, SEC, Span};
+use crate::config::units::{Ps, Span};
 use crate::config::{Mistake, Rule};
 use crate::engine::random;
 use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Largest message.
-const LARGEST: Bytes = Bytes(64 << 20);
 
 /// Requests whose answers are themselves requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -122,10 +120,7 @@ impl Workload for Config {
         let tiers = self.tiers(place.topology).map_err(|mut wrong| wrong.swap_remove(0).message)?;
         let [request, query, answer, response] = self.sizes().map(|(_, sizes)| sizes.read(place.base));
         let (request, query, answer, response) = (request?, query?, answer?, response?);
-        let pace = match self.per_second {
-            Some(rate) => Pace::Poisson(SEC as f64 / rate),
-            None => Pace::Closed(self.depth.unwrap_or(1), 0.0),
-        };
+        let pace = Pace::of(self.per_second, self.depth, 1);
         let times = Times { from: 0, until: span.warmup + span.duration, pace };
         let mut numbers = 0..;
         let mut number = || numbers.next().expect("there are few");

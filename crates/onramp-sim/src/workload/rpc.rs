@@ -3,7 +3,7 @@
 use super::clients::{Asked, Asking, Between, Drawn, Pace, Peers, Server, Sizes, check_pace, one};
 use super::{Actions, Context, Findings, Group, Medium, Message, Place, Plan, Program, Section, Workload};
 use crate::config::Rule;
-use crate::config::units::{Bytes, Ps, SEC, Span};
+use crate::config::units::{Bytes, Ps, Span};
 use serde::{Deserialize, Serialize};
 
 /// Largest request and response.
@@ -79,11 +79,7 @@ impl Workload for Config {
         let base = section.place.base;
         let sizes = [self.request.read(base)?, self.response.read(base)?];
         let (sessions, each) = self.between().sessions(section)?;
-        let pace = match self.per_second {
-            Some(rate) => Pace::Poisson(SEC as f64 / rate * each as f64),
-            None => Pace::Closed(self.depth.unwrap_or(1), 0.0),
-        };
-        let times = self.between().times(section, pace);
+        let times = self.between().times(section, Pace::of(self.per_second, self.depth, each));
         for session in &sessions {
             let client = Client { asking: Asking::new(*session, times, section.span.seed), sizes: sizes.clone() };
             plan.pair(session, client, Server::new(self.service), Medium::Messages);
