@@ -302,6 +302,10 @@ impl<V: Linked> Group<V> {
                 queue.push_back((at, value));
                 if tie {
                     in_order(queue);
+                    // It may be the lane's head now, with a lower link than before.
+                    if at == self.first.0 && self.precedes(lane, self.first.1) {
+                        self.first.1 = lane;
+                    }
                 }
             }
         }
