@@ -15,8 +15,8 @@ fn main() {
         return run(&name);
     }
     println!(
-        "{:<24}{:>12}{:>10}{:>18}{:>12}{:>20}",
-        "case", "packet-hops", "wall s", "packet-hops/s", "peak MB", "simulated us/wall s"
+        "{:<24}{:>8}{:>12}{:>10}{:>18}{:>12}{:>20}",
+        "case", "up s", "packet-hops", "wall s", "packet-hops/s", "peak MB", "simulated us/wall s"
     );
     let wanted = |name: &str| names.is_empty() || names.iter().any(|n| name.contains(n.as_str()));
     for (name, ..) in CASES.iter().filter(|c| wanted(c.0)) {
@@ -27,14 +27,16 @@ fn main() {
 }
 
 fn run(name: &str) {
+    let start = Instant::now();
     let mut sim = cases::build(name, true);
+    let up = start.elapsed().as_secs_f64();
     sim.set_threads(std::env::var("ONRAMP_BENCH_THREADS").map_or(1, |n| n.parse().expect("a number of threads")));
     let start = Instant::now();
     sim.run_to_end();
     let wall = start.elapsed().as_secs_f64();
     let hops = sim.packet_hops() as f64;
     println!(
-        "{name:<24}{:>11.1}M{wall:>10.2}{:>17.2}M{:>12.0}{:>20.0}",
+        "{name:<24}{up:>8.2}{:>11.1}M{wall:>10.2}{:>17.2}M{:>12.0}{:>20.0}",
         hops / 1e6,
         hops / wall / 1e6,
         peak_rss_mb(),

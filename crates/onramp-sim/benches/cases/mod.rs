@@ -68,6 +68,8 @@ const GROWTH: &[(&str, [u32; 4])] = &[
     ("growth-1024", [8, 8, 64, 500]),
     ("growth-2048", [16, 8, 64, 300]),
     ("growth-8192", [32, 16, 256, 150]),
+    // With 40 servers on a switch, unlike the others.
+    ("growth-100000", [50, 50, 2500, 1]),
 ];
 
 /// Name, scenario, transport, and a duration short enough for valgrind.
@@ -76,6 +78,7 @@ pub const CASES: &[(&str, &str, &str, &str)] = &[
     ("growth-1024", FAT_TREE, "dcqcn", ""),
     ("growth-2048", FAT_TREE, "dcqcn", ""),
     ("growth-8192", FAT_TREE, "dcqcn", ""),
+    ("growth-100000", FAT_TREE, "dcqcn", ""),
     ("fat-tree-dcqcn", FAT_TREE, "dcqcn", "100us"),
     ("fat-tree-dcqcn-onramp", FAT_TREE, "dcqcn", "100us"),
     ("fat-tree-hpcc", FAT_TREE, "hpcc", "100us"),
@@ -98,6 +101,9 @@ pub fn build(name: &str, whole: bool) -> Simulation {
         let sizes = [("pods", pods), ("tors_per_pod", switches), ("aggs_per_pod", switches), ("cores", cores)];
         overrides.extend(sizes.map(|(key, n)| (format!("network.{key}"), n.to_string())));
         overrides.extend([("duration".into(), format!("{us}us")), ("time_limit".into(), format!("{us}us"))]);
+        if name == "growth-100000" {
+            overrides.push(("network.hosts_per_tor".into(), "40".into()));
+        }
     } else if name.starts_with("wide") {
         overrides.extend(wide(PORTS[usize::from(!whole)]));
     } else if !whole {

@@ -323,9 +323,24 @@ impl<V: Linked> Group<V> {
     }
 
     /// A lane has another head.
-    #[inline]
+    #[inline(always)]
     fn look_again(&mut self, lane: usize) {
         self.heads[lane] = self.lanes[lane].front().map_or(Ps::MAX, |entry| entry.0);
+        if self.by_link {
+            return self.look_again_with_ties();
+        }
+        let mut first = (self.heads[0], 0);
+        for (i, &at) in self.heads.iter().enumerate().skip(1) {
+            if at < first.0 {
+                first = (at, i);
+            }
+        }
+        self.first = first;
+    }
+
+    /// The first of all heads where links count: ties are looked for on the way, and at their links only if there are.
+    #[inline(never)]
+    fn look_again_with_ties(&mut self) {
         let mut first = (self.heads[0], 0);
         let mut tie = false;
         for (i, &at) in self.heads.iter().enumerate().skip(1) {
@@ -335,7 +350,7 @@ impl<V: Linked> Group<V> {
             }
         }
         self.first = first;
-        if tie && self.by_link && first.0 < Ps::MAX {
+        if tie && first.0 < Ps::MAX {
             self.look_at_links();
         }
     }

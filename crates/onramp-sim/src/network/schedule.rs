@@ -15,6 +15,7 @@ pub struct Schedule {
     /// Bytes each class gets in a round; 0 for a strict one.
     quanta: Arc<[i64]>,
     strict: u16,
+    takes_turns: bool,
 }
 
 /// A port's state: whose turn it is, and what each class has left.
@@ -32,12 +33,19 @@ impl Schedule {
         let quantum = |w: &Option<f64>| w.map_or(0, |w| (packet as f64 * w / least) as i64);
         let quanta: Arc<[i64]> = std::iter::once(0).chain(weights.iter().map(quantum)).collect();
         let strict = (0..).zip(quanta.iter()).filter(|(_, q)| **q == 0).fold(0, |set, (i, _)| set | 1 << i);
-        Self { quanta, strict }
+        let takes_turns = quanta[1..].iter().any(|q| *q > 0);
+        Self { quanta, strict, takes_turns }
     }
 
     /// Classes with the control class.
     pub fn classes(&self) -> usize {
         self.quanta.len()
+    }
+
+    /// Whether there are classes that take turns, so that a port needs a [`Turn`] of its own.
+    #[inline]
+    pub fn takes_turns(&self) -> bool {
+        self.takes_turns
     }
 
     /// The class to serve, of those in the set `ready`.

@@ -80,7 +80,9 @@ pub struct Network<R: Router> {
     pub ports: Vec<Port>,
     /// Of port p and class c: `p * classes + c`; class 0 is the control class.
     queues: Vec<Queue<R::Header>>,
+    /// Of port p and payload class c: `p * (classes - 1) + c - 1`.
     ingress: Vec<Ingress>,
+    /// As the queues; none before the first pause.
     pauses: Vec<Pauses>,
     /// Egress thresholds of lossy classes.
     alphas: Vec<Alpha>,
@@ -89,6 +91,7 @@ pub struct Network<R: Router> {
     lossy: u16,
     tail: Option<PortBuffer>,
     schedule: Schedule,
+    /// One that nobody looks at, where no classes take turns.
     turns: Vec<Turn>,
     buffers: Vec<Buffer>,
     routes: Routes,
@@ -133,7 +136,6 @@ impl<R: Router> Network<R> {
             new.lanes = lanes.of(sizes, |size| new.time_for(size), port.delay);
             ports.push(new);
             queues.push(Queue::new(Ecn::OFF));
-            ingress.push(Ingress::default());
             alphas.push(Alpha::default());
             for class in &rules.classes {
                 let limits = class.at(port.rate);
@@ -144,11 +146,12 @@ impl<R: Router> Network<R> {
             }
         }
         let lossy = |(i, class): (usize, &ClassRules)| u16::from(class.loss == Loss::Lossy) << (i + 1);
+        let schedule = Schedule::new(&rules.weights(), u64::from(full));
         let rates: Vec<u64> = own.ports.iter().map(|&id| topology.ports()[id as usize].rate.0).collect();
         Self {
             written: rates.iter().map(|&rate| router.port(rate)).collect(),
-            pauses: vec![Pauses::default(); queues.len()],
-            turns: vec![Turn::default(); ports.len()],
+            pauses: Vec::new(),
+            turns: vec![Turn::default(); if schedule.takes_turns() { ports.len() } else { 1 }],
             sent_before: vec![0; ports.len()],
             switch_ports: ports.iter().filter(|port| !port.host).count() as u64,
             busy_ports: 0,
@@ -157,7 +160,7 @@ impl<R: Router> Network<R> {
             routes: topology.routes().part(&own.switches, topology.hosts(), |port| cells.place(port)),
             paths: (!rules.paths.is_ecmp()).then(|| Selector::new(&rules.paths, seed, &own.switches)),
             lossy: rules.classes.iter().enumerate().map(lossy).fold(0, |set, bit| set | bit),
-            schedule: Schedule::new(&rules.weights(), u64::from(full)),
+            schedule,
             pfc_frame: rules.pfc_frame,
             tail: rules.tail,
             outbox: Posts::new(cells.parts.len()),
@@ -216,7 +219,7 @@ impl<R: Router> Network<R> {
             }
             Account::Pool
         } else {
-            account(self.lossy, packet, &mut self.ingress[from as usize * self.classes..], || {
+            account(self.lossy, packet, &mut self.ingress[from as usize * (self.classes - 1)..], || {
                 (self.queues[place].bytes, self.alphas[place])
             })
         };
@@ -319,14 +322,15 @@ impl<R: Router> Network<R> {
         if ready == 0 {
             return;
         }
-        let Some(class) = self.schedule.pick(&mut self.turns[id as usize], ready) else { return };
+        let turn = if self.schedule.takes_turns() { id as usize } else { 0 };
+        let Some(class) = self.schedule.pick(&mut self.turns[turn], ready) else { return };
         let queue = &mut self.queues[id as usize * self.classes + usize::from(class)];
         let Some(on) = queue.pop() else { return };
         if queue.is_empty() {
             port.waiting &= !(1 << class);
             self.busy_ports -= u64::from(port.waiting == 0);
         }
-        self.schedule.charge(&mut self.turns[id as usize], class, on.packet.size);
+        self.schedule.charge(&mut self.turns[turn], class, on.packet.size);
         self.depart(events, now, id, on);
     }
 
@@ -365,7 +369,9 @@ impl<R: Router> Network<R> {
             let account = if self.tail.is_some() {
                 Account::Pool
             } else {
-                account(self.lossy, packet, &mut self.ingress[from as usize * self.classes..], || (0, Alpha::default()))
+                account(self.lossy, packet, &mut self.ingress[from as usize * (self.classes - 1)..], || {
+                    (0, Alpha::default())
+                })
             };
             if self.buffers[switch].release(account, u64::from(packet.size)) {
                 self.send_pfc(events, now, from, class, Kind::RESUME);
@@ -411,6 +417,7 @@ impl<R: Router> Network<R> {
         } else {
             port.paused &= !(1 << class);
         }
+        self.pauses.resize(self.queues.len(), Pauses::default());
         let place = self.queue_of(id, class);
         self.pauses[place].set(pause, now);
     }
@@ -510,6 +517,6 @@ fn account<'a, H: Copy>(
     } else if class == CONTROL || packet.flags() & UNPAUSED != 0 {
         Account::Pool
     } else {
-        Account::Pfc(&mut ingress[usize::from(class)])
+        Account::Pfc(&mut ingress[usize::from(class) - 1])
     }
 }
