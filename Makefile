@@ -11,11 +11,12 @@ RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core crates/onramp-clock 
 
 # What is needed comes before what is built, in this order; builds use all processors by themselves.
 .NOTPARALLEL:
-.PHONY: help install testbed demo test test-quick test-kernel lint bindings bench agent install-agent uninstall-agent datapath clean
+.PHONY: help install install-fast testbed demo test test-quick test-kernel lint bindings bench agent install-agent uninstall-agent datapath clean
 
 help:
 	@echo "make demo     install, then compare DCQCN with and without On-Ramp on 320 servers (minutes)"
 	@echo "make install  build everything into .venv; the command is .venv/bin/onramp"
+	@echo "make install-fast  the same, optimised for what it does: a tenth faster, three builds' time"
 	@echo "make testbed  the Linux cluster: its programs and its kernel (minutes, once)"
 	@echo "make test     every test"
 	@echo "make test-quick  the simulator and the command: no kernel, no emulated machine (minutes)"
@@ -40,6 +41,10 @@ need-%:
 .venv/built: .venv/made pyproject.toml $(RUST)
 	maturin develop --release --extras dev
 	@touch $@
+
+install-fast: .venv/made
+	packaging/profile
+	@touch .venv/built
 
 # The Linux cluster: its programs beside Python, where the package looks for them, and its kernel.
 testbed: need-cluster install
