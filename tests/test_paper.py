@@ -117,6 +117,7 @@ MOMENTS: Mapping[str, tuple[str, Mapping[str, object]]] = {
             "host.shaping": {"tenants": {"a": "50Mbps", "b": "50Mbps"}, "egress": "100Mbps"},
         },
     ),
+    "irn": ("irn", {"warmup": "0us", "duration": "200us", "time_limit": "2ms"}),
     "transports": ("transports", {"duration": "170ms"}),
 }
 
