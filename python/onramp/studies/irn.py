@@ -198,7 +198,10 @@ def draw(runs: Runs) -> Figure:
     figure, axes = style.panels(2, 3, (3.4, 2.7))
     controls = list(CONTROLS)
     for ax, (name, of) in zip(axes, METRICS.items(), strict=False):
-        sides = {s: [estimate(runs[(c, s)], of) for c in controls] for s in SYSTEMS}
+        sides = {
+            s if "PFC" in s else f"{s}, no PFC": [estimate(runs[(c, s)], of) for c in controls]
+            for s in SYSTEMS
+        }
         _bars(ax, controls, sides, list(COLOURS.values()))
         ax.set_title(name, fontsize=9)
         ax.set_yscale("log")
@@ -239,6 +242,7 @@ def draw(runs: Runs) -> Figure:
     axes[5].axhline(1, color=style.INK, lw=0.8, ls=":")
     axes[5].set_xlabel("fan-in")
     axes[5].set_xticks(fan_ins)
+    axes[5].set_xlim(fan_ins[0] - 5, fan_ins[-1] + 5)
     axes[5].set_title("RCT of IRN over that of RoCE with PFC", fontsize=9)
     axes[5].legend(fontsize=7.5)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8.5)
