@@ -167,9 +167,10 @@ def unfinished(result: Result) -> float:
     return float(result.summary["unfinished"]["flows"] / max(1, result.flows.num_rows))
 
 
-def rct(result: Result) -> float:
-    """Mean completion time of requests in microseconds."""
-    return float(result.summary["incast"]["rct_us"]["mean"])
+def rct(result: Result) -> float | None:
+    """Mean completion time of requests in microseconds; None if none completed."""
+    mean: float | None = result.summary["incast"]["rct_us"]["mean"]
+    return mean
 
 
 def goodput(result: Result) -> float:
