@@ -113,9 +113,9 @@ pub struct Tx {
     /// It goes on with messages that are written later, and never ends.
     open: bool,
     /// Timeouts since the last progress.
-    backoff: u32,
+    backoff: u16,
+    rto_doublings: u16,
     rto: Ps,
-    rto_doublings: u32,
     /// When it last made progress, or began to have something in flight.
     progress_at: Ps,
     /// The round trip being measured: it ends with an ACK beyond this packet, and
@@ -145,7 +145,7 @@ impl Tx {
             open: false,
             backoff: 0,
             rto: shape.rto,
-            rto_doublings: shape.rto_doublings,
+            rto_doublings: shape.rto_doublings as u16,
             progress_at: now,
             round_end: 0,
             round_at: now,
@@ -313,7 +313,7 @@ impl super::Tx for Tx {
             Some(board) => board.recover(self.acked, self.next),
         }
         self.progress_at = now;
-        self.backoff += 1;
+        self.backoff = self.backoff.saturating_add(1);
     }
 
     fn stop(&mut self) -> u64 {
