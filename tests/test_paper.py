@@ -17,7 +17,7 @@ from onramp import markdown, paper, studies, tables
 from onramp.paper import common, star
 from onramp.plots import style
 from onramp.result import Result
-from onramp.studies import carousel, paced, rcp
+from onramp.studies import carousel, irn, paced, rcp
 
 #: Every figure by its name.
 FIGURES = {name: book.figure(name) for book in (paper, studies) for name in book.FIGURES}
@@ -117,6 +117,7 @@ MOMENTS: Mapping[str, tuple[str, Mapping[str, object]]] = {
             "host.shaping": {"tenants": {"a": "50Mbps", "b": "50Mbps"}, "egress": "100Mbps"},
         },
     ),
+    "irn": ("irn", {"warmup": "0us", "duration": "200us", "time_limit": "2ms"}),
     "transports": ("transports", {"duration": "170ms"}),
 }
 
@@ -151,6 +152,17 @@ def test_flows_that_carousel_holds_have_their_rates() -> None:
 )
 def test_an_interval_has_its_means_digits(mean: float, half: float, text: str) -> None:
     assert common.Estimate(mean, half).text(" ms") == text
+
+
+def test_a_flow_that_has_not_ended_counts_as_if_it_had_with_the_run() -> None:
+    file = common.folder("studies") / "irn.toml"
+    run = onramp.run(file, {"warmup": "0us", "duration": "200us", "time_limit": "250us"})
+    ends, (fct, slowdown) = run.flows["fct_ps"], irn.times(run)
+    assert 0 < ends.null_count < len(ends) == len(fct)
+    start = np.sort(np.asarray(run.flows["start_ps"], float)) / 1e6
+    assert (start + fct).max() == pytest.approx(250)
+    assert slowdown.min() >= 1
+    assert irn.unfinished(run) == ends.null_count / len(ends)
 
 
 def test_pacing_no_longer_helps_from_where_its_gain_falls_below_a_twentieth() -> None:

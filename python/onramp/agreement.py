@@ -16,11 +16,10 @@ from onramp.cache import Cache
 from onramp.errors import OnRampError
 from onramp.metrics import Metric, metrics, over_seeds
 from onramp.result import Result
-from onramp.scenario import Overrides, Scenario, load
+from onramp.scenario import SUBSTRATES, Overrides, Scenario, load
 from onramp.summary import SIZES, Summary
 from onramp.sweep import combinations
 
-SUBSTRATES = {"sim": "simulator", "linux": "Linux"}
 SIDES = {"without": "without On-Ramp", "with": "with On-Ramp"}
 IMPROVEMENT = "improvement by On-Ramp"
 

@@ -1,16 +1,16 @@
-"""What Python code calls; the command does the same with progress and tables."""
+"""Runs, comparisons and traces as Python code and the command ask for them."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onramp import comparison, engine
 from onramp.comparison import Comparison
-from onramp.engine import Stop
+from onramp.engine import Status, Stop
 from onramp.folders import staged
 from onramp.result import Result
 from onramp.scenario import Overrides, Scenario, load
@@ -19,6 +19,100 @@ if TYPE_CHECKING:
     from onramp.tracing import Trace
 
 Source = str | Path | Mapping[str, Any]
+#: Told how far a run is, by its label; None: it has ended.
+Report = Callable[[str, Status | None], None]
+Temporary = tempfile.TemporaryDirectory[str]
+
+
+def _silent(label: str, status: Status | None) -> None:
+    pass
+
+
+def _filled(
+    out: str | Path | None, fill: Callable[[Path], object], *, force: bool = False
+) -> tuple[Path, Temporary | None]:
+    """Has `fill` write into a folder that becomes `out`, or without `out` into a temporary one."""
+    if out is None:
+        temporary = tempfile.TemporaryDirectory(prefix="onramp-")
+        fill(Path(temporary.name))
+        return Path(temporary.name), temporary
+    with staged(Path(out), force=force) as stage:
+        fill(stage)
+    return Path(out), None
+
+
+def run_loaded(
+    scenario: Scenario,
+    out: str | Path | None,
+    *,
+    threads: int,
+    stop: Callable[[], bool],
+    report: Report = _silent,
+    force: bool = False,
+) -> Result:
+    """Results of a scenario that is loaded, incomplete if it was stopped.
+
+    Parameters
+    ----------
+    force : bool
+        Replace `out` if it holds results.
+    """
+
+    def fill(folder: Path) -> None:
+        engine.execute(
+            scenario,
+            folder,
+            threads=threads,
+            stop=stop,
+            report=lambda status: report(scenario.name, status),
+        )
+
+    folder, temporary = _filled(out, fill, force=force)
+    return Result.in_temporary(temporary) if temporary else Result(folder)
+
+
+def compare_loaded(
+    scenario: Scenario,
+    seeds: Sequence[int],
+    out: str | Path | None,
+    *,
+    workers: int,
+    stop: Callable[[], bool],
+    report: Report = _silent,
+    force: bool = False,
+) -> Comparison:
+    """Both sides of a scenario that is loaded; `force` as for `run_loaded`."""
+    made: list[Comparison] = []
+
+    def fill(folder: Path) -> None:
+        made.append(comparison.execute(scenario, folder, seeds, workers=workers, stop=stop, report=report))
+
+    folder, temporary = _filled(out, fill, force=force)
+    found = made[0].moved(folder)
+    found.temporary = temporary
+    return found
+
+
+def trace_loaded(
+    scenarios: Mapping[str, Scenario],
+    flows: Sequence[int],
+    out: str | Path | None,
+    *,
+    threads: int,
+    stop: Callable[[], bool],
+    report: Report = _silent,
+    force: bool = False,
+) -> Trace:
+    """Packets of flows of what `tracing.prepare` has returned; `force` as for `run_loaded`."""
+    from onramp import tracing
+
+    def fill(folder: Path) -> None:
+        tracing.execute(scenarios, flows, folder, threads=threads, stop=stop, report=report)
+
+    folder, temporary = _filled(out, fill, force=force)
+    found = tracing.Trace(folder)
+    found.temporary = temporary
+    return found
 
 
 def run(
@@ -67,16 +161,8 @@ def run(
     >>> result.summary["incast"]["rct_us"]["p95"]  # doctest: +SKIP
     """
     loaded = load(scenario, {**(overrides or {}), **({} if seed is None else {"seed": seed})}, on)
-    cores = threads or os.cpu_count() or 1
     with Stop() as stop:
-        if out is None:
-            temporary = tempfile.TemporaryDirectory(prefix="onramp-")
-            engine.execute(loaded, Path(temporary.name), threads=cores, stop=stop)
-            result = Result.in_temporary(temporary)
-        else:
-            with staged(Path(out)) as stage:
-                engine.execute(loaded, stage, threads=cores, stop=stop)
-            result = Result(out)
+        result = run_loaded(loaded, out, threads=threads or os.cpu_count() or 1, stop=stop)
     if stop.asked:
         raise KeyboardInterrupt
     return result
@@ -104,25 +190,11 @@ def compare(
         As for `run`.
     """
     loaded = load(scenario, overrides, on)
-    seeds = list(seeds) if seeds else [loaded.seed]
     with Stop() as stop:
-        if out is None:
-            temporary = tempfile.TemporaryDirectory(prefix="onramp-")
-            found = _compare(loaded, Path(temporary.name), seeds, stop)
-            found.temporary = temporary
-        else:
-            with staged(Path(out)) as stage:
-                found = _compare(loaded, stage, seeds, stop)
-            found = found.moved(Path(out))
+        found = compare_loaded(loaded, list(seeds) if seeds else [loaded.seed], out, workers=2, stop=stop)
     if stop.asked:
         raise KeyboardInterrupt
     return found
-
-
-def _compare(scenario: Scenario, folder: Path, seeds: Sequence[int], stop: Stop) -> Comparison:
-    return comparison.execute(
-        scenario, folder, seeds, workers=2, stop=stop, report=lambda label, status: None
-    )
 
 
 def trace(
@@ -160,17 +232,8 @@ def trace(
     chosen = list(dict.fromkeys(flows))
     given = {**(overrides or {}), **({} if seed is None else {"seed": seed})}
     loaded = tracing.prepare(scenario, given, chosen, on)
-    cores = threads or os.cpu_count() or 1
     with Stop() as stop:
-        if out is None:
-            temporary = tempfile.TemporaryDirectory(prefix="onramp-")
-            tracing.execute(loaded, chosen, Path(temporary.name), threads=cores, stop=stop)
-            found = tracing.Trace(temporary.name)
-            found.temporary = temporary
-        else:
-            with staged(Path(out)) as stage:
-                tracing.execute(loaded, chosen, stage, threads=cores, stop=stop)
-            found = tracing.Trace(out)
+        found = trace_loaded(loaded, chosen, out, threads=threads or os.cpu_count() or 1, stop=stop)
     if stop.asked:
         raise KeyboardInterrupt
     return found

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onramp import ScenarioError, comparison, engine, terminal
+from onramp import ScenarioError, api, terminal
 from onramp.cache import Cache
 from onramp.comparison import Comparison
 from onramp.engine import Stop
 from onramp.errors import OnRampError
-from onramp.folders import staged, unused
+from onramp.folders import unused
 from onramp.metrics import number
 from onramp.progress import Progress
 from onramp.result import Result
@@ -125,12 +125,11 @@ def run(
     loaded = load(scenario, overrides | ({} if seed is None else {"seed": str(seed)}), on)
     target = out or unused(RESULTS / f"{loaded.name}-{loaded.seed}")
     with Stop() as stop:
-        with staged(target, force=force) as stage, Progress(loaded.name, 1, quiet=as_json) as progress:
-            summary = engine.execute(
-                loaded, stage, threads=threads, stop=stop, report=lambda s: progress(loaded.name, s)
-            )
+        with Progress(loaded.name, 1, quiet=as_json) as progress:
+            result = api.run_loaded(loaded, target, threads=threads, stop=stop, report=progress, force=force)
         if not stop():
-            plots.save_all({"": Result(target)}, target / "plots")
+            plots.save_all({"": result}, target / "plots")
+    summary = result.summary
     if as_json:
         click.echo(json.dumps(summary, indent=2))
     else:
@@ -172,9 +171,10 @@ def compare(
     target = out or unused(RESULTS / f"{loaded.name}-compare-{'-'.join(map(str, seeds))}")
     with Stop() as stop:
         title, total = loaded.name, 2 * len(seeds)
-        with staged(target, force=force) as stage, Progress(title, total, quiet=as_json) as progress:
-            found = comparison.execute(loaded, stage, seeds, workers=jobs, stop=stop, report=progress)
-        found = found.moved(target)
+        with Progress(title, total, quiet=as_json) as progress:
+            found = api.compare_loaded(
+                loaded, seeds, target, workers=jobs, stop=stop, report=progress, force=force
+            )
         if not stop():
             report.write([found], target / "index.html")
     if as_json:
@@ -289,9 +289,10 @@ def trace_command(
     name = f"{next(iter(loaded.values())).name}-trace"
     target = out or unused(RESULTS / f"{name}-{'-'.join(map(str, chosen))}")
     with Stop() as stop:
-        with staged(target, force=force) as stage, Progress(name, len(loaded), quiet=as_json) as progress:
-            tracing.execute(loaded, chosen, stage, threads=threads, stop=stop, report=progress)
-        found = tracing.Trace(target)
+        with Progress(name, len(loaded), quiet=as_json) as progress:
+            found = api.trace_loaded(
+                loaded, chosen, target, threads=threads, stop=stop, report=progress, force=force
+            )
         plots = found.save_plots() if plot and not stop() else []
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2))

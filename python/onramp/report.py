@@ -10,13 +10,13 @@ from typing import Any
 import jinja2
 
 from onramp import folders, plots
-from onramp.agreement import SIDES, SUBSTRATES, Agreement
+from onramp.agreement import SIDES, Agreement
 from onramp.comparison import Comparison
 from onramp.errors import OnRampError
 from onramp.metrics import Metric, metrics, number
 from onramp.plots import style
 from onramp.result import Result
-from onramp.scenario import Scenario
+from onramp.scenario import SUBSTRATES, Scenario
 from onramp.summary import SIZES, Summary
 from onramp.terminal import clock_text, interval_text, judged_text, ratio_text, state, unfinished_text
 

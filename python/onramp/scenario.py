@@ -23,6 +23,9 @@ else:
 
 Overrides = Mapping[str, object]
 
+#: Where a scenario runs, and what tables and pages call it.
+SUBSTRATES = {"sim": "simulator", "linux": "Linux"}
+
 
 @dataclass(frozen=True)
 class Scenario:

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from onramp.agreement import SUBSTRATES, Agreement, overview
+from onramp.agreement import Agreement, overview
 from onramp.comparison import Comparison, Row
 from onramp.metrics import completed, metrics, number
 from onramp.paper.common import Verdict, outcome
+from onramp.scenario import SUBSTRATES
 from onramp.summary import Summary
 from onramp.tracing import Trace
 

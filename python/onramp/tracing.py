@@ -13,12 +13,11 @@ import numpy as np
 import pyarrow.compute as pc
 
 from onramp import ScenarioError, _sim, capture, engine
-from onramp.agreement import SUBSTRATES
 from onramp.capture import Packets
 from onramp.engine import Status
 from onramp.errors import OnRampError, RunError
 from onramp.result import Result
-from onramp.scenario import Overrides, Scenario, load
+from onramp.scenario import SUBSTRATES, Overrides, Scenario, load
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

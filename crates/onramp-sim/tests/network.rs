@@ -464,6 +464,29 @@ fn paths_are_chosen_by_packet_flowlet_or_queue_as_the_scenario_says() {
     assert!(most(&shares("{ kind = \"flowlet\", gap = \"1s\" }")) > 0.99);
 }
 
+#[test]
+fn ingress_ports_that_drop_have_buffers_of_their_own_and_never_pause() {
+    // Two senders fill their ports' reserves, all that they may have: their packets wait at one egress.
+    let text = "duration = \"400us\"\nnetwork = { kind = \"star\", hosts = 3 }\n\
+                [[traffic]]\nkind = \"long\"\nsrc = [\"h0\", \"h1\"]\ndst = \"h2\"\n";
+    let set = [
+        ("switch.loss", "lossy-ingress"),
+        ("switch.reserve", "60KB"),
+        ("switch.buffer", "181KB"),
+        ("switch.ecn", "[]"),
+        ("host.ack_class", "data"),
+        ("measure.interval", "100ns"),
+        ("measure.queues", "[\"s0->h2\"]"),
+    ];
+    let mut sim = build_with(text, "kind = \"dcqcn\"", &set);
+    sim.run(400 * US, u64::MAX);
+    let peak = series(&mut sim, &["queue s0->h2"])[0].iter().fold(0.0, |a: f64, s| a.max(s.value));
+    assert!((116e3..=121e3).contains(&peak), "{peak} of 120 KB");
+    let counters = sim.counters();
+    assert!(number(&counters, "network", "drops") > 100.0);
+    assert_eq!(number(&counters, "network", "pfc_pauses"), 0.0);
+}
+
 const GO_BACK_N: &str = "{ kind = \"go-back-n\" }";
 const SELECTIVE: &str = "{ kind = \"selective-repeat\" }";
 

@@ -60,7 +60,7 @@ fn one_flow_on_an_empty_network_takes_exactly_the_ideal_time() {
 
 #[test]
 fn no_packet_is_lost_or_made_up() {
-    for loss in ["pfc", "lossy"] {
+    for loss in ["pfc", "lossy", "lossy-ingress"] {
         for transport in TRANSPORTS {
             for onramp in ["false", "true"] {
                 let set = [

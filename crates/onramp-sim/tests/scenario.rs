@@ -171,12 +171,16 @@ host_rate = "10bps""#,
         r#"buffer = "32Mib""#,
         r#"s.toml:14: switch.buffer: "32Mib" is not a size: write a number and a unit (GiB, GB, MiB, MB, KiB, KB, B), such as "32MiB""#,
     ),
-    (r#"buffer = "32MiB""#, r#"loss = "lossles""#, r#"s.toml:14: switch.loss: "lossles" is not one of pfc, lossy"#),
+    (
+        r#"buffer = "32MiB""#,
+        r#"loss = "lossles""#,
+        r#"s.toml:14: switch.loss: "lossles" is not one of pfc, lossy, lossy-ingress"#,
+    ),
     (
         r#"buffer = "32MiB""#,
         r#"loss = "lossy"
 headroom = []"#,
-        r#"s.toml:15: switch.headroom: has no effect with loss = "lossy""#,
+        r#"s.toml:15: switch.headroom: has no effect without loss = "pfc""#,
     ),
     (
         r#"buffer = "32MiB""#,

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from onramp.plots import style
+from onramp.scenario import SUBSTRATES
 from onramp.summary import Floats
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ COLOURS = {"sim": style.LAYERS[0], "linux": style.LAYERS[1]}
 
 def draw(trace: Trace, flow: int) -> Figure:
     """Two panels, one line per substrate: bytes sent (acknowledged below), and bytes in flight."""
-    from onramp.agreement import SUBSTRATES
-
     found = {c.on: c.packets for c in trace.captures if c.flow == flow and c.end == "sender"}
     begin = min(int(p.time_ns[0]) for p in found.values())
     last = max(int(p.time_ns[-1]) for p in found.values()) - begin

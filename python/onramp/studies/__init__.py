@@ -24,6 +24,7 @@ FIGURES = (
     "pacing-drops",
     "pacing-egress",
     "carousel",
+    "irn",
     "transports",
 )
 

@@ -33,6 +33,9 @@ pub struct Host {
     /// back to the first unacknowledged byte; doubles with each timeout in a
     /// row. Default 16.777216 ms (the InfiniBand form 4.096 us · 2^12).
     pub rto: Span,
+    /// Times that the timeout doubles at most while there is no progress; 0 keeps it fixed. Default 6.
+    #[serde(skip_serializing_if = "is_default_doublings")]
+    pub rto_doublings: u32,
     /// How RDMA sends again what is lost. Default: go-back-N.
     #[serde(skip_serializing_if = "Recovery::is_go_back_n")]
     pub recovery: Recovery,
@@ -54,6 +57,13 @@ pub struct Host {
     pub shaping: Shaping,
 }
 
+/// Default of [`Host::rto_doublings`].
+const RTO_DOUBLINGS: u32 = 6;
+
+fn is_default_doublings(doublings: &u32) -> bool {
+    *doublings == RTO_DOUBLINGS
+}
+
 impl Default for Host {
     fn default() -> Self {
         Self {
@@ -62,6 +72,7 @@ impl Default for Host {
             ack_class: None,
             nack_interval: Span(500 * US),
             rto: Span((4_096 * NS) << 12),
+            rto_doublings: RTO_DOUBLINGS,
             recovery: Recovery::default(),
             shaper: ShaperKind::default(),
             pacing: Pacing::None,
@@ -86,6 +97,8 @@ impl Host {
         let rto = self.rto;
         let ok = (Span(US)..=Span(100 * SEC)).contains(&rto);
         rule(ok, "rto", format!("{rto} is outside 1us to 100s: such as \"16ms\", well above the round-trip time"));
+        let doublings = self.rto_doublings;
+        rule(doublings <= 16, "rto_doublings", format!("{doublings} is above 16: such as 6"));
         let burst = self.pacing == Pacing::Burst;
         rule(burst || self.max_burst.is_none(), "max_burst", "counts with pacing = \"burst\" only".into());
         let fits = self.max_burst.is_none_or(|most| (Bytes(1000)..=Bytes(64_000)).contains(&most));

@@ -50,6 +50,8 @@ pub struct Common {
     pub switch_acks: AckClass,
     /// Retransmission timeout.
     pub rto: Ps,
+    /// Times that it doubles at most.
+    pub rto_doublings: u32,
     /// A NACK for the same gap is repeated after this.
     pub nack_interval: Ps,
     /// How what is lost is sent again.
@@ -77,7 +79,13 @@ impl Transports {
             };
             Transport {
                 config: config.clone(),
-                shape: Shape { payload, header: HEADER + settings.extra_header(), rto, recovered },
+                shape: Shape {
+                    payload,
+                    header: HEADER + settings.extra_header(),
+                    rto,
+                    rto_doublings: common.rto_doublings,
+                    recovered,
+                },
                 envs: rates.iter().map(env).collect(),
                 ack_size: settings.ack_bytes() as u16,
                 acks_unpaused: common.nic_acks.unwrap_or(settings.host_ack_class()) == AckClass::Control,

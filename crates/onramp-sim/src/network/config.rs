@@ -59,6 +59,16 @@ pub enum Loss {
     Pfc,
     /// Packets over the egress queue's dynamic threshold are dropped.
     Lossy,
+    /// Packets over the ingress port's dynamic threshold are dropped: PFC's accounts without pauses and headroom, as in
+    /// switches whose input ports have buffers of their own.
+    LossyIngress,
+}
+
+impl Loss {
+    /// True if bytes are accounted to the port they came from.
+    fn by_ingress(self) -> bool {
+        self != Self::Lossy
+    }
 }
 
 /// Where ACKs queue.
@@ -105,7 +115,8 @@ pub struct Switch {
     /// Buffer each ingress port has for itself. Default 4096 B.
     pub reserve: Bytes,
     /// Dynamic threshold factor by port rate. Default with PFC: 1/8 at the host
-    /// rate, in proportion to the rate above it; without PFC: 1.
+    /// rate, in proportion to the rate above it, as where ingress ports drop; where
+    /// egress queues do: 1.
     pub alpha: Option<Vec<Alpha>>,
     /// PFC headroom by port rate. Default: 3 · rate · longest link delay, or 2 ·
     /// rate · delay and 3 packets where that is more.
@@ -173,8 +184,8 @@ impl Switch {
     pub fn resolve(&mut self, topology: &Topology, full_packet: u64, marking: impl Fn(usize) -> Option<EcnDefault>) {
         let (host_rate, rates) = (topology.host_rate(), topology.link_rates());
         self.buffer.get_or_insert(Bytes(16 << 20).scaled(host_rate.over(Rate(50_000_000_000))));
-        let alphas = |loss| -> Vec<Alpha> {
-            let alpha = |rate: Rate| if loss == Loss::Pfc { 0.125 * rate.over(host_rate).max(1.0) } else { 1.0 };
+        let alphas = |loss: Loss| -> Vec<Alpha> {
+            let alpha = |rate: Rate| if loss.by_ingress() { 0.125 * rate.over(host_rate).max(1.0) } else { 1.0 };
             rates.iter().map(|&rate| Alpha { rate, alpha: alpha(rate) }).collect()
         };
         // What is on the wire when XOFF is decided, until it takes effect: two
@@ -294,7 +305,7 @@ impl Switch {
             return vec![];
         };
         let (name, ports) = (topology.name(node), topology.ports_of(node).len());
-        if rules.classes.iter().any(|c| c.loss == Loss::Pfc) && most >= size {
+        if rules.classes.iter().any(|c| c.loss.by_ingress()) && most >= size {
             let m = format!(
                 "{size}B must be more than what {name} sets aside for its {ports} ports (reserve and headroom), {most}B"
             );
@@ -320,7 +331,7 @@ fn check_lists(
         rule(e.kmin <= e.kmax, &format!("ecn[{i}].kmin"), format!("{} is above kmax, {}", e.kmin, e.kmax));
         rule((0.0..=1.0).contains(&e.pmax), &format!("ecn[{i}].pmax"), format!("{} is outside 0 to 1", e.pmax));
     }
-    rule(loss == Loss::Pfc || headroom.is_none(), "headroom", "has no effect with loss = \"lossy\"".into());
+    rule(loss == Loss::Pfc || headroom.is_none(), "headroom", "has no effect without loss = \"pfc\"".into());
 }
 
 fn every_rate_once(name: &str, listed: &[Rate], topology: &Topology) -> Vec<Mistake> {
@@ -402,8 +413,8 @@ impl Rules {
     /// Bytes of a switch's buffer that are reserve and headroom.
     fn set_aside(&self, topology: &Topology, node: NodeId) -> u128 {
         let ports = topology.ports_of(node).iter().map(|&port| topology.ports()[port as usize].rate);
-        let lossless = || self.classes.iter().filter(|class| class.loss == Loss::Pfc);
-        ports.flat_map(|rate| lossless().map(move |c| u128::from(c.reserve) + u128::from(c.at(rate).headroom))).sum()
+        let accounted = || self.classes.iter().filter(|class| class.loss.by_ingress());
+        ports.flat_map(|rate| accounted().map(move |c| u128::from(c.reserve) + u128::from(c.at(rate).headroom))).sum()
     }
 
     /// The buffer of a switch.

@@ -87,8 +87,10 @@ pub struct Network<R: Router> {
     /// Egress thresholds of lossy classes.
     alphas: Vec<Alpha>,
     classes: usize,
-    /// Classes that drop, a bit each.
+    /// Classes that drop by their egress queue, a bit each.
     lossy: u16,
+    /// Classes that drop by their ingress port and never pause it, a bit each.
+    unpaused: u16,
     tail: Option<PortBuffer>,
     schedule: Schedule,
     /// One that nobody looks at, where no classes take turns.
@@ -145,7 +147,10 @@ impl<R: Router> Network<R> {
                 alphas.push(alpha);
             }
         }
-        let lossy = |(i, class): (usize, &ClassRules)| u16::from(class.loss == Loss::Lossy) << (i + 1);
+        let bits = |loss| {
+            let bit = |(i, class): (usize, &ClassRules)| u16::from(class.loss == loss) << (i + 1);
+            rules.classes.iter().enumerate().map(bit).fold(0, |set, bit| set | bit)
+        };
         let schedule = Schedule::new(&rules.weights(), u64::from(full));
         let rates: Vec<u64> = own.ports.iter().map(|&id| topology.ports()[id as usize].rate.0).collect();
         Self {
@@ -159,7 +164,8 @@ impl<R: Router> Network<R> {
             buffers: own.switches.iter().map(|&node| rules.buffer(topology, node)).collect(),
             routes: topology.routes().part(&own.switches, topology.hosts(), |port| cells.place(port)),
             paths: (!rules.paths.is_ecmp()).then(|| Selector::new(&rules.paths, seed, &own.switches)),
-            lossy: rules.classes.iter().enumerate().map(lossy).fold(0, |set, bit| set | bit),
+            lossy: bits(Loss::Lossy),
+            unpaused: bits(Loss::LossyIngress),
             schedule,
             pfc_frame: rules.pfc_frame,
             tail: rules.tail,
@@ -422,7 +428,7 @@ impl<R: Router> Network<R> {
         self.pauses[place].set(pause, now);
     }
 
-    /// Sends a PFC frame to the other end of `id`, before everything that waits.
+    /// Sends a PFC frame to the other end of `id`, before everything that waits, if the class has PFC.
     fn send_pfc<T: Ord + Copy>(
         &mut self,
         events: &mut Events<Packet<R::Header>, T>,
@@ -431,6 +437,9 @@ impl<R: Router> Network<R> {
         class: u8,
         kind: Kind,
     ) {
+        if self.unpaused >> class & 1 == 1 {
+            return;
+        }
         self.counts.sent += 1;
         let frame = Packet { seq: u32::from(class), size: self.pfc_frame, ..Packet::default() }.as_a(kind);
         let place = self.queue_of(id, CONTROL);

@@ -112,6 +112,7 @@ impl Resolved {
             nic_acks: s.host.ack_class,
             switch_acks: s.switch.ack_class,
             rto: s.host.rto.0,
+            rto_doublings: s.host.rto_doublings,
             nack_interval: s.host.nack_interval.0,
             recovery: s.host.recovery.clone(),
         };

@@ -16,9 +16,6 @@ use selective::{Received, Scoreboard};
 /// IP, UDP, and a sequence number with class (HPCC's simulator).
 pub const HEADER: u64 = 48;
 
-/// Timeouts double at most this often.
-const MAX_BACKOFF: u32 = 6;
-
 tagged! {
     /// Retransmission of what is lost.
     pub enum Recovery {
@@ -80,8 +77,10 @@ pub struct Shape {
     pub payload: u64,
     /// Bytes of a data packet besides payload.
     pub header: u64,
-    /// Retransmission timeout; doubles with each in a row.
+    /// Retransmission timeout [ps]; doubles with each in a row.
     pub rto: Ps,
+    /// Times that it doubles at most.
+    pub rto_doublings: u32,
     /// Their recovery.
     pub recovered: Recovered,
 }
@@ -114,7 +113,8 @@ pub struct Tx {
     /// It goes on with messages that are written later, and never ends.
     open: bool,
     /// Timeouts since the last progress.
-    backoff: u32,
+    backoff: u16,
+    rto_doublings: u16,
     rto: Ps,
     /// When it last made progress, or began to have something in flight.
     progress_at: Ps,
@@ -145,6 +145,7 @@ impl Tx {
             open: false,
             backoff: 0,
             rto: shape.rto,
+            rto_doublings: shape.rto_doublings as u16,
             progress_at: now,
             round_end: 0,
             round_at: now,
@@ -303,7 +304,7 @@ impl super::Tx for Tx {
         let flying = self.next - self.acked;
         let few = self.selective.as_ref().map(|board| board.params).filter(|params| flying <= params.few);
         let rto = few.map_or(self.rto, |params| params.rto_low);
-        (flying > 0).then(|| self.progress_at + (rto << self.backoff.min(MAX_BACKOFF)))
+        (flying > 0).then(|| self.progress_at + (rto << self.backoff.min(self.rto_doublings)))
     }
 
     fn on_timeout(&mut self, now: Ps) {
@@ -312,7 +313,7 @@ impl super::Tx for Tx {
             Some(board) => board.recover(self.acked, self.next),
         }
         self.progress_at = now;
-        self.backoff += 1;
+        self.backoff = self.backoff.saturating_add(1);
     }
 
     fn stop(&mut self) -> u64 {
@@ -409,7 +410,7 @@ mod tests {
     use crate::config::units::US;
 
     const RECOVERED: Recovered = Recovered::FromThere { nack_interval: 10 * US };
-    const SHAPE: Shape = Shape { payload: 1000, header: 48, rto: 100 * US, recovered: RECOVERED };
+    const SHAPE: Shape = Shape { payload: 1000, header: 48, rto: 100 * US, rto_doublings: 6, recovered: RECOVERED };
 
     fn send(tx: &mut Tx, packets: u32, now: Ps) {
         for _ in 0..packets {
@@ -466,6 +467,16 @@ mod tests {
         tx.on_reply(Kind::ACK, 1, 1, 400 * US);
         tx.send(400 * US);
         assert_eq!(tx.deadline(), Some(500 * US));
+    }
+
+    #[test]
+    fn a_timeout_that_never_doubles_is_fixed() {
+        let mut tx = Tx::new(&Shape { rto_doublings: 0, ..SHAPE }, Some(10_000), 0);
+        for now in [0, 100 * US, 200 * US] {
+            tx.send(now);
+            assert_eq!(tx.deadline(), Some(now + 100 * US));
+            tx.on_timeout(now + 100 * US);
+        }
     }
 
     #[test]

@@ -149,7 +149,8 @@ mod tests {
     use crate::stack::{Rx as _, Tx as _};
 
     const PARAMS: Params = Params { rto_low: 100 * US, few: 3, cap: 20 };
-    const SHAPE: Shape = Shape { payload: 1000, header: 48, rto: 320 * US, recovered: Recovered::Selectively(PARAMS) };
+    const RECOVERED: Recovered = Recovered::Selectively(PARAMS);
+    const SHAPE: Shape = Shape { payload: 1000, header: 48, rto: 320 * US, rto_doublings: 6, recovered: RECOVERED };
 
     fn nack(tx: &mut Tx, expected: u32, came: u32) -> Option<Loss> {
         tx.on_reply(Kind::NACK, expected, came, US).loss
