@@ -549,7 +549,7 @@ fn every_mistake_is_the_one_line_that_helps() {
 }
 
 #[test]
-fn routers_are_of_one_kind_and_have_one_set_of_parameters() {
+fn feedback_is_of_one_kind_and_has_one_set_of_parameters() {
     let with = |main: &str, own: &str| {
         let text = GOOD.replace("kind = \"dcqcn\"\nmin_rate = \"1Gbps\"", main);
         lines(&text.replace("load = 0.4\n", &format!("load = 0.4\ntransport = {{ {own} }}\n")), &[])
@@ -570,7 +570,7 @@ fn routers_are_of_one_kind_and_have_one_set_of_parameters() {
         (
             "kind = \"xcp\"",
             "kind = \"xcp\", beta = 0.1",
-            "other parameters of \"xcp\" beside it: routers have one set of them",
+            "other parameters of \"xcp\" beside it: switches have one set of them",
         ),
     ] {
         assert_eq!(with(main, own), format!("{wrong}{message}"));
@@ -580,7 +580,7 @@ fn routers_are_of_one_kind_and_have_one_set_of_parameters() {
         load(&text.replace("load = 0.4\n", &format!("load = 0.4\ntransport = {{ {own} }}\n")), &[]).is_ok()
     };
     assert!(good("kind = \"dcqcn\"", "kind = \"rcp\""));
-    // What a sender does for itself is no matter of the routers.
+    // What a sender does for itself is no matter of the switches.
     assert!(good("kind = \"xcp\"", "kind = \"xcp\", initial_window = 4.0"));
 }
 

@@ -1,6 +1,6 @@
 //! Congestion control: one file each, all behind one trait.
 //!
-//! A controller sees what comes back (acknowledgements with what routers wrote,
+//! A controller sees what comes back (acknowledgements with the switches' feedback,
 //! losses) and what is sent, and answers with a permit: a window and a rate. It
 //! never sees the network, the NIC or On-Ramp.
 
@@ -17,8 +17,8 @@ pub mod xcp;
 use crate::config::units::{Bytes, Ps, Rate};
 use crate::config::{Rule, tagged};
 use crate::network::config::{AckClass, EcnDefault};
-use crate::network::router::int::Units;
-use crate::network::router::{self, Told, Written};
+use crate::network::feedback::int::Units;
+use crate::network::feedback::{self, Told, Written};
 
 /// What an ACK tells the sender's controller.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ pub struct Ack<'a> {
     /// Bits of payload delivered per second over the last round trip; told with the
     /// ACK that ends one.
     pub delivery_rate: Option<f64>,
-    /// What routers wrote into the acknowledged packet.
+    /// Feedback of the switches on the acknowledged packet's path.
     pub written: Written<'a>,
 }
 
@@ -118,7 +118,7 @@ pub trait Controller: Sized {
     /// Takes notice of a packet that leaves.
     #[inline]
     fn on_sent(&mut self, _config: &Self::Config, _env: &Env, _sent: &Sent) {}
-    /// What a packet that leaves tells the routers on its path.
+    /// What a packet that leaves tells the switches on its path.
     #[inline]
     fn tell(&self, _config: &Self::Config, _env: &Env) -> Told {
         Told::default()
@@ -152,9 +152,9 @@ pub trait Settings {
     fn ack_bytes(&self) -> u64 {
         60
     }
-    /// The router it reads.
-    fn router(&self) -> router::Kind {
-        router::Kind::Plain
+    /// Kind of feedback it reads.
+    fn feedback(&self) -> feedback::Kind {
+        feedback::Kind::Plain
     }
     /// Whether a changed rate also moves a packet that is already waiting.
     fn respace(&self) -> bool {
@@ -319,9 +319,9 @@ transports! {
         Hpcc(hpcc) = "hpcc",
         /// Swift, TIMELY as it is deployed.
         Swift(swift) = "swift",
-        /// RCP: the rate that routers give.
+        /// RCP: the rate that switches give.
         Rcp(rcp) = "rcp",
-        /// XCP: a window that routers change.
+        /// XCP: a window that switches change.
         Xcp(xcp) = "xcp",
         /// A controller of the program that uses this library.
         Custom(custom) = "custom",

@@ -22,8 +22,8 @@ use crate::clock::{Clocks, Tick};
 use crate::config::units::Ps;
 use crate::engine::{Events, Slab, prefetch};
 use crate::measure::Meter;
+use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::TCP;
-use crate::network::router::{Header, Router};
 use crate::network::{Kind, Network, Packet};
 use crate::records::FlowRecord;
 use crate::topology::{Cells, PortId, Topology};
@@ -63,13 +63,13 @@ pub enum Timer {
 }
 
 /// What hosts act upon.
-pub struct Io<'a, R: Router> {
+pub struct Io<'a, F: Feedback> {
     /// Time in picoseconds.
     pub now: Ps,
     /// What is to come.
-    pub events: &'a mut Events<Packet<R::Header>, Timer>,
+    pub events: &'a mut Events<Packet<F::Header>, Timer>,
     /// Links and switches.
-    pub network: &'a mut Network<R>,
+    pub network: &'a mut Network<F>,
     /// The hosts' clocks.
     pub clocks: &'a mut Clocks,
     /// What is written down.

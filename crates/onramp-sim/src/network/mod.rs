@@ -3,11 +3,11 @@
 pub mod buffer;
 pub mod config;
 pub mod ecn;
+pub mod feedback;
 mod order;
 pub mod packet;
 pub mod path;
 pub mod port;
-pub mod router;
 pub mod schedule;
 mod switch;
 

@@ -1,4 +1,4 @@
-//! A packet: 28 bytes, and what routers write, copied from queue to queue.
+//! A packet: 28 bytes, and what switches write, copied from queue to queue.
 //!
 //! Carrying the packet inside queues and events, instead of an index into a
 //! slab, keeps memory accesses sequential: the simulator is bound by cache
@@ -80,7 +80,7 @@ impl Label {
 
 const _: () = assert!(MAX_HOSTS == 1 << Label::KIND);
 
-/// One packet; `H` is what routers write into it.
+/// One packet; `H` is what switches write into it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Packet<H> {
     /// When the data packet left its host, in nanoseconds of true time (low 32
@@ -102,7 +102,7 @@ pub struct Packet<H> {
     /// What ECMP chooses by.
     pub hash: u16,
     pub(crate) label: Label,
-    /// What routers wrote; echoed in its ACK.
+    /// Feedback of the switches passed so far; echoed in its ACK.
     pub header: H,
 }
 
@@ -184,7 +184,7 @@ mod tests {
     use crate::engine::OnLink;
 
     #[test]
-    fn a_packet_with_its_link_fits_half_a_cache_line_and_a_plain_router_adds_nothing() {
+    fn a_packet_with_its_link_fits_half_a_cache_line_and_no_feedback_adds_nothing() {
         assert_eq!((size_of::<Packet<()>>(), size_of::<OnLink<Packet<()>>>()), (28, 32));
     }
 

@@ -11,7 +11,7 @@ use crate::host::qdisc::HostQdisc;
 use crate::host::shaper::{self, FREE, Terms};
 use crate::host::{Common, Transports, tcp};
 use crate::network::config::Rules;
-use crate::network::router;
+use crate::network::feedback;
 use crate::stack::tcp::Params;
 use crate::topology::Topology;
 use crate::workload::LoadSpan;
@@ -52,7 +52,7 @@ pub struct Resolved {
     /// The run ends at this time, if not before.
     pub time_limit: Ps,
     /// What switches write.
-    pub router: router::Kind,
+    pub feedback: feedback::Kind,
     /// Buffers and classes.
     pub rules: Rules,
     /// What flows of a transport share.
@@ -105,7 +105,7 @@ impl Resolved {
                 custom.find(controllers)?;
             }
         }
-        let mut routers = configs.iter().map(|config| config.settings().router());
+        let mut kinds = configs.iter().map(|config| config.settings().feedback());
         let common = Common {
             payload: s.host.payload,
             max_window: s.host.max_window.unwrap_or_default(),
@@ -124,7 +124,7 @@ impl Resolved {
             span: s.load_span(),
             lead: s.clock.lead.unwrap_or_default().0,
             time_limit: s.time_limit.unwrap_or(Span::MAX).0,
-            router: routers.try_fold(router::Kind::Plain, router::Kind::and).expect("the scenario was checked"),
+            feedback: kinds.try_fold(feedback::Kind::Plain, feedback::Kind::and).expect("the scenario was checked"),
             rules,
             transports: Transports::new(&configs, &common, topology),
             shaper: s.host.shaping.rules(s.host.shaper),

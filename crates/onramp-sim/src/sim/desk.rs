@@ -7,7 +7,7 @@ use crate::config::units::{Ps, US};
 use crate::host::Note;
 use crate::host::config::ShaperKind;
 use crate::measure::Recorder;
-use crate::network::router::Router;
+use crate::network::feedback::Feedback;
 use crate::records::{ExchangeRecord, FlowRecord};
 use crate::scenario::{Policies, Section};
 use crate::topology::{Cells, Topology};
@@ -79,9 +79,9 @@ impl Desk {
     /// turns: as each waits for the other kind alone, who is ahead has given the others
     /// a window of twice the delay between them, and a cell's data are fetched into the
     /// cache half as often.
-    pub(super) fn plan<R: Router>(
+    pub(super) fn plan<F: Feedback>(
         &mut self,
-        cells: &mut [CellBox<R>],
+        cells: &mut [CellBox<F>],
         until: Ps,
         enough: bool,
     ) -> Option<(Range<usize>, Ps)> {
@@ -108,7 +108,7 @@ impl Desk {
 
     /// All cells have come to the same time: looks at them if that is due, and tells
     /// when they will do so again. False: there is nothing to do before `until`.
-    fn meet<R: Router>(&mut self, cells: &mut [CellBox<R>], until: Ps, enough: bool, waiting: bool) -> bool {
+    fn meet<F: Feedback>(&mut self, cells: &mut [CellBox<F>], until: Ps, enough: bool, waiting: bool) -> bool {
         if self.at == self.origin && self.at > 0 {
             self.begin(cells);
         }
@@ -141,7 +141,7 @@ impl Desk {
     }
 
     /// Earliest time at which something happens, as far as is known: `soon` if it may be at once.
-    fn earliest<R: Router>(&self, cells: &[CellBox<R>], soon: bool) -> Ps {
+    fn earliest<F: Feedback>(&self, cells: &[CellBox<F>], soon: bool) -> Ps {
         if soon {
             return self.at;
         }
@@ -150,7 +150,7 @@ impl Desk {
         events.min(arrival).max(self.at)
     }
 
-    fn deliver_notes<R: Router>(&self, cells: &mut [CellBox<R>]) {
+    fn deliver_notes<F: Feedback>(&self, cells: &mut [CellBox<F>]) {
         let mut notes: Vec<(u32, Note)> = Vec::new();
         loop {
             for cell in cells.iter_mut() {
@@ -165,7 +165,7 @@ impl Desk {
         }
     }
 
-    fn write_down<R: Router>(&mut self, cells: &mut [CellBox<R>]) {
+    fn write_down<F: Feedback>(&mut self, cells: &mut [CellBox<F>]) {
         let mut done: Vec<(Ps, FlowRecord)> = Vec::new();
         let mut exchanged: Vec<(Ps, ExchangeRecord)> = Vec::new();
         for cell in cells {
@@ -192,7 +192,7 @@ impl Desk {
     }
 
     /// Time 0: what has been seen so far does not count.
-    fn begin<R: Router>(&mut self, cells: &mut [CellBox<R>]) {
+    fn begin<F: Feedback>(&mut self, cells: &mut [CellBox<F>]) {
         for cell in cells.iter_mut() {
             cell.network.begin(self.at);
             cell.meter.begin();
@@ -204,7 +204,7 @@ impl Desk {
         }
     }
 
-    fn sample<R: Router>(&mut self, cells: &mut [CellBox<R>]) {
+    fn sample<F: Feedback>(&mut self, cells: &mut [CellBox<F>]) {
         cells.iter_mut().for_each(|cell| cell.sample_queues());
         let look = Look { cells, map: &self.map, topology: &self.topology, at: self.at };
         self.recorder.sample(self.at - self.origin, &look);
@@ -213,7 +213,7 @@ impl Desk {
 }
 
 /// Passes packets on to their cells; true if there are any.
-fn hand_over<R: Router>(cells: &mut [CellBox<R>]) -> bool {
+fn hand_over<F: Feedback>(cells: &mut [CellBox<F>]) -> bool {
     let mut any = false;
     for from in 0..cells.len() {
         if cells[from].network.outbox.is_empty() {

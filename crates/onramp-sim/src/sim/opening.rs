@@ -8,8 +8,8 @@ use crate::host::programs::{Heard, Stream};
 use crate::host::tcp::{Direction, Pair};
 use crate::host::{self, Opening};
 use crate::measure::LongFlow;
+use crate::network::feedback::Feedback;
 use crate::network::packet::TCP;
-use crate::network::router::Router;
 use crate::scenario::Section;
 use crate::workload::arrivals::Arrival;
 use crate::workload::{Channel, NewFlow, Placed, Size};
@@ -17,13 +17,13 @@ use std::collections::{BTreeSet, HashMap};
 
 impl Desk {
     /// Opens the flows that start before `end`.
-    pub(super) fn open<R: Router>(&mut self, cells: &mut [CellBox<R>], end: Ps) {
+    pub(super) fn open<F: Feedback>(&mut self, cells: &mut [CellBox<F>], end: Ps) {
         while let Some(arrival) = self.arrivals.next_before(end.saturating_sub(self.load_at)) {
             self.open_one(cells, &arrival);
         }
     }
 
-    fn open_one<R: Router>(&mut self, cells: &mut [CellBox<R>], arrival: &Arrival) {
+    fn open_one<F: Feedback>(&mut self, cells: &mut [CellBox<F>], arrival: &Arrival) {
         let Arrival { at, mut flow, id, number, hashes } = *arrival;
         let start = self.load_at + at;
         match &mut flow.size {
@@ -62,7 +62,7 @@ impl Desk {
     }
 
     /// A flow that starts on one of its pair's connections, which are opened with the pair's first flow.
-    fn open_on_tcp<R: Router>(&mut self, cells: &mut [CellBox<R>], new: &Opening, watch: Option<u32>) {
+    fn open_on_tcp<F: Feedback>(&mut self, cells: &mut [CellBox<F>], new: &Opening, watch: Option<u32>) {
         let (src, dst) = (new.flow.src, new.flow.dst);
         let (from, to) = (self.map.of(src), self.map.of(dst));
         let nic = |host, other, hash| self.map.nic_towards(&self.topology, host, other, hash);
@@ -89,9 +89,9 @@ impl Desk {
     }
 
     /// Places programs and opens their channels.
-    pub(super) fn open_programs<R: Router>(
+    pub(super) fn open_programs<F: Feedback>(
         &mut self,
-        cells: &mut [CellBox<R>],
+        cells: &mut [CellBox<F>],
         programs: Vec<Placed>,
         channels: &[Channel],
     ) {
@@ -126,9 +126,9 @@ impl Desk {
 
     /// Opens a channel's direction from the program at one end to that at the other, each with its host and slot, and
     /// the channel's number there.
-    fn open_direction<R: Router>(
+    fn open_direction<F: Feedback>(
         &self,
-        cells: &mut [CellBox<R>],
+        cells: &mut [CellBox<F>],
         channel: &Channel,
         [((src, said_by), said_on), ((dst, heard_by), heard_on)]: [((u32, u32), u32); 2],
         number: u64,

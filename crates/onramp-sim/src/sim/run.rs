@@ -10,19 +10,19 @@ use crate::config::units::Ps;
 use crate::engine::turns;
 use crate::measure::NextOwd;
 use crate::measure::trace::{self, Capture, Wire};
+use crate::network::feedback::Feedback;
 use crate::network::packet::TCP;
-use crate::network::router::Router;
 use crate::records::{ClockRecord, ExchangeRecord, FlowRecord, NextRecord, RequestRecord, Sample};
 use serde_json::Value;
 
 /// Cells of a kind take turns with the others only where each thread has this many.
 const CELLS_PER_THREAD: usize = 4;
 
-pub(super) type CellBox<R> = Box<Cell<R>>;
+pub(super) type CellBox<F> = Box<Cell<F>>;
 
 /// Cells and what is common to them.
-pub(super) struct Engine<R: Router> {
-    pub cells: Vec<CellBox<R>>,
+pub(super) struct Engine<F: Feedback> {
+    pub cells: Vec<CellBox<F>>,
     pub desk: Desk,
     pub threads: usize,
 }
@@ -51,13 +51,13 @@ pub(super) trait Run: Send + Sync {
     fn cells(&self) -> usize;
 }
 
-impl<R: Router> Engine<R> {
-    pub(super) fn look(&self) -> Look<'_, R> {
+impl<F: Feedback> Engine<F> {
+    pub(super) fn look(&self) -> Look<'_, F> {
         Look { cells: &self.cells, map: &self.desk.map, topology: &self.desk.topology, at: self.desk.now }
     }
 }
 
-impl<R: Router> Run for Engine<R> {
+impl<F: Feedback> Run for Engine<F> {
     fn set_threads(&mut self, threads: usize) {
         self.threads = threads.max(1);
     }
@@ -65,12 +65,12 @@ impl<R: Router> Run for Engine<R> {
     fn run(&mut self, until: Ps, max_events: u64) -> bool {
         let Self { cells, desk, threads } = self;
         let until = until.saturating_add(desk.origin).min(desk.limit);
-        let done = |cells: &[CellBox<R>]| cells.iter().map(|cell| cell.done).sum::<u64>();
+        let done = |cells: &[CellBox<F>]| cells.iter().map(|cell| cell.done).sum::<u64>();
         let most = done(cells).saturating_add(max_events);
         if !desk.over {
             // With few cells in a turn, some threads would have none.
             desk.alternate = desk.map.with_hosts.is_some_and(|cells| cells >= CELLS_PER_THREAD * *threads);
-            let plan = |cells: &mut [CellBox<R>]| {
+            let plan = |cells: &mut [CellBox<F>]| {
                 let enough = max_events < u64::MAX && done(cells) >= most;
                 desk.plan(cells, until, enough)
             };

@@ -6,7 +6,7 @@ use crate::config::units::{Ps, US};
 use crate::host::config::ShaperKind;
 use crate::host::shaper::Held;
 use crate::measure::{Delays, Shaped, View};
-use crate::network::router::Router;
+use crate::network::feedback::Feedback;
 use crate::topology::PortId;
 use crate::{host, network};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub(super) struct Totals {
     pub paused: Ps,
 }
 
-pub(super) fn totals<R: Router>(cells: &[CellBox<R>], now: Ps) -> Totals {
+pub(super) fn totals<F: Feedback>(cells: &[CellBox<F>], now: Ps) -> Totals {
     let mut all = Totals::default();
     for cell in cells {
         all.network += cell.network.counts;
@@ -37,7 +37,7 @@ pub(super) fn totals<R: Router>(cells: &[CellBox<R>], now: Ps) -> Totals {
     all
 }
 
-impl<R: Router> Engine<R> {
+impl<F: Feedback> Engine<F> {
     pub(super) fn summary(&self) -> Value {
         let us = |ps: Ps| ps as f64 / US as f64;
         let now = self.desk.now;

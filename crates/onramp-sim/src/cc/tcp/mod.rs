@@ -15,7 +15,7 @@ use super::Settings;
 use crate::config::Rule;
 use crate::config::units::{Bytes, MS, Ps, Rate, US};
 use crate::network::config::EcnDefault;
-use crate::network::router;
+use crate::network::feedback;
 
 /// The kernel's clock for what need not be exact; the cluster's kernels tick 1000 times a second.
 pub const JIFFY: Ps = MS;
@@ -263,8 +263,8 @@ macro_rules! settings {
                 true
             }
 
-            fn router(&self) -> router::Kind {
-                router::Kind::Tcp
+            fn feedback(&self) -> feedback::Kind {
+                feedback::Kind::Tcp
             }
 
             fn ecn_defaults(&self) -> Option<EcnDefault> {

@@ -15,8 +15,8 @@ use crate::cc::tcp::any::Config;
 use crate::config::units::Ps;
 use crate::engine::{Slab, prefetch, random};
 use crate::measure::trace::Tap;
+use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::TCP;
-use crate::network::router::{Header, Router};
 use crate::network::{Kind as Of, Packet};
 use crate::records::FlowRecord;
 use crate::stack::tcp::tx::Segment;
@@ -237,7 +237,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// A flow on TCP begins.
-    pub(super) fn start_flow<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, slot: u32) {
+    pub(super) fn start_flow<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, slot: u32) {
         let nic = self.tcp().start_flow(io, slot);
         self.nic_send(io, nic);
     }
@@ -248,21 +248,21 @@ impl<H: Header> Hosts<H> {
     }
 
     /// A connection's event has come.
-    pub fn connection_due<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) {
+    pub fn connection_due<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, at: u32) {
         if let Some(nic) = self.tcp().connection_due(io, at) {
             self.nic_send(io, nic);
         }
     }
 
     /// A receiving end's event has come.
-    pub fn end_due<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, slot: u32) {
+    pub fn end_due<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, slot: u32) {
         if let Some(nic) = self.tcp().end_due(io, slot) {
             self.nic_send(io, nic);
         }
     }
 
     /// A packet of a connection has come in by `nic`.
-    pub(super) fn tcp_receive<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, nic: u32) {
+    pub(super) fn tcp_receive<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, packet: &Packet<H>, nic: u32) {
         let tcp = self.tcp();
         if tcp.tap.is_some() {
             tcp.trace_coming(io.now, packet);

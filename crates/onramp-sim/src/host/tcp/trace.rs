@@ -4,8 +4,8 @@ use super::{Hosting, Pair, UNKNOWN};
 use crate::config::units::Ps;
 use crate::host::Hosts;
 use crate::measure::trace::{At, Start, Tap};
+use crate::network::feedback::Header;
 use crate::network::packet::TCP;
-use crate::network::router::Header;
 use crate::network::{Kind, Packet};
 
 impl<H: Header> Hosts<H> {

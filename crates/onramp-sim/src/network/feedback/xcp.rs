@@ -1,4 +1,4 @@
-//! XCP's router (Katabi, Handley, Rohrs, SIGCOMM'02): it tells each packet by how much its flow's window is to change.
+//! XCP at switches (Katabi, Handley, Rohrs, SIGCOMM'02): it tells each packet by how much its flow's window is to change.
 //!
 //! Every mean round trip d, with spare bandwidth S, persistent queue Q and input rate y:
 //!
@@ -8,7 +8,7 @@
 //! n = ξn·r·s, ξn = (h + max(−φ, 0))/(d·Σs) (5, 6): a loss in proportion to the flow's throughput;
 //! or less, where a switch before gave it less.
 
-use super::{Header, Leaving, Router, Told, Written};
+use super::{Feedback, Header, Leaving, Told, Written};
 use crate::config::units::{NS, Ps, SEC};
 use crate::network::Kind;
 use crate::network::packet::Packet;
@@ -36,7 +36,7 @@ pub struct Congestion {
     rtt: u32,
     /// The sender's window in bytes.
     window: f32,
-    /// By how many bytes the sender would have it grow; then what routers give.
+    /// By how many bytes the sender would have it grow; then what switches grant.
     feedback: f32,
 }
 
@@ -72,7 +72,7 @@ impl Header for Congestion {
     }
 }
 
-/// The router.
+/// XCP at switches.
 #[derive(Clone, Debug)]
 pub struct Xcp {
     params: Params,
@@ -174,7 +174,7 @@ impl Xcp {
     }
 }
 
-impl Router for Xcp {
+impl Feedback for Xcp {
     type Header = Congestion;
     type Port = Port;
     const COUNTS: bool = true;
@@ -233,7 +233,7 @@ mod tests {
     /// 8 Gb/s: a byte is a nanosecond.
     const C: u64 = 8_000_000_000;
 
-    fn router() -> Xcp {
+    fn feedback() -> Xcp {
         let params = Params { alpha: 0.4, beta: 0.226, gamma: 0.1, min_interval: US, max_interval: SEC };
         Xcp::new(params, 10 * US)
     }
@@ -243,9 +243,9 @@ mod tests {
         Packet { size: 1000, header, ..Packet::default() }.marked(0, 1)
     }
 
-    fn leave(router: &Xcp, port: &mut Port, now: Ps, rtt: Ps, window: f64, queue_bytes: u64) -> f64 {
+    fn leave(feedback: &Xcp, port: &mut Port, now: Ps, rtt: Ps, window: f64, queue_bytes: u64) -> f64 {
         let mut packet = packet(rtt, window, f64::MAX);
-        router.dequeue(port, &mut packet, &Leaving { now, tx_bytes: 0, queue_bytes, rate: C });
+        feedback.dequeue(port, &mut packet, &Leaving { now, tx_bytes: 0, queue_bytes, rate: C });
         packet.header.feedback()
     }
 
@@ -254,90 +254,90 @@ mod tests {
     }
 
     /// An interval of 10 µs: flow A, with a window of 4000 B, sends 4 packets, and B, of 1000 B, one.
-    fn two_flows(router: &Xcp, queue: u64) -> Port {
-        let mut port = router.port(C);
+    fn two_flows(feedback: &Xcp, queue: u64) -> Port {
+        let mut port = feedback.port(C);
         port.persistent = queue;
         for window in [4000.0, 4000.0, 4000.0, 4000.0, 1000.0] {
-            router.enqueue(&mut port, &packet(10 * US, window, 0.0), 2 * US, queue);
+            feedback.enqueue(&mut port, &packet(10 * US, window, 0.0), 2 * US, queue);
         }
         port
     }
 
     #[test]
     fn spare_bandwidth_goes_to_all_flows_alike() {
-        let router = router();
-        let mut port = two_flows(&router, 0);
+        let feedback = feedback();
+        let mut port = two_flows(&feedback, 0);
         // y = 5000 B in 10 µs of 10 000 B: φ = 0.4·5000 = 2000 B. γ·y·d = 500 < φ: h = 0.
         // Σ(r·s/w) = 4·2.5 + 10 = 20 µs; ξp = 2000 B/(10 µs·20 µs) = 10 B/µs².
         // A's packet: 10·100·¼ = 250 B, so 1000 B for its window; B's: 10·100·1 = 1000 B.
-        close(leave(&router, &mut port, 10 * US, 10 * US, 4000.0, 0), 250.0);
-        close(leave(&router, &mut port, 11 * US, 10 * US, 1000.0, 0), 1000.0);
+        close(leave(&feedback, &mut port, 10 * US, 10 * US, 4000.0, 0), 250.0);
+        close(leave(&feedback, &mut port, 11 * US, 10 * US, 1000.0, 0), 1000.0);
         // (2000 − 1250)/10 µs are left to give; of a packet that would get 1000 B only 750.
-        close(leave(&router, &mut port, 12 * US, 10 * US, 1000.0, 0), 750.0);
-        assert_eq!(leave(&router, &mut port, 13 * US, 10 * US, 1000.0, 0), 0.0);
+        close(leave(&feedback, &mut port, 12 * US, 10 * US, 1000.0, 0), 750.0);
+        assert_eq!(leave(&feedback, &mut port, 13 * US, 10 * US, 1000.0, 0), 0.0);
     }
 
     #[test]
     fn a_persistent_queue_is_taken_from_flows_by_what_they_send() {
-        let router = router();
-        let mut port = two_flows(&router, 40_000);
+        let feedback = feedback();
+        let mut port = two_flows(&feedback, 40_000);
         // φ = 2000 − 0.226·40 000 = −7040 B, h = 0. ξn = 7040 B/(10 µs·5000 B): n = ξn·10 µs·1000 B = 1408 B a packet.
-        close(leave(&router, &mut port, 10 * US, 10 * US, 4000.0, 40_000), -1408.0);
-        close(leave(&router, &mut port, 11 * US, 10 * US, 1000.0, 40_000), -1408.0);
+        close(leave(&feedback, &mut port, 10 * US, 10 * US, 4000.0, 40_000), -1408.0);
+        close(leave(&feedback, &mut port, 11 * US, 10 * US, 1000.0, 40_000), -1408.0);
     }
 
     #[test]
     fn a_tenth_of_the_traffic_is_shuffled_where_nothing_else_changes() {
-        let router = router();
-        let mut port = router.port(C);
+        let feedback = feedback();
+        let mut port = feedback.port(C);
         // Two flows fill the link: 8 packets of A, window 8000 B, and 2 of B, window 2000 B. φ = 0, h = 1000 B.
         for i in 0..10 {
             let window = if i < 8 { 8000.0 } else { 2000.0 };
-            router.enqueue(&mut port, &packet(10 * US, window, 0.0), 2 * US, 0);
+            feedback.enqueue(&mut port, &packet(10 * US, window, 0.0), 2 * US, 0);
         }
         // Σ(r·s/w) = 20 µs: ξp = 5 B/µs², ξn = 1000 B/(10 µs·10 000 B): n = 100 B.
         // A: 5·100/8 − 100 = −37.5 B a packet, −300 in all; B: 250 − 100 = 150, 300 in all.
-        close(leave(&router, &mut port, 10 * US, 10 * US, 8000.0, 0), -37.5);
-        close(leave(&router, &mut port, 11 * US, 10 * US, 2000.0, 0), 150.0);
+        close(leave(&feedback, &mut port, 10 * US, 10 * US, 8000.0, 0), -37.5);
+        close(leave(&feedback, &mut port, 11 * US, 10 * US, 2000.0, 0), 150.0);
     }
 
     #[test]
     fn the_smallest_feedback_of_the_path_stays() {
-        let router = router();
-        let mut port = two_flows(&router, 0);
+        let feedback = feedback();
+        let mut port = two_flows(&feedback, 0);
         let mut held = packet(10 * US, 1000.0, 300.0);
-        router.dequeue(&mut port, &mut held, &Leaving { now: 10 * US, tx_bytes: 0, queue_bytes: 0, rate: C });
+        feedback.dequeue(&mut port, &mut held, &Leaving { now: 10 * US, tx_bytes: 0, queue_bytes: 0, rate: C });
         assert_eq!(held.header.feedback(), 300.0);
         // Of 2000 B over 10 µs, 300 are gone.
         close(port.to_give, 1700.0 / 10e-6);
         // Nobody is told anything who has said no round trip.
         let mut new = packet(0, 1000.0, 300.0);
-        router.dequeue(&mut port, &mut new, &Leaving { now: 11 * US, tx_bytes: 0, queue_bytes: 0, rate: C });
+        feedback.dequeue(&mut port, &mut new, &Leaving { now: 11 * US, tx_bytes: 0, queue_bytes: 0, rate: C });
         assert_eq!(new.header.feedback(), 0.0);
     }
 
     #[test]
     fn the_interval_is_the_mean_round_trip_over_flows() {
-        let router = router();
-        let mut port = router.port(C);
+        let feedback = feedback();
+        let mut port = feedback.port(C);
         // One flow of 10 µs and 10 packets, one of 30 µs and 1 of its 3 packets: each counts 10 µs.
         for _ in 0..10 {
-            router.enqueue(&mut port, &packet(10 * US, 10_000.0, 0.0), US, 0);
+            feedback.enqueue(&mut port, &packet(10 * US, 10_000.0, 0.0), US, 0);
         }
-        router.enqueue(&mut port, &packet(30 * US, 3000.0, 0.0), US, 0);
-        router.catch_up(&mut port, 10 * US);
+        feedback.enqueue(&mut port, &packet(30 * US, 3000.0, 0.0), US, 0);
+        feedback.catch_up(&mut port, 10 * US);
         close(port.rtt, 20e-6);
         assert_eq!((port.start, port.end), (10 * US, 30 * US));
     }
 
     #[test]
     fn intervals_without_packets_are_caught_up_and_give_nothing() {
-        let router = router();
-        let (mut late, mut step) = (two_flows(&router, 0), two_flows(&router, 0));
+        let feedback = feedback();
+        let (mut late, mut step) = (two_flows(&feedback, 0), two_flows(&feedback, 0));
         for at in 1..=1000 {
-            router.catch_up(&mut step, at * 10 * US);
+            feedback.catch_up(&mut step, at * 10 * US);
         }
-        assert_eq!(leave(&router, &mut late, 10_001 * US, 10 * US, 1000.0, 0), 0.0);
+        assert_eq!(leave(&feedback, &mut late, 10_001 * US, 10 * US, 1000.0, 0), 0.0);
         assert_eq!((late.start, late.end), (step.start, step.end));
     }
 }

@@ -1,6 +1,6 @@
 //! In-band network telemetry (INT) in HPCC's format and resolution.
 
-use super::{Header, Leaving, Router, Written};
+use super::{Feedback, Header, Leaving, Written};
 use crate::config::units::NS;
 use crate::network::Packet;
 
@@ -98,14 +98,14 @@ impl IntStack {
     }
 }
 
-/// A router that adds a record to every data packet.
+/// Feedback that adds a record to every data packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Int {
     /// What its records count in.
     pub units: Units,
 }
 
-impl Router for Int {
+impl Feedback for Int {
     type Header = IntStack;
     type Port = ();
 

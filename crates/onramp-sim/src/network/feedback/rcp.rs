@@ -1,4 +1,4 @@
-//! RCP's router (Dukkipati et al., IWQoS'05; Dukkipati's thesis, 2007): a port gives all its flows one rate.
+//! RCP at switches (Dukkipati et al., IWQoS'05; Dukkipati's thesis, 2007): a port gives all its flows one rate.
 //!
 //! A packet carries the smallest rate R of its path, and its sender's round trip. Every interval T,
 //! with input rate y, queue q and mean round trip d₀, and N̂ = C/R(t − d₀) for the number of flows:
@@ -11,7 +11,7 @@
 //!
 //! (1) is (2) at T = d₀, γ = 1 and q₀ = 0.
 
-use super::{Header, Leaving, Router, Told, Written};
+use super::{Feedback, Header, Leaving, Told, Written};
 use crate::config::units::{Bytes, NS, Ps, SEC, Span};
 use crate::network::Kind;
 use crate::network::packet::Packet;
@@ -106,7 +106,7 @@ impl Header for Congestion {
     }
 }
 
-/// The router.
+/// RCP at switches.
 #[derive(Clone, Debug)]
 pub struct Rcp {
     params: Params,
@@ -194,7 +194,7 @@ impl Rcp {
     }
 }
 
-impl Router for Rcp {
+impl Feedback for Rcp {
     type Header = Congestion;
     type Port = Port;
     const COUNTS: bool = true;
@@ -252,7 +252,7 @@ mod tests {
     /// 8 Gb/s: a byte is a nanosecond. d₀ = 10 µs, so C·d₀ = 10 000 B.
     const C: u64 = 8_000_000_000;
 
-    fn router(form: Form) -> Rcp {
+    fn feedback(form: Form) -> Rcp {
         let initial = if form == Form::Estimate { 0.5 } else { 0.45 };
         let params = Params { form, utilization: 0.9, target_queue: Bytes(500), initial, ..Params::default() };
         Rcp::new(params, 10 * US, 1000)
@@ -264,16 +264,16 @@ mod tests {
     }
 
     /// So many packets of 1000 B come at once, to this queue, and the last leaves it.
-    fn come(router: &Rcp, port: &mut Port, packets: u64, now: Ps, queue: u64) {
+    fn come(feedback: &Rcp, port: &mut Port, packets: u64, now: Ps, queue: u64) {
         for i in 0..packets {
-            router.enqueue(port, &packet(1000, 10 * US), now, queue + i * 1000);
+            feedback.enqueue(port, &packet(1000, 10 * US), now, queue + i * 1000);
         }
     }
 
-    fn leave(router: &Rcp, port: &mut Port, now: Ps, queue_bytes: u64) -> f64 {
+    fn leave(feedback: &Rcp, port: &mut Port, now: Ps, queue_bytes: u64) -> f64 {
         let mut packet = packet(1000, 10 * US);
         let leaving = Leaving { now, tx_bytes: 0, queue_bytes, rate: C };
-        router.dequeue(port, &mut packet, &leaving);
+        feedback.dequeue(port, &mut packet, &leaving);
         packet.header.rate().unwrap()
     }
 
@@ -283,89 +283,89 @@ mod tests {
 
     #[test]
     fn the_estimate_adds_what_is_spare_over_the_number_of_flows() {
-        let router = router(Form::Estimate);
-        let mut port = router.port(C);
+        let feedback = feedback(Form::Estimate);
+        let mut port = feedback.port(C);
         // R = 4 Gb/s: N̂ = 2. In 10 µs come 5000 B: y = 4 Gb/s. q = 1000 B: q/d₀ = 0.8 Gb/s.
-        come(&router, &mut port, 5, US, 0);
-        leave(&router, &mut port, 2 * US, 1000);
+        come(&feedback, &mut port, 5, US, 0);
+        leave(&feedback, &mut port, 2 * US, 1000);
         // 4 + (0.4·(8 − 4) − 0.4·0.8)/2 = 4.64.
-        close(leave(&router, &mut port, 10 * US, 0), 4.64e9);
+        close(leave(&feedback, &mut port, 10 * US, 0), 4.64e9);
         // N̂ = 8/4.64; 12 000 B: y = 9.6; q = 3000 B: 2.4. 4.64 + (−0.64 − 0.96)·4.64/8 = 3.712.
-        come(&router, &mut port, 12, 11 * US, 0);
-        leave(&router, &mut port, 19 * US, 3000);
-        close(leave(&router, &mut port, 20 * US, 3000), 3.712e9);
+        come(&feedback, &mut port, 12, 11 * US, 0);
+        leave(&feedback, &mut port, 19 * US, 3000);
+        close(leave(&feedback, &mut port, 20 * US, 3000), 3.712e9);
         // Nothing comes, the queue is gone: 3.712·(1 + 0.4).
-        leave(&router, &mut port, 29 * US, 0);
-        close(leave(&router, &mut port, 30 * US, 0), 3.712e9 * 1.4);
+        leave(&feedback, &mut port, 29 * US, 0);
+        close(leave(&feedback, &mut port, 30 * US, 0), 3.712e9 * 1.4);
     }
 
     #[test]
     fn the_refined_form_aims_at_its_utilization_and_queue() {
-        let router = router(Form::Refined);
-        let mut port = router.port(C);
+        let feedback = feedback(Form::Refined);
+        let mut port = feedback.port(C);
         // γC = 7.2 Gb/s, R = 3.6, T = 5 µs = d₀/2. 3000 B: y = 4.8. q − q₀ = 1000 − 500 B: 0.4 Gb/s over d₀.
-        come(&router, &mut port, 3, US, 0);
-        leave(&router, &mut port, 2 * US, 1000);
+        come(&feedback, &mut port, 3, US, 0);
+        leave(&feedback, &mut port, 2 * US, 1000);
         // 3.6·(1 + ½·(0.4·(7.2 − 4.8) − 0.4·0.4)/7.2) = 3.6·(1 + 0.4/7.2) = 3.8.
-        close(leave(&router, &mut port, 5 * US, 0), 3.8e9);
+        close(leave(&feedback, &mut port, 5 * US, 0), 3.8e9);
         // 6000 B: y = 9.6; q − q₀ = 2000 B: 1.6. 3.8·(1 − ½·(0.96 + 0.64)/7.2) = 3.8·(1 − 1/9).
-        come(&router, &mut port, 6, 6 * US, 0);
-        leave(&router, &mut port, 9 * US, 2500);
-        close(leave(&router, &mut port, 10 * US, 2500), 3.8e9 * 8.0 / 9.0);
+        come(&feedback, &mut port, 6, 6 * US, 0);
+        leave(&feedback, &mut port, 9 * US, 2500);
+        close(leave(&feedback, &mut port, 10 * US, 2500), 3.8e9 * 8.0 / 9.0);
     }
 
     #[test]
     fn the_round_trip_is_a_moving_average_of_the_packets() {
-        let router = router(Form::Refined);
-        let mut port = router.port(C);
+        let feedback = feedback(Form::Refined);
+        let mut port = feedback.port(C);
         // ¾ of the bytes say 10 µs, ¼ says 30: 15 µs; half of the way there, as T = d₀/2.
-        come(&router, &mut port, 3, US, 0);
-        router.enqueue(&mut port, &packet(1000, 30 * US), US, 0);
+        come(&feedback, &mut port, 3, US, 0);
+        feedback.enqueue(&mut port, &packet(1000, 30 * US), US, 0);
         // Who knows no round trip does not count.
-        router.enqueue(&mut port, &packet(1000, 0), US, 0);
-        leave(&router, &mut port, 5 * US, 0);
+        feedback.enqueue(&mut port, &packet(1000, 0), US, 0);
+        leave(&feedback, &mut port, 5 * US, 0);
         close(port.rtt, 12.5e-6);
     }
 
     #[test]
     fn intervals_without_packets_are_caught_up() {
-        let router = router(Form::Refined);
-        let (mut late, mut step) = (router.port(C), router.port(C));
+        let feedback = feedback(Form::Refined);
+        let (mut late, mut step) = (feedback.port(C), feedback.port(C));
         // To γC, and there it stays.
         for at in 1..100 {
             step.queue = 0;
-            router.catch_up(&mut step, at * 5 * US);
+            feedback.catch_up(&mut step, at * 5 * US);
         }
-        close(leave(&router, &mut late, 499 * US, 0), 7.2e9);
-        router.catch_up(&mut step, 499 * US);
+        close(leave(&feedback, &mut late, 499 * US, 0), 7.2e9);
+        feedback.catch_up(&mut step, 499 * US);
         assert_eq!((late.rate, late.start, late.end), (step.rate, step.start, step.end));
         assert_eq!(late.end, 500 * US);
-        assert_eq!(router.rate(&router.port(C), 0), Some(3.6e9));
+        assert_eq!(feedback.rate(&feedback.port(C), 0), Some(3.6e9));
         // 3.6·(1 + ½·(0.4·7.2 + 0.4·0.4)/7.2) after the first.
-        close(router.rate(&router.port(C), 5 * US).unwrap(), 3.6e9 + 3.04e9 / 4.0);
+        close(feedback.rate(&feedback.port(C), 5 * US).unwrap(), 3.6e9 + 3.04e9 / 4.0);
     }
 
     #[test]
     fn the_rate_stays_between_a_hundredth_of_a_packet_and_the_target() {
-        let router = router(Form::Estimate);
-        let mut port = router.port(C);
+        let feedback = feedback(Form::Estimate);
+        let mut port = feedback.port(C);
         for i in 0..20 {
-            come(&router, &mut port, 1000, 10 * US * i, 1_000_000);
+            come(&feedback, &mut port, 1000, 10 * US * i, 1_000_000);
         }
         // 0.01·8000 bits in 10 µs.
-        close(leave(&router, &mut port, 200 * US, 0), 8e6);
-        close(leave(&router, &mut port, 10_000 * US, 0), 8e9);
+        close(leave(&feedback, &mut port, 200 * US, 0), 8e6);
+        close(leave(&feedback, &mut port, 10_000 * US, 0), 8e9);
     }
 
     #[test]
     fn a_packet_keeps_the_smallest_rate() {
-        let mut port = router(Form::Refined).port(C);
+        let mut port = feedback(Form::Refined).port(C);
         let mut packet = packet(1000, 0);
         assert_eq!(packet.header.rate(), None);
         let leaving = Leaving { now: 0, tx_bytes: 0, queue_bytes: 0, rate: C };
         for (rate, carried) in [(3e9, 3e9), (5e9, 3e9), (1e9, 1e9)] {
             port.rate = rate;
-            router(Form::Refined).dequeue(&mut port, &mut packet, &leaving);
+            feedback(Form::Refined).dequeue(&mut port, &mut packet, &leaving);
             assert_eq!(packet.header.rate(), Some(carried));
         }
     }

@@ -1,14 +1,14 @@
-//! A router that writes nothing but ECN marks; costs nothing.
+//! No feedback but ECN marks; costs nothing.
 
-use super::{Header, Router, Written};
+use super::{Feedback, Header, Written};
 use crate::network::packet::Options;
 use std::marker::PhantomData;
 
-/// The plain router, for packets with a header of the hosts' own.
+/// No feedback, for packets with a header of the hosts' own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain<H>(PhantomData<H>);
 
-impl<H: Header> Router for Plain<H> {
+impl<H: Header> Feedback for Plain<H> {
     type Header = H;
     type Port = ();
 

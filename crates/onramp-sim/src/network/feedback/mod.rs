@@ -1,6 +1,6 @@
-//! What switches write into packets: one file per router.
+//! Headers that switches write for senders: one file per kind.
 //!
-//! A router sees a packet come to a queue and leave it, and writes into the
+//! A port sees a packet come to its queue and leave it, and writes into the
 //! packet's header; the sender's controller reads it from the ACK.
 
 pub mod int;
@@ -26,7 +26,7 @@ pub struct Leaving {
     pub rate: u64,
 }
 
-/// What a sender tells the routers on its path.
+/// Values that a sender tells the switches on its path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Told {
     /// Its round trip in picoseconds; 0 while it knows none.
@@ -37,14 +37,14 @@ pub struct Told {
     pub wish: f64,
 }
 
-/// A kind of router. Every port has a state of its own; periods are caught up from
+/// A kind of feedback. Every port has a state of its own; periods are caught up from
 /// the time of the packet, so no events are needed.
-pub trait Router: Clone + Debug + Send + Sync + 'static {
+pub trait Feedback: Clone + Debug + Send + Sync + 'static {
     /// What a packet carries.
     type Header: Header;
     /// What a port keeps.
     type Port: Clone + Debug + Send + Sync;
-    /// Whether it looks at what comes.
+    /// True if it looks at what comes.
     const COUNTS: bool = false;
 
     /// A port of `rate` bit/s at time 0 of the engine.
@@ -64,9 +64,9 @@ pub trait Router: Clone + Debug + Send + Sync + 'static {
     }
 }
 
-/// What routers write into a packet.
+/// The header that switches write into a packet.
 pub trait Header: Copy + Debug + Default + Send + Sync + 'static {
-    /// Whether senders tell routers something.
+    /// True if senders tell switches something.
     const TOLD: bool = false;
     /// As a controller reads it.
     fn read(&self) -> Written<'_>;
@@ -88,7 +88,7 @@ pub trait Header: Copy + Debug + Default + Send + Sync + 'static {
     fn set_waited(&mut self, _ns: u32) {}
 }
 
-/// What routers wrote, as a controller reads it.
+/// Feedback as a controller reads it.
 #[derive(Clone, Copy, Debug)]
 pub enum Written<'a> {
     /// Nothing.
@@ -101,7 +101,7 @@ pub enum Written<'a> {
     Xcp(&'a xcp::Congestion),
 }
 
-/// Which router a controller needs.
+/// Kind of feedback that a controller needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Kind {
     /// Any.
@@ -120,7 +120,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// One router that does for both, if there is one.
+    /// One kind that does for both, if there is one.
     pub fn and(self, other: Self) -> Option<Self> {
         match (self, other) {
             (Self::Plain, kind) | (kind, Self::Plain) => Some(kind),
