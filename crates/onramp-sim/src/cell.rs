@@ -1,7 +1,6 @@
 //! A cell: part of the network with its hosts, and the loop over its events.
 
 use crate::clock::{self, Clocks};
-use crate::config::units::Ps;
 use crate::engine::{Event, Events, Head, OnLink, Posts, prefetch};
 use crate::host::shaper::Entry;
 use crate::host::{Hosts, Io, Timer};
@@ -9,6 +8,7 @@ use crate::measure::Meter;
 use crate::network::feedback::Feedback;
 use crate::network::{Network, Packet};
 use crate::topology::{Cells, Topology};
+use onramp_config::units::Ps;
 use std::sync::Arc;
 
 /// See the module.

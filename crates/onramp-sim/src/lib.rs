@@ -10,7 +10,7 @@
 //! gate allow; [`network`] queues, marks and delays them over a [`topology`];
 //! [`engine`] keeps the order, cell by cell ([`cell`]); [`measure`] writes down what
 //! happened; [`sim`] ties it together. A [`scenario`] says what of all this there is,
-//! in the terms of [`config`].
+//! in the terms of [`onramp_config`].
 //!
 //! ```
 //! use onramp_sim::{Scenario, Simulation};
@@ -36,13 +36,12 @@
 //! ```
 //!
 //! Folders depend on each other one way, from the end of this list to its beginning:
-//! config; records; engine; topology; network; cc, workload; stack, measure, clock; host; scenario;
+//! records; engine; topology; network; cc, workload; stack, measure, clock; host; scenario;
 //! cell; sim.
 
 pub mod cc;
 pub mod cell;
 pub mod clock;
-pub mod config;
 pub mod engine;
 pub mod host;
 pub mod measure;
@@ -54,6 +53,6 @@ pub mod stack;
 pub mod topology;
 pub mod workload;
 
-pub use config::units;
+pub use onramp_config::units;
 pub use scenario::{Scenario, ScenarioError};
 pub use sim::{Options, Simulation};

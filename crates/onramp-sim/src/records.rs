@@ -3,7 +3,7 @@
 //! A field's comment is the meaning that result tables give it, and the text after its type the unit. From that come
 //! the struct, the schema of the table, and its columns as bytes; Python and the cluster use all three.
 
-use crate::config::units::Ps;
+use onramp_config::units::Ps;
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@
 //! simulation.
 
 use super::{Ack, Controller, Env, Loss, Permit, Sent, Settings};
-use crate::config::Rule;
-use crate::config::units::{Ps, Rate};
+use onramp_config::Rule;
+use onramp_config::units::{Ps, Rate};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;

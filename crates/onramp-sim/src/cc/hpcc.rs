@@ -1,10 +1,10 @@
 //! HPCC (Li et al., SIGCOMM'19): rate and window from in-band telemetry.
 
 use super::{Ack, Controller, Env, Permit, Settings, check_min_rate};
-use crate::config::Rule;
-use crate::config::units::{Ps, Rate, SEC};
 use crate::network::feedback::int::IntStack;
 use crate::network::feedback::{self, Written};
+use onramp_config::Rule;
+use onramp_config::units::{Ps, Rate, SEC};
 use serde::{Deserialize, Serialize};
 
 /// Parameters, named as in the HPCC paper's Algorithm 1.

@@ -14,11 +14,11 @@ pub mod tcp;
 pub mod timely;
 pub mod xcp;
 
-use crate::config::units::{Bytes, Ps, Rate};
-use crate::config::{Rule, tagged};
 use crate::network::config::{AckClass, EcnDefault};
 use crate::network::feedback::int::Units;
 use crate::network::feedback::{self, Told, Written};
+use onramp_config::units::{Bytes, Ps, Rate};
+use onramp_config::{Rule, tagged};
 
 /// What an ACK tells the sender's controller.
 #[derive(Clone, Copy, Debug)]
@@ -343,7 +343,7 @@ transports! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::NS;
+    use onramp_config::units::NS;
 
     /// A 100 Gb/s host.
     pub(super) const ENV: Env = Env {

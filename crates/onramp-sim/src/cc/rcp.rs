@@ -3,11 +3,11 @@
 pub use crate::network::feedback::rcp::Params as Config;
 
 use super::{Ack, Controller, Env, Permit, Settings};
-use crate::config::Rule;
-use crate::config::units::{Ps, Rate, Span};
 use crate::network::config::EcnDefault;
 use crate::network::feedback::rcp::{Congestion, Form};
 use crate::network::feedback::{self, Told, Written};
+use onramp_config::Rule;
+use onramp_config::units::{Ps, Rate, Span};
 
 impl Settings for Config {
     fn resolve(&mut self, _: Rate) {}
@@ -104,10 +104,10 @@ impl Controller for State {
 mod tests {
     use super::super::tests::{ENV, at};
     use super::*;
-    use crate::config::units::US;
     use crate::network::Packet;
     use crate::network::feedback::rcp::Rcp;
     use crate::network::feedback::{Feedback, Header, Leaving};
+    use onramp_config::units::US;
 
     #[test]
     fn the_first_packet_asks_and_the_rest_is_paced_as_the_path_says() {

@@ -1,11 +1,11 @@
 //! XCP's sender (Katabi, Handley, Rohrs, SIGCOMM'02): a window that switches change.
 
 use super::{Ack, Controller, Env, Loss, Permit, Settings};
-use crate::config::Rule;
-use crate::config::units::{Ps, Rate, SEC, Span, US};
 use crate::network::config::EcnDefault;
 use crate::network::feedback::xcp::{Congestion, Params};
 use crate::network::feedback::{self, Told, Written};
+use onramp_config::Rule;
+use onramp_config::units::{Ps, Rate, SEC, Span, US};
 use serde::{Deserialize, Serialize};
 
 /// Parameters; all but the initial window are the switches'.

@@ -14,7 +14,7 @@ pub fn offsets(clock: &Clock, seed: u64, hosts: usize) -> Vec<i64> {
 mod tests {
     use super::*;
     use crate::clock::config::Sync;
-    use crate::config::units::{NS, Span};
+    use onramp_config::units::{NS, Span};
 
     #[test]
     fn gaussian_offsets_have_the_stated_spread() {

@@ -3,12 +3,12 @@
 use super::Tick;
 use super::config::Clock;
 use super::running::HostClock;
-use crate::config::units::{MS, NS, Ps};
 use crate::engine::random;
 use onramp_clock::schedule::{SPACING, Schedule};
 use onramp_clock::{
     Correction, Edge, Exchange, FitOptions, HostId, LeastDelay, NetworkOptions, Solution, fit, mesh, noise, solve,
 };
+use onramp_config::units::{MS, NS, Ps};
 use std::collections::BTreeMap;
 
 /// From the end of a window until its corrections are in force: fits, their way

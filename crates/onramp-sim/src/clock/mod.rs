@@ -21,8 +21,8 @@ pub use oscillator::Oscillator;
 pub use probes::{Actions, Span};
 pub use running::Running;
 
-use crate::config::units::{NS, Ps};
 use config::{Clock, Sync};
+use onramp_config::units::{NS, Ps};
 use std::sync::Arc;
 
 /// All hosts' clocks.

@@ -1,8 +1,8 @@
 //! A host's clock as it runs by itself: offset, frequency, random walk of frequency.
 
 use super::config::Clock;
-use crate::config::units::{MS, NS, Ps, SEC};
 use crate::engine::random;
+use onramp_config::units::{MS, NS, Ps, SEC};
 use rand_pcg::Pcg64Mcg;
 
 /// What all clocks would read at the start of the run, if they were right, in
@@ -69,7 +69,7 @@ impl Oscillator {
 mod tests {
     use super::*;
     use crate::clock::config::Sync;
-    use crate::config::units::{Drift, Span};
+    use onramp_config::units::{Drift, Span};
     use proptest::prelude::*;
 
     fn clock(offset: Span, drift: Drift, wander: Drift) -> Clock {

@@ -4,11 +4,11 @@
 use super::Tick;
 use super::ntp;
 use super::running::{HostClock, Method, Running};
-use crate::config::units::{NS, Ps, SEC};
 use crate::engine::random;
 use crate::network::{Kind, Packet};
 use crate::records::ClockRecord;
 use onramp_clock::Exchange;
+use onramp_config::units::{NS, Ps, SEC};
 use serde_json::{Value, json};
 
 /// Bytes of a probe as an Ethernet frame without FCS, as OR-ACKs are counted:

@@ -19,7 +19,6 @@ pub use flow::{Receiver, Sender};
 pub use transport::{Common, Transport, Transports};
 
 use crate::clock::{Clocks, Tick};
-use crate::config::units::Ps;
 use crate::engine::{Events, Slab, prefetch};
 use crate::measure::Meter;
 use crate::network::feedback::{Feedback, Header};
@@ -32,6 +31,7 @@ use config::{Pacing, Processing};
 use gate::{GateRules, Gates};
 use messages::Outbox;
 use nic::Nic;
+use onramp_config::units::Ps;
 use pacing::Pacer;
 use processing::Ring;
 use programs::Programs;

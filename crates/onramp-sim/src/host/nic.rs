@@ -5,10 +5,10 @@ use super::pacing::Pacing;
 use super::shaper::{AGENT, Entry, Shaper, Take};
 use super::{Hosts, Io, Timer};
 use crate::clock::Clocks;
-use crate::config::units::Ps;
 use crate::network::Packet;
 use crate::network::feedback::{Feedback, Header};
 use crate::network::schedule::{CONTROL, Turn};
+use onramp_config::units::Ps;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 

@@ -1,9 +1,9 @@
 //! A host's receive processing: packets wait in a ring until they are served, one after the other (Swift,
 //! SIGCOMM'20, §3.1: congestion at endpoints).
 
-use crate::config::Rule;
-use crate::config::units::{Ps, Rate, SEC, Span};
 use crate::engine::random;
+use onramp_config::Rule;
+use onramp_config::units::{Ps, Rate, SEC, Span};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -112,7 +112,7 @@ impl<P> Ring<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::{NS, US};
+    use onramp_config::units::{NS, US};
 
     fn ring(config: &Processing) -> Ring<u32> {
         Ring::new(config, 1, 0)

@@ -4,11 +4,11 @@
 //! they share: nobody looks at a message before its last byte has arrived.
 
 use super::{Hosts, Io, Timer};
-use crate::config::units::Ps;
 use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::TCP;
 use crate::records::ExchangeRecord;
 use crate::workload::{Actions, Message, Placed, Program};
+use onramp_config::units::Ps;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

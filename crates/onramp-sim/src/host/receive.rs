@@ -2,11 +2,11 @@
 
 use super::processing::Ring;
 use super::{Hosts, Io, Timer};
-use crate::config::units::{NS, Ps};
 use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::{LAST, MARKED, TCP, UNMEASURED, UNPAUSED};
 use crate::network::{Kind, Packet};
 use crate::stack::Rx;
+use onramp_config::units::{NS, Ps};
 
 /// Size of an OR-ACK on the wire (IPv4).
 pub(super) const OR_ACK_BYTES: u16 = onramp_core::orack::WIRE_IPV4 as u16;

@@ -4,11 +4,11 @@ use super::pacing::Pacing;
 use super::shaper::{Entry, FREE, Shaper};
 use super::{Hosts, Io, Note, Sender, Timer, Transports};
 use crate::cc::{Ack, Loss, Sent};
-use crate::config::units::{NS, Ps, SEC};
 use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::{MARKED, TCP, UNMEASURED, unwrap_ns};
 use crate::network::{Kind, Packet};
 use crate::stack::Tx;
+use onramp_config::units::{NS, Ps, SEC};
 
 impl Sender {
     /// When its next packet may leave, but for On-Ramp; `None` if it waits for

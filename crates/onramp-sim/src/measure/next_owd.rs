@@ -1,10 +1,10 @@
 //! What the last acknowledged packet tells of the next one (paper Figs. 4 and 6).
 
-use crate::config::units::{NS, Ps};
 use crate::engine::random;
 use crate::network::Packet;
 use crate::network::packet::{UNMEASURED, unwrap_ns};
 use crate::records::NextRecord;
+use onramp_config::units::{NS, Ps};
 use rand_pcg::Pcg64Mcg;
 use std::collections::HashMap;
 

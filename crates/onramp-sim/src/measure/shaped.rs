@@ -1,8 +1,8 @@
 //! How well flows keep to their rates where they leave: long flows with a cap, tenants, and
 //! all data of a NIC's class, in windows from time 0 to the end of the duration.
 
-use crate::config::units::{MS, Ps, SEC};
 use hdrhistogram::Histogram;
+use onramp_config::units::{MS, Ps, SEC};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -227,7 +227,7 @@ impl Shaped {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::US;
+    use onramp_config::units::US;
 
     /// 1000 B at 8 Mb/s: a packet each millisecond.
     fn meter() -> Shaped {

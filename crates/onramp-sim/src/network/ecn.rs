@@ -39,8 +39,8 @@ impl Ecn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::{Bytes, Rate};
     use crate::engine::random;
+    use onramp_config::units::{Bytes, Rate};
 
     fn share_marked(queue: u64, kmin: u64, kmax: u64, pmax: f64) -> f64 {
         let ecn = Ecn::new(&config::Ecn { rate: Rate(1), kmin: Bytes(kmin), kmax: Bytes(kmax), pmax });

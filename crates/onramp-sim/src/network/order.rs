@@ -1,7 +1,7 @@
 //! The order in which flows' packets leave a port, how many come together, and whom its drops hit: how bursty what
 //! comes is (Ghobadi and Ganjali, "TCP pacing in data center networks").
 
-use crate::config::units::{NS, Ps};
+use onramp_config::units::{NS, Ps};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

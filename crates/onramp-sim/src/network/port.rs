@@ -2,9 +2,9 @@
 
 use super::ecn::Ecn;
 use super::packet::Packet;
-use crate::config::units::{Ps, Rate, SEC};
 use crate::engine::{LaneCache, Lanes, OnLink, prefetch};
 use crate::topology::{self, Topology};
+use onramp_config::units::{Ps, Rate, SEC};
 use std::collections::VecDeque;
 
 /// The other end of a link is in the same cell.

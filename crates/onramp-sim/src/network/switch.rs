@@ -10,9 +10,9 @@ use super::path::{Choice, Selector};
 use super::port::{HERE, Pauses, Port, Queue};
 use super::schedule::{CONTROL, Schedule, Turn};
 use super::{Kind, Packet};
-use crate::config::units::Ps;
 use crate::engine::{Events, Lanes, OnLink, Posts, prefetch, random};
 use crate::topology::{Cells, Routes, Topology};
+use onramp_config::units::Ps;
 use rand_pcg::Pcg64Mcg;
 use std::ops::AddAssign;
 

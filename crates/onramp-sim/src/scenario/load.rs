@@ -1,9 +1,9 @@
 //! From text to a checked, resolved scenario; every mistake becomes one line.
 
 use super::{Scenario, Substrate, validate};
-use crate::config::Mistake;
 use crate::topology::{self, Topology};
 use crate::workload::fio;
+use onramp_config::Mistake;
 use onramp_config::{ConfigError, Document, Value, Wrong, entry, first_index};
 use std::path::Path;
 

@@ -26,11 +26,11 @@ pub use substrate::Substrate;
 pub use traffic::Traffic;
 
 use crate::cc;
-use crate::config::units::{Ps, SEC, Span};
 use crate::stack::rdma::HEADER;
 use crate::topology::{Shape, Topology};
 use crate::workload::arrivals::Arrivals;
 use crate::workload::{self, Context, Group, LoadSpan, Place, Plan};
+use onramp_config::units::{Ps, SEC, Span};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -245,7 +245,7 @@ impl Scenario {
         let least = self.transports().map(|t| t.settings().min_rate());
         let lowest = caps.chain(least).filter(|rate| rate.0 > 0).min();
         self.host.shaping.resolve(self.host.shaper, self.host.payload, lowest);
-        self.host.max_window.get_or_insert(crate::config::units::Bytes(bdp));
+        self.host.max_window.get_or_insert(onramp_config::units::Bytes(bdp));
         if self.is_tcp() {
             self.linux.get_or_insert_default().resolve(&self.transport, &self.host);
         }

@@ -3,7 +3,6 @@
 use super::linux::MTU_HEADERS;
 use super::{Clock, Measure, Scenario};
 use crate::cc::{self, custom::Controllers};
-use crate::config::units::{Ps, Span};
 use crate::host::config::{Pacing, Processing};
 use crate::host::gate::GateRules;
 use crate::host::pacing;
@@ -15,6 +14,7 @@ use crate::network::feedback;
 use crate::stack::tcp::Params;
 use crate::topology::Topology;
 use crate::workload::LoadSpan;
+use onramp_config::units::{Ps, Span};
 
 /// How the flows of a traffic section travel.
 #[derive(Clone, Copy, Debug)]

@@ -2,9 +2,9 @@
 
 use super::{Pacing, Scenario, StampedAt, Sync};
 use crate::cc::{self, ON_LINUX, SIMULATED};
-use crate::config::Mistake;
 use crate::stack::tcp::sysctl;
 use crate::topology::{NodeId, Topology};
+use onramp_config::Mistake;
 
 /// Where a scenario runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! A traffic section: a source of flows, and how they travel.
 
 use crate::cc;
-use crate::config::units::Rate;
 use crate::workload;
+use onramp_config::units::Rate;
 use onramp_config::{Both, Keys};
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::ser::Serializer;

@@ -3,12 +3,12 @@
 use super::{Pacing, Scenario, Threshold, Traffic};
 use crate::cc;
 use crate::clock;
-use crate::config::units::{NS, Ps, Span};
-use crate::config::{Mistake, Rule};
 use crate::host::config::ShaperKind;
 use crate::network::feedback;
 use crate::topology::Topology;
 use crate::workload::{Findings, MAX_OF_A_LIST, Place};
+use onramp_config::units::{NS, Ps, Span};
+use onramp_config::{Mistake, Rule};
 use std::path::Path;
 
 /// Checks what needs no network.

@@ -3,7 +3,6 @@
 use super::look::Look;
 use super::run::CellBox;
 use super::summary::{Totals, totals};
-use crate::config::units::{Ps, US};
 use crate::host::Note;
 use crate::host::config::ShaperKind;
 use crate::measure::Recorder;
@@ -13,6 +12,7 @@ use crate::scenario::{Policies, Section};
 use crate::topology::{Cells, Topology};
 use crate::workload::LoadSpan;
 use crate::workload::arrivals::Arrivals;
+use onramp_config::units::{Ps, US};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;

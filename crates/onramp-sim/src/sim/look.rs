@@ -1,12 +1,12 @@
 //! What samples of the time series see.
 
 use super::run::CellBox;
-use crate::config::units::Ps;
 use crate::measure::{LongFlow, View};
 use crate::network::Network;
 use crate::network::feedback::Feedback;
 use crate::network::packet::TCP;
 use crate::topology::{Cells, PortId, Topology};
+use onramp_config::units::Ps;
 
 /// State of all cells at a sample.
 pub(super) struct Look<'a, F: Feedback> {

@@ -11,11 +11,11 @@ mod run;
 mod summary;
 
 use crate::cc::custom::Controllers;
-use crate::config::units::Ps;
 use crate::measure::trace::Capture;
 use crate::records::{ClockRecord, ExchangeRecord, FlowRecord, NextRecord, RequestRecord, Sample};
 use crate::scenario::Scenario;
 use crate::topology::Topology;
+use onramp_config::units::Ps;
 use run::Run;
 use serde_json::Value;
 use std::path::Path;

@@ -2,7 +2,6 @@
 
 use super::desk::Desk;
 use super::run::CellBox;
-use crate::config::units::Ps;
 use crate::engine::random;
 use crate::host::programs::{Heard, Stream};
 use crate::host::tcp::{Direction, Pair};
@@ -13,6 +12,7 @@ use crate::network::packet::TCP;
 use crate::scenario::Section;
 use crate::workload::arrivals::Arrival;
 use crate::workload::{Channel, NewFlow, Placed, Size};
+use onramp_config::units::Ps;
 use std::collections::{BTreeSet, HashMap};
 
 impl Desk {

@@ -6,13 +6,13 @@ use super::look::Look;
 use super::summary::totals;
 use crate::cell::Cell;
 use crate::clock::Clocks;
-use crate::config::units::Ps;
 use crate::engine::turns;
 use crate::measure::NextOwd;
 use crate::measure::trace::{self, Capture, Wire};
 use crate::network::feedback::Feedback;
 use crate::network::packet::TCP;
 use crate::records::{ClockRecord, ExchangeRecord, FlowRecord, NextRecord, RequestRecord, Sample};
+use onramp_config::units::Ps;
 use serde_json::Value;
 
 /// Cells of a kind take turns with the others only where each thread has this many.

@@ -2,13 +2,13 @@
 
 use super::run::{CellBox, Engine, Run};
 use crate::clock::Clocks;
-use crate::config::units::{Ps, US};
 use crate::host::config::ShaperKind;
 use crate::host::shaper::Held;
 use crate::measure::{Delays, Shaped, View};
 use crate::network::feedback::Feedback;
 use crate::topology::PortId;
 use crate::{host, network};
+use onramp_config::units::{Ps, US};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@
 //! switches some more. What does not fall apart is one cell.
 
 use super::{NodeId, PortId, Topology};
-use crate::config::units::Ps;
+use onramp_config::units::Ps;
 use std::collections::VecDeque;
 
 /// Nodes and ports of one cell.

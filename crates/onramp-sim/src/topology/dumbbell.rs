@@ -1,7 +1,7 @@
 //! Two switches with one link between them.
 
 use super::{Link, Listed, at_least_one, few_enough, names, possible};
-use crate::config::units::{Rate, Span, US};
+use onramp_config::units::{Rate, Span, US};
 use serde::{Deserialize, Serialize};
 
 /// Sizes of the dumbbell: hosts `h0` to `h(left-1)` are on `s0`, the rest on `s1`.

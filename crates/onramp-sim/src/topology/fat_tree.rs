@@ -1,8 +1,8 @@
 //! Three-stage fat tree (paper §5.1.1; HPCC §5.1).
 
 use super::{Link, Listed, at_least_one, few_enough, names, possible, several_links};
-use crate::config::Mistake;
-use crate::config::units::{Rate, Span, US};
+use onramp_config::Mistake;
+use onramp_config::units::{Rate, Span, US};
 use serde::{Deserialize, Serialize};
 
 /// Sizes of the fat tree; the default is the paper's: 320 hosts.

@@ -6,8 +6,8 @@
 //! called `h0, h1, …` and the switches `s0, s1, …` in ascending order of number.
 
 use super::{Link, Listed, few_enough, names, possible};
-use crate::config::Mistake;
-use crate::config::units::{Rate, Span};
+use onramp_config::Mistake;
+use onramp_config::units::{Rate, Span};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Two-stage leaf–spine.
 
 use super::{Link, Listed, at_least_one, few_enough, names, possible, several_links};
-use crate::config::units::{Rate, Span, US};
+use onramp_config::units::{Rate, Span, US};
 use serde::{Deserialize, Serialize};
 
 /// Sizes of the leaf–spine network; the default has 64 hosts and no oversubscription.

@@ -1,8 +1,8 @@
 //! Nodes and links listed one by one.
 
 use super::{Listed, few_enough, possible};
-use crate::config::Mistake;
-use crate::config::units::{Rate, Span};
+use onramp_config::Mistake;
+use onramp_config::units::{Rate, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 

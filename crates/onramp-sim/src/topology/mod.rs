@@ -15,9 +15,9 @@ mod routes;
 pub use cells::{Cells, Members};
 pub use routes::{Routes, choose};
 
-use crate::config::units::{MS, Ps, Rate, SEC, Span};
-use crate::config::{Mistake, tagged};
+use onramp_config::units::{MS, Ps, Rate, SEC, Span};
 use onramp_config::{Both, Keys};
+use onramp_config::{Mistake, tagged};
 use routes::Builder;
 use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};

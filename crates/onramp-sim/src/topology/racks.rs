@@ -1,8 +1,8 @@
 //! Racks of hosts with roles: each rack's switch is linked to every spine.
 
 use super::{Link, Listed, at_least_one, few_enough, possible};
-use crate::config::Mistake;
-use crate::config::units::{Rate, Span, US};
+use onramp_config::Mistake;
+use onramp_config::units::{Rate, Span, US};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

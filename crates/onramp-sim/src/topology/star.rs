@@ -1,7 +1,7 @@
 //! All hosts on one switch (paper Fig. 1).
 
 use super::{Link, Listed, at_least_one, few_enough, names, possible};
-use crate::config::units::{Rate, Span, US};
+use onramp_config::units::{Rate, Span, US};
 use serde::{Deserialize, Serialize};
 
 /// Size of the star.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::units::{NS, US};
+use onramp_config::units::{NS, US};
 
 fn paper() -> Topology {
     build(&Shape::FatTree(fat_tree::Config::default()).into(), Path::new(".")).unwrap()

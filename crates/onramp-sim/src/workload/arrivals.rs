@@ -1,8 +1,8 @@
 //! The arrivals of all sources in order of time, numbered.
 
 use super::{NewFlow, Source};
-use crate::config::units::Ps;
 use crate::engine::random;
+use onramp_config::units::Ps;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 

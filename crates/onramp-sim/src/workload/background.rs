@@ -5,9 +5,9 @@ use super::{
     Cdf, Context, Findings, NewFlow, Place, Plan, Section, Size, Source, Workload, check_load, is_built_in,
     size_distribution,
 };
-use crate::config::Rule;
-use crate::config::units::Ps;
 use crate::engine::random;
+use onramp_config::Rule;
+use onramp_config::units::Ps;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -3,11 +3,11 @@
 //! A workload in which clients ask has [`Asking`] in the program of its clients and [`Service`] in that of its servers.
 
 use super::{Actions, Cdf, Context, Findings, Medium, Message, Place, Plan, Program, Section, size_distribution};
-use crate::config::units::{Bytes, Ps, SEC, Span, US};
-use crate::config::{Mistake, Rule};
 use crate::engine::random;
 use crate::records::ExchangeRecord;
 use crate::topology::Topology;
+use onramp_config::units::{Bytes, Ps, SEC, Span, US};
+use onramp_config::{Mistake, Rule};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

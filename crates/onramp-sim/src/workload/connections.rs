@@ -2,8 +2,8 @@
 
 use super::Size;
 use super::arrivals::Arrival;
-use crate::config::units::{Ps, US};
 use crate::topology::Topology;
+use onramp_config::units::{Ps, US};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 

@@ -2,9 +2,9 @@
 
 use super::poisson::Poisson;
 use super::{Context, Findings, Group, NewFlow, Place, Plan, RequestPart, Section, Size, Source, Workload, check_load};
-use crate::config::Rule;
-use crate::config::units::{Bytes, Ps, Rate};
 use crate::engine::random;
+use onramp_config::Rule;
+use onramp_config::units::{Bytes, Ps, Rate};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

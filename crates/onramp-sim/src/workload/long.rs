@@ -1,9 +1,9 @@
 //! Flows that send as fast as they may.
 
 use super::{Context, Findings, NewFlow, Place, Plan, Section, Size, Source, Workload};
-use crate::config::units::{Ps, Span};
-use crate::config::{Mistake, Rule};
 use crate::engine::random;
+use onramp_config::units::{Ps, Span};
+use onramp_config::{Mistake, Rule};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 

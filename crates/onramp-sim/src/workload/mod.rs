@@ -23,9 +23,9 @@ mod sizes;
 pub mod storage;
 pub mod trace;
 
-use crate::config::units::{Bytes, Ps, Rate, Span};
-use crate::config::{Mistake, Rule, tagged};
 use crate::topology::Topology;
+use onramp_config::units::{Bytes, Ps, Rate, Span};
+use onramp_config::{Mistake, Rule, tagged};
 pub use plan::{Channel, Medium, Placed, Plan};
 pub use program::{Actions, Message, Program};
 use serde::Serialize;

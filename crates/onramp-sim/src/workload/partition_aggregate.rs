@@ -6,10 +6,10 @@ use super::clients::{
 };
 use super::rpc::LARGEST;
 use super::{Actions, Context, Findings, Group, Medium, Message, Place, Plan, Program, Section, Workload};
-use crate::config::units::{Ps, Span};
-use crate::config::{Mistake, Rule};
 use crate::engine::random;
 use crate::topology::Topology;
+use onramp_config::units::{Ps, Span};
+use onramp_config::{Mistake, Rule};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! What a scenario's workloads come down to: sources of flows, programs at hosts, and channels between them.
 
 use super::{Program, Source};
-use crate::config::units::Ps;
+use onramp_config::units::Ps;
 
 /// A program and where it runs.
 #[derive(Debug)]

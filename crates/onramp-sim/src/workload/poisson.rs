@@ -1,8 +1,8 @@
 //! Arrival times of a Poisson process.
 
 use super::Section;
-use crate::config::units::{Ps, Rate, SEC};
 use crate::engine::random;
+use onramp_config::units::{Ps, Rate, SEC};
 use rand_pcg::Pcg64Mcg;
 
 /// Arrivals from the beginning of the warm-up to the end of the scenario's duration.

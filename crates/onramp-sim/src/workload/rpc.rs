@@ -2,8 +2,8 @@
 
 use super::clients::{Asked, Asking, Between, Drawn, Pace, Peers, Server, Sizes, check_pace, one};
 use super::{Actions, Context, Findings, Group, Medium, Message, Place, Plan, Program, Section, Workload};
-use crate::config::Rule;
-use crate::config::units::{Bytes, Ps, Span};
+use onramp_config::Rule;
+use onramp_config::units::{Bytes, Ps, Span};
 use serde::{Deserialize, Serialize};
 
 /// Largest request and response.

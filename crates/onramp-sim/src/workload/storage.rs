@@ -6,9 +6,9 @@
 
 use super::clients::{Asked, Asking, Between, Drawn, Pace, Peers, Service, Sizes, check_depth, one};
 use super::{Actions, Context, Findings, Group, Medium, Message, Place, Plan, Program, Section, Workload};
-use crate::config::Rule;
-use crate::config::units::{Bytes, Ps, Rate, SEC, Span};
 use crate::engine::random;
+use onramp_config::Rule;
+use onramp_config::units::{Bytes, Ps, Rate, SEC, Span};
 use serde::{Deserialize, Serialize};
 
 /// Largest block: what the kernel asks for in one piece.

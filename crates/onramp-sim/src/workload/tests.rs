@@ -1,6 +1,6 @@
 use super::*;
 use crate::Scenario;
-use crate::config::units::{MS, SEC, US};
+use onramp_config::units::{MS, SEC, US};
 use std::collections::{BTreeMap, BTreeSet};
 
 const BASE: &str = "/nowhere";
@@ -240,7 +240,7 @@ fn load_runs_through_the_warm_up() {
     let folder = Folder::new("warmup");
     std::fs::write(folder.0.join("flows.csv"), "src,dst,bytes,start_ns\nh1,h2,77,5\n").unwrap();
     let (mut scenario, topology) = load_from(&folder.0, "2ms", 1, &text);
-    scenario.warmup = crate::config::units::Span(3 * MS);
+    scenario.warmup = onramp_config::units::Span(3 * MS);
     let all: Vec<_> = scenario.plan(&topology, &folder.0).unwrap().sources.into_iter().map(drain).collect();
     let count = |from, to| all[..16].iter().flatten().filter(|(at, _)| (from..to).contains(at)).count() as f64;
     let (before, after) = (count(0, 3 * MS), count(3 * MS, 5 * MS));
@@ -251,7 +251,7 @@ fn load_runs_through_the_warm_up() {
     let long = "[[traffic]]\nkind = \"long\"\nsrc = [\"h1\"]\ndst = \"h0\"\njitter = \"0us\"\n";
     for (start, at) in [("", 0), ("start = \"0us\"\n", 3 * MS), ("start = \"1ms\"\n", 4 * MS)] {
         let (mut scenario, topology) = load("2ms", 1, &format!("{long}{start}"));
-        scenario.warmup = crate::config::units::Span(3 * MS);
+        scenario.warmup = onramp_config::units::Span(3 * MS);
         let flow = drain(scenario.plan(&topology, Path::new(BASE)).unwrap().sources.remove(0))[0];
         assert_eq!((flow.0, flow.1.size), (at, Size::Until(5 * MS)), "{start}");
     }

@@ -14,7 +14,7 @@ use super::lines::{Lines, quoted};
 use super::{
     Context, Findings, Group, MAX_BYTES, NewFlow, Place, Plan, RequestPart, Section, Size, Source, Workload, incast,
 };
-use crate::config::units::{Ps, Span};
+use onramp_config::units::{Ps, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::File;

@@ -3,8 +3,8 @@
 //! at twice what that rate fills at the least round-trip time.
 
 use super::{Controller, Event, JIFFY, MAX_SEGMENT, Sample, Window};
-use crate::config::Rule;
-use crate::config::units::{MS, Ps, SEC, US};
+use onramp_config::Rule;
+use onramp_config::units::{MS, Ps, SEC, US};
 use serde::{Deserialize, Serialize};
 
 /// It has no parameters.

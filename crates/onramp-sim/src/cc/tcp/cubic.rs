@@ -2,8 +2,8 @@
 //! "Taming the elephants", 2011), which ends slow start before it loses packets.
 
 use super::{Controller, Event, JIFFY, MAX_SEGMENT, Sample, Window};
-use crate::config::Rule;
-use crate::config::units::{MS, SEC, Span, US};
+use onramp_config::Rule;
+use onramp_config::units::{MS, SEC, Span, US};
 use serde::{Deserialize, Serialize};
 
 /// Parameters: those of Linux's `tcp_cubic`.

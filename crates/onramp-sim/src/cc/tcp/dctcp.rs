@@ -3,7 +3,7 @@
 //! What the receiver echoes is the stack's.
 
 use super::{Controller, Event, Sample, Window};
-use crate::config::Rule;
+use onramp_config::Rule;
 use serde::{Deserialize, Serialize};
 
 /// Parameters: those of Linux's `tcp_dctcp`.

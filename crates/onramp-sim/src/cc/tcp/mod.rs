@@ -12,10 +12,10 @@ pub mod newreno;
 pub mod vegas;
 
 use super::Settings;
-use crate::config::Rule;
-use crate::config::units::{Bytes, MS, Ps, Rate, US};
 use crate::network::config::EcnDefault;
 use crate::network::feedback;
+use onramp_config::Rule;
+use onramp_config::units::{Bytes, MS, Ps, Rate, US};
 
 /// The kernel's clock for what need not be exact; the cluster's kernels tick 1000 times a second.
 pub const JIFFY: Ps = MS;
@@ -289,7 +289,7 @@ settings! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::SEC;
+    use onramp_config::units::SEC;
     use std::collections::VecDeque;
 
     /// A connection that has just opened.

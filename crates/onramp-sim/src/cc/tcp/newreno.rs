@@ -2,7 +2,7 @@
 //! (RFC 6582) and more, is the stack's.
 
 use super::{Controller, Window};
-use crate::config::Rule;
+use onramp_config::Rule;
 use serde::{Deserialize, Serialize};
 
 /// It has no parameters.

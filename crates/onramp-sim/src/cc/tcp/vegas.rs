@@ -2,7 +2,7 @@
 //! path carries at its least round-trip time.
 
 use super::{Controller, Event, Sample, Window};
-use crate::config::Rule;
+use onramp_config::Rule;
 use serde::{Deserialize, Serialize};
 
 /// Parameters: those of Linux's `tcp_vegas`, in packets that wait somewhere on the path.

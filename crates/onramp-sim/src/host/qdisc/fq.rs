@@ -6,8 +6,8 @@
 //! else makes the NIC ask before that sends what is due.
 
 use super::{Ask, Dequeue, Dropped, Qdisc, Segment};
-use crate::config::Rule;
-use crate::config::units::{MS, Ps, SEC, Span, US};
+use onramp_config::Rule;
+use onramp_config::units::{MS, Ps, SEC, Span, US};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 

@@ -4,8 +4,8 @@
 //! socket does not count.
 
 use super::{Ask, Dequeue, Dropped, Ecn, Qdisc, Segment};
-use crate::config::Rule;
-use crate::config::units::{MS, NS, Ps, Span};
+use onramp_config::Rule;
+use onramp_config::units::{MS, NS, Ps, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 

@@ -3,12 +3,12 @@
 use super::receiver::End;
 use super::sender::Writer;
 use super::{Hosting, Pair};
-use crate::config::units::{MS, Ps};
 use crate::host::Io;
 use crate::host::programs::Heard;
 use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::TCP;
 use crate::workload::Medium;
+use onramp_config::units::{MS, Ps};
 
 /// The kernel's NVMe over TCP hands over data page by page.
 const PAGE: u64 = 4096;

@@ -3,13 +3,13 @@
 use super::receiver::End;
 use super::sender::Connection;
 use super::{Hosting, Outcome, Pair, UNKNOWN};
-use crate::config::units::{Ps, US};
 use crate::host::Io;
 use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::{LAST, TCP};
 use crate::network::{Kind as Of, Packet};
 use crate::stack::tcp::{HEADERS, Tx};
 use crate::workload::connections::ideal;
+use onramp_config::units::{Ps, US};
 
 /// A connection's opening on the wire: Ethernet, IPv4, TCP with its options.
 const SYN_BYTES: u16 = 74;

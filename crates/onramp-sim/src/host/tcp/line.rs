@@ -2,7 +2,6 @@
 
 use super::sender::Connection;
 use super::{Hosting, Rules};
-use crate::config::units::{NS, Ps, US};
 use crate::engine::Slab;
 use crate::host::Io;
 use crate::host::gate::Gates;
@@ -13,6 +12,7 @@ use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::{AFTER_TIMEOUT, LAST, MARKED, TCP};
 use crate::stack::tcp::tx::Segment;
 use crate::stack::tcp::{HEADERS, Tx};
+use onramp_config::units::{NS, Ps, US};
 
 /// A path's delay counts for so long, and a flow that paused for longer starts anew.
 const IDLE: Ps = 1000 * US;

@@ -2,7 +2,6 @@
 
 use super::channel::Reads;
 use super::{Hosting, OrAcks, Pair, Rules, UNKNOWN, ack_bytes, unwrap};
-use crate::config::units::{NS, Ps};
 use crate::host::programs::Heard;
 use crate::host::receive::OR_ACK_BYTES;
 use crate::host::{Io, Timer};
@@ -12,6 +11,7 @@ use crate::network::{Kind as Of, Packet};
 use crate::records::FlowRecord;
 use crate::stack::tcp::rx::{Data, Said};
 use crate::stack::tcp::{HEADERS, Rx};
+use onramp_config::units::{NS, Ps};
 use std::collections::VecDeque;
 
 /// The receiving end of a connection.

@@ -1,7 +1,6 @@
 //! The sending end of a connection: the flows on it, what comes back, and its timers.
 
 use super::{Hosting, Outcome, Pair, UNKNOWN, unwrap};
-use crate::config::units::{NS, Ps, US};
 use crate::host::{Io, Note, Opening, Timer};
 use crate::network::Packet;
 use crate::network::feedback::{Feedback, Header};
@@ -10,6 +9,7 @@ use crate::records::FlowRecord;
 use crate::stack::tcp::{Opened, Reply, Syn, Tx};
 use crate::workload::Size;
 use crate::workload::connections::ideal;
+use onramp_config::units::{NS, Ps, US};
 use std::cmp::Reverse;
 
 /// What a flow without end writes.

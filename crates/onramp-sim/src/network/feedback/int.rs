@@ -1,8 +1,8 @@
 //! In-band network telemetry (INT) in HPCC's format and resolution.
 
 use super::{Feedback, Header, Leaving, Written};
-use crate::config::units::NS;
 use crate::network::Packet;
+use onramp_config::units::NS;
 
 /// What one switch wrote: 64 bits on the wire.
 #[derive(Clone, Copy, Debug, Default)]

@@ -9,8 +9,8 @@ pub mod rcp;
 pub mod xcp;
 
 use super::packet::{Options, Packet};
-use crate::config::units::Ps;
 use int::IntStack;
+use onramp_config::units::Ps;
 use std::fmt::Debug;
 
 /// What a port knows of itself when a packet leaves.

@@ -12,10 +12,10 @@
 //! (1) is (2) at T = d₀, γ = 1 and q₀ = 0.
 
 use super::{Feedback, Header, Leaving, Told, Written};
-use crate::config::units::{Bytes, NS, Ps, SEC, Span};
 use crate::network::Kind;
 use crate::network::packet::Packet;
 use crate::network::schedule::CONTROL;
+use onramp_config::units::{Bytes, NS, Ps, SEC, Span};
 use serde::{Deserialize, Serialize};
 
 /// Which equation.
@@ -247,7 +247,7 @@ impl Feedback for Rcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::US;
+    use onramp_config::units::US;
 
     /// 8 Gb/s: a byte is a nanosecond. d₀ = 10 µs, so C·d₀ = 10 000 B.
     const C: u64 = 8_000_000_000;

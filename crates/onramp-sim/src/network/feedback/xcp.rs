@@ -9,10 +9,10 @@
 //! or less, where a switch before gave it less.
 
 use super::{Feedback, Header, Leaving, Told, Written};
-use crate::config::units::{NS, Ps, SEC};
 use crate::network::Kind;
 use crate::network::packet::Packet;
 use crate::network::schedule::CONTROL;
+use onramp_config::units::{NS, Ps, SEC};
 
 /// Parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -228,7 +228,7 @@ impl Feedback for Xcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::US;
+    use onramp_config::units::US;
 
     /// 8 Gb/s: a byte is a nanosecond.
     const C: u64 = 8_000_000_000;

@@ -2,8 +2,8 @@
 //! several have as few (DRILL with all ports sampled; Ghorbani et al., SIGCOMM'17).
 
 use super::{Choice, PathSelector, streams};
-use crate::config::Rule;
 use crate::engine::random;
+use onramp_config::Rule;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 

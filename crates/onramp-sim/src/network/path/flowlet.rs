@@ -2,10 +2,10 @@
 //! reorders nothing (Vanini et al., *Let It Flow*, NSDI'17).
 
 use super::{Choice, PathSelector, streams};
-use crate::config::Rule;
-use crate::config::units::{Ps, Span, US};
 use crate::engine::random;
 use crate::topology::choose;
+use onramp_config::Rule;
+use onramp_config::units::{Ps, Span, US};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 

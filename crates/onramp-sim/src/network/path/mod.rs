@@ -5,9 +5,9 @@ pub mod ecmp;
 pub mod flowlet;
 pub mod spray;
 
-use crate::config::units::Ps;
-use crate::config::{Rule, tagged};
 use crate::engine::random;
+use onramp_config::units::Ps;
+use onramp_config::{Rule, tagged};
 use rand_pcg::Pcg64Mcg;
 
 /// A packet, and the ports that it may leave a switch by.
@@ -107,7 +107,7 @@ fn streams(seed: u64, purpose: &str, switches: &[u32]) -> Vec<Pcg64Mcg> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::US;
+    use onramp_config::units::US;
     use std::collections::BTreeMap;
 
     const PORTS: &[u32] = &[3, 5, 7, 9];

@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::units::{NS, SEC};
+use onramp_config::units::{NS, SEC};
 use proptest::prelude::*;
 use std::io::Cursor;
 

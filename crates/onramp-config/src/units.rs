@@ -4,7 +4,7 @@
 //! "32MiB"); a bare number is refused, since the two most common mistakes with
 //! such files are bits for bytes and milliseconds for microseconds.
 
-use onramp_config::{RATES, SIZES, Unit, quantity};
+use crate::{RATES, SIZES, Unit, quantity};
 
 /// Simulated time or a span of it, in picoseconds.
 pub type Ps = u64;
@@ -39,7 +39,7 @@ quantity!(
 );
 
 /// On-Ramp's threshold T.
-pub type Threshold = onramp_config::Threshold<Span>;
+pub type Threshold = crate::Threshold<Span>;
 
 impl Rate {
     /// Time to send `bytes` at this rate, in picoseconds, rounded up.

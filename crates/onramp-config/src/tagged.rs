@@ -1,7 +1,8 @@
 //! Enums chosen by a `kind` key.
 
 /// Defines an enum that is written with its `kind` beside its fields. It is read by
-/// [`onramp_config::read()`], which takes the kind for the variant.
+/// [`read()`](crate::read()), which takes the kind for the variant. Needs `serde` with its derives.
+#[macro_export]
 macro_rules! tagged {
     ($(#[$doc:meta])* pub enum $name:ident { $($(#[$vdoc:meta])* $variant:ident($config:ty) = $tag:literal,)+ }) => {
         $(#[$doc])*
@@ -24,4 +25,3 @@ macro_rules! tagged {
         }
     };
 }
-pub(crate) use tagged;
