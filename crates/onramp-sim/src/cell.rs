@@ -7,8 +7,8 @@ use crate::host::{Hosts, Io, Timer};
 use crate::measure::Meter;
 use crate::network::feedback::Feedback;
 use crate::network::{Network, Packet};
-use crate::topology::{Cells, Topology};
 use onramp_config::units::Ps;
+use onramp_topology::{Cells, Topology};
 use std::sync::Arc;
 
 /// See the module.

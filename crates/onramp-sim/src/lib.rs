@@ -35,9 +35,10 @@
 //! # Ok::<(), String>(())
 //! ```
 //!
-//! Folders depend on each other one way, from the end of this list to its beginning:
-//! records; engine; topology; network; cc, workload; stack, measure, clock; host; scenario;
-//! cell; sim.
+//! Below it are crates that the Linux cluster uses as well, one way from right to left:
+//! [`onramp_config`], [`random`]; [`records`], [`topology`]; [`workload`].
+//! So do the folders here, from the end of this list to its beginning:
+//! engine; network; cc; stack, measure, clock; host; scenario; cell; sim.
 
 pub mod cc;
 pub mod cell;
@@ -46,13 +47,15 @@ pub mod engine;
 pub mod host;
 pub mod measure;
 pub mod network;
-pub mod records;
 pub mod scenario;
 pub mod sim;
 pub mod stack;
-pub mod topology;
-pub mod workload;
 
 pub use onramp_config::units;
 pub use scenario::{Scenario, ScenarioError};
 pub use sim::{Options, Simulation};
+// A program that uses the simulator depends on this crate alone.
+pub use onramp_random as random;
+pub use onramp_records as records;
+pub use onramp_topology as topology;
+pub use onramp_workload as workload;

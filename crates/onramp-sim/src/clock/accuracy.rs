@@ -1,8 +1,8 @@
 //! How far the corrected clocks are off, as only an experiment can know it.
 
-use crate::records::ClockRecord;
 use hdrhistogram::Histogram;
 use onramp_config::units::Ps;
+use onramp_records::ClockRecord;
 use serde_json::{Value, json};
 
 /// What was seen of the clocks.

@@ -1,13 +1,12 @@
 //! Clocks that are off by a constant each.
 
 use super::config::Clock;
-use crate::engine::random;
 
 /// Offset of every host's clock from true time, normally distributed, in nanoseconds.
 pub fn offsets(clock: &Clock, seed: u64, hosts: usize) -> Vec<i64> {
-    let mut random = random::stream(seed, "clock", 0);
+    let mut random = onramp_random::stream(seed, "clock", 0);
     let sigma_ns = clock.sigma.0 as f64 / 1000.0;
-    (0..hosts).map(|_| (random::normal(&mut random) * sigma_ns).round() as i64).collect()
+    (0..hosts).map(|_| (onramp_random::normal(&mut random) * sigma_ns).round() as i64).collect()
 }
 
 #[cfg(test)]

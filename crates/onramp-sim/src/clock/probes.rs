@@ -4,11 +4,10 @@
 use super::Tick;
 use super::ntp;
 use super::running::{HostClock, Method, Running};
-use crate::engine::random;
 use crate::network::{Kind, Packet};
-use crate::records::ClockRecord;
 use onramp_clock::Exchange;
 use onramp_config::units::{NS, Ps, SEC};
+use onramp_records::ClockRecord;
 use serde_json::{Value, json};
 
 /// Bytes of a probe as an Ethernet frame without FCS, as OR-ACKs are counted:
@@ -74,10 +73,10 @@ impl Running {
         match &self.method {
             Method::Huygens(huygens) => huygens.first_ticks(),
             Method::Ntp(clients) => {
-                let mut random = random::stream(seed, "polls", 0);
+                let mut random = onramp_random::stream(seed, "polls", 0);
                 let mut first = |host| {
                     let interval = clients[host as usize].poll_interval() as f64;
-                    ((interval * random::uniform(&mut random)) as Ps * NS, Tick::Poll(host))
+                    ((interval * onramp_random::uniform(&mut random)) as Ps * NS, Tick::Poll(host))
                 };
                 (1..clients.len() as u32).map(&mut first).collect()
             }

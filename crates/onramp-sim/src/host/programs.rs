@@ -6,9 +6,9 @@
 use super::{Hosts, Io, Timer};
 use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::TCP;
-use crate::records::ExchangeRecord;
-use crate::workload::{Actions, Message, Placed, Program};
 use onramp_config::units::Ps;
+use onramp_records::ExchangeRecord;
+use onramp_workload::{Actions, Message, Placed, Program};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

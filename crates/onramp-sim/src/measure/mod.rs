@@ -11,10 +11,10 @@ pub use meter::Meter;
 pub use next_owd::NextOwd;
 pub use shaped::Shaped;
 
-use crate::records::{ExchangeRecord, FlowRecord, RequestRecord, Sample};
-use crate::topology::{PortId, Topology};
-use crate::workload::{NewFlow, RequestPart};
 use onramp_config::units::{Ps, SEC, Span, US};
+use onramp_records::{ExchangeRecord, FlowRecord, RequestRecord, Sample};
+use onramp_topology::{PortId, Topology};
+use onramp_workload::{NewFlow, RequestPart};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 

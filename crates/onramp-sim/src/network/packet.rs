@@ -4,7 +4,7 @@
 //! slab, keeps memory accesses sequential: the simulator is bound by cache
 //! misses, not by instructions.
 
-use crate::topology::MAX_HOSTS;
+use onramp_topology::MAX_HOSTS;
 
 /// What a packet is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

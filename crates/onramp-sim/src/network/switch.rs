@@ -10,9 +10,9 @@ use super::path::{Choice, Selector};
 use super::port::{HERE, Pauses, Port, Queue};
 use super::schedule::{CONTROL, Schedule, Turn};
 use super::{Kind, Packet};
-use crate::engine::{Events, Lanes, OnLink, Posts, prefetch, random};
-use crate::topology::{Cells, Routes, Topology};
+use crate::engine::{Events, Lanes, OnLink, Posts, prefetch};
 use onramp_config::units::Ps;
+use onramp_topology::{Cells, Routes, Topology};
 use rand_pcg::Pcg64Mcg;
 use std::ops::AddAssign;
 
@@ -152,7 +152,7 @@ impl<F: Feedback> Network<F> {
             sent_before: vec![0; ports.len()],
             switch_ports: ports.iter().filter(|port| !port.host).count() as u64,
             busy_ports: 0,
-            random: own.ports.iter().map(|&id| random::stream(seed, "ecn", u64::from(id))).collect(),
+            random: own.ports.iter().map(|&id| onramp_random::stream(seed, "ecn", u64::from(id))).collect(),
             buffers: own.switches.iter().map(|&node| rules.buffer(topology, node)).collect(),
             routes: topology.routes().part(&own.switches, topology.hosts(), |port| cells.place(port)),
             paths: (!rules.paths.is_ecmp()).then(|| Selector::new(&rules.paths, seed, &own.switches)),

@@ -18,19 +18,19 @@ pub use crate::host::config::{Host, OnRamp, OnRampVersion, OrAckMode, Pacing, Pr
 pub use crate::host::qdisc::HostQdisc;
 pub use crate::measure::Measure;
 pub use crate::network::config::{AckClass, Alpha, Class, Ecn, Headroom, Loss, PortBuffer, Switch};
-pub use crate::topology::Network;
 pub use linux::Linux;
 pub use load::{Override, ScenarioError};
+pub use onramp_topology::Network;
 pub use resolved::{Policies, Resolved, Section};
 pub use substrate::Substrate;
 pub use traffic::Traffic;
 
 use crate::cc;
 use crate::stack::rdma::HEADER;
-use crate::topology::{Shape, Topology};
-use crate::workload::arrivals::Arrivals;
-use crate::workload::{self, Context, Group, LoadSpan, Place, Plan};
 use onramp_config::units::{Ps, SEC, Span};
+use onramp_topology::{Shape, Topology};
+use onramp_workload::arrivals::Arrivals;
+use onramp_workload::{Context, Group, LoadSpan, Place, Plan};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -150,7 +150,7 @@ impl Scenario {
     /// What is wrong with a file that a section names.
     pub fn plan(&self, topology: &Topology, base: &Path) -> Result<Plan, String> {
         let sections = self.traffic.iter().map(|traffic| &traffic.source);
-        workload::plan(sections, self.load_span(), Place { topology, base })
+        onramp_workload::plan(sections, self.load_span(), Place { topology, base })
     }
 
     /// The flows of its sources, in order of arrival.

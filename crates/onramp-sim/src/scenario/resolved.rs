@@ -12,9 +12,9 @@ use crate::host::{Common, Transports, tcp};
 use crate::network::config::Rules;
 use crate::network::feedback;
 use crate::stack::tcp::Params;
-use crate::topology::Topology;
-use crate::workload::LoadSpan;
 use onramp_config::units::{Ps, Span};
+use onramp_topology::Topology;
+use onramp_workload::LoadSpan;
 
 /// How the flows of a traffic section travel.
 #[derive(Clone, Copy, Debug)]

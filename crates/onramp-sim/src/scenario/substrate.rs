@@ -3,8 +3,8 @@
 use super::{Pacing, Scenario, StampedAt, Sync};
 use crate::cc::{self, ON_LINUX, SIMULATED};
 use crate::stack::tcp::sysctl;
-use crate::topology::{NodeId, Topology};
 use onramp_config::Mistake;
+use onramp_topology::{NodeId, Topology};
 
 /// Where a scenario runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

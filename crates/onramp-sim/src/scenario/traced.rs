@@ -2,7 +2,7 @@
 
 use super::Scenario;
 use crate::measure::trace::MOST_FLOWS;
-use crate::topology::Topology;
+use onramp_topology::Topology;
 use std::path::Path;
 
 impl Scenario {

@@ -5,10 +5,10 @@ use crate::cc;
 use crate::clock;
 use crate::host::config::ShaperKind;
 use crate::network::feedback;
-use crate::topology::Topology;
-use crate::workload::{Findings, MAX_OF_A_LIST, Place};
 use onramp_config::units::{NS, Ps, Span};
 use onramp_config::{Mistake, Rule};
+use onramp_topology::Topology;
+use onramp_workload::{Findings, MAX_OF_A_LIST, Place};
 use std::path::Path;
 
 /// Checks what needs no network.

@@ -5,8 +5,8 @@ use crate::measure::{LongFlow, View};
 use crate::network::Network;
 use crate::network::feedback::Feedback;
 use crate::network::packet::TCP;
-use crate::topology::{Cells, PortId, Topology};
 use onramp_config::units::Ps;
+use onramp_topology::{Cells, PortId, Topology};
 
 /// State of all cells at a sample.
 pub(super) struct Look<'a, F: Feedback> {

@@ -12,10 +12,10 @@ mod summary;
 
 use crate::cc::custom::Controllers;
 use crate::measure::trace::Capture;
-use crate::records::{ClockRecord, ExchangeRecord, FlowRecord, NextRecord, RequestRecord, Sample};
 use crate::scenario::Scenario;
-use crate::topology::Topology;
 use onramp_config::units::Ps;
+use onramp_records::{ClockRecord, ExchangeRecord, FlowRecord, NextRecord, RequestRecord, Sample};
+use onramp_topology::Topology;
 use run::Run;
 use serde_json::Value;
 use std::path::Path;

@@ -2,7 +2,6 @@
 
 use super::desk::Desk;
 use super::run::CellBox;
-use crate::engine::random;
 use crate::host::programs::{Heard, Stream};
 use crate::host::tcp::{Direction, Pair};
 use crate::host::{self, Opening};
@@ -10,9 +9,9 @@ use crate::measure::LongFlow;
 use crate::network::feedback::Feedback;
 use crate::network::packet::TCP;
 use crate::scenario::Section;
-use crate::workload::arrivals::Arrival;
-use crate::workload::{Channel, NewFlow, Placed, Size};
 use onramp_config::units::Ps;
+use onramp_workload::arrivals::Arrival;
+use onramp_workload::{Channel, NewFlow, Placed, Size};
 use std::collections::{BTreeSet, HashMap};
 
 impl Desk {
@@ -149,8 +148,8 @@ impl Desk {
             sender
         } else {
             let flow = NewFlow { src, dst, size: Size::Until(Ps::MAX), traffic: channel.traffic, request: None };
-            let mut draw = random::stream(self.span.seed, "channel", id);
-            let hashes = [0, 0].map(|_| random::below(&mut draw, 1 << 16) as u16);
+            let mut draw = onramp_random::stream(self.span.seed, "channel", id);
+            let hashes = [0, 0].map(|_| onramp_random::below(&mut draw, 1 << 16) as u16);
             let terms = self.policies[channel.traffic as usize].terms(id);
             // After all flows that arrive.
             let id = 1 << 63 | id;

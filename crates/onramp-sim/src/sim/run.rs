@@ -11,8 +11,8 @@ use crate::measure::NextOwd;
 use crate::measure::trace::{self, Capture, Wire};
 use crate::network::feedback::Feedback;
 use crate::network::packet::TCP;
-use crate::records::{ClockRecord, ExchangeRecord, FlowRecord, NextRecord, RequestRecord, Sample};
 use onramp_config::units::Ps;
+use onramp_records::{ClockRecord, ExchangeRecord, FlowRecord, NextRecord, RequestRecord, Sample};
 use serde_json::Value;
 
 /// Cells of a kind take turns with the others only where each thread has this many.

@@ -6,9 +6,9 @@ use crate::host::config::ShaperKind;
 use crate::host::shaper::Held;
 use crate::measure::{Delays, Shaped, View};
 use crate::network::feedback::Feedback;
-use crate::topology::PortId;
 use crate::{host, network};
 use onramp_config::units::{Ps, US};
+use onramp_topology::PortId;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

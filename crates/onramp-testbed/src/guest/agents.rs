@@ -7,7 +7,7 @@ use crate::sys;
 use onramp_config::units::NS;
 use onramp_sim::clock::Oscillator;
 use onramp_sim::scenario::{OnRampVersion, Scenario, Stamps, Sync, Threshold};
-use onramp_sim::topology::Topology;
+use onramp_topology::Topology;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};

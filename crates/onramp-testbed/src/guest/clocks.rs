@@ -3,10 +3,10 @@
 use super::Result;
 use super::agents::Agents;
 use onramp_config::units::Ps;
+use onramp_records::ClockRecord;
 use onramp_sim::clock::accuracy::Accuracy;
-use onramp_sim::records::ClockRecord;
 use onramp_sim::scenario::{Scenario, Sync};
-use onramp_sim::topology::Topology;
+use onramp_topology::Topology;
 use serde_json::{Value, json};
 
 /// Looks per window of probes.

@@ -7,7 +7,7 @@ use crate::sys;
 use onramp_config::units::{NS, Ps, US};
 use onramp_netlink::message::{u32_at, u64_at};
 use onramp_netlink::qdisc::{self, Qdisc};
-use onramp_sim::topology::{PortId, Topology};
+use onramp_topology::{PortId, Topology};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;

@@ -1,8 +1,8 @@
 //! The files the guest leaves: a table's columns one after the other, as Python reads them.
 
 use super::{Result, at};
+use onramp_records::{ClockRecord, ExchangeRecord, FlowRecord, Record, RequestRecord, Sample};
 use onramp_sim::measure::trace::Capture;
-use onramp_sim::records::{ClockRecord, ExchangeRecord, FlowRecord, Record, RequestRecord, Sample};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs::File;

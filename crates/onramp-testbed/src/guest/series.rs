@@ -9,9 +9,9 @@ use crate::plan::interface;
 use crate::sys;
 use onramp_config::units::{NS, Ps, SEC};
 use onramp_netlink::qdisc;
-use onramp_sim::records::Sample;
+use onramp_records::Sample;
 use onramp_sim::scenario::Measure;
-use onramp_sim::topology::{PortId, Topology};
+use onramp_topology::{PortId, Topology};
 use std::os::fd::AsFd;
 
 /// A counter that is turned into a rate.

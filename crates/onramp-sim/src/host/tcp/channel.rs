@@ -7,8 +7,8 @@ use crate::host::Io;
 use crate::host::programs::Heard;
 use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::TCP;
-use crate::workload::Medium;
 use onramp_config::units::{MS, Ps};
+use onramp_workload::Medium;
 
 /// The kernel's NVMe over TCP hands over data page by page.
 const PAGE: u64 = 4096;

@@ -8,8 +8,8 @@ use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::{LAST, TCP};
 use crate::network::{Kind as Of, Packet};
 use crate::stack::tcp::{HEADERS, Tx};
-use crate::workload::connections::ideal;
 use onramp_config::units::{Ps, US};
+use onramp_workload::connections::ideal;
 
 /// A connection's opening on the wire: Ethernet, IPv4, TCP with its options.
 const SYN_BYTES: u16 = 74;

@@ -12,18 +12,18 @@ use super::gate::{GateRules, Gates};
 use super::qdisc::{HostQdisc, Segment as Queued};
 use super::{Counts, Hosts, Io, Note};
 use crate::cc::tcp::any::Config;
-use crate::engine::{Slab, prefetch, random};
+use crate::engine::{Slab, prefetch};
 use crate::measure::trace::Tap;
 use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::TCP;
 use crate::network::{Kind as Of, Packet};
-use crate::records::FlowRecord;
 use crate::stack::tcp::tx::Segment;
 use crate::stack::tcp::{HEADERS, Opened, Params, Tx};
-use crate::topology::Topology;
 pub use channel::Direction;
 use line::{Device, Waiting};
 use onramp_config::units::Ps;
+use onramp_records::FlowRecord;
+use onramp_topology::Topology;
 use receiver::End;
 use sender::{Connection, Flow, Pool};
 use std::collections::HashMap;
@@ -99,8 +99,8 @@ impl Rules {
 
     /// What ECMP hashes for a connection's data and for its replies.
     fn hashes(&self, id: u64) -> [u16; 2] {
-        let mut draw = random::stream(self.seed, "connection", id);
-        [0, 0].map(|_| random::below(&mut draw, 1 << 16) as u16)
+        let mut draw = onramp_random::stream(self.seed, "connection", id);
+        [0, 0].map(|_| onramp_random::below(&mut draw, 1 << 16) as u16)
     }
 }
 

@@ -8,10 +8,10 @@ use crate::host::{Io, Timer};
 use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::{AFTER_TIMEOUT, LAST, MARKED, Options, TCP};
 use crate::network::{Kind as Of, Packet};
-use crate::records::FlowRecord;
 use crate::stack::tcp::rx::{Data, Said};
 use crate::stack::tcp::{HEADERS, Rx};
 use onramp_config::units::{NS, Ps};
+use onramp_records::FlowRecord;
 use std::collections::VecDeque;
 
 /// The receiving end of a connection.

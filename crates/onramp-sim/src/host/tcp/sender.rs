@@ -5,11 +5,11 @@ use crate::host::{Io, Note, Opening, Timer};
 use crate::network::Packet;
 use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::{MARKED, TCP, UNMEASURED, unwrap_ns};
-use crate::records::FlowRecord;
 use crate::stack::tcp::{Opened, Reply, Syn, Tx};
-use crate::workload::Size;
-use crate::workload::connections::ideal;
 use onramp_config::units::{NS, Ps, US};
+use onramp_records::FlowRecord;
+use onramp_workload::Size;
+use onramp_workload::connections::ideal;
 use std::cmp::Reverse;
 
 /// What a flow without end writes.

@@ -8,9 +8,9 @@ use crate::network::feedback::Header;
 use crate::network::packet::{LAST, MARKED, UNMEASURED, unwrap_ns};
 use crate::network::{Kind, Packet};
 use crate::stack::tcp::{HEADERS, Tx};
-use crate::topology::Topology;
-use crate::topology::address::{FIRST, LISTEN, address, mac};
 use onramp_config::units::{NS, Ps};
+use onramp_topology::Topology;
+use onramp_topology::address::{FIRST, LISTEN, address, mac};
 use std::collections::BTreeMap;
 
 /// What the MTU leaves of a packet besides its payload and headers: time stamps, which an opening does not

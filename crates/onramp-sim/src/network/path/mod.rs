@@ -5,7 +5,6 @@ pub mod ecmp;
 pub mod flowlet;
 pub mod spray;
 
-use crate::engine::random;
 use onramp_config::units::Ps;
 use onramp_config::{Rule, tagged};
 use rand_pcg::Pcg64Mcg;
@@ -101,7 +100,7 @@ impl Config {
 
 /// A random stream for each switch.
 fn streams(seed: u64, purpose: &str, switches: &[u32]) -> Vec<Pcg64Mcg> {
-    switches.iter().map(|&switch| random::stream(seed, purpose, u64::from(switch))).collect()
+    switches.iter().map(|&switch| onramp_random::stream(seed, purpose, u64::from(switch))).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The arrivals of all sources in order of time, numbered.
 
 use super::{NewFlow, Source};
-use crate::engine::random;
 use onramp_config::units::Ps;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -65,8 +64,8 @@ impl Arrivals {
         }
         let flow = self.taken.pop_front()?;
         let number = &mut self.in_section[flow.traffic as usize];
-        let mut hashes = random::stream(self.seed, "ecmp", u64::from(flow.traffic) << 40 | *number);
-        let mut hash = || random::below(&mut hashes, 1 << 16) as u16;
+        let mut hashes = onramp_random::stream(self.seed, "ecmp", u64::from(flow.traffic) << 40 | *number);
+        let mut hash = || onramp_random::below(&mut hashes, 1 << 16) as u16;
         let arrival = Arrival { at: self.at, flow, id: self.count, number: *number, hashes: [hash(), hash()] };
         *number += 1;
         self.count += 1;

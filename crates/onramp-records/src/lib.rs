@@ -2,6 +2,15 @@
 //!
 //! A field's comment is the meaning that result tables give it, and the text after its type the unit. From that come
 //! the struct, the schema of the table, and its columns as bytes; Python and the cluster use all three.
+//!
+//! ```
+//! use onramp_records::{Record, Sample};
+//!
+//! let time = Sample::COLUMNS[0];
+//! assert_eq!((Sample::TABLE, time.name, time.unit), ("series", "time_ps", "ps"));
+//! let rows = [Sample { time_ps: 1, series: 0, value: 0.5 }, Sample { time_ps: 2, series: 0, value: 0.75 }];
+//! assert_eq!(Sample::columns(&rows)[0], [1u64, 2].map(u64::to_le_bytes).concat());
+//! ```
 
 use onramp_config::units::Ps;
 

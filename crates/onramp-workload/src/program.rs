@@ -4,8 +4,8 @@
 //! another cell's state, and the results do not depend on how the network is cut. The simulator and the cluster of
 //! Linux hosts run the same programs.
 
-use crate::records::ExchangeRecord;
 use onramp_config::units::Ps;
+use onramp_records::ExchangeRecord;
 use std::fmt::Debug;
 
 /// A message on a channel. Only its size travels; the other fields are what the bytes would say.

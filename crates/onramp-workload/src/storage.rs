@@ -6,7 +6,6 @@
 
 use super::clients::{Asked, Asking, Between, Drawn, Pace, Peers, Service, Sizes, check_depth, one};
 use super::{Actions, Context, Findings, Group, Medium, Message, Place, Plan, Program, Section, Workload};
-use crate::engine::random;
 use onramp_config::Rule;
 use onramp_config::units::{Bytes, Ps, Rate, SEC, Span};
 use serde::{Deserialize, Serialize};
@@ -183,7 +182,7 @@ impl Program for Initiator {
     fn proceed(&mut self, now: Ps, out: &mut Actions) {
         let Self { asking, block, writes } = self;
         while let Some((tag, asked)) = asking.begin(now, |random| {
-            let write = *writes > 0.0 && random::uniform(random) < *writes;
+            let write = *writes > 0.0 && onramp_random::uniform(random) < *writes;
             let asked = Asked { bytes: block.draw(random).next_multiple_of(BLOCK), write };
             (asked, asked)
         }) {

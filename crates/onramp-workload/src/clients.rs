@@ -3,11 +3,10 @@
 //! A workload in which clients ask has [`Asking`] in the program of its clients and [`Service`] in that of its servers.
 
 use super::{Actions, Cdf, Context, Findings, Medium, Message, Place, Plan, Program, Section, size_distribution};
-use crate::engine::random;
-use crate::records::ExchangeRecord;
-use crate::topology::Topology;
 use onramp_config::units::{Bytes, Ps, SEC, Span, US};
 use onramp_config::{Mistake, Rule};
+use onramp_records::ExchangeRecord;
+use onramp_topology::Topology;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -84,8 +83,8 @@ impl Drawn {
     pub fn draw(&self, random: &mut Pcg64Mcg) -> u64 {
         match self {
             Self::Of(sizes) if sizes.len() == 1 => sizes[0],
-            Self::Of(sizes) => sizes[random::below(random, sizes.len() as u32) as usize],
-            Self::From(cdf) => cdf.sample(random::uniform(random)),
+            Self::Of(sizes) => sizes[onramp_random::below(random, sizes.len() as u32) as usize],
+            Self::From(cdf) => cdf.sample(onramp_random::uniform(random)),
         }
     }
 
@@ -157,10 +156,10 @@ impl Asking {
     /// Nothing has been asked.
     pub fn new(session: Session, times: Times, seed: u64) -> Self {
         let index = u64::from(session.traffic) << 32 | u64::from(session.number);
-        let mut random = random::stream(seed, "exchange", index);
+        let mut random = onramp_random::stream(seed, "exchange", index);
         let first = match times.pace {
             Pace::Poisson(gap) => gap_of(&mut random, gap),
-            Pace::Closed(..) => (random::uniform(&mut random) * SPREAD as f64) as Ps,
+            Pace::Closed(..) => (onramp_random::uniform(&mut random) * SPREAD as f64) as Ps,
         };
         let next = times.from.saturating_add(first);
         Self { session, times, random, next, begun: 0, open: BTreeMap::new() }
@@ -218,7 +217,7 @@ impl Asking {
 }
 
 fn gap_of(random: &mut Pcg64Mcg, mean: f64) -> Ps {
-    (random::exponential(random) * mean).round() as Ps
+    (onramp_random::exponential(random) * mean).round() as Ps
 }
 
 /// The answering half of a server, which takes a constant time for each message.

@@ -1,7 +1,6 @@
 //! Flows that send as fast as they may.
 
 use super::{Context, Findings, NewFlow, Place, Plan, Section, Size, Source, Workload};
-use crate::engine::random;
 use onramp_config::units::{Ps, Span};
 use onramp_config::{Mistake, Rule};
 use serde::{Deserialize, Serialize};
@@ -67,8 +66,8 @@ impl Workload for Config {
         let jitter = self.jitter.unwrap_or_default().0;
         let flow = |(i, name): (usize, &String)| {
             let src = place.topology.host_named(name)?;
-            let mut random = random::stream(span.seed, "long", u64::from(number) << 32 | i as u64);
-            let later = (random::uniform(&mut random) * jitter as f64) as Ps;
+            let mut random = onramp_random::stream(span.seed, "long", u64::from(number) << 32 | i as u64);
+            let later = (onramp_random::uniform(&mut random) * jitter as f64) as Ps;
             let size = Size::Until(stop);
             Ok((start + later, NewFlow { src, dst, size, traffic: number, request: None }))
         };

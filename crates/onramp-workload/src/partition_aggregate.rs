@@ -6,10 +6,9 @@ use super::clients::{
 };
 use super::rpc::LARGEST;
 use super::{Actions, Context, Findings, Group, Medium, Message, Place, Plan, Program, Section, Workload};
-use crate::engine::random;
-use crate::topology::Topology;
 use onramp_config::units::{Ps, Span};
 use onramp_config::{Mistake, Rule};
+use onramp_topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -237,7 +236,7 @@ impl Program for Aggregator {
             self.open.insert((channel, message.tag), (message, self.workers));
             let tag = u64::from(channel) << ROOT_SHIFT | message.tag;
             // Sizes depend on the request, not on when it has come.
-            let mut random = random::stream(self.seed ^ tag, "partition-aggregate", self.stream);
+            let mut random = onramp_random::stream(self.seed ^ tag, "partition-aggregate", self.stream);
             let [query, answer] = &self.sizes;
             for worker in 0..self.workers {
                 let (bytes, content) = (query.draw(&mut random), answer.draw(&mut random));

@@ -1,21 +1,44 @@
 use super::*;
-use crate::Scenario;
 use onramp_config::units::{MS, SEC, US};
 use std::collections::{BTreeMap, BTreeSet};
 
 const BASE: &str = "/nowhere";
 
-/// A scenario with 16 hosts and the given traffic sections.
-fn load(duration: &str, seed: u64, traffic: &str) -> (Scenario, Topology) {
+/// Traffic sections, and when they load the network.
+struct Sections {
+    traffic: Vec<Config>,
+    span: LoadSpan,
+}
+
+impl Sections {
+    fn plan(&self, topology: &Topology, base: &Path) -> Result<Plan, String> {
+        plan(self.traffic.iter(), self.span, Place { topology, base })
+    }
+}
+
+/// The traffic sections of a text, resolved for its network.
+fn read(base: &Path, duration: &str, seed: u64, text: &str) -> (Sections, Topology) {
+    #[derive(serde::Deserialize)]
+    struct File {
+        network: onramp_topology::Network,
+        traffic: Vec<Config>,
+    }
+    let mut file: File = onramp_config::read(&text.parse().unwrap()).unwrap();
+    let topology = onramp_topology::build(&file.network, base).unwrap();
+    let (duration, payload) = (duration.parse::<Span>().unwrap(), Bytes(1000));
+    let context = Context { duration, payload, transport: "dcqcn", is_tcp: false };
+    let (base_rtt, _) = topology.max_base_rtt_and_bdp(payload.0);
+    file.traffic.iter_mut().for_each(|config| config.resolve(&context, base_rtt));
+    (Sections { traffic: file.traffic, span: LoadSpan { seed, warmup: 0, duration: duration.0 } }, topology)
+}
+
+/// The given traffic sections on a network of 16 hosts.
+fn load(duration: &str, seed: u64, traffic: &str) -> (Sections, Topology) {
     load_from(Path::new(BASE), duration, seed, traffic)
 }
 
-fn load_from(base: &Path, duration: &str, seed: u64, traffic: &str) -> (Scenario, Topology) {
-    let text = format!(
-        "duration = \"{duration}\"\nseed = {seed}\nnetwork = {{ kind = \"star\", hosts = 16 }}\n\
-         transport = {{ kind = \"dcqcn\" }}\n{traffic}"
-    );
-    Scenario::load(&text, "test", base, &[]).unwrap_or_else(|e| panic!("{}", e[0]))
+fn load_from(base: &Path, duration: &str, seed: u64, traffic: &str) -> (Sections, Topology) {
+    read(base, duration, seed, &format!("network = {{ kind = \"star\", hosts = 16 }}\n{traffic}"))
 }
 
 /// All arrivals of a source.
@@ -31,10 +54,10 @@ fn drain(mut source: Box<dyn Source>) -> Vec<(Ps, NewFlow)> {
     arrivals
 }
 
-/// All arrivals of a scenario, source by source.
+/// All arrivals of some sections, source by source.
 fn arrivals(duration: &str, seed: u64, traffic: &str) -> Vec<Vec<(Ps, NewFlow)>> {
-    let (scenario, topology) = load(duration, seed, traffic);
-    scenario.plan(&topology, Path::new(BASE)).unwrap().sources.into_iter().map(drain).collect()
+    let (sections, topology) = load(duration, seed, traffic);
+    sections.plan(&topology, Path::new(BASE)).unwrap().sources.into_iter().map(drain).collect()
 }
 
 fn bytes(flow: &NewFlow) -> u64 {
@@ -126,14 +149,13 @@ fn background_receivers_are_uniform_over_the_other_hosts() {
 fn the_load_is_that_of_each_hosts_own_link() {
     let traffic = background("GoogleSearchRPC", 0.5);
     let text = format!(
-        "duration = \"5ms\"\ntransport = {{ kind = \"dcqcn\" }}\n{traffic}\n\
+        "{traffic}\n\
          [network]\nkind = \"links\"\nhosts = [\"slow\", \"fast\"]\nswitches = [\"s\"]\n\
          links = [\n{{ a = \"slow\", b = \"s\", rate = \"10Gbps\", delay = \"1us\" }},\n\
          {{ a = \"s\", b = \"fast\", rate = \"100Gbps\", delay = \"1us\" }}]\n"
     );
-    let (scenario, topology) =
-        Scenario::load(&text, "test", Path::new(BASE), &[]).unwrap_or_else(|e| panic!("{}", e[0]));
-    let all = scenario.plan(&topology, Path::new(BASE)).unwrap().sources.into_iter().map(drain);
+    let (sections, topology) = read(Path::new(BASE), "5ms", 1, &text);
+    let all = sections.plan(&topology, Path::new(BASE)).unwrap().sources.into_iter().map(drain);
     let loads: Vec<f64> = all.map(|flows| load_of(flows.iter(), 5 * MS)).collect();
     assert!((loads[0] - 0.05).abs() < 0.02 && (loads[1] - 0.5).abs() < 0.1, "{loads:?}");
 }
@@ -239,9 +261,9 @@ fn load_runs_through_the_warm_up() {
     let text = background("FB_Hadoop", 0.5) + "[[traffic]]\nkind = \"trace\"\nfile = \"flows.csv\"\n";
     let folder = Folder::new("warmup");
     std::fs::write(folder.0.join("flows.csv"), "src,dst,bytes,start_ns\nh1,h2,77,5\n").unwrap();
-    let (mut scenario, topology) = load_from(&folder.0, "2ms", 1, &text);
-    scenario.warmup = onramp_config::units::Span(3 * MS);
-    let all: Vec<_> = scenario.plan(&topology, &folder.0).unwrap().sources.into_iter().map(drain).collect();
+    let (mut sections, topology) = load_from(&folder.0, "2ms", 1, &text);
+    sections.span.warmup = 3 * MS;
+    let all: Vec<_> = sections.plan(&topology, &folder.0).unwrap().sources.into_iter().map(drain).collect();
     let count = |from, to| all[..16].iter().flatten().filter(|(at, _)| (from..to).contains(at)).count() as f64;
     let (before, after) = (count(0, 3 * MS), count(3 * MS, 5 * MS));
     assert!((before / after / 1.5 - 1.0).abs() < 0.2, "{before} and {after} flows");
@@ -250,9 +272,9 @@ fn load_runs_through_the_warm_up() {
     assert_eq!(all[16][0].0, 3 * MS + 5_000);
     let long = "[[traffic]]\nkind = \"long\"\nsrc = [\"h1\"]\ndst = \"h0\"\njitter = \"0us\"\n";
     for (start, at) in [("", 0), ("start = \"0us\"\n", 3 * MS), ("start = \"1ms\"\n", 4 * MS)] {
-        let (mut scenario, topology) = load("2ms", 1, &format!("{long}{start}"));
-        scenario.warmup = onramp_config::units::Span(3 * MS);
-        let flow = drain(scenario.plan(&topology, Path::new(BASE)).unwrap().sources.remove(0))[0];
+        let (mut sections, topology) = load("2ms", 1, &format!("{long}{start}"));
+        sections.span.warmup = 3 * MS;
+        let flow = drain(sections.plan(&topology, Path::new(BASE)).unwrap().sources.remove(0))[0];
         assert_eq!((flow.0, flow.1.size), (at, Size::Until(5 * MS)), "{start}");
     }
 }
@@ -334,8 +356,8 @@ fn files_are_found_from_the_scenarios_folder() {
     std::fs::write(folder.0.join("sizes.txt"), "0 0\n2000 100\n").unwrap();
     std::fs::write(folder.0.join("flows.csv"), "src,dst,bytes,start_ns\nh1,h2,77,5\n").unwrap();
     let traffic = background("sizes.txt", 0.1) + "[[traffic]]\nkind = \"trace\"\nfile = \"flows.csv\"\n";
-    let (scenario, topology) = load_from(&folder.0, "1ms", 1, &traffic);
-    let all: Vec<_> = scenario.plan(&topology, &folder.0).unwrap().sources.into_iter().map(drain).collect();
+    let (sections, topology) = load_from(&folder.0, "1ms", 1, &traffic);
+    let all: Vec<_> = sections.plan(&topology, &folder.0).unwrap().sources.into_iter().map(drain).collect();
     assert!(all[..16].concat().iter().all(|(_, f)| bytes(f) < 2_000));
     let flow = NewFlow { src: 1, dst: 2, size: Size::Bytes(77), traffic: 1, request: None };
     assert_eq!(all[16], [(5_000, flow)]);
@@ -349,14 +371,14 @@ fn a_trace_that_vanishes_or_shrinks_during_the_run_ends() {
     let traffic = "[[traffic]]\nkind = \"trace\"\nfile = \"flows.csv\"\n";
     for vanish in [true, false] {
         std::fs::write(&path, format!("src,dst,bytes,start_ns,request\n{rows}")).unwrap();
-        let (scenario, topology) = load_from(&folder.0, "1ms", 1, traffic);
-        let mut all = scenario.plan(&topology, &folder.0).unwrap().sources;
+        let (sections, topology) = load_from(&folder.0, "1ms", 1, traffic);
+        let mut all = sections.plan(&topology, &folder.0).unwrap().sources;
         if vanish { std::fs::remove_file(&path) } else { std::fs::write(&path, "src") }.unwrap();
         // A file without a name is still there for who has it open; of one that was cut
         // short comes what had been read.
         let taken = drain(all.remove(0)).len();
         assert!(if vanish { taken == 20_000 } else { (1..2_000).contains(&taken) }, "{taken}");
-        let error = scenario.plan(&topology, &folder.0).err().unwrap();
+        let error = sections.plan(&topology, &folder.0).err().unwrap();
         assert!(error.starts_with("traffic[0]: "), "{error}");
     }
 }
@@ -366,8 +388,8 @@ fn a_trace_is_read_as_it_is_taken() {
     let folder = Folder::new("lazy");
     let path = folder.0.join("flows.csv");
     std::fs::write(&path, format!("src,dst,bytes,start_ns\n{}", "h1,h2,77,5\n".repeat(20_000))).unwrap();
-    let (scenario, topology) = load_from(&folder.0, "1ms", 1, "[[traffic]]\nkind = \"trace\"\nfile = \"flows.csv\"\n");
-    let mut all = scenario.plan(&topology, &folder.0).unwrap().sources;
+    let (sections, topology) = load_from(&folder.0, "1ms", 1, "[[traffic]]\nkind = \"trace\"\nfile = \"flows.csv\"\n");
+    let mut all = sections.plan(&topology, &folder.0).unwrap().sources;
     std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
     let taken = drain(all.remove(0)).len();
     assert!((1..2_000).contains(&taken), "{taken} flows were in memory");
@@ -375,11 +397,11 @@ fn a_trace_is_read_as_it_is_taken() {
 
 #[test]
 fn an_impossible_fan_out_is_no_endless_source() {
-    let (mut scenario, topology) = load("1ms", 1, &incast(15, "2KB", 0.1, "server"));
+    let (mut sections, topology) = load("1ms", 1, &incast(15, "2KB", 0.1, "server"));
     for impossible in [0, 16] {
-        let Config::Incast(config) = &mut scenario.traffic[0].source else { panic!() };
+        let Config::Incast(config) = &mut sections.traffic[0] else { panic!() };
         config.fan_out = impossible;
-        let error = scenario.plan(&topology, Path::new(BASE)).err().unwrap();
+        let error = sections.plan(&topology, Path::new(BASE)).err().unwrap();
         assert_eq!(error, "traffic[0]: fan_out must be from 1 to 15, the number of other hosts");
     }
 }

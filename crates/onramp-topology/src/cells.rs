@@ -100,21 +100,25 @@ impl Cells {
     }
 
     /// Cell of a port, and its place there.
+    #[inline]
     pub fn place_in(&self, topology: &Topology, port: PortId) -> (usize, u32) {
         (self.of(topology.ports()[port as usize].from), self.place(port))
     }
 
     /// Place of a port in its cell.
+    #[inline]
     pub fn place(&self, port: PortId) -> u32 {
         self.place_of_port[port as usize]
     }
 
     /// The NIC that `host` sends by to `to`, as its cell counts them.
+    #[inline]
     pub fn nic_towards(&self, topology: &Topology, host: NodeId, to: NodeId, hash: u16) -> u32 {
         self.nic(topology, topology.source_port(host, to, hash))
     }
 
     /// The NIC of a host's port, as its cell counts them.
+    #[inline]
     pub fn nic(&self, topology: &Topology, port: PortId) -> u32 {
         let host = topology.ports()[port as usize].from;
         let own = topology.ports_of(host).iter().position(|p| *p == port).unwrap_or_default();

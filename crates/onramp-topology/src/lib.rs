@@ -1,4 +1,21 @@
 //! Networks: hosts, switches, links, and the routes over them.
+//!
+//! A shape is a file with its `Config`, a line of [`Shape`] and one of [`build`]. A [`Topology`] also knows its round
+//! trips and bottlenecks, and [`Cells`] cuts it into parts that can be simulated side by side.
+//!
+//! ```
+//! use onramp_config::units::NS;
+//!
+//! let table = r#"network = { kind = "star", hosts = 3 }"#.parse::<toml::Table>().unwrap();
+//! let network = onramp_config::read(table["network"].as_table().unwrap()).unwrap();
+//! let topology = onramp_topology::build(&network, ".".as_ref()).unwrap();
+//! assert_eq!((topology.hosts(), topology.nodes()), (3, 4));
+//! let (h0, h1) = (topology.host_named("h0")?, topology.host_named("h1")?);
+//! assert_eq!(topology.path(h0, h1, 0).count(), 2);
+//! // Two links of 1 us each way, and what 1000 B of payload and its ACK take on the wire.
+//! assert_eq!(topology.base_rtt(h0, h1, 1000) / NS, 4_160);
+//! # Ok::<(), String>(())
+//! ```
 
 pub mod address;
 pub mod dumbbell;
@@ -365,21 +382,25 @@ impl Topology {
     }
 
     /// Number of hosts; they are nodes 0 to this, exclusive.
+    #[inline]
     pub fn hosts(&self) -> usize {
         self.hosts
     }
 
     /// Number of nodes.
+    #[inline]
     pub fn nodes(&self) -> usize {
         self.names.len()
     }
 
     /// All ports.
+    #[inline]
     pub fn ports(&self) -> &[Port] {
         &self.ports
     }
 
     /// The ports of `node`.
+    #[inline]
     pub fn ports_of(&self, node: NodeId) -> &[PortId] {
         &self.ports_of[node as usize]
     }
@@ -391,6 +412,7 @@ impl Topology {
     }
 
     /// All routes.
+    #[inline]
     pub fn routes(&self) -> &Routes {
         &self.routes
     }

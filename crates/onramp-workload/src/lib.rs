@@ -5,6 +5,31 @@
 //!
 //! A source only knows its next arrival; what has not arrived yet takes no memory. Whatever is drawn comes from random
 //! streams of the section's own, so that neither the network nor another section changes it.
+//!
+//! ```
+//! use onramp_workload::arrivals::Arrivals;
+//! use onramp_workload::{Config, LoadSpan, Place, plan};
+//!
+//! #[derive(serde::Deserialize)]
+//! struct File {
+//!     network: onramp_topology::Network,
+//!     traffic: Vec<Config>,
+//! }
+//!
+//! let text = r#"
+//!     network = { kind = "star", hosts = 3 }
+//!     traffic = [{ kind = "incast", fan_out = 2, size = "20KB", load = 0.1 }]
+//! "#;
+//! let File { network, traffic } = onramp_config::read(&text.parse().unwrap()).unwrap();
+//! let base = ".".as_ref();
+//! let topology = onramp_topology::build(&network, base).unwrap();
+//! // One millisecond of load.
+//! let span = LoadSpan { seed: 1, warmup: 0, duration: 1_000_000_000 };
+//! let plan = plan(traffic.iter(), span, Place { topology: &topology, base })?;
+//! let flows: Vec<_> = Arrivals::new(plan.sources, 1, span.seed).collect();
+//! assert!(flows.len() > 2 && flows.len() % 2 == 0, "two answers to each request");
+//! # Ok::<(), String>(())
+//! ```
 
 pub mod arrivals;
 pub mod background;
@@ -23,9 +48,9 @@ mod sizes;
 pub mod storage;
 pub mod trace;
 
-use crate::topology::Topology;
 use onramp_config::units::{Bytes, Ps, Rate, Span};
 use onramp_config::{Mistake, Rule, tagged};
+use onramp_topology::Topology;
 pub use plan::{Channel, Medium, Placed, Plan};
 pub use program::{Actions, Message, Program};
 use serde::Serialize;

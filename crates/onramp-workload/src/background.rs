@@ -5,7 +5,6 @@ use super::{
     Cdf, Context, Findings, NewFlow, Place, Plan, Section, Size, Source, Workload, check_load, is_built_in,
     size_distribution,
 };
-use crate::engine::random;
 use onramp_config::Rule;
 use onramp_config::units::Ps;
 use serde::{Deserialize, Serialize};
@@ -117,9 +116,9 @@ impl Source for Background {
     fn take(&mut self, out: &mut Vec<NewFlow>) {
         let random = &mut self.arrivals.random;
         let others = self.to.len() as u32 - u32::from(self.place.is_some());
-        let other = random::below(random, others);
+        let other = onramp_random::below(random, others);
         let dst = self.to[(other + u32::from(self.place.is_some_and(|place| other >= place))) as usize];
-        let size = Size::Bytes(self.sizes.sample(random::uniform(random)));
+        let size = Size::Bytes(self.sizes.sample(onramp_random::uniform(random)));
         out.push(NewFlow { src: self.src, dst, size, traffic: self.traffic, request: None });
         self.arrivals.advance();
     }

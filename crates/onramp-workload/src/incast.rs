@@ -2,7 +2,6 @@
 
 use super::poisson::Poisson;
 use super::{Context, Findings, Group, NewFlow, Place, Plan, RequestPart, Section, Size, Source, Workload, check_load};
-use crate::engine::random;
 use onramp_config::Rule;
 use onramp_config::units::{Bytes, Ps, Rate};
 use serde::{Deserialize, Serialize};
@@ -125,14 +124,14 @@ impl Source for Incast {
 
     fn take(&mut self, out: &mut Vec<NewFlow>) {
         let random = &mut self.arrivals.random;
-        let any = |random: &mut _| self.members[random::below(random, self.members.len() as u32) as usize];
+        let any = |random: &mut _| self.members[onramp_random::below(random, self.members.len() as u32) as usize];
         let dst = self.requester.unwrap_or_else(|| any(random));
         // The first steps of a Fisher–Yates shuffle of all other hosts.
         let mut others: Vec<u32> = self.members.iter().copied().filter(|&h| h != dst).collect();
         let request = Some(RequestPart { number: self.number, flows: self.fan_out });
         for i in 0..self.fan_out {
             let left = self.members.len() as u32 - 1 - i;
-            others.swap(i as usize, (i + random::below(random, left)) as usize);
+            others.swap(i as usize, (i + onramp_random::below(random, left)) as usize);
             let src = others[i as usize];
             out.push(NewFlow { src, dst, size: Size::Bytes(self.size), traffic: self.traffic, request });
         }

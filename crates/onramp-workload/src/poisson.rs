@@ -1,7 +1,6 @@
 //! Arrival times of a Poisson process.
 
 use super::Section;
-use crate::engine::random;
 use onramp_config::units::{Ps, Rate, SEC};
 use rand_pcg::Pcg64Mcg;
 
@@ -21,7 +20,7 @@ impl Poisson {
     /// together, from the random stream of `purpose` for this section and `host`.
     pub fn new(section: &Section<'_>, purpose: &str, host: u32, bytes: f64, load: f64, capacity: Rate) -> Self {
         let index = u64::from(section.number) << 32 | u64::from(host);
-        let random = random::stream(section.span.seed, purpose, index);
+        let random = onramp_random::stream(section.span.seed, purpose, index);
         let mean_gap = bytes * 8.0 * SEC as f64 / (load * capacity.0 as f64);
         let mut poisson = Self { random, mean_gap, bytes, next: 0, end: section.span.end() };
         poisson.advance();
@@ -38,7 +37,7 @@ impl Poisson {
     }
 
     pub fn advance(&mut self) {
-        let gap = (random::exponential(&mut self.random) * self.mean_gap).round();
+        let gap = (onramp_random::exponential(&mut self.random) * self.mean_gap).round();
         self.next = self.next.saturating_add(gap as u64);
     }
 }

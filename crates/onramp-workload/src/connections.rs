@@ -2,8 +2,8 @@
 
 use super::Size;
 use super::arrivals::Arrival;
-use crate::topology::Topology;
 use onramp_config::units::{Ps, US};
+use onramp_topology::Topology;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
