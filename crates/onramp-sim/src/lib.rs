@@ -26,13 +26,13 @@
 //!     size = "20KB"
 //!     load = 0.2
 //! "#;
-//! let (scenario, topology) = Scenario::load(text, "incast.toml", Path::new("."), &[]).map_err(|e| e[0].to_string())?;
+//! let (scenario, topology) = Scenario::load(text, "incast.toml", Path::new("."), &[]).map_err(|mut errors| errors.swap_remove(0))?;
 //! let mut simulation = Simulation::new(&scenario, topology, Path::new("."))?;
 //! simulation.run_to_end();
 //! let requests = simulation.take_requests();
 //! // Eight answers of 20 packets share a link of 100 Gb/s: 13.4 us, and the way.
 //! assert!(!requests.is_empty() && requests.iter().all(|request| request.rct_ps > 13_400_000));
-//! # Ok::<(), String>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! Below it are crates that the Linux cluster uses as well, one way from right to left:
@@ -51,8 +51,9 @@ pub mod scenario;
 pub mod sim;
 pub mod stack;
 
+pub use measure::Observer;
 pub use onramp_config::units;
-pub use scenario::{Scenario, ScenarioError};
+pub use scenario::{BuildError, Scenario, ScenarioError, TraceError};
 pub use sim::{Options, Simulation};
 // A program that uses the simulator depends on this crate alone.
 pub use onramp_random as random;

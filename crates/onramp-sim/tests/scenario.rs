@@ -217,12 +217,12 @@ s.toml:14: switch.ecn[1].pmax: NaN is outside 0 to 1"#,
     (
         r#"kind = "dcqcn""#,
         r#"kind = "dctpc""#,
-        r#"s.toml:21: transport.kind: "dctpc" is not one of dcqcn, timely, dctcp, hpcc, swift, rcp, xcp, custom, newreno, cubic, bbr, vegas, dctcp-tcp: did you mean "dctcp"?"#,
+        r#"s.toml:21: transport.kind: "dctpc" is not one of dcqcn, timely, dctcp, hpcc, swift, rcp, xcp, custom, newreno, cubic, bbr, vegas, dctcp-tcp, custom-tcp: did you mean "dctcp"?"#,
     ),
     (
         r#"kind = "dcqcn""#,
         "kind = 5",
-        "s.toml:21: transport.kind: must be in quotes: one of dcqcn, timely, dctcp, hpcc, swift, rcp, xcp, custom, newreno, cubic, bbr, vegas, dctcp-tcp",
+        "s.toml:21: transport.kind: must be in quotes: one of dcqcn, timely, dctcp, hpcc, swift, rcp, xcp, custom, newreno, cubic, bbr, vegas, dctcp-tcp, custom-tcp",
     ),
     (
         r#"min_rate = "1Gbps""#,

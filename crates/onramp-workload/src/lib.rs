@@ -361,15 +361,29 @@ pub trait Source: Send + Sync {
     }
 }
 
+/// A traffic section that cannot be built: a file that it names is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("traffic[{section}]: {message}")]
+pub struct SectionError {
+    /// Index of the section.
+    pub section: usize,
+    /// Sentence: what is wrong, and what would be right.
+    pub message: String,
+}
+
 /// The plan of all resolved sections.
 ///
 /// # Errors
-/// What is wrong with a file that a section names.
-pub fn plan<'a>(sections: impl Iterator<Item = &'a Config>, span: LoadSpan, place: Place<'_>) -> Result<Plan, String> {
+/// The first section that cannot be built.
+pub fn plan<'a>(
+    sections: impl Iterator<Item = &'a Config>,
+    span: LoadSpan,
+    place: Place<'_>,
+) -> Result<Plan, SectionError> {
     let mut plan = Plan::default();
-    for (i, config) in sections.enumerate() {
-        let section = Section { span, place, number: i as u32 };
-        config.build(&section, &mut plan).map_err(|m| format!("traffic[{i}]: {m}"))?;
+    for (number, config) in sections.enumerate() {
+        let section = Section { span, place, number: number as u32 };
+        config.build(&section, &mut plan).map_err(|message| SectionError { section: number, message })?;
     }
     Ok(plan)
 }

@@ -11,7 +11,7 @@ struct Sections {
 }
 
 impl Sections {
-    fn plan(&self, topology: &Topology, base: &Path) -> Result<Plan, String> {
+    fn plan(&self, topology: &Topology, base: &Path) -> Result<Plan, SectionError> {
         plan(self.traffic.iter(), self.span, Place { topology, base })
     }
 }
@@ -378,7 +378,7 @@ fn a_trace_that_vanishes_or_shrinks_during_the_run_ends() {
         // short comes what had been read.
         let taken = drain(all.remove(0)).len();
         assert!(if vanish { taken == 20_000 } else { (1..2_000).contains(&taken) }, "{taken}");
-        let error = sections.plan(&topology, &folder.0).err().unwrap();
+        let error = sections.plan(&topology, &folder.0).err().unwrap().to_string();
         assert!(error.starts_with("traffic[0]: "), "{error}");
     }
 }
@@ -402,7 +402,7 @@ fn an_impossible_fan_out_is_no_endless_source() {
         let Config::Incast(config) = &mut sections.traffic[0] else { panic!() };
         config.fan_out = impossible;
         let error = sections.plan(&topology, Path::new(BASE)).err().unwrap();
-        assert_eq!(error, "traffic[0]: fan_out must be from 1 to 15, the number of other hosts");
+        assert_eq!(error.to_string(), "traffic[0]: fan_out must be from 1 to 15, the number of other hosts");
     }
 }
 

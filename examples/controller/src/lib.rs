@@ -17,7 +17,7 @@ pub fn run(text: &str, file: &Path) -> Result<Vec<FlowRecord>, String> {
         Scenario::load(text, &file.to_string_lossy(), base, &[]).map_err(|errors| errors[0].to_string())?;
     let controllers = [("aimd".to_string(), aimd::factory as Factory)].into();
     let options = Options { controllers, ..Options::default() };
-    let mut simulation = Simulation::with(&scenario, topology, base, &options)?;
+    let mut simulation = Simulation::with(&scenario, topology, base, &options).map_err(|e| e.to_string())?;
     simulation.run_to_end();
     let mut flows = simulation.take_flows();
     flows.sort_by_key(|flow| flow.id);

@@ -178,7 +178,7 @@ fn check_min_rate(min_rate: Rate, rule: Rule<'_>) {
 macro_rules! transports {
     (
         simulated { $($(#[$doc:meta])* $name:ident($module:ident) = $tag:literal,)+ }
-        tcp { $($(#[$tdoc:meta])* $tname:ident($tmodule:ident) = $ttag:literal $kernel:literal,)+ }
+        tcp { $($(#[$tdoc:meta])* $tname:ident($tmodule:ident) = $ttag:literal $($kernel:literal)?,)+ }
     ) => {
         tagged! {
             /// Which congestion control hosts run.
@@ -189,7 +189,10 @@ macro_rules! transports {
         }
 
         /// What the Linux cluster has.
-        pub const ON_LINUX: &[&str] = &[$($ttag),+];
+        pub const ON_LINUX: &[&str] = &[$($({
+            const _: &str = $kernel;
+            $ttag
+        },)?)+];
 
         /// What the simulator has.
         pub const SIMULATED: &[&str] = &[$($tag,)+ $($ttag),+];
@@ -237,7 +240,7 @@ macro_rules! transports {
 
             /// What the kernel calls it, if it has it.
             pub fn kernel_name(&self) -> Option<&'static str> {
-                match self { $(Config::$tname(_) => Some($kernel),)+ _ => None }
+                match self { $($(Config::$tname(_) => Some($kernel),)?)+ _ => None }
             }
 
             /// Its parameters are the kernel's defaults.
@@ -337,6 +340,8 @@ transports! {
         Vegas(vegas) = "vegas" "vegas",
         /// DCTCP as TCP has it: a window, by RFC 8257.
         DctcpTcp(dctcp) = "dctcp-tcp" "dctcp",
+        /// A controller of TCP of the program that uses this library.
+        CustomTcp(custom) = "custom-tcp",
     }
 }
 

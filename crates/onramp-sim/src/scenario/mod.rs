@@ -5,6 +5,7 @@
 //! its field, so that a resolved scenario says everything and running it again
 //! gives the same bytes. [`Resolved`] is what that comes down to.
 
+mod error;
 mod linux;
 mod load;
 mod resolved;
@@ -18,6 +19,7 @@ pub use crate::host::config::{Host, OnRamp, OnRampVersion, OrAckMode, Pacing, Pr
 pub use crate::host::qdisc::HostQdisc;
 pub use crate::measure::Measure;
 pub use crate::network::config::{AckClass, Alpha, Class, Ecn, Headroom, Loss, PortBuffer, Switch};
+pub use error::{BuildError, TraceError};
 pub use linux::Linux;
 pub use load::{Override, ScenarioError};
 pub use onramp_topology::Network;
@@ -30,7 +32,7 @@ use crate::stack::rdma::HEADER;
 use onramp_config::units::{Ps, SEC, Span};
 use onramp_topology::{Shape, Topology};
 use onramp_workload::arrivals::Arrivals;
-use onramp_workload::{Context, Group, LoadSpan, Place, Plan};
+use onramp_workload::{Context, Group, LoadSpan, Place, Plan, SectionError};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -147,8 +149,8 @@ impl Scenario {
     /// Sources, programs and channels of its workloads; files are relative to `base`.
     ///
     /// # Errors
-    /// What is wrong with a file that a section names.
-    pub fn plan(&self, topology: &Topology, base: &Path) -> Result<Plan, String> {
+    /// The first section whose file is wrong.
+    pub fn plan(&self, topology: &Topology, base: &Path) -> Result<Plan, SectionError> {
         let sections = self.traffic.iter().map(|traffic| &traffic.source);
         onramp_workload::plan(sections, self.load_span(), Place { topology, base })
     }
@@ -157,7 +159,7 @@ impl Scenario {
     ///
     /// # Errors
     /// As of [`Scenario::plan`].
-    pub fn arrivals(&self, topology: &Topology, base: &Path) -> Result<Arrivals, String> {
+    pub fn arrivals(&self, topology: &Topology, base: &Path) -> Result<Arrivals, SectionError> {
         Ok(Arrivals::new(self.plan(topology, base)?.sources, self.traffic.len(), self.seed))
     }
 

@@ -1,8 +1,8 @@
 //! What a scenario comes down to: nothing left open, nothing said twice.
 
 use super::linux::MTU_HEADERS;
-use super::{Clock, Measure, Scenario};
-use crate::cc::{self, custom::Controllers};
+use super::{BuildError, Clock, Measure, Scenario};
+use crate::cc::{self, custom::AllControllers};
 use crate::host::config::{Pacing, Processing};
 use crate::host::gate::GateRules;
 use crate::host::pacing;
@@ -81,8 +81,8 @@ impl Resolved {
     /// Of a scenario whose defaults are written out.
     ///
     /// # Errors
-    /// A transport that the simulator has not.
-    pub fn new(s: &Scenario, topology: &Topology, controllers: &Controllers) -> Result<Self, String> {
+    /// A controller that the program does not have, or parameters that it refuses.
+    pub(crate) fn new(s: &Scenario, topology: &Topology, controllers: &AllControllers) -> Result<Self, BuildError> {
         let mut configs: Vec<cc::Config> = vec![s.transport.clone()];
         let (mut sections, mut policies) = (Vec::new(), Vec::new());
         for traffic in &s.traffic {
@@ -98,11 +98,10 @@ impl Resolved {
             policies.push(Policies { caps: traffic.caps.0.iter().map(|cap| cap.0 as f64).collect(), tenant });
         }
         for config in &mut configs {
-            if !cc::SIMULATED.contains(&config.kind()) {
-                return Err(format!("{} runs on Linux only", config.kind()));
-            }
-            if let cc::Config::Custom(custom) = config {
-                custom.find(controllers)?;
+            match config {
+                cc::Config::Custom(custom) => custom.find(&controllers.rdma)?,
+                cc::Config::CustomTcp(custom) => custom.find(&controllers.tcp)?,
+                _ => {}
             }
         }
         let mut kinds = configs.iter().map(|config| config.settings().feedback());

@@ -154,7 +154,7 @@ fn check_feedback(s: &Scenario, number: usize, rule: Rule<'_>) {
 /// Ports whose rate is recorded: of switches, with RCP.
 fn check_rates(s: &Scenario, rule: Rule<'_>) {
     let mut all = std::iter::once(&s.transport).chain(s.traffic.iter().filter_map(|t| t.transport.as_ref()));
-    let rcp = all.any(|transport| matches!(transport, cc::Config::Rcp(_)));
+    let rcp = all.any(|transport| matches!(transport.settings().feedback(), feedback::Kind::Rcp(_)));
     rule(rcp || s.measure.rates.is_empty(), "measure.rates", "is recorded with rcp only: leave it out".into());
 }
 

@@ -4,6 +4,7 @@ use super::Options;
 use super::desk::Desk;
 use super::run::{Engine, Run};
 use super::summary::Totals;
+use crate::cc::custom::AllControllers;
 use crate::cell::{self, Cell};
 use crate::clock::{self, Clocks};
 use crate::engine::Events;
@@ -17,7 +18,7 @@ use crate::network::feedback::xcp::Xcp;
 use crate::network::feedback::{self, Feedback};
 use crate::network::packet::Options as TcpOptions;
 use crate::network::{self, Network, Part};
-use crate::scenario::{Resolved, Scenario, Sync};
+use crate::scenario::{BuildError, Resolved, Scenario, Sync};
 use onramp_config::units::Ps;
 use onramp_topology::{Cells, Topology};
 use onramp_workload::arrivals::Arrivals;
@@ -41,8 +42,9 @@ pub(super) fn build(
     topology: Topology,
     base: &Path,
     options: &Options,
-) -> Result<Box<dyn Run>, String> {
-    let resolved = Resolved::new(scenario, &topology, &options.controllers)?;
+) -> Result<Box<dyn Run>, BuildError> {
+    let controllers = AllControllers { rdma: options.controllers.clone(), tcp: options.tcp_controllers.clone() };
+    let resolved = Resolved::new(scenario, &topology, &controllers)?;
     let units = Units::new(topology.host_rate().0 as f64);
     let env = *resolved.transports[0].env(0);
     let plan = scenario.plan(&topology, base)?;

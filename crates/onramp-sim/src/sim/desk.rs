@@ -5,7 +5,7 @@ use super::run::CellBox;
 use super::summary::{Totals, totals};
 use crate::host::Note;
 use crate::host::config::ShaperKind;
-use crate::measure::Recorder;
+use crate::measure::{Observer, Recorder};
 use crate::network::feedback::Feedback;
 use crate::scenario::{Policies, Section};
 use onramp_config::units::{Ps, US};
@@ -84,6 +84,7 @@ impl Desk {
         cells: &mut [CellBox<F>],
         until: Ps,
         enough: bool,
+        observer: &mut dyn Observer,
     ) -> Option<(Range<usize>, Ps)> {
         let waiting = hand_over(cells);
         let with_hosts = self.map.with_hosts.filter(|_| self.alternate);
@@ -92,13 +93,13 @@ impl Desk {
             return Some((first..cells.len(), self.others_at));
         }
         self.deliver_notes(cells);
-        self.write_down(cells);
+        self.write_down(cells, observer);
         if self.at == self.stop && !self.meet(cells, until, enough, waiting) {
             return None;
         }
         let earliest = self.earliest(cells, waiting);
         self.at = self.others_at.max(earliest).saturating_add(self.map.window).min(self.stop);
-        self.open(cells, self.at);
+        self.open(cells, self.at, observer);
         let next = with_hosts.unwrap_or(cells.len());
         if with_hosts.is_none() {
             self.others_at = self.at;
@@ -165,7 +166,7 @@ impl Desk {
         }
     }
 
-    fn write_down<F: Feedback>(&mut self, cells: &mut [CellBox<F>]) {
+    fn write_down<F: Feedback>(&mut self, cells: &mut [CellBox<F>], observer: &mut dyn Observer) {
         let mut done: Vec<(Ps, FlowRecord)> = Vec::new();
         let mut exchanged: Vec<(Ps, ExchangeRecord)> = Vec::new();
         for cell in cells {
@@ -178,7 +179,9 @@ impl Desk {
             if let Some(start_ps) = done.start_ps.checked_sub(self.origin) {
                 self.started += 1;
                 self.finished += 1;
-                self.recorder.exchange_done(ExchangeRecord { start_ps, ..done });
+                let exchange = ExchangeRecord { start_ps, ..done };
+                observer.exchange_finished(&exchange);
+                self.recorder.exchange_done(exchange);
             }
         }
         done.sort_unstable_by_key(|(found, flow)| (*found, flow.id));
@@ -186,7 +189,11 @@ impl Desk {
             self.alive -= 1;
             if let Some(start_ps) = flow.start_ps.checked_sub(self.origin) {
                 self.finished += 1;
-                self.recorder.flow_done(FlowRecord { start_ps, ..flow });
+                let flow = FlowRecord { start_ps, ..flow };
+                observer.flow_finished(&flow);
+                if let Some(request) = self.recorder.flow_done(flow) {
+                    observer.request_finished(request);
+                }
             }
         }
     }

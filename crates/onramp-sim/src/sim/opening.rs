@@ -5,7 +5,7 @@ use super::run::CellBox;
 use crate::host::programs::{Heard, Stream};
 use crate::host::tcp::{Direction, Pair};
 use crate::host::{self, Opening};
-use crate::measure::LongFlow;
+use crate::measure::{FlowStart, LongFlow, Observer};
 use crate::network::feedback::Feedback;
 use crate::network::packet::TCP;
 use crate::scenario::Section;
@@ -16,13 +16,13 @@ use std::collections::{BTreeSet, HashMap};
 
 impl Desk {
     /// Opens the flows that start before `end`.
-    pub(super) fn open<F: Feedback>(&mut self, cells: &mut [CellBox<F>], end: Ps) {
+    pub(super) fn open<F: Feedback>(&mut self, cells: &mut [CellBox<F>], end: Ps, observer: &mut dyn Observer) {
         while let Some(arrival) = self.arrivals.next_before(end.saturating_sub(self.load_at)) {
-            self.open_one(cells, &arrival);
+            self.open_one(cells, &arrival, observer);
         }
     }
 
-    fn open_one<F: Feedback>(&mut self, cells: &mut [CellBox<F>], arrival: &Arrival) {
+    fn open_one<F: Feedback>(&mut self, cells: &mut [CellBox<F>], arrival: &Arrival, observer: &mut dyn Observer) {
         let Arrival { at, mut flow, id, number, hashes } = *arrival;
         let start = self.load_at + at;
         match &mut flow.size {
@@ -41,6 +41,15 @@ impl Desk {
         }
         let part = flow.request.filter(|_| measured);
         let request = part.map(|part| self.recorder.request(&flow, part, start - self.origin));
+        if measured {
+            let bytes = match flow.size {
+                Size::Bytes(bytes) => Some(bytes),
+                Size::Until(_) => None,
+            };
+            let NewFlow { src, dst, traffic, .. } = flow;
+            let start_ps = start - self.origin;
+            observer.flow_started(&FlowStart { id, traffic, request, src, dst, bytes, start_ps });
+        }
         let Section { transport, class } = self.sections[flow.traffic as usize];
         let terms = self.policies[flow.traffic as usize].terms(number);
         let new = Opening { flow, id, start, hashes, class, transport, request, terms };

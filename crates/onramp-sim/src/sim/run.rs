@@ -7,8 +7,8 @@ use super::summary::totals;
 use crate::cell::Cell;
 use crate::clock::Clocks;
 use crate::engine::turns;
-use crate::measure::NextOwd;
 use crate::measure::trace::{self, Capture, Wire};
+use crate::measure::{NextOwd, Observer};
 use crate::network::feedback::Feedback;
 use crate::network::packet::TCP;
 use onramp_config::units::Ps;
@@ -30,7 +30,7 @@ pub(super) struct Engine<F: Feedback> {
 /// A simulation whatever its switches write; see [`super::Simulation`] for what each does.
 pub(super) trait Run: Send + Sync {
     fn set_threads(&mut self, threads: usize);
-    fn run(&mut self, until: Ps, max_events: u64) -> bool;
+    fn run(&mut self, until: Ps, max_events: u64, observer: &mut dyn Observer) -> bool;
     fn now(&self) -> Ps;
     fn progress(&self) -> f64;
     fn packet_hops(&self) -> u64;
@@ -62,7 +62,7 @@ impl<F: Feedback> Run for Engine<F> {
         self.threads = threads.max(1);
     }
 
-    fn run(&mut self, until: Ps, max_events: u64) -> bool {
+    fn run(&mut self, until: Ps, max_events: u64, observer: &mut dyn Observer) -> bool {
         let Self { cells, desk, threads } = self;
         let until = until.saturating_add(desk.origin).min(desk.limit);
         let done = |cells: &[CellBox<F>]| cells.iter().map(|cell| cell.done).sum::<u64>();
@@ -72,7 +72,7 @@ impl<F: Feedback> Run for Engine<F> {
             desk.alternate = desk.map.with_hosts.is_some_and(|cells| cells >= CELLS_PER_THREAD * *threads);
             let plan = |cells: &mut [CellBox<F>]| {
                 let enough = max_events < u64::MAX && done(cells) >= most;
-                desk.plan(cells, until, enough)
+                desk.plan(cells, until, enough, observer)
             };
             turns::run(cells, *threads, plan, Cell::run);
         }

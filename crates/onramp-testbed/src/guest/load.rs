@@ -111,7 +111,7 @@ pub fn run(
     traced: &[u64],
     out: &Path,
 ) -> Result<Said> {
-    let plan = scenario.plan(topology, base)?;
+    let plan = scenario.plan(topology, base).map_err(|e| e.to_string())?;
     let arrivals: Vec<Arrival> = Arrivals::new(plan.sources, scenario.traffic.len(), scenario.seed).collect();
     sys::be_exact().map_err(at("real-time class"))?;
     let epoll = Epoll::new().map_err(at("epoll"))?;

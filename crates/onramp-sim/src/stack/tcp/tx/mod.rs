@@ -37,7 +37,7 @@ enum Repair {
 }
 
 /// See the module.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Tx {
     /// What the controller sees.
     pub window: Window,
