@@ -178,7 +178,8 @@ impl Simulation {
 
     /// JSON with the parts of summary.json that do not come from flows.
     fn counters(&self) -> String {
-        self.sim.counters().to_string()
+        // By way of a value, keys are sorted.
+        json!(self.sim.counters()).to_string()
     }
 
     fn __repr__(&self) -> String {

@@ -10,7 +10,7 @@
 //! assert_ne!(drawn, onramp_random::below(&mut other, 1_000_000));
 //! ```
 
-use rand_pcg::Pcg64Mcg;
+pub use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
 /// The stream `purpose` number `index` of a seed.

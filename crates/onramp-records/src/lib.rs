@@ -1,4 +1,4 @@
-//! The records of a run: each is described once, here.
+//! The records of a run, rows of result tables and [`counters`]: each is described once, here.
 //!
 //! A field's comment is the meaning that result tables give it, and the text after its type the unit. From that come
 //! the struct, the schema of the table, and its columns as bytes; Python and the cluster use all three.
@@ -11,6 +11,8 @@
 //! let rows = [Sample { time_ps: 1, series: 0, value: 0.5 }, Sample { time_ps: 2, series: 0, value: 0.75 }];
 //! assert_eq!(Sample::columns(&rows)[0], [1u64, 2].map(u64::to_le_bytes).concat());
 //! ```
+
+pub mod counters;
 
 use onramp_config::units::Ps;
 

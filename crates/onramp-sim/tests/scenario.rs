@@ -440,7 +440,7 @@ s.toml:34: measure.owd[1]: "tor0" is no host: they are h0 to h15"#,
     (
         r#"kind = "background""#,
         r#"kind = "backround""#,
-        r#"s.toml:37: traffic[0].kind: "backround" is not one of background, incast, long, trace, rpc, storage, partition-aggregate: did you mean "background"?"#,
+        r#"s.toml:37: traffic[0].kind: "backround" is not one of background, incast, long, trace, rpc, storage, partition-aggregate, custom: did you mean "background"?"#,
     ),
     (
         "fan_out = 8",
@@ -503,7 +503,7 @@ file = "/dev/zero""#,
         r#"dst = "h0""#,
         r#"dst = "h0"
 [[traffic]]"#,
-        "s.toml:51: traffic[3].kind: is missing: write one of background, incast, long, trace, rpc, storage, partition-aggregate",
+        "s.toml:51: traffic[3].kind: is missing: write one of background, incast, long, trace, rpc, storage, partition-aggregate, custom",
     ),
     (
         r#"dst = "h0"

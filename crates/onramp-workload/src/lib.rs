@@ -35,6 +35,7 @@ pub mod arrivals;
 pub mod background;
 pub mod clients;
 pub mod connections;
+pub mod custom;
 pub mod fio;
 pub mod incast;
 mod lines;
@@ -104,6 +105,8 @@ workloads! {
     Storage(storage) = "storage",
     /// Requests whose answers are themselves requests.
     PartitionAggregate(partition_aggregate) = "partition-aggregate",
+    /// A workload of the program that uses this library.
+    Custom(custom) = "custom",
 }
 
 /// A kind of traffic: its rules, what it reads, and what it comes down to. Keys are those of its section.
@@ -337,7 +340,8 @@ pub struct LoadSpan {
 }
 
 impl LoadSpan {
-    fn end(&self) -> Ps {
+    /// End of the load, from its beginning.
+    pub fn end(&self) -> Ps {
         self.warmup + self.duration
     }
 }
@@ -400,15 +404,18 @@ pub struct Section<'a> {
 }
 
 impl Section<'_> {
-    /// The hosts that traffic is between.
-    fn members(&self, named: Option<&[String]>) -> Result<Arc<[u32]>, String> {
+    /// Hosts that traffic is between: those that are named, or all.
+    ///
+    /// # Errors
+    /// The first name that is no host's.
+    pub fn members(&self, named: Option<&[String]>) -> Result<Arc<[u32]>, String> {
         let topology = self.place.topology;
         let Some(names) = named else { return Ok((0..topology.hosts() as u32).collect()) };
         topology.hosts_named(names).map(Into::into).map_err(|mut wrong| wrong.swap_remove(0).1)
     }
 
     /// Rate of all links of a host.
-    fn host_rate(&self, host: u32) -> Rate {
+    pub fn host_rate(&self, host: u32) -> Rate {
         let topology = self.place.topology;
         Rate(topology.ports_of(host).iter().map(|&port| topology.ports()[port as usize].rate.0).sum())
     }

@@ -11,5 +11,6 @@ pub mod port;
 pub mod schedule;
 mod switch;
 
+pub(crate) use order::Order;
 pub use packet::{Kind, Packet};
 pub use switch::{Counts, Network, Part};

@@ -32,8 +32,10 @@ use crate::stack::rdma::HEADER;
 use onramp_config::units::{Ps, SEC, Span};
 use onramp_topology::{Shape, Topology};
 use onramp_workload::arrivals::Arrivals;
+use onramp_workload::custom::Workloads;
 use onramp_workload::{Context, Group, LoadSpan, Place, Plan, SectionError};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::path::Path;
 
 /// A complete scenario.
@@ -153,6 +155,19 @@ impl Scenario {
     pub fn plan(&self, topology: &Topology, base: &Path) -> Result<Plan, SectionError> {
         let sections = self.traffic.iter().map(|traffic| &traffic.source);
         onramp_workload::plan(sections, self.load_span(), Place { topology, base })
+    }
+
+    /// The same with a program's own workloads, where it has any.
+    pub(crate) fn with_workloads(&self, workloads: &Workloads) -> Cow<'_, Self> {
+        let mut scenario = Cow::Borrowed(self);
+        if !workloads.is_empty() {
+            for traffic in &mut scenario.to_mut().traffic {
+                if let onramp_workload::Config::Custom(custom) = &mut traffic.source {
+                    custom.find(workloads);
+                }
+            }
+        }
+        scenario
     }
 
     /// The flows of its sources, in order of arrival.

@@ -105,6 +105,10 @@ impl Substrate {
             }
         }
         for (i, traffic) in s.traffic.iter().enumerate() {
+            if let onramp_workload::Config::Custom(_) = traffic.source {
+                let message = "\"custom\" is simulated only; use --on sim, or another kind";
+                wrong.push(Mistake::new(format!("traffic[{i}].kind"), message));
+            }
             for (key, given) in [("transport", traffic.transport.is_some()), ("class", traffic.class > 0)] {
                 if given {
                     let message = "is simulated only; use --on sim, or leave it out";

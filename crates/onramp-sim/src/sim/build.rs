@@ -43,6 +43,7 @@ pub(super) fn build(
     base: &Path,
     options: &Options,
 ) -> Result<Box<dyn Run>, BuildError> {
+    let scenario = &scenario.with_workloads(&options.workloads);
     let controllers = AllControllers { rdma: options.controllers.clone(), tcp: options.tcp_controllers.clone() };
     let resolved = Resolved::new(scenario, &topology, &controllers)?;
     let units = Units::new(topology.host_rate().0 as f64);

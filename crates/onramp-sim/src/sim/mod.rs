@@ -16,10 +16,11 @@ use crate::measure::Observer;
 use crate::measure::trace::Capture;
 use crate::scenario::{BuildError, Scenario};
 use onramp_config::units::Ps;
+use onramp_records::counters::Counters;
 use onramp_records::{ClockRecord, ExchangeRecord, FlowRecord, NextRecord, RequestRecord, Sample};
 use onramp_topology::Topology;
+use onramp_workload::custom::Workloads;
 use run::Run;
-use serde_json::Value;
 use std::path::Path;
 
 /// Packets by place.
@@ -45,6 +46,8 @@ pub struct Options {
     pub controllers: Controllers,
     /// Controllers of TCP of its own, for transports of kind "custom-tcp".
     pub tcp_controllers: Controllers<tcp::custom::Start>,
+    /// Workloads of its own, for traffic of kind "custom".
+    pub workloads: Workloads,
     /// The network is one cell, whatever it could be cut into: slower, the same results.
     pub one_cell: bool,
     /// Numbers of flows whose packets are captured; only TCP's are.
@@ -56,8 +59,8 @@ impl Simulation {
     /// to `base`.
     ///
     /// # Errors
-    /// A file that could be read when the scenario was checked and now cannot; a controller of the program's own that
-    /// it does not have.
+    /// A file that could be read when the scenario was checked and now cannot; a controller or a workload
+    /// of the program's own that it does not have.
     pub fn new(scenario: &Scenario, topology: Topology, base: &Path) -> Result<Self, BuildError> {
         Self::with(scenario, topology, base, &Options::default())
     }
@@ -177,10 +180,8 @@ impl Simulation {
         self.0.unfinished_flows()
     }
 
-    /// The parts of `summary.json` that do not come from flows: "network",
-    /// "onramp_stats", "unfinished", the simulator's part of "engine", "clock" if clocks
-    /// are synchronised over the network, "rtt_us" by section and "order" by port if these are wanted.
-    pub fn counters(&self) -> Value {
+    /// Counters so far, the parts of `summary.json` that do not come from flows.
+    pub fn counters(&self) -> Counters {
         self.0.counters()
     }
 

@@ -12,8 +12,8 @@ use crate::measure::{NextOwd, Observer};
 use crate::network::feedback::Feedback;
 use crate::network::packet::TCP;
 use onramp_config::units::Ps;
+use onramp_records::counters::Counters;
 use onramp_records::{ClockRecord, ExchangeRecord, FlowRecord, NextRecord, RequestRecord, Sample};
-use serde_json::Value;
 
 /// Cells of a kind take turns with the others only where each thread has this many.
 const CELLS_PER_THREAD: usize = 4;
@@ -47,7 +47,7 @@ pub(super) trait Run: Send + Sync {
     fn captures(&self) -> Vec<Capture>;
     fn series_names(&self) -> &[String];
     fn unfinished_flows(&self) -> Vec<FlowRecord>;
-    fn counters(&self) -> Value;
+    fn counters(&self) -> Counters;
     fn cells(&self) -> usize;
 }
 
@@ -182,7 +182,7 @@ impl<F: Feedback> Run for Engine<F> {
         flows
     }
 
-    fn counters(&self) -> Value {
+    fn counters(&self) -> Counters {
         self.summary()
     }
 
