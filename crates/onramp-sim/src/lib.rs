@@ -5,11 +5,11 @@
 //! randomness has a stream of its own, so that switching On-Ramp on does not
 //! change an arrival.
 //!
-//! A packet's way: [`workload`] makes a flow arrive; a [`stack`] makes packets of it,
-//! and [`host`] sends them when its congestion control ([`cc`]), shaper and On-Ramp's
+//! A packet's way: [`workload`] makes a flow arrive; a `stack` makes packets of it,
+//! and `host` sends them when its congestion control ([`cc`]), shaper and On-Ramp's
 //! gate allow; [`network`] queues, marks and delays them over a [`topology`];
-//! [`engine`] keeps the order, cell by cell ([`cell`]); [`measure`] writes down what
-//! happened; [`sim`] ties it together. A [`scenario`] says what of all this there is,
+//! `engine` keeps the order, cell by cell (`cell`); [`measure`] writes down what
+//! happened; `sim` ties it together. A [`scenario`] says what of all this there is,
 //! in the terms of [`onramp_config`].
 //!
 //! ```
@@ -41,22 +41,28 @@
 //! engine; network; cc; stack, measure, clock; host; scenario; cell; sim.
 
 pub mod cc;
-pub mod cell;
+mod cell;
 pub mod clock;
-pub mod engine;
-pub mod host;
+mod engine;
+mod host;
 pub mod measure;
 pub mod network;
 pub mod scenario;
-pub mod sim;
-pub mod stack;
+mod sim;
+mod stack;
 
 pub use measure::Observer;
 pub use onramp_config::units;
 pub use scenario::{BuildError, Scenario, ScenarioError, TraceError};
-pub use sim::{Options, Simulation};
+pub use sim::{Options, PacketCounts, Simulation};
 // A program that uses the simulator depends on this crate alone.
 pub use onramp_random as random;
 pub use onramp_records as records;
 pub use onramp_topology as topology;
 pub use onramp_workload as workload;
+
+/// Structures that benchmarks measure by themselves.
+#[doc(hidden)]
+pub mod bench {
+    pub use crate::host::shaper::wheel::Wheel;
+}

@@ -16,7 +16,7 @@ pub mod tcp;
 mod transport;
 
 pub use flow::{Receiver, Sender};
-pub use transport::{Common, Transport, Transports};
+pub use transport::{Common, Transports};
 
 use crate::clock::{Clocks, Tick};
 use crate::engine::{Events, Slab, prefetch};
