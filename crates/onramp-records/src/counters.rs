@@ -19,7 +19,7 @@ pub struct Counters {
     /// Order of packets by port, where `measure.order` asks for it; `None` for a port that was not watched.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub order: BTreeMap<String, Option<PortOrder>>,
-    /// Round-trip times of acknowledged packets by traffic section, where `measure.rtt` asks for them [us].
+    /// Round-trip times of acknowledged packets by traffic section, where `measure.rtt` asks for them \[us\].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rtt_us: Vec<Distribution>,
     /// Structures of a shaper that is not one for each flow.
@@ -57,11 +57,11 @@ pub struct NetworkCounters {
     pub timeouts: u64,
     /// PFC pauses of ports.
     pub pfc_pauses: u64,
-    /// Time that ports were paused by PFC, over all ports [us].
+    /// Time that ports were paused by PFC, over all ports \[us\].
     pub pfc_paused_us: f64,
     /// Share of its capacity that each link has carried; in a large network mean and maximum by kind of link.
     pub utilization: BTreeMap<String, f64>,
-    /// Time that packets waited in switches' queues [us].
+    /// Time that packets waited in switches' queues \[us\].
     pub queue_us: Spread,
 }
 
@@ -109,16 +109,16 @@ pub struct OnRampCounters {
     pub or_acks: u64,
     /// Times that a flow was held.
     pub pauses: u64,
-    /// Time that flows were held, over all flows [us].
+    /// Time that flows were held, over all flows \[us\].
     pub paused_us: f64,
-    /// One-way delays as OR-ACKs tell them [us].
+    /// One-way delays as OR-ACKs tell them \[us\].
     pub owd_us: OwdCounters,
     /// Counters of the agents (cluster).
     #[serde(flatten)]
     pub agents: BTreeMap<&'static str, u64>,
 }
 
-/// One-way delays [us]: the simulator knows their distribution, the cluster mean and least.
+/// One-way delays \[us\]: the simulator knows their distribution, the cluster mean and least.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct OwdCounters {
     /// Number of delays.
@@ -143,7 +143,7 @@ pub struct OwdCounters {
 /// The run itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EngineCounters {
-    /// Simulated time [us].
+    /// Simulated time \[us\].
     pub simulated_us: f64,
     /// Packets that have crossed a link, counted once for every link, since the start of the load.
     pub packet_hops: u64,
@@ -181,7 +181,7 @@ pub struct PortOrder {
     pub drops: u64,
     /// Drop events: pairs of the flows that one hits, and how often. The cluster knows flows to eight.
     pub drop_events: Vec<(f64, u64)>,
-    /// Length of a slot, the time of a full packet [ns].
+    /// Length of a slot, the time of a full packet \[ns\].
     pub slot_ns: u64,
     /// Slots: pairs of the packets that came in one, and how often.
     pub slots: Vec<(u64, u64)>,
@@ -214,7 +214,7 @@ pub struct Shaping {
 /// How well a rate was kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RateKept {
-    /// The rate [bit/s].
+    /// The rate \[bit/s\].
     pub rate_bps: f64,
     /// Flows, tenants' or NICs' shares that were held to it.
     pub count: u64,
@@ -222,7 +222,7 @@ pub struct RateKept {
     pub packets: u64,
     /// Share of packets that began within 1.5 packet times at line rate of the one before.
     pub back_to_back: f64,
-    /// Bytes above what the rate allows, at most, of each [bytes].
+    /// Bytes above what the rate allows, at most, of each \[bytes\].
     pub burst_bytes: Samples,
     /// Deviations from the rate, as a share of it, by length of the windows in which bytes are counted.
     pub deviation: BTreeMap<&'static str, Samples>,
@@ -231,9 +231,9 @@ pub struct RateKept {
 /// Clocks that are synchronised over the network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ClockCounters {
-    /// Difference of two hosts' clocks, over all pairs and samples [ns].
+    /// Difference of two hosts' clocks, over all pairs and samples \[ns\].
     pub error_ns: Percentiles,
-    /// Standard deviation of a clock's error, as its host knows it [ns].
+    /// Standard deviation of a clock's error, as its host knows it \[ns\].
     pub uncertainty_ns: Percentiles,
     /// Share of the hosts' link capacity that probes take.
     pub probe_share: f64,
@@ -243,7 +243,7 @@ pub struct ClockCounters {
     /// Windows of probes that were solved (Huygens, simulator).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub windows: Option<u64>,
-    /// On-Ramp's thresholds, where they follow the path (simulator) [us].
+    /// On-Ramp's thresholds, where they follow the path (simulator) \[us\].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold_us: Option<Spread>,
 }

@@ -79,7 +79,7 @@ pub enum Drawn {
 }
 
 impl Drawn {
-    /// One of them, at random [bytes].
+    /// One of them, at random \[bytes\].
     pub fn draw(&self, random: &mut Pcg64Mcg) -> u64 {
         match self {
             Self::Of(sizes) if sizes.len() == 1 => sizes[0],

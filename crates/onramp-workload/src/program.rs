@@ -11,7 +11,7 @@ use std::fmt::Debug;
 /// A message on a channel. Only its size travels; the other fields are what the bytes would say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Payload [bytes], above 0.
+    /// Payload \[bytes\], above 0.
     pub bytes: u64,
     /// Label, such as the number of the request it belongs to.
     pub tag: u64,

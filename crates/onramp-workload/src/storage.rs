@@ -120,7 +120,7 @@ impl Workload for Config {
 /// A block that is asked for, and how far that is: what a message's content says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Payload [bytes].
+    /// Payload \[bytes\].
     pub bytes: u64,
     /// It is written, else read.
     pub write: bool,

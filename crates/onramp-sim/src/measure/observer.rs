@@ -16,9 +16,9 @@ pub struct FlowStart {
     pub src: u32,
     /// Receiving host.
     pub dst: u32,
-    /// Payload [bytes]; `None` for a flow that sends until its scenario stops it.
+    /// Payload \[bytes\]; `None` for a flow that sends until its scenario stops it.
     pub bytes: Option<u64>,
-    /// Arrival, from time 0 [ps].
+    /// Arrival, from time 0 \[ps\].
     pub start_ps: Ps,
 }
 

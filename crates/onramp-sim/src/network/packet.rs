@@ -95,7 +95,7 @@ pub struct Packet<H> {
     /// echoed in its ACK.
     pub paused: u32,
     /// ACK: the data packet's one-way delay in nanoseconds, by the hosts' clocks,
-    /// or [`UNMEASURED`].
+    /// or `UNMEASURED`.
     pub owd_ns: i32,
     /// Bytes on the wire.
     pub size: u16,
@@ -133,7 +133,7 @@ impl<H> Packet<H> {
         Self { label: self.label.with(Label::KIND, Label::FLAGS, u32::from(kind.0)), ..self }
     }
 
-    /// [`MARKED`], [`AFTER_TIMEOUT`], [`LAST`], [`UNPAUSED`].
+    /// `MARKED`, `AFTER_TIMEOUT`, `LAST`, `UNPAUSED`.
     #[inline]
     pub fn flags(&self) -> u8 {
         self.label.get(Label::FLAGS, Label::CLASS) as u8

@@ -17,7 +17,7 @@ macro_rules! controllers {
         }
 
         impl Any {
-            /// See [`Controller::new`].
+            /// See [`FromConfig::new`].
             pub fn new(config: &Config, w: &mut Window, draw: u64) -> Self {
                 match config { $(Config::$name(config) => Self::$name(FromConfig::new(config, w, draw)),)+ }
             }
