@@ -260,3 +260,29 @@ pub struct Percentiles {
     /// Largest.
     pub max: Option<u64>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_what_there_is_is_written() {
+        let counters = Counters {
+            onramp_stats: OnRampCounters { agents: [("or_acks_sent", 3)].into(), ..Default::default() },
+            order: [("s0->h1".to_string(), None)].into(),
+            clock: Some(ClockCounters::default()),
+            ..Default::default()
+        };
+        let written = json!(counters);
+        let keys: Vec<_> = written.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["clock", "engine", "network", "onramp_stats", "order", "unfinished"]);
+        assert_eq!(written["unfinished"], json!({"flows": 0, "requests": 0}));
+        assert_eq!(
+            written["onramp_stats"],
+            json!({"or_acks": 0, "or_acks_sent": 3, "owd_us": {"samples": 0}, "paused_us": 0.0, "pauses": 0})
+        );
+        assert_eq!(written["order"], json!({"s0->h1": null}));
+        assert_eq!(written["clock"]["error_ns"]["p99"], json!(null), "a percentile of nothing is written");
+    }
+}
