@@ -7,7 +7,7 @@ export VIRTUAL_ENV := $(CURDIR)/.venv
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
 
 # What the Python module is built from.
-RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core crates/onramp-clock crates/onramp-core crates/onramp-sim crates/onramp-config crates/onramp-py -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name '*.lock' -o -name '*.txt')
+RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core $(addprefix crates/onramp-,clock config core py random records sim topology workload) -name '*.rs' -o -name '*.[ch]' -o -name '*.toml' -o -name '*.lock' -o -name '*.txt')
 
 # What is needed comes before what is built, in this order; builds use all processors by themselves.
 .NOTPARALLEL:
@@ -93,7 +93,7 @@ test: need-all testbed
 
 # For whoever changes one file: the long comparisons of cells and builds are in make test.
 test-quick: install
-	cargo test -p onramp-core -p onramp-clock -p onramp-config -p onramp-sim -- --skip cells --skip every_build
+	cargo test $(addprefix -p onramp-,core clock config random records topology workload sim) -- --skip cells --skip every_build
 	pytest -n auto --dist loadfile --no-loadscope-reorder -m "not machines"
 
 # The gate where the kernel checks itself: memory, leaks, locks, failures on demand; then data races. Then

@@ -3,7 +3,8 @@
 //! A [`Document`] is a file's text, parsed. [`read()`] turns its table into a type that implements
 //! `Deserialize`, and says by type what it stumbled over: the key, what stood there, what belongs
 //! there. [`Document::located`] adds file and line. Quantities carry their unit
-//! ([`quantity!`]); a name that is nearly a known one is told ([`nearest`]).
+//! ([`quantity!`]; those of scenarios are [`units`]); an enum has a `kind` ([`tagged!`]); a name that is nearly
+//! a known one is told ([`nearest`]).
 //!
 //! ```
 //! use onramp_config::{Document, SIZES, quantity, read};
@@ -30,7 +31,9 @@ mod mistake;
 mod names;
 mod quantity;
 mod read;
+mod tagged;
 mod threshold;
+pub mod units;
 
 pub use document::{Document, entry, first_index};
 pub use mistake::{ConfigError, Mistake};
@@ -40,6 +43,9 @@ pub use quantity::Quoted;
 pub use quantity::{Kind, Number, RATES, SIZES, Unit};
 pub use read::{Both, Error, Keys, Parsed, Value, Written, Wrong, read};
 pub use threshold::Threshold;
+
+/// Reports one rule: whether it holds, the key, what is wrong and what would be right.
+pub type Rule<'a> = &'a mut dyn FnMut(bool, &str, String);
 
 #[doc(hidden)]
 pub use serde;

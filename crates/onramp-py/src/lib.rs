@@ -63,7 +63,7 @@ fn check_traced(py: Python<'_>, resolved: &str, base: &str, flows: Vec<u64>) -> 
     let base = Path::new(base);
     py.detach(|| {
         let (scenario, topology) = Scenario::load(resolved, "scenario", base, &[]).map_err(scenario_errors)?;
-        scenario.check_traced(&topology, base, &flows).map_err(ScenarioErrors::new_err)
+        scenario.check_traced(&topology, base, &flows).map_err(|e| ScenarioErrors::new_err(e.to_string()))
     })
 }
 
@@ -89,7 +89,7 @@ impl Simulation {
             let (scenario, topology) = Scenario::load(resolved, "scenario", base, &[]).map_err(scenario_errors)?;
             let options = Options { traced, ..Options::default() };
             let sim = onramp_sim::Simulation::with(&scenario, topology, base, &options);
-            let mut sim = sim.map_err(ScenarioErrors::new_err)?;
+            let mut sim = sim.map_err(|e| ScenarioErrors::new_err(e.to_string()))?;
             sim.set_threads(threads);
             Ok(Self { sim })
         })
@@ -178,7 +178,8 @@ impl Simulation {
 
     /// JSON with the parts of summary.json that do not come from flows.
     fn counters(&self) -> String {
-        self.sim.counters().to_string()
+        // By way of a value, keys are sorted.
+        json!(self.sim.counters()).to_string()
     }
 
     fn __repr__(&self) -> String {

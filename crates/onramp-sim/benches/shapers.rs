@@ -7,7 +7,7 @@
 //! those of valgrind's cachegrind, of 32 KB and of 1 MB, and instructions are counted by it.
 
 use intrusive_collections::{KeyAdapter, RBTree, RBTreeLink, UnsafeRef, intrusive_adapter};
-use onramp_sim::host::shaper::wheel::Wheel;
+use onramp_sim::bench::Wheel;
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};

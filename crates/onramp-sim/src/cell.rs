@@ -1,32 +1,32 @@
 //! A cell: part of the network with its hosts, and the loop over its events.
 
 use crate::clock::{self, Clocks};
-use crate::config::units::Ps;
 use crate::engine::{Event, Events, Head, OnLink, Posts, prefetch};
 use crate::host::shaper::Entry;
 use crate::host::{Hosts, Io, Timer};
 use crate::measure::Meter;
-use crate::network::router::Router;
+use crate::network::feedback::Feedback;
 use crate::network::{Network, Packet};
-use crate::topology::{Cells, Topology};
+use onramp_config::units::Ps;
+use onramp_topology::{Cells, Topology};
 use std::sync::Arc;
 
 /// See the module.
 #[derive(Debug)]
-pub struct Cell<R: Router> {
+pub struct Cell<F: Feedback> {
     now: Ps,
     /// What is to come.
-    pub events: Events<Packet<R::Header>, Timer>,
+    pub events: Events<Packet<F::Header>, Timer>,
     /// Links and switches.
-    pub network: Network<R>,
+    pub network: Network<F>,
     /// Hosts.
-    pub hosts: Hosts<R::Header>,
+    pub hosts: Hosts<F::Header>,
     /// The hosts' clocks.
     pub clocks: Clocks,
     /// What is measured.
     pub meter: Meter,
     /// From the other cells, by their numbers.
-    pub incoming: Posts<Packet<R::Header>>,
+    pub incoming: Posts<Packet<F::Header>>,
     map: Arc<Cells>,
     topology: Arc<Topology>,
     span: clock::Span,
@@ -37,22 +37,22 @@ pub struct Cell<R: Router> {
 }
 
 /// The parts of a cell.
-pub struct Parts<R: Router> {
+pub struct Parts<F: Feedback> {
     /// What is to come.
-    pub events: Events<Packet<R::Header>, Timer>,
+    pub events: Events<Packet<F::Header>, Timer>,
     /// Links and switches.
-    pub network: Network<R>,
+    pub network: Network<F>,
     /// Hosts.
-    pub hosts: Hosts<R::Header>,
+    pub hosts: Hosts<F::Header>,
     /// The hosts' clocks.
     pub clocks: Clocks,
     /// What is measured.
     pub meter: Meter,
 }
 
-impl<R: Router> Cell<R> {
+impl<F: Feedback> Cell<F> {
     /// A cell at time 0 of the engine, one of those of `map`.
-    pub fn new(parts: Parts<R>, map: Arc<Cells>, topology: Arc<Topology>, seed: u64, span: clock::Span) -> Self {
+    pub fn new(parts: Parts<F>, map: Arc<Cells>, topology: Arc<Topology>, seed: u64, span: clock::Span) -> Self {
         let Parts { mut events, network, hosts, clocks, meter } = parts;
         if let Clocks::Running(clocks) = &clocks {
             for (at, tick) in clocks.begin(seed, span) {
@@ -126,14 +126,14 @@ impl<R: Router> Cell<R> {
     }
 
     #[inline]
-    fn hosts(&mut self) -> (&mut Hosts<R::Header>, Io<'_, R>) {
+    fn hosts(&mut self) -> (&mut Hosts<F::Header>, Io<'_, F>) {
         let Self { now, events, network, hosts, clocks, meter, .. } = self;
         (hosts, Io { now: *now, events, network, clocks, meter, stamped: *now })
     }
 
     /// A packet arrives at the far end of its link.
     #[inline]
-    fn arrive(&mut self, on: OnLink<Packet<R::Header>>) {
+    fn arrive(&mut self, on: OnLink<Packet<F::Header>>) {
         self.network.counts.hops += 1;
         let OnLink { link: port, packet } = on;
         let host = self.network.ports[port as usize].host;
@@ -201,7 +201,7 @@ impl<R: Router> Cell<R> {
     }
 
     #[cold]
-    fn probed(&mut self, packet: &Packet<R::Header>) {
+    fn probed(&mut self, packet: &Packet<F::Header>) {
         self.hosts.counts.delivered += 1;
         let Clocks::Running(clocks) = &mut self.clocks else { return };
         if let Some(answer) = clocks.receive(packet, self.now) {
@@ -209,7 +209,7 @@ impl<R: Router> Cell<R> {
         }
     }
 
-    fn send_probe(&mut self, host: u32, packet: Packet<R::Header>) {
+    fn send_probe(&mut self, host: u32, packet: Packet<F::Header>) {
         let nic = self.map.nic_towards(&self.topology, host, packet.dst(), packet.hash);
         let (hosts, mut io) = self.hosts();
         hosts.queue_agent(&mut io, nic, packet);
@@ -217,7 +217,7 @@ impl<R: Router> Cell<R> {
     }
 
     #[cold]
-    fn lost(&mut self, packet: &Packet<R::Header>) {
+    fn lost(&mut self, packet: &Packet<F::Header>) {
         if packet.is_probe() {
             if let Clocks::Running(clocks) = &mut self.clocks {
                 clocks.lost(packet);

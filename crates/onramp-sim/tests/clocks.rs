@@ -52,7 +52,7 @@ fn software_stamps_are_worse_than_those_of_a_nic_and_ntp_is_worse_still() {
     let p90 = |set: &[(&str, &str)]| {
         let mut sim = loaded(set);
         sim.run_to_end();
-        sim.counters()["clock"]["error_ns"]["p90"].as_f64().unwrap()
+        common::counters(&sim)["clock"]["error_ns"]["p90"].as_f64().unwrap()
     };
     let hardware = p90(&with(HUYGENS, &[("clock.stamps", "hardware")]));
     let software = p90(&with(HUYGENS, &[("clock.stamps", "software")]));
@@ -121,7 +121,7 @@ fn no_probe_is_lost_or_made_up_and_none_is_a_flow() {
             assert_eq!(c.sent, c.delivered + c.dropped + c.in_flight, "{loss}: {c:?}");
         });
         let without = finish(loaded(&[])).0.len();
-        let counters = sim.counters();
+        let counters = common::counters(&sim);
         assert_eq!(finish(sim).0.len(), without);
         assert_eq!(counters["unfinished"]["flows"], 0);
         assert_eq!(counters["network"]["drops"].as_u64().unwrap() > 0, loss == "lossy");
@@ -142,7 +142,7 @@ fn probes_take_the_share_of_the_line_that_they_should() {
     ];
     let mut sim = build_with(&text, DCQCN, &set);
     sim.run_to_end();
-    let share = sim.counters()["clock"]["probe_share"].as_f64().unwrap();
+    let share = common::counters(&sim)["clock"]["probe_share"].as_f64().unwrap();
     // Each of the 55 pairs: two probes and two answers of 82 B in a millisecond.
     let expected = 55.0 * 4.0 * 82.0 * 8.0 / 1e-3 / (11.0 * 10e9);
     assert!((share / expected - 1.0).abs() < 0.01, "{share}, expected {expected}");
@@ -152,7 +152,7 @@ fn probes_take_the_share_of_the_line_that_they_should() {
 fn thresholds(set: &[(&str, &str)]) -> serde_json::Value {
     let mut sim = loaded(&with(set, &[("onramp.enabled", "true")]));
     sim.run_to_end();
-    sim.counters()["clock"]["threshold_us"].clone()
+    common::counters(&sim)["clock"]["threshold_us"].clone()
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn too_uncertain_clocks_hold_nothing() {
     let pauses = |set: &[(&str, &str)]| {
         let mut sim = loaded(&with(set, &[("onramp.enabled", "true")]));
         sim.run_to_end();
-        sim.counters()["onramp_stats"]["pauses"].as_u64().unwrap()
+        common::counters(&sim)["onramp_stats"]["pauses"].as_u64().unwrap()
     };
     assert!(pauses(HUYGENS) > 100);
     assert_eq!(pauses(&with(NTP, &[("clock.max_uncertainty", "1us")])), 0);

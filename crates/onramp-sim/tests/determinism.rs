@@ -11,7 +11,8 @@ const QUEUES: (&str, &str) = ("measure.queues", "[\"tor0->h0\", \"core0->agg0\"]
 fn hash(mut sim: Simulation) -> u64 {
     sim.run_to_end();
     let clocks = sim.take_clock_records();
-    let all = format!("{:?}{:?}{:?}{}", sim.take_flows(), sim.take_requests(), sim.take_samples(), sim.counters());
+    let all =
+        format!("{:?}{:?}{:?}{}", sim.take_flows(), sim.take_requests(), sim.take_samples(), common::counters(&sim));
     let all = if clocks.is_empty() { all } else { format!("{all}{clocks:?}") };
     all.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }

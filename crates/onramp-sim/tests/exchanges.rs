@@ -36,7 +36,7 @@ const CUBIC: &str = "kind = \"cubic\"";
 
 fn exchanges(mut sim: Simulation) -> Vec<ExchangeRecord> {
     sim.run_to_end();
-    assert_eq!(sim.counters()["unfinished"]["exchanges"], 0);
+    assert_eq!(common::counters(&sim)["unfinished"]["exchanges"], 0);
     sim.take_exchanges()
 }
 
@@ -145,7 +145,7 @@ fn cells_and_threads_change_nothing() {
             let mut sim = build_as(&options, &text, CUBIC, &[("onramp.enabled", onramp), ("warmup", "500us")]);
             sim.set_threads(threads);
             sim.run_to_end();
-            (sim.take_exchanges(), sim.take_flows(), sim.counters())
+            (sim.take_exchanges(), sim.take_flows(), common::counters(&sim))
         };
         let alone = run(true, 1);
         assert!(alone.0.len() > 300 && alone.1.len() > 30 && alone.2["network"]["drops"] != 0 || onramp == "true");
@@ -219,7 +219,7 @@ fn time_that_programs_packets_are_held_is_counted() {
         let text = format!("{RACKS}{TIERS}depth = 8\n").replace("\"2KB\"", "\"20KB\"");
         let mut sim = build_with(&text, transport, &[("onramp.enabled", "true"), ("onramp.threshold", "10us")]);
         sim.run_to_end();
-        let stats = &sim.counters()["onramp_stats"];
+        let stats = &common::counters(&sim)["onramp_stats"];
         assert!(stats["pauses"].as_u64() > Some(0) && stats["paused_us"].as_f64() > Some(0.0), "{transport}: {stats}");
     }
 }
@@ -244,7 +244,7 @@ fn requests_of_three_tiers_do_not_depend_on_cells_or_threads() {
             let mut sim = build_as(&options, &text, transport, set);
             sim.set_threads(threads);
             sim.run_to_end();
-            (sim.take_exchanges(), sim.take_flows(), sim.counters())
+            (sim.take_exchanges(), sim.take_flows(), common::counters(&sim))
         };
         let alone = run(true, 1);
         assert!(alone.0.len() > 60, "{}", alone.0.len());
@@ -275,7 +275,7 @@ fn messages_on_rdma_arrive_whole_and_in_order_through_losses() {
             [("switch.loss", "lossy"), ("switch.buffer", "60KB"), ("host.rto", "200us"), ("host.recovery", &recovery)];
         let mut sim = build_with(&text, "kind = \"dcqcn\"", &set);
         sim.run_to_end();
-        let counters = sim.counters();
+        let counters = common::counters(&sim);
         assert!(counters["network"]["drops"].as_u64() > Some(20), "{counters}");
         assert_eq!(counters["unfinished"]["exchanges"], 0);
         let mut found = sim.take_exchanges();

@@ -165,7 +165,7 @@ fn or_acks_travel_with_the_data_wherever_acks_travel() {
         ("switch.ecn", "[]"),
     ];
     let mut sim = build_with(&text, DCQCN, &set);
-    let before = |sim: &onramp_sim::Simulation| sim.counters()["onramp_stats"]["or_acks"].as_u64().unwrap();
+    let before = |sim: &onramp_sim::Simulation| common::counters(sim)["onramp_stats"]["or_acks"].as_u64().unwrap();
     sim.run(50 * US, u64::MAX);
     let others = before(&sim);
     sim.run(60 * US, u64::MAX);
@@ -337,7 +337,7 @@ fn the_time_limit_ends_a_run_and_what_is_unfinished_is_counted() {
     let mut sim = build_with(&text, DCQCN, &[("time_limit", "1ms")]);
     sim.run_to_end();
     assert_eq!(sim.now(), 1_000 * US);
-    let counters = sim.counters();
+    let counters = common::counters(&sim);
     assert_eq!((&counters["unfinished"]["flows"], &counters["unfinished"]["requests"]), (&2.into(), &1.into()));
     assert_eq!(sim.take_flows().len(), 1);
     assert_eq!(sim.unfinished_flows().len(), 2);
@@ -351,7 +351,7 @@ fn utilization_exceeds_the_link_by_no_more_than_the_packet_being_sent() {
             build_with(&text, UNMOVED, &[("measure.interval", "500ns"), ("measure.links", "[\"h0->s0\", \"s0->h2\"]")]);
         sim.run(limit, u64::MAX);
         let most = |time: Ps| 1.0 + DATA as f64 / time as f64;
-        let counters = sim.counters();
+        let counters = common::counters(&sim);
         for used in counters["network"]["utilization"].as_object().unwrap().values() {
             assert!(used.as_f64().unwrap() <= most(limit), "at {limit} ps: {used}");
         }
@@ -393,7 +393,7 @@ fn or_acks_take_turns_with_the_flows_of_their_nic() {
     ];
     let mut sim = build_with(&text, UNMOVED, &set);
     sim.run(80 * US, u64::MAX);
-    let all = sim.counters()["onramp_stats"]["or_acks"].as_u64().unwrap();
+    let all = common::counters(&sim)["onramp_stats"]["or_acks"].as_u64().unwrap();
     // h1 sends some 850 packets, whose OR-ACKs come from hosts that are idle. Of those it
     // owes, one goes in 21 turns; if they went before its flows, all of 850 would.
     let own = 80 * US / DATA;
@@ -417,7 +417,7 @@ fn negative_delays_count_as_negative() {
     sim.run_to_end();
     let mut all: Vec<f64> = sim.take_samples().iter().map(|s| s.value / 1000.0).collect();
     all.sort_by(f64::total_cmp);
-    let owd = sim.counters()["onramp_stats"]["owd_us"].clone();
+    let owd = common::counters(&sim)["onramp_stats"]["owd_us"].clone();
     let close = |key: &str, expected: f64| {
         let found = owd[key].as_f64().unwrap();
         assert!((found - expected).abs() <= expected.abs() * 0.002 + 0.01, "{key}: {found}, expected {expected}");

@@ -46,7 +46,7 @@ fn no_packet_of_a_host_with_two_links_is_lost_or_made_up() {
         assert_eq!(sim.flows_started(), sim.flows_finished(), "{transport}");
         if loss == "pfc" {
             // A flow keeps to one port, so nothing is reordered.
-            assert_eq!(sim.counters()["network"]["retransmitted_packets"], 0, "{transport}");
+            assert_eq!(common::counters(&sim)["network"]["retransmitted_packets"], 0, "{transport}");
         }
     }
 }
@@ -125,7 +125,7 @@ fn hosts_of_a_fat_tree_and_of_leaves_have_several_links() {
         assert_eq!(again.to_toml(), scenario.to_toml());
         let mut sim = Simulation::new(&scenario, topology, Path::new("/")).unwrap();
         sim.run_to_end();
-        assert_eq!((sim.flows_started() > 20, sim.counters()["unfinished"]["flows"].as_u64()), (true, Some(0)));
+        assert_eq!((sim.flows_started() > 20, common::counters(&sim)["unfinished"]["flows"].as_u64()), (true, Some(0)));
         let wrong = load(&text.replace(&format!("host_links = {count}"), "host_links = 9")).unwrap_err();
         assert!(wrong.contains("network.host_links: 9 is outside 1 to"), "{wrong}");
     }

@@ -38,7 +38,7 @@ fn pfc_holds_a_queue_between_its_two_thresholds() {
     let (_file, traffic) = trace(&["fast,slow,3000000,0"]);
     let mut sim = build_with(&format!("{}{traffic}", funnel(&["fast"])), UNMOVED, &set);
     sim.run(2_000 * US, u64::MAX);
-    let counters = sim.counters();
+    let counters = common::counters(&sim);
     assert_eq!(number(&counters, "network", "drops"), 0.0);
     let pauses = number(&counters, "network", "pfc_pauses");
     assert!(pauses > 20.0, "{pauses}");
@@ -63,7 +63,7 @@ fn a_paused_port_sends_no_data_but_goes_on_at_once_when_resumed() {
     let (_file, traffic) = trace(&["fast,slow,9000000,0"]);
     let mut sim = build_with(&format!("{}{traffic}", funnel(&["fast"])), UNMOVED, &set);
     sim.run(2_000 * US, u64::MAX);
-    let counters = sim.counters();
+    let counters = common::counters(&sim);
     let sending = counters["network"]["utilization"]["fast->s"].as_f64().unwrap();
     let paused = number(&counters, "network", "pfc_paused_us") / 2_000.0;
     // A packet under way when the pause comes is finished: up to 84 ns each.
@@ -98,7 +98,7 @@ fn collision(transport: &str, set: &[(&str, &str)]) -> (Ps, f64) {
     let mut sim = build_with(&format!("{}{traffic}", star(3)), transport, set);
     sim.run_to_end();
     let last = sim.take_flows().iter().map(|f| f.fct_ps).max().unwrap();
-    (last, number(&sim.counters(), "network", "ecn_marked"))
+    (last, number(&common::counters(&sim), "network", "ecn_marked"))
 }
 
 #[test]
@@ -393,7 +393,7 @@ fn a_lossy_queue_has_the_alpha_of_its_own_port() {
         let peak = series(&mut sim, &["queue s->slow"])[0].iter().fold(0.0, |a: f64, s| a.max(s.value));
         let expected = 600e3 * slow / (1.0 + slow);
         assert!((expected - 1_048.0..=expected).contains(&peak), "α = {slow}: {peak} of {expected}");
-        assert!(number(&sim.counters(), "network", "drops") > 0.0);
+        assert!(number(&common::counters(&sim), "network", "drops") > 0.0);
     }
 }
 
@@ -449,7 +449,7 @@ fn paths_are_chosen_by_packet_flowlet_or_queue_as_the_scenario_says() {
         // Packets of one flow overtake each other, which TCP bears.
         let mut sim = build_with(&text, "kind = \"newreno\"", &[("switch.paths", paths)]);
         sim.run_to_end();
-        let counters = sim.counters();
+        let counters = common::counters(&sim);
         let sent: Vec<f64> =
             (0..4).map(|i| number(&counters["network"], "utilization", &format!("leaf0->spine{i}"))).collect();
         let all: f64 = sent.iter().sum();
@@ -482,7 +482,7 @@ fn ingress_ports_that_drop_have_buffers_of_their_own_and_never_pause() {
     sim.run(400 * US, u64::MAX);
     let peak = series(&mut sim, &["queue s0->h2"])[0].iter().fold(0.0, |a: f64, s| a.max(s.value));
     assert!((116e3..=121e3).contains(&peak), "{peak} of 120 KB");
-    let counters = sim.counters();
+    let counters = common::counters(&sim);
     assert!(number(&counters, "network", "drops") > 100.0);
     assert_eq!(number(&counters, "network", "pfc_pauses"), 0.0);
 }
@@ -498,7 +498,7 @@ fn selective_repeat_sends_again_little_more_than_what_is_lost() {
             [("switch.loss", "lossy"), ("switch.buffer", "100KB"), ("host.rto", "320us"), ("host.recovery", recovery)];
         let mut sim = build_with(&text, "kind = \"dcqcn\"", &set);
         sim.run_to_end();
-        let (counters, counts) = (sim.counters(), sim.packet_counts());
+        let (counters, counts) = (common::counters(&sim), sim.packet_counts());
         assert_eq!(counts.sent, counts.delivered + counts.dropped + counts.in_flight);
         assert_eq!(counters["unfinished"]["flows"], 0);
         ["drops", "retransmitted_packets"].map(|key| number(&counters, "network", key))
@@ -531,7 +531,7 @@ fn choices_of_paths_do_not_depend_on_cells() {
                 let mut sim = build_as(&options, &format!("{SMALL_FAT_TREE}{LOADED}"), transport, &set);
                 sim.set_threads(threads);
                 sim.run_to_end();
-                (sim.take_flows(), sim.counters())
+                (sim.take_flows(), common::counters(&sim))
             };
             let alone = run(true, 1);
             assert_eq!(run(false, 2), alone, "{paths}, {transport}");

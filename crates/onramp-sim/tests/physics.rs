@@ -98,7 +98,7 @@ fn a_host_that_is_slow_delays_and_drops_and_nothing_is_lost_or_made_up() {
             assert_eq!(n.sent, n.delivered + n.dropped + n.in_flight, "{transport} {n:?}");
         });
         assert_eq!(sim.flows_started(), sim.flows_finished(), "{transport}: every flow ends");
-        assert!(sim.counters()["network"]["endpoint_drops"].as_u64().unwrap() > 0, "{transport}");
+        assert!(common::counters(&sim)["network"]["endpoint_drops"].as_u64().unwrap() > 0, "{transport}");
     }
 }
 
@@ -130,7 +130,7 @@ fn pfc_pauses_and_nothing_is_dropped() {
             let (used, size) = sim.fullest_buffer();
             assert!(used <= size, "{used} of {size}");
         });
-        let counters = sim.counters();
+        let counters = common::counters(&sim);
         assert_eq!(counters["network"]["drops"], 0, "{transport}");
         if ["window", "hpcc", "dctcp", "swift", "rcp", "xcp"].iter().all(|kind| !transport.contains(kind)) {
             assert!(counters["network"]["pfc_pauses"].as_u64().unwrap() > 0, "{transport} never filled the buffer");
@@ -169,7 +169,7 @@ fn equal_flows_share_a_link_fairly_in_the_long_run() {
         sim.run_to_end();
         let found = series(&mut sim, &links.map(|link| format!("utilization {link}")).each_ref().map(String::as_str));
         let used: Vec<f64> = found.iter().map(|s| mean(s, duration * MS / 2, duration * MS)).collect();
-        (used, sim.counters()["network"]["pfc_pauses"].as_u64().unwrap())
+        (used, common::counters(&sim)["network"]["pfc_pauses"].as_u64().unwrap())
     };
     for transport in TRANSPORTS {
         let (used, pauses) = shares(transport);

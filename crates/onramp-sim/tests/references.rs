@@ -72,7 +72,7 @@ fn equal_weights_and_pauses_give_max_min_fair_shares() {
         &[("measure.links", &format!("{links:?}")), ("switch.buffer", "8MiB")],
     );
     sim.run(6 * MS, u64::MAX);
-    assert_eq!(sim.counters()["network"]["drops"], 0);
+    assert_eq!(common::counters(&sim)["network"]["drops"], 0);
     let names: Vec<String> = links.iter().map(|link| format!("utilization {link}")).collect();
     let found = series(&mut sim, &names.iter().map(String::as_str).collect::<Vec<_>>());
     for ((name, share), samples) in shares.iter().zip(&found) {
@@ -113,7 +113,7 @@ fn pauses_spread_to_a_victim_that_shares_only_a_link_on_the_way() {
         let set = [&[("switch.buffer", "2MiB"), ("switch.ecn", "[]"), ("host.rto", "10ms")], set].concat();
         let mut sim = build_with(&format!("{text}{incast}{victim}{more}"), UNMOVED, &set);
         sim.run(20 * MS, u64::MAX);
-        let pauses = sim.counters()["network"]["pfc_pauses"].as_u64().unwrap();
+        let pauses = common::counters(&sim)["network"]["pfc_pauses"].as_u64().unwrap();
         (sim.take_flows().iter().find(|f| f.bytes == 1_000_000).unwrap().receiver_fct_ps, pauses)
     };
     let alone = 1_000 * 83_840 + 20_960 + 83_840 + 3 * US;

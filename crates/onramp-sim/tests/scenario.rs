@@ -221,12 +221,12 @@ s.toml:14: switch.ecn[1].pmax: NaN is outside 0 to 1"#,
     (
         r#"kind = "dcqcn""#,
         r#"kind = "dctpc""#,
-        r#"s.toml:21: transport.kind: "dctpc" is not one of dcqcn, timely, dctcp, hpcc, swift, rcp, xcp, custom, newreno, cubic, bbr, vegas, dctcp-tcp: did you mean "dctcp"?"#,
+        r#"s.toml:21: transport.kind: "dctpc" is not one of dcqcn, timely, dctcp, hpcc, swift, rcp, xcp, custom, newreno, cubic, bbr, vegas, dctcp-tcp, custom-tcp: did you mean "dctcp"?"#,
     ),
     (
         r#"kind = "dcqcn""#,
         "kind = 5",
-        "s.toml:21: transport.kind: must be in quotes: one of dcqcn, timely, dctcp, hpcc, swift, rcp, xcp, custom, newreno, cubic, bbr, vegas, dctcp-tcp",
+        "s.toml:21: transport.kind: must be in quotes: one of dcqcn, timely, dctcp, hpcc, swift, rcp, xcp, custom, newreno, cubic, bbr, vegas, dctcp-tcp, custom-tcp",
     ),
     (
         r#"min_rate = "1Gbps""#,
@@ -444,7 +444,7 @@ s.toml:34: measure.owd[1]: "tor0" is no host: they are h0 to h15"#,
     (
         r#"kind = "background""#,
         r#"kind = "backround""#,
-        r#"s.toml:37: traffic[0].kind: "backround" is not one of background, incast, long, trace, rpc, storage, partition-aggregate: did you mean "background"?"#,
+        r#"s.toml:37: traffic[0].kind: "backround" is not one of background, incast, long, trace, rpc, storage, partition-aggregate, custom: did you mean "background"?"#,
     ),
     (
         "fan_out = 8",
@@ -507,7 +507,7 @@ file = "/dev/zero""#,
         r#"dst = "h0""#,
         r#"dst = "h0"
 [[traffic]]"#,
-        "s.toml:51: traffic[3].kind: is missing: write one of background, incast, long, trace, rpc, storage, partition-aggregate",
+        "s.toml:51: traffic[3].kind: is missing: write one of background, incast, long, trace, rpc, storage, partition-aggregate, custom",
     ),
     (
         r#"dst = "h0"
@@ -553,7 +553,7 @@ fn every_mistake_is_the_one_line_that_helps() {
 }
 
 #[test]
-fn routers_are_of_one_kind_and_have_one_set_of_parameters() {
+fn feedback_is_of_one_kind_and_has_one_set_of_parameters() {
     let with = |main: &str, own: &str| {
         let text = GOOD.replace("kind = \"dcqcn\"\nmin_rate = \"1Gbps\"", main);
         lines(&text.replace("load = 0.4\n", &format!("load = 0.4\ntransport = {{ {own} }}\n")), &[])
@@ -574,7 +574,7 @@ fn routers_are_of_one_kind_and_have_one_set_of_parameters() {
         (
             "kind = \"xcp\"",
             "kind = \"xcp\", beta = 0.1",
-            "other parameters of \"xcp\" beside it: routers have one set of them",
+            "other parameters of \"xcp\" beside it: switches have one set of them",
         ),
     ] {
         assert_eq!(with(main, own), format!("{wrong}{message}"));
@@ -584,7 +584,7 @@ fn routers_are_of_one_kind_and_have_one_set_of_parameters() {
         load(&text.replace("load = 0.4\n", &format!("load = 0.4\ntransport = {{ {own} }}\n")), &[]).is_ok()
     };
     assert!(good("kind = \"dcqcn\"", "kind = \"rcp\""));
-    // What a sender does for itself is no matter of the routers.
+    // What a sender does for itself is no matter of the switches.
     assert!(good("kind = \"xcp\"", "kind = \"xcp\", initial_window = 4.0"));
 }
 

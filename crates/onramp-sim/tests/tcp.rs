@@ -71,7 +71,7 @@ fn a_queue_is_as_long_as_marks_and_windows_let_it() {
         sim.run_to_end();
         let mut samples: Vec<f64> = sim.take_samples().iter().map(|s| s.value / 1514.0).collect();
         samples.sort_by(f64::total_cmp);
-        assert_eq!(sim.counters()["network"]["drops"], 0, "{tcp}");
+        assert_eq!(common::counters(&sim)["network"]["drops"], 0, "{tcp}");
         samples[samples.len() / 2]
     };
     // K = 65 packets; DCTCP keeps its queue about there (RFC 8257 §4.1; W of two flows is small).

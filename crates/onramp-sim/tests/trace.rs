@@ -146,7 +146,7 @@ fn flows_that_cannot_be_traced_are_refused() {
         let text = format!("{}{flows}", text(kind));
         let (scenario, topology) =
             Scenario::load(&text, "test", Path::new("/"), &set).unwrap_or_else(|e| panic!("{}", e[0]));
-        scenario.check_traced(&topology, Path::new("/"), wanted).unwrap_err()
+        scenario.check_traced(&topology, Path::new("/"), wanted).unwrap_err().to_string()
     };
     assert!(check("dcqcn", &[], &[0]).contains("is RDMA"));
     assert_eq!(check("cubic", &[], &[1, 17]), "flow 17: is not there; there are 3, 0 to 2");

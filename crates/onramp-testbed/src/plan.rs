@@ -1,7 +1,7 @@
 //! The cluster a scenario asks for: names, numbers and addresses. Pure.
 
-pub use onramp_sim::topology::address::{FIRST, LISTEN, OR_ACK, address, host_at, mac};
-use onramp_sim::topology::{NodeId, PortId, Topology};
+pub use onramp_topology::address::{FIRST, LISTEN, OR_ACK, address, host_at, mac};
+use onramp_topology::{NodeId, PortId, Topology};
 use std::net::Ipv4Addr;
 
 /// Every interface's neighbour has this address: routes only need to name the

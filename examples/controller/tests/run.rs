@@ -40,3 +40,21 @@ fn what_is_wrong_with_the_controller_is_one_clear_line() {
     assert!(found.starts_with("transport \"aimd\": unknown field `increases`") && !found.contains('\n'), "{found}");
     assert_eq!(wrong("decrease = 0.7", "decrease = 1.5"), "transport \"aimd\": decrease = 1.5 is outside 0 to 1");
 }
+
+#[test]
+fn tcp_with_a_controller_of_its_own_uses_the_link() {
+    let text = include_str!("../tcp.toml");
+    // Both flows together: that increase and decrease are multiplicative leaves their shares as they come.
+    let bytes = |text: &str| {
+        let flows = controller::run(text, Path::new("tcp.toml")).unwrap();
+        flows.iter().map(|f| f.bytes as f64).collect::<Vec<_>>()
+    };
+    let sum: f64 = bytes(text).iter().sum();
+    // 20 ms of 10 Gb/s, less headers.
+    let link = 10e9 / 8.0 * 20e-3;
+    assert!(sum > 0.8 * link && sum < link, "{sum} of {link}");
+    // Another part of the window is another run.
+    assert_ne!(bytes(&text.replace("part = 8", "part = 2")), bytes(text));
+    let wrong = controller::run(&text.replace("part = 8", "part = 1"), Path::new("tcp.toml")).unwrap_err();
+    assert_eq!(wrong, "transport \"scalable\": every must be above 0, part above 1");
+}

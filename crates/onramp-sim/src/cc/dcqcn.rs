@@ -6,9 +6,9 @@
 //! is only looked at when a packet leaves, so due ticks are caught up then.
 
 use super::{Ack, Controller, Env, Permit, Settings, check_min_rate};
-use crate::config::Rule;
-use crate::config::units::{NS, Ps, Rate, Span, US};
 use crate::network::config::AckClass;
+use onramp_config::Rule;
+use onramp_config::units::{NS, Ps, Rate, Span, US};
 use serde::{Deserialize, Serialize};
 
 /// Parameters; the defaults are the vendor's (300 us, 4 us), as in the HPCC paper.
@@ -228,7 +228,7 @@ fn power(mut x: f64, mut n: u64) -> f64 {
 mod tests {
     use super::super::tests::{ENV, at};
     use super::*;
-    use crate::config::units::MS;
+    use onramp_config::units::MS;
 
     fn config() -> Config {
         let mut c = Config::default();

@@ -2,9 +2,9 @@
 //! no slow start, one additive increase per RTT.
 
 use super::{Ack, Controller, Env, Permit, Settings, check_min_rate};
-use crate::config::Rule;
-use crate::config::units::{Bytes, Ps, Rate};
 use crate::network::config::EcnDefault;
+use onramp_config::Rule;
+use onramp_config::units::{Bytes, Ps, Rate};
 use serde::{Deserialize, Serialize};
 
 /// Parameters.

@@ -1,10 +1,10 @@
 //! HPCC (Li et al., SIGCOMM'19): rate and window from in-band telemetry.
 
 use super::{Ack, Controller, Env, Permit, Settings, check_min_rate};
-use crate::config::Rule;
-use crate::config::units::{Ps, Rate, SEC};
-use crate::network::router::int::IntStack;
-use crate::network::router::{self, Written};
+use crate::network::feedback::int::IntStack;
+use crate::network::feedback::{self, Written};
+use onramp_config::Rule;
+use onramp_config::units::{Ps, Rate, SEC};
 use serde::{Deserialize, Serialize};
 
 /// Parameters, named as in the HPCC paper's Algorithm 1.
@@ -57,8 +57,8 @@ impl Settings for Config {
         46 + IntStack::WIRE_BYTES
     }
 
-    fn router(&self) -> router::Kind {
-        router::Kind::Int
+    fn feedback(&self) -> feedback::Kind {
+        feedback::Kind::Int
     }
 
     fn respace(&self) -> bool {
@@ -152,7 +152,7 @@ impl State {
 mod tests {
     use super::super::tests::{ENV, at};
     use super::*;
-    use crate::network::router::int::Hop;
+    use crate::network::feedback::int::Hop;
 
     fn config() -> Config {
         let mut c = Config::default();

@@ -1,6 +1,6 @@
 //! Congestion control: one file each, all behind one trait.
 //!
-//! A controller sees what comes back (acknowledgements with what routers wrote,
+//! A controller sees what comes back (acknowledgements with the switches' feedback,
 //! losses) and what is sent, and answers with a permit: a window and a rate. It
 //! never sees the network, the NIC or On-Ramp.
 
@@ -14,11 +14,11 @@ pub mod tcp;
 pub mod timely;
 pub mod xcp;
 
-use crate::config::units::{Bytes, Ps, Rate};
-use crate::config::{Rule, tagged};
 use crate::network::config::{AckClass, EcnDefault};
-use crate::network::router::int::Units;
-use crate::network::router::{self, Told, Written};
+use crate::network::feedback::int::Units;
+use crate::network::feedback::{self, Told, Written};
+use onramp_config::units::{Bytes, Ps, Rate};
+use onramp_config::{Rule, tagged};
 
 /// What an ACK tells the sender's controller.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ pub struct Ack<'a> {
     /// Bits of payload delivered per second over the last round trip; told with the
     /// ACK that ends one.
     pub delivery_rate: Option<f64>,
-    /// What routers wrote into the acknowledged packet.
+    /// Feedback of the switches on the acknowledged packet's path.
     pub written: Written<'a>,
 }
 
@@ -118,7 +118,7 @@ pub trait Controller: Sized {
     /// Takes notice of a packet that leaves.
     #[inline]
     fn on_sent(&mut self, _config: &Self::Config, _env: &Env, _sent: &Sent) {}
-    /// What a packet that leaves tells the routers on its path.
+    /// What a packet that leaves tells the switches on its path.
     #[inline]
     fn tell(&self, _config: &Self::Config, _env: &Env) -> Told {
         Told::default()
@@ -152,9 +152,9 @@ pub trait Settings {
     fn ack_bytes(&self) -> u64 {
         60
     }
-    /// The router it reads.
-    fn router(&self) -> router::Kind {
-        router::Kind::Plain
+    /// Kind of feedback it reads.
+    fn feedback(&self) -> feedback::Kind {
+        feedback::Kind::Plain
     }
     /// Whether a changed rate also moves a packet that is already waiting.
     fn respace(&self) -> bool {
@@ -178,7 +178,7 @@ fn check_min_rate(min_rate: Rate, rule: Rule<'_>) {
 macro_rules! transports {
     (
         simulated { $($(#[$doc:meta])* $name:ident($module:ident) = $tag:literal,)+ }
-        tcp { $($(#[$tdoc:meta])* $tname:ident($tmodule:ident) = $ttag:literal $kernel:literal,)+ }
+        tcp { $($(#[$tdoc:meta])* $tname:ident($tmodule:ident) = $ttag:literal $($kernel:literal)?,)+ }
     ) => {
         tagged! {
             /// Which congestion control hosts run.
@@ -189,7 +189,10 @@ macro_rules! transports {
         }
 
         /// What the Linux cluster has.
-        pub const ON_LINUX: &[&str] = &[$($ttag),+];
+        pub const ON_LINUX: &[&str] = &[$($({
+            const _: &str = $kernel;
+            $ttag
+        },)?)+];
 
         /// What the simulator has.
         pub const SIMULATED: &[&str] = &[$($tag,)+ $($ttag),+];
@@ -237,7 +240,7 @@ macro_rules! transports {
 
             /// What the kernel calls it, if it has it.
             pub fn kernel_name(&self) -> Option<&'static str> {
-                match self { $(Config::$tname(_) => Some($kernel),)+ _ => None }
+                match self { $($(Config::$tname(_) => Some($kernel),)?)+ _ => None }
             }
 
             /// Its parameters are the kernel's defaults.
@@ -319,9 +322,9 @@ transports! {
         Hpcc(hpcc) = "hpcc",
         /// Swift, TIMELY as it is deployed.
         Swift(swift) = "swift",
-        /// RCP: the rate that routers give.
+        /// RCP: the rate that switches give.
         Rcp(rcp) = "rcp",
-        /// XCP: a window that routers change.
+        /// XCP: a window that switches change.
         Xcp(xcp) = "xcp",
         /// A controller of the program that uses this library.
         Custom(custom) = "custom",
@@ -337,13 +340,15 @@ transports! {
         Vegas(vegas) = "vegas" "vegas",
         /// DCTCP as TCP has it: a window, by RFC 8257.
         DctcpTcp(dctcp) = "dctcp-tcp" "dctcp",
+        /// A controller of TCP of the program that uses this library.
+        CustomTcp(custom) = "custom-tcp",
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::NS;
+    use onramp_config::units::NS;
 
     /// A 100 Gb/s host.
     pub(super) const ENV: Env = Env {

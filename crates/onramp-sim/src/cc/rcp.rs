@@ -1,13 +1,13 @@
 //! RCP's sender (Dukkipati et al., IWQoS'05): it paces at the smallest rate of its path.
 
-pub use crate::network::router::rcp::Params as Config;
+pub use crate::network::feedback::rcp::Params as Config;
 
 use super::{Ack, Controller, Env, Permit, Settings};
-use crate::config::Rule;
-use crate::config::units::{Ps, Rate, Span};
 use crate::network::config::EcnDefault;
-use crate::network::router::rcp::{Congestion, Form};
-use crate::network::router::{self, Told, Written};
+use crate::network::feedback::rcp::{Congestion, Form};
+use crate::network::feedback::{self, Told, Written};
+use onramp_config::Rule;
+use onramp_config::units::{Ps, Rate, Span};
 
 impl Settings for Config {
     fn resolve(&mut self, _: Rate) {}
@@ -49,8 +49,8 @@ impl Settings for Config {
         60 + Congestion::WIRE_BYTES
     }
 
-    fn router(&self) -> router::Kind {
-        router::Kind::Rcp(*self)
+    fn feedback(&self) -> feedback::Kind {
+        feedback::Kind::Rcp(*self)
     }
 
     fn respace(&self) -> bool {
@@ -104,10 +104,10 @@ impl Controller for State {
 mod tests {
     use super::super::tests::{ENV, at};
     use super::*;
-    use crate::config::units::US;
     use crate::network::Packet;
-    use crate::network::router::rcp::Rcp;
-    use crate::network::router::{Header, Leaving, Router};
+    use crate::network::feedback::rcp::Rcp;
+    use crate::network::feedback::{Feedback, Header, Leaving};
+    use onramp_config::units::US;
 
     #[test]
     fn the_first_packet_asks_and_the_rest_is_paced_as_the_path_says() {
@@ -116,10 +116,10 @@ mod tests {
         assert_eq!(flow.permit(&c, &ENV, 0), Permit { window: 1, rate: f64::INFINITY });
         assert_eq!(flow.tell(&c, &ENV).rtt, 0);
         // A port of 40 Gb/s that has just begun gives 0.05·40 Gb/s.
-        let router = Rcp::new(c, ENV.base_rtt, 1000);
+        let feedback = Rcp::new(c, ENV.base_rtt, 1000);
         let mut packet = Packet { header: Congestion::tell(&Told::default()), ..Packet::default() };
         let leaving = Leaving { now: 0, tx_bytes: 0, queue_bytes: 0, rate: 40_000_000_000 };
-        router.dequeue(&mut router.port(40_000_000_000), &mut packet, &leaving);
+        feedback.dequeue(&mut feedback.port(40_000_000_000), &mut packet, &leaving);
         flow.on_ack(&c, &ENV, &Ack { written: packet.header.read(), ..at(0, 13 * US, false, 1, 1) });
         let Permit { window, rate } = flow.permit(&c, &ENV, 0);
         assert_eq!((window, rate.round()), (u64::MAX, 2e9));

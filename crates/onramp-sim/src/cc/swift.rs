@@ -8,10 +8,10 @@
 //! them guesses. It has one window: the target of the hosts' delay is ours.
 
 use super::{Ack, Controller, Env, Loss, Permit, Sent, Settings};
-use crate::config::Rule;
-use crate::config::units::{NS, Ps, Rate, SEC, Span, US};
 use crate::network::config::EcnDefault;
-use crate::network::router;
+use crate::network::feedback;
+use onramp_config::Rule;
+use onramp_config::units::{NS, Ps, Rate, SEC, Span, US};
 use serde::{Deserialize, Serialize};
 
 /// Parameters. Windows count packets.
@@ -115,8 +115,8 @@ impl Settings for Config {
         true
     }
 
-    fn router(&self) -> router::Kind {
-        router::Kind::Waits
+    fn feedback(&self) -> feedback::Kind {
+        feedback::Kind::Waits
     }
 
     /// The send time, echoed by the receiver.

@@ -2,9 +2,9 @@
 //! rule, a = 0.875, one update per RTT.
 
 use super::{Ack, Controller, Env, Permit, Settings, check_min_rate};
-use crate::config::Rule;
-use crate::config::units::{Ps, Rate, Span, US};
 use crate::network::config::AckClass;
+use onramp_config::Rule;
+use onramp_config::units::{Ps, Rate, Span, US};
 use serde::{Deserialize, Serialize};
 
 /// Parameters.

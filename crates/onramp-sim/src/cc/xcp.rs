@@ -1,14 +1,14 @@
-//! XCP's sender (Katabi, Handley, Rohrs, SIGCOMM'02): a window that routers change.
+//! XCP's sender (Katabi, Handley, Rohrs, SIGCOMM'02): a window that switches change.
 
 use super::{Ack, Controller, Env, Loss, Permit, Settings};
-use crate::config::Rule;
-use crate::config::units::{Ps, Rate, SEC, Span, US};
 use crate::network::config::EcnDefault;
-use crate::network::router::xcp::{Congestion, Params};
-use crate::network::router::{self, Told, Written};
+use crate::network::feedback::xcp::{Congestion, Params};
+use crate::network::feedback::{self, Told, Written};
+use onramp_config::Rule;
+use onramp_config::units::{Ps, Rate, SEC, Span, US};
 use serde::{Deserialize, Serialize};
 
-/// Parameters; all but the initial window are the routers'.
+/// Parameters; all but the initial window are the switches'.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
@@ -72,9 +72,9 @@ impl Settings for Config {
         60 + Congestion::WIRE_BYTES
     }
 
-    fn router(&self) -> router::Kind {
+    fn feedback(&self) -> feedback::Kind {
         let &Self { alpha, beta, gamma, min_interval, max_interval, .. } = self;
-        router::Kind::Xcp(Params { alpha, beta, gamma, min_interval: min_interval.0, max_interval: max_interval.0 })
+        feedback::Kind::Xcp(Params { alpha, beta, gamma, min_interval: min_interval.0, max_interval: max_interval.0 })
     }
 
     fn ecn_defaults(&self) -> Option<EcnDefault> {
@@ -141,7 +141,7 @@ mod tests {
     use super::super::tests::{ENV, at};
     use super::*;
     use crate::network::Packet;
-    use crate::network::router::Header;
+    use crate::network::feedback::Header;
 
     fn close(found: f64, expected: f64) {
         assert!((found / expected - 1.0).abs() < 1e-6, "{found} is not {expected}");

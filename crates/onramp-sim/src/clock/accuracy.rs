@@ -1,9 +1,9 @@
 //! How far the corrected clocks are off, as only an experiment can know it.
 
-use crate::config::units::Ps;
-use crate::records::ClockRecord;
 use hdrhistogram::Histogram;
-use serde_json::{Value, json};
+use onramp_config::units::Ps;
+use onramp_records::ClockRecord;
+use onramp_records::counters::Percentiles;
 
 /// What was seen of the clocks.
 #[derive(Debug)]
@@ -44,11 +44,11 @@ impl Accuracy {
         std::mem::take(&mut self.records)
     }
 
-    /// For `summary.json`.
-    pub fn summary(&self) -> (Value, Value) {
+    /// Percentiles of errors and of uncertainties.
+    pub fn summary(&self) -> (Percentiles, Percentiles) {
         let percentiles = |h: &Histogram<u64>| {
-            let at = |q| if h.is_empty() { Value::Null } else { json!(h.value_at_quantile(q)) };
-            json!({"p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "max": at(1.0)})
+            let at = |q| (!h.is_empty()).then(|| h.value_at_quantile(q));
+            Percentiles { p50: at(0.5), p90: at(0.9), p99: at(0.99), max: at(1.0) }
         };
         (percentiles(&self.errors), percentiles(&self.uncertainties))
     }

@@ -1,8 +1,8 @@
 //! The hosts' clocks: how wrong they are, and what keeps them right.
 
-use crate::config::Rule;
-use crate::config::units::{Drift, MS, SEC, Span, US};
 use onramp_clock::schedule::SPACING;
+use onramp_config::Rule;
+use onramp_config::units::{Drift, MS, SEC, Span, US};
 use serde::{Deserialize, Serialize};
 
 /// What keeps the hosts' clocks right.

@@ -1,20 +1,19 @@
 //! Clocks that are off by a constant each.
 
 use super::config::Clock;
-use crate::engine::random;
 
 /// Offset of every host's clock from true time, normally distributed, in nanoseconds.
 pub fn offsets(clock: &Clock, seed: u64, hosts: usize) -> Vec<i64> {
-    let mut random = random::stream(seed, "clock", 0);
+    let mut random = onramp_random::stream(seed, "clock", 0);
     let sigma_ns = clock.sigma.0 as f64 / 1000.0;
-    (0..hosts).map(|_| (random::normal(&mut random) * sigma_ns).round() as i64).collect()
+    (0..hosts).map(|_| (onramp_random::normal(&mut random) * sigma_ns).round() as i64).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock::config::Sync;
-    use crate::config::units::{NS, Span};
+    use onramp_config::units::{NS, Span};
 
     #[test]
     fn gaussian_offsets_have_the_stated_spread() {

@@ -3,12 +3,11 @@
 use super::Tick;
 use super::config::Clock;
 use super::running::HostClock;
-use crate::config::units::{MS, NS, Ps};
-use crate::engine::random;
 use onramp_clock::schedule::{SPACING, Schedule};
 use onramp_clock::{
     Correction, Edge, Exchange, FitOptions, HostId, LeastDelay, NetworkOptions, Solution, fit, mesh, noise, solve,
 };
+use onramp_config::units::{MS, NS, Ps};
 use std::collections::BTreeMap;
 
 /// From the end of a window until its corrections are in force: fits, their way
@@ -53,8 +52,8 @@ impl Huygens {
         let interval = clock.probe_interval.unwrap_or_default().0 / NS;
         let peers = clock.peers.unwrap_or_default() as usize;
         let edge = |(number, (from, to)): (usize, (HostId, HostId))| {
-            let mut random = random::stream(seed, "probes", number as u64);
-            let mut hash = || random::below(&mut random, 1 << 16) as u16;
+            let mut random = onramp_random::stream(seed, "probes", number as u64);
+            let mut hash = || onramp_random::below(&mut random, 1 << 16) as u16;
             Probed {
                 from,
                 to,

@@ -1,9 +1,9 @@
 //! The hosts' clocks: how far each is off, and what corrects it.
 //!
 //! Constant offsets cost nothing while packets fly. Clocks that run on their own
-//! ([`oscillator`]) read differently at every moment, are stamped with noise
-//! ([`stamps`]), and are corrected from [`probes`] that cross the simulated
-//! network: by `onramp_clock` ([`huygens`]) or as RFC 5905 has it ([`ntp`]). What
+//! (`oscillator`) read differently at every moment, are stamped with noise
+//! (`stamps`), and are corrected from `probes` that cross the simulated
+//! network: by `onramp_clock` (`huygens`) or as RFC 5905 has it (`ntp`). What
 //! packets call is marked cold, so that runs without such clocks stay as fast as
 //! they were: 1% of the instructions, measured.
 
@@ -21,8 +21,8 @@ pub use oscillator::Oscillator;
 pub use probes::{Actions, Span};
 pub use running::Running;
 
-use crate::config::units::{NS, Ps};
 use config::{Clock, Sync};
+use onramp_config::units::{NS, Ps};
 use std::sync::Arc;
 
 /// All hosts' clocks.

@@ -189,7 +189,6 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::random;
 
     const S: u64 = 1_000_000_000;
 
@@ -234,9 +233,9 @@ mod tests {
 
     #[test]
     fn the_error_with_noise_is_within_some_sigmas() {
-        let mut random = random::stream(1, "test", 0);
+        let mut random = onramp_random::stream(1, "test", 0);
         let (error, sigma) = run(1_000_000, 20e-6, 7_200, || {
-            let mut noise = || 20_000.0 + 30_000.0 * random::exponential(&mut random);
+            let mut noise = || 20_000.0 + 30_000.0 * onramp_random::exponential(&mut random);
             (noise(), noise())
         });
         assert!((5_000.0..200_000.0).contains(&sigma), "{sigma}");

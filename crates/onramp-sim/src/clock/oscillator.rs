@@ -1,8 +1,7 @@
 //! A host's clock as it runs by itself: offset, frequency, random walk of frequency.
 
 use super::config::Clock;
-use crate::config::units::{MS, NS, Ps, SEC};
-use crate::engine::random;
+use onramp_config::units::{MS, NS, Ps, SEC};
 use rand_pcg::Pcg64Mcg;
 
 /// What all clocks would read at the start of the run, if they were right, in
@@ -31,8 +30,8 @@ pub struct Oscillator {
 impl Oscillator {
     /// The clock of host number `host`.
     pub fn new(clock: &Clock, seed: u64, host: u32) -> Self {
-        let mut random = random::stream(seed, "oscillator", u64::from(host));
-        let mut either_way = |most: f64| most * (2.0 * random::uniform(&mut random) - 1.0);
+        let mut random = onramp_random::stream(seed, "oscillator", u64::from(host));
+        let mut either_way = |most: f64| most * (2.0 * onramp_random::uniform(&mut random) - 1.0);
         let offset = either_way(clock.offset.unwrap_or_default().0 as f64 / NS as f64).round() as i64;
         let frequency = either_way(clock.drift.unwrap_or_default().share());
         let step = clock.wander.unwrap_or_default().share() * libm::sqrt(STEP as f64 / SEC as f64);
@@ -51,7 +50,7 @@ impl Oscillator {
         while self.at + STEP <= now {
             self.gained += self.frequency * (STEP / NS) as f64;
             self.at += STEP;
-            self.frequency += self.step * random::normal(&mut self.random);
+            self.frequency += self.step * onramp_random::normal(&mut self.random);
         }
     }
 
@@ -69,7 +68,7 @@ impl Oscillator {
 mod tests {
     use super::*;
     use crate::clock::config::Sync;
-    use crate::config::units::{Drift, Span};
+    use onramp_config::units::{Drift, Span};
     use proptest::prelude::*;
 
     fn clock(offset: Span, drift: Drift, wander: Drift) -> Clock {

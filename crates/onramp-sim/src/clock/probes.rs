@@ -4,12 +4,11 @@
 use super::Tick;
 use super::ntp;
 use super::running::{HostClock, Method, Running};
-use crate::config::units::{NS, Ps, SEC};
-use crate::engine::random;
 use crate::network::{Kind, Packet};
-use crate::records::ClockRecord;
 use onramp_clock::Exchange;
-use serde_json::{Value, json};
+use onramp_config::units::{NS, Ps, SEC};
+use onramp_records::ClockRecord;
+use onramp_records::counters::ClockCounters;
 
 /// Bytes of a probe as an Ethernet frame without FCS, as OR-ACKs are counted:
 /// 14, 20, 8, and the payload.
@@ -74,10 +73,10 @@ impl Running {
         match &self.method {
             Method::Huygens(huygens) => huygens.first_ticks(),
             Method::Ntp(clients) => {
-                let mut random = random::stream(seed, "polls", 0);
+                let mut random = onramp_random::stream(seed, "polls", 0);
                 let mut first = |host| {
                     let interval = clients[host as usize].poll_interval() as f64;
-                    ((interval * random::uniform(&mut random)) as Ps * NS, Tick::Poll(host))
+                    ((interval * onramp_random::uniform(&mut random)) as Ps * NS, Tick::Poll(host))
                 };
                 (1..clients.len() as u32).map(&mut first).collect()
             }
@@ -145,19 +144,16 @@ impl Running {
         Some((asker, self.probe(trip, WIRE)))
     }
 
-    /// For `summary.json`: accuracy since time 0, cost since the start.
-    pub fn summary(&self, now: Ps, line_bits_per_s: f64) -> Value {
-        let (error, uncertainty) = self.accuracy.summary();
+    /// Accuracy since time 0, cost since the start.
+    pub fn summary(&self, now: Ps, line_bits_per_s: f64) -> ClockCounters {
+        let (error_ns, uncertainty_ns) = self.accuracy.summary();
         let could = line_bits_per_s * now.max(1) as f64 / SEC as f64;
-        let mut all = json!({
-            "error_ns": error,
-            "uncertainty_ns": uncertainty,
-            "probe_share": self.probe_bytes as f64 * 8.0 / could,
-        });
-        if let Method::Huygens(huygens) = &self.method {
-            all["windows"] = json!(huygens.windows);
-        }
-        all
+        let windows = match &self.method {
+            Method::Huygens(huygens) => Some(huygens.windows),
+            Method::Ntp(_) => None,
+        };
+        let probe_share = self.probe_bytes as f64 * 8.0 / could;
+        ClockCounters { error_ns, uncertainty_ns, probe_share, windows, ..ClockCounters::default() }
     }
 
     /// What is due when synchronisation begins.

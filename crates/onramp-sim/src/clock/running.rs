@@ -8,9 +8,9 @@ use super::ntp::Client;
 use super::oscillator::{EPOCH, Oscillator};
 use super::probes::RoundTrip;
 use super::stamps::Stamper;
-use crate::config::units::{NS, Ps};
 use crate::engine::Slab;
 use onramp_clock::Correction;
+use onramp_config::units::{NS, Ps};
 
 /// All hosts' clocks and what synchronises them.
 #[derive(Debug)]

@@ -8,7 +8,6 @@
 //! (one standard deviation), as the paper found in two clouds (§5.1.3).
 
 use super::config::Stamps;
-use crate::engine::random;
 use rand_pcg::Pcg64Mcg;
 
 /// One of the ways to take stamps; all in nanoseconds.
@@ -47,18 +46,18 @@ impl Stamper {
             Stamps::Hardware => HARDWARE,
             Stamps::Software => SOFTWARE,
         };
-        Self::with(noise, random::stream(seed, "stamps", u64::from(host)))
+        Self::with(noise, onramp_random::stream(seed, "stamps", u64::from(host)))
     }
 
     /// The stamps of a program at a host, such as an NTP daemon.
     pub fn in_user_space(stamps: Stamps, seed: u64, host: u32) -> Self {
         let noise = if stamps == Stamps::Exact { NONE } else { USER_SPACE };
-        Self::with(noise, random::stream(seed, "stamps in user space", u64::from(host)))
+        Self::with(noise, onramp_random::stream(seed, "stamps in user space", u64::from(host)))
     }
 
     fn with(noise: Noise, mut random: Pcg64Mcg) -> Self {
         let (least, most) = noise.fixed;
-        let mut fixed = || least + (most - least) * random::uniform(&mut random);
+        let mut fixed = || least + (most - least) * onramp_random::uniform(&mut random);
         let (departure, arrival) = (fixed(), fixed());
         Self { noise, departure, arrival, random }
     }
@@ -79,13 +78,13 @@ impl Stamper {
         let Noise { normal, varying: (median, spread), held_up: (often, mean), .. } = self.noise;
         let random = &mut self.random;
         if normal > 0.0 {
-            return normal * random::normal(random);
+            return normal * onramp_random::normal(random);
         }
         if median == 0.0 {
             return 0.0;
         }
-        let usual = median * libm::exp(spread * random::normal(random));
-        let late = if random::uniform(random) < often { mean * random::exponential(random) } else { 0.0 };
+        let usual = median * libm::exp(spread * onramp_random::normal(random));
+        let late = if onramp_random::uniform(random) < often { mean * onramp_random::exponential(random) } else { 0.0 };
         usual + late
     }
 }

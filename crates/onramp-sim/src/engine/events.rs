@@ -16,7 +16,7 @@
 use super::merge::{merge, tidy};
 use super::slab::Slab;
 use super::wheel::Wheel;
-use crate::config::units::Ps;
+use onramp_config::units::Ps;
 use std::collections::VecDeque;
 
 /// A packet on a link, or one that has come over it.

@@ -4,7 +4,6 @@ mod barrier;
 pub mod events;
 mod merge;
 mod prefetch;
-pub mod random;
 pub mod slab;
 pub mod turns;
 mod wheel;

@@ -6,7 +6,7 @@
 //! threads.
 
 use super::barrier::Barrier;
-use crate::config::units::Ps;
+use onramp_config::units::Ps;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -2,7 +2,7 @@
 //! microseconds, where a packet network has nearly all its events, and a heap
 //! for what is later. (Small, since every cell has one.)
 
-use crate::config::units::Ps;
+use onramp_config::units::Ps;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

@@ -5,11 +5,11 @@ pub use super::pacing::Pacing;
 pub use super::processing::Processing;
 pub use super::shaper::Kind as ShaperKind;
 pub use super::shaper::config::Shaping;
-use crate::config::Rule;
-pub use crate::config::units::Threshold;
-use crate::config::units::{Bytes, NS, SEC, Span, US};
 use crate::network::config::AckClass;
 use crate::stack::rdma::Recovery;
+use onramp_config::Rule;
+pub use onramp_config::units::Threshold;
+use onramp_config::units::{Bytes, NS, SEC, Span, US};
 use serde::{Deserialize, Serialize};
 
 /// What all hosts have in common.

@@ -2,8 +2,8 @@
 //! slot.
 
 use crate::cc::Cc;
-use crate::config::units::Ps;
 use crate::stack::rdma;
+use onramp_config::units::Ps;
 
 /// The packets there are in all, while that is not known.
 pub(super) const OPEN: u32 = u32::MAX;

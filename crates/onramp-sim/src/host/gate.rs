@@ -4,8 +4,8 @@
 
 use super::config::{OnRamp, OnRampVersion, OrAckMode, StampedAt, Threshold};
 use crate::clock::Margin;
-use crate::config::units::{NS, Ps, Span};
 use crate::measure::Delays;
+use onramp_config::units::{NS, Ps, Span};
 use onramp_core::{BETA_ONE, Flow, Params, Stamp};
 use std::collections::HashMap;
 

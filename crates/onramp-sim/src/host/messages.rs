@@ -6,7 +6,7 @@
 use super::programs::Heard;
 use super::shaper::{Entry, Shaper};
 use super::{Hosts, Io, Opening};
-use crate::network::router::{Header, Router};
+use crate::network::feedback::{Feedback, Header};
 use crate::stack::rdma::Tx;
 use std::collections::VecDeque;
 
@@ -66,7 +66,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// Lines a flow up that has something to send; its NIC.
-    pub(super) fn line_up_messages<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, slot: u32) -> u32 {
+    pub(super) fn line_up_messages<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, slot: u32) -> u32 {
         let sender = &self.senders[slot];
         let (flow, nic) = (Entry { slot, id: sender.id }, sender.nic);
         if !self.shaper.ready(flow) {

@@ -16,22 +16,22 @@ pub mod tcp;
 mod transport;
 
 pub use flow::{Receiver, Sender};
-pub use transport::{Common, Transport, Transports};
+pub use transport::{Common, Transports};
 
 use crate::clock::{Clocks, Tick};
-use crate::config::units::Ps;
 use crate::engine::{Events, Slab, prefetch};
 use crate::measure::Meter;
+use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::TCP;
-use crate::network::router::{Header, Router};
 use crate::network::{Kind, Network, Packet};
-use crate::records::FlowRecord;
-use crate::topology::{Cells, PortId, Topology};
-use crate::workload::{NewFlow, Size};
 use config::{Pacing, Processing};
 use gate::{GateRules, Gates};
 use messages::Outbox;
 use nic::Nic;
+use onramp_config::units::Ps;
+use onramp_records::FlowRecord;
+use onramp_topology::{Cells, PortId, Topology};
+use onramp_workload::{NewFlow, Size};
 use pacing::Pacer;
 use processing::Ring;
 use programs::Programs;
@@ -63,13 +63,13 @@ pub enum Timer {
 }
 
 /// What hosts act upon.
-pub struct Io<'a, R: Router> {
+pub struct Io<'a, F: Feedback> {
     /// Time in picoseconds.
     pub now: Ps,
     /// What is to come.
-    pub events: &'a mut Events<Packet<R::Header>, Timer>,
+    pub events: &'a mut Events<Packet<F::Header>, Timer>,
     /// Links and switches.
-    pub network: &'a mut Network<R>,
+    pub network: &'a mut Network<F>,
     /// The hosts' clocks.
     pub clocks: &'a mut Clocks,
     /// What is written down.

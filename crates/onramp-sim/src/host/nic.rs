@@ -5,10 +5,10 @@ use super::pacing::Pacing;
 use super::shaper::{AGENT, Entry, Shaper, Take};
 use super::{Hosts, Io, Timer};
 use crate::clock::Clocks;
-use crate::config::units::Ps;
 use crate::network::Packet;
-use crate::network::router::{Header, Router};
+use crate::network::feedback::{Feedback, Header};
 use crate::network::schedule::{CONTROL, Turn};
+use onramp_config::units::Ps;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -76,7 +76,7 @@ impl<H: Header> Hosts<H> {
 
     /// A NIC's port is free or something new is to be sent.
     #[inline]
-    pub fn nic_send<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32) {
+    pub fn nic_send<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, nic: u32) {
         let id = self.nics[nic as usize].port;
         let port = &io.network.ports[id as usize];
         if port.told {
@@ -118,13 +118,13 @@ impl<H: Header> Hosts<H> {
 
     /// Sends a packet of a class: its bytes, or when one may be due.
     #[inline(always)]
-    fn class_sends<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, class: u8) -> Result<u16, Ps> {
+    fn class_sends<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, nic: u32, class: u8) -> Result<u16, Ps> {
         if self.tcp.is_none() { self.shaped_sends(io, nic, class) } else { self.both_send(io, nic, class) }
     }
 
     /// TCP and what is not take turns.
     #[inline(never)]
-    fn both_send<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, class: u8) -> Result<u16, Ps> {
+    fn both_send<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, nic: u32, class: u8) -> Result<u16, Ps> {
         if !self.shapes {
             let sent = self.tcp_sends(io, nic, class);
             self.nics[nic as usize].others_first |= sent.is_ok();
@@ -145,14 +145,14 @@ impl<H: Header> Hosts<H> {
         Err(later)
     }
 
-    fn tcp_sends<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, class: u8) -> Result<u16, Ps> {
+    fn tcp_sends<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, nic: u32, class: u8) -> Result<u16, Ps> {
         let port = self.nics[nic as usize].port;
         self.tcp.as_mut().map_or(Err(Ps::MAX), |tcp| tcp.sends(io, nic, port, class))
     }
 
     /// A packet of the flows that the shaper has, or of the agent.
     #[inline(always)]
-    fn shaped_sends<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, class: u8) -> Result<u16, Ps> {
+    fn shaped_sends<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, nic: u32, class: u8) -> Result<u16, Ps> {
         let line = self.line(nic, class);
         if self.pacing.pacing == Pacing::Egress {
             let paced_until = self.nics[nic as usize].paced_until;
@@ -178,7 +178,7 @@ impl<H: Header> Hosts<H> {
         }
     }
 
-    fn agent_sends<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, class: u8) -> Option<u16> {
+    fn agent_sends<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, nic: u32, class: u8) -> Option<u16> {
         let line = self.line(nic, class);
         let own = &mut self.nics[nic as usize];
         let queue = &mut own.agent[usize::from(class)];
@@ -203,7 +203,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// Queues a packet of the agent, which goes in the class it names.
-    pub fn queue_agent<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32, packet: Packet<H>) {
+    pub fn queue_agent<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, nic: u32, packet: Packet<H>) {
         let class = packet.class();
         self.nics[nic as usize].agent[usize::from(class)].push_back(packet);
         self.shapes = true;
@@ -211,7 +211,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// A wake-up event has come.
-    pub fn wake<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32) {
+    pub fn wake<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, nic: u32) {
         let own = &mut self.nics[nic as usize];
         if own.wake_at == Some(io.now) {
             own.wake_at = None;
@@ -251,13 +251,13 @@ impl<H: Header> Hosts<H> {
     }
 
     /// Looks at a flow's timeout at `at`.
-    pub(super) fn watch<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry, at: Ps) {
+    pub(super) fn watch<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, flow: Entry, at: Ps) {
         let nic = self.senders[flow.slot].nic;
         self.nics[nic as usize].deadlines.push(Reverse((at, flow.id, flow.slot)));
         self.arm_deadline(io, nic);
     }
 
-    fn arm_deadline<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32) {
+    fn arm_deadline<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, nic: u32) {
         let own = &mut self.nics[nic as usize];
         if let Some(&Reverse((at, ..))) = own.deadlines.peek()
             && own.deadline_at.is_none_or(|armed| at < armed)
@@ -268,7 +268,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// A deadline event has come.
-    pub fn deadline<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32) {
+    pub fn deadline<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, nic: u32) {
         let own = &mut self.nics[nic as usize];
         if own.deadline_at != Some(io.now) {
             return;

@@ -1,7 +1,7 @@
 //! Pacing of windows: packets leave at a window in a round trip, in place of all at once (Ghobadi and Ganjali,
 //! "TCP pacing in data center networks").
 
-use crate::config::units::{Bytes, Ps};
+use onramp_config::units::{Bytes, Ps};
 use serde::{Deserialize, Serialize};
 
 /// How a window's packets leave.
@@ -96,7 +96,7 @@ impl Pacer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::US;
+    use onramp_config::units::US;
 
     fn rules(pacing: Pacing) -> Rules {
         Rules { pacing, max_burst: Bytes(3000) }

@@ -1,9 +1,8 @@
 //! A host's receive processing: packets wait in a ring until they are served, one after the other (Swift,
 //! SIGCOMM'20, §3.1: congestion at endpoints).
 
-use crate::config::Rule;
-use crate::config::units::{Ps, Rate, SEC, Span};
-use crate::engine::random;
+use onramp_config::Rule;
+use onramp_config::units::{Ps, Rate, SEC, Span};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -77,7 +76,7 @@ impl<P> Ring<P> {
             time: config.time.0,
             spread: config.spread,
             rate: config.rate,
-            random: random::stream(seed, "processing", u64::from(port)),
+            random: onramp_random::stream(seed, "processing", u64::from(port)),
             free_at: 0,
             waiting: VecDeque::new(),
         }
@@ -90,7 +89,7 @@ impl<P> Ring<P> {
         }
         let time = match self.spread {
             Spread::Fixed => self.time,
-            Spread::Exponential => (self.time as f64 * random::exponential(&mut self.random)) as Ps,
+            Spread::Exponential => (self.time as f64 * onramp_random::exponential(&mut self.random)) as Ps,
         };
         let transfer = self.rate.map_or(0, |rate| rate.time_for(u64::from(size)));
         self.free_at = self.free_at.max(now) + time + transfer;
@@ -112,7 +111,7 @@ impl<P> Ring<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::{NS, US};
+    use onramp_config::units::{NS, US};
 
     fn ring(config: &Processing) -> Ring<u32> {
         Ring::new(config, 1, 0)

@@ -4,11 +4,11 @@
 //! they share: nobody looks at a message before its last byte has arrived.
 
 use super::{Hosts, Io, Timer};
-use crate::config::units::Ps;
+use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::TCP;
-use crate::network::router::{Header, Router};
-use crate::records::ExchangeRecord;
-use crate::workload::{Actions, Message, Placed, Program};
+use onramp_config::units::Ps;
+use onramp_records::ExchangeRecord;
+use onramp_workload::{Actions, Message, Placed, Program};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -160,7 +160,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// A program's time has come.
-    pub fn program_due<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) {
+    pub fn program_due<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, at: u32) {
         let running = self.programs().running(at);
         if running.armed == Some(io.now) {
             running.armed = None;
@@ -171,7 +171,7 @@ impl<H: Header> Hosts<H> {
 
     /// A receiving end of RDMA has all packets before `read`, the last of which ends a message.
     #[cold]
-    pub(super) fn packets_read<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, receiver: u32, read: u64) {
+    pub(super) fn packets_read<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, receiver: u32, read: u64) {
         let heard = self.programs.as_ref().and_then(|programs| programs.heard.get(receiver as usize)?.clone());
         if let Some(heard) = heard {
             self.messages_came(io, &heard, read, None);
@@ -179,9 +179,9 @@ impl<H: Header> Hosts<H> {
     }
 
     /// Delivers the messages that end before `read`. The NIC `later` is about to send anyway.
-    pub(super) fn messages_came<R: Router<Header = H>>(
+    pub(super) fn messages_came<F: Feedback<Header = H>>(
         &mut self,
-        io: &mut Io<'_, R>,
+        io: &mut Io<'_, F>,
         heard: &Heard,
         read: u64,
         later: Option<u32>,
@@ -202,7 +202,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// Has a program do what is due, and sees to it that it is woken for the next.
-    fn proceed<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) {
+    fn proceed<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, at: u32) {
         let Programs { all, zero, actions, .. } = self.programs();
         let zero = *zero;
         all[at as usize].program.proceed(io.now - zero, actions);
@@ -219,7 +219,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// Does what a program wants.
-    fn act<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) {
+    fn act<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, at: u32) {
         let programs = self.programs();
         let mut actions = std::mem::take(&mut programs.actions);
         let zero = programs.zero;
@@ -242,7 +242,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// Sends what is written, if it may leave; the NIC `later` does so by itself.
-    fn pump_written<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, later: Option<u32>) {
+    fn pump_written<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, later: Option<u32>) {
         let mut written = std::mem::take(&mut self.programs().written);
         let mut nics: Vec<u32> = Vec::new();
         for sender in written.drain(..) {

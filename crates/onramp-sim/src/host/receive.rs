@@ -2,20 +2,20 @@
 
 use super::processing::Ring;
 use super::{Hosts, Io, Timer};
-use crate::config::units::{NS, Ps};
+use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::{LAST, MARKED, TCP, UNMEASURED, UNPAUSED};
-use crate::network::router::{Header, Router};
 use crate::network::{Kind, Packet};
 use crate::stack::Rx;
+use onramp_config::units::{NS, Ps};
 
 /// Size of an OR-ACK on the wire (IPv4).
 pub(super) const OR_ACK_BYTES: u16 = onramp_core::orack::WIRE_IPV4 as u16;
 
-impl<R: Router> Io<'_, R> {
+impl<F: Feedback> Io<'_, F> {
     /// The one-way delay of a data packet from `src` that has been stamped, in nanoseconds by the hosts' clocks, so
     /// it may be negative; [`UNMEASURED`] while one of them has no correction. It is written down.
     #[inline]
-    pub(super) fn measure_owd(&mut self, packet: &Packet<R::Header>, src: u32, series: Option<u32>) -> i32 {
+    pub(super) fn measure_owd(&mut self, packet: &Packet<F::Header>, src: u32, series: Option<u32>) -> i32 {
         let true_owd = ((self.stamped / NS) as u32).wrapping_sub(packet.sent_ns);
         let Some(error) = self.clocks.owd_error(src, packet.dst(), true_owd, self.now) else { return UNMEASURED };
         let owd = (i64::from(true_owd) + error).clamp(i64::from(UNMEASURED + 1), i64::from(i32::MAX)) as i32;
@@ -27,7 +27,7 @@ impl<R: Router> Io<'_, R> {
 impl<H: Header> Hosts<H> {
     /// A packet of a flow has come in by a NIC, whose host may need time for it.
     #[inline]
-    pub fn comes<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, nic: u32) {
+    pub fn comes<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, packet: &Packet<H>, nic: u32) {
         if self.rings.is_empty() {
             return self.receive(io, packet, nic, 0);
         }
@@ -36,7 +36,7 @@ impl<H: Header> Hosts<H> {
 
     #[cold]
     #[inline(never)]
-    fn waits<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, nic: u32) {
+    fn waits<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, packet: &Packet<H>, nic: u32) {
         let Some(ring) = &mut self.rings[nic as usize] else { return self.receive_late(io, packet, nic, 0) };
         match ring.take(io.now, packet.size, *packet) {
             Ok(at) => io.events.timer(at, Timer::Served(nic)),
@@ -48,7 +48,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// A host has processed a packet that came in by this NIC.
-    pub fn served<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, nic: u32) {
+    pub fn served<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, nic: u32) {
         let Some((came, packet)) = self.rings[nic as usize].as_mut().and_then(Ring::served) else { return };
         if !self.stamped_late {
             io.stamped = came;
@@ -58,13 +58,13 @@ impl<H: Header> Hosts<H> {
 
     /// Apart, so that where no host takes time the way of a packet is one piece.
     #[inline(never)]
-    fn receive_late<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, nic: u32, waited: Ps) {
+    fn receive_late<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, packet: &Packet<H>, nic: u32, waited: Ps) {
         self.receive(io, packet, nic, waited);
     }
 
     /// A packet of a flow has reached its stack, so long after its NIC.
     #[inline(always)]
-    fn receive<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, nic: u32, waited: Ps) {
+    fn receive<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, packet: &Packet<H>, nic: u32, waited: Ps) {
         self.counts.delivered += 1;
         if packet.flow & TCP != 0 {
             return self.tcp_receive(io, packet, nic);
@@ -76,7 +76,7 @@ impl<H: Header> Hosts<H> {
     }
 
     #[inline(always)]
-    fn receive_data<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, waited: Ps) {
+    fn receive_data<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, packet: &Packet<H>, waited: Ps) {
         let (now, slot) = (io.now, packet.flow);
         let receiver = &mut self.receivers[slot];
         receiver.packets = receiver.packets.wrapping_add(1);

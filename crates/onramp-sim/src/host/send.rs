@@ -4,11 +4,11 @@ use super::pacing::Pacing;
 use super::shaper::{Entry, FREE, Shaper};
 use super::{Hosts, Io, Note, Sender, Timer, Transports};
 use crate::cc::{Ack, Loss, Sent};
-use crate::config::units::{NS, Ps, SEC};
+use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::{MARKED, TCP, UNMEASURED, unwrap_ns};
-use crate::network::router::{Header, Router};
 use crate::network::{Kind, Packet};
 use crate::stack::Tx;
+use onramp_config::units::{NS, Ps, SEC};
 
 impl Sender {
     /// When its next packet may leave, but for On-Ramp; `None` if it waits for
@@ -29,7 +29,7 @@ impl Sender {
 
 impl<H: Header> Hosts<H> {
     /// A flow begins.
-    pub fn start<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry) {
+    pub fn start<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, flow: Entry) {
         if flow.slot & TCP != 0 {
             return self.start_flow(io, flow.slot);
         }
@@ -53,7 +53,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// Something about a flow changed: lines it up and sends if the link is idle.
-    fn activate<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry) {
+    fn activate<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, flow: Entry) {
         if self.shaper.ready(flow) {
             return;
         }
@@ -64,7 +64,7 @@ impl<H: Header> Hosts<H> {
 
     /// Whose turn it is wants to send: when it may, if it waits for time only.
     #[inline(always)]
-    pub(super) fn may_send<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, slot: u32) -> Option<Ps> {
+    pub(super) fn may_send<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, slot: u32) -> Option<Ps> {
         let sender = &mut self.senders[slot];
         let rate = self.nics[sender.nic as usize].rate;
         let mut due = sender.due(&self.transports, rate, io.now)?;
@@ -77,7 +77,7 @@ impl<H: Header> Hosts<H> {
 
     /// Sends a flow's next packet now; its bytes on the wire.
     #[inline(always)]
-    pub(super) fn send_packet<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry) -> u16 {
+    pub(super) fn send_packet<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, flow: Entry) -> u16 {
         let now = io.now;
         let paused = self.gates.as_mut().map_or(0, |gates| gates.stamp(flow.slot, now));
         let sender = &mut self.senders[flow.slot];
@@ -157,7 +157,7 @@ impl<H: Header> Hosts<H> {
 
     /// An ACK, NACK or OR-ACK has reached the sender.
     #[inline(always)]
-    pub(super) fn acknowledged<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, waited: Ps) {
+    pub(super) fn acknowledged<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, packet: &Packet<H>, waited: Ps) {
         let (slot, now) = (packet.flow, io.now);
         let sent_ns = unwrap_ns(now / NS, packet.sent_ns);
         let sender = &mut self.senders[slot];
@@ -232,7 +232,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// All packets are acknowledged.
-    fn finish<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry) {
+    fn finish<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, flow: Entry) {
         let record = self.record(flow.slot, io.now);
         self.shaper.forget(flow);
         if let Some(shaped) = &mut io.meter.shaped {
@@ -250,7 +250,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// A long flow is to stop: what was sent is all there is.
-    pub fn stop<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry) {
+    pub fn stop<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, flow: Entry) {
         if flow.slot & TCP != 0 {
             return self.stop_flow(flow.id, flow.slot);
         }
@@ -266,7 +266,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// The time has come at which a flow may have timed out.
-    pub(super) fn look_at_timeout<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, flow: Entry) {
+    pub(super) fn look_at_timeout<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, flow: Entry) {
         let sender = &mut self.senders[flow.slot];
         // The slot may have gone to another flow since.
         if sender.done || sender.id != flow.id {

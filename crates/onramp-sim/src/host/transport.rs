@@ -2,12 +2,12 @@
 
 use super::Opening;
 use crate::cc::{Cc, Config, Env};
-use crate::config::units::{Bytes, Ps, Rate};
 use crate::network::config::AckClass;
-use crate::network::router::int::Units;
+use crate::network::feedback::int::Units;
 use crate::network::schedule::CONTROL;
 use crate::stack::rdma::{HEADER, Recovered, Recovery, Rx, Shape, Tx};
-use crate::topology::{PortId, Topology};
+use onramp_config::units::{Bytes, Ps, Rate};
+use onramp_topology::{PortId, Topology};
 use std::ops::Index;
 
 /// One transport of a run.

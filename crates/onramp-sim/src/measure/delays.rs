@@ -1,7 +1,7 @@
 //! A histogram of delays that may be negative, as clocks that differ measure them.
 
 use hdrhistogram::Histogram;
-use serde_json::{Value, json};
+use onramp_records::counters::{Distribution, Spread};
 
 /// Delays in nanoseconds, to three digits.
 #[derive(Clone, Debug)]
@@ -65,14 +65,15 @@ impl Delays {
 
     /// Mean and percentiles in microseconds; beside those of the summary pairs from the 0th on, the last hundredth in
     /// tenths.
-    pub fn distribution(&self) -> Value {
-        let mut all = self.summary();
-        all["samples"] = json!(self.count());
-        all["p999"] = json!(self.at(0.999) / 1000.0);
+    pub fn distribution(&self) -> Distribution {
         let all_percents = (0..100).map(|percent| percent * 10).chain(991..1000);
-        let pair = |tenths| json!([f64::from(tenths) / 10.0, self.at(f64::from(tenths) / 1000.0) / 1000.0]);
-        all["percentiles"] = all_percents.map(pair).collect();
-        all
+        let pair = |tenths| (f64::from(tenths) / 10.0, self.at(f64::from(tenths) / 1000.0) / 1000.0);
+        Distribution {
+            spread: self.summary(),
+            p999: self.at(0.999) / 1000.0,
+            percentiles: all_percents.map(pair).collect(),
+            samples: self.count(),
+        }
     }
 
     fn sum(histogram: &Histogram<u64>) -> f64 {
@@ -80,11 +81,11 @@ impl Delays {
     }
 
     /// Mean, percentiles and largest, in microseconds.
-    pub fn summary(&self) -> Value {
+    pub fn summary(&self) -> Spread {
         let us = |ns: f64| ns / 1000.0;
         let mean = (Self::sum(&self.above) - Self::sum(&self.below)) / self.count().max(1) as f64;
         let most = if self.above.is_empty() && !self.below.is_empty() { self.at(1.0) } else { self.above.max() as f64 };
-        json!({"mean": us(mean), "p50": us(self.at(0.5)), "p99": us(self.at(0.99)), "max": us(most)})
+        Spread { mean: us(mean), p50: us(self.at(0.5)), p99: us(self.at(0.99)), max: us(most) }
     }
 }
 
@@ -95,8 +96,8 @@ mod tests {
     fn summary(all: &[i64]) -> [f64; 4] {
         let mut delays = Delays::default();
         all.iter().for_each(|ns| delays.record(*ns));
-        let summary = delays.summary();
-        ["mean", "p50", "p99", "max"].map(|key| (summary[key].as_f64().unwrap() * 1000.0).round())
+        let Spread { mean, p50, p99, max } = delays.summary();
+        [mean, p50, p99, max].map(|us| (us * 1000.0).round())
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What a cell measures by itself.
 
 use super::{Delays, NextOwd, Shaped};
-use crate::config::units::{NS, Ps};
-use crate::records::Sample;
+use onramp_config::units::{NS, Ps};
+use onramp_records::Sample;
 
 /// Counts from time 0 on, but for the samples of series.
 #[derive(Debug)]

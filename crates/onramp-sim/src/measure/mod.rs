@@ -3,18 +3,20 @@
 mod delays;
 mod meter;
 mod next_owd;
+mod observer;
 mod shaped;
 pub mod trace;
 
 pub use delays::Delays;
 pub use meter::Meter;
 pub use next_owd::NextOwd;
+pub use observer::{FlowStart, Observer};
 pub use shaped::Shaped;
 
-use crate::config::units::{Ps, SEC, Span, US};
-use crate::records::{ExchangeRecord, FlowRecord, RequestRecord, Sample};
-use crate::topology::{PortId, Topology};
-use crate::workload::{NewFlow, RequestPart};
+use onramp_config::units::{Ps, SEC, Span, US};
+use onramp_records::{ExchangeRecord, FlowRecord, RequestRecord, Sample};
+use onramp_topology::{PortId, Topology};
+use onramp_workload::{NewFlow, RequestPart};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -230,21 +232,23 @@ impl Recorder {
         id
     }
 
-    /// A flow is done.
-    pub fn flow_done(&mut self, flow: FlowRecord) {
+    /// A flow is done; the request that ends with it.
+    pub fn flow_done(&mut self, flow: FlowRecord) -> Option<&RequestRecord> {
         self.flows.push(flow);
-        let Some(id) = flow.request else { return };
+        let id = flow.request?;
         let open = self.requests_open.get_mut(&id).expect("a request is open until its last flow is done");
         let record = &mut open.record;
         record.bytes += flow.bytes;
         record.rct_ps = record.rct_ps.max(flow.start_ps + flow.fct_ps - record.start_ps);
         record.receiver_rct_ps = record.receiver_rct_ps.max(flow.start_ps + flow.receiver_fct_ps - record.start_ps);
         open.left -= 1;
-        if open.left == 0 {
-            self.requests.push(open.record);
-            self.open.remove(&(flow.traffic, open.number));
-            self.requests_open.remove(&id);
+        if open.left > 0 {
+            return None;
         }
+        self.requests.push(open.record);
+        self.open.remove(&(flow.traffic, open.number));
+        self.requests_open.remove(&id);
+        self.requests.last()
     }
 
     /// An exchange is over.

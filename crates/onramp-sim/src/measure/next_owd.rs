@@ -1,10 +1,9 @@
 //! What the last acknowledged packet tells of the next one (paper Figs. 4 and 6).
 
-use crate::config::units::{NS, Ps};
-use crate::engine::random;
 use crate::network::Packet;
 use crate::network::packet::{UNMEASURED, unwrap_ns};
-use crate::records::NextRecord;
+use onramp_config::units::{NS, Ps};
+use onramp_records::NextRecord;
 use rand_pcg::Pcg64Mcg;
 use std::collections::HashMap;
 
@@ -30,7 +29,7 @@ impl NextOwd {
         Self {
             size: size as usize,
             origin,
-            random: random::stream(seed, "next owd", 0),
+            random: onramp_random::stream(seed, "next owd", 0),
             last: Vec::new(),
             seen: 0,
             sample: Vec::new(),
@@ -66,7 +65,7 @@ impl NextOwd {
             self.sample.push(record);
             self.sample.len() - 1
         } else {
-            let place = (random::uniform(&mut self.random) * self.seen as f64) as usize;
+            let place = (onramp_random::uniform(&mut self.random) * self.seen as f64) as usize;
             if place >= self.size {
                 return;
             }

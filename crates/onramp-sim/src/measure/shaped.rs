@@ -1,9 +1,9 @@
 //! How well flows keep to their rates where they leave: long flows with a cap, tenants, and
 //! all data of a NIC's class, in windows from time 0 to the end of the duration.
 
-use crate::config::units::{MS, Ps, SEC};
 use hdrhistogram::Histogram;
-use serde_json::{Value, json};
+use onramp_config::units::{MS, Ps, SEC};
+use onramp_records::counters::{RateKept, Samples, Shaping, Spread};
 use std::collections::BTreeMap;
 
 /// Windows in which bytes are counted.
@@ -82,19 +82,22 @@ impl All {
         }
     }
 
-    fn summary(&self, rate: f64) -> Value {
+    fn summary(&self, rate: f64) -> RateKept {
         let of = |h: &Histogram<u64>, scale: f64| {
             let at = |q| h.value_at_quantile(q) as f64 / scale;
             let mean = if h.is_empty() { 0.0 } else { h.mean() / scale };
-            json!({"mean": mean, "p50": at(0.5), "p99": at(0.99), "max": h.max() as f64 / scale, "samples": h.len()})
+            let spread = Spread { mean, p50: at(0.5), p99: at(0.99), max: h.max() as f64 / scale };
+            Samples { spread, samples: h.len() }
         };
         let windows = WINDOWS.iter().zip(&self.deviations);
-        let deviation: serde_json::Map<_, _> = windows.map(|((name, _), h)| (name.to_string(), of(h, 1e6))).collect();
-        let near = self.near as f64 / self.packets.max(1) as f64;
-        json!({
-            "rate_bps": rate, "count": self.count, "packets": self.packets, "back_to_back": near,
-            "burst_bytes": of(&self.bursts, 1.0), "deviation": deviation,
-        })
+        RateKept {
+            rate_bps: rate,
+            count: self.count,
+            packets: self.packets,
+            back_to_back: self.near as f64 / self.packets.max(1) as f64,
+            burst_bytes: of(&self.bursts, 1.0),
+            deviation: windows.map(|(&(name, _), h)| (name, of(h, 1e6))).collect(),
+        }
     }
 }
 
@@ -192,7 +195,7 @@ impl Shaped {
     }
 
     /// What several cells have seen until `now`.
-    pub fn summary<'a>(cells: impl Iterator<Item = &'a Self>, now: Ps) -> Value {
+    pub fn summary<'a>(cells: impl Iterator<Item = &'a Self>, now: Ps) -> Shaping {
         let mut all: BTreeMap<Class, All> = BTreeMap::new();
         let (mut names, mut egress) = (Vec::new(), None);
         for cell in cells {
@@ -205,20 +208,16 @@ impl Shaped {
             }
             (names, egress) = (cell.tenants.clone(), cell.egress);
         }
-        let (mut flows, mut tenants, mut out) = (Vec::new(), serde_json::Map::new(), json!({}));
+        let mut out = Shaping::default();
         for (class, all) in &all {
             match *class {
-                Class::Flows(rate) => flows.push(all.summary(rate as f64)),
+                Class::Flows(rate) => out.flows.push(all.summary(rate as f64)),
                 Class::Tenant(tenant) => {
                     let (name, rate) = &names[usize::from(tenant)];
-                    tenants.insert(name.clone(), all.summary(*rate));
+                    out.tenants.insert(name.clone(), all.summary(*rate));
                 }
-                Class::Egress => out["egress"] = all.summary(egress.unwrap_or_default()),
+                Class::Egress => out.egress = Some(all.summary(egress.unwrap_or_default())),
             }
-        }
-        out["flows"] = flows.into();
-        if !tenants.is_empty() {
-            out["tenants"] = tenants.into();
         }
         out
     }
@@ -227,7 +226,7 @@ impl Shaped {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::US;
+    use onramp_config::units::US;
 
     /// 1000 B at 8 Mb/s: a packet each millisecond.
     fn meter() -> Shaped {
@@ -249,21 +248,21 @@ mod tests {
             leave(&mut meter, at * US);
         }
         let found = Shaped::summary([&meter].into_iter(), 9 * MS);
-        let flow = &found["flows"][0];
-        assert_eq!((flow["rate_bps"].as_f64(), flow["count"].as_u64()), (Some(8e6), Some(1)));
-        let deviation = &flow["deviation"]["1ms"];
+        let flow = &found.flows[0];
+        assert_eq!((flow.rate_bps, flow.count), (8e6, 1));
+        let deviation = &flow.deviation["1ms"];
         // 0, 2, 1 and 0.
-        assert!((deviation["mean"].as_f64().unwrap() - 0.75).abs() < 1e-3, "{deviation}");
-        assert_eq!((deviation["p50"].as_f64(), deviation["samples"].as_u64()), (Some(0.0), Some(4)));
-        assert_eq!(flow["deviation"]["10ms"]["samples"].as_u64(), Some(0));
+        assert!((deviation.spread.mean - 0.75).abs() < 1e-3, "{deviation:?}");
+        assert_eq!((deviation.spread.p50, deviation.samples), (0.0, 4));
+        assert_eq!(flow.deviation["10ms"].samples, 0);
         // At 1001 us: 1000 B of 1 ms, 999 + 1000 B now; at 1500 us 499 less, and 1000 more.
-        let burst = flow["burst_bytes"]["max"].as_f64().unwrap();
+        let burst = flow.burst_bytes.spread.max;
         assert!((burst - 2500.0).abs() <= 2.0, "{burst}");
         // One of five packets came within 1.5 us of the one before.
-        assert_eq!(flow["back_to_back"].as_f64(), Some(0.2));
+        assert_eq!(flow.back_to_back, 0.2);
         // A tenant begins with its first packet, in the middle of no window here.
-        assert_eq!(found["tenants"]["web"]["deviation"]["1ms"]["samples"].as_u64(), Some(4));
-        assert_eq!(found["egress"]["count"].as_u64(), Some(1));
+        assert_eq!(found.tenants["web"].deviation["1ms"].samples, 4);
+        assert_eq!(found.egress.unwrap().count, 1);
     }
 
     #[test]
@@ -276,8 +275,8 @@ mod tests {
         meter.close(4, 5 * MS + 3700 * US);
         meter.close(3, 5 * MS);
         let found = Shaped::summary([&meter].into_iter(), 90 * MS);
-        assert_eq!(found["flows"][0]["count"].as_u64(), Some(2));
-        assert_eq!(found["flows"][0]["deviation"]["1ms"]["samples"].as_u64(), Some(2));
-        assert_eq!(found["flows"][0]["deviation"]["1ms"]["max"].as_f64(), Some(0.0));
+        assert_eq!(found.flows[0].count, 2);
+        assert_eq!(found.flows[0].deviation["1ms"].samples, 2);
+        assert_eq!(found.flows[0].deviation["1ms"].spread.max, 0.0);
     }
 }

@@ -2,9 +2,9 @@
 
 use super::buffer::Buffer;
 use super::{path, schedule};
-use crate::config::units::{Bytes, Rate, SEC};
-use crate::config::{Mistake, Rule};
-use crate::topology::{NodeId, Topology};
+use onramp_config::units::{Bytes, Rate, SEC};
+use onramp_config::{Mistake, Rule};
+use onramp_topology::{NodeId, Topology};
 use serde::{Deserialize, Serialize};
 
 /// A value for links of one rate.

@@ -39,12 +39,11 @@ impl Ecn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::{Bytes, Rate};
-    use crate::engine::random;
+    use onramp_config::units::{Bytes, Rate};
 
     fn share_marked(queue: u64, kmin: u64, kmax: u64, pmax: f64) -> f64 {
         let ecn = Ecn::new(&config::Ecn { rate: Rate(1), kmin: Bytes(kmin), kmax: Bytes(kmax), pmax });
-        let mut random = random::stream(1, "ecn", 0);
+        let mut random = onramp_random::stream(1, "ecn", 0);
         (0..100_000).filter(|_| ecn.mark(queue, &mut random)).count() as f64 / 1e5
     }
 
@@ -67,6 +66,6 @@ mod tests {
 
     #[test]
     fn off_never_marks() {
-        assert!(!Ecn::OFF.mark(u64::MAX, &mut random::stream(1, "ecn", 0)));
+        assert!(!Ecn::OFF.mark(u64::MAX, &mut onramp_random::stream(1, "ecn", 0)));
     }
 }

@@ -1,15 +1,16 @@
 //! Packets, links and switches. Nothing here knows a transport.
 
-pub mod buffer;
-pub mod config;
-pub mod ecn;
+pub(crate) mod buffer;
+pub(crate) mod config;
+pub(crate) mod ecn;
+pub mod feedback;
 mod order;
-pub mod packet;
-pub mod path;
-pub mod port;
-pub mod router;
-pub mod schedule;
+pub(crate) mod packet;
+pub(crate) mod path;
+pub(crate) mod port;
+pub(crate) mod schedule;
 mod switch;
 
+pub(crate) use order::Order;
 pub use packet::{Kind, Packet};
 pub use switch::{Counts, Network, Part};

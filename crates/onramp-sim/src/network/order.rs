@@ -1,8 +1,8 @@
 //! The order in which flows' packets leave a port, how many come together, and whom its drops hit: how bursty what
 //! comes is (Ghobadi and Ganjali, "TCP pacing in data center networks").
 
-use crate::config::units::{NS, Ps};
-use serde_json::{Value, json};
+use onramp_config::units::{NS, Ps};
+use onramp_records::counters::PortOrder;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A flow, as a port can tell: where it goes and its slot there.
@@ -78,16 +78,15 @@ impl Order {
     }
 
     /// What it saw.
-    pub fn summary(&self) -> Value {
-        let pairs = |of: &BTreeMap<usize, u64>| -> Value { of.iter().map(|(n, count)| json!([n, count])).collect() };
-        json!({
-            "packets": self.packets,
-            "changes": self.changes,
-            "drops": self.dropped,
-            "drop_events": pairs(&self.events),
-            "slot_ns": self.slot / NS,
-            "slots": pairs(&self.slots),
-        })
+    pub fn summary(&self) -> PortOrder {
+        PortOrder {
+            packets: self.packets,
+            changes: self.changes,
+            drops: self.dropped,
+            drop_events: self.events.iter().map(|(&flows, &count)| (flows as f64, count)).collect(),
+            slot_ns: self.slot / NS,
+            slots: self.slots.iter().map(|(&packets, &count)| (packets as u64, count)).collect(),
+        }
     }
 }
 
@@ -110,8 +109,8 @@ mod tests {
         order.drops(c, 900);
         order.takes(450);
         let found = order.summary();
-        assert_eq!((&found["packets"], &found["changes"], &found["drops"]), (&json!(6), &json!(3), &json!(4)));
-        assert_eq!(found["drop_events"], json!([[1, 1], [2, 1]]));
+        assert_eq!((found.packets, found.changes, found.drops), (6, 3, 4));
+        assert_eq!(found.drop_events, [(1.0, 1), (2.0, 1)]);
     }
 
     #[test]
@@ -119,6 +118,6 @@ mod tests {
         let mut order = Order::new(100);
         // The last slot is not over.
         [10, 20, 99, 100, 450, 460, 700].into_iter().for_each(|now| order.comes(now));
-        assert_eq!(order.summary()["slots"], json!([[0, 4], [1, 1], [2, 1], [3, 1]]));
+        assert_eq!(order.summary().slots, [(0, 4), (1, 1), (2, 1), (3, 1)]);
     }
 }

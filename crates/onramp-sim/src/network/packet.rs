@@ -1,10 +1,10 @@
-//! A packet: 28 bytes, and what routers write, copied from queue to queue.
+//! A packet: 28 bytes, and what switches write, copied from queue to queue.
 //!
 //! Carrying the packet inside queues and events, instead of an index into a
 //! slab, keeps memory accesses sequential: the simulator is bound by cache
 //! misses, not by instructions.
 
-use crate::topology::MAX_HOSTS;
+use onramp_topology::MAX_HOSTS;
 
 /// What a packet is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Label {
 
 const _: () = assert!(MAX_HOSTS == 1 << Label::KIND);
 
-/// One packet; `H` is what routers write into it.
+/// One packet; `H` is what switches write into it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Packet<H> {
     /// When the data packet left its host, in nanoseconds of true time (low 32
@@ -95,14 +95,14 @@ pub struct Packet<H> {
     /// echoed in its ACK.
     pub paused: u32,
     /// ACK: the data packet's one-way delay in nanoseconds, by the hosts' clocks,
-    /// or [`UNMEASURED`].
+    /// or `UNMEASURED`.
     pub owd_ns: i32,
     /// Bytes on the wire.
     pub size: u16,
     /// What ECMP chooses by.
     pub hash: u16,
     pub(crate) label: Label,
-    /// What routers wrote; echoed in its ACK.
+    /// Feedback of the switches passed so far; echoed in its ACK.
     pub header: H,
 }
 
@@ -133,7 +133,7 @@ impl<H> Packet<H> {
         Self { label: self.label.with(Label::KIND, Label::FLAGS, u32::from(kind.0)), ..self }
     }
 
-    /// [`MARKED`], [`AFTER_TIMEOUT`], [`LAST`], [`UNPAUSED`].
+    /// `MARKED`, `AFTER_TIMEOUT`, `LAST`, `UNPAUSED`.
     #[inline]
     pub fn flags(&self) -> u8 {
         self.label.get(Label::FLAGS, Label::CLASS) as u8
@@ -184,7 +184,7 @@ mod tests {
     use crate::engine::OnLink;
 
     #[test]
-    fn a_packet_with_its_link_fits_half_a_cache_line_and_a_plain_router_adds_nothing() {
+    fn a_packet_with_its_link_fits_half_a_cache_line_and_no_feedback_adds_nothing() {
         assert_eq!((size_of::<Packet<()>>(), size_of::<OnLink<Packet<()>>>()), (28, 32));
     }
 

@@ -2,9 +2,9 @@
 
 use super::ecn::Ecn;
 use super::packet::Packet;
-use crate::config::units::{Ps, Rate, SEC};
 use crate::engine::{LaneCache, Lanes, OnLink, prefetch};
-use crate::topology::{self, Topology};
+use onramp_config::units::{Ps, Rate, SEC};
+use onramp_topology::Topology;
 use std::collections::VecDeque;
 
 /// The other end of a link is in the same cell.
@@ -63,7 +63,7 @@ pub fn lanes(topology: &Topology, sizes: &[u16], by_link: bool) -> Lanes {
 
 impl Port {
     /// An idle port.
-    pub fn new(port: &topology::Port, host: bool, owner: u32, cell: u16, peer: u32) -> Self {
+    pub fn new(port: &onramp_topology::Port, host: bool, owner: u32, cell: u16, peer: u32) -> Self {
         Self {
             ps_per_byte: ps_per_byte(port.rate),
             free_at: 0,

@@ -3,16 +3,16 @@
 use super::buffer::{Account, Admission, Alpha, Buffer, Ingress};
 use super::config::{ClassRules, Loss, PortBuffer, Rules};
 use super::ecn::Ecn;
+use super::feedback::{Feedback, Leaving};
 use super::order::{Flow, Order};
 use super::packet::{MARKED, UNPAUSED};
 use super::path::{Choice, Selector};
 use super::port::{HERE, Pauses, Port, Queue};
-use super::router::{Leaving, Router};
 use super::schedule::{CONTROL, Schedule, Turn};
 use super::{Kind, Packet};
-use crate::config::units::Ps;
-use crate::engine::{Events, Lanes, OnLink, Posts, prefetch, random};
-use crate::topology::{Cells, Routes, Topology};
+use crate::engine::{Events, Lanes, OnLink, Posts, prefetch};
+use onramp_config::units::Ps;
+use onramp_topology::{Cells, Routes, Topology};
 use rand_pcg::Pcg64Mcg;
 use std::ops::AddAssign;
 
@@ -73,13 +73,13 @@ pub struct Part<'a> {
 /// Ports, queues and buffers of one cell. Numbers of ports, switches and NICs are
 /// the cell's own.
 #[derive(Debug)]
-pub struct Network<R: Router> {
-    router: R,
-    written: Vec<R::Port>,
+pub struct Network<F: Feedback> {
+    feedback: F,
+    written: Vec<F::Port>,
     /// By number.
     pub ports: Vec<Port>,
     /// Of port p and class c: `p * classes + c`; class 0 is the control class.
-    queues: Vec<Queue<R::Header>>,
+    queues: Vec<Queue<F::Header>>,
     /// Of port p and payload class c: `p * (classes - 1) + c - 1`.
     ingress: Vec<Ingress>,
     /// As the queues; none before the first pause.
@@ -110,15 +110,15 @@ pub struct Network<R: Router> {
     /// Ports whose packets' order is recorded.
     orders: Vec<(u32, Order)>,
     /// For other cells.
-    pub outbox: Posts<Packet<R::Header>>,
+    pub outbox: Posts<Packet<F::Header>>,
     /// What was seen so far.
     pub counts: Counts,
 }
 
-impl<R: Router> Network<R> {
+impl<F: Feedback> Network<F> {
     /// The network of a cell; `sizes` are the usual sizes of packets, and `full` is what a class sends in its turn.
     pub fn new(
-        router: R,
+        feedback: F,
         rules: &Rules,
         part: Part<'_>,
         seed: u64,
@@ -154,13 +154,13 @@ impl<R: Router> Network<R> {
         let schedule = Schedule::new(&rules.weights(), u64::from(full));
         let rates: Vec<u64> = own.ports.iter().map(|&id| topology.ports()[id as usize].rate.0).collect();
         Self {
-            written: rates.iter().map(|&rate| router.port(rate)).collect(),
+            written: rates.iter().map(|&rate| feedback.port(rate)).collect(),
             pauses: Vec::new(),
             turns: vec![Turn::default(); if schedule.takes_turns() { ports.len() } else { 1 }],
             sent_before: vec![0; ports.len()],
             switch_ports: ports.iter().filter(|port| !port.host).count() as u64,
             busy_ports: 0,
-            random: own.ports.iter().map(|&id| random::stream(seed, "ecn", u64::from(id))).collect(),
+            random: own.ports.iter().map(|&id| onramp_random::stream(seed, "ecn", u64::from(id))).collect(),
             buffers: own.switches.iter().map(|&node| rules.buffer(topology, node)).collect(),
             routes: topology.routes().part(&own.switches, topology.hosts(), |port| cells.place(port)),
             paths: (!rules.paths.is_ecmp()).then(|| Selector::new(&rules.paths, seed, &own.switches)),
@@ -178,7 +178,7 @@ impl<R: Router> Network<R> {
             ingress,
             alphas,
             rates,
-            router,
+            feedback,
         }
     }
 
@@ -191,10 +191,10 @@ impl<R: Router> Network<R> {
     #[inline]
     pub fn forward<T: Ord + Copy>(
         &mut self,
-        events: &mut Events<Packet<R::Header>, T>,
+        events: &mut Events<Packet<F::Header>, T>,
         now: Ps,
-        mut on: OnLink<Packet<R::Header>>,
-    ) -> Option<Packet<R::Header>> {
+        mut on: OnLink<Packet<F::Header>>,
+    ) -> Option<Packet<F::Header>> {
         let OnLink { packet, link: from } = &mut on;
         let (from, class, size) = (*from, packet.class(), u64::from(packet.size));
         let switch = self.ports[from as usize].owner as usize;
@@ -206,8 +206,8 @@ impl<R: Router> Network<R> {
             }
         };
         let place = self.queue_of(out, class);
-        if R::COUNTS {
-            self.router.enqueue(&mut self.written[out as usize], packet, now, self.queues[place].bytes);
+        if F::COUNTS {
+            self.feedback.enqueue(&mut self.written[out as usize], packet, now, self.queues[place].bytes);
         }
         let account = if let Some(tail) = self.tail {
             let queue = &self.queues[place];
@@ -260,7 +260,7 @@ impl<R: Router> Network<R> {
 
     /// A port has no room for a packet.
     #[cold]
-    fn drops(&mut self, now: Ps, out: u32, packet: &Packet<R::Header>) {
+    fn drops(&mut self, now: Ps, out: u32, packet: &Packet<F::Header>) {
         self.counts.dropped += 1;
         let queued = self.queued(out);
         self.order_of(out, packet, |order, flow| {
@@ -272,7 +272,7 @@ impl<R: Router> Network<R> {
     /// Tells whoever records the order of packets at a port of one with data.
     #[cold]
     #[inline(never)]
-    fn order_of(&mut self, id: u32, packet: &Packet<R::Header>, tell: impl FnOnce(&mut Order, Flow)) {
+    fn order_of(&mut self, id: u32, packet: &Packet<F::Header>, tell: impl FnOnce(&mut Order, Flow)) {
         let data = packet.kind() == Kind::DATA;
         if let Some((_, order)) = self.orders.iter_mut().find(|(port, _)| data && *port == id) {
             tell(order, (packet.dst(), packet.flow));
@@ -307,7 +307,7 @@ impl<R: Router> Network<R> {
 
     /// Something waits at a switch's port: it is sent when the port is free.
     #[inline]
-    pub fn go_on<T: Ord + Copy>(&mut self, events: &mut Events<Packet<R::Header>, T>, now: Ps, id: u32) {
+    pub fn go_on<T: Ord + Copy>(&mut self, events: &mut Events<Packet<F::Header>, T>, now: Ps, id: u32) {
         let port = &mut self.ports[id as usize];
         if port.told {
             return;
@@ -322,7 +322,7 @@ impl<R: Router> Network<R> {
 
     /// A free port of a switch sends its next packet, if it may.
     #[inline]
-    pub fn transmit<T: Ord + Copy>(&mut self, events: &mut Events<Packet<R::Header>, T>, now: Ps, id: u32) {
+    pub fn transmit<T: Ord + Copy>(&mut self, events: &mut Events<Packet<F::Header>, T>, now: Ps, id: u32) {
         let port = &mut self.ports[id as usize];
         let ready = port.ready();
         if ready == 0 {
@@ -344,10 +344,10 @@ impl<R: Router> Network<R> {
     #[inline]
     fn depart<T: Ord + Copy>(
         &mut self,
-        events: &mut Events<Packet<R::Header>, T>,
+        events: &mut Events<Packet<F::Header>, T>,
         now: Ps,
         id: u32,
-        mut on: OnLink<Packet<R::Header>>,
+        mut on: OnLink<Packet<F::Header>>,
     ) {
         let OnLink { packet, link: from } = &mut on;
         let from = *from;
@@ -364,7 +364,7 @@ impl<R: Router> Network<R> {
                 queue_bytes: queue.bytes,
                 rate: self.rates[id as usize],
             };
-            self.router.dequeue(&mut self.written[id as usize], packet, &leaving);
+            self.feedback.dequeue(&mut self.written[id as usize], packet, &leaving);
             if !self.orders.is_empty() {
                 self.order_of(id, packet, Order::leaves);
             }
@@ -390,10 +390,10 @@ impl<R: Router> Network<R> {
     #[inline]
     pub fn start<T: Ord + Copy>(
         &mut self,
-        events: &mut Events<Packet<R::Header>, T>,
+        events: &mut Events<Packet<F::Header>, T>,
         now: Ps,
         id: u32,
-        packet: Packet<R::Header>,
+        packet: Packet<F::Header>,
     ) {
         let port = &mut self.ports[id as usize];
         debug_assert!(!port.told && port.free_at <= now, "a port sends one packet at a time");
@@ -414,7 +414,7 @@ impl<R: Router> Network<R> {
     }
 
     /// A PFC frame has come in at port `id`.
-    pub fn pause(&mut self, now: Ps, id: u32, frame: &Packet<R::Header>) {
+    pub fn pause(&mut self, now: Ps, id: u32, frame: &Packet<F::Header>) {
         self.counts.frames += 1;
         let (class, pause) = (frame.seq as u8, frame.kind() == Kind::PAUSE);
         let port = &mut self.ports[id as usize];
@@ -431,7 +431,7 @@ impl<R: Router> Network<R> {
     /// Sends a PFC frame to the other end of `id`, before everything that waits, if the class has PFC.
     fn send_pfc<T: Ord + Copy>(
         &mut self,
-        events: &mut Events<Packet<R::Header>, T>,
+        events: &mut Events<Packet<F::Header>, T>,
         now: Ps,
         id: u32,
         class: u8,
@@ -477,7 +477,7 @@ impl<R: Router> Network<R> {
 
     /// The rate in bit/s that a port gives each flow, if it does.
     pub fn flow_rate(&self, id: u32, now: Ps) -> Option<f64> {
-        self.router.rate(&self.written[id as usize], now)
+        self.feedback.rate(&self.written[id as usize], now)
     }
 
     /// Queueing delays of the ports of switches at which something waits, and the number of the others.

@@ -2,13 +2,13 @@
 
 use super::Scenario;
 use crate::cc;
-use crate::config::Rule;
-use crate::config::units::US;
-use crate::config::units::{Bytes, Span};
 use crate::host::config::{Host, Pacing};
 use crate::host::qdisc::HostQdisc;
 use crate::network::config::PortBuffer;
 use crate::stack::tcp::{HEADERS, Params};
+use onramp_config::Rule;
+use onramp_config::units::US;
+use onramp_config::units::{Bytes, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

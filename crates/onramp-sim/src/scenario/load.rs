@@ -1,10 +1,10 @@
 //! From text to a checked, resolved scenario; every mistake becomes one line.
 
 use super::{Scenario, Substrate, validate};
-use crate::config::Mistake;
-use crate::topology::{self, Topology};
-use crate::workload::fio;
+use onramp_config::Mistake;
 use onramp_config::{ConfigError, Document, Value, Wrong, entry, first_index};
+use onramp_topology::Topology;
+use onramp_workload::fio;
 use std::path::Path;
 
 /// `key=value` given beside the file; wins over the file.
@@ -72,7 +72,7 @@ impl Scenario {
             mistakes
                 .extend(found.into_iter().filter(|m| !left_out.iter().any(|key| in_section(&m.key, section_of(key)))));
         };
-        let topology = match topology::build(&scenario.network, base) {
+        let topology = match onramp_topology::build(&scenario.network, base) {
             Ok(topology) => topology,
             Err(mistake) => {
                 mistakes.push(mistake);

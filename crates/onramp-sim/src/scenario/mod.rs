@@ -5,6 +5,7 @@
 //! its field, so that a resolved scenario says everything and running it again
 //! gives the same bytes. [`Resolved`] is what that comes down to.
 
+mod error;
 mod linux;
 mod load;
 mod resolved;
@@ -18,20 +19,23 @@ pub use crate::host::config::{Host, OnRamp, OnRampVersion, OrAckMode, Pacing, Pr
 pub use crate::host::qdisc::HostQdisc;
 pub use crate::measure::Measure;
 pub use crate::network::config::{AckClass, Alpha, Class, Ecn, Headroom, Loss, PortBuffer, Switch};
-pub use crate::topology::Network;
+pub use error::{BuildError, TraceError};
 pub use linux::Linux;
 pub use load::{Override, ScenarioError};
+pub use onramp_topology::Network;
 pub use resolved::{Policies, Resolved, Section};
 pub use substrate::Substrate;
 pub use traffic::Traffic;
 
 use crate::cc;
-use crate::config::units::{Ps, SEC, Span};
 use crate::stack::rdma::HEADER;
-use crate::topology::{Shape, Topology};
-use crate::workload::arrivals::Arrivals;
-use crate::workload::{self, Context, Group, LoadSpan, Place, Plan};
+use onramp_config::units::{Ps, SEC, Span};
+use onramp_topology::{Shape, Topology};
+use onramp_workload::arrivals::Arrivals;
+use onramp_workload::custom::Workloads;
+use onramp_workload::{Context, Group, LoadSpan, Place, Plan, SectionError};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::path::Path;
 
 /// A complete scenario.
@@ -147,17 +151,30 @@ impl Scenario {
     /// Sources, programs and channels of its workloads; files are relative to `base`.
     ///
     /// # Errors
-    /// What is wrong with a file that a section names.
-    pub fn plan(&self, topology: &Topology, base: &Path) -> Result<Plan, String> {
+    /// The first section whose file is wrong.
+    pub fn plan(&self, topology: &Topology, base: &Path) -> Result<Plan, SectionError> {
         let sections = self.traffic.iter().map(|traffic| &traffic.source);
-        workload::plan(sections, self.load_span(), Place { topology, base })
+        onramp_workload::plan(sections, self.load_span(), Place { topology, base })
+    }
+
+    /// The same with a program's own workloads, where it has any.
+    pub(crate) fn with_workloads(&self, workloads: &Workloads) -> Cow<'_, Self> {
+        let mut scenario = Cow::Borrowed(self);
+        if !workloads.is_empty() {
+            for traffic in &mut scenario.to_mut().traffic {
+                if let onramp_workload::Config::Custom(custom) = &mut traffic.source {
+                    custom.find(workloads);
+                }
+            }
+        }
+        scenario
     }
 
     /// The flows of its sources, in order of arrival.
     ///
     /// # Errors
     /// As of [`Scenario::plan`].
-    pub fn arrivals(&self, topology: &Topology, base: &Path) -> Result<Arrivals, String> {
+    pub fn arrivals(&self, topology: &Topology, base: &Path) -> Result<Arrivals, SectionError> {
         Ok(Arrivals::new(self.plan(topology, base)?.sources, self.traffic.len(), self.seed))
     }
 
@@ -245,7 +262,7 @@ impl Scenario {
         let least = self.transports().map(|t| t.settings().min_rate());
         let lowest = caps.chain(least).filter(|rate| rate.0 > 0).min();
         self.host.shaping.resolve(self.host.shaper, self.host.payload, lowest);
-        self.host.max_window.get_or_insert(crate::config::units::Bytes(bdp));
+        self.host.max_window.get_or_insert(onramp_config::units::Bytes(bdp));
         if self.is_tcp() {
             self.linux.get_or_insert_default().resolve(&self.transport, &self.host);
         }

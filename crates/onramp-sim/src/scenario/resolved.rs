@@ -1,9 +1,8 @@
 //! What a scenario comes down to: nothing left open, nothing said twice.
 
 use super::linux::MTU_HEADERS;
-use super::{Clock, Measure, Scenario};
-use crate::cc::{self, custom::Controllers};
-use crate::config::units::{Ps, Span};
+use super::{BuildError, Clock, Measure, Scenario};
+use crate::cc::{self, custom::AllControllers};
 use crate::host::config::{Pacing, Processing};
 use crate::host::gate::GateRules;
 use crate::host::pacing;
@@ -11,10 +10,11 @@ use crate::host::qdisc::HostQdisc;
 use crate::host::shaper::{self, FREE, Terms};
 use crate::host::{Common, Transports, tcp};
 use crate::network::config::Rules;
-use crate::network::router;
+use crate::network::feedback;
 use crate::stack::tcp::Params;
-use crate::topology::Topology;
-use crate::workload::LoadSpan;
+use onramp_config::units::{Ps, Span};
+use onramp_topology::Topology;
+use onramp_workload::LoadSpan;
 
 /// How the flows of a traffic section travel.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ pub struct Resolved {
     /// The run ends at this time, if not before.
     pub time_limit: Ps,
     /// What switches write.
-    pub router: router::Kind,
+    pub feedback: feedback::Kind,
     /// Buffers and classes.
     pub rules: Rules,
     /// What flows of a transport share.
@@ -81,8 +81,8 @@ impl Resolved {
     /// Of a scenario whose defaults are written out.
     ///
     /// # Errors
-    /// A transport that the simulator has not.
-    pub fn new(s: &Scenario, topology: &Topology, controllers: &Controllers) -> Result<Self, String> {
+    /// A controller that the program does not have, or parameters that it refuses.
+    pub(crate) fn new(s: &Scenario, topology: &Topology, controllers: &AllControllers) -> Result<Self, BuildError> {
         let mut configs: Vec<cc::Config> = vec![s.transport.clone()];
         let (mut sections, mut policies) = (Vec::new(), Vec::new());
         for traffic in &s.traffic {
@@ -98,14 +98,13 @@ impl Resolved {
             policies.push(Policies { caps: traffic.caps.0.iter().map(|cap| cap.0 as f64).collect(), tenant });
         }
         for config in &mut configs {
-            if !cc::SIMULATED.contains(&config.kind()) {
-                return Err(format!("{} runs on Linux only", config.kind()));
-            }
-            if let cc::Config::Custom(custom) = config {
-                custom.find(controllers)?;
+            match config {
+                cc::Config::Custom(custom) => custom.find(&controllers.rdma)?,
+                cc::Config::CustomTcp(custom) => custom.find(&controllers.tcp)?,
+                _ => {}
             }
         }
-        let mut routers = configs.iter().map(|config| config.settings().router());
+        let mut kinds = configs.iter().map(|config| config.settings().feedback());
         let common = Common {
             payload: s.host.payload,
             max_window: s.host.max_window.unwrap_or_default(),
@@ -125,7 +124,7 @@ impl Resolved {
             span: s.load_span(),
             lead: s.clock.lead.unwrap_or_default().0,
             time_limit: s.time_limit.unwrap_or(Span::MAX).0,
-            router: routers.try_fold(router::Kind::Plain, router::Kind::and).expect("the scenario was checked"),
+            feedback: kinds.try_fold(feedback::Kind::Plain, feedback::Kind::and).expect("the scenario was checked"),
             rules,
             transports: Transports::new(&configs, &common, topology),
             shaper: s.host.shaping.rules(s.host.shaper),

@@ -2,9 +2,9 @@
 
 use super::{Pacing, Scenario, StampedAt, Sync};
 use crate::cc::{self, ON_LINUX, SIMULATED};
-use crate::config::Mistake;
 use crate::stack::tcp::sysctl;
-use crate::topology::{NodeId, Topology};
+use onramp_config::Mistake;
+use onramp_topology::{NodeId, Topology};
 
 /// Where a scenario runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +105,10 @@ impl Substrate {
             }
         }
         for (i, traffic) in s.traffic.iter().enumerate() {
+            if let onramp_workload::Config::Custom(_) = traffic.source {
+                let message = "\"custom\" is simulated only; use --on sim, or another kind";
+                wrong.push(Mistake::new(format!("traffic[{i}].kind"), message));
+            }
             for (key, given) in [("transport", traffic.transport.is_some()), ("class", traffic.class > 0)] {
                 if given {
                     let message = "is simulated only; use --on sim, or leave it out";

@@ -1,24 +1,21 @@
-//! Whether flows of a scenario can be traced.
+//! Checks of flows that are to be traced.
 
-use super::Scenario;
+use super::{Scenario, TraceError};
 use crate::measure::trace::MOST_FLOWS;
-use crate::topology::Topology;
+use onramp_topology::Topology;
 use std::path::Path;
 
 impl Scenario {
     /// Checks the numbers of flows whose packets are to be captured.
     ///
     /// # Errors
-    /// What is wrong with them, in a line; what is wrong with a file that the scenario names.
-    pub fn check_traced(&self, topology: &Topology, base: &Path, flows: &[u64]) -> Result<(), String> {
+    /// The first of them that cannot be, or a file that is wrong.
+    pub fn check_traced(&self, topology: &Topology, base: &Path, flows: &[u64]) -> Result<(), TraceError> {
         if !self.is_tcp() {
-            let kind = self.transport.kind();
-            return Err(format!(
-                "transport.kind: \"{kind}\" is RDMA; packets are traced of TCP: newreno, cubic, bbr, vegas, dctcp-tcp"
-            ));
+            return Err(TraceError::NotTcp { kind: self.transport.kind() });
         }
         if flows.len() > MOST_FLOWS {
-            return Err(format!("{} flows: at most {MOST_FLOWS} can be traced at a time", flows.len()));
+            return Err(TraceError::TooMany { given: flows.len(), most: MOST_FLOWS });
         }
         let (mut first, mut count) = (0, 0);
         for arrival in self.arrivals(topology, base)? {
@@ -32,10 +29,10 @@ impl Scenario {
         };
         for &flow in flows {
             if flow >= count {
-                return Err(format!("flow {flow}: is not there; {range}"));
+                return Err(TraceError::NotThere { flow, range });
             }
             if flow < first {
-                return Err(format!("flow {flow}: arrives in the warm-up, which is not measured; {range}"));
+                return Err(TraceError::InWarmUp { flow, range });
             }
         }
         Ok(())

@@ -1,8 +1,7 @@
 //! A traffic section: a source of flows, and how they travel.
 
 use crate::cc;
-use crate::config::units::Rate;
-use crate::workload;
+use onramp_config::units::Rate;
 use onramp_config::{Both, Keys};
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::ser::Serializer;
@@ -13,7 +12,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traffic {
     /// Where its flows come from.
-    pub source: workload::Config,
+    pub source: onramp_workload::Config,
     /// Their transport. Default: the scenario's.
     pub transport: Option<cc::Config>,
     /// Their class in switches and NICs, a place in `switch.classes`. Default 0.

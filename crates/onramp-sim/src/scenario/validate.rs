@@ -3,12 +3,12 @@
 use super::{Pacing, Scenario, Threshold, Traffic};
 use crate::cc;
 use crate::clock;
-use crate::config::units::{NS, Ps, Span};
-use crate::config::{Mistake, Rule};
 use crate::host::config::ShaperKind;
-use crate::network::router;
-use crate::topology::Topology;
-use crate::workload::{Findings, MAX_OF_A_LIST, Place};
+use crate::network::feedback;
+use onramp_config::units::{NS, Ps, Span};
+use onramp_config::{Mistake, Rule};
+use onramp_topology::Topology;
+use onramp_workload::{Findings, MAX_OF_A_LIST, Place};
 use std::path::Path;
 
 /// Checks what needs no network.
@@ -64,7 +64,7 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
     for (i, traffic) in s.traffic.iter().enumerate() {
         if let Some(transport) = &traffic.transport {
             check_beside(s, transport, &mut |ok, key, message| rule(ok, &format!("traffic[{i}].{key}"), message));
-            check_router(s, i, &mut rule);
+            check_feedback(s, i, &mut rule);
             let key = |key: &str| format!("traffic[{i}].transport.{key}");
             transport.settings().check(&mut |ok, own, message| rule(ok, &key(own), message));
         }
@@ -125,26 +125,26 @@ pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> (V
 }
 
 /// A section's own transport may be TCP only where the scenario's is, which brings hosts and ports as Linux has them;
-/// and TCP's packets leave no room for what routers write.
+/// and TCP's packets leave no room for what switches write.
 fn check_beside(s: &Scenario, own: &cc::Config, rule: Rule<'_>) {
     let (kind, main) = (own.kind(), s.transport.kind());
     let message = format!("\"{kind}\" beside \"{main}\" is TCP beside RDMA: make \"{kind}\" the scenario's transport");
     rule(own.tcp().is_none() || s.is_tcp(), "transport.kind", message);
-    let written = router::Kind::Tcp.and(own.settings().router()).is_none();
+    let written = feedback::Kind::Tcp.and(own.settings().feedback()).is_none();
     let message = format!("\"{kind}\" reads what switches write, which they do not beside TCP, \"{main}\"");
     rule(!s.is_tcp() || !written, "transport.kind", message);
 }
 
-/// A network has one kind of router: what an earlier transport needs is there already.
-fn check_router(s: &Scenario, number: usize, rule: Rule<'_>) {
+/// A network has one kind of feedback: what an earlier transport needs is there already.
+fn check_feedback(s: &Scenario, number: usize, rule: Rule<'_>) {
     let before = s.traffic[..number].iter().filter_map(|traffic| traffic.transport.as_ref());
     let Some(own) = &s.traffic[number].transport else { return };
-    let needs = |transport: &cc::Config| transport.settings().router();
+    let needs = |transport: &cc::Config| transport.settings().feedback();
     let other = std::iter::once(&s.transport).chain(before).find(|other| needs(other).and(needs(own)).is_none());
     let Some(other) = other.filter(|other| other.tcp().is_some() == own.tcp().is_some()) else { return };
     let (kind, beside) = (own.kind(), other.kind());
     let message = if kind == beside {
-        format!("other parameters of \"{kind}\" beside it: routers have one set of them")
+        format!("other parameters of \"{kind}\" beside it: switches have one set of them")
     } else {
         format!("\"{kind}\" does not run beside \"{beside}\": packets have room for one of them")
     };
@@ -154,7 +154,7 @@ fn check_router(s: &Scenario, number: usize, rule: Rule<'_>) {
 /// Ports whose rate is recorded: of switches, with RCP.
 fn check_rates(s: &Scenario, rule: Rule<'_>) {
     let mut all = std::iter::once(&s.transport).chain(s.traffic.iter().filter_map(|t| t.transport.as_ref()));
-    let rcp = all.any(|transport| matches!(transport, cc::Config::Rcp(_)));
+    let rcp = all.any(|transport| matches!(transport.settings().feedback(), feedback::Kind::Rcp(_)));
     rule(rcp || s.measure.rates.is_empty(), "measure.rates", "is recorded with rcp only: leave it out".into());
 }
 

@@ -4,24 +4,25 @@ use super::Options;
 use super::desk::Desk;
 use super::run::{Engine, Run};
 use super::summary::Totals;
+use crate::cc::custom::AllControllers;
 use crate::cell::{self, Cell};
 use crate::clock::{self, Clocks};
-use crate::config::units::Ps;
 use crate::engine::Events;
 use crate::host::{self, Hosts};
 use crate::measure::trace;
 use crate::measure::{Meter, NextOwd, Recorder, Shaped};
+use crate::network::feedback::int::{Int, Units};
+use crate::network::feedback::plain::{Plain, Waits};
+use crate::network::feedback::rcp::Rcp;
+use crate::network::feedback::xcp::Xcp;
+use crate::network::feedback::{self, Feedback};
 use crate::network::packet::Options as TcpOptions;
-use crate::network::router::int::{Int, Units};
-use crate::network::router::plain::{Plain, Waits};
-use crate::network::router::rcp::Rcp;
-use crate::network::router::xcp::Xcp;
-use crate::network::router::{self, Router};
 use crate::network::{self, Network, Part};
-use crate::scenario::{Resolved, Scenario, Sync};
-use crate::topology::{Cells, Topology};
-use crate::workload::arrivals::Arrivals;
-use crate::workload::{Plan, connections};
+use crate::scenario::{BuildError, Resolved, Scenario, Sync};
+use onramp_config::units::Ps;
+use onramp_topology::{Cells, Topology};
+use onramp_workload::arrivals::Arrivals;
+use onramp_workload::{Plan, connections};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -41,8 +42,10 @@ pub(super) fn build(
     topology: Topology,
     base: &Path,
     options: &Options,
-) -> Result<Box<dyn Run>, String> {
-    let resolved = Resolved::new(scenario, &topology, &options.controllers)?;
+) -> Result<Box<dyn Run>, BuildError> {
+    let scenario = &scenario.with_workloads(&options.workloads);
+    let controllers = AllControllers { rdma: options.controllers.clone(), tcp: options.tcp_controllers.clone() };
+    let resolved = Resolved::new(scenario, &topology, &controllers)?;
     let units = Units::new(topology.host_rate().0 as f64);
     let env = *resolved.transports[0].env(0);
     let plan = scenario.plan(&topology, base)?;
@@ -51,30 +54,30 @@ pub(super) fn build(
     } else {
         BTreeMap::new()
     };
-    let router = resolved.router;
+    let feedback = resolved.feedback;
     let parts = Parts { resolved, topology, plan, connections };
-    Ok(match router {
-        router::Kind::Plain => Engine::boxed(&Plain::<()>::default(), parts, options),
-        router::Kind::Waits => Engine::boxed(&Plain::<Waits>::default(), parts, options),
-        router::Kind::Tcp => Engine::boxed(&Plain::<TcpOptions>::default(), parts, options),
-        router::Kind::Int => Engine::boxed(&Int { units }, parts, options),
-        router::Kind::Rcp(params) => Engine::boxed(&Rcp::new(params, env.base_rtt, env.payload), parts, options),
-        router::Kind::Xcp(params) => Engine::boxed(&Xcp::new(params, env.base_rtt), parts, options),
+    Ok(match feedback {
+        feedback::Kind::Plain => Engine::boxed(&Plain::<()>::default(), parts, options),
+        feedback::Kind::Waits => Engine::boxed(&Plain::<Waits>::default(), parts, options),
+        feedback::Kind::Tcp => Engine::boxed(&Plain::<TcpOptions>::default(), parts, options),
+        feedback::Kind::Int => Engine::boxed(&Int { units }, parts, options),
+        feedback::Kind::Rcp(params) => Engine::boxed(&Rcp::new(params, env.base_rtt, env.payload), parts, options),
+        feedback::Kind::Xcp(params) => Engine::boxed(&Xcp::new(params, env.base_rtt), parts, options),
     })
 }
 
-impl<R: Router + 'static> Engine<R> {
-    fn boxed(router: &R, parts: Parts, options: &Options) -> Box<dyn Run> {
+impl<F: Feedback + 'static> Engine<F> {
+    fn boxed(feedback: &F, parts: Parts, options: &Options) -> Box<dyn Run> {
         let Parts { resolved, topology, plan, connections } = parts;
         let arrivals = Arrivals::new(plan.sources, resolved.sections.len(), resolved.span.seed);
-        let mut engine = Self::new(router, &resolved, topology, arrivals, options.one_cell);
+        let mut engine = Self::new(feedback, &resolved, topology, arrivals, options.one_cell);
         engine.desk.connections = connections;
         engine.desk.open_programs(&mut engine.cells, plan.programs, &plan.channels);
         engine.trace(&options.traced);
         Box::new(engine)
     }
 
-    fn new(router: &R, resolved: &Resolved, topology: Topology, arrivals: Arrivals, one_cell: bool) -> Self {
+    fn new(feedback: &F, resolved: &Resolved, topology: Topology, arrivals: Arrivals, one_cell: bool) -> Self {
         let topology = Arc::new(topology);
         let span = resolved.span;
         // Clocks that hosts keep for each other, and a sample of all packets, know no cells.
@@ -99,9 +102,9 @@ impl<R: Router + 'static> Engine<R> {
         let mut lanes = network::port::lanes(&topology, &sizes, by_link);
         let network = |number| {
             let part = Part { topology: &topology, cells: &map, number };
-            Network::new(router.clone(), &resolved.rules, part, span.seed, full, (&sizes, &mut lanes))
+            Network::new(feedback.clone(), &resolved.rules, part, span.seed, full, (&sizes, &mut lanes))
         };
-        let networks: Vec<Network<R>> = (0..map.parts.len()).map(network).collect();
+        let networks: Vec<Network<F>> = (0..map.parts.len()).map(network).collect();
         let mut cells = Vec::with_capacity(map.parts.len());
         for (number, network) in networks.into_iter().enumerate() {
             let events = Events::new(&lanes);

@@ -3,16 +3,16 @@
 use super::look::Look;
 use super::run::CellBox;
 use super::summary::{Totals, totals};
-use crate::config::units::{Ps, US};
 use crate::host::Note;
 use crate::host::config::ShaperKind;
-use crate::measure::Recorder;
-use crate::network::router::Router;
-use crate::records::{ExchangeRecord, FlowRecord};
+use crate::measure::{Observer, Recorder};
+use crate::network::feedback::Feedback;
 use crate::scenario::{Policies, Section};
-use crate::topology::{Cells, Topology};
-use crate::workload::LoadSpan;
-use crate::workload::arrivals::Arrivals;
+use onramp_config::units::{Ps, US};
+use onramp_records::{ExchangeRecord, FlowRecord};
+use onramp_topology::{Cells, Topology};
+use onramp_workload::LoadSpan;
+use onramp_workload::arrivals::Arrivals;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -79,11 +79,12 @@ impl Desk {
     /// turns: as each waits for the other kind alone, who is ahead has given the others
     /// a window of twice the delay between them, and a cell's data are fetched into the
     /// cache half as often.
-    pub(super) fn plan<R: Router>(
+    pub(super) fn plan<F: Feedback>(
         &mut self,
-        cells: &mut [CellBox<R>],
+        cells: &mut [CellBox<F>],
         until: Ps,
         enough: bool,
+        observer: &mut dyn Observer,
     ) -> Option<(Range<usize>, Ps)> {
         let waiting = hand_over(cells);
         let with_hosts = self.map.with_hosts.filter(|_| self.alternate);
@@ -92,13 +93,13 @@ impl Desk {
             return Some((first..cells.len(), self.others_at));
         }
         self.deliver_notes(cells);
-        self.write_down(cells);
+        self.write_down(cells, observer);
         if self.at == self.stop && !self.meet(cells, until, enough, waiting) {
             return None;
         }
         let earliest = self.earliest(cells, waiting);
         self.at = self.others_at.max(earliest).saturating_add(self.map.window).min(self.stop);
-        self.open(cells, self.at);
+        self.open(cells, self.at, observer);
         let next = with_hosts.unwrap_or(cells.len());
         if with_hosts.is_none() {
             self.others_at = self.at;
@@ -108,7 +109,7 @@ impl Desk {
 
     /// All cells have come to the same time: looks at them if that is due, and tells
     /// when they will do so again. False: there is nothing to do before `until`.
-    fn meet<R: Router>(&mut self, cells: &mut [CellBox<R>], until: Ps, enough: bool, waiting: bool) -> bool {
+    fn meet<F: Feedback>(&mut self, cells: &mut [CellBox<F>], until: Ps, enough: bool, waiting: bool) -> bool {
         if self.at == self.origin && self.at > 0 {
             self.begin(cells);
         }
@@ -141,7 +142,7 @@ impl Desk {
     }
 
     /// Earliest time at which something happens, as far as is known: `soon` if it may be at once.
-    fn earliest<R: Router>(&self, cells: &[CellBox<R>], soon: bool) -> Ps {
+    fn earliest<F: Feedback>(&self, cells: &[CellBox<F>], soon: bool) -> Ps {
         if soon {
             return self.at;
         }
@@ -150,7 +151,7 @@ impl Desk {
         events.min(arrival).max(self.at)
     }
 
-    fn deliver_notes<R: Router>(&self, cells: &mut [CellBox<R>]) {
+    fn deliver_notes<F: Feedback>(&self, cells: &mut [CellBox<F>]) {
         let mut notes: Vec<(u32, Note)> = Vec::new();
         loop {
             for cell in cells.iter_mut() {
@@ -165,7 +166,7 @@ impl Desk {
         }
     }
 
-    fn write_down<R: Router>(&mut self, cells: &mut [CellBox<R>]) {
+    fn write_down<F: Feedback>(&mut self, cells: &mut [CellBox<F>], observer: &mut dyn Observer) {
         let mut done: Vec<(Ps, FlowRecord)> = Vec::new();
         let mut exchanged: Vec<(Ps, ExchangeRecord)> = Vec::new();
         for cell in cells {
@@ -178,7 +179,9 @@ impl Desk {
             if let Some(start_ps) = done.start_ps.checked_sub(self.origin) {
                 self.started += 1;
                 self.finished += 1;
-                self.recorder.exchange_done(ExchangeRecord { start_ps, ..done });
+                let exchange = ExchangeRecord { start_ps, ..done };
+                observer.exchange_finished(&exchange);
+                self.recorder.exchange_done(exchange);
             }
         }
         done.sort_unstable_by_key(|(found, flow)| (*found, flow.id));
@@ -186,13 +189,17 @@ impl Desk {
             self.alive -= 1;
             if let Some(start_ps) = flow.start_ps.checked_sub(self.origin) {
                 self.finished += 1;
-                self.recorder.flow_done(FlowRecord { start_ps, ..flow });
+                let flow = FlowRecord { start_ps, ..flow };
+                observer.flow_finished(&flow);
+                if let Some(request) = self.recorder.flow_done(flow) {
+                    observer.request_finished(request);
+                }
             }
         }
     }
 
     /// Time 0: what has been seen so far does not count.
-    fn begin<R: Router>(&mut self, cells: &mut [CellBox<R>]) {
+    fn begin<F: Feedback>(&mut self, cells: &mut [CellBox<F>]) {
         for cell in cells.iter_mut() {
             cell.network.begin(self.at);
             cell.meter.begin();
@@ -204,7 +211,7 @@ impl Desk {
         }
     }
 
-    fn sample<R: Router>(&mut self, cells: &mut [CellBox<R>]) {
+    fn sample<F: Feedback>(&mut self, cells: &mut [CellBox<F>]) {
         cells.iter_mut().for_each(|cell| cell.sample_queues());
         let look = Look { cells, map: &self.map, topology: &self.topology, at: self.at };
         self.recorder.sample(self.at - self.origin, &look);
@@ -213,7 +220,7 @@ impl Desk {
 }
 
 /// Passes packets on to their cells; true if there are any.
-fn hand_over<R: Router>(cells: &mut [CellBox<R>]) -> bool {
+fn hand_over<F: Feedback>(cells: &mut [CellBox<F>]) -> bool {
     let mut any = false;
     for from in 0..cells.len() {
         if cells[from].network.outbox.is_empty() {

@@ -1,23 +1,23 @@
 //! What samples of the time series see.
 
 use super::run::CellBox;
-use crate::config::units::Ps;
 use crate::measure::{LongFlow, View};
 use crate::network::Network;
+use crate::network::feedback::Feedback;
 use crate::network::packet::TCP;
-use crate::network::router::Router;
-use crate::topology::{Cells, PortId, Topology};
+use onramp_config::units::Ps;
+use onramp_topology::{Cells, PortId, Topology};
 
 /// State of all cells at a sample.
-pub(super) struct Look<'a, R: Router> {
-    pub cells: &'a [CellBox<R>],
+pub(super) struct Look<'a, F: Feedback> {
+    pub cells: &'a [CellBox<F>],
     pub map: &'a Cells,
     pub topology: &'a Topology,
     pub at: Ps,
 }
 
-impl<R: Router> Look<'_, R> {
-    pub fn port(&self, port: PortId) -> (&Network<R>, u32) {
+impl<F: Feedback> Look<'_, F> {
+    pub fn port(&self, port: PortId) -> (&Network<F>, u32) {
         let (cell, place) = self.map.place_in(self.topology, port);
         (&self.cells[cell].network, place)
     }
@@ -29,7 +29,7 @@ impl<R: Router> Look<'_, R> {
     }
 }
 
-impl<R: Router> View for Look<'_, R> {
+impl<F: Feedback> View for Look<'_, F> {
     fn queued(&self, port: PortId) -> u64 {
         let (network, place) = self.port(port);
         network.queued(place)

@@ -11,13 +11,16 @@ mod run;
 mod summary;
 
 use crate::cc::custom::Controllers;
-use crate::config::units::Ps;
+use crate::cc::tcp;
+use crate::measure::Observer;
 use crate::measure::trace::Capture;
-use crate::records::{ClockRecord, ExchangeRecord, FlowRecord, NextRecord, RequestRecord, Sample};
-use crate::scenario::Scenario;
-use crate::topology::Topology;
+use crate::scenario::{BuildError, Scenario};
+use onramp_config::units::Ps;
+use onramp_records::counters::Counters;
+use onramp_records::{ClockRecord, ExchangeRecord, FlowRecord, NextRecord, RequestRecord, Sample};
+use onramp_topology::Topology;
+use onramp_workload::custom::Workloads;
 use run::Run;
-use serde_json::Value;
 use std::path::Path;
 
 /// Packets by place.
@@ -33,7 +36,6 @@ pub struct PacketCounts {
     pub in_flight: u64,
 }
 
-/// One run of one scenario.
 /// One run of one scenario. Times are in picoseconds from time 0.
 pub struct Simulation(Box<dyn Run>);
 
@@ -42,6 +44,10 @@ pub struct Simulation(Box<dyn Run>);
 pub struct Options {
     /// Controllers of its own, for transports of kind "custom".
     pub controllers: Controllers,
+    /// Controllers of TCP of its own, for transports of kind "custom-tcp".
+    pub tcp_controllers: Controllers<tcp::custom::Start>,
+    /// Workloads of its own, for traffic of kind "custom".
+    pub workloads: Workloads,
     /// The network is one cell, whatever it could be cut into: slower, the same results.
     pub one_cell: bool,
     /// Numbers of flows whose packets are captured; only TCP's are.
@@ -53,9 +59,9 @@ impl Simulation {
     /// to `base`.
     ///
     /// # Errors
-    /// A file that could be read when the scenario was checked and now cannot; a
-    /// transport that the simulator has not.
-    pub fn new(scenario: &Scenario, topology: Topology, base: &Path) -> Result<Self, String> {
+    /// A file that could be read when the scenario was checked and now cannot; a controller or a workload
+    /// of the program's own that it does not have.
+    pub fn new(scenario: &Scenario, topology: Topology, base: &Path) -> Result<Self, BuildError> {
         Self::with(scenario, topology, base, &Options::default())
     }
 
@@ -63,13 +69,18 @@ impl Simulation {
     ///
     /// # Errors
     /// As [`Simulation::new`].
-    pub fn with(scenario: &Scenario, topology: Topology, base: &Path, options: &Options) -> Result<Self, String> {
+    pub fn with(scenario: &Scenario, topology: Topology, base: &Path, options: &Options) -> Result<Self, BuildError> {
         build::build(scenario, topology, base, options).map(Self)
     }
 
     /// Runs to the end.
     pub fn run_to_end(&mut self) {
-        while !self.run(Ps::MAX, u64::MAX) {}
+        self.run_to_end_with(&mut ());
+    }
+
+    /// Runs to the end; `observer` is told what happens.
+    pub fn run_to_end_with(&mut self, observer: &mut dyn Observer) {
+        while !self.run_with(Ps::MAX, u64::MAX, observer) {}
     }
 
     /// Cells run on this many threads from now on; the results do not depend on it.
@@ -80,7 +91,12 @@ impl Simulation {
     /// Runs until simulated time `until`, or for about `max_events` events. True when
     /// nothing is left to happen.
     pub fn run(&mut self, until: Ps, max_events: u64) -> bool {
-        self.0.run(until, max_events)
+        self.run_with(until, max_events, &mut ())
+    }
+
+    /// As [`Simulation::run`]; `observer` is told what happens meanwhile.
+    pub fn run_with(&mut self, until: Ps, max_events: u64, observer: &mut dyn Observer) -> bool {
+        self.0.run(until, max_events, observer)
     }
 
     /// Simulated time; 0 until load is measured.
@@ -164,10 +180,8 @@ impl Simulation {
         self.0.unfinished_flows()
     }
 
-    /// The parts of `summary.json` that do not come from flows: "network",
-    /// "onramp_stats", "unfinished", the simulator's part of "engine", "clock" if clocks
-    /// are synchronised over the network, "rtt_us" by section and "order" by port if these are wanted.
-    pub fn counters(&self) -> Value {
+    /// Counters so far, the parts of `summary.json` that do not come from flows.
+    pub fn counters(&self) -> Counters {
         self.0.counters()
     }
 

@@ -2,28 +2,27 @@
 
 use super::desk::Desk;
 use super::run::CellBox;
-use crate::config::units::Ps;
-use crate::engine::random;
 use crate::host::programs::{Heard, Stream};
 use crate::host::tcp::{Direction, Pair};
 use crate::host::{self, Opening};
-use crate::measure::LongFlow;
+use crate::measure::{FlowStart, LongFlow, Observer};
+use crate::network::feedback::Feedback;
 use crate::network::packet::TCP;
-use crate::network::router::Router;
 use crate::scenario::Section;
-use crate::workload::arrivals::Arrival;
-use crate::workload::{Channel, NewFlow, Placed, Size};
+use onramp_config::units::Ps;
+use onramp_workload::arrivals::Arrival;
+use onramp_workload::{Channel, NewFlow, Placed, Size};
 use std::collections::{BTreeSet, HashMap};
 
 impl Desk {
     /// Opens the flows that start before `end`.
-    pub(super) fn open<R: Router>(&mut self, cells: &mut [CellBox<R>], end: Ps) {
+    pub(super) fn open<F: Feedback>(&mut self, cells: &mut [CellBox<F>], end: Ps, observer: &mut dyn Observer) {
         while let Some(arrival) = self.arrivals.next_before(end.saturating_sub(self.load_at)) {
-            self.open_one(cells, &arrival);
+            self.open_one(cells, &arrival, observer);
         }
     }
 
-    fn open_one<R: Router>(&mut self, cells: &mut [CellBox<R>], arrival: &Arrival) {
+    fn open_one<F: Feedback>(&mut self, cells: &mut [CellBox<F>], arrival: &Arrival, observer: &mut dyn Observer) {
         let Arrival { at, mut flow, id, number, hashes } = *arrival;
         let start = self.load_at + at;
         match &mut flow.size {
@@ -42,6 +41,15 @@ impl Desk {
         }
         let part = flow.request.filter(|_| measured);
         let request = part.map(|part| self.recorder.request(&flow, part, start - self.origin));
+        if measured {
+            let bytes = match flow.size {
+                Size::Bytes(bytes) => Some(bytes),
+                Size::Until(_) => None,
+            };
+            let NewFlow { src, dst, traffic, .. } = flow;
+            let start_ps = start - self.origin;
+            observer.flow_started(&FlowStart { id, traffic, request, src, dst, bytes, start_ps });
+        }
         let Section { transport, class } = self.sections[flow.traffic as usize];
         let terms = self.policies[flow.traffic as usize].terms(number);
         let new = Opening { flow, id, start, hashes, class, transport, request, terms };
@@ -62,7 +70,7 @@ impl Desk {
     }
 
     /// A flow that starts on one of its pair's connections, which are opened with the pair's first flow.
-    fn open_on_tcp<R: Router>(&mut self, cells: &mut [CellBox<R>], new: &Opening, watch: Option<u32>) {
+    fn open_on_tcp<F: Feedback>(&mut self, cells: &mut [CellBox<F>], new: &Opening, watch: Option<u32>) {
         let (src, dst) = (new.flow.src, new.flow.dst);
         let (from, to) = (self.map.of(src), self.map.of(dst));
         let nic = |host, other, hash| self.map.nic_towards(&self.topology, host, other, hash);
@@ -89,9 +97,9 @@ impl Desk {
     }
 
     /// Places programs and opens their channels.
-    pub(super) fn open_programs<R: Router>(
+    pub(super) fn open_programs<F: Feedback>(
         &mut self,
-        cells: &mut [CellBox<R>],
+        cells: &mut [CellBox<F>],
         programs: Vec<Placed>,
         channels: &[Channel],
     ) {
@@ -126,9 +134,9 @@ impl Desk {
 
     /// Opens a channel's direction from the program at one end to that at the other, each with its host and slot, and
     /// the channel's number there.
-    fn open_direction<R: Router>(
+    fn open_direction<F: Feedback>(
         &self,
-        cells: &mut [CellBox<R>],
+        cells: &mut [CellBox<F>],
         channel: &Channel,
         [((src, said_by), said_on), ((dst, heard_by), heard_on)]: [((u32, u32), u32); 2],
         number: u64,
@@ -149,8 +157,8 @@ impl Desk {
             sender
         } else {
             let flow = NewFlow { src, dst, size: Size::Until(Ps::MAX), traffic: channel.traffic, request: None };
-            let mut draw = random::stream(self.span.seed, "channel", id);
-            let hashes = [0, 0].map(|_| random::below(&mut draw, 1 << 16) as u16);
+            let mut draw = onramp_random::stream(self.span.seed, "channel", id);
+            let hashes = [0, 0].map(|_| onramp_random::below(&mut draw, 1 << 16) as u16);
             let terms = self.policies[channel.traffic as usize].terms(id);
             // After all flows that arrive.
             let id = 1 << 63 | id;

@@ -6,23 +6,23 @@ use super::look::Look;
 use super::summary::totals;
 use crate::cell::Cell;
 use crate::clock::Clocks;
-use crate::config::units::Ps;
 use crate::engine::turns;
-use crate::measure::NextOwd;
 use crate::measure::trace::{self, Capture, Wire};
+use crate::measure::{NextOwd, Observer};
+use crate::network::feedback::Feedback;
 use crate::network::packet::TCP;
-use crate::network::router::Router;
-use crate::records::{ClockRecord, ExchangeRecord, FlowRecord, NextRecord, RequestRecord, Sample};
-use serde_json::Value;
+use onramp_config::units::Ps;
+use onramp_records::counters::Counters;
+use onramp_records::{ClockRecord, ExchangeRecord, FlowRecord, NextRecord, RequestRecord, Sample};
 
 /// Cells of a kind take turns with the others only where each thread has this many.
 const CELLS_PER_THREAD: usize = 4;
 
-pub(super) type CellBox<R> = Box<Cell<R>>;
+pub(super) type CellBox<F> = Box<Cell<F>>;
 
 /// Cells and what is common to them.
-pub(super) struct Engine<R: Router> {
-    pub cells: Vec<CellBox<R>>,
+pub(super) struct Engine<F: Feedback> {
+    pub cells: Vec<CellBox<F>>,
     pub desk: Desk,
     pub threads: usize,
 }
@@ -30,7 +30,7 @@ pub(super) struct Engine<R: Router> {
 /// A simulation whatever its switches write; see [`super::Simulation`] for what each does.
 pub(super) trait Run: Send + Sync {
     fn set_threads(&mut self, threads: usize);
-    fn run(&mut self, until: Ps, max_events: u64) -> bool;
+    fn run(&mut self, until: Ps, max_events: u64, observer: &mut dyn Observer) -> bool;
     fn now(&self) -> Ps;
     fn progress(&self) -> f64;
     fn packet_hops(&self) -> u64;
@@ -47,32 +47,32 @@ pub(super) trait Run: Send + Sync {
     fn captures(&self) -> Vec<Capture>;
     fn series_names(&self) -> &[String];
     fn unfinished_flows(&self) -> Vec<FlowRecord>;
-    fn counters(&self) -> Value;
+    fn counters(&self) -> Counters;
     fn cells(&self) -> usize;
 }
 
-impl<R: Router> Engine<R> {
-    pub(super) fn look(&self) -> Look<'_, R> {
+impl<F: Feedback> Engine<F> {
+    pub(super) fn look(&self) -> Look<'_, F> {
         Look { cells: &self.cells, map: &self.desk.map, topology: &self.desk.topology, at: self.desk.now }
     }
 }
 
-impl<R: Router> Run for Engine<R> {
+impl<F: Feedback> Run for Engine<F> {
     fn set_threads(&mut self, threads: usize) {
         self.threads = threads.max(1);
     }
 
-    fn run(&mut self, until: Ps, max_events: u64) -> bool {
+    fn run(&mut self, until: Ps, max_events: u64, observer: &mut dyn Observer) -> bool {
         let Self { cells, desk, threads } = self;
         let until = until.saturating_add(desk.origin).min(desk.limit);
-        let done = |cells: &[CellBox<R>]| cells.iter().map(|cell| cell.done).sum::<u64>();
+        let done = |cells: &[CellBox<F>]| cells.iter().map(|cell| cell.done).sum::<u64>();
         let most = done(cells).saturating_add(max_events);
         if !desk.over {
             // With few cells in a turn, some threads would have none.
             desk.alternate = desk.map.with_hosts.is_some_and(|cells| cells >= CELLS_PER_THREAD * *threads);
-            let plan = |cells: &mut [CellBox<R>]| {
+            let plan = |cells: &mut [CellBox<F>]| {
                 let enough = max_events < u64::MAX && done(cells) >= most;
-                desk.plan(cells, until, enough)
+                desk.plan(cells, until, enough, observer)
             };
             turns::run(cells, *threads, plan, Cell::run);
         }
@@ -182,7 +182,7 @@ impl<R: Router> Run for Engine<R> {
         flows
     }
 
-    fn counters(&self) -> Value {
+    fn counters(&self) -> Counters {
         self.summary()
     }
 

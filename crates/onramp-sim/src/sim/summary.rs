@@ -2,14 +2,18 @@
 
 use super::run::{CellBox, Engine, Run};
 use crate::clock::Clocks;
-use crate::config::units::{Ps, US};
 use crate::host::config::ShaperKind;
 use crate::host::shaper::Held;
 use crate::measure::{Delays, Shaped, View};
-use crate::network::router::Router;
-use crate::topology::PortId;
+use crate::network::Order;
+use crate::network::feedback::Feedback;
 use crate::{host, network};
-use serde_json::{Value, json};
+use onramp_config::units::{Ps, US};
+use onramp_records::counters::{
+    ClockCounters, Counters, EngineCounters, NetworkCounters, OnRampCounters, OwdCounters, ShaperCounters, Spread,
+    Unfinished,
+};
+use onramp_topology::PortId;
 use std::collections::BTreeMap;
 
 /// Counters of all cells.
@@ -22,7 +26,7 @@ pub(super) struct Totals {
     pub paused: Ps,
 }
 
-pub(super) fn totals<R: Router>(cells: &[CellBox<R>], now: Ps) -> Totals {
+pub(super) fn totals<F: Feedback>(cells: &[CellBox<F>], now: Ps) -> Totals {
     let mut all = Totals::default();
     for cell in cells {
         all.network += cell.network.counts;
@@ -37,8 +41,8 @@ pub(super) fn totals<R: Router>(cells: &[CellBox<R>], now: Ps) -> Totals {
     all
 }
 
-impl<R: Router> Engine<R> {
-    pub(super) fn summary(&self) -> Value {
+impl<F: Feedback> Engine<F> {
+    pub(super) fn summary(&self) -> Counters {
         let us = |ps: Ps| ps as f64 / US as f64;
         let now = self.desk.now;
         let (all, before) = (totals(&self.cells, now), self.desk.before);
@@ -54,85 +58,101 @@ impl<R: Router> Engine<R> {
         for cell in &self.cells {
             rtts.iter_mut().zip(cell.meter.rtts()).for_each(|(all, own)| all.add(own));
         }
-        let mut owd_us = owd.summary();
-        owd_us["samples"] = json!(owd.count());
-        let unfinished = self.unfinished_flows().len();
-        let mut counters = json!({
-            "network": {
-                "packets_sent": all.network.sent - before.network.sent,
-                "drops": all.network.dropped - before.network.dropped,
-                "ecn_marked": all.network.marked - before.network.marked,
-                "retransmitted_packets": all.hosts.retransmitted - before.hosts.retransmitted,
-                "timeouts": all.hosts.timeouts - before.hosts.timeouts,
-                "pfc_pauses": pauses.0,
-                "pfc_paused_us": us(pauses.1),
-                "utilization": self.utilization(),
-                "queue_us": queue.summary(),
-            },
-            "onramp_stats": {
-                "or_acks": all.or_acks - before.or_acks,
-                "pauses": all.pauses - before.pauses,
-                "paused_us": us(all.paused.saturating_sub(before.paused)),
-                "owd_us": owd_us,
-            },
-            "engine": { "simulated_us": us(self.now()), "packet_hops": all.network.hops },
-            "unfinished": { "flows": unfinished, "requests": self.desk.recorder.requests_open() },
-        });
-        if self.cells.iter().any(|cell| cell.hosts.take_time()) {
-            counters["network"]["endpoint_drops"] = json!(all.hosts.dropped - before.hosts.dropped);
-        }
-        for name in &self.desk.ordered {
-            let look = self.look();
+        let Spread { mean, p50, p99, max } = owd.summary();
+        let is_tcp = self.desk.is_tcp.contains(&true);
+        let takes_time = self.cells.iter().any(|cell| cell.hosts.take_time());
+        let open = || self.cells.iter().map(|cell| cell.hosts.exchanges_open()).sum();
+        let look = self.look();
+        let order = |name: &String| {
             let (network, place) = look.port(self.desk.topology.port_named(name).expect("the scenario was checked"));
-            counters["order"][name] = network.order(place).map_or(Value::Null, |order| order.summary());
+            (name.clone(), network.order(place).map(Order::summary))
+        };
+        Counters {
+            network: NetworkCounters {
+                packets_sent: all.network.sent - before.network.sent,
+                drops: all.network.dropped - before.network.dropped,
+                endpoint_drops: takes_time.then_some(all.hosts.dropped - before.hosts.dropped),
+                host_drops: None,
+                ecn_marked: all.network.marked - before.network.marked,
+                retransmitted_packets: all.hosts.retransmitted - before.hosts.retransmitted,
+                timeouts: all.hosts.timeouts - before.hosts.timeouts,
+                pfc_pauses: pauses.0,
+                pfc_paused_us: us(pauses.1),
+                utilization: self.utilization(),
+                queue_us: queue.summary(),
+            },
+            onramp_stats: OnRampCounters {
+                or_acks: all.or_acks - before.or_acks,
+                pauses: all.pauses - before.pauses,
+                paused_us: us(all.paused.saturating_sub(before.paused)),
+                owd_us: OwdCounters {
+                    samples: owd.count(),
+                    mean: Some(mean),
+                    min: None,
+                    p50: Some(p50),
+                    p99: Some(p99),
+                    max: Some(max),
+                },
+                agents: BTreeMap::new(),
+            },
+            engine: EngineCounters {
+                simulated_us: us(self.now()),
+                packet_hops: all.network.hops,
+                connections_opened_before: is_tcp.then_some(all.hosts.opened_before),
+                connections_opened_late: is_tcp.then_some(all.hosts.opened_late),
+                kernel: None,
+            },
+            unfinished: Unfinished {
+                flows: self.unfinished_flows().len() as u64,
+                requests: self.desk.recorder.requests_open() as u64,
+                exchanges: (self.desk.programs > 0).then(open),
+            },
+            order: self.desk.ordered.iter().map(order).collect(),
+            rtt_us: rtts.iter().map(Delays::distribution).collect(),
+            shaper: self.shaper(),
+            shaping: self.cells[0].meter.shaped.is_some().then(|| {
+                let cells = self.cells.iter().filter_map(|cell| cell.meter.shaped.as_deref());
+                Shaped::summary(cells, now)
+            }),
+            clock: self.clock(),
+            series_names: None,
         }
-        if !rtts.is_empty() {
-            counters["rtt_us"] = rtts.iter().map(Delays::distribution).collect();
+    }
+
+    fn shaper(&self) -> Option<ShaperCounters> {
+        if self.desk.shaper == ShaperKind::Flow {
+            return None;
         }
-        if self.desk.programs > 0 {
-            let open: u64 = self.cells.iter().map(|cell| cell.hosts.exchanges_open()).sum();
-            counters["unfinished"]["exchanges"] = json!(open);
-        }
-        if self.desk.shaper != ShaperKind::Flow {
-            let held = Held::largest(self.cells.iter().map(|cell| cell.hosts.held()));
-            counters["shaper"] = json!({
-                "held_packets": held.most_packets,
-                "held_bytes": held.most_bytes,
-                "structure_bytes": held.memory,
-            });
-        }
-        if self.cells[0].meter.shaped.is_some() {
-            let cells = self.cells.iter().filter_map(|cell| cell.meter.shaped.as_deref());
-            counters["shaping"] = Shaped::summary(cells, now);
-        }
-        if self.desk.is_tcp.contains(&true) {
-            counters["engine"]["connections_opened_before"] = json!(all.hosts.opened_before);
-            counters["engine"]["connections_opened_late"] = json!(all.hosts.opened_late);
-        }
-        if let Some(Clocks::Running(clocks)) = self.cells.first().map(|cell| &cell.clocks) {
-            let ports = self.desk.topology.ports().iter().filter(|port| self.desk.topology.is_host(port.from));
-            counters["clock"] = clocks.summary(now, ports.map(|port| port.rate.0 as f64).sum());
-            if let Some(thresholds) = self.cells[0].hosts.gates().find_map(|gates| gates.thresholds()) {
-                counters["clock"]["threshold_us"] = thresholds.summary();
-            }
-        }
-        counters
+        let held = Held::largest(self.cells.iter().map(|cell| cell.hosts.held()));
+        Some(ShaperCounters {
+            held_packets: held.most_packets,
+            held_bytes: held.most_bytes,
+            structure_bytes: held.memory,
+        })
+    }
+
+    fn clock(&self) -> Option<ClockCounters> {
+        let Clocks::Running(clocks) = &self.cells.first()?.clocks else { return None };
+        let ports = self.desk.topology.ports().iter().filter(|port| self.desk.topology.is_host(port.from));
+        let clock = clocks.summary(self.desk.now, ports.map(|port| port.rate.0 as f64).sum());
+        let thresholds = self.cells[0].hosts.gates().find_map(|gates| gates.thresholds());
+        Some(ClockCounters { threshold_us: thresholds.map(Delays::summary), ..clock })
     }
 
     /// Share of its capacity each link has carried so far: one by one in a small
     /// network, else mean and maximum by kind of link.
-    fn utilization(&self) -> Value {
+    fn utilization(&self) -> BTreeMap<String, f64> {
         const FEW: usize = 64;
         let topology = &self.desk.topology;
         let look = self.look();
         let share = |port| look.sending(port) as f64 / self.now().max(1) as f64;
-        let mut all = serde_json::Map::new();
+        let mut all = BTreeMap::new();
         let ports = 0..topology.ports().len() as PortId;
         if ports.len() <= FEW {
             for port in ports {
-                all.insert(topology.port_name(port), json!(share(port)));
+                all.insert(topology.port_name(port), share(port));
             }
-            return all.into();
+            return all;
         }
         let mut tiers: BTreeMap<String, Vec<f64>> = Default::default();
         for (id, port) in ports.zip(topology.ports()) {
@@ -142,9 +162,9 @@ impl<R: Router> Engine<R> {
                 .push(share(id));
         }
         for (name, shares) in tiers {
-            all.insert(format!("{name} mean"), json!(shares.iter().sum::<f64>() / shares.len() as f64));
-            all.insert(format!("{name} max"), json!(shares.iter().fold(0.0, |a: f64, b| a.max(*b))));
+            all.insert(format!("{name} mean"), shares.iter().sum::<f64>() / shares.len() as f64);
+            all.insert(format!("{name} max"), shares.iter().fold(0.0, |a: f64, b| a.max(*b)));
         }
-        all.into()
+        all
     }
 }

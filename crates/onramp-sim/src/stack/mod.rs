@@ -5,8 +5,8 @@ pub mod rdma;
 pub mod tcp;
 
 use crate::cc::Loss;
-use crate::config::units::Ps;
 use crate::network::Kind;
+use onramp_config::units::Ps;
 
 /// A packet to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

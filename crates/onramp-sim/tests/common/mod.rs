@@ -107,12 +107,17 @@ pub fn loaded_beside(transport: &str) -> String {
     format!("{LOADED}{}", LOADED.replace("\nload", &format!("\ntransport = {{ kind = \"{transport}\" }}\nload")))
 }
 
+/// Counters as `summary.json` has them.
+pub fn counters(sim: &Simulation) -> serde_json::Value {
+    serde_json::json!(sim.counters())
+}
+
 /// Everything that was recorded, in order of arrival.
 pub fn finish(mut sim: Simulation) -> (Vec<FlowRecord>, Vec<RequestRecord>, serde_json::Value) {
     sim.run_to_end();
     let mut flows = sim.take_flows();
     flows.sort_by_key(|f| f.id);
-    (flows, sim.take_requests(), sim.counters())
+    (flows, sim.take_requests(), counters(&sim))
 }
 
 /// Runs in steps of `step` and calls `look` after each.

@@ -4,11 +4,12 @@ use super::cluster::Cluster;
 use super::{Result, at};
 use crate::plan::{OR_ACK, address};
 use crate::sys;
+use onramp_config::units::NS;
+use onramp_records::counters::{OnRampCounters, OwdCounters};
 use onramp_sim::clock::Oscillator;
 use onramp_sim::scenario::{OnRampVersion, Scenario, Stamps, Sync, Threshold};
-use onramp_sim::topology::Topology;
-use onramp_sim::units::NS;
-use serde_json::{Value, json};
+use onramp_topology::Topology;
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
@@ -390,21 +391,21 @@ impl Sums {
         self
     }
 
-    /// The "onramp_stats" part of summary.json.
-    pub fn to_json(&self) -> Value {
-        let owd = (self.or_acks > 0).then(|| {
+    /// As counters of On-Ramp.
+    pub fn summary(&self) -> OnRampCounters {
+        let owd_us = if self.or_acks > 0 {
             let mean = self.owd_sum_ns / self.or_acks as f64;
-            json!({"mean": mean / 1000.0, "min": self.owd_min_ns / 1000.0, "samples": self.or_acks})
-        });
-        let mut all = json!({
-            "or_acks": self.or_acks,
-            "pauses": self.held,
-            "paused_us": self.held_ns as f64 / 1000.0,
-            "owd_us": owd.unwrap_or_else(|| json!({"samples": 0})),
-        });
-        for (name, sum) in COUNTERS.iter().zip(self.counters) {
-            all[name] = sum.into();
+            let (mean, min) = (Some(mean / 1000.0), Some(self.owd_min_ns / 1000.0));
+            OwdCounters { samples: self.or_acks, mean, min, ..OwdCounters::default() }
+        } else {
+            OwdCounters::default()
+        };
+        OnRampCounters {
+            or_acks: self.or_acks,
+            pauses: self.held,
+            paused_us: self.held_ns as f64 / 1000.0,
+            owd_us,
+            agents: COUNTERS.into_iter().zip(self.counters).collect(),
         }
-        all
     }
 }

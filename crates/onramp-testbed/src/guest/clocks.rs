@@ -2,12 +2,12 @@
 
 use super::Result;
 use super::agents::Agents;
+use onramp_config::units::Ps;
+use onramp_records::ClockRecord;
+use onramp_records::counters::ClockCounters;
 use onramp_sim::clock::accuracy::Accuracy;
-use onramp_sim::records::ClockRecord;
 use onramp_sim::scenario::{Scenario, Sync};
-use onramp_sim::topology::Topology;
-use onramp_sim::units::Ps;
-use serde_json::{Value, json};
+use onramp_topology::Topology;
 
 /// Looks per window of probes.
 const LOOKS: u64 = 10;
@@ -44,16 +44,21 @@ impl Clocks {
         Ok(())
     }
 
-    /// The "clock" part of summary.json, and the records; none, if nothing was synchronised.
-    pub fn finish(&mut self, agents: &Agents, topology: &Topology) -> Result<(Option<Value>, Vec<ClockRecord>)> {
+    /// Counters of the clocks, and the records; none, if nothing was synchronised.
+    pub fn finish(
+        &mut self,
+        agents: &Agents,
+        topology: &Topology,
+    ) -> Result<(Option<ClockCounters>, Vec<ClockRecord>)> {
         let Some(_) = self.interval else { return Ok((None, Vec::new())) };
-        let (error, uncertainty) = self.accuracy.summary();
-        let summary = json!({
-            "error_ns": error,
-            "uncertainty_ns": uncertainty,
-            "known": self.known as f64 / self.all.max(1) as f64,
-            "probe_share": agents.probe_share(topology)?,
-        });
-        Ok((Some(summary), self.accuracy.take_records()))
+        let (error_ns, uncertainty_ns) = self.accuracy.summary();
+        let counters = ClockCounters {
+            error_ns,
+            uncertainty_ns,
+            probe_share: agents.probe_share(topology)?,
+            known: Some(self.known as f64 / self.all.max(1) as f64),
+            ..ClockCounters::default()
+        };
+        Ok((Some(counters), self.accuracy.take_records()))
     }
 }

@@ -9,7 +9,7 @@ use onramp_netlink::qdisc::{self, Place, ROOT, handle};
 use onramp_netlink::{Message, Socket};
 use onramp_sim::cc;
 use onramp_sim::scenario::{Ecn, Linux, PortBuffer, Scenario};
-use onramp_sim::topology::{NodeId, Port, PortId, Topology};
+use onramp_topology::{NodeId, Port, PortId, Topology};
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};

@@ -4,11 +4,11 @@ use super::cluster::{BELOW_LINK, Cluster, LINK};
 use super::{Result, at};
 use crate::plan::{interface, is_host};
 use crate::sys;
+use onramp_config::units::{NS, Ps, US};
 use onramp_netlink::message::{u32_at, u64_at};
 use onramp_netlink::qdisc::{self, Qdisc};
-use onramp_sim::topology::{PortId, Topology};
-use onramp_sim::units::{NS, Ps, US};
-use serde_json::json;
+use onramp_records::counters::{NetworkCounters, PortOrder, Spread};
+use onramp_topology::{PortId, Topology};
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
@@ -174,35 +174,34 @@ impl Counters {
         self.links.iter().map(|link| link.packets).sum()
     }
 
-    /// The "order" part of summary.json for a port; drop events are known to eight flows, and shown as of their middle.
-    pub fn order(&self, topology: &Topology, port: PortId) -> serde_json::Value {
+    /// Order of packets at a port; drop events are known to eight flows, and shown as of their middle.
+    pub fn order(&self, topology: &Topology, port: PortId) -> PortOrder {
         let link = &self.links[port as usize];
-        let pairs = |counts: &[u32], place: fn(usize) -> f64| -> serde_json::Value {
-            let some = counts.iter().enumerate().filter(|(_, count)| **count > 0);
-            some.map(|(i, count)| json!([place(i), count])).collect()
+        let some = |counts: &[u32]| -> Vec<(usize, u64)> {
+            let all = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+            all.map(|(i, count)| (i, u64::from(*count))).collect()
         };
         // No event hits nobody: the first place has those of one to seven flows.
         let middle = |i| if i == 0 { FLOWS as f64 / 2.0 } else { (i * FLOWS) as f64 + (FLOWS - 1) as f64 / 2.0 };
-        json!({
-            "packets": link.data,
-            "changes": link.changes,
-            "drops": self.drops[port as usize],
-            "drop_events": pairs(&link.events, middle),
-            "slot_ns": topology.ports()[port as usize].rate.time_for(FULL_PACKET) / NS,
-            "slots": pairs(&link.slots, |i| i as f64),
-        })
+        PortOrder {
+            packets: link.data,
+            changes: link.changes,
+            drops: self.drops[port as usize],
+            drop_events: some(&link.events).into_iter().map(|(i, count)| (middle(i), count)).collect(),
+            slot_ns: topology.ports()[port as usize].rate.time_for(FULL_PACKET) / NS,
+            slots: some(&link.slots).into_iter().map(|(i, count)| (i as u64, count)).collect(),
+        }
     }
 
-    /// The "network" part of summary.json, over a run that took `span`.
-    pub fn network(&self, topology: &Topology, span: Ps) -> serde_json::Value {
+    /// Counters of links and queues, over a run that took `span`.
+    pub fn network(&self, topology: &Topology, span: Ps) -> NetworkCounters {
         let mut queues = LinkStats::default();
-        let mut sent = 0;
-        let mut utilization = serde_json::Map::new();
-        let (mut port_drops, mut host_drops) = (0, 0);
+        let mut utilization = BTreeMap::new();
+        let (mut sent, mut port_drops, mut host_drops) = (0, 0, 0);
         for (id, port) in (0..).zip(topology.ports()) {
             let link = &self.links[id as usize];
             let share = link.busy_ns as f64 / (span as f64 / 1000.0).max(1.0);
-            utilization.insert(topology.port_name(id), json!(share));
+            utilization.insert(topology.port_name(id), share);
             if is_host(topology, port.from) {
                 sent += link.packets;
                 host_drops += self.drops[id as usize];
@@ -212,23 +211,22 @@ impl Counters {
             }
         }
         let us = |ns: u64| ns as f64 / 1000.0;
-        json!({
-            "packets_sent": sent,
-            "drops": port_drops,
-            "host_drops": host_drops,
-            "ecn_marked": self.marked,
-            "retransmitted_packets": self.retransmitted,
-            "timeouts": self.timeouts,
-            "pfc_pauses": 0,
-            "pfc_paused_us": 0.0,
-            "utilization": utilization,
-            "queue_us": {
-                "mean": us(queues.wait_sum_ns) / queues.packets.max(1) as f64,
-                "p50": us(queues.quantile(0.5)),
-                "p99": us(queues.quantile(0.99)),
-                "max": us(queues.wait_max_ns),
+        NetworkCounters {
+            packets_sent: sent,
+            drops: port_drops,
+            host_drops: Some(host_drops),
+            ecn_marked: self.marked,
+            retransmitted_packets: self.retransmitted,
+            timeouts: self.timeouts,
+            utilization,
+            queue_us: Spread {
+                mean: us(queues.wait_sum_ns) / queues.packets.max(1) as f64,
+                p50: us(queues.quantile(0.5)),
+                p99: us(queues.quantile(0.99)),
+                max: us(queues.wait_max_ns),
             },
-        })
+            ..NetworkCounters::default()
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::cluster::Cluster;
 use super::{Result, at};
 use crate::sys;
 use crate::task::Job;
-use onramp_sim::topology::Topology;
+use onramp_topology::Topology;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;

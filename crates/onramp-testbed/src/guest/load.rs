@@ -20,15 +20,15 @@ use super::series::Series;
 use super::{Result, at, say};
 use crate::sys::{self, Epoll};
 use crate::task::{STOP, Said, Status};
+use onramp_config::units::{MS, NS, Ps};
+use onramp_records::counters::{Counters as All, EngineCounters, Unfinished};
+use onramp_records::{ExchangeRecord, FlowRecord};
 use onramp_sim::Scenario;
 use onramp_sim::measure::Recorder;
 use onramp_sim::measure::trace::Capture;
-use onramp_sim::records::{ExchangeRecord, FlowRecord};
-use onramp_sim::topology::Topology;
-use onramp_sim::units::{MS, NS, Ps};
-use onramp_sim::workload::arrivals::{Arrival, Arrivals};
-use onramp_sim::workload::{Channel, Medium, Size, connections as wanted};
-use serde_json::json;
+use onramp_topology::Topology;
+use onramp_workload::arrivals::{Arrival, Arrivals};
+use onramp_workload::{Channel, Medium, Size, connections as wanted};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::os::fd::AsFd;
@@ -111,7 +111,7 @@ pub fn run(
     traced: &[u64],
     out: &Path,
 ) -> Result<Said> {
-    let plan = scenario.plan(topology, base)?;
+    let plan = scenario.plan(topology, base).map_err(|e| e.to_string())?;
     let arrivals: Vec<Arrival> = Arrivals::new(plan.sources, scenario.traffic.len(), scenario.seed).collect();
     sys::be_exact().map_err(at("real-time class"))?;
     let epoll = Epoll::new().map_err(at("epoll"))?;
@@ -164,34 +164,35 @@ pub fn run(
         flows: load.recorder.take_flows(),
         requests: load.recorder.take_requests(),
         exchanges: measured(load.programs.take_records(), load.warmup),
-        counters: json!(null),
+        counters: All::default(),
         samples: Vec::new(),
         captures,
     };
     let (samples, series_names) = load.series.finish();
-    let mut counters = json!({
-        "network": counted.network(topology, now),
-        "onramp_stats": of_agents.to_json(),
-        "engine": {
-            "simulated_us": us(now),
-            "packet_hops": counted.packet_hops(),
-            "kernel": kernel_release(),
-            "connections_opened_before": opened,
-            "connections_opened_late": load.opened_late,
-        },
-        "unfinished": { "flows": results.unfinished.len(), "requests": load.recorder.requests_open() },
-        "series_names": series_names,
-    });
-    for name in &scenario.measure.order {
+    let order = |name: &String| {
         let port = topology.port_named(name).expect("the scenario was checked");
-        counters["order"][name] = counted.order(topology, port);
-    }
-    if load.programs.any() {
-        counters["unfinished"]["exchanges"] = json!(load.programs.open_now());
-    }
-    if let Some(clock) = clock {
-        counters["clock"] = clock;
-    }
+        (name.clone(), Some(counted.order(topology, port)))
+    };
+    let counters = All {
+        network: counted.network(topology, now),
+        onramp_stats: of_agents.summary(),
+        engine: EngineCounters {
+            simulated_us: us(now),
+            packet_hops: counted.packet_hops(),
+            connections_opened_before: Some(opened as u64),
+            connections_opened_late: Some(load.opened_late),
+            kernel: Some(kernel_release()),
+        },
+        unfinished: Unfinished {
+            flows: results.unfinished.len() as u64,
+            requests: load.recorder.requests_open() as u64,
+            exchanges: load.programs.any().then(|| load.programs.open_now()),
+        },
+        order: scenario.measure.order.iter().map(order).collect(),
+        clock,
+        series_names: Some(series_names),
+        ..All::default()
+    };
     Results { samples, counters, ..results }.write(out)?;
     agents.stop()?;
     Ok(Said::Done { complete, status: 0 })

@@ -7,7 +7,7 @@ use super::cluster::Cluster;
 use super::{Result, at};
 use crate::plan::address;
 use crate::sys;
-use onramp_sim::units::{NS, Ps};
+use onramp_config::units::{NS, Ps};
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};

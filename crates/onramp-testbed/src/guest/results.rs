@@ -1,8 +1,9 @@
 //! The files the guest leaves: a table's columns one after the other, as Python reads them.
 
 use super::{Result, at};
+use onramp_records::counters::Counters;
+use onramp_records::{ClockRecord, ExchangeRecord, FlowRecord, Record, RequestRecord, Sample};
 use onramp_sim::measure::trace::Capture;
-use onramp_sim::records::{ClockRecord, ExchangeRecord, FlowRecord, Record, RequestRecord, Sample};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,7 +28,7 @@ pub struct Results {
     /// Packets of single flows.
     pub captures: Vec<Capture>,
     /// The parts of summary.json that do not come from flows, and names of series.
-    pub counters: serde_json::Value,
+    pub counters: Counters,
 }
 
 impl Results {
@@ -54,6 +55,6 @@ impl Results {
         save("exchanges.bin", &ExchangeRecord::columns(&self.exchanges))?;
         save("series.bin", &Sample::columns(&self.samples))?;
         save("clock.bin", &ClockRecord::columns(&self.clocks))?;
-        save("counters.json", &[self.counters.to_string().into_bytes()])
+        save("counters.json", &[json!(self.counters).to_string().into_bytes()])
     }
 }

@@ -7,11 +7,11 @@ use super::counters::link_stats;
 use super::{Result, at};
 use crate::plan::interface;
 use crate::sys;
+use onramp_config::units::{NS, Ps, SEC};
 use onramp_netlink::qdisc;
-use onramp_sim::records::Sample;
+use onramp_records::Sample;
 use onramp_sim::scenario::Measure;
-use onramp_sim::topology::{PortId, Topology};
-use onramp_sim::units::{NS, Ps, SEC};
+use onramp_topology::{PortId, Topology};
 use std::os::fd::AsFd;
 
 /// A counter that is turned into a rate.

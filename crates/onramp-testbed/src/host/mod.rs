@@ -108,7 +108,7 @@ fn load(arguments: &Arguments) -> Result<Scenario, Failure> {
 
 /// Hosts and switches of a scenario.
 fn scenario_nodes(scenario: &Scenario, base: &Path) -> Result<usize, Failure> {
-    let topology = onramp_sim::topology::build(&scenario.network, base).map_err(|m| Failure::usage(m.message))?;
+    let topology = onramp_topology::build(&scenario.network, base).map_err(|m| Failure::usage(m.message))?;
     Ok(topology.nodes())
 }
 

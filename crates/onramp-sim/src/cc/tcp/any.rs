@@ -1,9 +1,9 @@
 //! Any of the controllers, as a connection holds one.
 
-use super::{Controller, Event, Sample, State, Window};
+use super::{Controller, Event, FromConfig, Sample, State, Window};
 
 macro_rules! controllers {
-    ($($(#[$doc:meta])* $name:ident($module:ident) = $steers:literal,)+) => {
+    ($($(#[$doc:meta])* $name:ident($module:ident),)+) => {
         /// Parameters of any of them.
         #[derive(Clone, Debug)]
         pub enum Config {
@@ -11,20 +11,20 @@ macro_rules! controllers {
         }
 
         /// The controller of a connection.
-        #[derive(Clone, Debug)]
+        #[derive(Debug)]
         pub enum Any {
             $($(#[$doc])* $name(super::$module::State),)+
         }
 
         impl Any {
-            /// See [`Controller::new`].
+            /// See [`FromConfig::new`].
             pub fn new(config: &Config, w: &mut Window, draw: u64) -> Self {
-                match config { $(Config::$name(config) => Self::$name(Controller::new(config, w, draw)),)+ }
+                match config { $(Config::$name(config) => Self::$name(FromConfig::new(config, w, draw)),)+ }
             }
 
-            /// It sets window and pacing rate itself ([`Controller::control`]).
+            /// See [`Controller::steers`].
             pub fn steers(&self) -> bool {
-                match self { $(Self::$name(_) => $steers,)+ }
+                match self { $(Self::$name(state) => state.steers(),)+ }
             }
 
             /// See [`Controller::ssthresh`].
@@ -82,13 +82,15 @@ macro_rules! controllers {
 
 controllers! {
     /// NewReno.
-    NewReno(newreno) = false,
+    NewReno(newreno),
     /// CUBIC.
-    Cubic(cubic) = false,
+    Cubic(cubic),
     /// BBR.
-    Bbr(bbr) = true,
+    Bbr(bbr),
     /// Vegas.
-    Vegas(vegas) = false,
+    Vegas(vegas),
     /// DCTCP.
-    DctcpTcp(dctcp) = false,
+    DctcpTcp(dctcp),
+    /// A controller of the program's own.
+    CustomTcp(custom),
 }

@@ -2,9 +2,9 @@
 //! Linux has it: it paces at the largest rate of delivery it has seen lately, and keeps the window
 //! at twice what that rate fills at the least round-trip time.
 
-use super::{Controller, Event, JIFFY, MAX_SEGMENT, Sample, Window};
-use crate::config::Rule;
-use crate::config::units::{MS, Ps, SEC, US};
+use super::{Controller, Event, FromConfig, JIFFY, MAX_SEGMENT, Sample, Window};
+use onramp_config::Rule;
+use onramp_config::units::{MS, Ps, SEC, US};
 use serde::{Deserialize, Serialize};
 
 /// It has no parameters.
@@ -122,7 +122,7 @@ struct Full {
     rounds: u32,
 }
 
-impl Controller for State {
+impl FromConfig for State {
     type Config = Config;
 
     fn new(_: &Config, w: &mut Window, draw: u64) -> Self {
@@ -149,6 +149,12 @@ impl Controller for State {
         };
         bbr.pace_from_rtt(w);
         bbr
+    }
+}
+
+impl Controller for State {
+    fn steers(&self) -> bool {
+        true
     }
 
     /// Losses do not end slow start; the window is noted for the time after them.

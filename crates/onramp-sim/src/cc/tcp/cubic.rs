@@ -1,9 +1,9 @@
 //! CUBIC (RFC 9438) as Linux has it, in whole packets and jiffies, with HyStart (Ha and Rhee,
 //! "Taming the elephants", 2011), which ends slow start before it loses packets.
 
-use super::{Controller, Event, JIFFY, MAX_SEGMENT, Sample, Window};
-use crate::config::Rule;
-use crate::config::units::{MS, SEC, Span, US};
+use super::{Controller, Event, FromConfig, JIFFY, MAX_SEGMENT, Sample, Window};
+use onramp_config::Rule;
+use onramp_config::units::{MS, SEC, Span, US};
 use serde::{Deserialize, Serialize};
 
 /// Parameters: those of Linux's `tcp_cubic`.
@@ -120,7 +120,7 @@ struct HyStart {
     samples: u32,
 }
 
-impl Controller for State {
+impl FromConfig for State {
     type Config = Config;
 
     fn new(c: &Config, w: &mut Window, _: u64) -> Self {
@@ -129,7 +129,9 @@ impl Controller for State {
         }
         Self { c: c.clone(), curve: Curve::default(), hystart: HyStart::round(w) }
     }
+}
 
+impl Controller for State {
     fn ssthresh(&mut self, w: &Window) -> u32 {
         self.curve.began = None;
         let below = w.cwnd < self.curve.max && self.c.fast_convergence;

@@ -2,8 +2,8 @@
 //!
 //! What the receiver echoes is the stack's.
 
-use super::{Controller, Event, Sample, Window};
-use crate::config::Rule;
+use super::{Controller, Event, FromConfig, Sample, Window};
+use onramp_config::Rule;
 use serde::{Deserialize, Serialize};
 
 /// Parameters: those of Linux's `tcp_dctcp`.
@@ -48,7 +48,7 @@ pub struct State {
     uncut: u32,
 }
 
-impl Controller for State {
+impl FromConfig for State {
     type Config = Config;
 
     fn new(c: &Config, w: &mut Window, _: u64) -> Self {
@@ -61,7 +61,9 @@ impl Controller for State {
             uncut: 0,
         }
     }
+}
 
+impl Controller for State {
     fn ssthresh(&mut self, w: &Window) -> u32 {
         self.uncut = w.cwnd;
         let cut = (u64::from(w.cwnd) * u64::from(self.alpha)) >> (SHIFT + 1);

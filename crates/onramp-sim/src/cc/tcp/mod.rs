@@ -7,15 +7,17 @@
 pub mod any;
 pub mod bbr;
 pub mod cubic;
+pub mod custom;
 pub mod dctcp;
 pub mod newreno;
 pub mod vegas;
 
 use super::Settings;
-use crate::config::Rule;
-use crate::config::units::{Bytes, MS, Ps, Rate, US};
 use crate::network::config::EcnDefault;
-use crate::network::router;
+use crate::network::feedback;
+use onramp_config::Rule;
+use onramp_config::units::{Bytes, MS, Ps, Rate, US};
+use std::fmt::Debug;
 
 /// The kernel's clock for what need not be exact; the cluster's kernels tick 1000 times a second.
 pub const JIFFY: Ps = MS;
@@ -134,12 +136,16 @@ pub struct Sample {
     pub delayed: bool,
 }
 
-/// How a connection's window follows what comes back. All defaults are Reno's (RFC 5681).
-pub trait Controller: Sized {
+/// A controller that is made of parameters.
+pub trait FromConfig: Sized {
     /// Its parameters.
     type Config;
-    /// Of a connection that is now open; `draw` is random.
+    /// Controller of a connection that is now open; `draw` is random.
     fn new(config: &Self::Config, w: &mut Window, draw: u64) -> Self;
+}
+
+/// How a connection's window follows what comes back. All defaults are Reno's (RFC 5681).
+pub trait Controller: Debug + Send + Sync {
     /// The window to which a loss cuts it.
     fn ssthresh(&mut self, w: &Window) -> u32 {
         (w.cwnd >> 1).max(2)
@@ -160,6 +166,10 @@ pub trait Controller: Sized {
     fn on_state(&mut self, _w: &mut Window, _new: State) {}
     /// Something has happened.
     fn on_event(&mut self, _w: &mut Window, _event: Event) {}
+    /// True if it sets window and pacing rate itself ([`Controller::control`]).
+    fn steers(&self) -> bool {
+        false
+    }
     /// Sets window and pacing rate after an acknowledgement. False: [`Controller::grow`] and
     /// the stack do.
     fn control(&mut self, _w: &mut Window, _sample: &Sample) -> bool {
@@ -263,8 +273,8 @@ macro_rules! settings {
                 true
             }
 
-            fn router(&self) -> router::Kind {
-                router::Kind::Tcp
+            fn feedback(&self) -> feedback::Kind {
+                feedback::Kind::Tcp
             }
 
             fn ecn_defaults(&self) -> Option<EcnDefault> {
@@ -289,7 +299,7 @@ settings! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::SEC;
+    use onramp_config::units::SEC;
     use std::collections::VecDeque;
 
     /// A connection that has just opened.

@@ -1,8 +1,8 @@
 //! Reno as Linux has it: RFC 5681 with counting in packets; recovery, which makes it NewReno
 //! (RFC 6582) and more, is the stack's.
 
-use super::{Controller, Window};
-use crate::config::Rule;
+use super::{Controller, FromConfig, Window};
+use onramp_config::Rule;
 use serde::{Deserialize, Serialize};
 
 /// It has no parameters.
@@ -19,13 +19,15 @@ impl Config {
 #[derive(Clone, Debug)]
 pub struct State;
 
-impl Controller for State {
+impl FromConfig for State {
     type Config = Config;
 
     fn new(_: &Config, _: &mut Window, _: u64) -> Self {
         Self
     }
 }
+
+impl Controller for State {}
 
 #[cfg(test)]
 mod tests {

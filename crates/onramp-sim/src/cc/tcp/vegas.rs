@@ -1,8 +1,8 @@
 //! Vegas (Brakmo and Peterson, 1995) as Linux has it: a window a few packets larger than what the
 //! path carries at its least round-trip time.
 
-use super::{Controller, Event, Sample, Window};
-use crate::config::Rule;
+use super::{Controller, Event, FromConfig, Sample, Window};
+use onramp_config::Rule;
 use serde::{Deserialize, Serialize};
 
 /// Parameters: those of Linux's `tcp_vegas`, in packets that wait somewhere on the path.
@@ -48,13 +48,15 @@ pub struct State {
     samples: u32,
 }
 
-impl Controller for State {
+impl FromConfig for State {
     type Config = Config;
 
     fn new(c: &Config, w: &mut Window, _: u64) -> Self {
         Self { c: c.clone(), on: true, end: w.snd_nxt, base_us: u32::MAX, round_us: u32::MAX, samples: 0 }
     }
+}
 
+impl Controller for State {
     fn sampled(&mut self, _: &mut Window, sample: &Sample) {
         if let Some(rtt) = sample.rtt_us {
             // None is 0, by which is divided.

@@ -2,7 +2,7 @@
 //! the future. Segments leave in the order they came; the kernel has no such queue.
 
 use super::{Ask, Dequeue, Dropped, Qdisc, Segment};
-use crate::config::units::{NS, Ps, SEC};
+use onramp_config::units::{NS, Ps, SEC};
 use std::collections::{HashMap, VecDeque};
 
 /// Segments that fit.
@@ -87,7 +87,7 @@ mod tests {
     use super::super::Verdict;
     use super::super::tests::SEGMENT;
     use super::*;
-    use crate::config::units::US;
+    use onramp_config::units::US;
 
     /// Rates by handle.
     struct Rates(Vec<u64>);

@@ -6,8 +6,7 @@
 //! else makes the NIC ask before that sends what is due.
 
 use super::{Ask, Dequeue, Dropped, Qdisc, Segment};
-use crate::config::Rule;
-use crate::config::units::{MS, Ps, SEC, Span, US};
+use onramp_config::units::{MS, Ps, SEC, Span, US};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -42,16 +41,6 @@ impl Default for Config {
             horizon: Span(10 * SEC),
             timer_slack: Span(10 * US),
         }
-    }
-}
-
-impl Config {
-    /// Its rules.
-    pub fn check(&self, rule: Rule<'_>) {
-        let quantum = self.quantum.unwrap_or(256);
-        rule((256..=1 << 20).contains(&quantum), "quantum", format!("{quantum} is outside 256 to 1048576"));
-        let initial = self.initial_quantum.unwrap_or(0);
-        rule(initial <= 1 << 20, "initial_quantum", format!("{initial} is above 1048576"));
     }
 }
 

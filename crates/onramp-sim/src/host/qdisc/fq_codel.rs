@@ -4,8 +4,7 @@
 //! socket does not count.
 
 use super::{Ask, Dequeue, Dropped, Ecn, Qdisc, Segment};
-use crate::config::Rule;
-use crate::config::units::{MS, NS, Ps, Span};
+use onramp_config::units::{MS, NS, Ps, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -40,16 +39,6 @@ impl Default for Config {
             ecn: true,
             drop_batch: 64,
         }
-    }
-}
-
-impl Config {
-    /// Its rules.
-    pub fn check(&self, rule: Rule<'_>) {
-        rule((1..=65_536).contains(&self.flows), "flows", format!("{} is outside 1 to 65536", self.flows));
-        let quantum = self.quantum.unwrap_or(256);
-        rule((256..=1 << 20).contains(&quantum), "quantum", format!("{quantum} is outside 256 to 1048576"));
-        rule(self.drop_batch > 0, "drop_batch", "must be above 0, such as 64".into());
     }
 }
 

@@ -2,7 +2,7 @@
 //! leaves, paced for a while after a hold (`datapath/sch_onramp`).
 
 use super::{Ask, Dequeue, Dropped, Qdisc, Segment, Verdict};
-use crate::config::units::{NS, Ps, US};
+use onramp_config::units::{NS, Ps, US};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 

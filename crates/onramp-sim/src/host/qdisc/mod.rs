@@ -7,7 +7,7 @@ pub mod fq_codel;
 pub mod gate;
 pub mod pfifo;
 
-use crate::config::units::Ps;
+use onramp_config::units::Ps;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 

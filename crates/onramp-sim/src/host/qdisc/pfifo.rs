@@ -1,7 +1,7 @@
 //! First in, first out.
 
 use super::{Ask, Dequeue, Dropped, Qdisc, Segment};
-use crate::config::units::Ps;
+use onramp_config::units::Ps;
 use std::collections::VecDeque;
 
 /// Segments that fit: an interface's default length.

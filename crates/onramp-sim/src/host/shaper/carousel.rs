@@ -9,7 +9,7 @@
 use super::config::time_at;
 use super::wheel::Wheel;
 use super::{AGENT, Due, Entry, Held, Rules, Shaper, Take, Terms};
-use crate::config::units::Ps;
+use onramp_config::units::Ps;
 
 /// A packet in a wheel: whose, and its size.
 type Packet = (Entry, u16);
@@ -223,7 +223,7 @@ impl Shaper for Shaping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::{MS, NS, US};
+    use onramp_config::units::{MS, NS, US};
 
     fn flow(slot: u32) -> Entry {
         Entry { slot, id: u64::from(slot) }

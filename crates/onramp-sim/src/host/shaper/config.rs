@@ -1,8 +1,8 @@
 //! What a scenario says of shapers: their policies, and what each is made of.
 
 use super::{Kind, Rules};
-use crate::config::Rule;
-use crate::config::units::{Bytes, MS, NS, Ps, Rate, SEC, Span, US};
+use onramp_config::Rule;
+use onramp_config::units::{Bytes, MS, NS, Ps, Rate, SEC, Span, US};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! A pacer per flow, and the flows that are due in turn: what an RDMA NIC has.
 
 use super::{AGENT, Entry, Rules, Shaper, Take, Terms};
-use crate::config::units::Ps;
+use onramp_config::units::Ps;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 

@@ -8,7 +8,7 @@
 
 use super::config::time_at;
 use super::{AGENT, Entry, Held, Rules, Shaper, Take, Terms};
-use crate::config::units::Ps;
+use onramp_config::units::Ps;
 use std::collections::{BTreeSet, VecDeque};
 
 /// `low_rate_threshold`, in bits per second.
@@ -248,7 +248,7 @@ impl Shaper for Shaping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::{MS, US};
+    use onramp_config::units::{MS, US};
 
     fn flow(slot: u32) -> Entry {
         Entry { slot, id: u64::from(slot) }

@@ -9,7 +9,7 @@
 
 use super::config::time_at;
 use super::{AGENT, Entry, Held, Rules, Shaper, Take, Terms};
-use crate::config::units::Ps;
+use onramp_config::units::Ps;
 use std::collections::{BTreeSet, VecDeque};
 
 /// No class.
@@ -309,7 +309,7 @@ impl Shaper for Shaping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::US;
+    use onramp_config::units::US;
 
     fn flow(slot: u32) -> Entry {
         Entry { slot, id: u64::from(slot) }

@@ -18,7 +18,7 @@ mod fq;
 mod htb;
 pub mod wheel;
 
-use crate::config::units::Ps;
+use onramp_config::units::Ps;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 

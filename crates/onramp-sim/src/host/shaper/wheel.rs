@@ -3,7 +3,7 @@
 //! (Carousel, SIGCOMM'17). A bit for each slot, and one for each word of these, find the
 //! next slot that is filled, so that nobody has to look at empty ones.
 
-use crate::config::units::Ps;
+use onramp_config::units::Ps;
 
 const NONE: u32 = u32::MAX;
 

@@ -3,12 +3,12 @@
 use super::receiver::End;
 use super::sender::Writer;
 use super::{Hosting, Pair};
-use crate::config::units::{MS, Ps};
 use crate::host::Io;
 use crate::host::programs::Heard;
+use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::TCP;
-use crate::network::router::{Header, Router};
-use crate::workload::Medium;
+use onramp_config::units::{MS, Ps};
+use onramp_workload::Medium;
 
 /// The kernel's NVMe over TCP hands over data page by page.
 const PAGE: u64 = 4096;
@@ -69,7 +69,7 @@ impl<H: Header> Hosting<H> {
     }
 
     /// Sends what a channel's sending end may send; its NIC.
-    pub(in crate::host) fn pump_channel<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, sender: u32) -> u32 {
+    pub(in crate::host) fn pump_channel<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, sender: u32) -> u32 {
         self.pump(io, sender & !TCP)
     }
 

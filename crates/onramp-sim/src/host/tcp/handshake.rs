@@ -3,13 +3,13 @@
 use super::receiver::End;
 use super::sender::Connection;
 use super::{Hosting, Outcome, Pair, UNKNOWN};
-use crate::config::units::{Ps, US};
 use crate::host::Io;
+use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::{LAST, TCP};
-use crate::network::router::{Header, Router};
 use crate::network::{Kind as Of, Packet};
 use crate::stack::tcp::{HEADERS, Tx};
-use crate::workload::connections::ideal;
+use onramp_config::units::{Ps, US};
+use onramp_workload::connections::ideal;
 
 /// A connection's opening on the wire: Ethernet, IPv4, TCP with its options.
 const SYN_BYTES: u16 = 74;
@@ -22,7 +22,7 @@ impl<H: Header> Hosting<H> {
     }
 
     /// Sends the opening of a connection; its NIC.
-    pub(super) fn send_opening<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) -> u32 {
+    pub(super) fn send_opening<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, at: u32) -> u32 {
         self.queue_opening(io.now, at, SYN_BYTES, 0);
         self.arm(io, at);
         self.connections[at].nic
@@ -46,9 +46,9 @@ impl<H: Header> Hosting<H> {
     }
 
     /// An opening has come in by `nic`, or the answer to one.
-    pub(super) fn opening_came<R: Router<Header = H>>(
+    pub(super) fn opening_came<F: Feedback<Header = H>>(
         &mut self,
-        io: &mut Io<'_, R>,
+        io: &mut Io<'_, F>,
         packet: &Packet<H>,
         nic: u32,
     ) -> Outcome {
@@ -84,7 +84,7 @@ impl<H: Header> Hosting<H> {
     }
 
     /// The other end has opened: the connection says that it knows, and may send what waits for that.
-    fn answered<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, at: u32) -> Outcome {
+    fn answered<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, packet: &Packet<H>, at: u32) -> Outcome {
         let connection = &mut self.connections[at];
         let Some(syn) = connection.syn.take() else { return (None, None) };
         let [_, (echo_ms, _), _] = packet.header.options();

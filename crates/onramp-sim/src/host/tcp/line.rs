@@ -2,17 +2,17 @@
 
 use super::sender::Connection;
 use super::{Hosting, Rules};
-use crate::config::units::{NS, Ps, US};
 use crate::engine::Slab;
 use crate::host::Io;
 use crate::host::gate::Gates;
 use crate::host::qdisc::gate::Gate;
 use crate::host::qdisc::{Ask, Dequeue, Dropped, Ecn, Qdisc, Segment as Queued, Verdict};
 use crate::network::Packet;
+use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::{AFTER_TIMEOUT, LAST, MARKED, TCP};
-use crate::network::router::{Header, Router};
 use crate::stack::tcp::tx::Segment;
 use crate::stack::tcp::{HEADERS, Tx};
+use onramp_config::units::{NS, Ps, US};
 
 /// A path's delay counts for so long, and a flow that paused for longer starts anew.
 const IDLE: Ps = 1000 * US;
@@ -121,9 +121,9 @@ impl<H: Header> Hosting<H> {
     }
 
     /// A NIC's line asks for a packet for its port: its size if one leaves, else when to ask again.
-    pub(in crate::host) fn sends<R: Router<Header = H>>(
+    pub(in crate::host) fn sends<F: Feedback<Header = H>>(
         &mut self,
-        io: &mut Io<'_, R>,
+        io: &mut Io<'_, F>,
         nic: u32,
         port: u32,
         class: u8,

@@ -12,18 +12,18 @@ use super::gate::{GateRules, Gates};
 use super::qdisc::{HostQdisc, Segment as Queued};
 use super::{Counts, Hosts, Io, Note};
 use crate::cc::tcp::any::Config;
-use crate::config::units::Ps;
-use crate::engine::{Slab, prefetch, random};
+use crate::engine::{Slab, prefetch};
 use crate::measure::trace::Tap;
+use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::TCP;
-use crate::network::router::{Header, Router};
 use crate::network::{Kind as Of, Packet};
-use crate::records::FlowRecord;
 use crate::stack::tcp::tx::Segment;
 use crate::stack::tcp::{HEADERS, Opened, Params, Tx};
-use crate::topology::Topology;
 pub use channel::Direction;
 use line::{Device, Waiting};
+use onramp_config::units::Ps;
+use onramp_records::FlowRecord;
+use onramp_topology::Topology;
 use receiver::End;
 use sender::{Connection, Flow, Pool};
 use std::collections::HashMap;
@@ -99,8 +99,8 @@ impl Rules {
 
     /// What ECMP hashes for a connection's data and for its replies.
     fn hashes(&self, id: u64) -> [u16; 2] {
-        let mut draw = random::stream(self.seed, "connection", id);
-        [0, 0].map(|_| random::below(&mut draw, 1 << 16) as u16)
+        let mut draw = onramp_random::stream(self.seed, "connection", id);
+        [0, 0].map(|_| onramp_random::below(&mut draw, 1 << 16) as u16)
     }
 }
 
@@ -237,7 +237,7 @@ impl<H: Header> Hosts<H> {
     }
 
     /// A flow on TCP begins.
-    pub(super) fn start_flow<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, slot: u32) {
+    pub(super) fn start_flow<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, slot: u32) {
         let nic = self.tcp().start_flow(io, slot);
         self.nic_send(io, nic);
     }
@@ -248,21 +248,21 @@ impl<H: Header> Hosts<H> {
     }
 
     /// A connection's event has come.
-    pub fn connection_due<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) {
+    pub fn connection_due<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, at: u32) {
         if let Some(nic) = self.tcp().connection_due(io, at) {
             self.nic_send(io, nic);
         }
     }
 
     /// A receiving end's event has come.
-    pub fn end_due<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, slot: u32) {
+    pub fn end_due<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, slot: u32) {
         if let Some(nic) = self.tcp().end_due(io, slot) {
             self.nic_send(io, nic);
         }
     }
 
     /// A packet of a connection has come in by `nic`.
-    pub(super) fn tcp_receive<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>, nic: u32) {
+    pub(super) fn tcp_receive<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, packet: &Packet<H>, nic: u32) {
         let tcp = self.tcp();
         if tcp.tap.is_some() {
             tcp.trace_coming(io.now, packet);

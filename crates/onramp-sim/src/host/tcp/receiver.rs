@@ -2,16 +2,16 @@
 
 use super::channel::Reads;
 use super::{Hosting, OrAcks, Pair, Rules, UNKNOWN, ack_bytes, unwrap};
-use crate::config::units::{NS, Ps};
 use crate::host::programs::Heard;
 use crate::host::receive::OR_ACK_BYTES;
 use crate::host::{Io, Timer};
+use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::{AFTER_TIMEOUT, LAST, MARKED, Options, TCP};
-use crate::network::router::{Header, Router};
 use crate::network::{Kind as Of, Packet};
-use crate::records::FlowRecord;
 use crate::stack::tcp::rx::{Data, Said};
 use crate::stack::tcp::{HEADERS, Rx};
+use onramp_config::units::{NS, Ps};
+use onramp_records::FlowRecord;
 use std::collections::VecDeque;
 
 /// The receiving end of a connection.
@@ -68,9 +68,9 @@ impl<H: Header> Hosting<H> {
     }
 
     /// Data has come in; the NIC that has something to say of it, and how far which program has read.
-    pub(super) fn data_came<R: Router<Header = H>>(
+    pub(super) fn data_came<F: Feedback<Header = H>>(
         &mut self,
-        io: &mut Io<'_, R>,
+        io: &mut Io<'_, F>,
         packet: &Packet<H>,
     ) -> (u32, Option<(Heard, u64)>) {
         let (now, slot) = (io.now, packet.flow & !TCP);
@@ -111,7 +111,7 @@ impl<H: Header> Hosting<H> {
     }
 
     /// Queues what a receiving end has to say; its NIC.
-    fn say<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, slot: u32, said: &Said) -> u32 {
+    fn say<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, slot: u32, said: &Said) -> u32 {
         for reply in said.replies() {
             let end = &self.ends[slot];
             let mut options = Options::default();
@@ -146,7 +146,7 @@ impl<H: Header> Hosting<H> {
     }
 
     /// A receiving end's event has come; the NIC that has something to send, if it still counts.
-    pub(super) fn end_due<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, slot: u32) -> Option<u32> {
+    pub(super) fn end_due<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, slot: u32) -> Option<u32> {
         let end = &mut self.ends[slot];
         if end.armed != Some(io.now) {
             return None;

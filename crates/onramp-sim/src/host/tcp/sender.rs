@@ -1,15 +1,15 @@
 //! The sending end of a connection: the flows on it, what comes back, and its timers.
 
 use super::{Hosting, Outcome, Pair, UNKNOWN, unwrap};
-use crate::config::units::{NS, Ps, US};
 use crate::host::{Io, Note, Opening, Timer};
 use crate::network::Packet;
+use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::{MARKED, TCP, UNMEASURED, unwrap_ns};
-use crate::network::router::{Header, Router};
-use crate::records::FlowRecord;
 use crate::stack::tcp::{Opened, Reply, Syn, Tx};
-use crate::workload::Size;
-use crate::workload::connections::ideal;
+use onramp_config::units::{NS, Ps, US};
+use onramp_records::FlowRecord;
+use onramp_workload::Size;
+use onramp_workload::connections::ideal;
 use std::cmp::Reverse;
 
 /// What a flow without end writes.
@@ -140,7 +140,7 @@ impl<H: Header> Hosting<H> {
     }
 
     /// A flow begins on a connection of its pair that is idle, or on a new one; the NIC it leaves by.
-    pub(super) fn start_flow<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, slot: u32) -> u32 {
+    pub(super) fn start_flow<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, slot: u32) -> u32 {
         let slot = slot & !TCP;
         let Flow { new, nic, .. } = self.flows[slot];
         let pair = Pair { src: new.flow.src, dst: new.flow.dst, transport: new.transport, class: new.class };
@@ -194,7 +194,7 @@ impl<H: Header> Hosting<H> {
     }
 
     /// Queues what a connection may send; its NIC.
-    pub(super) fn pump<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) -> u32 {
+    pub(super) fn pump<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, at: u32) -> u32 {
         self.fill(io.now, at);
         self.arm(io, at);
         self.connections[at].nic
@@ -209,7 +209,7 @@ impl<H: Header> Hosting<H> {
     }
 
     /// Sees to it that a connection is looked at when its timer fires.
-    pub(super) fn arm<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) {
+    pub(super) fn arm<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, at: u32) {
         let connection = &mut self.connections[at];
         let paced = connection.tx.paced_until(io.now);
         let due = [connection.tx.deadline(), paced, connection.syn.and_then(|syn| syn.deadline())];
@@ -223,7 +223,7 @@ impl<H: Header> Hosting<H> {
     }
 
     /// A connection's event has come; the NIC that has something to send, if it still counts.
-    pub(super) fn connection_due<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, at: u32) -> Option<u32> {
+    pub(super) fn connection_due<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, at: u32) -> Option<u32> {
         let now = io.now;
         let connection = &mut self.connections[at];
         if connection.armed != Some(now) {
@@ -244,7 +244,7 @@ impl<H: Header> Hosting<H> {
     }
 
     /// An acknowledgement has come.
-    pub(super) fn reply_came<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>) -> Outcome {
+    pub(super) fn reply_came<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, packet: &Packet<H>) -> Outcome {
         let at = packet.flow & !TCP;
         let connection = &mut self.connections[at];
         let near = connection.tx.una();
@@ -285,7 +285,7 @@ impl<H: Header> Hosting<H> {
     }
 
     /// An OR-ACK has come.
-    pub(super) fn delay_told<R: Router<Header = H>>(&mut self, io: &mut Io<'_, R>, packet: &Packet<H>) -> Outcome {
+    pub(super) fn delay_told<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, packet: &Packet<H>) -> Outcome {
         let (at, now) = (packet.flow & !TCP, io.now);
         let Pair { src, dst, .. } = self.connections[at].pair;
         let margin = if packet.owd_ns == UNMEASURED { None } else { io.clocks.margin(src, dst, now) };

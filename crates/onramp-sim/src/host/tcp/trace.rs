@@ -1,12 +1,12 @@
 //! What captures of single flows are told. Called only where some are traced.
 
 use super::{Hosting, Pair, UNKNOWN};
-use crate::config::units::Ps;
 use crate::host::Hosts;
 use crate::measure::trace::{At, Start, Tap};
+use crate::network::feedback::Header;
 use crate::network::packet::TCP;
-use crate::network::router::Header;
 use crate::network::{Kind, Packet};
+use onramp_config::units::Ps;
 
 impl<H: Header> Hosts<H> {
     /// Packets of pairs that are watched are kept from now on, so many at each end.

@@ -1,7 +1,7 @@
 //! Ethernet, IPv4, and TCP or an OR-ACK's UDP: headers as bytes, and back.
 
-use crate::topology::address::OR_ACK;
 use onramp_core::orack::{Addresses, MAX_LEN, OrAck};
+use onramp_topology::address::OR_ACK;
 use std::net::Ipv4Addr;
 
 /// Bytes of an Ethernet header.

@@ -4,13 +4,13 @@
 use super::frame::{ACK, CWR, ECE, End, Envelope, PSH, SYN, Segment};
 use super::tap::{Log, Seen, Start, Tap};
 use super::{At, Capture, Span, pcap, unwrap};
-use crate::config::units::{NS, Ps};
+use crate::network::feedback::Header;
 use crate::network::packet::{LAST, MARKED, UNMEASURED, unwrap_ns};
-use crate::network::router::Header;
 use crate::network::{Kind, Packet};
 use crate::stack::tcp::{HEADERS, Tx};
-use crate::topology::Topology;
-use crate::topology::address::{FIRST, LISTEN, address, mac};
+use onramp_config::units::{NS, Ps};
+use onramp_topology::Topology;
+use onramp_topology::address::{FIRST, LISTEN, address, mac};
 use std::collections::BTreeMap;
 
 /// What the MTU leaves of a packet besides its payload and headers: time stamps, which an opening does not

@@ -1,8 +1,8 @@
 //! What a cell keeps of packets, to be cut and written when the run is over.
 
 use super::At;
-use crate::config::units::Ps;
 use crate::network::Packet;
+use onramp_config::units::Ps;
 use std::collections::HashMap;
 
 /// A flow of a pair that is watched begins.

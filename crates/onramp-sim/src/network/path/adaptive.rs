@@ -2,8 +2,7 @@
 //! several have as few (DRILL with all ports sampled; Ghorbani et al., SIGCOMM'17).
 
 use super::{Choice, PathSelector, streams};
-use crate::config::Rule;
-use crate::engine::random;
+use onramp_config::Rule;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +33,8 @@ impl PathSelector for Selector {
         let least = choice.ports.iter().map(queued).min().expect("there are ports");
         let mut equal = (0..).zip(choice.ports).filter(|(_, port)| queued(port) == least).map(|(place, _)| place);
         let others = equal.clone().count() - 1;
-        let drawn = if others > 0 { random::below(&mut self.random[choice.switch], others as u32 + 1) } else { 0 };
+        let drawn =
+            if others > 0 { onramp_random::below(&mut self.random[choice.switch], others as u32 + 1) } else { 0 };
         equal.nth(drawn as usize).expect("one of those that are equal")
     }
 }

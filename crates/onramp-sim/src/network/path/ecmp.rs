@@ -2,8 +2,8 @@
 //! own, so that choices at successive switches are independent.
 
 use super::{Choice, PathSelector};
-use crate::config::Rule;
-use crate::topology::choose;
+use onramp_config::Rule;
+use onramp_topology::choose;
 use serde::{Deserialize, Serialize};
 
 /// ECMP by flow.

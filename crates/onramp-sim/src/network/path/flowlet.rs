@@ -2,10 +2,9 @@
 //! reorders nothing (Vanini et al., *Let It Flow*, NSDI'17).
 
 use super::{Choice, PathSelector, streams};
-use crate::config::Rule;
-use crate::config::units::{Ps, Span, US};
-use crate::engine::random;
-use crate::topology::choose;
+use onramp_config::Rule;
+use onramp_config::units::{Ps, Span, US};
+use onramp_topology::choose;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +62,7 @@ impl PathSelector for Selector {
         }
         let flowlet = &mut table[choose(choice.hash, self.entries) as usize];
         if flowlet.last == 0 || choice.now - flowlet.last > self.gap {
-            flowlet.path = random::below(random, u32::MAX);
+            flowlet.path = onramp_random::below(random, u32::MAX);
         }
         flowlet.last = choice.now;
         choose(flowlet.path, choice.ports.len() as u32) as usize

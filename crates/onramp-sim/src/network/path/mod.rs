@@ -5,9 +5,8 @@ pub mod ecmp;
 pub mod flowlet;
 pub mod spray;
 
-use crate::config::units::Ps;
-use crate::config::{Rule, tagged};
-use crate::engine::random;
+use onramp_config::units::Ps;
+use onramp_config::{Rule, tagged};
 use rand_pcg::Pcg64Mcg;
 
 /// A packet, and the ports that it may leave a switch by.
@@ -101,13 +100,13 @@ impl Config {
 
 /// A random stream for each switch.
 fn streams(seed: u64, purpose: &str, switches: &[u32]) -> Vec<Pcg64Mcg> {
-    switches.iter().map(|&switch| random::stream(seed, purpose, u64::from(switch))).collect()
+    switches.iter().map(|&switch| onramp_random::stream(seed, purpose, u64::from(switch))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::US;
+    use onramp_config::units::US;
     use std::collections::BTreeMap;
 
     const PORTS: &[u32] = &[3, 5, 7, 9];

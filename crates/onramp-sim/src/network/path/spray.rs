@@ -2,8 +2,7 @@
 //! Data Center Networks*, INFOCOM'13).
 
 use super::{Choice, PathSelector, streams};
-use crate::config::Rule;
-use crate::engine::random;
+use onramp_config::Rule;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +29,6 @@ impl Selector {
 
 impl PathSelector for Selector {
     fn pick(&mut self, choice: &Choice<'_>) -> usize {
-        random::below(&mut self.random[choice.switch], choice.ports.len() as u32) as usize
+        onramp_random::below(&mut self.random[choice.switch], choice.ports.len() as u32) as usize
     }
 }

@@ -6,10 +6,10 @@ pub mod selective;
 
 use super::{Progress, Segment};
 use crate::cc::Loss;
-use crate::config::units::{Ps, SEC};
-use crate::config::{Rule, tagged};
 use crate::network::Kind;
 use crate::network::packet::{AFTER_TIMEOUT, LAST};
+use onramp_config::units::{Ps, SEC};
+use onramp_config::{Rule, tagged};
 use selective::{Received, Scoreboard};
 
 /// Bytes of a data packet besides payload and the transport's own: Ethernet,
@@ -407,7 +407,7 @@ impl super::Rx for Rx {
 mod tests {
     use super::super::{Rx as _, Tx as _};
     use super::*;
-    use crate::config::units::US;
+    use onramp_config::units::US;
 
     const RECOVERED: Recovered = Recovered::FromThere { nack_interval: 10 * US };
     const SHAPE: Shape = Shape { payload: 1000, header: 48, rto: 100 * US, rto_doublings: 6, recovered: RECOVERED };

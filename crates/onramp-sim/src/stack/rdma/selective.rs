@@ -6,8 +6,8 @@
 //! retransmitted, and recovery ends with the acknowledgement of all that was sent before it. Packets in flight are
 //! bounded by the bandwidth-delay product (BDP-FC).
 
-use crate::config::Rule;
-use crate::config::units::{Ps, Span, US};
+use onramp_config::Rule;
+use onramp_config::units::{Ps, Span, US};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 

@@ -2,7 +2,7 @@
 //! is the largest of a round trip, and falls slowly.
 
 use crate::cc::tcp::JIFFY;
-use crate::config::units::US;
+use onramp_config::units::US;
 
 /// Microseconds in a tick of the kernel's clock.
 const JIFFY_US: u64 = JIFFY / US;

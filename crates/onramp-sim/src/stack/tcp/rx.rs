@@ -1,7 +1,7 @@
 //! The receiving half: what has arrived, when that is said, and how much room there is.
 
 use super::{BLOCKS, Params, Reply, Tx, timer};
-use crate::config::units::{NS, Ps, US};
+use onramp_config::units::{NS, Ps, US};
 
 /// Delayed acknowledgements wait so long at least, and at most, in milliseconds.
 const DELAY_MIN_MS: u64 = 40;

@@ -1,7 +1,7 @@
 //! A connection's opening as its sender sees it: when it is sent again, and what the answer tells.
 
 use super::{Tx, timer};
-use crate::config::units::{Ps, US};
+use onramp_config::units::{Ps, US};
 
 /// The first timeout in microseconds (RFC 6298 §2.1).
 const FIRST_US: u64 = 1_000_000;
@@ -85,7 +85,7 @@ impl Syn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::{MS, SEC};
+    use onramp_config::units::{MS, SEC};
 
     #[test]
     fn a_lost_opening_is_sent_again_each_second_and_then_ever_later_until_it_is_given_up() {

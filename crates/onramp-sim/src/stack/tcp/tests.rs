@@ -4,8 +4,7 @@ use super::rx::Data;
 use super::tx::Segment;
 use super::{Opened, Params, Reply, Rx, Tx};
 use crate::cc::tcp::any::Config;
-use crate::config::units::{MS, Ps, SEC, US};
-use crate::engine::random;
+use onramp_config::units::{MS, Ps, SEC, US};
 use rand_pcg::Pcg64Mcg;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -55,7 +54,7 @@ impl Path {
             slot: 1_200_000,
             free: 0,
             room: 1000,
-            random: random::stream(seed, "path", 0),
+            random: onramp_random::stream(seed, "path", 0),
             lost: 0,
             late: 0,
             late_by: 0,
@@ -67,7 +66,7 @@ impl Path {
     }
 
     fn happens(&mut self, of_1000: u32) -> bool {
-        random::below(&mut self.random, 1000) < of_1000
+        onramp_random::below(&mut self.random, 1000) < of_1000
     }
 
     fn hand(&mut self, segments: &mut Vec<Segment>) {

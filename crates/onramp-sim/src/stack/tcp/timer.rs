@@ -1,7 +1,7 @@
 //! The kernel's timers: in ticks, never early, and coarser the further ahead they are.
 
 use crate::cc::tcp::JIFFY;
-use crate::config::units::{Ps, US};
+use onramp_config::units::{Ps, US};
 
 /// Timers less than this many ticks ahead are exact to one; each further level has an
 /// eighth of the precision for eight times as far.
@@ -22,7 +22,7 @@ pub fn fires(now: Ps, span_us: u64) -> Ps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::units::MS;
+    use onramp_config::units::MS;
 
     #[test]
     fn a_timer_is_never_early_and_coarser_further_ahead() {

@@ -20,9 +20,9 @@ use super::scoreboard::Scoreboard;
 use super::{HEADERS, Opened, Params, Reply};
 use crate::cc::tcp::any::{Any, Config};
 use crate::cc::tcp::{Event, JIFFY, Sample, State, Window};
-use crate::config::units::{Ps, US};
 use ack::Found;
 use loss::Rack;
+use onramp_config::units::{Ps, US};
 use rate::Rate;
 use std::collections::VecDeque;
 use timers::Timer;
@@ -37,7 +37,7 @@ enum Repair {
 }
 
 /// See the module.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Tx {
     /// What the controller sees.
     pub window: Window,

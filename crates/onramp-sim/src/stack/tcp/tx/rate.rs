@@ -2,8 +2,8 @@
 
 use super::Tx;
 use crate::cc::tcp::Sample;
-use crate::config::units::US;
 use crate::stack::tcp::scoreboard::Chunk;
+use onramp_config::units::US;
 
 /// The delivery rate of what was acknowledged (draft-cheng-iccrg-delivery-rate-estimation).
 #[derive(Clone, Copy, Debug, Default)]

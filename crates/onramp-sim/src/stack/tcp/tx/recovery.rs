@@ -3,9 +3,9 @@
 use super::ack::Found;
 use super::{Repair, Tx, tick};
 use crate::cc::tcp::{Event, State};
-use crate::config::units::Ps;
 use crate::stack::tcp::scoreboard::EVER_RESENT;
 use crate::stack::tcp::{Params, Reply};
+use onramp_config::units::Ps;
 
 impl Tx {
     /// Something is wrong, or has been (the kernel's `tcp_fastretrans_alert`).

@@ -3,9 +3,9 @@
 use super::timers::Timer;
 use super::{Repair, Tx, tick};
 use crate::cc::tcp::{Event, State};
-use crate::config::units::{NS, Ps, US};
 use crate::stack::tcp::Params;
 use crate::stack::tcp::scoreboard::{Chunk, EVER_RESENT, LOST, RESENT, SACKED};
+use onramp_config::units::{NS, Ps, US};
 
 /// Memory of a segment that waits, besides its payload, in bytes; and of each packet that one is cut into.
 const OVERHEAD: u32 = 1280;

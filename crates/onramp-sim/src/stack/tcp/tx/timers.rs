@@ -4,8 +4,8 @@
 use super::ack::Found;
 use super::{Segment, Tx};
 use crate::cc::tcp::{Sample, State};
-use crate::config::units::{Ps, US};
 use crate::stack::tcp::{Params, timer};
+use onramp_config::units::{Ps, US};
 
 /// Least time in microseconds until a timer of loss detection.
 pub(super) const TIMER_MIN_US: u64 = 2000;

@@ -1,0 +1,118 @@
+use super::*;
+use onramp_config::units::{NS, US};
+
+fn paper() -> Topology {
+    build(&Shape::FatTree(fat_tree::Config::default()).into(), Path::new(".")).unwrap()
+}
+
+#[test]
+fn the_papers_fat_tree_has_its_published_sizes() {
+    let t = paper();
+    assert_eq!((t.hosts(), t.nodes(), t.ports().len()), (320, 376, 960));
+    assert_eq!(t.base_rtt(0, 1, 1000), 4_160 * NS);
+    assert_eq!(t.base_rtt(0, 16, 1000), 8_200 * NS);
+    assert_eq!(t.base_rtt(0, 319, 1000), 12_240 * NS);
+    assert_eq!(t.max_base_rtt_and_bdp(1000), (12_240 * NS, 153_000));
+}
+
+#[test]
+fn equal_cost_paths_are_all_used_and_evenly() {
+    let t = paper();
+    let mut used: HashMap<Vec<u32>, u32> = HashMap::new();
+    for hash in 0..=u16::MAX {
+        *used.entry(t.path(0, 319, hash).map(|p| p.to).collect()).or_default() += 1;
+    }
+    assert_eq!(used.len(), 16);
+    let (low, high) = (used.values().min().unwrap(), used.values().max().unwrap());
+    assert!(*low > 3_700 && *high < 4_500, "{low} to {high} of 4096");
+}
+
+#[test]
+fn every_path_is_joined_up_and_as_short_as_can_be() {
+    let hops_of = |shape: Shape, hops: fn(u32, u32) -> usize| {
+        let t = build(&shape.into(), Path::new(".")).unwrap();
+        for (a, b) in t.pairs() {
+            for hash in [0, 1, (a * 31 + b) as u16, u16::MAX] {
+                let path: Vec<&Port> = t.path(a, b, hash).take(20).collect();
+                assert_eq!((path[0].from, path.len()), (a, hops(a, b)), "h{a} to h{b}");
+                assert!(path.windows(2).all(|w| w[0].to == w[1].from), "{path:?}");
+                assert!(path.iter().all(|p| t.ports[p.reverse as usize].to == p.from), "{path:?}");
+            }
+        }
+    };
+    hops_of(Shape::LeafSpine(leaf_spine::Config::default()), |a, b| if a / 16 == b / 16 { 2 } else { 4 });
+    hops_of(Shape::FatTree(fat_tree::Config::default()), |a, b| match () {
+        () if a / 16 == b / 16 => 2,
+        () if a / 64 == b / 64 => 4,
+        () => 6,
+    });
+}
+
+#[test]
+fn impossible_networks_are_refused() {
+    let link = |a, b| Link { a, b, rate: Rate(1_000_000_000), delay: Span(US) };
+    let refuse = |hosts, links: &[Link]| Topology::new(names(3, &[("s", 1)]), hosts, links).unwrap_err();
+    assert!(refuse(3, &[link(0, 3), link(1, 3)]).contains("h2 has no link"));
+    assert!(refuse(3, &[link(0, 1), link(1, 0), link(2, 3)]).contains("no path"));
+    assert!(refuse(3, &[link(0, 1), link(2, 3)]).contains("no path"));
+    assert!(refuse(2, &[link(0, 2), link(1, 3)]).contains("no path"));
+}
+
+#[test]
+fn racks_have_hosts_with_roles() {
+    let group = |role: &str, hosts| racks::Group { role: role.into(), hosts, rate: Rate(25_000_000_000) };
+    let shape = |racks: Vec<Vec<racks::Group>>| {
+        Shape::Racks(racks::Config { racks, spines: 3, fabric_rate: Rate(100_000_000_000), link_delay: Span(US) })
+    };
+    let t = shape(vec![vec![group("web", 2), group("disk", 1)], vec![group("web", 2)]]);
+    let t = build(&t.into(), Path::new(".")).unwrap();
+    let names: Vec<_> = (0..t.nodes() as u32).map(|node| t.name(node)).collect();
+    assert_eq!(names, ["web0", "web1", "disk0", "web2", "web3", "tor0", "tor1", "spine0", "spine1", "spine2"]);
+    let named = |names: &[&str]| t.hosts_named(&names.iter().map(|n| n.to_string()).collect::<Vec<_>>());
+    assert_eq!(named(&["disk", "web"]), Ok(vec![2, 0, 1, 3, 4]));
+    assert_eq!(named(&["web3", "disk0"]), Ok(vec![4, 2]));
+    assert_eq!(named(&["web", "web3", "tor"]).unwrap_err().iter().map(|(i, _)| *i).collect::<Vec<_>>(), [1, 2]);
+    // From rack to rack there are as many ways as spines, and as far.
+    assert_eq!(t.path(0, 3, 0).count(), 4);
+    let wrong = |racks| build(&shape(racks).into(), Path::new(".")).unwrap_err();
+    assert_eq!(wrong(vec![vec![group("Web1", 2)]]).key, "network.racks[0][0].role");
+    assert_eq!(wrong(vec![]).key, "network.racks");
+}
+
+proptest::proptest! {
+    /// Every switch uses exactly the ports whose far ends are nearer to the host, in networks of any form: also where
+    /// switches have the same neighbours, so that one's routes are taken from another's.
+    #[test]
+    fn routes_are_all_shortest_paths(
+        switches in 1u32..9,
+        homes in proptest::collection::vec((0u32..9, 0u32..9, 0u32..6), 2..12),
+        fabric in proptest::collection::vec((0u32..9, 0u32..9), 0..24),
+    ) {
+        let hosts = homes.len() as u32;
+        let at = |switch: u32| hosts + switch % switches;
+        let link = |a, b| Link { a, b, rate: Rate(1_000_000_000), delay: Span(US) };
+        let mut links: Vec<Link> = Vec::new();
+        for (host, &(first, second, both)) in (0..).zip(&homes) {
+            links.push(link(host, at(first)));
+            // One in six has two links.
+            links.extend((both == 0 && at(first) != at(second)).then(|| link(host, at(second))));
+        }
+        links.extend(fabric.iter().filter(|(a, b)| at(*a) != at(*b)).map(|&(a, b)| link(at(a), at(b))));
+        let names = names(hosts, &[("s", switches)]);
+        let Ok(t) = Topology::assemble(names, hosts as usize, &links, true) else { return Ok(()) };
+        for host in 0..hosts {
+            let home: BTreeSet<NodeId> = t.neighbours(host).collect();
+            let distance = t.distances_to(&home.iter().copied().collect::<Vec<_>>());
+            for switch in 0..switches as usize {
+                let found: BTreeSet<NodeId> =
+                    t.routes().ports(switch, host).iter().map(|&port| t.ports[port as usize].to).collect();
+                let own = distance[switch];
+                let nearer = |&node: &NodeId| {
+                    if own == 0 { node == host } else { !t.is_host(node) && distance[(node - hosts) as usize] < own }
+                };
+                let expected: BTreeSet<NodeId> = t.neighbours(hosts + switch as u32).filter(nearer).collect();
+                proptest::prop_assert_eq!(found, expected, "h{} at s{}", host, switch);
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Programs: small state machines at single hosts, which answer messages and keep time.
+//!
+//! A program knows only what its own host has received and its own timers, so a cell of the network never needs
+//! another cell's state, and the results do not depend on how the network is cut. The simulator and the cluster of
+//! Linux hosts run the same programs.
+
+use onramp_config::units::Ps;
+use onramp_records::ExchangeRecord;
+use std::fmt::Debug;
+
+/// A message on a channel. Only its size travels; the other fields are what the bytes would say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Payload \[bytes\], above 0.
+    pub bytes: u64,
+    /// Label, such as the number of the request it belongs to.
+    pub tag: u64,
+    /// Value that the sending program tells the receiving one.
+    pub content: u64,
+}
+
+/// A state machine at one host.
+///
+/// Channels are numbered in the order in which [`super::Plan::join`] has joined the program to others. Times are in
+/// picoseconds from the beginning of the load.
+pub trait Program: Debug + Send + Sync {
+    /// Takes a message whose last byte has arrived by `channel`.
+    fn received(&mut self, now: Ps, channel: u32, message: Message, out: &mut Actions);
+
+    /// Does what is due at `now`: after messages have come, and at [`Program::wake`].
+    fn proceed(&mut self, now: Ps, out: &mut Actions) {
+        let _ = (now, out);
+    }
+
+    /// Time at which it next acts without a message; `None` while it waits for messages only.
+    fn wake(&self) -> Option<Ps> {
+        None
+    }
+
+    /// True once it waits for nothing and will begin nothing; then it stays so. The run lasts until all programs are
+    /// over, so one that only answers always is.
+    fn is_over(&self) -> bool {
+        true
+    }
+
+    /// Requests it has begun that are not complete.
+    fn open(&self) -> u64 {
+        0
+    }
+}
+
+/// Requests of a program to its host.
+#[derive(Debug, Default)]
+pub struct Actions {
+    /// Messages to send, by channel, in order.
+    pub sends: Vec<(u32, Message)>,
+    /// Exchanges that are complete.
+    pub records: Vec<ExchangeRecord>,
+}
+
+impl Actions {
+    /// Sends a message.
+    pub fn send(&mut self, channel: u32, message: Message) {
+        self.sends.push((channel, message));
+    }
+
+    /// Writes down an exchange.
+    pub fn record(&mut self, record: ExchangeRecord) {
+        self.records.push(record);
+    }
+}
