@@ -6,8 +6,30 @@ class ScenarioError(ValueError):
 def version() -> str:
     """Version of the simulator."""
 
-def resolve(text: str, file: str, base: str, overrides: list[tuple[str, str]], on: str | None = None) -> str:
-    """Check a scenario for "sim", "linux" or any; fill in every default. Messages call it `file`."""
+class Loaded:
+    """A checked scenario in which every value is written out, and its network."""
+
+    def __init__(
+        self,
+        text: str,
+        file: str,
+        base: str,
+        overrides: list[tuple[str, str]] = ...,
+        on: str | None = None,
+        name: str = "scenario",
+    ) -> None:
+        """Check a scenario for "sim", "linux" or any.
+
+        Messages call it `file`; one without a name is called `name`.
+        """
+    @property
+    def text(self) -> str:
+        """The scenario as TOML."""
+    def check_traced(self, flows: list[int]) -> None:
+        """Refuse flows that cannot be traced."""
+
+def with_input_files(resolved: str, paths: list[tuple[str, str]]) -> str:
+    """Return a resolved scenario with its input files elsewhere: by dotted key their paths."""
 
 def input_files(resolved: str) -> list[tuple[str, str]]:
     """(dotted key, path as written) of the files a resolved scenario refers to."""
@@ -18,16 +40,13 @@ def groups(resolved: str) -> str:
 def schemas() -> str:
     """JSON: the columns of each table, with name, kind (as numpy writes it), unit, meaning, nullable."""
 
-def check_traced(resolved: str, base: str, flows: list[int]) -> None:
-    """Refuse flows of a resolved scenario that cannot be traced."""
-
 class Simulation:
-    """One run of a resolved scenario on so many threads, of which the results know nothing.
+    """One run of a scenario on so many threads, of which the results know nothing.
 
     Tables come as columns of little-endian bytes.
     """
 
-    def __init__(self, resolved: str, base: str, threads: int = 1, traced: list[int] = ...) -> None: ...
+    def __init__(self, loaded: Loaded, threads: int = 1, traced: list[int] = ...) -> None: ...
     def advance(self, wall_ms: int) -> bool:
         """Simulate for about `wall_ms` of wall time without the GIL; True at the end."""
     @property

@@ -160,7 +160,7 @@ def run(
     >>> result = onramp.run("scenarios/demo.toml", {"duration": "100us"})  # doctest: +SKIP
     >>> result.summary["incast"]["rct_us"]["p95"]  # doctest: +SKIP
     """
-    loaded = load(scenario, {**(overrides or {}), **({} if seed is None else {"seed": seed})}, on)
+    loaded = load(scenario, {**(overrides or {}), **({} if seed is None else {"seed": seed})}, on, keep=True)
     with Stop() as stop:
         result = run_loaded(loaded, out, threads=threads or os.cpu_count() or 1, stop=stop)
     if stop.asked:

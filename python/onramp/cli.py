@@ -122,7 +122,7 @@ def run(
     """Run SCENARIO: a table here, a result folder in DIR."""
     from onramp import plots
 
-    loaded = load(scenario, overrides | ({} if seed is None else {"seed": str(seed)}), on)
+    loaded = load(scenario, overrides | ({} if seed is None else {"seed": str(seed)}), on, keep=True)
     target = out or unused(RESULTS / f"{loaded.name}-{loaded.seed}")
     with Stop() as stop:
         with Progress(loaded.name, 1, quiet=as_json) as progress:

@@ -154,7 +154,7 @@ def _in_simulator(
     traced: Sequence[int],
 ) -> tuple[dict[str, Any], bool]:
     """Simulate; the engine's part of the summary, and whether the run came to its end."""
-    simulation = _sim.Simulation(kept.text, str(kept.base), threads, list(traced))
+    simulation = _sim.Simulation(kept.loaded, threads, list(traced))
     complete = False
     while not complete and not stop():
         complete = simulation.advance(STEP_MS)

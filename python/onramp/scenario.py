@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,13 @@ class Scenario:
     text: str
     base: Path
     on: str | None = None
+    #: The simulator's view with its network, which a run needs not build again.
+    _loaded: _sim.Loaded | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def loaded(self) -> _sim.Loaded:
+        """The simulator's view of it, with its network."""
+        return self._loaded or _sim.Loaded(self.text, "scenario", str(self.base), on=self.on)
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -100,18 +107,16 @@ class Scenario:
 
     def write(self, folder: Path) -> Scenario:
         """Write `scenario.toml` and copies of its input files; the returned one uses the copies."""
-        copies: dict[str, object] = {}
+        copies: list[tuple[str, str]] = []
         names: set[str] = set()
         for i, (key, path) in enumerate(_sim.input_files(self.text)):
             name = Path(path).name if Path(path).name not in names else f"{i}-{Path(path).name}"
             names.add(name)
             (folder / "inputs").mkdir(exist_ok=True)
             shutil.copyfile(self.base / path, folder / "inputs" / name)
-            copies[key] = json.dumps(f"inputs/{name}")
-        if copies:
-            kept = resolve(self.text, self.name, folder, copies, on=self.on)
-        else:
-            kept = Scenario(self.text, folder, self.on)
+            copies.append((key, f"inputs/{name}"))
+        text = _sim.with_input_files(self.text, copies) if copies else self.text
+        kept = replace(self, text=text, base=folder)
         (folder / "scenario.toml").write_text(kept.text, encoding="utf-8")
         return kept
 
@@ -123,7 +128,11 @@ def _file_digest(path: Path, changed: int) -> bytes:
 
 
 def load(
-    source: str | Path | Mapping[str, Any], overrides: Overrides | None = None, on: str | None = None
+    source: str | Path | Mapping[str, Any],
+    overrides: Overrides | None = None,
+    on: str | None = None,
+    *,
+    keep: bool = False,
 ) -> Scenario:
     """Read, override, check and resolve a scenario.
 
@@ -135,6 +144,8 @@ def load(
         Dotted keys (list elements by index: `traffic.0.load`) to values, which win over the file's.
     on : {"sim", "linux"}, optional
         What does not run there is a mistake, too.
+    keep : bool
+        Keep the network in memory, for a run in this process.
 
     Raises
     ------
@@ -144,7 +155,7 @@ def load(
         If the file cannot be read.
     """
     if isinstance(source, Mapping):
-        return resolve(to_toml(source), "scenario", Path(), overrides or {}, on=on)
+        return resolve(to_toml(source), "scenario", Path(), overrides or {}, on=on, keep=keep)
     path = Path(source)
     try:
         text = path.read_text(encoding="utf-8")
@@ -152,7 +163,7 @@ def load(
         raise OnRampError(f"{path}: is not UTF-8 text, at byte {e.start}") from e
     except OSError as e:
         raise OnRampError(of_os(path, e)) from e
-    return resolve(text, str(path), path.parent, overrides or {}, default_name=path.stem, on=on)
+    return resolve(text, str(path), path.parent, overrides or {}, default_name=path.stem, on=on, keep=keep)
 
 
 def resolve(
@@ -163,13 +174,12 @@ def resolve(
     *,
     default_name: str = "scenario",
     on: str | None = None,
+    keep: bool = False,
 ) -> Scenario:
     """Check `text` and write out its defaults; `file` is what messages call it."""
     given = [(key, value if isinstance(value, str) else to_value(value)) for key, value in overrides.items()]
-    scenario = Scenario(_sim.resolve(text, file, str(base), given, on), base, on)
-    if not scenario.document.get("name"):
-        return resolve(scenario.text, file, base, {"name": json.dumps(default_name)}, on=on)
-    return scenario
+    loaded = _sim.Loaded(text, file, str(base), given, on, default_name)
+    return Scenario(loaded.text, base, on, loaded if keep else None)
 
 
 def to_toml(document: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.compute as pc
 
-from onramp import ScenarioError, _sim, capture, engine
+from onramp import ScenarioError, capture, engine
 from onramp.capture import Packets
 from onramp.engine import Status
 from onramp.errors import OnRampError, RunError
@@ -182,9 +182,9 @@ def prepare(
     """
     loaded = {}
     for substrate in SUBSTRATES if on == "both" else (on,):
-        scenario = loaded[substrate] = load(source, overrides, substrate)
+        scenario = loaded[substrate] = load(source, overrides, substrate, keep=True)
         try:
-            _sim.check_traced(scenario.text, str(scenario.base), list(flows))
+            scenario.loaded.check_traced(list(flows))
         except ScenarioError as e:
             raise OnRampError(f"{scenario.name}: {e}") from e
     return loaded

@@ -6,13 +6,15 @@
 use onramp_sim::measure::trace::Capture;
 use onramp_sim::records::{self, Column, Record};
 use onramp_sim::scenario::Substrate;
+use onramp_sim::topology::Topology;
 use onramp_sim::units::{Ps, US};
 use onramp_sim::{Options, Scenario, ScenarioError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pyo3::create_exception!(_sim, ScenarioErrors, PyValueError, "What is wrong with a scenario, one line a mistake.");
@@ -22,24 +24,57 @@ fn scenario_errors(errors: Vec<ScenarioError>) -> PyErr {
     ScenarioErrors::new_err(lines.join("\n"))
 }
 
-/// Checks a scenario, for "sim", "linux" or (None) any of them, and returns it as
-/// TOML with every default written out.
+/// A checked scenario in which every value is written out, and its network.
+#[pyclass(frozen)]
+struct Loaded {
+    scenario: Scenario,
+    topology: Arc<Topology>,
+    base: PathBuf,
+}
+
+#[pymethods]
+impl Loaded {
+    /// Checks a scenario, for "sim", "linux" or (None) any of them; one without a name is called `name`.
+    #[new]
+    #[pyo3(signature = (text, file, base, overrides=Vec::new(), on=None, name="scenario"))]
+    fn new(
+        py: Python<'_>,
+        text: &str,
+        file: &str,
+        base: PathBuf,
+        overrides: Vec<(String, String)>,
+        on: Option<&str>,
+        name: &str,
+    ) -> PyResult<Self> {
+        let known =
+            |name| Substrate::named(name).ok_or_else(|| PyValueError::new_err(format!("on: {name} is not sim, linux")));
+        let on = on.map(known).transpose()?;
+        let loaded = py.detach(|| Scenario::load_for(on, text, file, &base, &overrides));
+        let (mut scenario, topology) = loaded.map_err(scenario_errors)?;
+        if scenario.name.is_empty() {
+            scenario.name = name.into();
+        }
+        Ok(Self { scenario, topology: Arc::new(topology), base })
+    }
+
+    /// The scenario as TOML.
+    #[getter]
+    fn text(&self) -> String {
+        self.scenario.to_toml()
+    }
+
+    /// Checks the numbers of flows that are to be traced.
+    fn check_traced(&self, py: Python<'_>, flows: Vec<u64>) -> PyResult<()> {
+        let checked = py.detach(|| self.scenario.check_traced(&self.topology, &self.base, &flows));
+        checked.map_err(|e| ScenarioErrors::new_err(e.to_string()))
+    }
+}
+
+/// A resolved scenario whose input files are elsewhere: by dotted key their paths.
 #[pyfunction]
-#[pyo3(signature = (text, file, base, overrides, on=None))]
-fn resolve(
-    py: Python<'_>,
-    text: &str,
-    file: &str,
-    base: &str,
-    overrides: Vec<(String, String)>,
-    on: Option<&str>,
-) -> PyResult<String> {
-    let known =
-        |name| Substrate::named(name).ok_or_else(|| PyValueError::new_err(format!("on: {name} is not sim, linux")));
-    let on = on.map(known).transpose()?;
-    py.detach(|| Scenario::load_for(on, text, file, Path::new(base), &overrides))
-        .map(|(scenario, _)| scenario.to_toml())
-        .map_err(scenario_errors)
+fn with_input_files(resolved: &str, paths: Vec<(String, String)>) -> PyResult<String> {
+    let moved = Scenario::from_resolved(resolved).and_then(|scenario| scenario.with_input_files(&paths));
+    moved.map(|scenario| scenario.to_toml()).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
 /// The files a resolved scenario refers to, as (dotted key, path as written).
@@ -57,23 +92,13 @@ fn groups(resolved: &str) -> PyResult<String> {
     Ok(json!({"groups": scenario.groups(), "endless": scenario.endless()}).to_string())
 }
 
-/// Checks the numbers of flows of a resolved scenario that are to be traced.
-#[pyfunction]
-fn check_traced(py: Python<'_>, resolved: &str, base: &str, flows: Vec<u64>) -> PyResult<()> {
-    let base = Path::new(base);
-    py.detach(|| {
-        let (scenario, topology) = Scenario::load(resolved, "scenario", base, &[]).map_err(scenario_errors)?;
-        scenario.check_traced(&topology, base, &flows).map_err(|e| ScenarioErrors::new_err(e.to_string()))
-    })
-}
-
 /// Version of the simulator.
 #[pyfunction]
 fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-/// One run of a resolved scenario.
+/// One run of a scenario.
 #[pyclass]
 struct Simulation {
     sim: onramp_sim::Simulation,
@@ -82,13 +107,12 @@ struct Simulation {
 #[pymethods]
 impl Simulation {
     #[new]
-    #[pyo3(signature = (resolved, base, threads=1, traced=Vec::new()))]
-    fn new(py: Python<'_>, resolved: &str, base: &str, threads: usize, traced: Vec<u64>) -> PyResult<Self> {
-        let base = Path::new(base);
+    #[pyo3(signature = (loaded, threads=1, traced=Vec::new()))]
+    fn new(py: Python<'_>, loaded: &Loaded, threads: usize, traced: Vec<u64>) -> PyResult<Self> {
         py.detach(|| {
-            let (scenario, topology) = Scenario::load(resolved, "scenario", base, &[]).map_err(scenario_errors)?;
             let options = Options { traced, ..Options::default() };
-            let sim = onramp_sim::Simulation::with(&scenario, topology, base, &options);
+            let topology = Arc::clone(&loaded.topology);
+            let sim = onramp_sim::Simulation::with(&loaded.scenario, topology, &loaded.base, &options);
             let mut sim = sim.map_err(|e| ScenarioErrors::new_err(e.to_string()))?;
             sim.set_threads(threads);
             Ok(Self { sim })
@@ -208,12 +232,12 @@ fn schemas() -> String {
 #[pymodule]
 fn _sim(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("ScenarioError", m.py().get_type::<ScenarioErrors>())?;
+    m.add_class::<Loaded>()?;
     m.add_class::<Simulation>()?;
-    m.add_function(wrap_pyfunction!(resolve, m)?)?;
+    m.add_function(wrap_pyfunction!(with_input_files, m)?)?;
     m.add_function(wrap_pyfunction!(input_files, m)?)?;
     m.add_function(wrap_pyfunction!(groups, m)?)?;
     m.add_function(wrap_pyfunction!(schemas, m)?)?;
-    m.add_function(wrap_pyfunction!(check_traced, m)?)?;
     m.add_function(wrap_pyfunction!(version, m)?)?;
     Ok(())
 }

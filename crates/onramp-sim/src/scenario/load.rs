@@ -103,6 +103,22 @@ impl Scenario {
         onramp_config::read(document.table()).map_err(|e| document.located(e.mistake(example)))
     }
 
+    /// The same, resolved before, with input files elsewhere: by their dotted keys, the new paths.
+    ///
+    /// # Errors
+    /// A key that it does not have.
+    pub fn with_input_files(&self, paths: &[Override]) -> Result<Scenario, ScenarioError> {
+        let text = self.to_toml();
+        let document = Document::parse(&text, "scenario")?;
+        let mut table = document.table().clone();
+        for (key, path) in paths {
+            let path = toml::Value::from(path.as_str()).to_string();
+            let wrong = |message| ScenarioError { file: "scenario".into(), line: None, key: key.clone(), message };
+            set(&mut table, key, &path).map_err(wrong)?;
+        }
+        onramp_config::read(&table).map_err(|e| document.located(e.mistake(example)))
+    }
+
     /// The scenario as TOML.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a scenario has only keys and values that TOML can hold")

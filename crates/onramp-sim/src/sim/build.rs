@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// Parts of a simulation.
 struct Parts {
     resolved: Resolved,
-    topology: Topology,
+    topology: Arc<Topology>,
     plan: Plan,
     /// TCP connections that a pair of hosts opens before the load.
     connections: BTreeMap<(u32, u32), usize>,
@@ -39,7 +39,7 @@ struct Parts {
 /// See [`super::Simulation::with`].
 pub(super) fn build(
     scenario: &Scenario,
-    topology: Topology,
+    topology: Arc<Topology>,
     base: &Path,
     options: &Options,
 ) -> Result<Box<dyn Run>, BuildError> {
@@ -77,8 +77,7 @@ impl<F: Feedback + 'static> Engine<F> {
         Box::new(engine)
     }
 
-    fn new(feedback: &F, resolved: &Resolved, topology: Topology, arrivals: Arrivals, one_cell: bool) -> Self {
-        let topology = Arc::new(topology);
+    fn new(feedback: &F, resolved: &Resolved, topology: Arc<Topology>, arrivals: Arrivals, one_cell: bool) -> Self {
         let span = resolved.span;
         // Clocks that hosts keep for each other, and a sample of all packets, know no cells.
         let together =

@@ -22,6 +22,7 @@ use onramp_topology::Topology;
 use onramp_workload::custom::Workloads;
 use run::Run;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Packets by place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ impl Simulation {
     /// # Errors
     /// A file that could be read when the scenario was checked and now cannot; a controller or a workload
     /// of the program's own that it does not have.
-    pub fn new(scenario: &Scenario, topology: Topology, base: &Path) -> Result<Self, BuildError> {
+    pub fn new(scenario: &Scenario, topology: impl Into<Arc<Topology>>, base: &Path) -> Result<Self, BuildError> {
         Self::with(scenario, topology, base, &Options::default())
     }
 
@@ -69,8 +70,13 @@ impl Simulation {
     ///
     /// # Errors
     /// As [`Simulation::new`].
-    pub fn with(scenario: &Scenario, topology: Topology, base: &Path, options: &Options) -> Result<Self, BuildError> {
-        build::build(scenario, topology, base, options).map(Self)
+    pub fn with(
+        scenario: &Scenario,
+        topology: impl Into<Arc<Topology>>,
+        base: &Path,
+        options: &Options,
+    ) -> Result<Self, BuildError> {
+        build::build(scenario, topology.into(), base, options).map(Self)
     }
 
     /// Runs to the end.
