@@ -28,7 +28,7 @@
 //! let plan = plan(traffic.iter(), span, Place { topology: &topology, base })?;
 //! let flows: Vec<_> = Arrivals::new(plan.sources, 1, span.seed).collect();
 //! assert!(flows.len() > 2 && flows.len() % 2 == 0, "two answers to each request");
-//! # Ok::<(), String>(())
+//! # Ok::<(), onramp_workload::SectionError>(())
 //! ```
 
 pub mod arrivals;
