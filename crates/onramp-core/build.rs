@@ -47,7 +47,7 @@ impl bindgen::callbacks::ParseCallbacks for Plain {
 
 #[cfg(feature = "regenerate")]
 fn regenerate() {
-    bindgen::Builder::default()
+    let text = bindgen::Builder::default()
         .header(SHIM)
         // The compiler's own stdint.h: which libclang is used must not matter.
         .clang_args(["-I", CORE, "-std=c11", "-ffreestanding"])
@@ -67,6 +67,9 @@ fn regenerate() {
         .formatter(bindgen::Formatter::Prettyplease)
         .generate()
         .expect("bindgen reads the headers")
-        .write_to_file("src/bindings.rs")
-        .expect("src/bindings.rs can be written");
+        .to_string();
+    // What is built from it is built again only if it is another.
+    if std::fs::read_to_string("src/bindings.rs").ok().as_ref() != Some(&text) {
+        std::fs::write("src/bindings.rs", text).expect("src/bindings.rs can be written");
+    }
 }

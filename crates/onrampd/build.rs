@@ -89,7 +89,7 @@ impl bindgen::callbacks::ParseCallbacks for Core {
 
 #[cfg(feature = "regenerate")]
 fn regenerate() {
-    bindgen::Builder::default()
+    let text = bindgen::Builder::default()
         .header(format!("{BPF}/onramp_abi.h"))
         .header(format!("{BPF}/qdisc.h"))
         // The compiler's own stdint.h: which libclang is used must not matter.
@@ -114,6 +114,9 @@ fn regenerate() {
         .formatter(bindgen::Formatter::Prettyplease)
         .generate()
         .expect("bindgen reads the header")
-        .write_to_file("src/abi/bindings.rs")
-        .expect("src/abi/bindings.rs can be written");
+        .to_string();
+    // What is built from it is built again only if it is another.
+    if std::fs::read_to_string("src/abi/bindings.rs").ok().as_ref() != Some(&text) {
+        std::fs::write("src/abi/bindings.rs", text).expect("src/abi/bindings.rs can be written");
+    }
 }
