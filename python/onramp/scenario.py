@@ -106,7 +106,7 @@ class Scenario:
         return sha.hexdigest()[:16]
 
     def write(self, folder: Path) -> Scenario:
-        """Write `scenario.toml` and copies of its input files; the returned one uses the copies."""
+        """Write `scenario.toml` and copies of its input files; the returned one names the copies."""
         copies: list[tuple[str, str]] = []
         names: set[str] = set()
         for i, (key, path) in enumerate(_sim.input_files(self.text)):

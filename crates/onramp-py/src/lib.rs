@@ -73,7 +73,7 @@ impl Loaded {
 /// A resolved scenario whose input files are elsewhere: by dotted key their paths.
 #[pyfunction]
 fn with_input_files(resolved: &str, paths: Vec<(String, String)>) -> PyResult<String> {
-    let moved = Scenario::from_resolved(resolved).and_then(|scenario| scenario.with_input_files(&paths));
+    let moved = Scenario::with_input_files(resolved, &paths);
     moved.map(|scenario| scenario.to_toml()).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 

@@ -99,17 +99,15 @@ impl Scenario {
     /// # Errors
     /// It is not one.
     pub fn from_resolved(text: &str) -> Result<Scenario, ScenarioError> {
-        let document = Document::parse(text, "scenario")?;
-        onramp_config::read(document.table()).map_err(|e| document.located(e.mistake(example)))
+        Self::with_input_files(text, &[])
     }
 
-    /// The same, resolved before, with input files elsewhere: by their dotted keys, the new paths.
+    /// Reads a resolved scenario whose input files are elsewhere now: by their dotted keys, the new paths.
     ///
     /// # Errors
-    /// A key that it does not have.
-    pub fn with_input_files(&self, paths: &[Override]) -> Result<Scenario, ScenarioError> {
-        let text = self.to_toml();
-        let document = Document::parse(&text, "scenario")?;
+    /// It is not one, or does not have a key.
+    pub fn with_input_files(text: &str, paths: &[Override]) -> Result<Scenario, ScenarioError> {
+        let document = Document::parse(text, "scenario")?;
         let mut table = document.table().clone();
         for (key, path) in paths {
             let path = toml::Value::from(path.as_str()).to_string();
