@@ -16,7 +16,8 @@ fn main() {
     }
     let own = std::env::current_exe().expect("a process knows its program");
     println!("{:<24}{:>12}{:>30}", "case", "packet-hops", "instructions per packet-hop");
-    for (name, ..) in CASES {
+    // That case is of building a network; few packets cross it.
+    for (name, ..) in CASES.iter().filter(|case| case.0 != "growth-100000") {
         let run = Command::new("valgrind")
             .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*counted*"])
             .arg(&own)

@@ -85,7 +85,10 @@ impl<F: Feedback> Cell<F> {
                 }
                 Head::Port => {
                     let port = self.events.take_port();
-                    self.look_ahead_at_ports();
+                    // TCP's packets wait in long queues, out of the cache; RDMA's seldom do.
+                    if self.events.by_link() {
+                        self.look_ahead_at_ports();
+                    }
                     self.port_ready(port);
                 }
                 Head::Rare => match self.events.take_rare() {

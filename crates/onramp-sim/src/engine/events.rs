@@ -558,6 +558,12 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
         [queue.front().map(|entry| &entry.1), queue.get(1).map(|entry| &entry.1)]
     }
 
+    /// True where lanes do not count, see [`Lanes::by_link`].
+    #[inline]
+    pub fn by_link(&self) -> bool {
+        self.by_link
+    }
+
     /// The ports that come next in the earliest lane.
     #[inline]
     pub fn ports_ahead(&self) -> [Option<u32>; 2] {

@@ -227,14 +227,21 @@ impl<H: Header> Hosts<H> {
         }
         let sender = &mut self.senders[flow.slot];
         if let Some(at) = sender.due(&self.transports, self.nics[sender.nic as usize].rate, now) {
-            let line = sender.nic as usize * self.classes + usize::from(sender.class);
-            self.shaper.offer(line, flow, at, free);
+            self.offer(flow, at, free);
         }
+    }
+
+    /// Offers a flow to the shaper for a time.
+    #[inline(always)]
+    pub(super) fn offer(&mut self, flow: Entry, at: Ps, free: Ps) {
+        let sender = &self.senders[flow.slot];
+        let line = sender.nic as usize * self.classes + usize::from(sender.class);
+        self.shaper.offer(line, flow, at, free);
     }
 
     /// Hands packets of a flow down to a shaper that holds them, as many as both let.
     #[inline(never)]
-    fn hand_down(&mut self, flow: Entry, now: Ps) {
+    pub(super) fn hand_down(&mut self, flow: Entry, now: Ps) {
         let sender = &mut self.senders[flow.slot];
         let transport = &self.transports[sender.transport];
         let rate = self.nics[sender.nic as usize].rate;

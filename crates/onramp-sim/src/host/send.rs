@@ -13,7 +13,7 @@ use onramp_config::units::{NS, Ps, SEC};
 impl Sender {
     /// When its next packet may leave, but for On-Ramp; `None` if it waits for
     /// something else than time.
-    #[inline]
+    #[inline(always)]
     pub(super) fn due(&mut self, transports: &Transports, rate: u8, now: Ps) -> Option<Ps> {
         if !self.tx.ready() {
             return None;
@@ -23,7 +23,13 @@ impl Sender {
             return Some(self.t_next);
         }
         let permit = self.cc.permit(&transport.config, transport.env(rate), now);
-        (self.tx.in_flight() < permit.window).then_some(self.t_next)
+        self.due_within(permit.window)
+    }
+
+    /// [`Sender::due`] with a window that is known.
+    #[inline(always)]
+    fn due_within(&self, window: u64) -> Option<Ps> {
+        (self.tx.ready() && self.tx.in_flight() < window).then_some(self.t_next)
     }
 }
 
@@ -123,7 +129,11 @@ impl<H: Header> Hosts<H> {
         }
         io.network.start(io.events, now, port, packet);
         let free = io.network.ports[port as usize].free_at;
-        self.line_up(flow, now, free);
+        if self.shaper.holds() {
+            self.hand_down(flow, now);
+        } else if let Some(at) = self.senders[flow.slot].due_within(permit.window) {
+            self.offer(flow, at, free);
+        }
         segment.size
     }
 

@@ -244,7 +244,7 @@ impl super::Tx for Tx {
         self.payload_of(self.next - self.acked)
     }
 
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, now: Ps) -> Segment {
         if let Some(seq) = self.lost() {
             return self.send_lost(seq);
@@ -267,7 +267,7 @@ impl super::Tx for Tx {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on_reply(&mut self, kind: Kind, seq: u32, came: u32, now: Ps) -> Progress {
         let mut progress = Progress::default();
         if seq > self.acked {
