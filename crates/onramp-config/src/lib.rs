@@ -29,6 +29,7 @@
 mod document;
 mod mistake;
 mod names;
+pub mod own;
 mod quantity;
 mod read;
 mod tagged;

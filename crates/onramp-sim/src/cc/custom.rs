@@ -3,13 +3,13 @@
 //! In a scenario: `kind = "custom"` (or `"custom-tcp"`, see [`super::tcp::custom`]), `name = "..."`, and any further
 //! keys, which the program's [`Factory`] reads. The program says what it has when it builds the simulation.
 
-use super::{Ack, Controller, Env, Loss, Permit, Sent, Settings, rcp, tcp, xcp};
+use super::{Ack, Controller, Env, Loss, Permit, Sent, Settings, rcp, xcp};
 use crate::network::feedback::int::IntStack;
 use crate::network::feedback::{self, Told};
+use onramp_config::own::{self, Own, OwnError, Seam};
 use onramp_config::units::{Ps, Rate};
 use onramp_config::{Rule, tagged};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -17,17 +17,14 @@ use std::sync::Arc;
 pub type Start = Arc<dyn Fn(&Env) -> Box<dyn Custom> + Send + Sync>;
 
 /// Reads the scenario's keys, once, or says what is wrong with them.
-pub type Factory<S = Start> = fn(&toml::Table) -> Result<S, String>;
+pub type Factory<S = Start> = own::Factory<S>;
 
 /// Controllers of a program, by name.
-pub type Controllers<S = Start> = BTreeMap<String, Factory<S>>;
+pub type Controllers<S = Start> = own::Factories<S>;
 
-/// Controllers of a program, of RDMA and of TCP.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct AllControllers {
-    pub rdma: Controllers,
-    pub tcp: Controllers<tcp::custom::Start>,
-}
+const SEAM: Seam = Seam { key: "transport", kind: "custom", example: EXAMPLE };
+/// A program with controllers of its own.
+pub(super) const EXAMPLE: &str = "examples/controller";
 
 /// [`Controller`] without its parameters, which the [`Factory`] has read.
 pub trait Custom: fmt::Debug + Send + Sync {
@@ -45,82 +42,6 @@ pub trait Custom: fmt::Debug + Send + Sync {
     }
     /// Window and rate that the flow may use at `now`.
     fn permit(&mut self, env: &Env, now: Ps) -> Permit;
-}
-
-/// Reason why a scenario's controller cannot start.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ControllerError {
-    /// The program does not have it.
-    #[error("transport \"{kind}\": {}", missing(.name, .known))]
-    Missing {
-        /// The transport's `kind`.
-        kind: &'static str,
-        /// Name of the controller in the scenario.
-        name: String,
-        /// Names of those that the program has.
-        known: Vec<String>,
-    },
-    /// It refuses the scenario's parameters.
-    #[error("transport \"{name}\": {message}")]
-    Parameters {
-        /// Name of the controller.
-        name: String,
-        /// Sentence: what is wrong, and what would be right.
-        message: String,
-    },
-}
-
-fn missing(name: &str, known: &[String]) -> String {
-    if known.is_empty() {
-        format!("\"{name}\" runs only in a program that brings it, such as examples/controller")
-    } else {
-        format!("there is no \"{name}\", only {}", known.join(", "))
-    }
-}
-
-/// What a factory has made of a scenario's keys, once it was asked; equal keys make it equal.
-#[derive(Clone)]
-pub(super) struct Found<S>(Option<S>);
-
-impl<S> Found<S> {
-    pub(super) fn get(&self) -> &S {
-        self.0.as_ref().expect("the simulation has found its controllers")
-    }
-
-    /// Asks the factory of that name.
-    pub(super) fn find(
-        &mut self,
-        kind: &'static str,
-        name: &str,
-        parameters: &toml::Table,
-        controllers: &Controllers<S>,
-    ) -> Result<(), ControllerError> {
-        let name = name.to_string();
-        let Some(factory) = controllers.get(&name) else {
-            return Err(ControllerError::Missing { kind, name, known: controllers.keys().cloned().collect() });
-        };
-        self.0 = Some(factory(parameters).map_err(|message| ControllerError::Parameters { name, message })?);
-        Ok(())
-    }
-}
-
-impl<S> Default for Found<S> {
-    fn default() -> Self {
-        Self(None)
-    }
-}
-
-impl<S> PartialEq for Found<S> {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl<S> fmt::Debug for Found<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "found" } else { "not found yet" })
-    }
 }
 
 tagged! {
@@ -153,13 +74,13 @@ pub struct Config {
     pub parameters: toml::Table,
     /// Found by [`Config::find`].
     #[serde(skip)]
-    start: Found<Start>,
+    start: Own<Start>,
 }
 
 impl Config {
     /// Finds its controller among those of the program, which reads its parameters.
-    pub(crate) fn find(&mut self, controllers: &Controllers) -> Result<(), ControllerError> {
-        self.start.find("custom", &self.name, &self.parameters, controllers)
+    pub(crate) fn find(&mut self, controllers: &Controllers) -> Result<(), OwnError> {
+        self.start.find(&SEAM, &self.name, &self.parameters, controllers)
     }
 }
 

@@ -6,7 +6,7 @@ pub(crate) mod ecn;
 pub mod feedback;
 mod order;
 pub(crate) mod packet;
-pub(crate) mod path;
+pub mod path;
 pub(crate) mod port;
 pub(crate) mod schedule;
 mod switch;

@@ -1,6 +1,6 @@
 //! Errors of a checked scenario: it cannot be simulated, or its flows cannot be traced.
 
-use crate::cc::custom::ControllerError;
+use onramp_config::own::OwnError;
 use onramp_workload::SectionError;
 
 /// Reason why no simulation of a checked scenario can be built.
@@ -10,9 +10,9 @@ pub enum BuildError {
     /// A traffic section names a file that is wrong, or is no longer there.
     #[error(transparent)]
     Traffic(#[from] SectionError),
-    /// A controller of the program's own that it does not have, or with other parameters than it takes.
+    /// A controller or a way to choose paths of the program's own: it does not have it, or it takes other keys.
     #[error(transparent)]
-    Controller(#[from] ControllerError),
+    Own(#[from] OwnError),
 }
 
 /// Reason why flows of a checked scenario cannot be traced.

@@ -23,6 +23,7 @@ pub use error::{BuildError, TraceError};
 pub use linux::Linux;
 pub use load::{Override, ScenarioError};
 pub use onramp_topology::Network;
+pub(crate) use resolved::Program;
 pub use resolved::{Policies, Resolved, Section};
 pub use substrate::Substrate;
 pub use traffic::Traffic;

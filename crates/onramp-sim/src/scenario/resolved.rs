@@ -2,7 +2,8 @@
 
 use super::linux::MTU_HEADERS;
 use super::{BuildError, Clock, Measure, Scenario};
-use crate::cc::{self, custom::AllControllers};
+use crate::cc;
+use crate::cc::custom::Controllers;
 use crate::host::config::{Pacing, Processing};
 use crate::host::gate::GateRules;
 use crate::host::pacing;
@@ -11,6 +12,7 @@ use crate::host::shaper::{self, FREE, Terms};
 use crate::host::{Common, Transports, tcp};
 use crate::network::config::Rules;
 use crate::network::feedback;
+use crate::network::path::{self, custom::Selectors};
 use crate::stack::tcp::Params;
 use onramp_config::units::{Ps, Span};
 use onramp_topology::Topology;
@@ -77,12 +79,19 @@ pub struct Resolved {
     pub policies: Vec<Policies>,
 }
 
+/// Parts of the program's own that a scenario names.
+pub(crate) struct Program<'a> {
+    pub controllers: &'a Controllers,
+    pub tcp_controllers: &'a Controllers<cc::tcp::custom::Start>,
+    pub paths: &'a Selectors,
+}
+
 impl Resolved {
     /// Of a scenario whose defaults are written out.
     ///
     /// # Errors
-    /// A controller that the program does not have, or parameters that it refuses.
-    pub(crate) fn new(s: &Scenario, topology: &Topology, controllers: &AllControllers) -> Result<Self, BuildError> {
+    /// A part that the program does not have, or keys that it refuses.
+    pub(crate) fn new(s: &Scenario, topology: &Topology, program: &Program<'_>) -> Result<Self, BuildError> {
         let mut configs: Vec<cc::Config> = vec![s.transport.clone()];
         let (mut sections, mut policies) = (Vec::new(), Vec::new());
         for traffic in &s.traffic {
@@ -99,8 +108,8 @@ impl Resolved {
         }
         for config in &mut configs {
             match config {
-                cc::Config::Custom(custom) => custom.find(&controllers.rdma)?,
-                cc::Config::CustomTcp(custom) => custom.find(&controllers.tcp)?,
+                cc::Config::Custom(custom) => custom.find(program.controllers)?,
+                cc::Config::CustomTcp(custom) => custom.find(program.tcp_controllers)?,
                 _ => {}
             }
         }
@@ -117,6 +126,9 @@ impl Resolved {
         };
         let tcp = tcp_rules(s, topology, &configs);
         let mut rules = s.switch.rules();
+        if let path::Config::Custom(custom) = &mut rules.paths {
+            custom.find(program.paths)?;
+        }
         if let (Some(_), Some(linux)) = (&tcp, &s.linux) {
             rules.tail = Some(linux.port_buffer());
         }

@@ -4,7 +4,6 @@ use super::Options;
 use super::desk::Desk;
 use super::run::{Engine, Run};
 use super::summary::Totals;
-use crate::cc::custom::AllControllers;
 use crate::cell::{self, Cell};
 use crate::clock::{self, Clocks};
 use crate::engine::Events;
@@ -18,7 +17,7 @@ use crate::network::feedback::xcp::Xcp;
 use crate::network::feedback::{self, Feedback};
 use crate::network::packet::Options as TcpOptions;
 use crate::network::{self, Network, Part};
-use crate::scenario::{BuildError, Resolved, Scenario, Sync};
+use crate::scenario::{BuildError, Program, Resolved, Scenario, Sync};
 use onramp_config::units::Ps;
 use onramp_topology::{Cells, Topology};
 use onramp_workload::arrivals::Arrivals;
@@ -44,8 +43,8 @@ pub(super) fn build(
     options: &Options,
 ) -> Result<Box<dyn Run>, BuildError> {
     let scenario = &scenario.with_workloads(&options.workloads);
-    let controllers = AllControllers { rdma: options.controllers.clone(), tcp: options.tcp_controllers.clone() };
-    let resolved = Resolved::new(scenario, &topology, &controllers)?;
+    let Options { controllers, tcp_controllers, paths, .. } = options;
+    let resolved = Resolved::new(scenario, &topology, &Program { controllers, tcp_controllers, paths })?;
     let units = Units::new(topology.host_rate().0 as f64);
     let env = *resolved.transports[0].env(0);
     let plan = scenario.plan(&topology, base)?;

@@ -14,6 +14,7 @@ use crate::cc::custom::Controllers;
 use crate::cc::tcp;
 use crate::measure::Observer;
 use crate::measure::trace::Capture;
+use crate::network::path::custom::Selectors;
 use crate::scenario::{BuildError, Scenario};
 use onramp_config::units::Ps;
 use onramp_records::counters::Counters;
@@ -47,6 +48,8 @@ pub struct Options {
     pub controllers: Controllers,
     /// Controllers of TCP of its own, for transports of kind "custom-tcp".
     pub tcp_controllers: Controllers<tcp::custom::Start>,
+    /// Ways to choose paths of its own, for switches with paths of kind "custom".
+    pub paths: Selectors,
     /// Workloads of its own, for traffic of kind "custom".
     pub workloads: Workloads,
     /// The network is one cell, whatever it could be cut into: slower, the same results.
@@ -60,13 +63,13 @@ impl Simulation {
     /// to `base`.
     ///
     /// # Errors
-    /// A file that could be read when the scenario was checked and now cannot; a controller or a workload
-    /// of the program's own that it does not have.
+    /// A file that could be read when the scenario was checked and now cannot; a part of
+    /// the program's own that it does not have.
     pub fn new(scenario: &Scenario, topology: impl Into<Arc<Topology>>, base: &Path) -> Result<Self, BuildError> {
         Self::with(scenario, topology, base, &Options::default())
     }
 
-    /// The same with a program's own controllers.
+    /// The same with parts of a program's own.
     ///
     /// # Errors
     /// As [`Simulation::new`].

@@ -5,16 +5,19 @@
 
 use super::{Controller, FromConfig, MARKS, Window};
 use crate::cc::Settings;
-use crate::cc::custom::{ControllerError, Controllers, Found};
+use crate::cc::custom::{Controllers, EXAMPLE};
 use crate::network::config::EcnDefault;
 use crate::network::feedback;
 use onramp_config::Rule;
+use onramp_config::own::{Own, OwnError, Seam};
 use onramp_config::units::Rate;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Makes the controller of a connection that is now open; the number is random.
 pub type Start = Arc<dyn Fn(&mut Window, u64) -> Box<dyn Controller> + Send + Sync>;
+
+const SEAM: Seam = Seam { key: "transport", kind: "custom-tcp", example: EXAMPLE };
 
 /// A controller by name, and its parameters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -29,13 +32,13 @@ pub struct Config {
     pub parameters: toml::Table,
     /// Found by [`Config::find`].
     #[serde(skip)]
-    start: Found<Start>,
+    start: Own<Start>,
 }
 
 impl Config {
     /// Finds its controller among those of the program, which reads its parameters.
-    pub(crate) fn find(&mut self, controllers: &Controllers<Start>) -> Result<(), ControllerError> {
-        self.start.find("custom-tcp", &self.name, &self.parameters, controllers)
+    pub(crate) fn find(&mut self, controllers: &Controllers<Start>) -> Result<(), OwnError> {
+        self.start.find(&SEAM, &self.name, &self.parameters, controllers)
     }
 }
 

@@ -1,6 +1,7 @@
 //! How a switch chooses among ports that lead to a host by equally short paths: a file for each way.
 
 pub mod adaptive;
+pub mod custom;
 pub mod ecmp;
 pub mod flowlet;
 pub mod spray;
@@ -8,6 +9,7 @@ pub mod spray;
 use onramp_config::units::Ps;
 use onramp_config::{Rule, tagged};
 use rand_pcg::Pcg64Mcg;
+use std::fmt::Debug;
 
 /// A packet, and the ports that it may leave a switch by.
 pub struct Choice<'a> {
@@ -25,7 +27,7 @@ pub struct Choice<'a> {
 
 /// A way to choose paths, for the switches of a cell. What it draws comes from a stream of each switch, and what it
 /// remembers belongs to a switch, so that choices do not depend on cells.
-pub trait PathSelector {
+pub trait PathSelector: Debug + Send + Sync {
     /// The place in `choice.ports` of the port that a packet takes.
     fn pick(&mut self, choice: &Choice<'_>) -> usize;
 }
@@ -83,6 +85,8 @@ selectors! {
     Flowlet(flowlet) = "flowlet",
     /// Every packet takes the port where the least waits.
     Adaptive(adaptive) = "adaptive",
+    /// A way of the program that uses this library.
+    Custom(custom) = "custom",
 }
 
 impl Default for Config {
