@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import logging
 import os
@@ -410,7 +409,7 @@ def report_command(folders: tuple[Path, ...], out: Path | None, force: bool) -> 
     return 0
 
 
-def _book(name: str, package: str, argument: str, summary: str) -> None:
+def _book(name: str, book: str, argument: str, summary: str) -> None:
     """Adds the command that takes the figures of a book."""
     rest = (
         "Without figures, or with LIST, the figures are listed. "
@@ -455,51 +454,50 @@ def _book(name: str, package: str, argument: str, summary: str) -> None:
         from onramp import markdown
         from onramp.paper import common
 
-        book = importlib.import_module(package)
         words = [name.lower() for name in figures]
         listed = not words or words == ["list"]
         every = listed or words == ["all"]
-        chosen = [book.figure(name) for name in (book.FIGURES if every else figures)]
+        chosen = [common.find(book, name) for name in (common.experiments(book) if every else figures)]
         if every:
-            chosen = [figure for figure in chosen if on is None or on in figure.ON]
+            chosen = [figure for figure in chosen if on is None or on in figure.on]
         for figure in chosen:
-            if on and on not in figure.ON:
-                raise OnRampError(f"{figure.NAME}: runs with --on {' or '.join(figure.ON)} only")
+            if on and on not in figure.on:
+                raise OnRampError(f"{figure.name}: runs with --on {' or '.join(figure.on)} only")
         if as_markdown:
-            wanted = [(f.NAME, each) for f in chosen for each in ([on] if on else f.ON)]
+            wanted = [(f.name, each) for f in chosen for each in ([on] if on else f.on)]
             click.echo(markdown.verdicts(common.stored(out, wanted, quick)))
             return 0
         if listed:
-            width = max(len(figure.NAME) for figure in chosen)
+            width = max(len(figure.name) for figure in chosen)
             for figure in chosen:
-                click.echo(f"{figure.NAME:{width}} {', '.join(figure.ON):10} {figure.TITLE}")
+                click.echo(f"{figure.name:{width}} {', '.join(figure.on):10} {figure.title}")
             return 0
         mode = common.Mode(quick, tuple(seeds or ([1] if quick else [1, 2, 3])))
         cache = Cache(out)
         for figure in chosen:
-            where = on or figure.ON[0]
+            where = on or figure.on[0]
             scenarios = common.scenarios(figure, where, mode)
             missing = cache.missing(scenarios)
-            title = f"{figure.NAME}, {where}: {len(missing)} of {len(scenarios)} runs missing"
+            title = f"{figure.name}, {where}: {len(missing)} of {len(scenarios)} runs missing"
             with Stop() as stop, Progress(title, len(missing)) as progress:
                 cache.run(missing, workers=jobs, stop=stop, report=progress)
             if stop.asked:
                 click.echo("Incomplete; the same command runs the rest.")
                 return INTERRUPTED
             terminal.console().print(terminal.verdict_table(common.judge(figure, where, mode, cache)))
-            click.echo(f"{common.place(out, figure.NAME, where, quick) / figure.NAME}.png\n")
+            click.echo(f"{common.place(out, figure.name, where, quick) / figure.name}.png\n")
         return 0
 
 
 _book(
     "paper",
-    "onramp.paper",
+    "paper",
     "[LIST | ALL | figN …]",
     "Rerun figures of the paper: plot, table, and a verdict against what the text states.",
 )
 _book(
     "study",
-    "onramp.studies",
+    "studies",
     "[LIST | ALL | NAME …]",
     "Run studies of what On-Ramp is compared with: plot, table, and a verdict against what is stated of it.",
 )

@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
 from onramp.paper import cluster
-from onramp.paper.common import Case, Claim, Runs, ratio
-
-NAME = "fig10"
-ON = ("linux", "sim")
-TITLE = "BBR and DCTCP, WebSearch at 40% and incast at 2%: RCT and FCT"
+from onramp.paper.common import Claim, Runs, ratio
 
 BBR, DCTCP = ("bbr",), ("dctcp-tcp",)
-
-
-def cases(quick: bool) -> list[Case]:
-    """Both congestion controls, without and with On-Ramp."""
-    return [c for cc in (BBR, DCTCP) for c in cluster.pair(cc, quick, {"transport.kind": cc[0]})]
-
-
-def draw(runs: Runs) -> Figure:
-    """RCT and FCT of both."""
-    return cluster.draw(runs, {BBR: "BBR", DCTCP: "DCTCP"})
 
 
 def claims(runs: Runs) -> list[Claim]:
@@ -46,3 +30,12 @@ def claims(runs: Runs) -> list[Claim]:
             )
         )
     return found
+
+
+EXPERIMENT = cluster.experiment(
+    __name__,
+    "BBR and DCTCP, WebSearch at 40% and incast at 2%: RCT and FCT",
+    {cc: {"transport.kind": cc[0]} for cc in (BBR, DCTCP)},
+    {BBR: "BBR", DCTCP: "DCTCP"},
+    claims,
+)

@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
 from onramp.paper import cluster
-from onramp.paper.common import Case, Claim, Runs
-
-NAME = "fig11"
-ON = ("linux", "sim")
-TITLE = "CUBIC, FB_Hadoop at 40% and incast at 2%: RCT and FCT"
+from onramp.paper.common import Claim, Runs
 
 KEY = ("FB_Hadoop",)
-
-
-def cases(quick: bool) -> list[Case]:
-    """Without and with On-Ramp."""
-    return cluster.pair(KEY, quick, {"traffic.0.workload": "FB_Hadoop"})
-
-
-def draw(runs: Runs) -> Figure:
-    """RCT and FCT."""
-    return cluster.draw(runs, {KEY: "FB_Hadoop at 40%"})
 
 
 def claims(runs: Runs) -> list[Claim]:
@@ -32,3 +16,12 @@ def claims(runs: Runs) -> list[Claim]:
         *cluster.fct_claims(runs, KEY, "FB_Hadoop at 40%", stated),
         cluster.steady(runs, KEY, "FB_Hadoop at 40%"),
     ]
+
+
+EXPERIMENT = cluster.experiment(
+    __name__,
+    "CUBIC, FB_Hadoop at 40% and incast at 2%: RCT and FCT",
+    {KEY: {"traffic.0.workload": "FB_Hadoop"}},
+    {KEY: "FB_Hadoop at 40%"},
+    claims,
+)

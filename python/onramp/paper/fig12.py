@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
 from onramp.paper import cluster
-from onramp.paper.common import Case, Claim, Key, Runs
+from onramp.paper.common import Claim, Runs
 
-NAME = "fig12"
-ON = ("linux", "sim")
-TITLE = "CUBIC, WebSearch at 80% and incast at 2%: RCT and FCT"
-
-LOADS: dict[Key, float] = {("40%",): 0.4, ("80%",): 0.8}
-LOW, HIGH = LOADS
-
-
-def cases(quick: bool) -> list[Case]:
-    """Both loads, without and with On-Ramp."""
-    return cluster.at_loads(LOADS, quick)
-
-
-def draw(runs: Runs) -> Figure:
-    """RCT and FCT at 80%."""
-    return cluster.draw(runs, {HIGH: "80% load"})
+LOW, HIGH = ("40%",), ("80%",)
 
 
 def claims(runs: Runs) -> list[Claim]:
@@ -34,3 +17,12 @@ def claims(runs: Runs) -> list[Claim]:
         cluster.retransmitted(runs, HIGH, "CUBIC at 80%", "at least halved", 2),
         cluster.steady(runs, HIGH, "CUBIC at 80%"),
     ]
+
+
+EXPERIMENT = cluster.experiment(
+    __name__,
+    "CUBIC, WebSearch at 80% and incast at 2%: RCT and FCT",
+    {LOW: cluster.background(0.4), HIGH: cluster.background(0.8)},
+    {HIGH: "80% load"},
+    claims,
+)

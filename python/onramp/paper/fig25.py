@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
 from onramp.paper import cluster
-from onramp.paper.common import Case, Claim, Key, Runs
+from onramp.paper.common import Claim, Runs
 
-NAME = "fig25"
-ON = ("linux", "sim")
-TITLE = "CUBIC, WebSearch at 60% and incast at 2%: RCT and FCT"
-
-LOADS: dict[Key, float] = {("40%",): 0.4, ("60%",): 0.6}
-LOW, KEY = LOADS
-
-
-def cases(quick: bool) -> list[Case]:
-    """Both loads, without and with On-Ramp."""
-    return cluster.at_loads(LOADS, quick)
-
-
-def draw(runs: Runs) -> Figure:
-    """RCT and FCT at 60%."""
-    return cluster.draw(runs, {KEY: "60% load"})
+LOW, KEY = ("40%",), ("60%",)
 
 
 def claims(runs: Runs) -> list[Claim]:
@@ -33,3 +16,12 @@ def claims(runs: Runs) -> list[Claim]:
         *cluster.fct_claims(runs, KEY, "CUBIC at 60%", stated),
         cluster.steady(runs, KEY, "CUBIC at 60%"),
     ]
+
+
+EXPERIMENT = cluster.experiment(
+    __name__,
+    "CUBIC, WebSearch at 60% and incast at 2%: RCT and FCT",
+    {LOW: cluster.background(0.4), KEY: cluster.background(0.6)},
+    {KEY: "60% load"},
+    claims,
+)

@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
 from onramp.paper import cluster
-from onramp.paper.common import Case, Claim, Runs
-
-NAME = "fig9"
-ON = ("linux", "sim")
-TITLE = "CUBIC, WebSearch at 40% and incast at 2%: RCT and FCT"
+from onramp.paper.common import Claim, Runs
 
 KEY = ("40%",)
-
-
-def cases(quick: bool) -> list[Case]:
-    """Without and with On-Ramp."""
-    return cluster.at_loads({KEY: 0.4}, quick)
-
-
-def draw(runs: Runs) -> Figure:
-    """RCT and FCT."""
-    return cluster.draw(runs, {KEY: "40% load"})
 
 
 def claims(runs: Runs) -> list[Claim]:
@@ -34,3 +18,12 @@ def claims(runs: Runs) -> list[Claim]:
         cluster.retransmitted(runs, KEY, "CUBIC at 40%", "from 0.0693% to 0.0314%", 2),
         cluster.steady(runs, KEY, "CUBIC at 40%"),
     ]
+
+
+EXPERIMENT = cluster.experiment(
+    __name__,
+    "CUBIC, WebSearch at 40% and incast at 2%: RCT and FCT",
+    {KEY: cluster.background(0.4)},
+    {KEY: "40% load"},
+    claims,
+)

@@ -8,16 +8,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onramp.paper.common import WITH, Case, Claim, Estimate, Key, Runs, estimate, ratio, steady
+from onramp.paper.common import WITH, Case, Claim, Estimate, Experiment, Key, Runs, estimate, ratio, steady
 from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import quantity
 from onramp.summary import Floats
 
-NAME = "irn"
-ON = ("sim",)
-TITLE = "RDMA with and without PFC: go-back-N (RoCE) and selective repeat (IRN)"
-
+FILE = "irn"
 RATE = "40Gbps"
 #: Share of a buffer that never fills: 222 MB make it 220 KB, 242 MB make it 240 KB, within 0.7%.
 FIXED = {"switch.alpha": [{"rate": RATE, "alpha": 0.001}]}
@@ -90,13 +87,13 @@ def cases(quick: bool) -> list[Case]:
     """Every recovery and control, incasts, and two flows."""
     short = {"warmup": "1ms", "duration": "4ms", "time_limit": "12ms"} if quick else {}
     found = [
-        Case((control, system), NAME, {**short, **more, **own})
+        Case((control, system), FILE, {**short, **more, **own})
         for control, more in CONTROLS.items()
         for system, own in SYSTEMS.items()
     ]
-    found += [Case((NO_CC, part), NAME, {**short, **CONTROLS[NO_CC], **own}) for part, own in PARTS.items()]
+    found += [Case((NO_CC, part), FILE, {**short, **CONTROLS[NO_CC], **own}) for part, own in PARTS.items()]
     found += [
-        Case((control, system, WITH), NAME, {**short, **more, **SYSTEMS[system], "onramp.enabled": True})
+        Case((control, system, WITH), FILE, {**short, **more, **SYSTEMS[system], "onramp.enabled": True})
         for control, more in CONTROLS.items()
         for system in (ROCE_PFC, IRN)
     ]
@@ -107,14 +104,14 @@ def cases(quick: bool) -> list[Case]:
         found += [
             Case(
                 (INCAST, control, system, str(fan_in)),
-                f"{NAME}-incast",
+                f"{FILE}-incast",
                 {**striped, **more, **SYSTEMS[system]},
             )
             for control, more in CONTROLS.items()
             for system in (ROCE_PFC, IRN)
         ]
     found += [
-        Case((TWO, system), f"{NAME}-two", {**CONTROLS[NO_CC], **own}) for system, own in TWO_SYSTEMS.items()
+        Case((TWO, system), f"{FILE}-two", {**CONTROLS[NO_CC], **own}) for system, own in TWO_SYSTEMS.items()
     ]
     return found
 
@@ -409,3 +406,13 @@ def _rests_on(runs: Runs) -> list[Claim]:
                 )
             )
     return found
+
+
+EXPERIMENT = Experiment(
+    __name__,
+    ("sim",),
+    "RDMA with and without PFC: go-back-N (RoCE) and selective repeat (IRN)",
+    cases,
+    draw,
+    claims,
+)

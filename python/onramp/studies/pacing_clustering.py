@@ -8,16 +8,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from onramp.paper.common import Case, Claim, Runs, estimate
+from onramp.paper.common import Case, Claim, Experiment, Runs, estimate
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import paced
 from onramp.studies.paced import NONE, PACED, key
 from onramp.summary import Floats
-
-NAME = "pacing-clustering"
-ON = ("sim", "linux")
-TITLE = "Pacing, and how flows' packets follow each other"
 
 NUMBERS = (2, 8, 32, 128, 400)
 QUICK_NUMBERS = (8, 32, 128)
@@ -127,3 +123,8 @@ def claims(runs: Runs) -> list[Claim]:
             )
         )
     return [*found, paced.steady(runs)]
+
+
+EXPERIMENT = Experiment(
+    __name__, ("sim", "linux"), "Pacing, and how flows' packets follow each other", cases, draw, claims
+)

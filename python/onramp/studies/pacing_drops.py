@@ -5,16 +5,12 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Runs, estimate, ratio
+from onramp.paper.common import Case, Claim, Experiment, Runs, estimate, ratio
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import paced
 from onramp.studies.paced import NONE, PACED, key
 from onramp.summary import Floats
-
-NAME = "pacing-drops"
-ON = ("sim", "linux")
-TITLE = "Pacing, and flows hit by one drop event"
 
 NUMBERS = (48, 96, 384)
 SYSTEMS = (NONE, PACED, "burst")
@@ -78,3 +74,8 @@ def claims(runs: Runs) -> list[Claim]:
             )
         )
     return [*found, paced.steady(runs)]
+
+
+EXPERIMENT = Experiment(
+    __name__, ("sim", "linux"), "Pacing, and flows hit by one drop event", cases, draw, claims
+)

@@ -6,14 +6,10 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Runs, estimate, ratio
+from onramp.paper.common import Case, Claim, Experiment, Runs, estimate, ratio
 from onramp.plots import style
 from onramp.studies import paced
 from onramp.studies.paced import HELPS, MEASURES, NONE, PACED, key
-
-NAME = "pacing-egress"
-ON = ("sim",)
-TITLE = "One pacer for all flows of a NIC, and On-Ramp in place of pacing"
 
 NUMBERS = (2, 8, 32, 64, 128, 400)
 QUICK_NUMBERS = (8, 32, 128)
@@ -110,3 +106,13 @@ def claims(runs: Runs) -> list[Claim]:
             )
         )
     return [*found, paced.steady(runs)]
+
+
+EXPERIMENT = Experiment(
+    __name__,
+    ("sim",),
+    "One pacer for all flows of a NIC, and On-Ramp in place of pacing",
+    cases,
+    draw,
+    claims,
+)

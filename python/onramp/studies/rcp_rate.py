@@ -7,15 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Runs, both, estimate
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Experiment, Runs, both, estimate
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import rcp
 
-NAME = "rcp-rate"
-ON = ("sim",)
-TITLE = "RCP: long flows come and go"
-
+FILE = "rcp-rate"
 #: Flows in each phase of 10 ms.
 FLOWS = (1, 2, 4, 8, 4, 2, 1)
 PHASE = 10e-3
@@ -40,7 +37,7 @@ SHORT = 0.1
 
 def cases(quick: bool) -> list[Case]:
     """Both of RCP's equations, and XCP; it takes a second either way."""
-    return [case for name, more in SYSTEMS.items() for case in both((name,), NAME, more)]
+    return [case for name, more in SYSTEMS.items() for case in both((name,), FILE, more)]
 
 
 def _spans() -> list[tuple[int, float, float]]:
@@ -173,3 +170,6 @@ def claims(runs: Runs) -> list[Claim]:
             )
         )
     return found
+
+
+EXPERIMENT = Experiment(__name__, ("sim",), "RCP: long flows come and go", cases, draw, claims)
