@@ -103,7 +103,8 @@ MOMENTS: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "swift-large": ("swift-large", {"warmup": "0us", "duration": "1ms", "time_limit": "2ms"}),
     "swift-queues": ("swift-queues", {"warmup": "0us", "duration": "5ms"}),
     "swift-endpoint": ("swift-endpoint", {"warmup": "0us", "duration": "5ms"}),
-    **dict.fromkeys(("rcp-fct", "rcp-rate", "rcp-stability"), ("rcp-rate", {"measure.rates": [rcp.PORT]})),
+    "rcp-fct": ("rcp-fct", {"duration": "50ms"}),
+    **dict.fromkeys(("rcp-rate", "rcp-stability"), ("rcp-rate", {"measure.rates": [rcp.PORT]})),
     "pacing-base": ("pacing", {"warmup": "0us", "duration": "6500ms", "time_limit": "6500ms"}),
     **{
         name: (
