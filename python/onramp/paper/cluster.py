@@ -67,9 +67,9 @@ def one(key: Key, side: str, quick: bool, overrides: Overrides) -> Case:
     return next(Case(key, c.file, c.overrides) for c in pair((), quick, overrides) if c.key == (side,))
 
 
-def background(load: float) -> Overrides:
-    """The background's load."""
-    return {"traffic.0.load": load}
+def at_loads(loads: Mapping[Key, float]) -> dict[Key, Overrides]:
+    """Loads of the background, to be compared."""
+    return {key: {"traffic.0.load": load} for key, load in loads.items()}
 
 
 def gains_more(runs: Runs, statistic: str, low: Key, high: Key) -> Claim:
@@ -176,6 +176,22 @@ def retransmitted(runs: Runs, key: Key, name: str, stated: str, factor: float) -
         f"{before.text('%', 100)} without, {after.text('%', 100)} with",
         before.mean > 0 and after.mean * factor <= before.mean,
     )
+
+
+def background_claims(
+    runs: Runs, key: Key, name: str, percent: Mapping[str, str], fewer: str | None = None
+) -> list[Claim]:
+    """What the text states on the background's flows, and whether it had come to rest.
+
+    Parameters
+    ----------
+    percent : mapping
+        By size class, what is stated on its mean FCT.
+    fewer : str, optional
+        What is stated on retransmitted packets, which are to halve.
+    """
+    halved = [retransmitted(runs, key, name, fewer, 2)] if fewer else []
+    return [*fct_claims(runs, key, name, percent), *halved, steady(runs, key, name)]
 
 
 def mean_of(results: Sequence[Result], of: Callable[[Result], float | None]) -> float | None:

@@ -21,14 +21,9 @@ def claims(runs: Runs) -> list[Claim]:
         ("mean FCT of large flows", cluster.fct("large")),
     ):
         gain = ratio(*cluster.sides(runs, DCTCP), of)
-        found.append(
-            Claim(
-                f"DCTCP: On-Ramp is a safeguard, {what} is not worse",
-                f"without/with at least {cluster.KEPT}",
-                gain.text("×"),
-                gain.mean >= cluster.KEPT,
-            )
-        )
+        statement, criterion = f"On-Ramp is a safeguard, {what} is not worse", f"at least {cluster.KEPT}"
+        kept = gain.mean >= cluster.KEPT
+        found.append(Claim(f"DCTCP: {statement}", f"without/with {criterion}", gain.text("×"), kept))
     return found
 
 

@@ -42,32 +42,29 @@ class Used:
 def queues(module: str, control: str, gains: Mapping[str, str], used: Used) -> Experiment:
     """A figure of queues with two gains, the low one first (label to scenario file)."""
     low, high = gains
-    return Experiment(
-        module,
-        ("sim",),
-        f"{control}: queueing delay in transience and equilibrium, two gains",
-        lambda quick: cases(gains),
-        draw_queues,
-        lambda runs: queue_claims(runs, low, high, used),
-    )
+    title = f"{control}: queueing delay in transience and equilibrium, two gains"
+    return _two(module, title, gains, draw_queues, lambda runs: queue_claims(runs, low, high, used))
 
 
 def throughputs(module: str, control: str, gains: Mapping[str, str]) -> Experiment:
     """A figure of flows' throughputs in the runs of a figure of queues."""
     low, high = gains
-    return Experiment(
-        module,
-        ("sim",),
-        f"{control}: throughput by flow, two gains",
-        lambda quick: cases(gains),
-        draw_throughputs,
-        lambda runs: throughput_claims(runs, low, high),
-    )
+    title = f"{control}: throughput by flow, two gains"
+    return _two(module, title, gains, draw_throughputs, lambda runs: throughput_claims(runs, low, high))
 
 
-def cases(gains: Mapping[str, str]) -> list[Case]:
-    """Both gains, without and with On-Ramp; seconds each, quick or not."""
-    return [case for gain, file in gains.items() for case in both((gain,), file, {})]
+def _two(
+    module: str,
+    title: str,
+    gains: Mapping[str, str],
+    draw: Callable[[Runs], Figure],
+    claims: Callable[[Runs], list[Claim]],
+) -> Experiment:
+    def cases(quick: bool) -> list[Case]:
+        """Both gains, without and with On-Ramp; seconds each, quick or not."""
+        return [case for gain, file in gains.items() for case in both((gain,), file, {})]
+
+    return Experiment(module, ("sim",), title, cases, draw, claims)
 
 
 def delay(result: Result) -> tuple[Floats, Floats]:

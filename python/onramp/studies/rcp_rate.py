@@ -131,31 +131,29 @@ def draw(runs: Runs) -> Figure:
     return figure
 
 
+def _around(
+    results: Sequence[Result], name: str, measure: Measure, statement: str, what: str, *, of_paper: bool
+) -> Claim:
+    """That all shares are near 1."""
+    least, most = _furthest(results, name, measure)
+    near = least.mean >= 1 - AROUND and most.mean <= 1 + AROUND
+    criterion = f"{what} within {AROUND:.0%} of γC/N"
+    return Claim(statement, criterion, f"{least.text()} to {most.text('×')}", near, of_paper)
+
+
 def claims(runs: Runs) -> list[Claim]:
     """R is C/N, and flows get it."""
     found = []
     for name in (REFINED, ESTIMATE):
-        least, most = _furthest(runs[(name, WITHOUT)], name, _of_share)
-        found.append(
-            Claim(
-                f"{name}: R follows C/N as flows come and go",
-                f"mean R in the later half of each 10 ms within {AROUND:.0%} of γC/N",
-                f"{least.text()} to {most.text('×')}",
-                least.mean >= 1 - AROUND and most.mean <= 1 + AROUND,
-            )
+        statement, what = (
+            f"{name}: R follows C/N as flows come and go",
+            "mean R in the later half of each 10 ms",
         )
+        found.append(_around(runs[(name, WITHOUT)], name, _of_share, statement, what, of_paper=True))
     for name in SYSTEMS:
         for side in (WITHOUT, WITH):
-            least, most = _furthest(runs[(name, side)], name, _flows_of_share)
-            found.append(
-                Claim(
-                    f"{name}, {side}: N flows get C/N each",
-                    f"each flow's throughput there within {AROUND:.0%} of γC/N",
-                    f"{least.text()} to {most.text('×')}",
-                    least.mean >= 1 - AROUND and most.mean <= 1 + AROUND,
-                    of_paper=False,
-                )
-            )
+            statement, what = f"{name}, {side}: N flows get C/N each", "each flow's throughput there"
+            found.append(_around(runs[(name, side)], name, _flows_of_share, statement, what, of_paper=False))
     for name in SYSTEMS:
         queue = estimate(runs[(name, WITHOUT)], _queue)
         peaks = [estimate(runs[(name, side)], _peak) for side in (WITHOUT, WITH)]
