@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from onramp import comparison, engine
 from onramp.comparison import Comparison
-from onramp.engine import Status, Stop
+from onramp.engine import Stop, Watch
 from onramp.folders import staged
 from onramp.result import Result
 from onramp.scenario import Overrides, Scenario, load
@@ -19,13 +19,7 @@ if TYPE_CHECKING:
     from onramp.tracing import Trace
 
 Source = str | Path | Mapping[str, Any]
-#: Told how far a run is, by its label; None: it has ended.
-Report = Callable[[str, Status | None], None]
 Temporary = tempfile.TemporaryDirectory[str]
-
-
-def _silent(label: str, status: Status | None) -> None:
-    pass
 
 
 def _filled(
@@ -46,8 +40,7 @@ def run_loaded(
     out: str | Path | None,
     *,
     threads: int,
-    stop: Callable[[], bool],
-    report: Report = _silent,
+    watch: Watch,
     force: bool = False,
 ) -> Result:
     """Results of a scenario that is loaded, incomplete if it was stopped.
@@ -59,13 +52,7 @@ def run_loaded(
     """
 
     def fill(folder: Path) -> None:
-        engine.execute(
-            scenario,
-            folder,
-            threads=threads,
-            stop=stop,
-            report=lambda status: report(scenario.name, status),
-        )
+        engine.execute(scenario, folder, threads=threads, watch=watch)
 
     folder, temporary = _filled(out, fill, force=force)
     return Result.in_temporary(temporary) if temporary else Result(folder)
@@ -77,15 +64,14 @@ def compare_loaded(
     out: str | Path | None,
     *,
     workers: int,
-    stop: Callable[[], bool],
-    report: Report = _silent,
+    watch: Watch,
     force: bool = False,
 ) -> Comparison:
     """Both sides of a scenario that is loaded; `force` as for `run_loaded`."""
     made: list[Comparison] = []
 
     def fill(folder: Path) -> None:
-        made.append(comparison.execute(scenario, folder, seeds, workers=workers, stop=stop, report=report))
+        made.append(comparison.execute(scenario, folder, seeds, workers=workers, watch=watch))
 
     folder, temporary = _filled(out, fill, force=force)
     found = made[0].moved(folder)
@@ -99,15 +85,14 @@ def trace_loaded(
     out: str | Path | None,
     *,
     threads: int,
-    stop: Callable[[], bool],
-    report: Report = _silent,
+    watch: Watch,
     force: bool = False,
 ) -> Trace:
     """Packets of flows of what `tracing.prepare` has returned; `force` as for `run_loaded`."""
     from onramp import tracing
 
     def fill(folder: Path) -> None:
-        tracing.execute(scenarios, flows, folder, threads=threads, stop=stop, report=report)
+        tracing.execute(scenarios, flows, folder, threads=threads, watch=watch)
 
     folder, temporary = _filled(out, fill, force=force)
     found = tracing.Trace(folder)
@@ -162,7 +147,7 @@ def run(
     """
     loaded = load(scenario, {**(overrides or {}), **({} if seed is None else {"seed": seed})}, on, keep=True)
     with Stop() as stop:
-        result = run_loaded(loaded, out, threads=threads or os.cpu_count() or 1, stop=stop)
+        result = run_loaded(loaded, out, threads=threads or os.cpu_count() or 1, watch=Watch(stop))
     if stop.asked:
         raise KeyboardInterrupt
     return result
@@ -191,7 +176,7 @@ def compare(
     """
     loaded = load(scenario, overrides, on)
     with Stop() as stop:
-        found = compare_loaded(loaded, list(seeds) if seeds else [loaded.seed], out, workers=2, stop=stop)
+        found = compare_loaded(loaded, list(seeds or [loaded.seed]), out, workers=2, watch=Watch(stop))
     if stop.asked:
         raise KeyboardInterrupt
     return found
@@ -233,7 +218,7 @@ def trace(
     given = {**(overrides or {}), **({} if seed is None else {"seed": seed})}
     loaded = tracing.prepare(scenario, given, chosen, on)
     with Stop() as stop:
-        found = trace_loaded(loaded, chosen, out, threads=threads or os.cpu_count() or 1, stop=stop)
+        found = trace_loaded(loaded, chosen, out, threads=threads or os.cpu_count() or 1, watch=Watch(stop))
     if stop.asked:
         raise KeyboardInterrupt
     return found

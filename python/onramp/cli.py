@@ -15,7 +15,7 @@ import click
 from onramp import ScenarioError, api, terminal
 from onramp.cache import Cache
 from onramp.comparison import Comparison
-from onramp.engine import Stop
+from onramp.engine import Stop, Watch
 from onramp.errors import OnRampError
 from onramp.folders import unused
 from onramp.metrics import number
@@ -125,7 +125,7 @@ def run(
     target = out or unused(RESULTS / f"{loaded.name}-{loaded.seed}")
     with Stop() as stop:
         with Progress(loaded.name, 1, quiet=as_json) as progress:
-            result = api.run_loaded(loaded, target, threads=threads, stop=stop, report=progress, force=force)
+            result = api.run_loaded(loaded, target, threads=threads, watch=Watch(stop, progress), force=force)
         if not stop():
             plots.save_all({"": result}, target / "plots")
     summary = result.summary
@@ -172,7 +172,7 @@ def compare(
         title, total = loaded.name, 2 * len(seeds)
         with Progress(title, total, quiet=as_json) as progress:
             found = api.compare_loaded(
-                loaded, seeds, target, workers=jobs, stop=stop, report=progress, force=force
+                loaded, seeds, target, workers=jobs, watch=Watch(stop, progress), force=force
             )
         if not stop():
             report.write([found], target / "index.html")
@@ -218,7 +218,7 @@ def agree(
     missing = cache.missing(wanted)
     title = f"{len(missing)} of {len(wanted)} runs missing"
     with Stop() as stop, Progress(title, len(missing), quiet=as_json or as_markdown) as progress:
-        cache.run(wanted, workers=jobs, stop=stop, report=progress)
+        cache.run(wanted, workers=jobs, watch=Watch(stop, progress))
     found = agreement.judge(points, cache)
     if as_json:
         click.echo(json.dumps([one.to_json() for one in found], indent=2, ensure_ascii=False))
@@ -290,7 +290,7 @@ def trace_command(
     with Stop() as stop:
         with Progress(name, len(loaded), quiet=as_json) as progress:
             found = api.trace_loaded(
-                loaded, chosen, target, threads=threads, stop=stop, report=progress, force=force
+                loaded, chosen, target, threads=threads, watch=Watch(stop, progress), force=force
             )
         plots = found.save_plots() if plot and not stop() else []
     if as_json:
@@ -350,9 +350,9 @@ def sweep_command(
     title = f"{len(missing)} of {len(points)} runs missing"
     with Stop() as stop, Progress(title, len(missing)) as progress:
         if dask:
-            cache.run_on_dask(scenarios, dask, stop=stop, report=progress)
+            cache.run_on_dask(scenarios, dask, watch=Watch(stop, progress))
         else:
-            cache.run(scenarios, workers=jobs, stop=stop, report=progress)
+            cache.run(scenarios, workers=jobs, watch=Watch(stop, progress))
     done = sweep.results(points, cache)
     if done:
         files = sweep.write(done, cache.folder)
@@ -480,7 +480,7 @@ def _book(name: str, book: str, argument: str, summary: str) -> None:
             missing = cache.missing(scenarios)
             title = f"{figure.name}, {where}: {len(missing)} of {len(scenarios)} runs missing"
             with Stop() as stop, Progress(title, len(missing)) as progress:
-                cache.run(missing, workers=jobs, stop=stop, report=progress)
+                cache.run(missing, workers=jobs, watch=Watch(stop, progress))
             if stop.asked:
                 click.echo("Incomplete; the same command runs the rest.")
                 return INTERRUPTED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from onramp import ScenarioError, capture, engine
 from onramp.capture import Packets
-from onramp.engine import Status
+from onramp.engine import NOBODY, Watch
 from onramp.errors import OnRampError, RunError
 from onramp.result import Result
 from onramp.scenario import SUBSTRATES, Overrides, Scenario, load
@@ -196,8 +196,7 @@ def execute(
     folder: Path,
     *,
     threads: int = 1,
-    stop: Callable[[], bool] = lambda: False,
-    report: Callable[[str, Status | None], None] = lambda label, status: None,
+    watch: Watch = NOBODY,
 ) -> None:
     """Run a scenario on one or both substrates; captures, a result folder for each, and trace.json.
 
@@ -218,17 +217,14 @@ def execute(
     captures: list[dict[str, Any]] = []
     complete = True
     for on, scenario in scenarios.items():
-        if stop():
+        if watch.stop():
             complete = False
             break
         place = folder / on
         place.mkdir()
-
-        def said(status: Status, label: str = SUBSTRATES[on]) -> None:
-            report(label, status)
-
-        summary = engine.execute(scenario, place, threads=threads, stop=stop, report=said, traced=flows)
-        report(SUBSTRATES[on], None)
+        label = SUBSTRATES[on]
+        summary = engine.execute(scenario, place, threads=threads, watch=watch, label=label, traced=flows)
+        watch.report(label, None)
         complete &= summary["complete"]
         result = Result(place)
         runs[on] = {"complete": summary["complete"], "fct_us": _completion(result, flows)}
