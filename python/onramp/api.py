@@ -8,15 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onramp import comparison, engine
+from onramp import comparison, engine, tracing
 from onramp.comparison import Comparison
 from onramp.engine import Stop, Watch
 from onramp.folders import staged
 from onramp.result import Result
 from onramp.scenario import Overrides, Scenario, load
+from onramp.tracing import Trace
 
 if TYPE_CHECKING:
-    from onramp.tracing import Trace
+    from matplotlib.figure import Figure
 
 Source = str | Path | Mapping[str, Any]
 Temporary = tempfile.TemporaryDirectory[str]
@@ -89,13 +90,12 @@ def trace_loaded(
     force: bool = False,
 ) -> Trace:
     """Packets of flows of what `tracing.prepare` has returned; `force` as for `run_loaded`."""
-    from onramp import tracing
 
     def fill(folder: Path) -> None:
         tracing.execute(scenarios, flows, folder, threads=threads, watch=watch)
 
     folder, temporary = _filled(out, fill, force=force)
-    found = tracing.Trace(folder)
+    found = Trace(folder)
     found.temporary = temporary
     return found
 
@@ -212,8 +212,6 @@ def trace(
     ScenarioError, OnRampError, KeyboardInterrupt
         As for `run`; also if a flow is not there, or is not on TCP.
     """
-    from onramp import tracing
-
     chosen = list(dict.fromkeys(flows))
     given = {**(overrides or {}), **({} if seed is None else {"seed": seed})}
     loaded = tracing.prepare(scenario, given, chosen, on)
@@ -222,6 +220,32 @@ def trace(
     if stop.asked:
         raise KeyboardInterrupt
     return found
+
+
+def plot(result: Result, kind: str = "bars") -> Figure:
+    """A plot of a run.
+
+    Parameters
+    ----------
+    kind : {"bars", "cdf", "queue", "throughput", "clock"}
+        Completion times as bars or as distributions, queues over time, the throughput of each long flow
+        as a stack, or the errors of the hosts' clocks.
+
+    Raises
+    ------
+    OnRampError
+        If there is no such kind, or the run recorded nothing for it.
+    """
+    from onramp import plots
+
+    return plots.draw(kind, {"": result})
+
+
+def plot_flow(trace: Trace, flow: int) -> Figure:
+    """Bytes of a flow sent, acknowledged and in flight over time, all substrates over each other."""
+    from onramp.plots import trace as plots
+
+    return plots.draw(trace, flow)
 
 
 def validate(scenario: Source, overrides: Overrides | None = None, on: str | None = None) -> Scenario:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onramp import ScenarioError, api, terminal
+from onramp import ScenarioError, api, terminal, tracing
 from onramp.cache import Cache
 from onramp.comparison import Comparison
 from onramp.engine import Stop, Watch
@@ -280,8 +280,6 @@ def trace_command(
 
     FLOW is a number as in flows.parquet. The pcap files in DIR are for Wireshark and the like.
     """
-    from onramp import tracing
-
     chosen = list(dict.fromkeys(flows))
     given = overrides | ({} if seed is None else {"seed": str(seed)})
     loaded = tracing.prepare(scenario, given, chosen, on)
@@ -292,7 +290,11 @@ def trace_command(
             found = api.trace_loaded(
                 loaded, chosen, target, threads=threads, watch=Watch(stop, progress), force=force
             )
-        plots = found.save_plots() if plot and not stop() else []
+        drawn: list[Path] = []
+        if plot and not stop():
+            from onramp.plots import trace as plots
+
+            drawn = plots.save_all(found)
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2))
     else:
@@ -300,7 +302,7 @@ def trace_command(
         if len(found.substrates) > 1:
             for flow in chosen:
                 console.print(terminal.trace_table(found, flow), "")
-        console.print(*terminal.trace_lines(found), *map(str, plots), sep="\n", soft_wrap=True)
+        console.print(*terminal.trace_lines(found), *map(str, drawn), sep="\n", soft_wrap=True)
     return 0 if found.complete else INTERRUPTED
 
 

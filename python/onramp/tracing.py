@@ -7,20 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
-from onramp import ScenarioError, capture, engine
+from onramp import capture, engine
+from onramp._sim import ScenarioError
 from onramp.capture import Packets
 from onramp.engine import NOBODY, Watch
 from onramp.errors import OnRampError, RunError
 from onramp.result import Result
 from onramp.scenario import SUBSTRATES, Overrides, Scenario, load
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ENDS = ("sender", "receiver")
 
@@ -148,24 +146,6 @@ class Trace:
     def to_json(self) -> dict[str, Any]:
         """What trace.json holds."""
         return self._found
-
-    def plot(self, flow: int) -> Figure:
-        """Bytes sent, acknowledged and in flight over time, all substrates over each other."""
-        from onramp.plots import style, trace
-
-        with style.styled():
-            return trace.draw(self, flow)
-
-    def save_plots(self) -> list[Path]:
-        """Write a plot of each flow that has a capture as PNG and SVG; the PNG files."""
-        from onramp.plots import style
-
-        written = []
-        for flow in self.flows:
-            if any(c.flow == flow for c in self.captures):
-                style.save(self.plot(flow), self.folder / f"flow-{flow}")
-                written.append(self.folder / f"flow-{flow}.png")
-        return written
 
 
 def prepare(
