@@ -46,7 +46,7 @@ def test_list_names_every_figure(command: Command) -> None:
         assert listed == list(common.experiments(book))
 
 
-def test_a_figures_file_is_all_that_makes_it_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_figures_file_alone_makes_it_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = Path(str(fig22.__file__)).read_text(encoding="utf-8")
     (tmp_path / "fig_a7.py").write_text(text, encoding="utf-8")
     monkeypatch.setattr(paper, "__path__", [*paper.__path__, str(tmp_path)])

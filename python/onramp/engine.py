@@ -42,14 +42,14 @@ class Status:
 
 @dataclass(frozen=True)
 class Watch:
-    """Who looks at runs while they go on; without arguments nobody.
+    """Observer of runs under way; without arguments it neither stops them nor hears of them.
 
     Attributes
     ----------
     stop : callable
-        Asked ten times a second; once true, runs end, and their results so far are incomplete.
+        Returns whether runs are to end, with incomplete results. Called ten times a second.
     report : callable
-        Told ten times a second how far the run with a label is; None: it has ended.
+        Takes the label of a run and how far it is; None once it has ended. Called ten times a second.
     """
 
     stop: Callable[[], bool] = lambda: False
@@ -115,9 +115,9 @@ def execute(
     threads : int
         Of the simulator; the results do not depend on it.
     watch : Watch
-        Told of every step, but not of the end.
+        Hears of every step, but not of the end.
     label : str, optional
-        What `watch` is told that runs. Default: the scenario's name.
+        Name of the run for `watch`. Default: the scenario's.
     traced : sequence of int
         Flows whose packets are captured, by number. `captures.json` has the files' names, and how many
         packets each had no room for.
@@ -162,7 +162,7 @@ class _Tables:
 
 @dataclass(frozen=True)
 class _Run:
-    """A run on either substrate: what, where to, who watches, and which flows are captured."""
+    """A run on either substrate, with its observer and the flows to capture."""
 
     kept: Scenario
     folder: Path

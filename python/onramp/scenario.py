@@ -195,7 +195,7 @@ def to_value(value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What TOML has; anything else, such as a path, as text."""
+    """Value of a type that TOML has; any other, such as a path, becomes text."""
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items() if v is not None}
     if isinstance(value, (list, tuple)):

@@ -1,5 +1,5 @@
-# Sourced by what measures a qdisc on a stock kernel whose clock ticks once for each instruction; see boot. The
-# kernel's packet generator sends through it to a device that drops everything. What went wrong last is in /tmp/last.log.
+# Sourced by measurements of a qdisc on a stock kernel whose clock ticks once for each instruction; see boot. The
+# kernel's packet generator sends through it to a device that drops everything. The last output is in /tmp/last.log.
 . /lib/common.sh
 trace=/sys/kernel/tracing
 mount -t tracefs trace $trace
@@ -12,7 +12,7 @@ sink() {
     ip link add sink type dummy
     ip link set sink up
 }
-# generate LINE…: what the generator sends
+# generate LINE…: the generator's settings
 generate() {
     tell kpktgend_0 rem_device_all
     tell kpktgend_0 "add_device sink"

@@ -38,11 +38,11 @@ def experiment(
     Parameters
     ----------
     compared : mapping
-        What is changed in `file`, by case.
+        Changes of `file`, by case.
     drawn : mapping
-        Cases that are shown, and what the plot calls them.
+        Titles of the cases that the plot shows.
     quickly : mapping, optional
-        What is changed beside `span` if it is to be quick.
+        Changes beside `span` for the quick form.
     """
 
     def cases(quick: bool) -> list[Case]:
@@ -181,14 +181,14 @@ def retransmitted(runs: Runs, key: Key, name: str, stated: str, factor: float) -
 def background_claims(
     runs: Runs, key: Key, name: str, percent: Mapping[str, str], fewer: str | None = None
 ) -> list[Claim]:
-    """What the text states on the background's flows, and whether it had come to rest.
+    """Claims on the background's flows, the last one that they were in steady state.
 
     Parameters
     ----------
     percent : mapping
-        By size class, what is stated on its mean FCT.
+        Statement on the mean FCT, by size class.
     fewer : str, optional
-        What is stated on retransmitted packets, which are to halve.
+        Statement on retransmitted packets, which are to halve.
     """
     halved = [retransmitted(runs, key, name, fewer, 2)] if fewer else []
     return [*fct_claims(runs, key, name, percent), *halved, steady(runs, key, name)]

@@ -94,15 +94,15 @@ class Experiment:
     module : str
         `__name__` of its module in `onramp.paper` or `onramp.studies`, the two books.
     on : tuple of str
-        Where it can be run, "sim" or "linux"; first where the paper's own was.
+        Substrates it runs on, "sim" and "linux"; first that of the paper.
     title : str
-        What lists and tables call it.
+        Title in lists and tables.
     cases : callable
-        Returns the scenarios to run, given whether the run is to be quick.
+        Returns the scenarios to run; its argument says whether to be quick.
     draw : callable
         Returns the plot.
     claims : callable
-        Returns what the text states, checked.
+        Returns the statements of the text, checked.
     each : callable
         Returns more plots, by name.
     """

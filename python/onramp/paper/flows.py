@@ -19,12 +19,12 @@ WITHIN = 0.98
 
 
 def experiment(module: str, number: str, file: str, span: tuple[float, float]) -> Experiment:
-    """A figure of so many flows.
+    """A figure of long flows.
 
     Parameters
     ----------
     span : (float, float)
-        When all flows are there and have settled; seconds.
+        Time in which all flows are there and have settled [s].
     """
     return Experiment(
         module,

@@ -32,7 +32,7 @@ FULL = 0.95
 
 @dataclass(frozen=True)
 class Used:
-    """What the text states on the link's use with the high gain, and the bounds it is read as."""
+    """Statement of the text on the link's use with the high gain, and its bounds."""
 
     least: float
     most: float

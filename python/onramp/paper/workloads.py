@@ -42,12 +42,12 @@ def experiment(
     duration: str = "5ms",
     quickly: tuple[str, str] = ("1ms", "2ms"),
 ) -> Experiment:
-    """A figure of completion times, which ends with whether they were in steady state.
+    """A figure of completion times; its last claims are that they were in steady state.
 
     Parameters
     ----------
     quickly : (str, str)
-        Duration and warm-up if it is to be quick.
+        Duration and warm-up of the quick form.
     """
 
     def cases(quick: bool) -> list[Case]:
@@ -129,7 +129,7 @@ def same(runs: Runs, scheme: str, panel: str, what: str) -> Claim:
 def judged(
     runs: Runs, scheme: str, panel: str, statement: str, criterion: str, holds: Callable[[float], bool]
 ) -> Claim:
-    """A statement on what the mean and the 95th percentile gain: it has to hold for both."""
+    """Claim on the gain of a mean and of its 95th percentile, which has to hold for both."""
     mean, tail = gains(runs, scheme, panel)
     return Claim(
         f"{SCHEMES[scheme]}: {statement}",

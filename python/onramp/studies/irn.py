@@ -277,7 +277,7 @@ def _all(
     *,
     of_paper: bool = True,
 ) -> Claim:
-    """That something holds for every metric of one case over another's."""
+    """Claim that has to hold for every metric of one case over another's."""
     values = over(runs, *pair)
     return Claim(statement, criterion, _texts(values), all(holds(value.mean) for value in values), of_paper)
 

@@ -87,7 +87,7 @@ def key(number: int, system: str) -> Key:
 
 
 def measured(runs: Runs, numbers: Sequence[int]) -> list[int]:
-    """The numbers of flows that were measured."""
+    """Numbers of flows that were measured."""
     return [n for n in numbers if key(n, NONE) in runs]
 
 

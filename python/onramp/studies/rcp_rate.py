@@ -134,7 +134,7 @@ def draw(runs: Runs) -> Figure:
 def _around(
     results: Sequence[Result], name: str, measure: Measure, statement: str, what: str, *, of_paper: bool
 ) -> Claim:
-    """That all shares are near 1."""
+    """Claim that all shares are near 1."""
     least, most = _furthest(results, name, measure)
     near = least.mean >= 1 - AROUND and most.mean <= 1 + AROUND
     criterion = f"{what} within {AROUND:.0%} of γC/N"
