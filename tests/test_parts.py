@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import graphlib
 import sys
 from pathlib import Path
 
@@ -23,6 +25,8 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+SOURCES = sorted((ROOT / "python/onramp").rglob("*.py"))
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -138,3 +142,18 @@ def test_a_name_that_was_taken_for_nothing_is_given_back(tmp_path: Path) -> None
     with pytest.raises(KeyboardInterrupt), staged(target):
         raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_module_imports_one_that_imports_it_whether_for_types_or_in_a_function() -> None:
+    files = {".".join(p.relative_to(ROOT / "python").with_suffix("").parts): p for p in SOURCES}
+    files = {name.removesuffix(".__init__"): path for name, path in files.items()}
+    imports = {
+        name: {
+            full if (full := f"{node.module}.{one.name}") in (*files, "onramp._sim") else node.module
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.ImportFrom) and node.module
+            for one in node.names
+        }
+        for name, path in files.items()
+    }
+    graphlib.TopologicalSorter({name: known - {name} for name, known in imports.items()}).prepare()

@@ -105,14 +105,14 @@ def test_series_are_recorded_by_name(small: Result) -> None:
 
 @pytest.mark.parametrize("kind", ["bars", "cdf", "queue"])
 def test_results_can_be_plotted(small: Result, kind: str) -> None:
-    assert small.plot(kind).axes
+    assert onramp.plot(small, kind).axes
 
 
 def test_a_plot_of_nothing_is_refused_in_one_line(small: Result) -> None:
     with pytest.raises(onramp.OnRampError, match="nothing to show"):
-        small.plot("throughput")
+        onramp.plot(small, "throughput")
     with pytest.raises(onramp.OnRampError, match="none of bars, cdf"):
-        small.plot("pie")
+        onramp.plot(small, "pie")
 
 
 def test_the_kept_scenario_gives_the_same_bytes(small: Result, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_long_flows_are_in_no_completion_time() -> None:
     finished = np.array(result.flows["fct_ps"].is_valid())
     assert (source == 2).sum() == 2
     assert result.summary["background"]["all"]["flows"] == ((source == 0) & finished).sum()
-    assert len(result.plot("throughput").axes) == 1
+    assert len(onramp.plot(result, "throughput").axes) == 1
 
 
 def test_command_prints_a_table_or_json(write: Callable[..., Path], command: Command, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 import onramp
 from conftest import SMALL, Command
 from onramp import capture
+from onramp.tracing import Capture
 from test_linux import needs_agent, needs_kernel
 
 SYN, PSH = dpkt.tcp.TH_SYN, dpkt.tcp.TH_PUSH
@@ -176,18 +177,24 @@ def test_windows_are_scaled_as_the_opening_says(quiet: Path) -> None:
     assert 65_160 <= offered.tcp.win << 10 < 100_000
 
 
-def test_what_was_lost_is_sent_again(crowd: Path) -> None:
-    found = onramp.trace(crowd, [0, 4], on="sim")
-    flows = {f["id"]: f for f in found.result("sim").flows.to_pylist()}
+def sent_again(crowd: Path, on: str) -> Iterator[tuple[Capture, int]]:
+    """Captures at the senders of two flows that lose packets, and how often the run has them retransmit."""
+    found = onramp.trace(crowd, [0, 4], on=on)
+    flows = {f["id"]: f for f in found.result(on).flows.to_pylist()}
     assert sum(flows[flow]["retransmitted"] for flow in (0, 4)) > 0
     for flow in (0, 4):
-        one = found.capture(flow, "sim")
+        one = found.capture(flow, on)
         assert one is not None
         is_sound(one.path, 2_000_000)
+        yield one, flows[flow]["retransmitted"]
+
+
+def test_what_was_lost_is_sent_again(crowd: Path) -> None:
+    for one, retransmitted in sent_again(crowd, "sim"):
         # A probe for a lost tail is sent again, but does not count.
-        assert 0 <= one.numbers["retransmitted"] - flows[flow]["retransmitted"] <= 3
+        assert 0 <= one.numbers["retransmitted"] - retransmitted <= 3
         sacks = [f for f in frames(one.path) if not f.forward and b"\x05\x0a" in f.tcp.opts]
-        assert sacks or not flows[flow]["retransmitted"]
+        assert sacks or not retransmitted
 
 
 def test_packets_are_arrays(crowd: Path) -> None:
@@ -273,14 +280,9 @@ def test_a_flow_alone_is_the_same_on_both(quiet: Path, command: Command, tmp_pat
 
 @needs_kernel
 def test_losses_on_linux_are_in_the_capture(crowd: Path) -> None:
-    found = onramp.trace(crowd, [0, 4], on="linux")
-    flows = {f["id"]: f for f in found.result("linux").flows.to_pylist()}
-    assert sum(flows[flow]["retransmitted"] for flow in (0, 4)) > 0
-    for flow in (0, 4):
-        one = found.capture(flow, "linux")
-        assert one is not None and one.left_out == 0
-        is_sound(one.path, 2_000_000)
-        assert abs(one.numbers["retransmitted"] - flows[flow]["retransmitted"]) <= 3
+    for one, retransmitted in sent_again(crowd, "linux"):
+        assert one.left_out == 0
+        assert abs(one.numbers["retransmitted"] - retransmitted) <= 3
 
 
 @needs_agent

@@ -8,24 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onramp import comparison, engine
+from onramp import comparison, engine, tracing
 from onramp.comparison import Comparison
-from onramp.engine import Status, Stop
+from onramp.engine import Stop, Watch
 from onramp.folders import staged
 from onramp.result import Result
 from onramp.scenario import Overrides, Scenario, load
+from onramp.tracing import Trace
 
 if TYPE_CHECKING:
-    from onramp.tracing import Trace
+    from matplotlib.figure import Figure
 
 Source = str | Path | Mapping[str, Any]
-#: Told how far a run is, by its label; None: it has ended.
-Report = Callable[[str, Status | None], None]
 Temporary = tempfile.TemporaryDirectory[str]
-
-
-def _silent(label: str, status: Status | None) -> None:
-    pass
 
 
 def _filled(
@@ -46,8 +41,7 @@ def run_loaded(
     out: str | Path | None,
     *,
     threads: int,
-    stop: Callable[[], bool],
-    report: Report = _silent,
+    watch: Watch,
     force: bool = False,
 ) -> Result:
     """Results of a scenario that is loaded, incomplete if it was stopped.
@@ -59,13 +53,7 @@ def run_loaded(
     """
 
     def fill(folder: Path) -> None:
-        engine.execute(
-            scenario,
-            folder,
-            threads=threads,
-            stop=stop,
-            report=lambda status: report(scenario.name, status),
-        )
+        engine.execute(scenario, folder, threads=threads, watch=watch)
 
     folder, temporary = _filled(out, fill, force=force)
     return Result.in_temporary(temporary) if temporary else Result(folder)
@@ -77,15 +65,14 @@ def compare_loaded(
     out: str | Path | None,
     *,
     workers: int,
-    stop: Callable[[], bool],
-    report: Report = _silent,
+    watch: Watch,
     force: bool = False,
 ) -> Comparison:
     """Both sides of a scenario that is loaded; `force` as for `run_loaded`."""
     made: list[Comparison] = []
 
     def fill(folder: Path) -> None:
-        made.append(comparison.execute(scenario, folder, seeds, workers=workers, stop=stop, report=report))
+        made.append(comparison.execute(scenario, folder, seeds, workers=workers, watch=watch))
 
     folder, temporary = _filled(out, fill, force=force)
     found = made[0].moved(folder)
@@ -99,18 +86,16 @@ def trace_loaded(
     out: str | Path | None,
     *,
     threads: int,
-    stop: Callable[[], bool],
-    report: Report = _silent,
+    watch: Watch,
     force: bool = False,
 ) -> Trace:
     """Packets of flows of what `tracing.prepare` has returned; `force` as for `run_loaded`."""
-    from onramp import tracing
 
     def fill(folder: Path) -> None:
-        tracing.execute(scenarios, flows, folder, threads=threads, stop=stop, report=report)
+        tracing.execute(scenarios, flows, folder, threads=threads, watch=watch)
 
     folder, temporary = _filled(out, fill, force=force)
-    found = tracing.Trace(folder)
+    found = Trace(folder)
     found.temporary = temporary
     return found
 
@@ -162,7 +147,7 @@ def run(
     """
     loaded = load(scenario, {**(overrides or {}), **({} if seed is None else {"seed": seed})}, on, keep=True)
     with Stop() as stop:
-        result = run_loaded(loaded, out, threads=threads or os.cpu_count() or 1, stop=stop)
+        result = run_loaded(loaded, out, threads=threads or os.cpu_count() or 1, watch=Watch(stop))
     if stop.asked:
         raise KeyboardInterrupt
     return result
@@ -191,7 +176,7 @@ def compare(
     """
     loaded = load(scenario, overrides, on)
     with Stop() as stop:
-        found = compare_loaded(loaded, list(seeds) if seeds else [loaded.seed], out, workers=2, stop=stop)
+        found = compare_loaded(loaded, list(seeds or [loaded.seed]), out, workers=2, watch=Watch(stop))
     if stop.asked:
         raise KeyboardInterrupt
     return found
@@ -227,16 +212,40 @@ def trace(
     ScenarioError, OnRampError, KeyboardInterrupt
         As for `run`; also if a flow is not there, or is not on TCP.
     """
-    from onramp import tracing
-
     chosen = list(dict.fromkeys(flows))
     given = {**(overrides or {}), **({} if seed is None else {"seed": seed})}
     loaded = tracing.prepare(scenario, given, chosen, on)
     with Stop() as stop:
-        found = trace_loaded(loaded, chosen, out, threads=threads or os.cpu_count() or 1, stop=stop)
+        found = trace_loaded(loaded, chosen, out, threads=threads or os.cpu_count() or 1, watch=Watch(stop))
     if stop.asked:
         raise KeyboardInterrupt
     return found
+
+
+def plot(result: Result, kind: str = "bars") -> Figure:
+    """A plot of a run.
+
+    Parameters
+    ----------
+    kind : {"bars", "cdf", "queue", "throughput", "clock"}
+        Completion times as bars or as distributions, queues over time, the throughput of each long flow
+        as a stack, or the errors of the hosts' clocks.
+
+    Raises
+    ------
+    OnRampError
+        If there is no such kind, or the run recorded nothing for it.
+    """
+    from onramp import plots
+
+    return plots.draw(kind, {"": result})
+
+
+def plot_flow(trace: Trace, flow: int) -> Figure:
+    """Bytes of a flow sent, acknowledged and in flight over time, all substrates over each other."""
+    from onramp.plots import trace as plots
+
+    return plots.draw(trace, flow)
 
 
 def validate(scenario: Source, overrides: Overrides | None = None, on: str | None = None) -> Scenario:

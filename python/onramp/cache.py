@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from onramp.engine import Status, execute
+from onramp.engine import Watch, execute
 from onramp.errors import OnRampError, of_os
 from onramp.jobs import Job, run_all
 from onramp.result import Result
 from onramp.scenario import Scenario
 from onramp.summary import Summary
-
-Finished = Callable[[str, Status | None], None]
 
 
 class Cache:
@@ -45,14 +43,7 @@ class Cache:
                 by_digest.setdefault(scenario.digest, (label, scenario))
         return dict(by_digest.values())
 
-    def run(
-        self,
-        scenarios: Mapping[str, Scenario],
-        *,
-        workers: int,
-        stop: Callable[[], bool],
-        report: Callable[[str, Status | None], None],
-    ) -> None:
+    def run(self, scenarios: Mapping[str, Scenario], *, workers: int, watch: Watch) -> None:
         """Run what is missing, by processes here; what is stopped midway is not kept."""
         jobs = [Job(label, s, self._stage(s)) for label, s in self.missing(scenarios).items()]
 
@@ -63,27 +54,14 @@ class Cache:
         try:
             for job in jobs:
                 job.folder.mkdir()
-            run_all(
-                jobs,
-                workers,
-                stop=stop,
-                report=lambda job, status: report(job.label, status),
-                finished=keep,
-            )
+            run_all(jobs, workers, watch=watch, finished=keep)
         except OSError as e:
             raise OnRampError(of_os(self.folder, e)) from e
         finally:
             for job in jobs:
                 shutil.rmtree(job.folder, ignore_errors=True)
 
-    def run_on_dask(
-        self,
-        scenarios: Mapping[str, Scenario],
-        address: str,
-        *,
-        stop: Callable[[], bool],
-        report: Callable[[str, Status | None], None],
-    ) -> None:
+    def run_on_dask(self, scenarios: Mapping[str, Scenario], address: str, *, watch: Watch) -> None:
         """Run what is missing on a Dask cluster that shares this file system.
 
         Raises
@@ -107,14 +85,14 @@ class Cache:
                 future = client.submit(_remote, s.text, s.on, *places, key=f"onramp-{s.digest}")
                 futures[future] = label
             waiting = set(futures)
-            while waiting and not stop():
+            while waiting and not watch.stop():
                 try:
                     done = wait(waiting, timeout=1, return_when="FIRST_COMPLETED").done
                 except asyncio.TimeoutError:
                     continue
                 for future in done:
                     future.result()
-                    report(futures[future], None)
+                    watch.report(futures[future], None)
                 waiting -= done
             client.cancel(list(waiting))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import logging
 import os
@@ -13,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onramp import ScenarioError, api, terminal
+from onramp import ScenarioError, api, terminal, tracing
 from onramp.cache import Cache
 from onramp.comparison import Comparison
-from onramp.engine import Stop
+from onramp.engine import Stop, Watch
 from onramp.errors import OnRampError
 from onramp.folders import unused
 from onramp.metrics import number
@@ -126,7 +125,7 @@ def run(
     target = out or unused(RESULTS / f"{loaded.name}-{loaded.seed}")
     with Stop() as stop:
         with Progress(loaded.name, 1, quiet=as_json) as progress:
-            result = api.run_loaded(loaded, target, threads=threads, stop=stop, report=progress, force=force)
+            result = api.run_loaded(loaded, target, threads=threads, watch=Watch(stop, progress), force=force)
         if not stop():
             plots.save_all({"": result}, target / "plots")
     summary = result.summary
@@ -173,7 +172,7 @@ def compare(
         title, total = loaded.name, 2 * len(seeds)
         with Progress(title, total, quiet=as_json) as progress:
             found = api.compare_loaded(
-                loaded, seeds, target, workers=jobs, stop=stop, report=progress, force=force
+                loaded, seeds, target, workers=jobs, watch=Watch(stop, progress), force=force
             )
         if not stop():
             report.write([found], target / "index.html")
@@ -219,7 +218,7 @@ def agree(
     missing = cache.missing(wanted)
     title = f"{len(missing)} of {len(wanted)} runs missing"
     with Stop() as stop, Progress(title, len(missing), quiet=as_json or as_markdown) as progress:
-        cache.run(wanted, workers=jobs, stop=stop, report=progress)
+        cache.run(wanted, workers=jobs, watch=Watch(stop, progress))
     found = agreement.judge(points, cache)
     if as_json:
         click.echo(json.dumps([one.to_json() for one in found], indent=2, ensure_ascii=False))
@@ -281,8 +280,6 @@ def trace_command(
 
     FLOW is a number as in flows.parquet. The pcap files in DIR are for Wireshark and the like.
     """
-    from onramp import tracing
-
     chosen = list(dict.fromkeys(flows))
     given = overrides | ({} if seed is None else {"seed": str(seed)})
     loaded = tracing.prepare(scenario, given, chosen, on)
@@ -291,9 +288,13 @@ def trace_command(
     with Stop() as stop:
         with Progress(name, len(loaded), quiet=as_json) as progress:
             found = api.trace_loaded(
-                loaded, chosen, target, threads=threads, stop=stop, report=progress, force=force
+                loaded, chosen, target, threads=threads, watch=Watch(stop, progress), force=force
             )
-        plots = found.save_plots() if plot and not stop() else []
+        drawn: list[Path] = []
+        if plot and not stop():
+            from onramp.plots import trace as plots
+
+            drawn = plots.save_all(found)
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2))
     else:
@@ -301,7 +302,7 @@ def trace_command(
         if len(found.substrates) > 1:
             for flow in chosen:
                 console.print(terminal.trace_table(found, flow), "")
-        console.print(*terminal.trace_lines(found), *map(str, plots), sep="\n", soft_wrap=True)
+        console.print(*terminal.trace_lines(found), *map(str, drawn), sep="\n", soft_wrap=True)
     return 0 if found.complete else INTERRUPTED
 
 
@@ -351,9 +352,9 @@ def sweep_command(
     title = f"{len(missing)} of {len(points)} runs missing"
     with Stop() as stop, Progress(title, len(missing)) as progress:
         if dask:
-            cache.run_on_dask(scenarios, dask, stop=stop, report=progress)
+            cache.run_on_dask(scenarios, dask, watch=Watch(stop, progress))
         else:
-            cache.run(scenarios, workers=jobs, stop=stop, report=progress)
+            cache.run(scenarios, workers=jobs, watch=Watch(stop, progress))
     done = sweep.results(points, cache)
     if done:
         files = sweep.write(done, cache.folder)
@@ -410,7 +411,7 @@ def report_command(folders: tuple[Path, ...], out: Path | None, force: bool) -> 
     return 0
 
 
-def _book(name: str, package: str, argument: str, summary: str) -> None:
+def _book(name: str, book: str, argument: str, summary: str) -> None:
     """Adds the command that takes the figures of a book."""
     rest = (
         "Without figures, or with LIST, the figures are listed. "
@@ -455,51 +456,50 @@ def _book(name: str, package: str, argument: str, summary: str) -> None:
         from onramp import markdown
         from onramp.paper import common
 
-        book = importlib.import_module(package)
         words = [name.lower() for name in figures]
         listed = not words or words == ["list"]
         every = listed or words == ["all"]
-        chosen = [book.figure(name) for name in (book.FIGURES if every else figures)]
+        chosen = [common.find(book, name) for name in (common.experiments(book) if every else figures)]
         if every:
-            chosen = [figure for figure in chosen if on is None or on in figure.ON]
+            chosen = [figure for figure in chosen if on is None or on in figure.on]
         for figure in chosen:
-            if on and on not in figure.ON:
-                raise OnRampError(f"{figure.NAME}: runs with --on {' or '.join(figure.ON)} only")
+            if on and on not in figure.on:
+                raise OnRampError(f"{figure.name}: runs with --on {' or '.join(figure.on)} only")
         if as_markdown:
-            wanted = [(f.NAME, each) for f in chosen for each in ([on] if on else f.ON)]
+            wanted = [(f.name, each) for f in chosen for each in ([on] if on else f.on)]
             click.echo(markdown.verdicts(common.stored(out, wanted, quick)))
             return 0
         if listed:
-            width = max(len(figure.NAME) for figure in chosen)
+            width = max(len(figure.name) for figure in chosen)
             for figure in chosen:
-                click.echo(f"{figure.NAME:{width}} {', '.join(figure.ON):10} {figure.TITLE}")
+                click.echo(f"{figure.name:{width}} {', '.join(figure.on):10} {figure.title}")
             return 0
         mode = common.Mode(quick, tuple(seeds or ([1] if quick else [1, 2, 3])))
         cache = Cache(out)
         for figure in chosen:
-            where = on or figure.ON[0]
+            where = on or figure.on[0]
             scenarios = common.scenarios(figure, where, mode)
             missing = cache.missing(scenarios)
-            title = f"{figure.NAME}, {where}: {len(missing)} of {len(scenarios)} runs missing"
+            title = f"{figure.name}, {where}: {len(missing)} of {len(scenarios)} runs missing"
             with Stop() as stop, Progress(title, len(missing)) as progress:
-                cache.run(missing, workers=jobs, stop=stop, report=progress)
+                cache.run(missing, workers=jobs, watch=Watch(stop, progress))
             if stop.asked:
                 click.echo("Incomplete; the same command runs the rest.")
                 return INTERRUPTED
             terminal.console().print(terminal.verdict_table(common.judge(figure, where, mode, cache)))
-            click.echo(f"{common.place(out, figure.NAME, where, quick) / figure.NAME}.png\n")
+            click.echo(f"{common.place(out, figure.name, where, quick) / figure.name}.png\n")
         return 0
 
 
 _book(
     "paper",
-    "onramp.paper",
+    "paper",
     "[LIST | ALL | figN …]",
     "Rerun figures of the paper: plot, table, and a verdict against what the text states.",
 )
 _book(
     "study",
-    "onramp.studies",
+    "studies",
     "[LIST | ALL | NAME …]",
     "Run studies of what On-Ramp is compared with: plot, table, and a verdict against what is stated of it.",
 )

@@ -6,14 +6,14 @@ import dataclasses
 import json
 import math
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from onramp.engine import Status
+from onramp.engine import Watch
 from onramp.errors import OnRampError
 from onramp.jobs import Job, run_all
 from onramp.metrics import Metric, bootstrap_ratio, completed, metrics, over_seeds
@@ -166,8 +166,7 @@ def execute(
     seeds: Sequence[int],
     *,
     workers: int,
-    stop: Callable[[], bool],
-    report: Callable[[str, Status | None], None],
+    watch: Watch,
 ) -> Comparison:
     """Run both sides for every seed into `folder`, which exists, and write comparison.json.
 
@@ -185,7 +184,7 @@ def execute(
             path.mkdir()
             variant = scenario.replace({"seed": seed, "onramp.enabled": side == "with"})
             jobs.append(Job(f"{SIDES[side]}, seed {seed}", variant, path))
-    run_all(jobs, workers, stop=stop, report=lambda job, status: report(job.label, status))
+    run_all(jobs, workers, watch=watch)
     done = [s for s in seeds if all((_place(folder, s, side) / "summary.json").exists() for side in SIDES)]
     for seed in set(seeds) - set(done):
         shutil.rmtree(folder / f"seed-{seed}", ignore_errors=True)

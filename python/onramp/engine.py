@@ -40,6 +40,25 @@ class Status:
     flows_done: int
 
 
+@dataclass(frozen=True)
+class Watch:
+    """Observer of runs under way; without arguments it neither stops them nor hears of them.
+
+    Attributes
+    ----------
+    stop : callable
+        Returns whether runs are to end, with incomplete results. Called ten times a second.
+    report : callable
+        Takes the label of a run and how far it is; None once it has ended. Called ten times a second.
+    """
+
+    stop: Callable[[], bool] = lambda: False
+    report: Callable[[str, Status | None], None] = lambda label, status: None
+
+
+NOBODY = Watch()
+
+
 class Stop:
     """Becomes true at SIGINT or SIGTERM while it is entered (in the main thread)."""
 
@@ -85,8 +104,8 @@ def execute(
     folder: Path,
     *,
     threads: int = 1,
-    stop: Callable[[], bool] = lambda: False,
-    report: Callable[[Status], None] = lambda status: None,
+    watch: Watch = NOBODY,
+    label: str | None = None,
     traced: Sequence[int] = (),
 ) -> Summary:
     """Run a scenario and write scenario, tables and summary to `folder`, which exists.
@@ -95,10 +114,10 @@ def execute(
     ----------
     threads : int
         Of the simulator; the results do not depend on it.
-    stop : callable
-        Asked ten times a second; once true, the results so far are written as incomplete.
-    report : callable
-        Told ten times a second how far the run is.
+    watch : Watch
+        Hears of every step, but not of the end.
+    label : str, optional
+        Name of the run for `watch`. Default: the scenario's.
     traced : sequence of int
         Flows whose packets are captured, by number. `captures.json` has the files' names, and how many
         packets each had no room for.
@@ -106,11 +125,8 @@ def execute(
     kept = scenario.write(folder)
     began = time.monotonic()
     with ExitStack() as stack:
-        write = _Tables(folder, stack)
-        if scenario.on == "linux":
-            counters, complete = _on_linux(kept, folder, write, stop, report, traced)
-        else:
-            counters, complete = _in_simulator(kept, threads, folder, write, stop, report, traced)
+        run = _Run(kept, folder, _Tables(folder, stack), watch, label or scenario.name, traced)
+        counters, complete = _on_linux(run) if scenario.on == "linux" else _in_simulator(run, threads)
     wall_s = time.monotonic() - began
     engine = counters["engine"]
     engine["wall_s"] = wall_s
@@ -144,19 +160,27 @@ class _Tables:
             self._writer(name).add(table)
 
 
-def _in_simulator(
-    kept: Scenario,
-    threads: int,
-    folder: Path,
-    write: _Tables,
-    stop: Callable[[], bool],
-    report: Callable[[Status], None],
-    traced: Sequence[int],
-) -> tuple[dict[str, Any], bool]:
+@dataclass(frozen=True)
+class _Run:
+    """A run on either substrate, with its observer and the flows to capture."""
+
+    kept: Scenario
+    folder: Path
+    tables: _Tables
+    watch: Watch
+    label: str
+    traced: Sequence[int]
+
+    def report(self, status: Status) -> None:
+        self.watch.report(self.label, status)
+
+
+def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
     """Simulate; the engine's part of the summary, and whether the run came to its end."""
-    simulation = _sim.Simulation(kept.loaded, threads, list(traced))
+    kept, write = run.kept, run.tables
+    simulation = _sim.Simulation(kept.loaded, threads, list(run.traced))
     complete = False
-    while not complete and not stop():
+    while not complete and not run.watch.stop():
         complete = simulation.advance(STEP_MS)
         write.add("flows", tables.rows("flows", simulation.take_flows()))
         write.add("requests", tables.rows("requests", simulation.take_requests()))
@@ -164,7 +188,7 @@ def _in_simulator(
         names = simulation.series_names()
         write.add("series", tables.rows("series", simulation.take_series(), names=names))
         now_us = simulation.now_ps / 1e6
-        report(Status(simulation.progress, now_us, simulation.packet_hops, simulation.flows_done))
+        run.report(Status(simulation.progress, now_us, simulation.packet_hops, simulation.flows_done))
     counters = json.loads(simulation.counters())
     # Long flows, and requests that are open, may have begun with the warm-up.
     early = kept.endless or counters["unfinished"].get("exchanges", 0)
@@ -174,27 +198,24 @@ def _in_simulator(
     write.add("flows", tables.rows("flows", simulation.unfinished_flows(), finished=False))
     write.add("clock", tables.rows("clock", simulation.take_clock()))
     write.add("next_owd", tables.rows("next_owd", simulation.next_owd()))
-    if traced:
+    if run.traced:
         captures = simulation.captures()
         for name, content, _ in captures:
-            (folder / name).write_bytes(content)
+            (run.folder / name).write_bytes(content)
         left_out = {name: count for name, _, count in captures}
-        (folder / CAPTURES).write_text(json.dumps(left_out))
+        (run.folder / CAPTURES).write_text(json.dumps(left_out))
     counters["engine"]["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return counters, complete
 
 
-def _on_linux(
-    kept: Scenario,
-    folder: Path,
-    write: _Tables,
-    stop: Callable[[], bool],
-    report: Callable[[Status], None],
-    traced: Sequence[int],
-) -> tuple[dict[str, Any], bool]:
+def _on_linux(run: _Run) -> tuple[dict[str, Any], bool]:
     """Run on the Linux cluster; returns as `_in_simulator`."""
+    write = run.tables
     raw, complete = testbed.run(
-        folder, stop=stop, report=lambda fields: report(Status(**fields)), traced=traced
+        run.folder,
+        stop=run.watch.stop,
+        report=lambda fields: run.report(Status(**fields)),
+        traced=run.traced,
     )
     counters = json.loads((raw / "counters.json").read_text())
     for name in ("flows", "requests", "exchanges", "clock"):
@@ -203,9 +224,9 @@ def _on_linux(
     write.add("flows", tables.rows("flows", unfinished, finished=False))
     samples = tables.read_columns(raw / "series.bin", "series")
     write.add("series", tables.rows("series", samples, names=counters["series_names"]))
-    if traced:
+    if run.traced:
         for path in [raw / CAPTURES, *raw.glob("*.pcap")]:
-            path.rename(folder / path.name)
+            path.rename(run.folder / path.name)
     shutil.rmtree(raw)
     counters["engine"]["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     return counters, complete

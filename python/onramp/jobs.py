@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from onramp.engine import Status
+from onramp.engine import Status, Watch
 from onramp.errors import OnRampError, RunError
 from onramp.scenario import Scenario
 from onramp.summary import Summary
@@ -60,18 +60,15 @@ def run_all(
     jobs: Iterable[Job],
     workers: int,
     *,
-    stop: Callable[[], bool],
-    report: Callable[[Job, Status | None], None],
+    watch: Watch,
     finished: Callable[[Job, Summary], None] = lambda job, summary: None,
 ) -> list[Summary]:
     """Run `jobs`, at most `workers` at a time; summaries in the order of completion.
 
     Parameters
     ----------
-    stop : callable
-        Once true, nothing new is started and what runs is stopped, with its results so far.
-    report : callable
-        Told how far a run is; None when it has ended.
+    watch : Watch
+        Once it stops, nothing new is started and what runs is stopped, with its results so far.
     finished : callable
         Told of each completed run.
 
@@ -87,7 +84,7 @@ def run_all(
     with selectors.DefaultSelector() as selector:
         try:
             while running or (waiting and not stopping):
-                if stop() and not stopping:
+                if watch.stop() and not stopping:
                     stopping = True
                     for child in running:
                         child.process.terminate()
@@ -99,11 +96,11 @@ def run_all(
                     child = key.data
                     if child.read():
                         if isinstance(status := child.last.get("status"), dict):
-                            report(child.job, Status(**status))
+                            watch.report(child.job.label, Status(**status))
                         continue
                     selector.unregister(child.stdout)
                     running.remove(child)
-                    report(child.job, None)
+                    watch.report(child.job.label, None)
                     summary = _summary(child)
                     summaries.append(summary)
                     finished(child.job, summary)

@@ -6,7 +6,6 @@ import json
 import tempfile
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +17,6 @@ from onramp.errors import OnRampError
 from onramp.groups import Group
 from onramp.scenario import Scenario, quantity
 from onramp.summary import Floats, Summary
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 class Result:
@@ -119,16 +115,3 @@ class Result:
             wanted &= pc.field("time_ps") <= round(1e12 * quantity(self.scenario.document["duration"]))
         table = pq.read_table(self.folder / "series.parquet", columns=["time_ps", "value"], filters=wanted)
         return np.asarray(table["time_ps"]) / 1e12, np.asarray(table["value"])
-
-    def plot(self, kind: str = "bars") -> Figure:
-        """A plot of this run.
-
-        Parameters
-        ----------
-        kind : {"bars", "cdf", "queue", "throughput"}
-            Completion times as bars or as distributions, queues over time, or the throughput of each
-            long flow as a stack.
-        """
-        from onramp import plots
-
-        return plots.draw(kind, {"": self})

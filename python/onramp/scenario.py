@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shutil
 import sys
@@ -12,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
+
+import tomli_w
 
 from onramp import _sim, groups, testbed
 from onramp.errors import OnRampError, of_os
@@ -183,25 +184,23 @@ def resolve(
 
 
 def to_toml(document: Mapping[str, Any]) -> str:
-    """Nested dicts as TOML; a key without a value (None) is left out."""
-    return "".join(f"{_quoted(k)} = {to_value(v)}\n" for k, v in document.items() if v is not None)
+    """Nested dicts as TOML; keys without a value (None) are left out."""
+    return tomli_w.dumps(_plain(document), indent=0)
 
 
 def to_value(value: object) -> str:
-    """A value as TOML."""
+    """A value as TOML, without line breaks outside of lists."""
+    # Within a list of lists no table gets a head of its own.
+    return to_toml({"v": [[value]]}).removeprefix("v = [\n[\n").removesuffix(",\n],\n]\n")
+
+
+def _plain(value: Any) -> Any:
+    """Value of a type that TOML has; any other, such as a path, becomes text."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_quoted(str(k))} = {to_value(v)}" for k, v in value.items()) + "}"
+        return {str(k): _plain(v) for k, v in value.items() if v is not None}
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(to_value, value)) + "]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return repr(value)
-    return _quoted(str(value))
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+        return [_plain(v) for v in value]
+    return value if isinstance(value, (bool, int, float)) else str(value)
 
 
 UNITS = {

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
-from onramp import ScenarioError, capture, engine
+from onramp import capture, engine
+from onramp._sim import ScenarioError
 from onramp.capture import Packets
-from onramp.engine import Status
+from onramp.engine import NOBODY, Watch
 from onramp.errors import OnRampError, RunError
 from onramp.result import Result
 from onramp.scenario import SUBSTRATES, Overrides, Scenario, load
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ENDS = ("sender", "receiver")
 
@@ -149,24 +147,6 @@ class Trace:
         """What trace.json holds."""
         return self._found
 
-    def plot(self, flow: int) -> Figure:
-        """Bytes sent, acknowledged and in flight over time, all substrates over each other."""
-        from onramp.plots import style, trace
-
-        with style.styled():
-            return trace.draw(self, flow)
-
-    def save_plots(self) -> list[Path]:
-        """Write a plot of each flow that has a capture as PNG and SVG; the PNG files."""
-        from onramp.plots import style
-
-        written = []
-        for flow in self.flows:
-            if any(c.flow == flow for c in self.captures):
-                style.save(self.plot(flow), self.folder / f"flow-{flow}")
-                written.append(self.folder / f"flow-{flow}.png")
-        return written
-
 
 def prepare(
     source: str | Path | Mapping[str, Any], overrides: Overrides, flows: Sequence[int], on: str
@@ -196,8 +176,7 @@ def execute(
     folder: Path,
     *,
     threads: int = 1,
-    stop: Callable[[], bool] = lambda: False,
-    report: Callable[[str, Status | None], None] = lambda label, status: None,
+    watch: Watch = NOBODY,
 ) -> None:
     """Run a scenario on one or both substrates; captures, a result folder for each, and trace.json.
 
@@ -218,17 +197,14 @@ def execute(
     captures: list[dict[str, Any]] = []
     complete = True
     for on, scenario in scenarios.items():
-        if stop():
+        if watch.stop():
             complete = False
             break
         place = folder / on
         place.mkdir()
-
-        def said(status: Status, label: str = SUBSTRATES[on]) -> None:
-            report(label, status)
-
-        summary = engine.execute(scenario, place, threads=threads, stop=stop, report=said, traced=flows)
-        report(SUBSTRATES[on], None)
+        label = SUBSTRATES[on]
+        summary = engine.execute(scenario, place, threads=threads, watch=watch, label=label, traced=flows)
+        watch.report(label, None)
         complete &= summary["complete"]
         result = Result(place)
         runs[on] = {"complete": summary["complete"], "fct_us": _completion(result, flows)}

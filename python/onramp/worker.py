@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from onramp.engine import Status, Stop, execute
+from onramp.engine import Status, Stop, Watch, execute
 from onramp.errors import OnRampError, RunError
 from onramp.scenario import Scenario
 
@@ -27,8 +27,9 @@ def main() -> None:
     job = json.loads(sys.stdin.readline())
     scenario, folder = Scenario(job["text"], Path(job["base"]), job["on"]), Path(job["folder"])
 
-    def report(status: Status) -> None:
-        _say({"status": dataclasses.asdict(status)})
+    def report(label: str, status: Status | None) -> None:
+        if status is not None:
+            _say({"status": dataclasses.asdict(status)})
 
     parent = os.getppid()
 
@@ -39,7 +40,7 @@ def main() -> None:
 
     try:
         with Stop() as stop:
-            summary = execute(scenario, folder, stop=lambda: orphaned_or(stop), report=report)
+            summary = execute(scenario, folder, watch=Watch(lambda: orphaned_or(stop), report))
     except BrokenPipeError:  # whoever asked is gone
         return
     except OnRampError as e:

@@ -1,34 +1,10 @@
 #!/bin/dash
-# Runs as init of a stock kernel whose clock ticks once for each instruction; see boot --flows. A
-# hundred thousand flows: what they take of memory, and the longest that one dequeue takes.
-export PATH=/bin HOME=/root TC_LIB_DIR=/lib
-trace=/sys/kernel/tracing
-say() { echo "GUEST: $*"; }
-finish() {
-    sync
-    poweroff -f
-}
-fail() {
-    say "FAILED: $*"
-    cat /tmp/log
-    finish
-}
-tell() { echo "$2" >"/proc/net/pktgen/$1" || fail "pktgen: $2"; }
+# A hundred thousand flows: what they take of memory, and the longest that one dequeue takes; see boot --flows.
+. /lib/pktgen.sh
+sink sch_tbf sch_onramp
+ip link set sink mtu 9000
 # The value of "KEY N" in the gate's statistics.
 value() { tc -s qdisc show dev sink | sed -n "s/.*$1 \([0-9]*\).*/\1/p" | tail -n 1; }
-
-mount -t proc proc /proc
-mount -t sysfs sys /sys
-mount -t devtmpfs dev /dev
-mount -t tmpfs run /run
-mount -t tracefs trace $trace
-say "Linux $(uname -r), clock $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
-for module in dummy sch_tbf sch_onramp pktgen; do
-    insmod /modules/$module.ko >/tmp/log 2>&1 || fail "module $module"
-done
-ip link set lo up
-ip link add sink type dummy
-ip link set sink up mtu 9000
 
 # Only what took long is written down.
 echo 5 >$trace/tracing_thresh
@@ -45,12 +21,8 @@ flows() {
     tc qdisc add dev sink root handle 1: tbf rate 8kbit burst 16kb limit 2gb
     tc qdisc add dev sink parent 1:1 handle 10: onramp flows 200000 limit 200000 bytes 2gb "$@"
     free=$(sed -n 's/MemAvailable: *\([0-9]*\).*/\1/p' /proc/meminfo)
-    tell kpktgend_0 rem_device_all
-    tell kpktgend_0 "add_device sink"
-    for line in "count $number" "clone_skb 0" "pkt_size $size" "delay 0" "src_min 10.0.0.1" "src_max 10.0.0.$addresses" \
-        "dst 10.0.1.2" "dst_mac 02:00:00:00:00:02" "udp_src_min 1000" "udp_src_max $((1000 + ports))" "xmit_mode queue_xmit"; do
-        tell sink "$line"
-    done
+    generate "count $number" "pkt_size $size" "delay 0" "src_max 10.0.0.$addresses" "dst 10.0.1.2" \
+        "udp_src_max $((1000 + ports))"
     # It ends once its last packet is gone.
     tell pgctrl start &
     # The shaper lets some go.
@@ -66,8 +38,8 @@ flows() {
         [ "$(value 'backlog [0-9KMb]*')" = 0 ] && break
         sleep 1
     done
-    tc -s qdisc show dev sink >/tmp/log
-    [ "$(sed -n 's/^ Sent [0-9]* bytes \([0-9]*\) .*/\1/p' /tmp/log | head -n 1)" -ge "$number" ] || fail "not every packet came out"
+    tc -s qdisc show dev sink >/tmp/last.log
+    [ "$(sed -n 's/^ Sent [0-9]* bytes \([0-9]*\) .*/\1/p' /tmp/last.log | head -n 1)" -ge "$number" ] || fail "not every packet came out"
     longest=$(sed -n 's/.* \([0-9][0-9.]*\) us .*onramp_dequeue.*/\1/p' $trace/trace | sort -n | tail -n 1)
     say "$text: longest dequeue ${longest:-below 5} us, which are a thousand instructions each"
     [ "${longest%%.*}" -lt 1000 ] 2>/dev/null || [ ! "$longest" ] || fail "a dequeue takes too long"
@@ -78,5 +50,4 @@ flows() {
 flows 10000 1 1400 "10000 flows"
 flows 100000 1 200 "100000 flows"
 flows 10000 2 8000 "10000 flows whose packets take 31 turns each" quantum 256
-say "all held"
-finish
+finish 0

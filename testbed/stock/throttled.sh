@@ -1,38 +1,12 @@
 #!/bin/dash
-# Runs as init of a stock kernel whose clock ticks once for each instruction; see boot --throttled.
 # What fq, htb and the gate take for a packet when up to 100,000 flows all wait for their rate: each
-# flow gets a tenth more packets than it may send, so that every packet has to wait.
-export PATH=/bin HOME=/root TC_LIB_DIR=/lib
-trace=/sys/kernel/tracing
+# flow gets a tenth more packets than it may send, so that every packet has to wait. See boot --throttled.
+. /lib/pktgen.sh
 # Packets a second, of all flows, and bytes of each on the wire; the trace is this long.
 rate=100000 size=200
 window=0.4
-say() { echo "GUEST: $*"; }
-finish() {
-    sync
-    poweroff -f
-}
-fail() {
-    say "FAILED: $*"
-    cat /tmp/log
-    finish
-}
-tell() { echo "$2" >"/proc/net/pktgen/$1" || fail "pktgen: $2"; }
 sent() { tc -s qdisc show dev sink | sed -n 's/^ Sent [0-9]* bytes \([0-9]*\) .*/\1/p' | head -n 1; }
-
-mount -t proc proc /proc
-mount -t sysfs sys /sys
-mount -t devtmpfs dev /dev
-mount -t tmpfs run /run
-mount -t tracefs trace $trace
-mount -t bpf bpf /sys/fs/bpf
-say "Linux $(uname -r), clock $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
-for module in dummy sch_ingress cls_bpf cls_flow sch_fq sch_htb sch_onramp pktgen; do
-    insmod /modules/$module.ko >/tmp/log 2>&1 || fail "module $module"
-done
-ip link set lo up
-ip link add sink type dummy
-ip link set sink up
+sink sch_ingress cls_bpf cls_flow sch_fq sch_htb sch_onramp
 echo 60000 >$trace/buffer_size_kb
 echo 1 >$trace/options/funcgraph-tail
 
@@ -47,29 +21,24 @@ count() {
     priority=0
     case $kind in
     fq) tc qdisc replace dev sink root fq limit 1000000 flow_limit 100000 buckets 65536 maxrate ${each}bps quantum $size \
-        initial_quantum $size orphan_mask 16777215 low_rate_threshold 1gbit timer_slack 1 >/tmp/log 2>&1 || fail "fq" ;;
+        initial_quantum $size orphan_mask 16777215 low_rate_threshold 1gbit timer_slack 1 >/tmp/last.log 2>&1 || fail "fq" ;;
     htb)
         {
             echo "qdisc replace dev sink root handle 1: htb"
             seq $flows | awk '{ printf "class add dev sink parent 1: classid 1:%x htb rate '$each'bps burst '$size' cburst '$size' quantum 1514\n", $1 }'
             echo "filter add dev sink parent 1: protocol ip handle 1 flow map key proto-src addend -1000 divisor $flows baseclass 1:1"
         } >/tmp/batch
-        tc -batch /tmp/batch >/tmp/log 2>&1 || fail "htb"
+        tc -batch /tmp/batch >/tmp/last.log 2>&1 || fail "htb"
         ;;
     onramp)
-        tc qdisc replace dev sink root onramp flows 200000 limit 1000000 bytes 2gb flow_limit 100000 >/tmp/log 2>&1 || fail "onramp"
-        tc qdisc add dev sink clsact && tc filter add dev sink egress bpf da obj /lib/pace.o sec tc >/tmp/log 2>&1 || fail "pace"
+        tc qdisc replace dev sink root onramp flows 200000 limit 1000000 bytes 2gb flow_limit 100000 >/tmp/last.log 2>&1 || fail "onramp"
+        tc qdisc add dev sink clsact && tc filter add dev sink egress bpf da obj /lib/pace.o sec tc >/tmp/last.log 2>&1 || fail "pace"
         priority=$gap
         ;;
     esac
     packets=$((2 * flows + rate * 8 / 10))
-    tell kpktgend_0 rem_device_all
-    tell kpktgend_0 "add_device sink"
-    for line in "count $packets" "clone_skb 0" "pkt_size $size" "ratep $rate" "skb_priority $priority" \
-        "src_min 10.0.0.1" "src_max 10.0.0.$addresses" "dst 10.0.1.2" "dst_mac 02:00:00:00:00:02" \
-        "udp_src_min 1000" "udp_src_max $((1000 + ports))" "xmit_mode queue_xmit"; do
-        tell sink "$line"
-    done
+    generate "count $packets" "pkt_size $size" "ratep $rate" "skb_priority $priority" "src_max 10.0.0.$addresses" \
+        "dst 10.0.1.2" "udp_src_max $((1000 + ports))"
     echo ${kind}_enqueue ${kind}_dequeue flow_classify >$trace/set_ftrace_filter || fail "${kind} cannot be traced"
     echo 0 >$trace/tracing_on
     echo function_graph >$trace/current_tracer
@@ -90,7 +59,7 @@ count() {
           # A classifier is called in enqueue, and counted there too.
           printf "GUEST: %s: %d instructions a packet: %d in enqueue (%d of them to classify), %d in %.2f dequeues; %d packets\n", what,
             1000 * (sum["in"] / n["in"] + sum["out"] / sent), 1000 * sum["in"] / n["in"], 1000 * sum["class"] / n["in"],
-            1000 * sum["out"] / sent, n["out"] / sent, sent }' $trace/trace || { head -n 20 $trace/trace >/tmp/log; fail "nothing was traced"; }
+            1000 * sum["out"] / sent, n["out"] / sent, sent }' $trace/trace || { head -n 20 $trace/trace >/tmp/last.log; fail "nothing was traced"; }
     echo nop >$trace/current_tracer
     # What still waits is not waited for.
     echo stop >/proc/net/pktgen/pgctrl
@@ -105,5 +74,4 @@ for flows in 10 100 1000 10000 100000; do
         [ $kind = htb ] && [ $flows -gt 10000 ] || count $kind $flows
     done
 done
-say "all held"
-finish
+finish 0

@@ -8,14 +8,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from onramp.paper import cluster, workloads
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Runs, both, ratio
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Experiment, Runs, both, ratio
 from onramp.plots import bars, style
 from onramp.result import Result
 
-NAME = "all-cc"
-ON = ("sim",)
-TITLE = "WebSearch at 60% and incast at 2% on the fat tree: RCT, FCT, throughput and drops of every transport"
-
+FILE = "all-cc"
 TCP = {
     "cubic": "CUBIC",
     "newreno": "NewReno",
@@ -30,7 +27,7 @@ NAMES = {**workloads.SCHEMES, **TCP}
 def cases(quick: bool) -> list[Case]:
     """Fig. 15's runs, and the same arrivals on TCP."""
     span = {"duration": "1ms", "warmup": "2ms"} if quick else {"duration": "5ms"}
-    tcp = [c for kind in TCP for c in both((kind,), NAME, {**span, "transport.kind": kind})]
+    tcp = [c for kind in TCP for c in both((kind,), FILE, {**span, "transport.kind": kind})]
     rdma = [c for scheme in workloads.SCHEMES for c in both((scheme,), f"fig15-{scheme}", span)]
     return rdma + tcp
 
@@ -100,3 +97,13 @@ def claims(runs: Runs) -> list[Claim]:
             )
         )
     return found
+
+
+EXPERIMENT = Experiment(
+    __name__,
+    ("sim",),
+    "WebSearch at 60% and incast at 2% on the fat tree: RCT, FCT, throughput and drops of every transport",
+    cases,
+    draw,
+    claims,
+)

@@ -8,17 +8,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from onramp.metrics import number
-from onramp.paper.common import Case, Claim, Estimate, Runs, estimate
+from onramp.paper.common import Case, Claim, Estimate, Experiment, Runs, estimate
 from onramp.plots import style
 from onramp.plots.cdf import cdf
 from onramp.result import Result
 from onramp.scenario import quantity
 from onramp.summary import Floats
 
-NAME = "clock"
-ON = ("sim",)
-TITLE = "Accuracy of clock synchronisation"
-
+FILE = "clock"
 LOADS = (0, 40, 80)
 STAMPS = {"hardware": "NIC stamps", "software": "software stamps"}
 #: What is switched off, at the highest load and in the tight network.
@@ -49,11 +46,11 @@ def cases(quick: bool) -> list[Case]:
         for load in LOADS:
             # A load of zero cannot be written; no flow arrives at this one.
             overrides = {**base, "traffic.0.load": load / 100 if load else 1e-9}
-            found.append(Case((stamps, WHOLE, str(load)), NAME, overrides))
+            found.append(Case((stamps, WHOLE, str(load)), FILE, overrides))
         tight = {**base, "network.spines": 2}
-        found.append(Case((stamps, TIGHT, str(LOADS[-1])), NAME, tight))
+        found.append(Case((stamps, TIGHT, str(LOADS[-1])), FILE, tight))
         for part in PARTS:
-            found.append(Case((stamps, part, str(LOADS[-1])), NAME, {**tight, f"clock.{part}": False}))
+            found.append(Case((stamps, part, str(LOADS[-1])), FILE, {**tight, f"clock.{part}": False}))
     return found
 
 
@@ -161,3 +158,6 @@ def claims(runs: Runs) -> list[Claim]:
         )
     )
     return found
+
+
+EXPERIMENT = Experiment(__name__, ("sim",), "Accuracy of clock synchronisation", cases, draw, claims)

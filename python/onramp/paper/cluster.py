@@ -8,9 +8,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from onramp.paper import common
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Key, Runs, both, estimate, ratio
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Experiment, Key, Runs, both, estimate, ratio
 from onramp.plots import bars, style
 from onramp.result import Result
+from onramp.scenario import Overrides
 
 FILE = "cluster-websearch"
 
@@ -22,24 +23,53 @@ BETTER = 1.15
 KEPT = 0.97
 
 
+def experiment(
+    module: str,
+    title: str,
+    compared: Mapping[Key, Overrides],
+    drawn: Mapping[Key, str],
+    claims: Callable[[Runs], list[Claim]],
+    *,
+    file: str = FILE,
+    quickly: Overrides | None = None,
+) -> Experiment:
+    """A figure of RCT and FCT without and with On-Ramp.
+
+    Parameters
+    ----------
+    compared : mapping
+        Changes of `file`, by case.
+    drawn : mapping
+        Titles of the cases that the plot shows.
+    quickly : mapping, optional
+        Changes beside `span` for the quick form.
+    """
+
+    def cases(quick: bool) -> list[Case]:
+        more = (quickly or {}) if quick else {}
+        return [c for key, changes in compared.items() for c in pair(key, quick, {**changes, **more}, file)]
+
+    return Experiment(module, ("linux", "sim"), title, cases, lambda runs: draw(runs, drawn), claims)
+
+
 def span(quick: bool) -> dict[str, object]:
     """How long flows arrive: the scenario has it, unless it is to be quick."""
     return {"warmup": "10ms", "duration": "20ms"} if quick else {}
 
 
-def pair(key: Key, quick: bool, overrides: Mapping[str, object], file: str = FILE) -> list[Case]:
+def pair(key: Key, quick: bool, overrides: Overrides, file: str = FILE) -> list[Case]:
     """A case without and a case with On-Ramp."""
     return both(key, file, {**span(quick), **overrides})
 
 
-def one(key: Key, side: str, quick: bool, overrides: Mapping[str, object]) -> Case:
+def one(key: Key, side: str, quick: bool, overrides: Overrides) -> Case:
     """Only one of the two."""
     return next(Case(key, c.file, c.overrides) for c in pair((), quick, overrides) if c.key == (side,))
 
 
-def at_loads(loads: Mapping[Key, float], quick: bool) -> list[Case]:
-    """Loads of the background, without and with On-Ramp."""
-    return [c for key, load in loads.items() for c in pair(key, quick, {"traffic.0.load": load})]
+def at_loads(loads: Mapping[Key, float]) -> dict[Key, Overrides]:
+    """Loads of the background, to be compared."""
+    return {key: {"traffic.0.load": load} for key, load in loads.items()}
 
 
 def gains_more(runs: Runs, statistic: str, low: Key, high: Key) -> Claim:
@@ -146,6 +176,22 @@ def retransmitted(runs: Runs, key: Key, name: str, stated: str, factor: float) -
         f"{before.text('%', 100)} without, {after.text('%', 100)} with",
         before.mean > 0 and after.mean * factor <= before.mean,
     )
+
+
+def background_claims(
+    runs: Runs, key: Key, name: str, percent: Mapping[str, str], fewer: str | None = None
+) -> list[Claim]:
+    """Claims on the background's flows, the last one that they were in steady state.
+
+    Parameters
+    ----------
+    percent : mapping
+        Statement on the mean FCT, by size class.
+    fewer : str, optional
+        Statement on retransmitted packets, which are to halve.
+    """
+    halved = [retransmitted(runs, key, name, fewer, 2)] if fewer else []
+    return [*fct_claims(runs, key, name, percent), *halved, steady(runs, key, name)]
 
 
 def mean_of(results: Sequence[Result], of: Callable[[Result], float | None]) -> float | None:

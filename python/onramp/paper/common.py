@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
 from onramp import _sim
 from onramp.cache import Cache
@@ -16,7 +18,7 @@ from onramp.engine import commit
 from onramp.errors import OnRampError
 from onramp.metrics import decimals, number, over_seeds
 from onramp.result import Result
-from onramp.scenario import Scenario, load
+from onramp.scenario import Overrides, Scenario, load
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -35,7 +37,7 @@ class Case:
 
     key: Key
     file: str
-    overrides: Mapping[str, object]
+    overrides: Overrides
 
 
 @dataclass(frozen=True)
@@ -83,37 +85,79 @@ class Verdict:
     claims: tuple[Claim, ...]
 
 
-class Figure(Protocol):
-    """A module of a book, `onramp.paper` or `onramp.studies`, whose scenarios are in a folder of its name."""
+@dataclass(frozen=True)
+class Experiment:
+    """A figure of the paper, or a study; its module assigns it to `EXPERIMENT`.
 
-    __name__: str
-    NAME: str
-    #: Where it can be run, "sim" or "linux"; first where the paper's own was.
-    ON: tuple[str, ...]
-    TITLE: str
+    Attributes
+    ----------
+    module : str
+        `__name__` of its module in `onramp.paper` or `onramp.studies`, the two books.
+    on : tuple of str
+        Substrates it runs on, "sim" and "linux"; first that of the paper.
+    title : str
+        Title in lists and tables.
+    cases : callable
+        Returns the scenarios to run; its argument says whether to be quick.
+    draw : callable
+        Returns the plot.
+    claims : callable
+        Returns the statements of the text, checked.
+    each : callable
+        Returns more plots, by name.
+    """
 
-    def cases(self, quick: bool) -> list[Case]:
-        """What to run."""
+    module: str
+    on: tuple[str, ...]
+    title: str
+    cases: Callable[[bool], list[Case]]
+    draw: Callable[[Runs], matplotlib.figure.Figure]
+    claims: Callable[[Runs], list[Claim]]
+    each: Callable[[Runs], dict[str, matplotlib.figure.Figure]] = lambda runs: {}
 
-    def draw(self, runs: Runs) -> matplotlib.figure.Figure:
-        """The plot. A module may have `each` beside it: more of them, by name."""
+    @property
+    def name(self) -> str:
+        """Such as "fig15", after its file."""
+        return named(self.module)
 
-    def claims(self, runs: Runs) -> list[Claim]:
-        """What the text states, checked."""
+    @property
+    def book(self) -> str:
+        """Name of its package and of its scenarios' folder, "paper" or "studies"."""
+        return self.module.split(".")[1]
 
 
-def both(key: Key, file: str, overrides: Mapping[str, object]) -> list[Case]:
+def named(module: str) -> str:
+    """Name of a module's experiment, such as "fig15"."""
+    return module.rpartition(".")[2].replace("_", "-")
+
+
+@cache
+def experiments(book: str) -> Mapping[str, Experiment]:
+    """A book's experiments by name, from the modules of its package; the paper's figures by number."""
+    package = importlib.import_module(f"onramp.{book}")
+    files = pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+    modules = [importlib.import_module(file.name) for file in files]
+    found: list[Experiment] = [m.EXPERIMENT for m in modules if hasattr(m, "EXPERIMENT")]
+    return {one.name: one for one in sorted(found, key=_order)}
+
+
+def _order(one: Experiment) -> tuple[float, str]:
+    number = one.name.removeprefix("fig")
+    return (int(number) if number.isdigit() else math.inf, one.name)
+
+
+def both(key: Key, file: str, overrides: Overrides) -> list[Case]:
     """A case without and a case with On-Ramp."""
     return [
         Case((*key, name), file, {**overrides, "onramp.enabled": name == WITH}) for name in (WITHOUT, WITH)
     ]
 
 
-def find(book: str, names: Sequence[str], name: str) -> Figure:
-    """A book's figure by its name, such as "fig15"."""
-    if name not in names:
-        raise OnRampError(f"{name}: is none of the figures {', '.join(names)}")
-    return cast(Figure, importlib.import_module(f"{book}.{name.replace('-', '_')}"))
+def find(book: str, name: str) -> Experiment:
+    """A book's experiment by its name, such as "fig15"."""
+    if name not in (known := experiments(book)):
+        raise OnRampError(f"{name}: is none of the figures {', '.join(known)}")
+    return known[name]
 
 
 def folder(book: str = "paper") -> Path:
@@ -124,8 +168,8 @@ def folder(book: str = "paper") -> Path:
     raise OnRampError(f"scenarios/{book}: not found; run this in the project's checkout")
 
 
-def _loaded(figure: Figure, on: str, mode: Mode) -> dict[tuple[Key, int], Scenario]:
-    scenarios = folder(figure.__name__.split(".")[1])
+def _loaded(figure: Experiment, on: str, mode: Mode) -> dict[tuple[Key, int], Scenario]:
+    scenarios = folder(figure.book)
     return {
         (case.key, seed): load(scenarios / f"{case.file}.toml", {**case.overrides, "seed": seed}, on)
         for case in figure.cases(mode.quick)
@@ -133,7 +177,7 @@ def _loaded(figure: Figure, on: str, mode: Mode) -> dict[tuple[Key, int], Scenar
     }
 
 
-def scenarios(figure: Figure, on: str, mode: Mode) -> dict[str, Scenario]:
+def scenarios(figure: Experiment, on: str, mode: Mode) -> dict[str, Scenario]:
     """Everything a figure needs, by label."""
     return {f"{', '.join(key)}, seed {seed}": s for (key, seed), s in _loaded(figure, on, mode).items()}
 
@@ -143,7 +187,7 @@ def place(out: Path, name: str, on: str, quick: bool) -> Path:
     return out / f"{name}-{on}{'-quick' if quick else ''}"
 
 
-def judge(figure: Figure, on: str, mode: Mode, cache: Cache) -> Verdict:
+def judge(figure: Experiment, on: str, mode: Mode, cache: Cache) -> Verdict:
     """Draw a figure and check its claims, from runs that are all in the cache; both are written beside it."""
     from onramp.plots import style
 
@@ -151,16 +195,15 @@ def judge(figure: Figure, on: str, mode: Mode, cache: Cache) -> Verdict:
     for (key, _), scenario in _loaded(figure, on, mode).items():
         result = cache.get(scenario)
         if result is None:
-            raise OnRampError(f"{figure.NAME}: the programs were built anew meanwhile; run it again")
+            raise OnRampError(f"{figure.name}: the programs were built anew meanwhile; run it again")
         runs.setdefault(key, []).append(result)
     claims = tuple(figure.claims(runs))
-    verdict = Verdict(figure.NAME, on, figure.TITLE, mode.quick, mode.seeds, _sim.version(), commit(), claims)
-    path = place(cache.folder, figure.NAME, on, mode.quick)
+    verdict = Verdict(figure.name, on, figure.title, mode.quick, mode.seeds, _sim.version(), commit(), claims)
+    path = place(cache.folder, figure.name, on, mode.quick)
     path.mkdir(exist_ok=True)
     with style.styled():
-        plots = {figure.NAME: figure.draw(runs)}
-        if hasattr(figure, "each"):
-            plots |= {f"{figure.NAME}-{name}": plot for name, plot in figure.each(runs).items()}
+        plots = {figure.name: figure.draw(runs)}
+        plots |= {f"{figure.name}-{name}": plot for name, plot in figure.each(runs).items()}
     for stem, plot in plots.items():
         style.save(plot, path / stem)
     text = json.dumps(asdict(verdict), indent=2, ensure_ascii=False)

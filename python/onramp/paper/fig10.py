@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
 from onramp.paper import cluster
-from onramp.paper.common import Case, Claim, Runs, ratio
-
-NAME = "fig10"
-ON = ("linux", "sim")
-TITLE = "BBR and DCTCP, WebSearch at 40% and incast at 2%: RCT and FCT"
+from onramp.paper.common import Claim, Runs, ratio
 
 BBR, DCTCP = ("bbr",), ("dctcp-tcp",)
-
-
-def cases(quick: bool) -> list[Case]:
-    """Both congestion controls, without and with On-Ramp."""
-    return [c for cc in (BBR, DCTCP) for c in cluster.pair(cc, quick, {"transport.kind": cc[0]})]
-
-
-def draw(runs: Runs) -> Figure:
-    """RCT and FCT of both."""
-    return cluster.draw(runs, {BBR: "BBR", DCTCP: "DCTCP"})
 
 
 def claims(runs: Runs) -> list[Claim]:
@@ -37,12 +21,16 @@ def claims(runs: Runs) -> list[Claim]:
         ("mean FCT of large flows", cluster.fct("large")),
     ):
         gain = ratio(*cluster.sides(runs, DCTCP), of)
-        found.append(
-            Claim(
-                f"DCTCP: On-Ramp is a safeguard, {what} is not worse",
-                f"without/with at least {cluster.KEPT}",
-                gain.text("×"),
-                gain.mean >= cluster.KEPT,
-            )
-        )
+        statement, criterion = f"On-Ramp is a safeguard, {what} is not worse", f"at least {cluster.KEPT}"
+        kept = gain.mean >= cluster.KEPT
+        found.append(Claim(f"DCTCP: {statement}", f"without/with {criterion}", gain.text("×"), kept))
     return found
+
+
+EXPERIMENT = cluster.experiment(
+    __name__,
+    "BBR and DCTCP, WebSearch at 40% and incast at 2%: RCT and FCT",
+    {cc: {"transport.kind": cc[0]} for cc in (BBR, DCTCP)},
+    {BBR: "BBR", DCTCP: "DCTCP"},
+    claims,
+)

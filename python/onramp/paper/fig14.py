@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
 from onramp.paper import cluster
-from onramp.paper.common import Case, Claim, Runs
-
-NAME = "fig14"
-ON = ("linux", "sim")
-TITLE = "100 hosts, CUBIC, WebSearch at 60% and incast at 2%: RCT and FCT"
+from onramp.paper.common import Claim, Runs
 
 KEY = ("60%",)
-
-
-def cases(quick: bool) -> list[Case]:
-    """Without and with On-Ramp."""
-    return cluster.pair(KEY, quick, {}, "cluster-bare-metal")
-
-
-def draw(runs: Runs) -> Figure:
-    """RCT and FCT."""
-    return cluster.draw(runs, {KEY: "60% load"})
 
 
 def claims(runs: Runs) -> list[Claim]:
     """Section 5.2.2."""
     stated = {"small": "23% lower", "medium": "20% lower", "large": "4% lower, at least not worse"}
-    return [
-        *cluster.rct_claims(runs, KEY, "CUBIC at 60%", dict.fromkeys(cluster.STATISTICS, 2.3)),
-        *cluster.fct_claims(runs, KEY, "CUBIC at 60%", stated),
-        cluster.retransmitted(runs, KEY, "CUBIC at 60%", "at least halved", 2),
-        cluster.steady(runs, KEY, "CUBIC at 60%"),
-    ]
+    requests = cluster.rct_claims(runs, KEY, "CUBIC at 60%", dict.fromkeys(cluster.STATISTICS, 2.3))
+    return requests + cluster.background_claims(runs, KEY, "CUBIC at 60%", stated, "at least halved")
+
+
+EXPERIMENT = cluster.experiment(
+    __name__,
+    "100 hosts, CUBIC, WebSearch at 60% and incast at 2%: RCT and FCT",
+    {KEY: {}},
+    {KEY: "60% load"},
+    claims,
+    file="cluster-bare-metal",
+)

@@ -2,24 +2,8 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
 from onramp.paper import workloads
-from onramp.paper.common import Case, Claim, Runs
-
-NAME = "fig15"
-ON = ("sim",)
-TITLE = "WebSearch at 60% and incast at 2%: RCT and FCT under six congestion controls"
-
-
-def cases(quick: bool) -> list[Case]:
-    """Every scheme without and with On-Ramp."""
-    return workloads.cases(NAME, "1ms", "2ms") if quick else workloads.cases(NAME, "5ms")
-
-
-def draw(runs: Runs) -> Figure:
-    """Four panels of bars."""
-    return workloads.draw(runs, ("incast", "small", "medium", "large"))
+from onramp.paper.common import Claim, Runs
 
 
 def claims(runs: Runs) -> list[Claim]:
@@ -36,4 +20,9 @@ def claims(runs: Runs) -> list[Claim]:
                 all(mean.mean > 1 for mean in means.values()),
             )
         )
-    return claims + workloads.steady(runs)
+    return claims
+
+
+EXPERIMENT = workloads.experiment(
+    __name__, "WebSearch at 60% and incast at 2%: RCT and FCT under six congestion controls", claims
+)

@@ -10,13 +10,9 @@ from matplotlib.figure import Figure
 
 from onramp.paper import common, racks
 from onramp.paper.cluster import mean_of
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Runs, estimate, ratio
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Experiment, Runs, estimate, ratio
 from onramp.plots import style
 from onramp.result import Result
-
-NAME = "fig17"
-ON = ("linux", "sim")
-TITLE = "RPCs beside NVMe over TCP at 300 Gb/s"
 
 #: "Latency is 10 times lower", "drops are 260 times fewer".
 LATENCY, DROPS = 10, 260
@@ -217,3 +213,8 @@ def _saturated(runs: Runs) -> list[Claim]:
             racks.KEPT <= of_dctcp.mean < 1,
         ),
     ]
+
+
+EXPERIMENT = Experiment(
+    __name__, ("linux", "sim"), "RPCs beside NVMe over TCP at 300 Gb/s", cases, draw, claims
+)

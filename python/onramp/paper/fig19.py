@@ -5,12 +5,8 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from onramp.paper import cluster
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Runs, ratio
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Experiment, Runs, ratio
 from onramp.plots import bars, style
-
-NAME = "fig19"
-ON = ("linux", "sim")
-TITLE = "CUBIC: On-Ramp with segments of 64 KB, of 16 KB, and cut up where it is congested"
 
 NONE, WHOLE, SMALL, CUT = "no On-Ramp", "64 KB", "16 KB", "64 KB, cut"
 KINDS: dict[str, dict[str, object]] = {
@@ -86,3 +82,13 @@ def claims(runs: Runs) -> list[Claim]:
         )
     )
     return found
+
+
+EXPERIMENT = Experiment(
+    __name__,
+    ("linux", "sim"),
+    "CUBIC: On-Ramp with segments of 64 KB, of 16 KB, and cut up where it is congested",
+    cases,
+    draw,
+    claims,
+)

@@ -9,14 +9,10 @@ import pyarrow.compute as pc
 from matplotlib.figure import Figure
 
 from onramp.paper import cluster
-from onramp.paper.common import WITHOUT, Case, Claim, Runs, ratio
+from onramp.paper.common import WITHOUT, Case, Claim, Experiment, Runs, ratio
 from onramp.plots import bars, style
 from onramp.result import Result
 from onramp.summary import microseconds
-
-NAME = "fig20"
-ON = ("linux", "sim")
-TITLE = "CUBIC: two groups share a network, neither, one or both with On-Ramp"
 
 NEITHER, ONE, BOTH = "neither", "group 1", "both"
 #: Traffic sections of the scenario: background and incast of each group.
@@ -91,3 +87,13 @@ def claims(runs: Runs) -> list[Claim]:
         )
     )
     return found
+
+
+EXPERIMENT = Experiment(
+    __name__,
+    ("linux", "sim"),
+    "CUBIC: two groups share a network, neither, one or both with On-Ramp",
+    cases,
+    draw,
+    claims,
+)

@@ -5,12 +5,8 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from onramp.paper import cluster
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Runs, ratio
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Experiment, Runs, ratio
 from onramp.plots import bars, style
-
-NAME = "fig21"
-ON = ("linux", "sim")
-TITLE = "CUBIC: RCT and FCT over T and g, normalised by no On-Ramp"
 
 THRESHOLDS = (50, 100, 150, 200, 300, 500)
 GAINS = {"1/4": 0.25, "1/16": 0.0625, "1/64": 0.015625}
@@ -70,3 +66,13 @@ def claims(runs: Runs) -> list[Claim]:
             spread <= 1.15,
         ),
     ]
+
+
+EXPERIMENT = Experiment(
+    __name__,
+    ("linux", "sim"),
+    "CUBIC: RCT and FCT over T and g, normalised by no On-Ramp",
+    cases,
+    draw,
+    claims,
+)

@@ -6,12 +6,8 @@ from matplotlib.figure import Figure
 
 from onramp.paper import racks
 from onramp.paper.cluster import mean_of
-from onramp.paper.common import Case, Claim, Runs, ratio
+from onramp.paper.common import Case, Claim, Experiment, Runs, ratio
 from onramp.plots import style
-
-NAME = "fig27"
-ON = ("linux", "sim")
-TITLE = "RPCs beside NVMe over TCP at 0 to 300 Gb/s"
 
 CLIENTS = range(0, racks.ALL + 1, 2)
 #: What a storage client asks for, in Gb/s.
@@ -76,3 +72,8 @@ def claims(runs: Runs) -> list[Claim]:
             )
         )
     return found
+
+
+EXPERIMENT = Experiment(
+    __name__, ("linux", "sim"), "RPCs beside NVMe over TCP at 0 to 300 Gb/s", cases, draw, claims
+)

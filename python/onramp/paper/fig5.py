@@ -2,29 +2,6 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
 from onramp.paper import flows
-from onramp.paper.common import Case, Claim, Runs
 
-NAME = "fig5"
-ON = ("linux", "sim")
-TITLE = "Two long CUBIC flows share a link; strawman and final version"
-
-#: When all flows are there and have settled; seconds.
-SPAN = (0.12, 0.3)
-
-
-def cases(quick: bool) -> list[Case]:
-    """Without, strawman, final."""
-    return flows.cases("cluster-two-flows", quick)
-
-
-def draw(runs: Runs) -> Figure:
-    """Queueing delay and throughputs."""
-    return flows.draw(runs)
-
-
-def claims(runs: Runs) -> list[Claim]:
-    """Section 3.2."""
-    return flows.claims(runs, SPAN)
+EXPERIMENT = flows.experiment(__name__, "Two", "cluster-two-flows", (0.12, 0.3))

@@ -8,15 +8,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Estimate, Runs, estimate
+from onramp.paper.common import Case, Claim, Estimate, Experiment, Runs, estimate
 from onramp.plots import style
 from onramp.result import Result
 from onramp.summary import Floats
 
-NAME = "fig6"
-ON = ("sim",)
-TITLE = "OWD of the next packet over OWD (Huygens), RTT and OWD (NTP) of the last acknowledged one"
-
+FILE = "fig6"
 #: Signal to the case it is taken from, and the column.
 SIGNALS = {
     "OWD (Huygens)": ("huygens", "owd_ns"),
@@ -34,8 +31,8 @@ def cases(quick: bool) -> list[Case]:
     duration: dict[str, object] = {"duration": "10ms"} if quick else {}
     short: dict[str, object] = {"clock.window": "200ms", "clock.probe_interval": "2ms"} if quick else {}
     return [
-        Case(("huygens",), NAME, {**duration, **short}),
-        Case(("ntp",), NAME, {**duration, "clock.sync": "ntp"}),
+        Case(("huygens",), FILE, {**duration, **short}),
+        Case(("ntp",), FILE, {**duration, "clock.sync": "ntp"}),
     ]
 
 
@@ -143,3 +140,13 @@ def claims(runs: Runs) -> list[Claim]:
 def _of(runs: Runs, name: str, coefficient: Callable[[Floats, Floats], float]) -> Estimate:
     case, column = SIGNALS[name]
     return estimate(runs[case,], lambda r: coefficient(*signal(r, column)))
+
+
+EXPERIMENT = Experiment(
+    __name__,
+    ("sim",),
+    "OWD of the next packet over OWD (Huygens), RTT and OWD (NTP) of the last acknowledged one",
+    cases,
+    draw,
+    claims,
+)

@@ -7,14 +7,10 @@ import pyarrow.compute as pc
 from matplotlib.figure import Figure
 
 from onramp.paper import cluster
-from onramp.paper.common import Case, Claim, Runs, estimate
+from onramp.paper.common import Case, Claim, Experiment, Runs, estimate
 from onramp.plots import style
 from onramp.result import Result
 from onramp.summary import Floats
-
-NAME = "fig8"
-ON = ("sim", "linux")
-TITLE = "Sizes of the background's flows: WebSearch, FB_Hadoop, GoogleSearchRPC"
 
 #: For how long they arrive: some ten thousand flows of each.
 WORKLOADS = {"WebSearch": "600ms", "FB_Hadoop": "60ms", "GoogleSearchRPC": "1ms"}
@@ -94,3 +90,13 @@ def claims(runs: Runs) -> list[Claim]:
             )
         )
     return found
+
+
+EXPERIMENT = Experiment(
+    __name__,
+    ("sim", "linux"),
+    "Sizes of the background's flows: WebSearch, FB_Hadoop, GoogleSearchRPC",
+    cases,
+    draw,
+    claims,
+)

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
 from onramp.paper import cluster
-from onramp.paper.common import Case, Claim, Runs
-
-NAME = "fig9"
-ON = ("linux", "sim")
-TITLE = "CUBIC, WebSearch at 40% and incast at 2%: RCT and FCT"
+from onramp.paper.common import Claim, Runs
 
 KEY = ("40%",)
-
-
-def cases(quick: bool) -> list[Case]:
-    """Without and with On-Ramp."""
-    return cluster.at_loads({KEY: 0.4}, quick)
-
-
-def draw(runs: Runs) -> Figure:
-    """RCT and FCT."""
-    return cluster.draw(runs, {KEY: "40% load"})
+COMPARED = cluster.at_loads({KEY: 0.4})
 
 
 def claims(runs: Runs) -> list[Claim]:
     """Section 5.2.1, basic scenario."""
     factors = {"mean": 2.6, "p90": 3.0, "p95": 3.1, "p99": 2.8}
     stated = {"small": "21% lower", "medium": "19% lower", "large": "7% lower, at least not worse"}
-    return [
-        *cluster.rct_claims(runs, KEY, "CUBIC at 40%", factors),
-        *cluster.fct_claims(runs, KEY, "CUBIC at 40%", stated),
-        cluster.retransmitted(runs, KEY, "CUBIC at 40%", "from 0.0693% to 0.0314%", 2),
-        cluster.steady(runs, KEY, "CUBIC at 40%"),
-    ]
+    requests = cluster.rct_claims(runs, KEY, "CUBIC at 40%", factors)
+    fewer = "from 0.0693% to 0.0314%"
+    return requests + cluster.background_claims(runs, KEY, "CUBIC at 40%", stated, fewer)
+
+
+EXPERIMENT = cluster.experiment(
+    __name__, "CUBIC, WebSearch at 40% and incast at 2%: RCT and FCT", COMPARED, {KEY: "40% load"}, claims
+)

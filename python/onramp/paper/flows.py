@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import WITHOUT, Case, Claim, Runs, estimate
+from onramp.paper.common import WITHOUT, Case, Claim, Experiment, Runs, estimate
 from onramp.plots import style
 from onramp.plots.throughput import flow_rates, stack
 from onramp.result import Result
@@ -18,9 +18,26 @@ THRESHOLD = 50.0
 WITHIN = 0.98
 
 
-def cases(file: str, quick: bool) -> list[Case]:
-    """Without On-Ramp, with the strawman, with the final version."""
-    del quick  # seconds each
+def experiment(module: str, number: str, file: str, span: tuple[float, float]) -> Experiment:
+    """A figure of long flows.
+
+    Parameters
+    ----------
+    span : (float, float)
+        Time in which all flows are there and have settled [s].
+    """
+    return Experiment(
+        module,
+        ("linux", "sim"),
+        f"{number} long CUBIC flows share a link; strawman and final version",
+        lambda quick: cases(file),
+        draw,
+        lambda runs: claims(runs, span),
+    )
+
+
+def cases(file: str) -> list[Case]:
+    """Without On-Ramp, with the strawman, with the final version; seconds each, quick or not."""
     return [
         Case((WITHOUT,), file, {"onramp.enabled": False}),
         Case((STRAWMAN,), file, {"onramp.version": "strawman"}),

@@ -5,12 +5,8 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from onramp.paper import cluster
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Key, Runs, ratio
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Experiment, Key, Runs, ratio
 from onramp.plots import style
-
-NAME = "frontier"
-ON = ("linux", "sim")
-TITLE = "RCT against the FCT of large flows, over T and the rate of OR-ACKs"
 
 SMALLER: dict[str, object] = {"network.hosts": 24, "traffic.1.fan_out": 20}
 CONTROLS = {"cubic": "CUBIC", "bbr": "BBR", "dctcp-tcp": "DCTCP"}
@@ -121,3 +117,13 @@ def claims(runs: Runs) -> list[Claim]:
             )
         )
     return found
+
+
+EXPERIMENT = Experiment(
+    __name__,
+    ("linux", "sim"),
+    "RCT against the FCT of large flows, over T and the rate of OR-ACKs",
+    cases,
+    draw,
+    claims,
+)

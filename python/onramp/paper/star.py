@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Runs, both, estimate
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Experiment, Runs, both, estimate
 from onramp.plots import style
 from onramp.plots.throughput import flow_rates, stack
 from onramp.result import Result
@@ -29,9 +30,41 @@ CALM = 150.0
 FULL = 0.95
 
 
-def cases(gains: Mapping[str, str]) -> list[Case]:
-    """Both gains (label to scenario file), without and with On-Ramp."""
-    return [case for gain, file in gains.items() for case in both((gain,), file, {})]
+@dataclass(frozen=True)
+class Used:
+    """Statement of the text on the link's use with the high gain, and its bounds."""
+
+    least: float
+    most: float
+    text: str
+
+
+def queues(module: str, control: str, gains: Mapping[str, str], used: Used) -> Experiment:
+    """A figure of queues with two gains, the low one first (label to scenario file)."""
+    low, high = gains
+    title = f"{control}: queueing delay in transience and equilibrium, two gains"
+    return _two(module, title, gains, draw_queues, lambda runs: queue_claims(runs, low, high, used))
+
+
+def throughputs(module: str, control: str, gains: Mapping[str, str]) -> Experiment:
+    """A figure of flows' throughputs in the runs of a figure of queues."""
+    low, high = gains
+    title = f"{control}: throughput by flow, two gains"
+    return _two(module, title, gains, draw_throughputs, lambda runs: throughput_claims(runs, low, high))
+
+
+def _two(
+    module: str,
+    title: str,
+    gains: Mapping[str, str],
+    draw: Callable[[Runs], Figure],
+    claims: Callable[[Runs], list[Claim]],
+) -> Experiment:
+    def cases(quick: bool) -> list[Case]:
+        """Both gains, without and with On-Ramp; seconds each, quick or not."""
+        return [case for gain, file in gains.items() for case in both((gain,), file, {})]
+
+    return Experiment(module, ("sim",), title, cases, draw, claims)
 
 
 def delay(result: Result) -> tuple[Floats, Floats]:
@@ -96,16 +129,8 @@ def measured(runs: Runs, gain: str, of: Callable[[Result], float]) -> tuple[Esti
     return estimate(runs[gain, WITHOUT], of), estimate(runs[gain, WITH], of)
 
 
-def queue_claims(
-    runs: Runs, low: str, high: str, high_share: tuple[float, float], high_text: str
-) -> list[Claim]:
-    """What the text states on queues with a low and a high gain.
-
-    Parameters
-    ----------
-    high_share : (float, float)
-        Utilization with the high gain lies between these.
-    """
+def queue_claims(runs: Runs, low: str, high: str, used: Used) -> list[Claim]:
+    """What the text states on queues with a low and a high gain (section 2)."""
     share, _ = measured(runs, low, utilization)
     alone, _ = measured(runs, high, utilization)
     none, _ = measured(runs, low, empty)
@@ -125,10 +150,10 @@ def queue_claims(
             slow.mean >= 2 * fast.mean,
         ),
         Claim(
-            high_text,
-            f"{high_share[0]:.0%} to {high_share[1]:.0%}",
+            used.text,
+            f"{used.least:.0%} to {used.most:.0%}",
             alone.text("%", 100),
-            high_share[0] <= alone.mean <= high_share[1],
+            used.least <= alone.mean <= used.most,
         ),
     ]
     for gain in (low, high):
@@ -160,7 +185,7 @@ def queue_claims(
 
 
 def throughput_claims(runs: Runs, low: str, high: str) -> list[Claim]:
-    """What the text states on the flows' throughputs."""
+    """What the text states on the flows' throughputs (appendix 10.1)."""
     under, _ = measured(runs, high, utilization)
     claims = [
         Claim(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from onramp.paper import common
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Runs, both, estimate, ratio
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Experiment, Runs, both, estimate, ratio
 from onramp.plots import bars, style
 from onramp.result import Result
 from onramp.scenario import quantity
@@ -29,10 +29,40 @@ CLEARLY = 1.1
 MAINTAINED = 0.95
 
 
-def cases(name: str, duration: str, warmup: str | None = None) -> list[Case]:
-    """Every scheme without and with On-Ramp; `warmup` replaces that of the scenario."""
-    span = {"duration": duration, **({"warmup": warmup} if warmup else {})}
-    return [c for s in SCHEMES for c in both((s,), f"{name}-{s}", span)]
+#: Panels of a figure: flows by size, unless nearly all are small.
+PANELS = ("incast", "small", "medium", "large")
+
+
+def experiment(
+    module: str,
+    title: str,
+    claims: Callable[[Runs], list[Claim]],
+    *,
+    panels: Sequence[str] = PANELS,
+    duration: str = "5ms",
+    quickly: tuple[str, str] = ("1ms", "2ms"),
+) -> Experiment:
+    """A figure of completion times; its last claims are that they were in steady state.
+
+    Parameters
+    ----------
+    quickly : (str, str)
+        Duration and warm-up of the quick form.
+    """
+
+    def cases(quick: bool) -> list[Case]:
+        """Every scheme without and with On-Ramp, from a scenario file each."""
+        span = dict(zip(("duration", "warmup"), quickly, strict=True)) if quick else {"duration": duration}
+        return [c for s in SCHEMES for c in both((s,), f"{common.named(module)}-{s}", span)]
+
+    return Experiment(
+        module,
+        ("sim",),
+        title,
+        cases,
+        lambda runs: draw(runs, panels),
+        lambda runs: claims(runs) + steady(runs),
+    )
 
 
 def steady(runs: Runs) -> list[Claim]:
@@ -86,21 +116,24 @@ def gains(runs: Runs, scheme: str, panel: str) -> tuple[Estimate, Estimate]:
 
 def lower(runs: Runs, scheme: str, panel: str, what: str) -> Claim:
     """Both mean and tail are reduced significantly."""
-    mean, tail = gains(runs, scheme, panel)
-    return Claim(
-        f"{SCHEMES[scheme]}: mean and tail {what} reduced significantly",
-        f"without/with at least {CLEARLY} for mean and p95",
-        f"mean {mean.text('×')}, p95 {tail.text('×')}",
-        mean.mean >= CLEARLY and tail.mean >= CLEARLY,
-    )
+    statement, criterion = f"mean and tail {what} reduced significantly", f"at least {CLEARLY}"
+    return judged(runs, scheme, panel, statement, criterion, lambda gain: gain >= CLEARLY)
 
 
 def same(runs: Runs, scheme: str, panel: str, what: str) -> Claim:
     """Neither mean nor tail changes significantly."""
+    statement, criterion = f"{what} not significantly improved", f"between {1 / CLEARLY:.2f} and {CLEARLY}"
+    return judged(runs, scheme, panel, statement, criterion, lambda gain: 1 / CLEARLY < gain < CLEARLY)
+
+
+def judged(
+    runs: Runs, scheme: str, panel: str, statement: str, criterion: str, holds: Callable[[float], bool]
+) -> Claim:
+    """Claim on the gain of a mean and of its 95th percentile, which has to hold for both."""
     mean, tail = gains(runs, scheme, panel)
     return Claim(
-        f"{SCHEMES[scheme]}: {what} not significantly improved",
-        f"without/with between {1 / CLEARLY:.2f} and {CLEARLY} for mean and p95",
+        f"{SCHEMES[scheme]}: {statement}",
+        f"without/with {criterion} for mean and p95",
         f"mean {mean.text('×')}, p95 {tail.text('×')}",
-        all(1 / CLEARLY < e.mean < CLEARLY for e in (mean, tail)),
+        holds(mean.mean) and holds(tail.mean),
     )

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
 from onramp.errors import OnRampError
 from onramp.plots import bars, cdf, clock, queue, style, throughput
-
-if TYPE_CHECKING:
-    from onramp.result import Result
+from onramp.result import Result
 
 KINDS: Mapping[str, Callable[[Mapping[str, Result]], Figure | None]] = {
     "bars": bars.draw,

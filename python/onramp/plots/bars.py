@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,10 +10,8 @@ from matplotlib.figure import Figure
 
 from onramp import groups
 from onramp.plots import style
+from onramp.result import Result
 from onramp.summary import Summary, times
-
-if TYPE_CHECKING:
-    from onramp.result import Result
 
 #: (mean, p95) in microseconds; None where nothing completed.
 Bar = tuple[float | None, float | None]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from onramp.plots import style
 from onramp.plots.bars import titles
+from onramp.result import Result
 from onramp.summary import SIZES, Floats, background, in_class, microseconds
-
-if TYPE_CHECKING:
-    from onramp.result import Result
 
 
 def draw(sides: Mapping[str, Result]) -> Figure | None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from onramp.plots import style
-
-if TYPE_CHECKING:
-    from onramp.result import Result
+from onramp.result import Result
 
 #: Up to here the axis is linear: nanoseconds.
 LINEAR = 100

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
 from onramp.plots import style
-
-if TYPE_CHECKING:
-    from onramp.result import Result
+from onramp.result import Result
 
 #: At most this many panels; the first ones by name.
 MOST = 6

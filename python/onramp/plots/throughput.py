@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from onramp.plots import style
+from onramp.result import Result
 from onramp.summary import Floats
-
-if TYPE_CHECKING:
-    from onramp.result import Result
 
 
 def draw(sides: Mapping[str, Result]) -> Figure | None:

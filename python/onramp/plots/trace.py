@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -10,14 +10,28 @@ from matplotlib.figure import Figure
 from onramp.plots import style
 from onramp.scenario import SUBSTRATES
 from onramp.summary import Floats
-
-if TYPE_CHECKING:
-    from onramp.tracing import Trace
+from onramp.tracing import Trace
 
 COLOURS = {"sim": style.LAYERS[0], "linux": style.LAYERS[1]}
 
 
 def draw(trace: Trace, flow: int) -> Figure:
+    """Bytes sent, acknowledged and in flight over time, all substrates over each other."""
+    with style.styled():
+        return _draw(trace, flow)
+
+
+def save_all(trace: Trace) -> list[Path]:
+    """Write a plot of each flow that has a capture as PNG and SVG; the PNG files."""
+    written = []
+    for flow in trace.flows:
+        if any(c.flow == flow for c in trace.captures):
+            style.save(draw(trace, flow), trace.folder / f"flow-{flow}")
+            written.append(trace.folder / f"flow-{flow}.png")
+    return written
+
+
+def _draw(trace: Trace, flow: int) -> Figure:
     """Two panels, one line per substrate: bytes sent (acknowledged below), and bytes in flight."""
     found = {c.on: c.packets for c in trace.captures if c.flow == flow and c.end == "sender"}
     begin = min(int(p.time_ns[0]) for p in found.values())

@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Estimate, Runs, estimate
+from onramp.paper.common import Case, Claim, Estimate, Experiment, Runs, estimate
 from onramp.plots import style
 from onramp.result import Result
 
-NAME = "carousel"
-ON = ("sim",)
-TITLE = "Carousel: 4000 flows at 1 Mb/s to 1 Gb/s each"
-
+FILE = "carousel"
 #: Rates of 160 flows, which all have in turn: 1.78 Gb/s.
 RATES = ["1Gbps"] + ["100Mbps"] * 4 + ["10Mbps"] * 25 + ["1Mbps"] * 130
 #: Flows of each of the two sections.
@@ -62,7 +59,7 @@ def _case(shaper: str, place: str) -> Case:
         overrides[f"traffic.{i}.cap"] = RATES
     if place == HELD:
         overrides["onramp.enabled"] = True
-    file = "carousel-crossed" if place in (CROSSED, HELD) else NAME
+    file = "carousel-crossed" if place in (CROSSED, HELD) else FILE
     return Case((shaper, place), file, overrides)
 
 
@@ -258,3 +255,8 @@ def claims(runs: Runs) -> list[Claim]:
             )
         )
     return found
+
+
+EXPERIMENT = Experiment(
+    __name__, ("sim",), "Carousel: 4000 flows at 1 Mb/s to 1 Gb/s each", cases, draw, claims
+)

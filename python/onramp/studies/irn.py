@@ -8,16 +8,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onramp.paper.common import WITH, Case, Claim, Estimate, Key, Runs, estimate, ratio, steady
+from onramp.paper.common import WITH, Case, Claim, Estimate, Experiment, Key, Runs, estimate, ratio, steady
 from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import quantity
 from onramp.summary import Floats
 
-NAME = "irn"
-ON = ("sim",)
-TITLE = "RDMA with and without PFC: go-back-N (RoCE) and selective repeat (IRN)"
-
+FILE = "irn"
 RATE = "40Gbps"
 #: Share of a buffer that never fills: 222 MB make it 220 KB, 242 MB make it 240 KB, within 0.7%.
 FIXED = {"switch.alpha": [{"rate": RATE, "alpha": 0.001}]}
@@ -90,13 +87,13 @@ def cases(quick: bool) -> list[Case]:
     """Every recovery and control, incasts, and two flows."""
     short = {"warmup": "1ms", "duration": "4ms", "time_limit": "12ms"} if quick else {}
     found = [
-        Case((control, system), NAME, {**short, **more, **own})
+        Case((control, system), FILE, {**short, **more, **own})
         for control, more in CONTROLS.items()
         for system, own in SYSTEMS.items()
     ]
-    found += [Case((NO_CC, part), NAME, {**short, **CONTROLS[NO_CC], **own}) for part, own in PARTS.items()]
+    found += [Case((NO_CC, part), FILE, {**short, **CONTROLS[NO_CC], **own}) for part, own in PARTS.items()]
     found += [
-        Case((control, system, WITH), NAME, {**short, **more, **SYSTEMS[system], "onramp.enabled": True})
+        Case((control, system, WITH), FILE, {**short, **more, **SYSTEMS[system], "onramp.enabled": True})
         for control, more in CONTROLS.items()
         for system in (ROCE_PFC, IRN)
     ]
@@ -107,14 +104,14 @@ def cases(quick: bool) -> list[Case]:
         found += [
             Case(
                 (INCAST, control, system, str(fan_in)),
-                f"{NAME}-incast",
+                f"{FILE}-incast",
                 {**striped, **more, **SYSTEMS[system]},
             )
             for control, more in CONTROLS.items()
             for system in (ROCE_PFC, IRN)
         ]
     found += [
-        Case((TWO, system), f"{NAME}-two", {**CONTROLS[NO_CC], **own}) for system, own in TWO_SYSTEMS.items()
+        Case((TWO, system), f"{FILE}-two", {**CONTROLS[NO_CC], **own}) for system, own in TWO_SYSTEMS.items()
     ]
     return found
 
@@ -138,6 +135,7 @@ METRICS: Mapping[str, Callable[[Result], float]] = {
     "99th percentile of FCT (µs)": lambda result: float(np.percentile(times(result)[0], 99)),
 }
 SLOWDOWN, FCT, TAIL = METRICS
+ALL_METRICS = "mean slowdown, mean and 99th percentile of FCT"
 
 
 def over(runs: Runs, first: Key, second: Key) -> list[Estimate]:
@@ -270,16 +268,29 @@ def _texts(values: Sequence[Estimate], unit: str = "×") -> str:
     return ", ".join(value.text(unit) for value in values)
 
 
+def _all(
+    runs: Runs,
+    statement: str,
+    pair: tuple[Key, Key],
+    criterion: str,
+    holds: Callable[[float], bool],
+    *,
+    of_paper: bool = True,
+) -> Claim:
+    """Claim that has to hold for every metric of one case over another's."""
+    values = over(runs, *pair)
+    return Claim(statement, criterion, _texts(values), all(holds(value.mean) for value in values), of_paper)
+
+
 def claims(runs: Runs) -> list[Claim]:
     """Sections 4.2 to 4.4: IRN does without PFC and is better for it; RoCE needs it."""
-    metrics = "mean slowdown, mean and 99th percentile of FCT"
     found = []
     for control in CONTROLS:
         values = over(runs, (control, IRN), (control, ROCE_PFC))
         found.append(
             Claim(
                 f"{control}: IRN without PFC outperforms RoCE with PFC by 6 to 83%",
-                f"{metrics} lower by these, each",
+                f"{ALL_METRICS} lower by these, each",
                 ", ".join(Estimate(1 - v.mean, v.half).text("%", 100) for v in values),
                 all(LEAST <= 1 - value.mean <= MOST for value in values),
             )
@@ -290,37 +301,25 @@ def claims(runs: Runs) -> list[Claim]:
         found.append(
             Claim(
                 f"{control}: IRN does not need PFC",
-                f"{metrics} with PFC over without, none below {1 - IMPROVES:g}",
+                f"{ALL_METRICS} with PFC over without, none below {1 - IMPROVES:g}",
                 f"{_texts(values)}; {drops.text('%', 100)} dropped without",
                 all(value.mean >= 1 - IMPROVES for value in values),
             )
         )
-    values = over(runs, (NO_CC, IRN_PFC), (NO_CC, IRN))
-    found.append(
-        Claim(
-            "no CC: PFC makes IRN worse",
-            f"{metrics} with PFC over without, each above 1",
-            _texts(values),
-            all(value.mean > 1 for value in values),
-        )
-    )
+    irn, roce = ((NO_CC, IRN_PFC), (NO_CC, IRN)), ((NO_CC, ROCE), (NO_CC, ROCE_PFC))
+    above = f"{ALL_METRICS} with PFC over without, each above 1"
+    found.append(_all(runs, "no CC: PFC makes IRN worse", irn, above, lambda x: x > 1))
+    above = f"{ALL_METRICS} without PFC over with, each above 1"
     for control in CONTROLS:
-        values = over(runs, (control, ROCE), (control, ROCE_PFC))
-        found.append(
-            Claim(
-                f"{control}: RoCE needs PFC",
-                f"{metrics} without PFC over with, each above 1",
-                _texts(values),
-                all(value.mean > 1 for value in values),
-            )
-        )
-    values = over(runs, (NO_CC, ROCE), (NO_CC, ROCE_PFC))
+        pair = (control, ROCE), (control, ROCE_PFC)
+        found.append(_all(runs, f"{control}: RoCE needs PFC", pair, above, lambda x: x > 1))
     found.append(
-        Claim(
+        _all(
+            runs,
             "no CC: without PFC RoCE is 1.5 to 3 times worse",
+            roce,
             f"the same, at most {APART:g} times beyond these",
-            _texts(values),
-            all(WORSE[0] / APART <= value.mean <= WORSE[1] * APART for value in values),
+            lambda x: WORSE[0] / APART <= x <= WORSE[1] * APART,
         )
     )
     slower = {part: ratio(runs[(NO_CC, part)], runs[(NO_CC, IRN)], METRICS[FCT]) for part in PARTS}
@@ -398,14 +397,17 @@ def _rests_on(runs: Runs) -> list[Claim]:
         )
     for control in CONTROLS:
         for system in (ROCE_PFC, IRN):
-            values = over(runs, (control, system, WITH), (control, system))
-            found.append(
-                Claim(
-                    f"{control}, {system}: On-Ramp helps",
-                    "mean slowdown, mean and 99th percentile of FCT with it over without, each below 1",
-                    _texts(values),
-                    all(value.mean < 1 for value in values),
-                    of_paper=False,
-                )
-            )
+            helps, pair = f"{control}, {system}: On-Ramp helps", ((control, system, WITH), (control, system))
+            below = f"{ALL_METRICS} with it over without, each below 1"
+            found.append(_all(runs, helps, pair, below, lambda x: x < 1, of_paper=False))
     return found
+
+
+EXPERIMENT = Experiment(
+    __name__,
+    ("sim",),
+    "RDMA with and without PFC: go-back-N (RoCE) and selective repeat (IRN)",
+    cases,
+    draw,
+    claims,
+)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from onramp.metrics import over_seeds
 from onramp.paper import common
-from onramp.paper.common import Case, Claim, Estimate, Key, Runs
+from onramp.paper.common import Case, Claim, Estimate, Key, Runs, estimate
 from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import quantity
@@ -86,6 +86,11 @@ def key(number: int, system: str) -> Key:
     return (str(number), system)
 
 
+def measured(runs: Runs, numbers: Sequence[int]) -> list[int]:
+    """Numbers of flows that were measured."""
+    return [n for n in numbers if key(n, NONE) in runs]
+
+
 def utilization(result: Result) -> float:
     """Of the link, mean over time."""
     return float(result.samples(f"utilization {PORT}", measured=True)[1].mean())
@@ -125,6 +130,15 @@ def steady(runs: Runs) -> Claim:
             for system, ratios in halves.items()
         },
     )
+
+
+def compared(
+    runs: Runs, numbers: Sequence[int], of: Callable[[Result], float]
+) -> Iterator[tuple[int, Estimate, Estimate]]:
+    """A measure by number of flows, not paced and paced."""
+    for number in numbers:
+        plain, spaced = (estimate(runs[key(number, system)], of) for system in (NONE, PACED))
+        yield number, plain, spaced
 
 
 #: What is looked at: name, how it is measured, factor, whether more is better.

@@ -7,15 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Runs, estimate, ratio
+from onramp.paper.common import Case, Claim, Experiment, Runs, estimate, ratio
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import paced
 from onramp.studies.paced import MEASURES, NONE, PACED, key
-
-NAME = "pacing-base"
-ON = ("sim", "linux")
-TITLE = "Pacing: one flow, and a second that joins, with 64 KB of buffer"
 
 ONRAMP = "On-Ramp"
 #: One-way delay of the empty path plus half of the buffer: 5.04 ms and 0.26 ms.
@@ -122,3 +118,13 @@ def claims(runs: Runs) -> list[Claim]:
             )
         )
     return [*found, paced.steady(runs)]
+
+
+EXPERIMENT = Experiment(
+    __name__,
+    ("sim", "linux"),
+    "Pacing: one flow, and a second that joins, with 64 KB of buffer",
+    cases,
+    draw,
+    claims,
+)

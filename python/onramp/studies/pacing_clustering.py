@@ -8,16 +8,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from onramp.paper.common import Case, Claim, Runs, estimate
+from onramp.paper.common import Case, Claim, Experiment, Runs, estimate
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import paced
 from onramp.studies.paced import NONE, PACED, key
 from onramp.summary import Floats
-
-NAME = "pacing-clustering"
-ON = ("sim", "linux")
-TITLE = "Pacing, and how flows' packets follow each other"
 
 NUMBERS = (2, 8, 32, 128, 400)
 QUICK_NUMBERS = (8, 32, 128)
@@ -67,15 +63,10 @@ def model(flows: int, mean: float, most: int) -> Floats:
     )
 
 
-def numbers(runs: Runs) -> list[int]:
-    """Those that were measured."""
-    return [n for n in NUMBERS if key(n, NONE) in runs]
-
-
 def draw(runs: Runs) -> Figure:
     """The probability over the number of flows, and packets in a slot beside the model."""
     figure, axes = style.panels(1, 1 + len(SHOWN), (3.5, 2.7))
-    xs = numbers(runs)
+    xs = paced.measured(runs, NUMBERS)
     for system in SYSTEMS:
         values = [estimate(runs[key(n, system)], other).mean for n in xs]
         axes[0].plot(xs, values, "o-", ms=3, lw=1.3, color=paced.COLOURS[system], label=paced.LABELS[system])
@@ -105,25 +96,28 @@ def draw(runs: Runs) -> Figure:
 
 def claims(runs: Runs) -> list[Claim]:
     """Not paced, packets of a flow are clustered; paced, those of different flows are multiplexed."""
-    found = []
-    for number in numbers(runs):
-        plain, spaced = (estimate(runs[key(number, s)], other) for s in (NONE, PACED))
-        found.append(
-            Claim(
-                f"{number} flows: pacing multiplexes packets of different flows",
-                "a packet is more often followed by another flow's",
-                f"{plain.text('', 100)} to {spaced.text('%', 100)}",
-                spaced.mean > plain.mean,
-            )
+    xs = paced.measured(runs, NUMBERS)
+    mixed = [
+        Claim(
+            f"{number} flows: pacing multiplexes packets of different flows",
+            "a packet is more often followed by another flow's",
+            f"{plain.text('', 100)} to {spaced.text('%', 100)}",
+            spaced.mean > plain.mean,
         )
-    for number in numbers(runs):
-        plain, spaced = (estimate(runs[key(number, s)], spread) for s in (NONE, PACED))
-        found.append(
-            Claim(
-                f"{number} flows: paced, packets in a slot are Binomial(N, Wδ/RTT)",
-                "variance over the model's 0.5 to 2",
-                f"{spaced.text()} (not paced {plain.text()})",
-                0.5 <= spaced.mean <= 2,
-            )
+        for number, plain, spaced in paced.compared(runs, xs, other)
+    ]
+    binomial = [
+        Claim(
+            f"{number} flows: paced, packets in a slot are Binomial(N, Wδ/RTT)",
+            "variance over the model's 0.5 to 2",
+            f"{spaced.text()} (not paced {plain.text()})",
+            0.5 <= spaced.mean <= 2,
         )
-    return [*found, paced.steady(runs)]
+        for number, plain, spaced in paced.compared(runs, xs, spread)
+    ]
+    return [*mixed, *binomial, paced.steady(runs)]
+
+
+EXPERIMENT = Experiment(
+    __name__, ("sim", "linux"), "Pacing, and how flows' packets follow each other", cases, draw, claims
+)

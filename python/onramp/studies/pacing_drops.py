@@ -5,16 +5,12 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Runs, estimate, ratio
+from onramp.paper.common import Case, Claim, Experiment, Runs, ratio
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import paced
 from onramp.studies.paced import NONE, PACED, key
 from onramp.summary import Floats
-
-NAME = "pacing-drops"
-ON = ("sim", "linux")
-TITLE = "Pacing, and flows hit by one drop event"
 
 NUMBERS = (48, 96, 384)
 SYSTEMS = (NONE, PACED, "burst")
@@ -66,15 +62,14 @@ def draw(runs: Runs) -> Figure:
 def claims(runs: Runs) -> list[Claim]:
     """Paced flows are hit together: an event drops packets of more flows."""
     found = []
-    for number in NUMBERS:
-        plain, spaced = (runs[key(number, s)] for s in (NONE, PACED))
-        gain = ratio(spaced, plain, hit)
-        found.append(
-            Claim(
-                f"{number} flows: with pacing a drop event hits more flows",
-                "mean paced over not paced above 1",
-                f"{estimate(plain, hit).text()} to {estimate(spaced, hit).text()}, {gain.text('×')}",
-                gain.mean > 1,
-            )
-        )
+    for number, plain, spaced in paced.compared(runs, NUMBERS, hit):
+        gain = ratio(runs[key(number, PACED)], runs[key(number, NONE)], hit)
+        text = f"{plain.text()} to {spaced.text()}, {gain.text('×')}"
+        statement = f"{number} flows: with pacing a drop event hits more flows"
+        found.append(Claim(statement, "mean paced over not paced above 1", text, gain.mean > 1))
     return [*found, paced.steady(runs)]
+
+
+EXPERIMENT = Experiment(
+    __name__, ("sim", "linux"), "Pacing, and flows hit by one drop event", cases, draw, claims
+)

@@ -6,14 +6,10 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Runs, estimate, ratio
+from onramp.paper.common import Case, Claim, Experiment, Runs, estimate, ratio
 from onramp.plots import style
 from onramp.studies import paced
 from onramp.studies.paced import HELPS, MEASURES, NONE, PACED, key
-
-NAME = "pacing-egress"
-ON = ("sim",)
-TITLE = "One pacer for all flows of a NIC, and On-Ramp in place of pacing"
 
 NUMBERS = (2, 8, 32, 64, 128, 400)
 QUICK_NUMBERS = (8, 32, 128)
@@ -47,15 +43,10 @@ def cases(quick: bool) -> list[Case]:
     ]
 
 
-def numbers(runs: Runs) -> list[int]:
-    """Those that were measured."""
-    return [n for n in NUMBERS if key(n, NONE) in runs]
-
-
 def draw(runs: Runs) -> Figure:
     """The four measures over the number of flows."""
     figure, axes = style.panels(1, len(MEASURES), (2.7, 2.5))
-    xs = numbers(runs)
+    xs = paced.measured(runs, NUMBERS)
     for ax, (title, of, scale, _) in zip(axes, MEASURES, strict=True):
         for system in SYSTEMS:
             values = [scale * estimate(runs[key(n, system)], of).mean for n in xs]
@@ -73,7 +64,7 @@ def draw(runs: Runs) -> Figure:
 def claims(runs: Runs) -> list[Claim]:
     """Does one pacer keep the benefit beyond N*? And is On-Ramp a better answer?"""
     found = []
-    xs = numbers(runs)
+    xs = paced.measured(runs, NUMBERS)
     beyond = [n for n in xs if n >= BEYOND]
     for title, of, _, more in MEASURES:
         gains = {n: ratio(runs[key(n, EGRESS)], runs[key(n, NONE)], of) for n in beyond}
@@ -110,3 +101,13 @@ def claims(runs: Runs) -> list[Claim]:
             )
         )
     return [*found, paced.steady(runs)]
+
+
+EXPERIMENT = Experiment(
+    __name__,
+    ("sim",),
+    "One pacer for all flows of a NIC, and On-Ramp in place of pacing",
+    cases,
+    draw,
+    claims,
+)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Key, Runs, estimate, ratio
+from onramp.paper.common import Case, Claim, Experiment, Key, Runs, estimate, ratio
 from onramp.plots import style
 from onramp.studies import paced
 from onramp.studies.paced import HELPS, MEASURES, NONE, PACED
-
-NAME = "pacing-flows"
-ON = ("sim", "linux")
-TITLE = "Pacing, and how many flows share a link"
 
 #: Gb/s, ms, buffer as a share of the bandwidth-delay product; and numbers of flows.
 BUFFERS = (0.017, 0.034, 0.068)
@@ -120,3 +116,8 @@ def claims(runs: Runs) -> list[Claim]:
                 )
             )
     return [*found, paced.steady(runs)]
+
+
+EXPERIMENT = Experiment(
+    __name__, ("sim", "linux"), "Pacing, and how many flows share a link", cases, draw, claims
+)

@@ -8,14 +8,10 @@ from itertools import pairwise
 from matplotlib.figure import Figure
 
 from onramp.metrics import over_seeds
-from onramp.paper.common import Case, Claim, Estimate, Key, Runs, ratio
+from onramp.paper.common import Case, Claim, Estimate, Experiment, Key, Runs, ratio
 from onramp.plots import style
 from onramp.studies import paced
 from onramp.studies.paced import HELPS, NONE, PACED, PACKET
-
-NAME = "pacing-law"
-ON = ("sim", "linux")
-TITLE = "The point of inflection of pacing"
 
 #: Buffers as shares of the bandwidth-delay product, and numbers of flows.
 BUFFERS = (0.017, 0.034, 0.068, 0.136, 0.272)
@@ -140,3 +136,6 @@ def claims(runs: Runs) -> list[Claim]:
             )
         )
     return [*found, paced.steady(runs)]
+
+
+EXPERIMENT = Experiment(__name__, ("sim", "linux"), "The point of inflection of pacing", cases, draw, claims)

@@ -12,17 +12,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Runs, both, estimate, ratio, steady
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Experiment, Runs, both, estimate, ratio, steady
 from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import quantity
 from onramp.studies import rcp
 from onramp.summary import Floats
 
-NAME = "rcp-fct"
-ON = ("sim",)
-TITLE = "RCP: flow completion times over one link of 10 Gb/s"
-
+FILE = "rcp-fct"
 #: Load as a share of the link, by payload, and the delay of each of the path's four links.
 POINTS: Mapping[str, tuple[float, str]] = {
     "load 0.7, RTT 20 µs": (0.7, "5us"),
@@ -81,7 +78,7 @@ def cases(quick: bool) -> list[Case]:
                 **({"linux.buffer": f"{room}KB"} if "TCP" in system else {}),
                 **more,
             }
-            pair = both((point, system), NAME, values)
+            pair = both((point, system), FILE, values)
             found += pair[:1] if system == RCP_QUEUE else pair
     return found
 
@@ -255,3 +252,8 @@ def claims(runs: Runs) -> list[Claim]:
         for point in POINTS
     ]
     return found
+
+
+EXPERIMENT = Experiment(
+    __name__, ("sim",), "RCP: flow completion times over one link of 10 Gb/s", cases, draw, claims
+)

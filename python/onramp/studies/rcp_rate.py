@@ -7,15 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Runs, both, estimate
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Experiment, Runs, both, estimate
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import rcp
 
-NAME = "rcp-rate"
-ON = ("sim",)
-TITLE = "RCP: long flows come and go"
-
+FILE = "rcp-rate"
 #: Flows in each phase of 10 ms.
 FLOWS = (1, 2, 4, 8, 4, 2, 1)
 PHASE = 10e-3
@@ -40,7 +37,7 @@ SHORT = 0.1
 
 def cases(quick: bool) -> list[Case]:
     """Both of RCP's equations, and XCP; it takes a second either way."""
-    return [case for name, more in SYSTEMS.items() for case in both((name,), NAME, more)]
+    return [case for name, more in SYSTEMS.items() for case in both((name,), FILE, more)]
 
 
 def _spans() -> list[tuple[int, float, float]]:
@@ -134,31 +131,29 @@ def draw(runs: Runs) -> Figure:
     return figure
 
 
+def _around(
+    results: Sequence[Result], name: str, measure: Measure, statement: str, what: str, *, of_paper: bool
+) -> Claim:
+    """Claim that all shares are near 1."""
+    least, most = _furthest(results, name, measure)
+    near = least.mean >= 1 - AROUND and most.mean <= 1 + AROUND
+    criterion = f"{what} within {AROUND:.0%} of γC/N"
+    return Claim(statement, criterion, f"{least.text()} to {most.text('×')}", near, of_paper)
+
+
 def claims(runs: Runs) -> list[Claim]:
     """R is C/N, and flows get it."""
     found = []
     for name in (REFINED, ESTIMATE):
-        least, most = _furthest(runs[(name, WITHOUT)], name, _of_share)
-        found.append(
-            Claim(
-                f"{name}: R follows C/N as flows come and go",
-                f"mean R in the later half of each 10 ms within {AROUND:.0%} of γC/N",
-                f"{least.text()} to {most.text('×')}",
-                least.mean >= 1 - AROUND and most.mean <= 1 + AROUND,
-            )
+        statement, what = (
+            f"{name}: R follows C/N as flows come and go",
+            "mean R in the later half of each 10 ms",
         )
+        found.append(_around(runs[(name, WITHOUT)], name, _of_share, statement, what, of_paper=True))
     for name in SYSTEMS:
         for side in (WITHOUT, WITH):
-            least, most = _furthest(runs[(name, side)], name, _flows_of_share)
-            found.append(
-                Claim(
-                    f"{name}, {side}: N flows get C/N each",
-                    f"each flow's throughput there within {AROUND:.0%} of γC/N",
-                    f"{least.text()} to {most.text('×')}",
-                    least.mean >= 1 - AROUND and most.mean <= 1 + AROUND,
-                    of_paper=False,
-                )
-            )
+            statement, what = f"{name}, {side}: N flows get C/N each", "each flow's throughput there"
+            found.append(_around(runs[(name, side)], name, _flows_of_share, statement, what, of_paper=False))
     for name in SYSTEMS:
         queue = estimate(runs[(name, WITHOUT)], _queue)
         peaks = [estimate(runs[(name, side)], _peak) for side in (WITHOUT, WITH)]
@@ -173,3 +168,6 @@ def claims(runs: Runs) -> list[Claim]:
             )
         )
     return found
+
+
+EXPERIMENT = Experiment(__name__, ("sim",), "RCP: long flows come and go", cases, draw, claims)

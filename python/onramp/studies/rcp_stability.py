@@ -13,17 +13,14 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Runs, estimate
+from onramp.paper.common import Case, Claim, Experiment, Runs, estimate
 from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import quantity
 from onramp.studies import rcp
 from onramp.summary import Floats
 
-NAME = "rcp-stability"
-ON = ("sim",)
-TITLE = "RCP: for which α and β its rate comes to rest"
-
+FILE = "rcp-stability"
 ALPHAS = (0.1, 0.2, 0.4, 0.8, 1.2, 2.0)
 BETAS = (0.05, 0.1, 0.226, 0.4, 1.0, 2.0)
 
@@ -58,7 +55,7 @@ def cases(quick: bool) -> list[Case]:
     return [
         Case(
             (form, str(a), str(b)),
-            NAME,
+            FILE,
             {**span, **more, "transport.alpha": a, "transport.beta": b},
         )
         for form, more in FORMS.items()
@@ -201,3 +198,8 @@ def claims(runs: Runs) -> list[Claim]:
         )
     )
     return found
+
+
+EXPERIMENT = Experiment(
+    __name__, ("sim",), "RCP: for which α and β its rate comes to rest", cases, draw, claims
+)

@@ -6,16 +6,13 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Runs, estimate, steady
+from onramp.paper.common import Case, Claim, Experiment, Runs, estimate, steady
 from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import quantity
 from onramp.studies import port, round_trips
 
-NAME = "swift-endpoint"
-ON = ("sim",)
-TITLE = "A receiver slower than its link: two windows and one"
-
+FILE = "swift-endpoint"
 #: Targets of the hosts' delay, in microseconds.
 TARGETS = (25, 50, 100)
 WINDOWS = {f"two windows, {t} µs": t for t in TARGETS}
@@ -41,7 +38,7 @@ BUSY = 0.95
 def cases(quick: bool) -> list[Case]:
     """Every transport."""
     span = {"warmup": "100ms", "duration": "100ms"} if quick else {}
-    return [Case((name,), NAME, {**span, **more}) for name, more in SYSTEMS.items()]
+    return [Case((name,), FILE, {**span, **more}) for name, more in SYSTEMS.items()]
 
 
 def waited(result: Result, which: str) -> float:
@@ -155,3 +152,8 @@ def claims(runs: Runs) -> list[Claim]:
         )
     halves = {name: estimate(runs[(name,)], port.later) for name in SYSTEMS}
     return [*found, steady("every system", "utilization of the later half over that of the first", halves)]
+
+
+EXPERIMENT = Experiment(
+    __name__, ("sim",), "A receiver slower than its link: two windows and one", cases, draw, claims
+)

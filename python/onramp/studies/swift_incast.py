@@ -7,17 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Runs, estimate, steady
+from onramp.paper.common import Case, Claim, Experiment, Runs, estimate, steady
 from onramp.plots import style
 from onramp.plots.cdf import cdf
 from onramp.result import Result
 from onramp.scenario import quantity
 from onramp.studies import port
 
-NAME = "swift-incast"
-ON = ("sim",)
-TITLE = "Swift: 1000 flows to one NIC of 20 Gb/s"
-
+FILE = "swift-incast"
 #: Flows of each of the 100 senders.
 EACH = 10
 SENDERS = [f"h{i}" for i in range(1, 101)] * EACH
@@ -41,7 +38,7 @@ FULL, NONE = 0.95, 0.001
 def cases(quick: bool) -> list[Case]:
     """Every system."""
     span = {"warmup": "20ms", "duration": "10ms"} if quick else {}
-    return [Case((name,), NAME, {**span, "traffic.0.src": SENDERS, **more}) for name, more in SYSTEMS.items()]
+    return [Case((name,), FILE, {**span, "traffic.0.src": SENDERS, **more}) for name, more in SYSTEMS.items()]
 
 
 def again(result: Result) -> float:
@@ -132,3 +129,6 @@ def claims(runs: Runs) -> list[Claim]:
         *found,
         steady("every system", "median round trip of the later half over that of the first", halves),
     ]
+
+
+EXPERIMENT = Experiment(__name__, ("sim",), "Swift: 1000 flows to one NIC of 20 Gb/s", cases, draw, claims)

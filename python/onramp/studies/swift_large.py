@@ -7,15 +7,12 @@ from collections.abc import Mapping
 from matplotlib.figure import Figure
 
 from onramp.paper import common, workloads
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Runs, estimate
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Experiment, Runs, estimate
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import round_trips
 
-NAME = "swift-large"
-ON = ("sim",)
-TITLE = "Swift's round trips on 320 servers"
-
+FILE = "swift-large"
 OFF = {"onramp.enabled": False}
 TCP = {"linux.buffer": "1MB"}
 BACKGROUND = {"kind": "background", "workload": "WebSearch", "load": 0.6}
@@ -40,7 +37,7 @@ MUCH = 0.5
 def cases(quick: bool) -> list[Case]:
     """Every transport and what makes the round trips as long as they are."""
     span = {"warmup": "2ms", "duration": "2ms", "time_limit": "4ms"} if quick else {"time_limit": "15ms"}
-    return [Case((name,), NAME, {**span, **more}) for name, more in SYSTEMS.items()]
+    return [Case((name,), FILE, {**span, **more}) for name, more in SYSTEMS.items()]
 
 
 def rct(result: Result) -> float:
@@ -127,3 +124,6 @@ def claims(runs: Runs) -> list[Claim]:
         )
     )
     return found
+
+
+EXPERIMENT = Experiment(__name__, ("sim",), "Swift's round trips on 320 servers", cases, draw, claims)

@@ -7,16 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Estimate, Runs, estimate, steady
+from onramp.paper.common import Case, Claim, Estimate, Experiment, Runs, estimate, steady
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import port, round_trips
 from onramp.summary import Floats
 
-NAME = "swift-queues"
-ON = ("sim",)
-TITLE = "Swift and CUBIC in one queue, and in queues of their own"
-
+FILE = "swift-queues"
 #: Deficit round robin, an equal share each.
 OWN = {"switch.classes": [{"weight": 1.0}, {"weight": 1.0}], "traffic.1.class": 1}
 ALONE_TRAFFIC = [
@@ -44,7 +41,7 @@ FULL, HALF = 0.95, 0.45
 def cases(quick: bool) -> list[Case]:
     """Every arrangement."""
     span = {"warmup": "100ms", "duration": "50ms"} if quick else {}
-    return [Case((name,), NAME, {**span, **more}) for name, more in SYSTEMS.items()]
+    return [Case((name,), FILE, {**span, **more}) for name, more in SYSTEMS.items()]
 
 
 def rates(result: Result, swift: bool) -> list[Floats]:
@@ -182,3 +179,8 @@ def claims(runs: Runs) -> list[Claim]:
     swift = {name: estimate(runs[(name,)], lambda r: later(r, True)) for name in (ALONE, APART, APART_HELD)}
     cubic = {name: estimate(runs[(name,)], lambda r: later(r, False)) for name in SYSTEMS if name != ALONE}
     return [*found, steady("Swift", measure, swift), steady("CUBIC", measure, cubic)]
+
+
+EXPERIMENT = Experiment(
+    __name__, ("sim",), "Swift and CUBIC in one queue, and in queues of their own", cases, draw, claims
+)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Runs, estimate
+from onramp.paper.common import Case, Claim, Experiment, Runs, estimate
 from onramp.plots import style
 from onramp.scenario import quantity
 from onramp.studies import port
 
-NAME = "swift-target"
-ON = ("sim",)
-TITLE = "Swift: eight flows, and a target that is moved"
-
+FILE = "swift-target"
 #: Target delays of a path without switches, in microseconds.
 TARGETS = (10, 20, 40, 80, 160)
 #: "Hovers around" is read as: the 1st, 50th and 99th percentile within this share of the target.
@@ -25,7 +22,7 @@ def cases(quick: bool) -> list[Case]:
     """Every target."""
     span = {"warmup": "5ms", "duration": "5ms"} if quick else {}
     return [
-        Case((str(target),), NAME, {**span, "transport.base_target": f"{target}us"}) for target in TARGETS
+        Case((str(target),), FILE, {**span, "transport.base_target": f"{target}us"}) for target in TARGETS
     ]
 
 
@@ -77,3 +74,8 @@ def claims(runs: Runs) -> list[Claim]:
             )
         )
     return found
+
+
+EXPERIMENT = Experiment(
+    __name__, ("sim",), "Swift: eight flows, and a target that is moved", cases, draw, claims
+)

@@ -9,15 +9,12 @@ import pyarrow.compute as pc
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Key, Runs, estimate
+from onramp.paper.common import WITH, WITHOUT, Case, Claim, Experiment, Key, Runs, estimate
 from onramp.plots import style
 from onramp.result import Result
 from onramp.summary import Floats, background, microseconds
 
-NAME = "transports"
-ON = ("sim",)
-TITLE = "Every transport on one scenario"
-
+FILE = "transports"
 PORT = "s0->s1"
 LOSS, DELAY, EXPLICIT = "loss", "delay", "explicit feedback"
 #: Kind of transport to what it is called, and what tells it of congestion.
@@ -57,7 +54,7 @@ def cases(quick: bool) -> list[Case]:
         if kind in TCP:
             own["linux.buffer"] = "500KB"
         found += [
-            Case(key(kind, side), NAME, {**own, "onramp.enabled": side == WITH}) for side in (WITHOUT, WITH)
+            Case(key(kind, side), FILE, {**own, "onramp.enabled": side == WITH}) for side in (WITHOUT, WITH)
         ]
     return found
 
@@ -197,3 +194,6 @@ def claims(runs: Runs) -> list[Claim]:
         )
     )
     return found
+
+
+EXPERIMENT = Experiment(__name__, ("sim",), "Every transport on one scenario", cases, draw, claims, each)

@@ -12,7 +12,7 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,14 @@ def link(one: str, name: str, address: str, other: str, peer: str, peers: str) -
 def gone() -> None:
     for host in "arb":
         run(f"ip netns del {host}", check=False)
+
+
+def end(sink: Child, agents: Iterable[Agent] = ()) -> None:
+    """Ends agents, the receiver and the hosts."""
+    for agent in agents:
+        agent.end()
+    sink.stop()
+    gone()
 
 
 def enter(host: str) -> None:

@@ -141,6 +141,5 @@ def test(kind: str) -> str:
     for agent in agents:
         agent.end()
     net.drain()
-    sink.stop()
-    net.gone()
+    net.end(sink)
     return f"{COUNTS.read_text()}agents killed {kills}; no packet stays, and {ADDRESSES['b']} can be reached"

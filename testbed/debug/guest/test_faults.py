@@ -124,10 +124,7 @@ def shared() -> str:
     if not gate["no_flow"]:
         raise AssertionError(f"every flow got memory: {gate}")
     net.reaches()
-    for agent in agents:
-        agent.end()
-    sink.stop()
-    net.gone()
+    net.end(sink, agents)
     return f"{said}, {gate['no_flow']} without a flow of their own"
 
 

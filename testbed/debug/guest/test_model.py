@@ -106,10 +106,7 @@ def play(name: str, *, small: bool) -> str:
     else:
         raise AssertionError(f"no segment was cut: {said}")
     net.reaches()
-    for agent in agents:
-        agent.end()
-    sink.stop()
-    net.gone()
+    net.end(sink, agents)
     return said
 
 

@@ -66,6 +66,5 @@ def test(kind: str) -> str:
     for one in children:
         one.wait()
     found = next(one for one in net.drain() if one["kind"] == "onramp")
-    sink.stop()
-    net.gone()
+    net.end(sink)
     return f"{found['packets']} packets, held {found['held']} times"

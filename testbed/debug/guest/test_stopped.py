@@ -40,10 +40,7 @@ def test(kind: str) -> str:
     for one in traffic:
         one.stop()
     net.drain()
-    for agent in agents:
-        agent.end()
-    sink.stop()
-    net.gone()
+    net.end(sink, agents)
     if open_to != open_from:
         raise AssertionError(f"held {open_to - open_from} times while the agent was stopped")
     if sent_to <= sent_from:

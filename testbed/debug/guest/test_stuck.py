@@ -46,8 +46,7 @@ def test(kind: str) -> str:
     Child("r", alone).wait()
     found = next(one for one in net.drain(seconds=3) if one["kind"] == "onramp")
     held, times, overruled = found["held_ns"], found["held"], found["max_hold_reached"]
-    sink.stop()
-    net.gone()
+    net.end(sink)
     if not times or not overruled:
         raise AssertionError(f"held {times} times, overruled {overruled} times")
     if held / times > MAX_HOLD_NS + LATE_NS:
