@@ -8,7 +8,6 @@ use crate::cc::Settings;
 use crate::cc::custom::{ControllerError, Controllers, Found};
 use crate::network::config::EcnDefault;
 use crate::network::feedback;
-use onramp_config::Rule;
 use onramp_config::units::Rate;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -40,16 +39,8 @@ impl Config {
 }
 
 impl Settings for Config {
-    fn resolve(&mut self, _: Rate) {}
-
-    fn check(&self, _: Rule<'_>) {}
-
     fn min_rate(&self) -> Rate {
         Rate(0)
-    }
-
-    fn window(&self) -> bool {
-        true
     }
 
     fn feedback(&self) -> feedback::Kind {
