@@ -3,8 +3,10 @@
 use crate::message::{Message, attr, text, u32_at, u64_at};
 use crate::socket::{Result, Socket};
 
-const TCA_KIND: u16 = 1;
-const TCA_OPTIONS: u16 = 2;
+/// Attribute of queueing disciplines and filters: their kind.
+pub const TCA_KIND: u16 = 1;
+/// Attribute of queueing disciplines and filters: the options of their kind.
+pub const TCA_OPTIONS: u16 = 2;
 const TCA_STATS2: u16 = 7;
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
