@@ -131,11 +131,11 @@ impl<T: FromStr<Err = String>> Visitor<'_> for Quoted<T> {
     }
 }
 
-/// A type for a quantity: its name, a [`Number`], and its [`Kind`]. It is read and written as
+/// A type for each quantity: its name, a [`Number`], and its [`Kind`]. It is read and written as
 /// text with a unit.
 #[macro_export]
 macro_rules! quantity {
-    ($(#[$doc:meta])* $name:ident($of:ty), $what:literal, $example:literal, $units:expr) => {
+    ($($(#[$doc:meta])* $name:ident($of:ty), $what:literal, $example:literal, $units:expr);+ $(;)?) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub $of);
@@ -172,29 +172,23 @@ macro_rules! quantity {
                 d.deserialize_any($crate::Quoted(&Self::KIND, ::std::marker::PhantomData))
             }
         }
-    };
+    )+};
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    quantity!(
+    quantity! {
         /// In nanoseconds.
-        Time(u64), "time", "50us", &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)]
-    );
-    quantity!(
+        Time(u64), "time", "50us", &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
         /// In nanoseconds.
-        Offset(i64), "time", "-12us", Time::KIND.units
-    );
-    quantity!(
+        Offset(i64), "time", "-12us", Time::KIND.units;
         /// In bytes.
-        Size(u64), "size", "32MiB", super::SIZES
-    );
-    quantity!(
+        Size(u64), "size", "32MiB", super::SIZES;
         /// In bits per second.
-        Rate(u64), "rate", "10Gbps", super::RATES
-    );
+        Rate(u64), "rate", "10Gbps", super::RATES;
+    }
 
     #[test]
     fn quantities_read_exactly() {

@@ -8,6 +8,8 @@ use crate::{RATES, SIZES, Unit, quantity};
 
 /// Simulated time or a span of it, in picoseconds.
 pub type Ps = u64;
+/// On-Ramp's threshold T.
+pub type Threshold = crate::Threshold<Span>;
 
 /// Picoseconds in a nanosecond.
 pub const NS: Ps = 1_000;
@@ -21,25 +23,16 @@ pub const SEC: Ps = 1_000_000_000_000;
 const TIMES: &[Unit] = &[("s", SEC), ("ms", MS), ("us", US), ("ns", NS), ("ps", 1)];
 const DRIFTS: &[Unit] = &[("ppm", 1_000_000), ("ppb", 1_000), ("ppt", 1)];
 
-quantity!(
+quantity! {
     /// A span of time, in picoseconds.
-    Span(u64), "time", "16us", TIMES
-);
-quantity!(
+    Span(u64), "time", "16us", TIMES;
     /// A rate, in bits per second.
-    Rate(u64), "rate", "100Gbps", RATES
-);
-quantity!(
+    Rate(u64), "rate", "100Gbps", RATES;
     /// A number of bytes.
-    Bytes(u64), "size", "32MiB", SIZES
-);
-quantity!(
+    Bytes(u64), "size", "32MiB", SIZES;
     /// A share of a clock's frequency, in parts per trillion.
-    Drift(u64), "drift", "30ppm", DRIFTS
-);
-
-/// On-Ramp's threshold T.
-pub type Threshold = crate::Threshold<Span>;
+    Drift(u64), "drift", "30ppm", DRIFTS;
+}
 
 impl Rate {
     /// Time to send `bytes` at this rate, in picoseconds, rounded up.

@@ -3,8 +3,6 @@
 use crate::message::{Message, attr, text, u32_at, u64_at};
 use crate::socket::{Result, Socket};
 
-const TCA_KIND: u16 = 1;
-const TCA_OPTIONS: u16 = 2;
 const TCA_STATS2: u16 = 7;
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
@@ -17,6 +15,11 @@ pub const ROOT: u32 = 0xffff_ffff;
 pub const fn handle(major: u16, minor: u16) -> u32 {
     (major as u32) << 16 | minor as u32
 }
+
+/// Attribute of queueing disciplines and filters: their kind.
+pub const TCA_KIND: u16 = 1;
+/// Attribute of queueing disciplines and filters: the options of their kind.
+pub const TCA_OPTIONS: u16 = 2;
 
 /// Where a queueing discipline is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,18 +20,8 @@ racks = [
     [{ role = "server", hosts = 3, rate = "10Gbps" }, { role = "drive", hosts = 2, rate = "25Gbps" }],
 ]
 "#;
-const RPC: &str = r#"
-[[traffic]]
-kind = "rpc"
-from = ["client"]
-to = ["server"]
-"#;
-const STORAGE: &str = r#"
-[[traffic]]
-kind = "storage"
-from = ["reader"]
-to = ["drive"]
-"#;
+const RPC: &str = "\n[[traffic]]\nkind = \"rpc\"\nfrom = [\"client\"]\nto = [\"server\"]\n";
+const STORAGE: &str = "\n[[traffic]]\nkind = \"storage\"\nfrom = [\"reader\"]\nto = [\"drive\"]\n";
 const CUBIC: &str = "kind = \"cubic\"";
 
 fn exchanges(mut sim: Simulation) -> Vec<ExchangeRecord> {

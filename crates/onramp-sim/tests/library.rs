@@ -44,18 +44,10 @@ const PODS: &str = r#"
     duration = "300us"
     warmup = "100us"
     network = { kind = "fat-tree", pods = 4, tors_per_pod = 2, aggs_per_pod = 2, cores = 4, hosts_per_tor = 2 }
-    [[traffic]]
-    kind = "incast"
-    fan_out = 5
-    size = "20KB"
-    load = 0.1
-    [[traffic]]
-    kind = "rpc"
-    from = ["h0", "h5"]
-    to = ["h9"]
-    request = "1KB"
-    response = "30KB"
-    per_second = 20000
+    traffic = [
+        { kind = "incast", fan_out = 5, size = "20KB", load = 0.1 },
+        { kind = "rpc", from = ["h0", "h5"], to = ["h9"], request = "1KB", response = "30KB", per_second = 20000 },
+    ]
 "#;
 
 #[test]

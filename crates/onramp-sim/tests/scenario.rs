@@ -607,51 +607,46 @@ fn background_to_hosts_leaves_someone_to_send() {
     assert_eq!(lines("hosts = [\"h1\", \"h0\"]\nto = [\"h0\"]"), itself);
 }
 
-/// Values given beside the file, and the lines that must come.
-const SET: &[(&str, &str, &str)] = &[
+/// Values given beside the file, and what must come after "--set: ".
+const SET: &[(&str, &str)] = &[
     (
-        "traffic.0.load",
-        "0",
-        "--set: traffic.0.load: 0 is not a share of the link rate: above 0 and at most 10, usually below 1, such as 0.6",
+        "traffic.0.load=0",
+        "traffic.0.load: 0 is not a share of the link rate: above 0 and at most 10, usually below 1, such as 0.6",
     ),
-    ("traffic.0.load", "high", "--set: traffic.0.load: \"high\" is not a number"),
-    ("traffic.0.laod", "1", "--set: traffic.0.laod: is not a known key: did you mean load?"),
-    ("traffic.3.load", "1", "--set: traffic.3.load: traffic has no element 3: it has 3, traffic.0 to traffic.2"),
-    ("traffic.load", "1", "--set: traffic.load: traffic has no element load: it has 3, traffic.0 to traffic.2"),
-    ("traffic.2.src.1", "h99", "--set: traffic.2.src.1: \"h99\" is no host: did you mean \"h9\"? they are h0 to h15"),
-    ("switch.alpha.1.rate", "40Gbps", "--set: switch.alpha.1.rate: no link has 40Gbps: the rates are 100Gbps, 400Gbps"),
+    ("traffic.0.load=high", "traffic.0.load: \"high\" is not a number"),
+    ("traffic.0.laod=1", "traffic.0.laod: is not a known key: did you mean load?"),
+    ("traffic.3.load=1", "traffic.3.load: traffic has no element 3: it has 3, traffic.0 to traffic.2"),
+    ("traffic.load=1", "traffic.load: traffic has no element load: it has 3, traffic.0 to traffic.2"),
+    ("traffic.2.src.1=h99", "traffic.2.src.1: \"h99\" is no host: did you mean \"h9\"? they are h0 to h15"),
+    ("switch.alpha.1.rate=40Gbps", "switch.alpha.1.rate: no link has 40Gbps: the rates are 100Gbps, 400Gbps"),
     (
-        "switch.ecn",
-        "[{ rate = \"1Gbps\", kmin = \"1KB\", kmax = \"1KB\", pmax = 1 }]",
-        "--set: switch.ecn.0.rate: no link has 1Gbps: the rates are 100Gbps, 400Gbps",
+        "switch.ecn=[{ rate = \"1Gbps\", kmin = \"1KB\", kmax = \"1KB\", pmax = 1 }]",
+        "switch.ecn.0.rate: no link has 1Gbps: the rates are 100Gbps, 400Gbps",
     ),
     (
-        "onramp.threshold",
-        "12",
-        "--set: onramp.threshold: 12 is not a time in quotes with its unit, such as \"16us\", or \"auto\"",
+        "onramp.threshold=12",
+        "onramp.threshold: 12 is not a time in quotes with its unit, such as \"16us\", or \"auto\"",
     ),
     (
-        "onramp.threshold",
-        "0us",
-        "--set: onramp.threshold: 0ps must be above the one-way delay of an empty path, such as \"16us\"",
+        "onramp.threshold=0us",
+        "onramp.threshold: 0ps must be above the one-way delay of an empty path, such as \"16us\"",
     ),
-    ("name.first", "x", "--set: name.first: name is a value, not a section"),
-    ("onramp.", "x", "--set: onramp.: is not a key, such as onramp.threshold or traffic.0.load"),
-    ("", "x", "--set: is not a key, such as onramp.threshold or traffic.0.load"),
+    ("name.first=x", "name.first: name is a value, not a section"),
+    ("onramp.=x", "onramp.: is not a key, such as onramp.threshold or traffic.0.load"),
+    ("=x", "is not a key, such as onramp.threshold or traffic.0.load"),
     (
-        "seed",
-        "18446744073709551616",
-        "--set: seed: \"18446744073709551616\" is not a whole number from 0 to 18446744073709551615 (in quotes from 9223372036854775808)",
+        "seed=18446744073709551616",
+        "seed: \"18446744073709551616\" is not a whole number from 0 to 18446744073709551615 (in quotes from 9223372036854775808)",
     ),
-    ("hosts", "4", "--set: hosts: is not a known key: did you mean host?"),
-    ("network.kind", "star", "--set: network.kind"),
+    ("hosts=4", "hosts: is not a known key: did you mean host?"),
+    ("network.kind=star", "network.kind"),
 ];
 
 #[test]
 fn what_is_set_beside_the_file_is_named_as_it_was_given() {
-    for (key, value, expected) in SET {
-        let found = lines(GOOD, &[(key, value)]);
-        if *expected == "--set: network.kind" {
+    for (set, expected) in SET {
+        let found = lines(GOOD, &[set.split_once('=').unwrap()]);
+        if *expected == "network.kind" {
             // The keys of a fat tree in the file no longer fit.
             assert!(
                 found
@@ -660,7 +655,7 @@ fn what_is_set_beside_the_file_is_named_as_it_was_given() {
                 "{found}"
             );
         } else {
-            assert_eq!(found, *expected, "{key}={value}");
+            assert_eq!(found, format!("--set: {expected}"), "{set}");
         }
     }
     let seed = load(GOOD, &[("seed", "18446744073709551615"), ("traffic.2.src.0", "h3")]).unwrap();

@@ -1,10 +1,19 @@
 //! System calls that the standard library has no face for. All `unsafe` code of
 //! the crate is here.
 
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::mount::MountFlags;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, sockopt};
+use rustix::process::{Pid, Resource, Rlimit, Signal};
+use rustix::system::RebootCommand;
+use rustix::thread::{CpuSet, LinkNameSpaceType};
+use rustix::time::{ClockId, Timespec};
 use std::ffi::CString;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::net::SocketAddrV4;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
@@ -19,17 +28,11 @@ fn checked(result: i64) -> io::Result<i64> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-fn c_text(text: &str) -> io::Result<CString> {
-    CString::new(text).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
-}
-
 /// Mounts a file system.
 pub fn mount(source: &str, target: &str, kind: &str, read_only: bool, options: &str) -> io::Result<()> {
-    let [source, target, kind, options] = [c_text(source)?, c_text(target)?, c_text(kind)?, c_text(options)?];
-    let flags = if read_only { libc::MS_RDONLY } else { 0 };
-    // SAFETY: all pointers are to texts that end with a zero and outlive the call.
-    let done = unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) };
-    checked(done.into()).map(drop)
+    let options = CString::new(options)?;
+    let flags = if read_only { MountFlags::RDONLY } else { MountFlags::empty() };
+    Ok(rustix::mount::mount(source, target, kind, flags, options.as_c_str())?)
 }
 
 /// Moves this process into a new network namespace.
@@ -40,8 +43,7 @@ pub fn new_network() -> io::Result<()> {
 
 /// Moves this process into a network namespace.
 pub fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: no pointers.
-    checked(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }.into()).map(drop)
+    Ok(rustix::thread::move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network))?)
 }
 
 /// Lets timers of this process end at the nanosecond: a process of a real-time
@@ -54,19 +56,14 @@ pub fn be_exact() -> io::Result<()> {
 
 /// Raises the limit on open files.
 pub fn allow_files(count: u64) -> io::Result<()> {
-    let limit = libc::rlimit { rlim_cur: count, rlim_max: count };
-    // SAFETY: the pointer is to `limit`.
-    checked(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }.into()).map(drop)
+    let limit = Rlimit { current: Some(count), maximum: Some(count) };
+    Ok(rustix::process::setrlimit(Resource::Nofile, limit)?)
 }
 
 /// Switches the machine off, which ends a user-mode kernel.
 pub fn power_off() -> ! {
-    // SAFETY: no pointers.
-    unsafe {
-        libc::sync();
-        libc::reboot(libc::RB_POWER_OFF);
-    }
-    unreachable!("the machine is off");
+    rustix::fs::sync();
+    unreachable!("the machine is off: {:?}", rustix::system::reboot(RebootCommand::PowerOff));
 }
 
 /// Makes the child that `command` starts die with this process, and be the head
@@ -75,37 +72,26 @@ pub fn tie(command: &mut Command) {
     command.process_group(0);
     // SAFETY: between fork and exec only calls that are safe in a signal handler.
     unsafe {
-        command.pre_exec(|| checked(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL).into()).map(drop));
+        command.pre_exec(end_with_parent);
     }
 }
 
 /// The processors this process may use.
 pub fn processors() -> io::Result<Vec<usize>> {
-    // SAFETY: a set of processors is plain bits, and the pointer and its length are those of `set`.
-    let set = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        checked(libc::sched_getaffinity(0, size_of_val(&set), &raw mut set).into())?;
-        set
-    };
-    // SAFETY: the numbers are below the set's size.
-    Ok((0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect())
+    let set = rustix::thread::sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
 /// Lets this process and what it starts use one processor only.
 pub fn stay_on(processor: usize) -> io::Result<()> {
-    // SAFETY: as above; the number is one that `processors` gave.
-    let done = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(processor, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &raw const set)
-    };
-    checked(done.into()).map(drop)
+    let mut set = CpuSet::new();
+    set.set(processor);
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
 /// Makes this process end with the one that started it.
 pub fn end_with_parent() -> io::Result<()> {
-    // SAFETY: no pointers.
-    checked(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) }.into()).map(drop)
+    Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
 /// Makes `fd` the descriptor number `number` of the child that `command` starts.
@@ -126,14 +112,14 @@ pub fn start_in(command: &mut Command, namespace: RawFd) {
 
 /// Asks a process to end.
 pub fn terminate(process: u32) -> io::Result<()> {
-    // SAFETY: no pointers.
-    checked(unsafe { libc::kill(process as i32, libc::SIGTERM) }.into()).map(drop)
+    let process = Pid::from_raw(process as i32).ok_or(Errno::SRCH)?;
+    Ok(rustix::process::kill_process(process, Signal::TERM)?)
 }
 
 /// Kills all processes of a group.
 pub fn kill_group(group: u32) {
-    // SAFETY: no pointers. That the group is gone is no error.
-    unsafe { libc::kill(-(group as i32), libc::SIGKILL) };
+    // That the group is gone is no error.
+    let _ = Pid::from_raw(group as i32).map(|group| rustix::process::kill_process_group(group, Signal::KILL));
 }
 
 /// Has SIGINT and SIGTERM remembered by [`asked_to_stop`] from now on.
@@ -156,28 +142,25 @@ pub fn asked_to_stop() -> bool {
 
 /// Waits until `fd` can be read, at most `span`.
 pub fn readable(fd: BorrowedFd<'_>, span: Duration) -> bool {
-    let mut one = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: the pointer is to one pollfd.
-    unsafe { libc::poll(&raw mut one, 1, span.as_millis() as i32) > 0 }
+    let span = Timespec::try_from(span).ok();
+    poll(&mut [PollFd::new(&fd, PollFlags::IN)], span.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
 /// Time since boot in nanoseconds.
 pub fn now_ns() -> u64 {
-    clock_ns(libc::CLOCK_MONOTONIC)
+    clock_ns(ClockId::Monotonic)
 }
 
 /// By how many nanoseconds the clock of the day is ahead of [`now_ns`].
 pub fn day_ahead_ns() -> i64 {
     // A reading may take a nanosecond; the second one is in the middle of the others.
     let [before, day, after] =
-        [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC].map(|clock| clock_ns(clock) as i64);
+        [ClockId::Monotonic, ClockId::Realtime, ClockId::Monotonic].map(|clock| clock_ns(clock) as i64);
     day - (before + after) / 2
 }
 
-fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to `time`; both clocks always exist.
-    unsafe { libc::clock_gettime(clock, &raw mut time) };
+fn clock_ns(clock: ClockId) -> u64 {
+    let time = rustix::time::clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
@@ -192,62 +175,34 @@ fn set_option_bytes<T>(fd: BorrowedFd<'_>, level: i32, option: i32, value: &T) -
     checked(done.into()).map(drop)
 }
 
-fn c_address(address: SocketAddrV4) -> libc::sockaddr_in {
-    libc::sockaddr_in {
-        sin_family: libc::AF_INET as u16,
-        sin_port: address.port().to_be(),
-        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
-        sin_zero: [0; 8],
-    }
-}
-
-const ADDRESS_LENGTH: u32 = size_of::<libc::sockaddr_in>() as u32;
-
 /// A TCP socket of the present namespace, bound to `address`. It never waits.
 pub fn tcp_socket(address: SocketAddrV4) -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: no pointers; the descriptor is new and owned by nobody else.
-    let fd = unsafe { OwnedFd::from_raw_fd(checked(libc::socket(libc::AF_INET, kind, 0).into())? as i32) };
-    set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
-    let address = c_address(address);
-    // SAFETY: the pointer and its length are those of `address`.
-    checked(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), ADDRESS_LENGTH) }.into())?;
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let fd = rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&fd, true)?;
+    rustix::net::bind(&fd, &address)?;
     Ok(fd)
 }
 
 /// Waits for connections on a socket.
 pub fn listen(fd: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: no pointers.
-    checked(unsafe { libc::listen(fd.as_raw_fd(), 65_535) }.into()).map(drop)
+    Ok(rustix::net::listen(fd, 65_535)?)
 }
 
 /// Begins to connect a socket.
 pub fn connect(fd: BorrowedFd<'_>, to: SocketAddrV4) -> io::Result<()> {
-    let address = c_address(to);
-    // SAFETY: the pointer and its length are those of `address`.
-    let done = unsafe { libc::connect(fd.as_raw_fd(), (&raw const address).cast(), ADDRESS_LENGTH) };
-    match checked(done.into()) {
-        Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
-        done => done.map(drop),
+    match rustix::net::connect(fd, &to) {
+        Err(Errno::INPROGRESS) => Ok(()),
+        done => Ok(done?),
     }
 }
 
 /// Takes the next connection, if there is one, and who made it.
 pub fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<(OwnedFd, SocketAddrV4)>> {
-    let mut address = c_address(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
-    let mut length = ADDRESS_LENGTH;
-    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: the pointers are to `address` and `length`, which is its size.
-    let got = unsafe { libc::accept4(listener.as_raw_fd(), (&raw mut address).cast(), &raw mut length, flags) };
-    match checked(got.into()) {
-        Ok(fd) => {
-            let ip = Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes());
-            // SAFETY: the descriptor is new and owned by nobody else.
-            let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
-            Ok(Some((fd, SocketAddrV4::new(ip, u16::from_be(address.sin_port)))))
-        }
-        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
-        Err(e) => Err(e),
+    match rustix::net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        Ok((fd, from)) => Ok(Some((fd, from.ok_or(Errno::AFNOSUPPORT)?.try_into()?))),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(e) => Err(e.into()),
     }
 }
 
@@ -257,11 +212,9 @@ static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 /// Sends up to `count` bytes of zeros; how many the socket took.
 pub fn send_zeros(fd: BorrowedFd<'_>, count: u64) -> io::Result<u64> {
     let count = (count as usize).min(ZEROS.len());
-    // SAFETY: the pointer and the length are those of the beginning of `ZEROS`.
-    let sent = unsafe { libc::send(fd.as_raw_fd(), ZEROS.as_ptr().cast(), count, libc::MSG_NOSIGNAL) };
-    match checked(sent as i64) {
-        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(0),
-        sent => sent.map(|n| n as u64),
+    match rustix::net::send(fd, &ZEROS[..count], SendFlags::NOSIGNAL) {
+        Err(Errno::WOULDBLOCK) => Ok(0),
+        sent => Ok(sent? as u64),
     }
 }
 
@@ -291,7 +244,7 @@ pub fn limit_unsent(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
 
 /// Sends small writes at once.
 pub fn no_delay(fd: BorrowedFd<'_>) -> io::Result<()> {
-    set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)
+    Ok(sockopt::set_tcp_nodelay(fd, true)?)
 }
 
 /// Has TCP pace a socket by itself, whatever the queue below: any limit does, and this one is never reached.
@@ -341,9 +294,9 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
 }
 
 /// What a descriptor is watched for.
-pub const READABLE: i32 = libc::EPOLLIN;
+pub const READABLE: EventFlags = EventFlags::IN;
 /// See [`READABLE`].
-pub const WRITABLE: i32 = libc::EPOLLOUT;
+pub const WRITABLE: EventFlags = EventFlags::OUT;
 
 /// Waits for many descriptors.
 pub struct Epoll {
@@ -354,23 +307,20 @@ pub struct Epoll {
 impl Epoll {
     /// A new one.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: no pointers; the descriptor is new and owned by nobody else.
-        let fd = unsafe { OwnedFd::from_raw_fd(checked(libc::epoll_create1(libc::EPOLL_CLOEXEC).into())? as i32) };
+        let fd = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         Ok(Self { fd, events: vec![libc::epoll_event { events: 0, u64: 0 }; 256] })
     }
 
     /// Reports `key` once whenever `fd` has become what is of `interest`.
-    pub fn watch(&self, fd: BorrowedFd<'_>, interest: i32, key: u64) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: (interest | libc::EPOLLET) as u32, u64: key };
-        // SAFETY: the pointer is to `event`.
-        let done = unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event) };
-        checked(done.into()).map(drop)
+    pub fn watch(&self, fd: BorrowedFd<'_>, interest: EventFlags, key: u64) -> io::Result<()> {
+        Ok(epoll::add(&self.fd, fd, EventData::new_u64(key), interest | EventFlags::ET)?)
     }
 
     /// Waits at most `span_ns` nanoseconds for something to happen; the keys, and
     /// whether the descriptor has failed, go to `keys`.
     pub fn wait(&mut self, span_ns: u64, keys: &mut Vec<u64>) -> io::Result<()> {
         keys.clear();
+        // By hand, for a span in nanoseconds whatever the C library is.
         let span =
             libc::timespec { tv_sec: (span_ns / 1_000_000_000) as i64, tv_nsec: (span_ns % 1_000_000_000) as i64 };
         // SAFETY: the pointers are to `events`, of which there are as many as said, and to `span`.
@@ -389,5 +339,57 @@ impl Epoll {
             Err(e) => return Err(e),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::getsockname;
+    use std::net::Ipv4Addr;
+    use std::os::fd::AsFd;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_connection_carries_bytes_that_the_kernel_counts() {
+        let own = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        let name = |fd: &OwnedFd| SocketAddrV4::try_from(getsockname(fd).unwrap()).unwrap();
+        let [listener, sender] = [(); 2].map(|()| tcp_socket(own).unwrap());
+        listen(listener.as_fd()).unwrap();
+        assert!(accept(listener.as_fd()).unwrap().is_none());
+        let mut epoll = Epoll::new().unwrap();
+        epoll.watch(listener.as_fd(), READABLE, 7).unwrap();
+        connect(sender.as_fd(), name(&listener)).unwrap();
+        let mut keys = Vec::new();
+        epoll.wait(10 * SECOND, &mut keys).unwrap();
+        assert_eq!(keys, [7]);
+        let (receiver, from) = accept(listener.as_fd()).unwrap().unwrap();
+        assert_eq!(from, name(&sender));
+
+        let sender = sender.as_fd();
+        no_delay(sender).and(pace(sender)).and(limit_unsent(sender, 1 << 20)).and(wake_at(sender, 1)).unwrap();
+        assert_eq!(discard(receiver.as_fd(), 10).unwrap(), Some(0));
+        assert_eq!(send_zeros(sender, 5000).unwrap(), 5000);
+        let mut got = 0;
+        while got < 5000 {
+            assert!(readable(receiver.as_fd(), Duration::from_secs(10)));
+            got += discard(receiver.as_fd(), 4000).unwrap().unwrap();
+        }
+        assert_eq!((got, tcp_info(receiver.as_fd()).unwrap().received), (5000, 5000));
+    }
+
+    #[test]
+    fn epoll_waits_no_longer_than_it_is_told() {
+        let (begin, mut keys) = (now_ns(), vec![1]);
+        Epoll::new().unwrap().wait(50_000, &mut keys).unwrap();
+        assert!(keys.is_empty() && now_ns() >= begin + 50_000);
+    }
+
+    #[test]
+    fn a_process_may_stay_on_one_processor() {
+        let last = *processors().unwrap().last().unwrap();
+        stay_on(last).unwrap();
+        assert_eq!(processors().unwrap(), [last]);
     }
 }

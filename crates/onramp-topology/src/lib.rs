@@ -14,7 +14,7 @@
 //! assert_eq!(topology.path(h0, h1, 0).count(), 2);
 //! // Two links of 1 us each way, and what 1000 B of payload and its ACK take on the wire.
 //! assert_eq!(topology.base_rtt(h0, h1, 1000) / NS, 4_160);
-//! # Ok::<(), String>(())
+//! # Ok::<(), onramp_topology::TopologyError>(())
 //! ```
 
 pub mod address;
@@ -27,9 +27,11 @@ pub mod racks;
 pub mod star;
 
 mod cells;
+mod error;
 mod routes;
 
 pub use cells::{Cells, Members};
+pub use error::TopologyError;
 pub use routes::{Routes, choose};
 
 use onramp_config::units::{MS, Ps, Rate, SEC, Span};
@@ -167,19 +169,20 @@ pub fn build(network: &Network, base: &Path) -> Result<Topology, Mistake> {
         Mistake::new(if m.key.is_empty() { "network".into() } else { format!("network.{}", m.key) }, m.message)
     })?;
     if network.failed.is_empty() {
-        return Topology::new(names, hosts, &links).map_err(|m| Mistake::new("network", m));
+        return Topology::new(names, hosts, &links).map_err(|e| Mistake::new("network", e.to_string()));
     }
     // First as if all were well: what is wrong then is not the failures' doing.
-    let whole = Topology::new(names.clone(), hosts, &links).map_err(|m| Mistake::new("network", m))?;
+    let whole = Topology::new(names.clone(), hosts, &links).map_err(|e| Mistake::new("network", e.to_string()))?;
     let mut failed = BTreeSet::new();
     for (i, name) in network.failed.iter().enumerate() {
-        let port = whole.port_named(name).map_err(|m| Mistake::new(format!("network.failed[{i}]"), m))?;
+        let wrong = |e: TopologyError| Mistake::new(format!("network.failed[{i}]"), e.to_string());
+        let port = whole.port_named(name).map_err(wrong)?;
         let ends = |port: &Port| (port.from.min(port.to), port.from.max(port.to));
         failed.insert(ends(&whole.ports[port as usize]));
     }
     let left = |link: &&Link| !failed.contains(&(link.a.min(link.b), link.a.max(link.b)));
     let links: Vec<Link> = links.iter().filter(left).cloned().collect();
-    let cut = |m| Mistake::new("network.failed", format!("without these links, {m}"));
+    let cut = |e| Mistake::new("network.failed", format!("without these links, {e}"));
     Topology::assemble(names, hosts, &links, true).map_err(cut)
 }
 
@@ -230,21 +233,21 @@ impl Topology {
     /// # Errors
     /// What makes the network unusable: a link of rate 0 or to itself, a host
     /// without a link, a host that others cannot reach.
-    pub fn new(names: Vec<String>, hosts: usize, links: &[Link]) -> Result<Self, String> {
+    pub fn new(names: Vec<String>, hosts: usize, links: &[Link]) -> Result<Self, TopologyError> {
         Self::assemble(names, hosts, links, false)
     }
 
     /// See [`Topology::new`]; `idle` switches may have no link.
-    fn assemble(names: Vec<String>, hosts: usize, links: &[Link], idle: bool) -> Result<Self, String> {
+    fn assemble(names: Vec<String>, hosts: usize, links: &[Link], idle: bool) -> Result<Self, TopologyError> {
         let mut ports = Vec::with_capacity(links.len() * 2);
         let mut ports_of = vec![Vec::new(); names.len()];
         for link in links {
             let (a, b) = (&names[link.a as usize], &names[link.b as usize]);
             if link.a == link.b {
-                return Err(format!("{a} has a link to itself"));
+                return Err(TopologyError::LinkToItself { node: a.clone() });
             }
             possible(&[("rate", link.rate)], &[("delay", link.delay)])
-                .map_err(|m| format!("the link {a}->{b} has an impossible {}: {}", m.key, m.message))?;
+                .map_err(|wrong| TopologyError::Impossible { link: format!("{a}->{b}"), wrong })?;
             let id = ports.len() as PortId;
             for (from, to, reverse) in [(link.a, link.b, id + 1), (link.b, link.a, id)] {
                 ports_of[from as usize].push(ports.len() as PortId);
@@ -252,29 +255,27 @@ impl Topology {
             }
         }
         if ports.len() > MAX_PORTS {
-            return Err(format!("{} links are more than the {} a network may have", links.len(), MAX_PORTS / 2));
+            return Err(TopologyError::TooManyLinks { links: links.len() });
         }
         if hosts < 2 {
-            return Err("a network needs at least 2 hosts".into());
+            return Err(TopologyError::TooFewHosts);
         }
         let linked = if idle { hosts } else { names.len() };
         if let Some(lone) = (0..linked).find(|&node| ports_of[node].is_empty()) {
-            let kind = if lone < hosts { "host" } else { "switch" };
-            return Err(format!("{kind} {} has no link", names[lone]));
+            return Err(TopologyError::NoLink { host: lone < hosts, node: names[lone].clone() });
         }
         let mut topology = Self { names, hosts, ports, ports_of, routes: Routes::default() };
         topology.route()?;
         let longest = topology.max_base_owd(1000 + 48);
         if longest > MAX_DELAY {
-            let (longest, most) = (Span(longest / MS * MS), Span(MAX_DELAY));
-            return Err(format!("the longest path takes {longest} one way: at most {most} is possible"));
+            return Err(TopologyError::TooLong { longest: Span(longest / MS * MS) });
         }
         Ok(topology)
     }
 
     /// All shortest paths to every group of hosts on the same switches, by
     /// breadth-first search from these.
-    fn route(&mut self) -> Result<(), String> {
+    fn route(&mut self) -> Result<(), TopologyError> {
         let switches = self.names.len() - self.hosts;
         let mut numbers: BTreeMap<Vec<NodeId>, u32> = BTreeMap::new();
         let mut homes: Vec<Vec<NodeId>> = Vec::new();
@@ -288,10 +289,7 @@ impl Topology {
             }));
         }
         if switches * homes.len() > MAX_ROUTES {
-            return Err(format!(
-                "{switches} switches and {} groups of hosts are too many: their product may be at most {MAX_ROUTES}",
-                homes.len()
-            ));
+            return Err(TopologyError::TooManyRoutes { switches, groups: homes.len() });
         }
         let salt = (self.hosts..self.names.len()).map(|node| node as u32).collect();
         let mut routes = Builder::new(group_of.clone(), homes.len(), salt);
@@ -304,7 +302,8 @@ impl Topology {
                 home.iter().all(|node| distance[*node as usize - self.hosts] == u32::MAX)
             };
             if let Some(lost) = (0..self.hosts).find(cut_off) {
-                return Err(format!("no path leads from {} to {}", self.names[lost], self.names[member]));
+                let (from, to) = (self.names[lost].clone(), self.names[member].clone());
+                return Err(TopologyError::NoPath { from, to });
             }
             for switch in 0..switches {
                 if distance[switch] == 0 {
@@ -551,32 +550,34 @@ impl Topology {
     /// The host called `name`.
     ///
     /// # Errors
-    /// What would be right.
-    pub fn host_named(&self, name: &str) -> Result<u32, String> {
+    /// It is no host's.
+    pub fn host_named(&self, name: &str) -> Result<u32, TopologyError> {
         let hosts = &self.names[..self.hosts];
         let found = hosts.iter().position(|n| n == name);
-        found.map(|i| i as u32).ok_or_else(|| {
-            let meant = near(name, hosts).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
-            format!("\"{name}\" is no host: {meant}they are {} to {}", hosts[0], hosts[self.hosts - 1])
+        found.map(|i| i as u32).ok_or_else(|| TopologyError::NoHost {
+            name: name.into(),
+            meant: near(name, hosts),
+            first: hosts[0].clone(),
+            last: hosts[self.hosts - 1].clone(),
         })
     }
 
     /// The hosts of these names, in order; a name without its number stands for all hosts that have it.
     ///
     /// # Errors
-    /// Places in the list, and what would be right there.
-    pub fn hosts_named(&self, names: &[String]) -> Result<Vec<u32>, Vec<(usize, String)>> {
+    /// Places in the list, and what is wrong there.
+    pub fn hosts_named(&self, names: &[String]) -> Result<Vec<u32>, Vec<(usize, TopologyError)>> {
         let (mut found, mut seen, mut wrong) = (Vec::new(), BTreeSet::new(), Vec::new());
         for (i, name) in names.iter().enumerate() {
             let mut hosts: Vec<u32> = (0..self.hosts as u32).filter(|&host| self.group(host) == name).collect();
             if hosts.is_empty() {
                 match self.host_named(name) {
                     Ok(host) => hosts.push(host),
-                    Err(message) => wrong.push((i, message)),
+                    Err(error) => wrong.push((i, error)),
                 }
             }
             if let Some(&again) = hosts.iter().find(|&&host| !seen.insert(host)) {
-                wrong.push((i, format!("\"{}\" is named twice", self.name(again))));
+                wrong.push((i, TopologyError::NamedTwice { name: self.name(again).into() }));
             }
             found.extend(hosts);
         }
@@ -588,7 +589,7 @@ impl Topology {
     /// # Errors
     /// Mistakes by key and place in the list.
     pub fn hosts_under(&self, key: &str, names: &[String]) -> Result<Vec<u32>, Vec<Mistake>> {
-        let at = |(i, message)| Mistake::new(format!("{key}[{i}]"), message);
+        let at = |(i, error): (usize, TopologyError)| Mistake::new(format!("{key}[{i}]"), error.to_string());
         self.hosts_named(names).map_err(|wrong| wrong.into_iter().map(at).collect())
     }
 
@@ -600,16 +601,14 @@ impl Topology {
     /// The port called "from->to".
     ///
     /// # Errors
-    /// What would be right.
-    pub fn port_named(&self, name: &str) -> Result<PortId, String> {
+    /// It is no link's.
+    pub fn port_named(&self, name: &str) -> Result<PortId, TopologyError> {
         let node = |name: &str| self.names.iter().position(|n| n == name);
         let Some((from, to)) = name.split_once("->") else {
-            return Err(format!("\"{name}\" is no link: write two neighbours, such as \"{}\"", self.port_name(1)));
+            return Err(TopologyError::NoLinkName { name: name.into(), example: self.port_name(1) });
         };
-        let unknown = |end: &str| {
-            let meant = near(end, &self.names).map_or(String::new(), |near| format!(": did you mean \"{near}\"?"));
-            format!("\"{name}\" is no link: there is no \"{end}\"{meant}")
-        };
+        let unknown =
+            |end: &str| TopologyError::NoNode { name: name.into(), end: end.into(), meant: near(end, &self.names) };
         let a = node(from).ok_or_else(|| unknown(from))?;
         let b = node(to).ok_or_else(|| unknown(to))?;
         let found = self.ports_of[a].iter().find(|&&p| self.ports[p as usize].to as usize == b);
@@ -617,16 +616,16 @@ impl Topology {
             const SHOWN: usize = 4;
             let neighbours = self.ports_of[a].iter().map(|&p| self.name(self.ports[p as usize].to));
             let more = if self.ports_of[a].len() > SHOWN { ", …" } else { "" };
-            let shown = neighbours.take(SHOWN).collect::<Vec<_>>().join(", ");
-            format!("\"{name}\" is no link: the neighbours of {from} are {shown}{more}")
+            let neighbours = neighbours.take(SHOWN).collect::<Vec<_>>().join(", ") + more;
+            TopologyError::NotNeighbours { name: name.into(), from: from.into(), neighbours }
         })
     }
 }
 
 /// The name that is nearly `text`.
-fn near<'a>(text: &str, names: &'a [String]) -> Option<&'a str> {
+fn near(text: &str, names: &[String]) -> Option<String> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    onramp_config::nearest(text, &names)
+    onramp_config::nearest(text, &names).map(Into::into)
 }
 
 #[cfg(test)]

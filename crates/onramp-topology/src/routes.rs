@@ -4,6 +4,7 @@
 //! column for each such group, not for each host, and in one cell one for all groups
 //! that its switches cannot tell apart, so that it stays in the cache.
 
+use super::TopologyError;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -73,25 +74,25 @@ impl Builder {
     }
 
     /// Few sets of ports differ, so equal ones share one range.
-    fn set(&mut self, ports: Vec<u32>) -> Result<Set, String> {
+    fn set(&mut self, ports: Vec<u32>) -> Result<Set, TopologyError> {
         let choices = &mut self.routes.choices;
         if let Some(set) = self.known.get(&ports) {
             return Ok(*set);
         }
         if ports.len() > 255 {
-            return Err(format!("has {} equal-cost ports at one switch: at most 255 are possible", ports.len()));
+            return Err(TopologyError::TooManyPorts { ports: ports.len() });
         }
         let set = Set::new(choices.len(), ports.len());
         choices.extend(&ports);
         if choices.len() >= 1 << 24 {
-            return Err("has too many different sets of equal-cost ports".into());
+            return Err(TopologyError::TooManyPortSets);
         }
         self.known.insert(ports, set);
         Ok(set)
     }
 
     /// The ports of `switch` that lead to a group.
-    pub fn towards(&mut self, switch: usize, group: usize, ports: Vec<u32>) -> Result<(), String> {
+    pub fn towards(&mut self, switch: usize, group: usize, ports: Vec<u32>) -> Result<(), TopologyError> {
         let place = switch * self.routes.columns + group;
         self.routes.next[place] = self.set(ports)?;
         Ok(())
@@ -112,7 +113,7 @@ impl Builder {
     }
 
     /// The hosts on `switch` with their ports, in ascending order.
-    pub fn attach(&mut self, switch: usize, hosts: &[(u32, Vec<u32>)]) -> Result<(), String> {
+    pub fn attach(&mut self, switch: usize, hosts: &[(u32, Vec<u32>)]) -> Result<(), TopologyError> {
         let (Some((first, _)), Some((last, _))) = (hosts.first(), hosts.last()) else { return Ok(()) };
         let mut sets = vec![Set::default(); (last - first + 1) as usize];
         for (host, ports) in hosts {

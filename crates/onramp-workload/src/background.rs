@@ -1,12 +1,11 @@
 //! Poisson arrivals of flows between random hosts.
 
-use super::poisson::Poisson;
+use super::poisson::{Draw, Poisson};
 use super::{
-    Cdf, Context, Findings, NewFlow, Place, Plan, Section, Size, Source, Workload, check_load, is_built_in,
-    size_distribution,
+    Cdf, Context, Findings, NewFlow, Place, Plan, Section, Size, Workload, check_load, is_built_in, size_distribution,
 };
 use onramp_config::Rule;
-use onramp_config::units::Ps;
+use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,7 +30,6 @@ pub struct Config {
 /// One host's flows, as in HPCC's traffic generator: the mean gap is that of
 /// the load at the host's own link, the receiver any other host.
 struct Background {
-    arrivals: Poisson,
     sizes: Arc<Cdf>,
     src: u32,
     /// Where flows go, and the sender's place if it is one of them.
@@ -75,14 +73,14 @@ impl Workload for Config {
         }
         for src in from {
             let rate = section.host_rate(src);
-            plan.source(Background {
-                arrivals: Poisson::new(section, "background", src, sizes.mean(), self.load, rate),
+            let arrivals = Poisson::new(section, "background", src, sizes.mean(), self.load, rate);
+            plan.source(arrivals.source(Background {
                 sizes: Arc::clone(&sizes),
                 src,
                 to: Arc::clone(&to),
                 place: places.get(&src).copied(),
                 traffic: section.number,
-            });
+            }));
         }
         Ok(())
     }
@@ -104,22 +102,12 @@ impl Config {
     }
 }
 
-impl Source for Background {
-    fn next_at(&self) -> Option<Ps> {
-        self.arrivals.next_at()
-    }
-
-    fn expected_bytes(&self, now: Ps) -> f64 {
-        self.arrivals.expected_bytes(now)
-    }
-
-    fn take(&mut self, out: &mut Vec<NewFlow>) {
-        let random = &mut self.arrivals.random;
+impl Draw for Background {
+    fn draw(&mut self, random: &mut Pcg64Mcg, out: &mut Vec<NewFlow>) {
         let others = self.to.len() as u32 - u32::from(self.place.is_some());
         let other = onramp_random::below(random, others);
         let dst = self.to[(other + u32::from(self.place.is_some_and(|place| other >= place))) as usize];
         let size = Size::Bytes(self.sizes.sample(onramp_random::uniform(random)));
         out.push(NewFlow { src: self.src, dst, size, traffic: self.traffic, request: None });
-        self.arrivals.advance();
     }
 }

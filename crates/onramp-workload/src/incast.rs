@@ -1,9 +1,10 @@
 //! Requests answered by many servers at once.
 
-use super::poisson::Poisson;
-use super::{Context, Findings, Group, NewFlow, Place, Plan, RequestPart, Section, Size, Source, Workload, check_load};
+use super::poisson::{Draw, Poisson};
+use super::{Context, Findings, Group, NewFlow, Place, Plan, RequestPart, Section, Size, Workload, check_load};
 use onramp_config::Rule;
-use onramp_config::units::{Bytes, Ps, Rate};
+use onramp_config::units::{Bytes, Rate};
+use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -41,7 +42,6 @@ pub struct Config {
 /// Requests of one host (On-Ramp's definition of the load), or of any host
 /// (HPCC's).
 struct Incast {
-    arrivals: Poisson,
     /// Who asks; `None` for a random host each time.
     requester: Option<u32>,
     fan_out: u32,
@@ -82,15 +82,17 @@ impl Workload for Config {
             return Err(format!("fan_out must be from 1 to {}, the number of other hosts", members.len() - 1));
         }
         let bytes = f64::from(self.fan_out) * self.size.0 as f64;
-        let incast = |requester: Option<u32>, capacity| Incast {
-            arrivals: Poisson::new(section, "incast", requester.unwrap_or(0), bytes, self.load, capacity),
-            requester,
-            fan_out: self.fan_out,
-            size: self.size.0,
-            members: Arc::clone(&members),
-            traffic: section.number,
-            number: u64::from(requester.unwrap_or(0)),
-            step: requester.map_or(1, |_| u64::from(hosts)),
+        let incast = |requester: Option<u32>, capacity| {
+            let arrivals = Poisson::new(section, "incast", requester.unwrap_or(0), bytes, self.load, capacity);
+            arrivals.source(Incast {
+                requester,
+                fan_out: self.fan_out,
+                size: self.size.0,
+                members: Arc::clone(&members),
+                traffic: section.number,
+                number: u64::from(requester.unwrap_or(0)),
+                step: requester.map_or(1, |_| u64::from(hosts)),
+            })
         };
         match self.scope {
             Scope::Server => members.iter().for_each(|&h| plan.source(incast(Some(h), section.host_rate(h)))),
@@ -113,18 +115,10 @@ pub(super) fn group() -> Group {
     Group { table: "requests", time: "rct_ps", statistics: "rct_us", ..exchanges }
 }
 
-impl Source for Incast {
-    fn next_at(&self) -> Option<Ps> {
-        self.arrivals.next_at()
-    }
-
-    fn expected_bytes(&self, now: Ps) -> f64 {
-        self.arrivals.expected_bytes(now)
-    }
-
-    fn take(&mut self, out: &mut Vec<NewFlow>) {
-        let random = &mut self.arrivals.random;
-        let any = |random: &mut _| self.members[onramp_random::below(random, self.members.len() as u32) as usize];
+impl Draw for Incast {
+    fn draw(&mut self, random: &mut Pcg64Mcg, out: &mut Vec<NewFlow>) {
+        let any =
+            |random: &mut Pcg64Mcg| self.members[onramp_random::below(random, self.members.len() as u32) as usize];
         let dst = self.requester.unwrap_or_else(|| any(random));
         // The first steps of a Fisher–Yates shuffle of all other hosts.
         let mut others: Vec<u32> = self.members.iter().copied().filter(|&h| h != dst).collect();
@@ -136,6 +130,5 @@ impl Source for Incast {
             out.push(NewFlow { src, dst, size: Size::Bytes(self.size), traffic: self.traffic, request });
         }
         self.number += self.step;
-        self.arrivals.advance();
     }
 }

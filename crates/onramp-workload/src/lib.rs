@@ -411,7 +411,7 @@ impl Section<'_> {
     pub fn members(&self, named: Option<&[String]>) -> Result<Arc<[u32]>, String> {
         let topology = self.place.topology;
         let Some(names) = named else { return Ok((0..topology.hosts() as u32).collect()) };
-        topology.hosts_named(names).map(Into::into).map_err(|mut wrong| wrong.swap_remove(0).1)
+        topology.hosts_named(names).map(Into::into).map_err(|wrong| wrong[0].1.to_string())
     }
 
     /// Rate of all links of a host.

@@ -44,13 +44,13 @@ impl Workload for Config {
     fn check_placed(&self, _of: &Context, place: &Place<'_>, found: &mut Findings) {
         found.list(self.src.iter().enumerate().filter_map(|(i, name)| {
             let message = match place.topology.host_named(name) {
-                Err(message) => message,
+                Err(error) => error.to_string(),
                 Ok(_) if *name == self.dst => format!("{name} would send to itself"),
                 Ok(_) => return None,
             };
             Some(Mistake::new(format!("src[{i}]"), message))
         }));
-        found.note("dst", place.topology.host_named(&self.dst).map(drop));
+        found.note("dst", place.topology.host_named(&self.dst).map(drop).map_err(|e| e.to_string()));
     }
 
     fn resolve(&mut self, of: &Context, base_rtt: Ps) {
@@ -60,12 +60,13 @@ impl Workload for Config {
 
     fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String> {
         let Section { span, place, number } = *section;
-        let dst = place.topology.host_named(&self.dst)?;
+        let named = |name: &str| place.topology.host_named(name).map_err(|e| e.to_string());
+        let dst = named(&self.dst)?;
         let stop = span.warmup + self.stop.map_or(span.duration, |stop| stop.0);
         let start = self.start.map_or(0, |start| span.warmup + start.0);
         let jitter = self.jitter.unwrap_or_default().0;
         let flow = |(i, name): (usize, &String)| {
-            let src = place.topology.host_named(name)?;
+            let src = named(name)?;
             let mut random = onramp_random::stream(span.seed, "long", u64::from(number) << 32 | i as u64);
             let later = (onramp_random::uniform(&mut random) * jitter as f64) as Ps;
             let size = Size::Until(stop);

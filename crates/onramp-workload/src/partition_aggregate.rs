@@ -176,6 +176,10 @@ struct Root {
 }
 
 impl Program for Root {
+    fn asking(&self) -> Option<&Asking> {
+        Some(&self.asking)
+    }
+
     fn received(&mut self, now: Ps, _channel: u32, response: Message, out: &mut Actions) {
         let left = self.left.get_mut(&response.tag).expect("only what is open is answered");
         *left -= 1;
@@ -198,18 +202,6 @@ impl Program for Root {
                 out.send(channel, Message { bytes, tag, content });
             }
         }
-    }
-
-    fn wake(&self) -> Option<Ps> {
-        self.asking.due()
-    }
-
-    fn is_over(&self) -> bool {
-        self.asking.is_over()
-    }
-
-    fn open(&self) -> u64 {
-        self.asking.open()
     }
 }
 

@@ -4,6 +4,7 @@
 //! another cell's state, and the results do not depend on how the network is cut. The simulator and the cluster of
 //! Linux hosts run the same programs.
 
+use super::clients::Asking;
 use onramp_config::units::Ps;
 use onramp_records::ExchangeRecord;
 use std::fmt::Debug;
@@ -32,20 +33,25 @@ pub trait Program: Debug + Send + Sync {
         let _ = (now, out);
     }
 
+    /// The part that begins its requests; `None` if it only answers.
+    fn asking(&self) -> Option<&Asking> {
+        None
+    }
+
     /// Time at which it next acts without a message; `None` while it waits for messages only.
     fn wake(&self) -> Option<Ps> {
-        None
+        self.asking()?.due()
     }
 
     /// True once it waits for nothing and will begin nothing; then it stays so. The run lasts until all programs are
     /// over, so one that only answers always is.
     fn is_over(&self) -> bool {
-        true
+        self.asking().is_none_or(Asking::is_over)
     }
 
     /// Requests it has begun that are not complete.
     fn open(&self) -> u64 {
-        0
+        self.asking().map_or(0, Asking::open)
     }
 }
 

@@ -101,6 +101,10 @@ struct Client {
 }
 
 impl Program for Client {
+    fn asking(&self) -> Option<&Asking> {
+        Some(&self.asking)
+    }
+
     fn received(&mut self, now: Ps, _channel: u32, response: Message, out: &mut Actions) {
         self.asking.answered(now, response.tag, out);
     }
@@ -113,17 +117,5 @@ impl Program for Client {
         }) {
             out.send(0, Message { bytes, tag, content });
         }
-    }
-
-    fn wake(&self) -> Option<Ps> {
-        self.asking.due()
-    }
-
-    fn is_over(&self) -> bool {
-        self.asking.is_over()
-    }
-
-    fn open(&self) -> u64 {
-        self.asking.open()
     }
 }

@@ -170,6 +170,10 @@ struct Initiator {
 }
 
 impl Program for Initiator {
+    fn asking(&self) -> Option<&Asking> {
+        Some(&self.asking)
+    }
+
     fn received(&mut self, now: Ps, channel: u32, message: Message, out: &mut Actions) {
         let block = Block::of(message);
         if block.is_last() {
@@ -189,18 +193,6 @@ impl Program for Initiator {
             let Asked { bytes, write } = asked;
             out.send(0, Block { bytes, write, part: 0 }.message(tag, 0));
         }
-    }
-
-    fn wake(&self) -> Option<Ps> {
-        self.asking.due()
-    }
-
-    fn is_over(&self) -> bool {
-        self.asking.is_over()
-    }
-
-    fn open(&self) -> u64 {
-        self.asking.open()
     }
 }
 

@@ -4,7 +4,6 @@
 mod common;
 
 use common::lab::{Agent, Lab, onrampctl, until};
-use common::privileged;
 use onramp_core::orprobe::{Kind, OrProbe};
 use onrampd::clock::now;
 use onrampd::fleet::link::Link;
@@ -42,14 +41,15 @@ fn config(lab: &Lab, host: &str) -> PathBuf {
     lab.file(&format!("{host}.d/onrampd.toml"))
 }
 
+/// Output of a command that reads or writes the host's configuration.
+fn output(lab: &Lab, host: &str, arguments: &[&str]) -> Output {
+    command(lab, host, arguments).arg("--config").arg(config(lab, host)).output().unwrap()
+}
+
 /// Founds a fleet on "a"; the token.
 fn found(lab: &Lab, address: &str) -> String {
     fs::create_dir_all(lab.file("a.d")).unwrap();
-    let config = config(lab, "a");
-    let said = command(lab, "a", &["init", "--interface", "eth0", "--address", address, "--config"])
-        .arg(&config)
-        .output()
-        .unwrap();
+    let said = output(lab, "a", &["init", "--interface", "eth0", "--address", address]);
     assert!(said.status.success(), "{said:?}");
     let said = String::from_utf8(said.stdout).unwrap();
     said.split("onrampctl join ").nth(1).and_then(|s| s.split(' ').next()).expect("it prints the command").into()
@@ -57,7 +57,7 @@ fn found(lab: &Lab, address: &str) -> String {
 
 fn join(lab: &Lab, host: &str, token: &str) -> Output {
     fs::create_dir_all(lab.file(&format!("{host}.d"))).unwrap();
-    command(lab, host, &["join", token, "--interface", "eth0", "--config"]).arg(config(lab, host)).output().unwrap()
+    output(lab, host, &["join", token, "--interface", "eth0"])
 }
 
 /// Adds to what `init` or `join` wrote.
@@ -72,6 +72,12 @@ fn adjust(lab: &Lab, host: &str, fleet: &str, test: &str) {
     fs::write(config(lab, host), text).unwrap();
 }
 
+/// Founds a fleet and starts the agent of its first host, which is the coordinator; the token.
+fn founded(lab: &Lab) -> (Agent, String) {
+    let token = found(lab, "10.9.0.1");
+    (start(lab, "a", QUICK, ""), token)
+}
+
 /// Starts a host's agent.
 fn start(lab: &Lab, host: &str, fleet: &str, test: &str) -> Agent {
     adjust(lab, host, fleet, test);
@@ -82,8 +88,7 @@ fn start(lab: &Lab, host: &str, fleet: &str, test: &str) -> Agent {
 
 /// Two hosts that have joined, not yet started.
 fn two(lab: &Lab) -> String {
-    let token = found(lab, "10.9.0.1");
-    let a = start(lab, "a", QUICK, "");
+    let (a, token) = founded(lab);
     let joined = join(lab, "b", &token);
     assert!(joined.status.success(), "{joined:?}");
     assert!(a.end());
@@ -121,17 +126,14 @@ fn agree(agents: &[&Agent]) {
 }
 
 fn fleet(lab: &Lab, host: &str) -> Value {
-    let said = command(lab, host, &["fleet", "--json", "--config"]).arg(config(lab, host)).output().unwrap();
+    let said = output(lab, host, &["fleet", "--json"]);
     serde_json::from_slice(&said.stdout).unwrap_or_else(|_| panic!("{said:?}"))
 }
 
 #[test]
 fn hosts_whose_clocks_are_years_apart_agree() {
-    if !privileged() {
-        return;
-    }
     for (first, second) in [("10.9.0.1", "10.9.0.2"), ("fd09::1", "fd09::2")] {
-        let lab = Lab::new();
+        let Some(lab) = Lab::new() else { return };
         let token = found(&lab, first);
         let a = start(&lab, "a", QUICK, "clock_offset = \"100000000s\"");
         assert!(join(&lab, "b", &token).status.success());
@@ -167,8 +169,8 @@ fn hosts_whose_clocks_are_years_apart_agree() {
         let hosts = said["hosts"].as_array().unwrap();
         assert!(hosts.iter().all(|h| h["state"] == "synchronised" && h["connected"] == true), "{said}");
         let owd = |more: &[&str]| {
-            let mut command = command(&lab, "b", &["owd", "--config"]);
-            command.arg(config(&lab, "b")).args(more).output().unwrap()
+            let arguments = [&["owd"], more].concat();
+            output(&lab, "b", &arguments)
         };
         let json: Value = serde_json::from_slice(&owd(&["--json"]).stdout).unwrap();
         assert_eq!((&json["hosts"], json["delays"].as_array().unwrap().len()), (&said["parts"][0], 2), "{json}");
@@ -194,12 +196,8 @@ fn hosts_whose_clocks_are_years_apart_agree() {
 
 #[test]
 fn a_host_without_others_says_so() {
-    if !privileged() {
-        return;
-    }
-    let lab = Lab::new();
-    found(&lab, "10.9.0.1");
-    let a = start(&lab, "a", QUICK, "");
+    let Some(lab) = Lab::new() else { return };
+    let (a, _) = founded(&lab);
     until("does it say so", || a.status()["clock"]["reason"] == "alone: no other host has joined");
     assert!(!known(&a) && a.status()["clock"]["coordinator"] == COORDINATOR);
     assert_eq!(fleet(&lab, "a")["hosts"][0]["state"], "alone: no other host has joined");
@@ -207,12 +205,8 @@ fn a_host_without_others_says_so() {
 
 #[test]
 fn a_host_that_is_not_reached_is_told_of_and_the_others_go_on() {
-    if !privileged() {
-        return;
-    }
-    let lab = Lab::switched();
-    let token = found(&lab, "10.9.0.1");
-    let a = start(&lab, "a", QUICK, "");
+    let Some(lab) = Lab::switched() else { return };
+    let (a, token) = founded(&lab);
     assert!(join(&lab, "b", &token).status.success() && join(&lab, "c", &token).status.success());
     let b = start(&lab, "b", QUICK, "clock_offset = \"-7s\"");
     let c = start(&lab, "c", QUICK, "clock_drift = \"-25ppm\"");
@@ -229,10 +223,7 @@ fn a_host_that_is_not_reached_is_told_of_and_the_others_go_on() {
 
 #[test]
 fn a_clock_that_steps_is_withdrawn_and_found_again() {
-    if !privileged() {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = Lab::new() else { return };
     two(&lab);
     // Long enough that the step is noticed before the round ends.
     let slow = "window = \"1s\"\ninterval = \"2ms\"\nmax_uncertainty = \"1ms\"";
@@ -252,10 +243,7 @@ fn a_clock_that_steps_is_withdrawn_and_found_again() {
 /// Two kinds of address: OR-ACKs go between all of them, by one clock a host.
 #[test]
 fn a_host_is_the_same_under_all_its_addresses() {
-    if !privileged() {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = Lab::new() else { return };
     two(&lab);
     let a = start(&lab, "a", &format!("{QUICK}\naliases = [\"fd09::1\"]"), "");
     // What another host has is not its own, and it is told so.
@@ -277,10 +265,7 @@ fn a_host_is_the_same_under_all_its_addresses() {
 
 #[test]
 fn an_upgrade_keeps_the_clock() {
-    if !privileged() {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = Lab::new() else { return };
     two(&lab);
     // Rounds so long that the new program has none of its own soon.
     let slow = QUICK.replace("200ms", "2s");
@@ -297,12 +282,8 @@ fn an_upgrade_keeps_the_clock() {
 
 #[test]
 fn probes_that_are_not_the_other_hosts_change_nothing() {
-    if !privileged() {
-        return;
-    }
-    let lab = Lab::switched();
-    let token = found(&lab, "10.9.0.1");
-    let a = start(&lab, "a", QUICK, "");
+    let Some(lab) = Lab::switched() else { return };
+    let (a, token) = founded(&lab);
     assert!(join(&lab, "b", &token).status.success() && join(&lab, "c", &token).status.success());
     let b = start(&lab, "b", QUICK, "");
     let c = start(&lab, "c", QUICK, "");
@@ -344,12 +325,8 @@ fn probes_that_are_not_the_other_hosts_change_nothing() {
 
 #[test]
 fn a_token_that_is_not_right_is_refused_and_leaves_nothing() {
-    if !privileged() {
-        return;
-    }
-    let lab = Lab::switched();
-    let token = found(&lab, "10.9.0.1");
-    let a = start(&lab, "a", QUICK, "");
+    let Some(lab) = Lab::switched() else { return };
+    let (a, token) = founded(&lab);
     let digits = token.len();
     let change = |at: usize| {
         let digit = if token.as_bytes()[at] == b'0' { "1" } else { "0" };
@@ -380,24 +357,20 @@ fn a_token_that_is_not_right_is_refused_and_leaves_nothing() {
     assert!(a.end());
     fs::remove_dir_all(lab.file("a.d")).unwrap();
     fs::remove_file(lab.file("a.written")).unwrap();
-    let renewed = found(&lab, "10.9.0.1");
-    let _a = start(&lab, "a", QUICK, "");
+    let (_a, renewed) = founded(&lab);
     let refused = join(&lab, "c", &token);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("is of another fleet"), "{refused:?}");
-    let asked = command(&lab, "b", &["fleet", "--config"]).arg(config(&lab, "b")).output().unwrap();
+    let asked = output(&lab, "b", &["fleet"]);
     assert_eq!((asked.status.code(), asked.stderr.split(|b| *b == b'\n').count()), (Some(1), 2), "{asked:?}");
     assert!(join(&lab, "c", &renewed).status.success());
 }
 
 #[test]
 fn the_doctor_knows_what_a_fleet_needs() {
-    if !privileged() {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = Lab::new() else { return };
     two(&lab);
     let checks = |host: &str| {
-        let said = command(&lab, host, &["doctor", "--json", "--config"]).arg(config(&lab, host)).output().unwrap();
+        let said = output(&lab, host, &["doctor", "--json"]);
         let report: Value = serde_json::from_slice(&said.stdout).unwrap_or_else(|_| panic!("{said:?}"));
         ["certificates", "probes", "coordinator"].map(|name| {
             let found = report["checks"].as_array().unwrap().iter().find(|c| c["name"] == name);
@@ -455,10 +428,7 @@ fn refusal(said: Option<FromCoordinator>) -> String {
 
 #[test]
 fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
-    if !privileged() {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = Lab::new() else { return };
     let text = two(&lab);
     let token: Token = text.parse().unwrap();
     let (a, b) = (start(&lab, "a", QUICK, ""), start(&lab, "b", QUICK, ""));
@@ -522,10 +492,7 @@ fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
 
 #[test]
 fn a_coordinator_that_was_killed_takes_the_fleets_time_over_from_its_hosts() {
-    if !privileged() {
-        return;
-    }
-    let lab = Lab::switched();
+    let Some(lab) = Lab::switched() else { return };
     two(&lab);
     for host in ["a", "b"] {
         adjust(&lab, host, "", "");
@@ -564,12 +531,8 @@ fn a_coordinator_that_was_killed_takes_the_fleets_time_over_from_its_hosts() {
 
 #[test]
 fn a_standby_takes_over_until_the_first_comes_back() {
-    if !privileged() {
-        return;
-    }
-    let lab = Lab::switched();
-    let token = found(&lab, "10.9.0.1");
-    let a = start(&lab, "a", QUICK, "");
+    let Some(lab) = Lab::switched() else { return };
+    let (a, token) = founded(&lab);
     assert!(join(&lab, "b", &token).status.success());
     let written = config(&lab, "b");
     let text = fs::read_to_string(&written).unwrap();
@@ -591,25 +554,20 @@ fn a_standby_takes_over_until_the_first_comes_back() {
 
 #[test]
 fn a_host_without_programs_takes_part_with_the_kernels_stamps() {
-    if !privileged() {
-        return;
-    }
-    let lab = Lab::new();
+    let Some(lab) = Lab::new() else { return };
     two(&lab);
     let a = start(&lab, "a", QUICK, "");
     adjust(&lab, "b", QUICK, "clock_offset = \"3s\"\nclock_drift = \"20ppm\"");
     let mut measure = command(&lab, "b", &["measure", "--config"]);
     measure.arg(config(&lab, "b"));
     let b = lab.start("b", measure);
-    let fleet = || -> Value {
-        let said = command(&lab, "a", &["fleet", "--json", "--config"]).arg(config(&lab, "a")).output().unwrap();
-        serde_json::from_slice(&said.stdout).unwrap()
-    };
     let synchronised = |host: &Value| host["state"] == "synchronised";
-    until("synchronised", || fleet()["hosts"].as_array().unwrap().iter().filter(|h| synchronised(h)).count() == 2);
+    until("synchronised", || {
+        fleet(&lab, "a")["hosts"].as_array().unwrap().iter().filter(|h| synchronised(h)).count() == 2
+    });
     // Delays that fit, so offset and drift were found: both are between namespaces.
     until("measured", || {
-        let delays = fleet()["delays"].take();
+        let delays = fleet(&lab, "a")["delays"].take();
         let all = delays.as_array().unwrap();
         all.len() == 2 && all.iter().all(|pair| pair["owd"]["min_ns"].as_i64().unwrap().abs() < CLOSE)
     });

@@ -38,11 +38,15 @@ struct Host {
 }
 
 impl Host {
-    fn new(mode: Mode) -> Self {
+    /// The programs; `None` where they cannot be loaded, see [`privileged`].
+    fn new(mode: Mode) -> Option<Self> {
         Self::with(mode, |_| {})
     }
 
-    fn with(mode: Mode, change: impl FnOnce(&mut Config)) -> Self {
+    fn with(mode: Mode, change: impl FnOnce(&mut Config)) -> Option<Self> {
+        if !privileged() {
+            return None;
+        }
         let text = "interface = \"eth0\"\nthreshold = \"50us\"\nmax_pause = \"500ms\"\nidle = \"10s\"";
         let mut config = load(text, "test", Path::new("")).unwrap();
         config.mode = mode;
@@ -55,7 +59,7 @@ impl Host {
         let mut alive = datapath.take_alive().unwrap();
         alive.until(u64::MAX).unwrap();
         let before = datapath.counters().unwrap();
-        Self { datapath, alive, told, before }
+        Some(Self { datapath, alive, told, before })
     }
 
     fn run(&mut self, program: Program, packet: &[u8]) -> u32 {
@@ -97,10 +101,7 @@ fn ack(seq: u32, received_at: u64) -> OrAck {
 
 #[test]
 fn a_flow_is_held_once_its_or_ack_says_so() {
-    if !privileged() {
-        return;
-    }
-    let mut host = Host::new(Mode::Enforce);
+    let Some(mut host) = Host::new(Mode::Enforce) else { return };
     // 100 bytes that end a burst: the last one is OR-ACKed.
     assert_eq!(host.run(Program::Gate, &data(5, PSH_ACK, 100)), 0);
     assert_eq!(host.counted(), [(abi::OR_SENT, 1), (abi::OR_SENT_BYTES, 100), (abi::OR_STAMPED, 1)]);
@@ -131,10 +132,7 @@ fn a_flow_is_held_once_its_or_ack_says_so() {
 
 #[test]
 fn maps_of_other_programs_take_the_place_of_new_ones_if_they_are_like_them() {
-    if !privileged() {
-        return;
-    }
-    let mut first = Host::new(Mode::Enforce);
+    let Some(mut first) = Host::new(Mode::Enforce) else { return };
     first.run(Program::Gate, &data(5, PSH_ACK, 100));
     let mut shared = first.datapath.shared().unwrap();
     let second = Datapath::load(1024, 1024, &shared).unwrap();
@@ -152,10 +150,7 @@ fn maps_of_other_programs_take_the_place_of_new_ones_if_they_are_like_them() {
 
 #[test]
 fn a_new_flow_starts_with_what_its_path_knows() {
-    if !privileged() {
-        return;
-    }
-    let mut host = Host::new(Mode::Enforce);
+    let Some(mut host) = Host::new(Mode::Enforce) else { return };
     host.run(Program::Gate, &data(0, PSH_ACK, 1));
     host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(0, now() + 400 * MS)));
     let other = ip(US, PEER, TCP, &tcp(1001, 80, 0, PSH_ACK, b"x"));
@@ -164,10 +159,7 @@ fn a_new_flow_starts_with_what_its_path_knows() {
 
 #[test]
 fn observing_holds_nothing_but_counts_what_would_be_held() {
-    if !privileged() {
-        return;
-    }
-    let mut host = Host::new(Mode::Observe);
+    let Some(mut host) = Host::new(Mode::Observe) else { return };
     assert_eq!(host.run(Program::Egress, &data(0, PSH_ACK, 1)), NEXT);
     host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(0, now() + 200 * MS)));
     host.counted();
@@ -179,10 +171,7 @@ fn observing_holds_nothing_but_counts_what_would_be_held() {
 
 #[test]
 fn without_its_agent_nothing_is_done() {
-    if !privileged() {
-        return;
-    }
-    let mut host = Host::new(Mode::Enforce);
+    let Some(mut host) = Host::new(Mode::Enforce) else { return };
     let config = load("interface = \"eth0\"\nthreshold = \"1us\"", "test", Path::new("")).unwrap();
     host.datapath.set_config(&config.for_programs(0, config.own_clock(), config.test_clock(0))).unwrap();
     host.alive.until(now() - 1).unwrap();
@@ -193,10 +182,7 @@ fn without_its_agent_nothing_is_done() {
 
 #[test]
 fn sender_stamps_every_multiple_of_the_interval_and_the_end_of_a_burst() {
-    if !privileged() {
-        return;
-    }
-    let mut host = Host::new(Mode::Observe);
+    let Some(mut host) = Host::new(Mode::Observe) else { return };
     let mut stamps = |seq: u32, flags, payload| {
         host.run(Program::Egress, &data(seq, flags, payload));
         host.counted().iter().find(|(c, _)| *c == abi::OR_STAMPED).map_or(0, |(_, n)| *n)
@@ -213,10 +199,7 @@ fn sender_stamps_every_multiple_of_the_interval_and_the_end_of_a_burst() {
 /// The OR-ACK for joined packets is made of the ACK that follows; if none follows, of the next ones.
 #[test]
 fn joined_packets_wait_for_tcps_own_ack() {
-    if !privileged() {
-        return;
-    }
-    let mut host = Host::with(Mode::Enforce, |c| c.or_ack_gap = 0);
+    let Some(mut host) = Host::with(Mode::Enforce, |c| c.or_ack_gap = 0) else { return };
     let joined = |host: &mut Host, seq: u32| {
         let packet = ip(PEER, US, TCP, &tcp(1, 80, seq, PSH_ACK, &[0; 3000]));
         assert_eq!(host.datapath.test_run_joined(Program::Ingress, &packet, 3).unwrap(), NEXT);
@@ -247,7 +230,7 @@ fn a_flow_that_has_just_heard_is_not_told_again() {
         return;
     }
     let acks = |gap: u64, packets: &[(u16, u32, u8)]| -> Vec<u64> {
-        let mut host = Host::with(Mode::Observe, |c| c.or_ack_gap = gap);
+        let mut host = Host::with(Mode::Observe, |c| c.or_ack_gap = gap).unwrap();
         let mut ack = |&(port, seq, flags): &(u16, u32, u8)| {
             host.run(Program::Ingress, &ip(PEER, US, TCP, &tcp(port, 80, seq, flags, &[0; 100])));
             // There is no device that would send them.
@@ -271,14 +254,13 @@ fn a_flow_that_has_just_heard_is_not_told_again() {
 
 #[test]
 fn each_chosen_byte_of_a_segment_left_at_its_own_time() {
-    if !privileged() {
-        return;
-    }
     // A byte in 8 µs.
-    let mut host = Host::with(Mode::Observe, |c| {
+    let Some(mut host) = Host::with(Mode::Observe, |c| {
         c.interval_shift = 10;
         c.line_rate = Some(1_000_000);
-    });
+    }) else {
+        return;
+    };
     host.run(Program::Egress, &data(1, PSH_ACK, 3000));
     assert!(host.counted().contains(&(abi::OR_STAMPED, 3)));
     let received_at = now() + 100 * MS;
@@ -293,10 +275,7 @@ fn each_chosen_byte_of_a_segment_left_at_its_own_time() {
 
 #[test]
 fn or_acks_that_are_not_true_change_nothing() {
-    if !privileged() {
-        return;
-    }
-    let mut host = Host::new(Mode::Enforce);
+    let Some(mut host) = Host::new(Mode::Enforce) else { return };
     host.run(Program::Gate, &data(0, PSH_ACK, 1));
     host.counted();
     let late = now() + 300 * MS;
@@ -344,10 +323,7 @@ fn or_acks_that_are_not_true_change_nothing() {
 
 #[test]
 fn what_was_sent_twice_is_not_measured() {
-    if !privileged() {
-        return;
-    }
-    let mut host = Host::new(Mode::Observe);
+    let Some(mut host) = Host::new(Mode::Observe) else { return };
     let send = |host: &mut Host, seq| host.run(Program::Egress, &data(seq, PSH_ACK, 100));
     send(&mut host, 0);
     send(&mut host, 100);
@@ -365,10 +341,7 @@ fn what_was_sent_twice_is_not_measured() {
 
 #[test]
 fn a_peer_whose_clock_is_not_known_is_not_measured() {
-    if !privileged() {
-        return;
-    }
-    let mut host = Host::with(Mode::Enforce, |c| c.peers[0].clock_offset = None);
+    let Some(mut host) = Host::with(Mode::Enforce, |c| c.peers[0].clock_offset = None) else { return };
     host.run(Program::Gate, &data(0, PSH_ACK, 1));
     assert_eq!(host.counted(), []);
     assert_eq!(host.datapath.flows().count(), 0);
@@ -376,14 +349,13 @@ fn a_peer_whose_clock_is_not_known_is_not_measured() {
 
 #[test]
 fn clocks_are_set_right() {
-    if !privileged() {
-        return;
-    }
     // The peer's clock is 1 s ahead of ours, ours 2 s ahead of the kernel's.
-    let mut host = Host::with(Mode::Observe, |c| {
+    let Some(mut host) = Host::with(Mode::Observe, |c| {
         c.peers[0].clock_offset = Some(1_000 * MS as i64);
         c.test.offset = 2_000 * MS as i64;
-    });
+    }) else {
+        return;
+    };
     host.run(Program::Egress, &data(0, PSH_ACK, 1));
     host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(0, now() + 3_000 * MS)));
     let owd = host.datapath.paths().unwrap().into_iter().find(|(peer, _)| *peer == PEER).unwrap().1.owd;
@@ -392,10 +364,7 @@ fn clocks_are_set_right() {
 
 #[test]
 fn ipv6_and_udp_are_measured_too() {
-    if !privileged() {
-        return;
-    }
-    let mut host = Host::new(Mode::Observe);
+    let Some(mut host) = Host::new(Mode::Observe) else { return };
     let segment = ip(US6, PEER6, TCP, &tcp(1000, 80, 0, PSH_ACK, b"hello"));
     host.run(Program::Egress, &segment);
     host.run(Program::Ingress, &or_ack(US6, PEER6, &KEY, ack(4, now())));
@@ -418,12 +387,9 @@ fn tagged(from: IpAddr, to: IpAddr, mut p: OrProbe) -> Vec<u8> {
 
 #[test]
 fn a_probe_gets_all_its_stamps() {
-    if !privileged() {
-        return;
-    }
     for (us, peer) in [(US, PEER), (US6, PEER6)] {
         for (program, goes_on) in [(Program::Gate, 0), (Program::Egress, NEXT)] {
-            let mut host = Host::with(Mode::Enforce, |c| c.test.offset = 1_000 * MS as i64);
+            let Some(mut host) = Host::with(Mode::Enforce, |c| c.test.offset = 1_000 * MS as i64) else { return };
             let mut exchanges = host.datapath.take_exchanges().unwrap();
             let times = |after: u64| 1_000 * MS + after..1_000 * MS + now();
             let start = now();
@@ -469,11 +435,8 @@ fn a_probe_gets_all_its_stamps() {
 
 #[test]
 fn where_nothing_can_be_written_into_answers_their_time_follows_them() {
-    if !privileged() {
-        return;
-    }
     for (us, peer) in [(US, PEER), (US6, PEER6)] {
-        let mut host = Host::new(Mode::Enforce);
+        let Some(mut host) = Host::new(Mode::Enforce) else { return };
         let mut exchanges = host.datapath.take_exchanges().unwrap();
         host.told.flags |= abi::OR_FOLLOW_UP as u16;
         host.datapath.set_config(&host.told).unwrap();
@@ -506,10 +469,7 @@ fn where_nothing_can_be_written_into_answers_their_time_follows_them() {
 
 #[test]
 fn probes_that_are_not_true_are_left_to_others() {
-    if !privileged() {
-        return;
-    }
-    let mut host = Host::new(Mode::Enforce);
+    let Some(mut host) = Host::new(Mode::Enforce) else { return };
     let good = tagged(PEER, US, OrProbe { pair: 1, sent: 5, ..OrProbe::default() });
     let payload_at = good.len() - 40;
     let with = |at: usize, byte: u8| {
@@ -548,10 +508,7 @@ fn probes_that_are_not_true_are_left_to_others() {
 
 #[test]
 fn without_a_clock_nothing_is_acknowledged_or_held_but_probes_are_answered() {
-    if !privileged() {
-        return;
-    }
-    let mut host = Host::new(Mode::Enforce);
+    let Some(mut host) = Host::new(Mode::Enforce) else { return };
     let config = load("interface = \"eth0\"\nthreshold = \"50us\"", "test", Path::new("")).unwrap();
     host.run(Program::Gate, &data(0, PSH_ACK, 1));
     host.datapath.set_config(&config.for_programs(0, None, config.test_clock(0))).unwrap();
@@ -566,11 +523,8 @@ fn without_a_clock_nothing_is_acknowledged_or_held_but_probes_are_answered() {
 
 #[test]
 fn our_clock_is_set_right_by_offset_and_drift() {
-    if !privileged() {
-        return;
-    }
     // Our clock gained 1 s and 1000 ppm over the last 100 s: 1.1 s against the fleet's.
-    let mut host = Host::new(Mode::Observe);
+    let Some(mut host) = Host::new(Mode::Observe) else { return };
     let mut config = load("interface = \"eth0\"\nthreshold = \"50us\"", "test", Path::new("")).unwrap();
     config.peers = [PEER].map(peer).into();
     let base = now().wrapping_sub(100_000 * MS);
@@ -584,10 +538,7 @@ fn our_clock_is_set_right_by_offset_and_drift() {
 
 #[test]
 fn t_follows_the_path_where_it_has_a_margin() {
-    if !privileged() {
-        return;
-    }
-    let mut host = Host::with(Mode::Enforce, |c| c.peers[0].margin = 400 * MS);
+    let Some(mut host) = Host::with(Mode::Enforce, |c| c.peers[0].margin = 400 * MS) else { return };
     host.run(Program::Gate, &data(0, PSH_ACK, 1));
     // The least delay: T is then 100 ms and 400 ms more, so 300 ms are no reason to wait.
     host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(0, now() + 100 * MS)));
@@ -601,10 +552,7 @@ fn t_follows_the_path_where_it_has_a_margin() {
 
 #[test]
 fn what_is_no_plain_packet_passes_untouched() {
-    if !privileged() {
-        return;
-    }
-    let mut host = Host::new(Mode::Enforce);
+    let Some(mut host) = Host::new(Mode::Enforce) else { return };
     let plain = data(0, PSH_ACK, 100);
     let with = |at: usize, byte: u8| {
         let mut bytes = plain.clone();
@@ -654,10 +602,7 @@ fn what_is_no_plain_packet_passes_untouched() {
 
 #[test]
 fn any_bytes_pass_through_all_programs() {
-    if !privileged() {
-        return;
-    }
-    let host = RefCell::new(Host::new(Mode::Enforce));
+    let Some(host) = Host::new(Mode::Enforce).map(RefCell::new) else { return };
     let kinds = [
         data(0, PSH_ACK, 60),
         or_ack(US, PEER, &KEY, ack(0, 5)),
@@ -693,10 +638,7 @@ fn any_bytes_pass_through_all_programs() {
 
 #[test]
 fn every_bucket_of_the_histogram_holds_what_it_says() {
-    if !privileged() {
-        return;
-    }
-    let mut host = Host::with(Mode::Observe, |c| c.peers.truncate(1));
+    let Some(mut host) = Host::with(Mode::Observe, |c| c.peers.truncate(1)) else { return };
     // Aim at the middle of each bucket that is wide enough for the time this takes.
     for bucket in 28..60usize {
         let (low, high) =

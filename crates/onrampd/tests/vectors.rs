@@ -5,6 +5,7 @@ mod common;
 #[path = "../../onramp-core/tests/common/vectors.rs"]
 mod vectors;
 
+use bytemuck::Zeroable as _;
 use common::privileged;
 use libbpf_rs::{Object, ProgramInput};
 use onramp_core::Stamp;
@@ -31,12 +32,16 @@ struct VectorCall {
     reserved: u32,
 }
 
-const INIT: u32 = 0;
-const START: u32 = 1;
-const STAMP: u32 = 2;
-const ACKED: u32 = 3;
-const RELEASE: u32 = 4;
-const TOTAL: u32 = 5;
+/// `VECTOR_*` of the same.
+#[derive(Clone, Copy)]
+enum Call {
+    Init,
+    Start,
+    Stamp,
+    Acked,
+    Release,
+    Total,
+}
 
 /// The program and the map through which it is called.
 struct Kernel {
@@ -67,8 +72,8 @@ struct InKernel {
 }
 
 impl InKernel {
-    fn call(&mut self, call: u32, change: impl FnOnce(&mut VectorCall)) -> VectorCall {
-        self.last.call = call;
+    fn call(&mut self, call: Call, change: impl FnOnce(&mut VectorCall)) -> VectorCall {
+        self.last.call = call as u32;
         change(&mut self.last);
         self.kernel.borrow_mut().call(&mut self.last);
         self.last
@@ -78,27 +83,27 @@ impl InKernel {
 impl vectors::Flow for InKernel {
     fn start(&mut self, now: u64, owd: i64, measured_at: u64) -> u64 {
         let stamp = onramp_stamp { time: measured_at, paused: 0 };
-        let done = self.call(START, |c| (c.now, c.owd, c.stamp) = (now, owd, stamp));
+        let done = self.call(Call::Start, |c| (c.now, c.owd, c.stamp) = (now, owd, stamp));
         done.flow.t_next
     }
 
     fn stamp(&mut self, now: u64) -> Stamp {
-        let onramp_stamp { time, paused } = self.call(STAMP, |c| c.now = now).stamp;
+        let onramp_stamp { time, paused } = self.call(Call::Stamp, |c| c.now = now).stamp;
         Stamp { time, paused }
     }
 
     fn acked(&mut self, now: u64, stamp: Stamp, owd: i64) -> (u64, u32, u64) {
         let stamp = onramp_stamp { time: stamp.time, paused: stamp.paused };
-        let done = self.call(ACKED, |c| (c.now, c.owd, c.stamp) = (now, owd, stamp));
+        let done = self.call(Call::Acked, |c| (c.now, c.owd, c.stamp) = (now, owd, stamp));
         (done.flow.t_next, done.flow.beta, done.result)
     }
 
     fn release(&mut self, ready: u64) -> u64 {
-        self.call(RELEASE, |c| c.now = ready).result
+        self.call(Call::Release, |c| c.now = ready).result
     }
 
     fn total(&mut self, now: u64) -> u64 {
-        self.call(TOTAL, |c| c.now = now).result
+        self.call(Call::Total, |c| c.now = now).result
     }
 }
 
@@ -120,21 +125,9 @@ fn every_vector_gives_the_numbers_worked_out_by_hand_in_the_kernel() {
             beta_start: raw.beta_start,
             reserved: 0,
         };
-        let nothing = onramp_flow {
-            t_next: 0,
-            paused: 0,
-            as_of: 0,
-            since: 0,
-            last_owd: 0,
-            last_paused: 0,
-            last_sent: 0,
-            beta: 0,
-            seen: 0,
-        };
-        let stamp = onramp_stamp { time: 0, paused: 0 };
-        let last = VectorCall { flow: nothing, params, stamp, now: 0, owd: 0, result: 0, call: INIT, reserved: 0 };
+        let last = VectorCall { params, ..VectorCall::zeroed() };
         let mut flow = InKernel { kernel: Rc::clone(&kernel), last };
-        flow.call(INIT, |c| c.now = init);
+        flow.call(Call::Init, |c| c.now = init);
         flow
     });
 }

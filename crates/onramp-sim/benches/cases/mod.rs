@@ -11,37 +11,24 @@ seed = 1
 duration = "2ms"
 network = { kind = "fat-tree" }
 clock = { sync = "gaussian", sigma = "200ns" }
-[[traffic]]
-kind = "background"
-workload = "WebSearch"
-load = 0.6
-[[traffic]]
-kind = "incast"
-fan_out = 40
-size = "2KB"
-load = 0.02
+traffic = [
+    { kind = "background", workload = "WebSearch", load = 0.6 },
+    { kind = "incast", fan_out = 40, size = "2KB", load = 0.02 },
+]
 "#;
 
 const RPC: &str = r#"
 seed = 1
 duration = "200us"
 network = { kind = "fat-tree" }
-[[traffic]]
-kind = "background"
-workload = "GoogleSearchRPC"
-load = 0.6
+traffic = [{ kind = "background", workload = "GoogleSearchRPC", load = 0.6 }]
 "#;
 
 const STAR: &str = r#"
 seed = 1
 duration = "5ms"
 network = { kind = "star", hosts = 65 }
-[[traffic]]
-kind = "incast"
-fan_out = 64
-size = "500KB"
-load = 0.8
-scope = "network"
+traffic = [{ kind = "incast", fan_out = 64, size = "500KB", load = 0.8, scope = "network" }]
 "#;
 
 /// Every server of a fat tree of 32-port switches sends 1 MiB to the one half the network away, all at time 0.

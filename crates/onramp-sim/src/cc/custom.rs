@@ -85,8 +85,6 @@ impl Config {
 }
 
 impl Settings for Config {
-    fn resolve(&mut self, _: Rate) {}
-
     fn resolve_rtt(&mut self, base_rtt: Ps) {
         match &mut self.feedback {
             Some(Reads::Rcp(switches)) => switches.resolve_rtt(base_rtt),
@@ -106,11 +104,6 @@ impl Settings for Config {
 
     fn min_rate(&self) -> Rate {
         Rate(0)
-    }
-
-    /// A permit may limit the window whether or not this says so.
-    fn window(&self) -> bool {
-        true
     }
 
     fn counts_hops(&self) -> bool {

@@ -88,7 +88,7 @@ impl Settings for Config {
 }
 
 /// State of one flow.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct State {
     rate: f64,
     target: f64,
@@ -111,17 +111,8 @@ impl Controller for State {
     type Config = Config;
 
     fn new(_: &Config, env: &Env) -> Self {
-        Self {
-            rate: env.line_rate,
-            target: env.line_rate,
-            alpha: 1.0,
-            stage: 0,
-            alpha_marked: false,
-            cut_pending: false,
-            alpha_at: 0,
-            cut_at: 0,
-            raise_at: Ps::MAX,
-        }
+        let rate = env.line_rate;
+        Self { rate, target: rate, alpha: 1.0, raise_at: Ps::MAX, ..Self::default() }
     }
 
     fn on_ack(&mut self, c: &Config, env: &Env, ack: &Ack<'_>) {

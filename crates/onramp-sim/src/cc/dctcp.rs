@@ -28,8 +28,6 @@ impl Default for Config {
 }
 
 impl Settings for Config {
-    fn resolve(&mut self, _: Rate) {}
-
     fn check(&self, rule: Rule<'_>) {
         check_min_rate(self.min_rate, rule);
         rule(self.gain > 0.0 && self.gain <= 1.0, "gain", format!("{} is outside 0 to 1", self.gain));

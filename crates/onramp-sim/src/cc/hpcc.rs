@@ -67,7 +67,7 @@ impl Settings for Config {
 }
 
 /// State of one flow.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct State {
     rate: f64,
     /// R_c, the reference rate of the present RTT.
@@ -84,14 +84,8 @@ impl Controller for State {
     type Config = Config;
 
     fn new(_: &Config, env: &Env) -> Self {
-        Self {
-            rate: env.line_rate,
-            reference: env.line_rate,
-            utilization: 1.0,
-            stage: 0,
-            update_after: 0,
-            last: IntStack::default(),
-        }
+        let rate = env.line_rate;
+        Self { rate, reference: rate, utilization: 1.0, ..Self::default() }
     }
 
     fn on_ack(&mut self, c: &Config, env: &Env, ack: &Ack<'_>) {

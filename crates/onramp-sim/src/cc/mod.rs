@@ -131,15 +131,19 @@ pub trait Controller: Sized {
 /// What the simulator asks of every transport's parameters.
 pub trait Settings {
     /// Fills in defaults that scale with the host link's rate.
-    fn resolve(&mut self, line_rate: Rate);
+    fn resolve(&mut self, _line_rate: Rate) {}
     /// Fills in defaults that scale with the network's longest base RTT, in picoseconds.
     fn resolve_rtt(&mut self, _base_rtt: Ps) {}
     /// Checks values.
-    fn check(&self, rule: Rule<'_>);
-    /// Lowest rate.
-    fn min_rate(&self) -> Rate;
+    fn check(&self, _rule: Rule<'_>) {}
+    /// Lowest rate; 0 if it knows none. Default 1 bit/s: a window has no rate of its own.
+    fn min_rate(&self) -> Rate {
+        Rate(1)
+    }
     /// Whether bytes in flight are limited by a window ("+w").
-    fn window(&self) -> bool;
+    fn window(&self) -> bool {
+        true
+    }
     /// Whether it is told of its path.
     fn counts_hops(&self) -> bool {
         false

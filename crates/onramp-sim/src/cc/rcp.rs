@@ -7,11 +7,9 @@ use crate::network::config::EcnDefault;
 use crate::network::feedback::rcp::{Congestion, Form};
 use crate::network::feedback::{self, Told, Written};
 use onramp_config::Rule;
-use onramp_config::units::{Ps, Rate, Span};
+use onramp_config::units::{Ps, Span};
 
 impl Settings for Config {
-    fn resolve(&mut self, _: Rate) {}
-
     fn resolve_rtt(&mut self, base_rtt: Ps) {
         if self.form == Form::Refined {
             self.interval.get_or_insert(Span((base_rtt / 2).max(1)));
@@ -30,14 +28,6 @@ impl Settings for Config {
         rule(self.form == Form::Refined || self.interval.is_none(), "interval", message);
         let least = self.min_packets;
         rule((1e-4..=1.0).contains(&least), "min_packets", format!("{least} is outside 0.0001 to 1"));
-    }
-
-    fn min_rate(&self) -> Rate {
-        Rate(1)
-    }
-
-    fn window(&self) -> bool {
-        true
     }
 
     fn extra_header(&self) -> u64 {

@@ -11,7 +11,7 @@ use super::{Ack, Controller, Env, Loss, Permit, Sent, Settings};
 use crate::network::config::EcnDefault;
 use crate::network::feedback;
 use onramp_config::Rule;
-use onramp_config::units::{NS, Ps, Rate, SEC, Span, US};
+use onramp_config::units::{NS, Ps, SEC, Span, US};
 use serde::{Deserialize, Serialize};
 
 /// Parameters. Windows count packets.
@@ -82,8 +82,6 @@ impl Config {
 }
 
 impl Settings for Config {
-    fn resolve(&mut self, _: Rate) {}
-
     fn check(&self, rule: Rule<'_>) {
         rule(self.base_target.0 > 0, "base_target", "must be above 0, such as \"20us\"".into());
         rule(self.endpoint_target.0 > 0, "endpoint_target", "must be above 0, such as \"50us\"".into());
@@ -100,15 +98,6 @@ impl Settings for Config {
         let fits = (least..=most).contains(&first);
         rule(fits, "initial_window", format!("{first} is outside min_window, {least}, to max_window, {most}"));
         rule(self.timeouts > 0, "timeouts", "must be at least 1".into());
-    }
-
-    /// A window has no rate of its own.
-    fn min_rate(&self) -> Rate {
-        Rate(1)
-    }
-
-    fn window(&self) -> bool {
-        true
     }
 
     fn counts_hops(&self) -> bool {

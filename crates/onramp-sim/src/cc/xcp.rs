@@ -5,7 +5,7 @@ use crate::network::config::EcnDefault;
 use crate::network::feedback::xcp::{Congestion, Params};
 use crate::network::feedback::{self, Told, Written};
 use onramp_config::Rule;
-use onramp_config::units::{Ps, Rate, SEC, Span, US};
+use onramp_config::units::{Ps, SEC, Span, US};
 use serde::{Deserialize, Serialize};
 
 /// Parameters; all but the initial window are the switches'.
@@ -41,8 +41,6 @@ impl Default for Config {
 }
 
 impl Settings for Config {
-    fn resolve(&mut self, _: Rate) {}
-
     fn check(&self, rule: Rule<'_>) {
         for (key, value) in [("alpha", self.alpha), ("beta", self.beta)] {
             rule(value > 0.0 && value.is_finite(), key, format!("{value} is not above 0"));
@@ -53,14 +51,6 @@ impl Settings for Config {
         let (least, most) = (self.min_interval, self.max_interval);
         rule(least.0 > 0, "min_interval", "must be above 0, such as \"1us\"".into());
         rule(least <= most, "max_interval", format!("{most} is below min_interval, {least}"));
-    }
-
-    fn min_rate(&self) -> Rate {
-        Rate(1)
-    }
-
-    fn window(&self) -> bool {
-        true
     }
 
     fn extra_header(&self) -> u64 {

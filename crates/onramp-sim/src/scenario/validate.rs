@@ -7,7 +7,7 @@ use crate::host::config::ShaperKind;
 use crate::network::feedback;
 use onramp_config::units::{NS, Ps, Span};
 use onramp_config::{Mistake, Rule};
-use onramp_topology::Topology;
+use onramp_topology::{Topology, TopologyError};
 use onramp_workload::{Findings, MAX_OF_A_LIST, Place};
 use std::path::Path;
 
@@ -83,7 +83,8 @@ pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> (V
         [("queues", &measure.queues), ("links", &measure.links), ("rates", &measure.rates), ("order", &measure.order)];
     for (name, points) in points {
         let bad = points.iter().enumerate().filter_map(|(i, point)| Some((i, topology.port_named(point).err()?)));
-        wrong.extend(bad.map(|(i, m)| Mistake::new(format!("measure.{name}[{i}]"), m)).take(MAX_OF_A_LIST));
+        let mistake = |(i, e): (usize, TopologyError)| Mistake::new(format!("measure.{name}[{i}]"), e.to_string());
+        wrong.extend(bad.map(mistake).take(MAX_OF_A_LIST));
     }
     let of_host = |point: &String| {
         let port = &topology.ports()[topology.port_named(point).ok()? as usize];
@@ -199,7 +200,8 @@ fn unknown(key: &str, names: &[String], topology: &Topology) -> Vec<Mistake> {
 
 fn host_pair(pair: &str, topology: &Topology) -> Result<(), String> {
     let (a, b) = pair.split_once("->").ok_or_else(|| format!("\"{pair}\" is not two hosts, such as \"h0->h1\""))?;
-    if topology.host_named(a)? == topology.host_named(b)? {
+    let host = |name| topology.host_named(name).map_err(|e| e.to_string());
+    if host(a)? == host(b)? {
         return Err(format!("{a} sends nothing to itself: write two hosts, such as \"h0->h1\""));
     }
     Ok(())

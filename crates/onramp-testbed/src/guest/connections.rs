@@ -4,6 +4,7 @@ use super::cluster::Cluster;
 use super::{Result, at};
 use crate::plan::{FIRST, LISTEN, address, host_at};
 use crate::sys::{self, Epoll};
+use rustix::event::epoll::EventFlags;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, OwnedFd};
@@ -45,7 +46,7 @@ impl Key {
     }
 }
 
-const BOTH: i32 = sys::READABLE | sys::WRITABLE;
+const BOTH: EventFlags = sys::READABLE.union(sys::WRITABLE);
 
 /// A connection; data goes one way, but for those of channels.
 #[derive(Debug)]

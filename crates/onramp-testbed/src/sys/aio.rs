@@ -1,20 +1,18 @@
 //! Reads and writes of disks that do not wait (io_submit(2)), past the page cache.
 
-use super::{c_text, checked};
+use super::checked;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{Mode, OFlags};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// What must be true of addresses of memory and of disks.
 const ALIGNED: usize = 4096;
 
 /// Opens a disk.
 pub fn open_disk(path: &str) -> io::Result<OwnedFd> {
-    let path = c_text(path)?;
-    // SAFETY: the pointer is to a text that ends with a zero; the descriptor is new and owned by nobody else.
-    unsafe {
-        let fd = libc::open(path.as_ptr(), libc::O_RDWR | libc::O_DIRECT | libc::O_CLOEXEC);
-        Ok(OwnedFd::from_raw_fd(checked(fd.into())? as i32))
-    }
+    Ok(rustix::fs::open(path, OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// `struct iocb` of <linux/aio_abi.h>.
@@ -65,18 +63,11 @@ impl Aio {
         let mut context: libc::c_ulong = 0;
         // SAFETY: the pointer is to `context`, which is 0 as it has to be.
         checked(unsafe { libc::syscall(libc::SYS_io_setup, libc::c_long::from(transfers), &raw mut context) })?;
-        // SAFETY: no pointers; the descriptor is new and owned by nobody else.
-        let told = unsafe {
-            let fd = libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC);
-            OwnedFd::from_raw_fd(checked(fd.into())? as i32)
-        };
+        let told = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let room = bytes.next_multiple_of(ALIGNED);
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses the place.
-        let memory = unsafe { libc::mmap(std::ptr::null_mut(), room, access, kind, -1, 0) };
-        if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        let memory = unsafe { mmap_anonymous(std::ptr::null_mut(), room, access, MapFlags::PRIVATE)? };
         Ok(Self { context, told, memory, room })
     }
 
@@ -108,9 +99,8 @@ impl Aio {
 
     /// Adds the keys of transfers that have ended, and the bytes or the error of each, to `ended`.
     pub fn ended(&self, ended: &mut Vec<(u64, io::Result<u64>)>) -> io::Result<()> {
-        let mut count = 0u64;
-        // SAFETY: the pointer is to `count`, which has 8 bytes. That it has nothing to say is no error.
-        unsafe { libc::read(self.told.as_raw_fd(), (&raw mut count).cast(), 8) };
+        // That it has nothing to say is no error.
+        let _ = rustix::io::read(&self.told, &mut [0; 8]);
         let mut events = [Event::default(); 64];
         loop {
             let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -139,7 +129,7 @@ impl Drop for Aio {
         // SAFETY: the call waits for the end of all transfers, which use the memory until then.
         unsafe {
             libc::syscall(libc::SYS_io_destroy, self.context);
-            libc::munmap(self.memory, self.room);
+            let _ = munmap(self.memory, self.room);
         }
     }
 }

@@ -2,8 +2,10 @@
 //! no system call, and they leave no copy behind that would have TCP account for them.
 
 use super::{checked, set_option_bytes};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes for a packet: the kernel's description takes 66 of them.
@@ -41,11 +43,7 @@ impl Ring {
     /// All packets of an interface of the present namespace, from now on.
     pub fn new(interface: u32) -> io::Result<Self> {
         // Without a protocol it hears nothing until it is bound.
-        // SAFETY: no pointers; the descriptor is new and owned by nobody else.
-        let fd = unsafe {
-            let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-            OwnedFd::from_raw_fd(checked(libc::socket(libc::AF_PACKET, kind, 0).into())? as i32)
-        };
+        let fd = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
         let version = libc::tpacket_versions::TPACKET_V2 as i32;
         set_option_bytes(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
         let room = libc::tpacket_req {
@@ -59,12 +57,9 @@ impl Ring {
         let mut keep = libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: KEPT };
         let program = libc::sock_fprog { len: 1, filter: &raw mut keep };
         set_option_bytes(fd.as_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
-        let (access, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+        let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses the place; the length is that of the ring.
-        let memory = unsafe { libc::mmap(std::ptr::null_mut(), BLOCKS * BLOCK, access, shared, fd.as_raw_fd(), 0) };
-        if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        let memory = unsafe { mmap(std::ptr::null_mut(), BLOCKS * BLOCK, access, MapFlags::SHARED, &fd, 0)? };
         let ring = Self { fd, memory: memory.cast(), next: 0 };
         // SAFETY: an address of this kind may be all zeros.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -114,7 +109,7 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: the mapping is this ring's, and no slice of it outlives `take`.
-        unsafe { libc::munmap(self.memory.cast(), BLOCKS * BLOCK) };
+        let _ = unsafe { munmap(self.memory.cast(), BLOCKS * BLOCK) };
     }
 }
 

@@ -5,26 +5,18 @@ use onramp_config::{RATES, SIZES, Unit, quantity};
 const TIMES: &[Unit] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 const DRIFTS: &[Unit] = &[("ppm", 1_000), ("ppb", 1)];
 
-quantity!(
+quantity! {
     /// A span of time, in nanoseconds.
-    Time(u64), "time", "50us", TIMES
-);
-quantity!(
+    Time(u64), "time", "50us", TIMES;
     /// A difference of two clocks, in nanoseconds.
-    Offset(i64), "time", "-12us", TIMES
-);
-quantity!(
+    Offset(i64), "time", "-12us", TIMES;
     /// A rate, in bits per second.
-    Rate(u64), "rate", "10Gbps", RATES
-);
-quantity!(
+    Rate(u64), "rate", "10Gbps", RATES;
     /// A number of bytes.
-    Size(u64), "size", "16KiB", SIZES
-);
-quantity!(
+    Size(u64), "size", "16KiB", SIZES;
     /// How much faster a clock runs, in parts per billion.
-    Drift(i64), "drift", "20ppm", DRIFTS
-);
+    Drift(i64), "drift", "20ppm", DRIFTS;
+}
 
 /// On-Ramp's threshold T.
 pub type Threshold = onramp_config::Threshold<Time>;

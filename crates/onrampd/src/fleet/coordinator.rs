@@ -362,26 +362,9 @@ mod tests {
     fn edge(from: u8, to: u8, now: u64) -> Edge {
         let offset = (i64::from(to) - i64::from(from)) * AHEAD;
         let base = now.wrapping_add_signed(i64::from(from) * AHEAD);
-        let (delay, residual, sigma, noise) = (5e3, 10.0, 20.0, 30.0);
+        let fit = EdgeFit { noise: 30.0, points: 99, seen: 100, ..crate::fleet::fit(base, offset) };
         let delays = Delays { min_ns: 4_000, p50_ns: 5_000, p99_ns: 9_000 };
-        Edge {
-            to: host(to),
-            fit: EdgeFit {
-                base,
-                offset,
-                drift: 0.0,
-                delay,
-                residual,
-                sigma,
-                drift_sigma: 1e-9,
-                noise,
-                queue: 0.0,
-                points: 99,
-                seen: 100,
-            },
-            forward: delays,
-            backward: delays,
-        }
+        Edge { to: host(to), fit, forward: delays, backward: delays }
     }
 
     /// A coordinator, the time, and hosts whose connections have their numbers.

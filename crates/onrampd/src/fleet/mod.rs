@@ -13,3 +13,11 @@ pub mod link;
 pub mod pki;
 pub mod serve;
 pub mod wire;
+
+/// Result of probes that a test may have made.
+#[cfg(test)]
+pub(crate) fn fit(base: u64, offset: i64) -> onramp_clock::EdgeFit {
+    let (delay, residual, sigma, drift_sigma, noise) = (5e3, 10.0, 20.0, 1e-9, 5.0);
+    let (drift, queue, points, seen) = (0.0, 0.0, 9, 10);
+    onramp_clock::EdgeFit { base, offset, drift, delay, residual, sigma, drift_sigma, noise, queue, points, seen }
+}

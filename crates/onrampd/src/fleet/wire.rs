@@ -278,21 +278,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn fit() -> EdgeFit {
-        let (base, offset) = (u64::MAX / 3, -100_000_000_000_000_000);
-        let (delay, residual, sigma, noise) = (4e3, 10.0, 2.5, 3.0);
-        EdgeFit {
-            base,
-            offset,
-            drift: 3e-5,
-            delay,
-            residual,
-            sigma,
-            drift_sigma: 1e-9,
-            noise,
-            queue: 0.0,
-            points: 9,
-            seen: 10,
-        }
+        EdgeFit { drift: 3e-5, sigma: 2.5, ..crate::fleet::fit(u64::MAX / 3, -100_000_000_000_000_000) }
     }
 
     fn report(fit: EdgeFit) -> FromHost {

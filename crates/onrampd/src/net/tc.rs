@@ -1,12 +1,10 @@
 //! Traffic control over netlink: the queueing disciplines of an interface, and filters.
 
 use onramp_netlink::message::{attr, text, u32_at};
-use onramp_netlink::qdisc::{self, Place};
+use onramp_netlink::qdisc::{self, Place, TCA_KIND, TCA_OPTIONS};
 use onramp_netlink::{Message, Result, Socket};
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
-const TCA_KIND: u16 = 1;
-const TCA_OPTIONS: u16 = 2;
 const TCA_DUMP_INVISIBLE: u16 = 10;
 const TCA_BPF_FD: u16 = 6;
 const TCA_BPF_NAME: u16 = 7;

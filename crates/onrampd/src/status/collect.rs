@@ -261,6 +261,7 @@ fn flow_of(held: u64, tuple: &or_tuple, flow: &or_flow, now: u64) -> Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytemuck::Zeroable as _;
 
     #[test]
     fn every_counter_has_its_name() {
@@ -274,17 +275,7 @@ mod tests {
         let address = abi::or_address { word: [0; 4] };
         let tuple =
             or_tuple { source: address, destination: address, sport: 1, dport: 2, protocol: 6, reserved: [0; 3] };
-        let state = abi::onramp_flow {
-            t_next: 0,
-            paused: 0,
-            as_of: 0,
-            since: 0,
-            last_owd: 0,
-            last_paused: 0,
-            last_sent: 0,
-            beta: 0,
-            seen: 0,
-        };
+        let state = abi::onramp_flow::zeroed();
         let flow = |held| or_flow { state, last_sent: 0, held_since: 0, held, bytes: 0, or_acks: 0, pauses: 1 };
         let found = flows((0..5000).map(|held| (tuple, flow(held))), 3, 9000, 0);
         assert_eq!((found.count, found.pauses, found.capacity), (5000, 5000, 9000));

@@ -53,21 +53,7 @@ mod tests {
     const YEAR: i64 = 31_536_000_000_000_000;
 
     fn fit() -> EdgeFit {
-        let (base, offset, drift) = (1_000_000_000, YEAR, 1e-5);
-        let (delay, residual, sigma, noise) = (5e3, 10.0, 20.0, 5.0);
-        EdgeFit {
-            base,
-            offset,
-            drift,
-            delay,
-            residual,
-            sigma,
-            drift_sigma: 1e-9,
-            noise,
-            queue: 0.0,
-            points: 9,
-            seen: 9,
-        }
+        EdgeFit { drift: 1e-5, ..crate::fleet::fit(1_000_000_000, YEAR) }
     }
 
     /// At `sent`, with so much delay in each direction and B off by `step`.

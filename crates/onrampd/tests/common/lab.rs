@@ -1,5 +1,6 @@
 //! Hosts, that is network namespaces, joined by a cable or a switch.
 
+use super::privileged;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 use std::fs::{self, File, Permissions};
@@ -26,16 +27,16 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Two hosts and a cable.
-    pub fn new() -> Self {
-        let lab = Self::with(&["a", "b"]);
+    /// Two hosts and a cable; `None` where there can be none, see [`privileged`].
+    pub fn new() -> Option<Self> {
+        let lab = Self::with(&["a", "b"])?;
         lab.cable();
-        lab
+        Some(lab)
     }
 
-    /// Three hosts at a switch.
-    pub fn switched() -> Self {
-        let lab = Self::with(&["a", "b", "c", "switch"]);
+    /// Three hosts at a switch; `None` where there can be none.
+    pub fn switched() -> Option<Self> {
+        let lab = Self::with(&["a", "b", "c", "switch"])?;
         lab.says("switch", "ip link add bridge type bridge");
         lab.says("switch", "ip link set bridge up");
         let switch = lab.host("switch");
@@ -44,10 +45,13 @@ impl Lab {
             lab.says("switch", &format!("ip link set to-{host} master bridge up"));
             lab.address(host, last);
         }
-        lab
+        Some(lab)
     }
 
-    fn with(namespaces: &[&'static str]) -> Self {
+    fn with(namespaces: &[&'static str]) -> Option<Self> {
+        if !privileged() {
+            return None;
+        }
         static COUNT: AtomicU32 = AtomicU32::new(0);
         client();
         let name = format!("or{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -58,7 +62,7 @@ impl Lab {
         fs::set_permissions(key, Permissions::from_mode(0o600)).unwrap();
         let lab = Self { name, namespaces: namespaces.into(), folder };
         namespaces.iter().for_each(|n| drop(run(&format!("ip netns add {}", lab.host(n)))));
-        lab
+        Some(lab)
     }
 
     /// Lays the cable, once more if the old one was cut.

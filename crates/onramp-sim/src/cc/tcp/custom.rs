@@ -8,7 +8,6 @@ use crate::cc::Settings;
 use crate::cc::custom::{Controllers, EXAMPLE};
 use crate::network::config::EcnDefault;
 use crate::network::feedback;
-use onramp_config::Rule;
 use onramp_config::own::{Own, OwnError, Seam};
 use onramp_config::units::Rate;
 use serde::{Deserialize, Serialize};
@@ -43,16 +42,8 @@ impl Config {
 }
 
 impl Settings for Config {
-    fn resolve(&mut self, _: Rate) {}
-
-    fn check(&self, _: Rule<'_>) {}
-
     fn min_rate(&self) -> Rate {
         Rate(0)
-    }
-
-    fn window(&self) -> bool {
-        true
     }
 
     fn feedback(&self) -> feedback::Kind {

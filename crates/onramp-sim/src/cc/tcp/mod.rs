@@ -259,18 +259,12 @@ impl Window {
 macro_rules! settings {
     ($($module:ident $marks:literal,)+) => {
         $(impl Settings for $module::Config {
-            fn resolve(&mut self, _: Rate) {}
-
             fn check(&self, rule: Rule<'_>) {
                 $module::Config::check(self, rule);
             }
 
             fn min_rate(&self) -> Rate {
                 Rate(0)
-            }
-
-            fn window(&self) -> bool {
-                true
             }
 
             fn feedback(&self) -> feedback::Kind {

@@ -222,27 +222,14 @@ impl Shaper for Shaping {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{capped, flow, hand, opened};
     use super::*;
     use onramp_config::units::{MS, NS, US};
-
-    fn flow(slot: u32) -> Entry {
-        Entry { slot, id: u64::from(slot) }
-    }
 
     /// Slots of 1 us; packets of 1000 B are 8 us at 1 Gb/s.
     fn shaping(rules: Rules, terms: &[Terms]) -> Shaping {
         let rules = Rules { slot: US, horizon: 10 * MS, cores: rules.cores.max(1), budget: 2000, ..rules };
-        let mut s = Shaping::new(&rules, 1);
-        (0..).zip(terms).for_each(|(slot, terms)| s.open(0, flow(slot), terms));
-        s
-    }
-
-    fn capped(gbps: f64) -> Terms {
-        Terms { cap: gbps * 1e9, tenant: None }
-    }
-
-    fn hand(s: &mut Shaping, slot: u32, now: Ps) {
-        s.hand(0, flow(slot), 1000, f64::INFINITY, now);
+        opened(Shaping::new(&rules, 1), terms)
     }
 
     #[test]
@@ -250,11 +237,11 @@ mod tests {
         let tenants = vec![2e9];
         let mut s = shaping(
             Rules { egress: Some(4e9), tenants, ..Rules::default() },
-            &[Terms { cap: 1e9, tenant: Some(0) }, Terms { cap: 8e9, tenant: Some(0) }, capped(8.0)],
+            &[Terms { cap: 1e9, tenant: Some(0) }, Terms { cap: 8e9, tenant: Some(0) }, capped(8.0, None)],
         );
         // At 3.5 us; in us, by flow, tenant, egress:
         for slot in [0, 1, 2] {
-            hand(&mut s, slot, 3500 * NS);
+            hand(&mut s, slot, 1, 3500 * NS);
         }
         // 0: 11.5, 7.5, 5.5; 1: 4.5, 11.5, 7.5; 2: 4.5, none, 9.5. Slots begin at 11, 11 and 9 us.
         assert_eq!(s.take(0, 3500 * NS), Take::At(9 * US));
@@ -268,17 +255,17 @@ mod tests {
 
     #[test]
     fn a_flow_has_its_budget_under_way_and_no_more_until_a_packet_leaves() {
-        let mut s = shaping(Rules::default(), &[capped(1.0)]);
+        let mut s = shaping(Rules::default(), &[capped(1.0, None)]);
         assert_eq!(s.room(flow(0)), Some(0));
-        hand(&mut s, 0, 0);
+        hand(&mut s, 0, 1, 0);
         assert_eq!(s.room(flow(0)), Some(1));
-        hand(&mut s, 0, 0);
+        hand(&mut s, 0, 1, 0);
         assert_eq!(s.room(flow(0)), None);
         assert_eq!(s.take(0, 0), Take::At(8 * US));
         assert_eq!(s.take(0, 8 * US), Take::Send(flow(0)));
         assert_eq!(s.room(flow(0)), Some(1));
         // The next follows the last stamp, not the time it is handed down.
-        hand(&mut s, 0, 8 * US);
+        hand(&mut s, 0, 1, 8 * US);
         assert_eq!(s.take(0, 8 * US), Take::At(16 * US));
         assert_eq!(s.take(0, 16 * US), Take::Send(flow(0)));
         assert_eq!(s.take(0, 16 * US), Take::At(24 * US));
@@ -286,7 +273,7 @@ mod tests {
 
     #[test]
     fn its_controllers_rate_counts_too_and_beyond_the_horizon_is_the_last_slot() {
-        let mut s = shaping(Rules::default(), &[capped(1.0)]);
+        let mut s = shaping(Rules::default(), &[capped(1.0, None)]);
         s.hand(0, flow(0), 1000, 0.5e9, 0);
         assert_eq!(s.take(0, 0), Take::At(16 * US));
         assert_eq!(s.take(0, 16 * US), Take::Send(flow(0)));
@@ -299,7 +286,7 @@ mod tests {
     #[test]
     fn each_core_has_its_part_of_the_rates_and_its_own_time() {
         let rules = Rules { egress: Some(4e9), cores: 2, cost: 3 * US, ..Rules::default() };
-        let mut s = shaping(rules, &[capped(8.0); 4]);
+        let mut s = shaping(rules, &[capped(8.0, None); 4]);
         let core = |s: &Shaping, slot: usize| s.flows[slot].core;
         let of =
             |wanted: u16| (0..4).filter(|&slot| core(&s, slot) == wanted).map(|slot| slot as u32).collect::<Vec<_>>();
@@ -307,7 +294,7 @@ mod tests {
         assert!(!a.is_empty() && !b.is_empty(), "{a:?} {b:?}");
         // Half of 4 Gb/s: 4 us a packet; then the core takes 3 us for it.
         for slot in [a[0], b[0], a[0]] {
-            hand(&mut s, slot, 0);
+            hand(&mut s, slot, 1, 0);
         }
         assert_eq!(s.take(0, 0), Take::At(7 * US));
         assert_eq!(s.take(0, 7 * US), Take::Send(flow(a[0])));
@@ -317,14 +304,14 @@ mod tests {
 
     #[test]
     fn what_is_held_back_comes_again_and_what_is_forgotten_does_not() {
-        let mut s = shaping(Rules::default(), &[capped(1.0), capped(1.0)]);
-        hand(&mut s, 0, 0);
-        hand(&mut s, 1, 0);
+        let mut s = shaping(Rules::default(), &[capped(1.0, None), capped(1.0, None)]);
+        hand(&mut s, 0, 1, 0);
+        hand(&mut s, 1, 1, 0);
         assert_eq!(s.take(0, 8 * US), Take::Send(flow(0)));
         s.offer(0, flow(0), 19_200 * NS, 8 * US);
         assert_eq!(s.room(flow(0)), Some(1));
         s.forget(flow(1));
-        s.open(0, Entry { slot: 1, id: 9 }, &capped(1.0));
+        s.open(0, Entry { slot: 1, id: 9 }, &capped(1.0, None));
         assert_eq!(s.take(0, 9 * US), Take::At(20 * US));
         s.offer(0, AGENT, 0, 9 * US);
         assert_eq!(s.take(0, 9 * US), Take::Send(AGENT));

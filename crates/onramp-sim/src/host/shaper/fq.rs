@@ -7,7 +7,7 @@
 //! Nothing tells a source to wait but a full queue.
 
 use super::config::time_at;
-use super::{AGENT, Entry, Held, Rules, Shaper, Take, Terms};
+use super::{AGENT, Entry, Held, Locked, Place, Rules, Shaper, Take, Terms};
 use onramp_config::units::Ps;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -15,14 +15,6 @@ use std::collections::{BTreeSet, VecDeque};
 const LOW_RATE: f64 = 550e3;
 /// Quanta that a new flow may send in its first turn: `initial_quantum` is ten packets.
 const FIRST: i64 = 5;
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
-    /// It has nothing to send.
-    Out,
-    Turn,
-    Waits(Ps),
-}
 
 #[derive(Debug)]
 struct Flow {
@@ -46,11 +38,7 @@ struct Line {
     old: VecDeque<Entry>,
     /// Those that wait, by time, number and slot.
     throttled: BTreeSet<(Ps, u64, u32)>,
-    agent: bool,
-    /// The lock is taken until then.
-    busy: Ps,
-    held: Held,
-    flows: u64,
+    locked: Locked,
 }
 
 /// See the module.
@@ -120,13 +108,13 @@ impl Shaper for Shaping {
             next: 0,
             place: Place::Out,
         });
-        self.lines[line].flows += 1;
+        self.lines[line].locked.flows += 1;
     }
 
     #[inline(never)]
     fn offer(&mut self, line: usize, entry: Entry, at: Ps, _: Ps) {
         if entry == AGENT {
-            self.lines[line].agent = true;
+            self.lines[line].locked.agent = true;
             return;
         }
         // The packet just taken comes back.
@@ -136,7 +124,7 @@ impl Shaper for Shaping {
         flow.bytes += u32::from(size);
         flow.credit += i64::from(size);
         flow.next = next.max(at);
-        self.lines[line].held.add(size);
+        self.lines[line].locked.held.add(size);
     }
 
     fn ready(&self, _: Entry) -> bool {
@@ -147,7 +135,7 @@ impl Shaper for Shaping {
     fn take(&mut self, line: usize, now: Ps) -> Take {
         let Rules { quantum, slack, cost, .. } = self.rules;
         let own = &mut self.lines[line];
-        if std::mem::take(&mut own.agent) {
+        if std::mem::take(&mut own.locked.agent) {
             return Take::Send(AGENT);
         }
         while let Some(&(at, id, slot)) = own.throttled.first()
@@ -159,8 +147,8 @@ impl Shaper for Shaping {
                 flow.place = Place::Turn;
             }
         }
-        if own.busy > now && !(own.new.is_empty() && own.old.is_empty()) {
-            return Take::At(own.busy);
+        if own.locked.busy > now && !(own.new.is_empty() && own.old.is_empty()) {
+            return Take::At(own.locked.busy);
         }
         loop {
             let own = &mut self.lines[line];
@@ -194,10 +182,10 @@ impl Shaper for Shaping {
             }
             flow.queue.pop_front();
             flow.bytes -= u32::from(size);
-            own.held.remove(1, size.into());
+            own.locked.held.remove(1, size.into());
             self.taken = (size, flow.next);
             flow.leaves(size, quantum, now);
-            own.busy = now + cost;
+            own.locked.busy = now + cost;
             return Take::Send(entry);
         }
         self.lines[line].throttled.first().map_or(Take::Idle, |&(at, ..)| Take::At(at + slack))
@@ -207,7 +195,7 @@ impl Shaper for Shaping {
     fn forget(&mut self, entry: Entry) {
         let Some(flow) = self.flows[entry.slot as usize].take() else { return };
         let line = &mut self.lines[flow.line as usize];
-        line.held.remove(flow.queue.len() as u32, flow.bytes);
+        line.locked.held.remove(flow.queue.len() as u32, flow.bytes);
         if let Place::Waits(at) = flow.place {
             line.throttled.remove(&(at, entry.id, entry.slot));
         }
@@ -233,36 +221,30 @@ impl Shaper for Shaping {
             flow.place = Place::Turn;
         }
         let own = &mut self.lines[line];
-        own.held.add(size);
+        own.locked.held.add(size);
         if out {
             own.new.push_back(entry);
         }
     }
 
     fn held(&self) -> Held {
-        let of = |line: &Line| Held { memory: line.flows * size_of::<Option<Flow>>() as u64, ..line.held };
+        let of =
+            |line: &Line| Held { memory: line.locked.flows * size_of::<Option<Flow>>() as u64, ..line.locked.held };
         Held::largest(self.lines.iter().map(of))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{flow, hand, opened};
     use super::*;
     use onramp_config::units::{MS, US};
 
-    fn flow(slot: u32) -> Entry {
-        Entry { slot, id: u64::from(slot) }
-    }
-
     /// A quantum is two packets of 1000 B: 16 us at 1 Gb/s.
     fn shaping(caps: &[f64]) -> Shaping {
-        let mut s = Shaping::new(&Rules { queue: 20, quantum: 2000, slack: 10 * US, ..Rules::default() }, 1);
-        (0..).zip(caps).for_each(|(slot, &cap)| s.open(0, flow(slot), &Terms { cap, tenant: None }));
-        s
-    }
-
-    fn hand(s: &mut Shaping, slot: u32, packets: u32, now: Ps) {
-        (0..packets).for_each(|_| s.hand(0, flow(slot), 1000, f64::INFINITY, now));
+        let rules = Rules { queue: 20, quantum: 2000, slack: 10 * US, ..Rules::default() };
+        let terms: Vec<_> = caps.iter().map(|&cap| Terms { cap, tenant: None }).collect();
+        opened(Shaping::new(&rules, 1), &terms)
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! is as slow as its controller wants it.
 
 use super::config::time_at;
-use super::{AGENT, Entry, Held, Rules, Shaper, Take, Terms};
+use super::{AGENT, Entry, Held, Locked, Place, Rules, Shaper, Take, Terms};
 use onramp_config::units::Ps;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -31,19 +31,12 @@ struct Class {
     queue: VecDeque<u16>,
     /// Of the others: classes below it that may send, in turn.
     turns: VecDeque<u32>,
+    /// Where it is; in turn: in its parent's `turns`.
     place: Place,
     /// Of a flow: bytes in its queue, its rate at most, its slot.
     bytes: u32,
     cap: f64,
     slot: u32,
-}
-
-/// Where a class is: nowhere, in its parent's `turns`, or in the tree.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
-    Out,
-    Turn,
-    Waits(Ps),
 }
 
 #[derive(Debug, Default)]
@@ -53,11 +46,7 @@ struct Line {
     tenants: Vec<u32>,
     /// Those in debt, by time and number.
     waiting: BTreeSet<(Ps, u32)>,
-    agent: bool,
-    /// The lock is taken until then.
-    busy: Ps,
-    held: Held,
-    flows: u64,
+    locked: Locked,
 }
 
 /// See the module.
@@ -142,7 +131,7 @@ impl Shaping {
         let (flow, size) = (Entry { slot: leaf.slot, id: leaf.id }, leaf.queue.pop_front());
         if let Some(size) = size {
             leaf.bytes -= u32::from(size);
-            self.lines[line].held.remove(1, size.into());
+            self.lines[line].locked.held.remove(1, size.into());
             self.taken = (size, way);
         }
         for &(class, _) in way[..=depth].iter().rev() {
@@ -184,13 +173,13 @@ impl Shaper for Shaping {
             self.flows.resize(slot + 1, (0, NONE));
         }
         self.flows[slot] = (line as u32, leaf);
-        self.lines[line].flows += 1;
+        self.lines[line].locked.flows += 1;
     }
 
     #[inline(never)]
     fn offer(&mut self, line: usize, flow: Entry, at: Ps, now: Ps) {
         if flow == AGENT {
-            self.lines[line].agent = true;
+            self.lines[line].locked.agent = true;
             return;
         }
         // The packet just taken comes back: it was not charged.
@@ -207,7 +196,7 @@ impl Shaper for Shaping {
         let own = &mut self.classes[leaf as usize];
         own.queue.push_front(size);
         own.bytes += u32::from(size);
-        self.lines[line].held.add(size);
+        self.lines[line].locked.held.add(size);
         if own.place == Place::Turn {
             let parent = own.parent;
             own.place = Place::Out;
@@ -229,7 +218,7 @@ impl Shaper for Shaping {
 
     #[inline(never)]
     fn take(&mut self, line: usize, now: Ps) -> Take {
-        if std::mem::take(&mut self.lines[line].agent) {
+        if std::mem::take(&mut self.lines[line].locked.agent) {
             return Take::Send(AGENT);
         }
         let Some(root) = self.lines[line].root else { return Take::Idle };
@@ -241,11 +230,11 @@ impl Shaper for Shaping {
             self.enter(line, class, now);
         }
         while self.classes[root as usize].place == Place::Turn {
-            if self.lines[line].busy > now {
-                return Take::At(self.lines[line].busy);
+            if self.lines[line].locked.busy > now {
+                return Take::At(self.lines[line].locked.busy);
             }
             if let Some(flow) = self.send(line, root, now) {
-                self.lines[line].busy = now + self.rules.cost;
+                self.lines[line].locked.busy = now + self.rules.cost;
                 return Take::Send(flow);
             }
         }
@@ -257,7 +246,7 @@ impl Shaper for Shaping {
         let (line, leaf) = std::mem::replace(&mut self.flows[flow.slot as usize], (0, NONE));
         let Some(class) = self.classes.get_mut(leaf as usize) else { return };
         let line = &mut self.lines[line as usize];
-        line.held.remove(class.queue.len() as u32, class.bytes);
+        line.locked.held.remove(class.queue.len() as u32, class.bytes);
         class.queue.clear();
         class.bytes = 0;
         match class.place {
@@ -293,14 +282,14 @@ impl Shaper for Shaping {
         }
         own.queue.push_back(size);
         own.bytes += u32::from(size);
-        self.lines[line].held.add(size);
+        self.lines[line].locked.held.add(size);
         self.enter(line, leaf, now);
     }
 
     fn held(&self) -> Held {
         let of = |line: &Line| {
-            let classes = line.flows + line.tenants.len() as u64 + 1;
-            Held { memory: classes * size_of::<Class>() as u64, ..line.held }
+            let classes = line.locked.flows + line.tenants.len() as u64 + 1;
+            Held { memory: classes * size_of::<Class>() as u64, ..line.locked.held }
         };
         Held::largest(self.lines.iter().map(of))
     }
@@ -308,26 +297,13 @@ impl Shaper for Shaping {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{capped, flow, hand, opened};
     use super::*;
     use onramp_config::units::US;
 
-    fn flow(slot: u32) -> Entry {
-        Entry { slot, id: u64::from(slot) }
-    }
-
     /// Packets of 1000 B: 8 us at 1 Gb/s.
     fn shaping(rules: Rules, terms: &[Terms]) -> Shaping {
-        let mut s = Shaping::new(&Rules { queue: 3, ..rules }, 1);
-        (0..).zip(terms).for_each(|(slot, terms)| s.open(0, flow(slot), terms));
-        s
-    }
-
-    fn capped(gbps: f64, tenant: Option<u8>) -> Terms {
-        Terms { cap: gbps * 1e9, tenant }
-    }
-
-    fn hand(s: &mut Shaping, slot: u32, packets: u32, now: Ps) {
-        (0..packets).for_each(|_| s.hand(0, flow(slot), 1000, f64::INFINITY, now));
+        opened(Shaping::new(&Rules { queue: 3, ..rules }, 1), terms)
     }
 
     #[test]

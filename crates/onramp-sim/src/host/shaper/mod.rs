@@ -186,6 +186,28 @@ impl Due {
     }
 }
 
+/// Where a queue, or a class of them, is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    /// Nowhere: it has nothing to send.
+    Out,
+    /// Among those that take turns.
+    Turn,
+    /// In the tree of those that may not send before a time.
+    Waits(Ps),
+}
+
+/// State of a line that all cores share, under one lock.
+#[derive(Debug, Default)]
+struct Locked {
+    /// The agent wants its turn.
+    agent: bool,
+    /// The lock is taken until then.
+    busy: Ps,
+    held: Held,
+    flows: u64,
+}
+
 macro_rules! shapers {
     ($($(#[$doc:meta])* $name:ident($module:ident) = $tag:literal,)+) => {
         /// Which shaper the hosts have.
@@ -272,4 +294,28 @@ shapers! {
     Htb(htb) = "htb",
     /// A queue per flow, and a tree of those that wait for their pacing.
     Fq(fq) = "fq",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn flow(slot: u32) -> Entry {
+        Entry { slot, id: u64::from(slot) }
+    }
+
+    pub(super) fn capped(gbps: f64, tenant: Option<u8>) -> Terms {
+        Terms { cap: gbps * 1e9, tenant }
+    }
+
+    /// A shaper of one line with a flow for each of `terms`, by slot.
+    pub(super) fn opened<S: Shaper>(mut shaper: S, terms: &[Terms]) -> S {
+        (0..).zip(terms).for_each(|(slot, terms)| shaper.open(0, flow(slot), terms));
+        shaper
+    }
+
+    /// Hands packets of 1000 B down.
+    pub(super) fn hand(shaper: &mut impl Shaper, slot: u32, packets: u32, now: Ps) {
+        (0..packets).for_each(|_| shaper.hand(0, flow(slot), 1000, f64::INFINITY, now));
+    }
 }
