@@ -205,7 +205,7 @@ fn what_a_program_lacks_is_a_typed_error() {
         Simulation::with(&scenario, topology, Path::new("/"), &options()).err().unwrap()
     };
     let error = build("kind = \"custom-tcp\"\nname = \"stead\"");
-    assert!(matches!(&error, BuildError::Controller(_)), "{error:?}");
+    assert!(matches!(&error, BuildError::Own(_)), "{error:?}");
     assert_eq!(error.to_string(), "transport \"custom-tcp\": there is no \"stead\", only steady");
     let error = build("kind = \"custom-tcp\"\nname = \"steady\"");
     assert_eq!(error.to_string(), "transport \"steady\": packets is missing, such as 20");
