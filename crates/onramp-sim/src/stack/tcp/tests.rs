@@ -198,6 +198,21 @@ fn one_loss_is_repaired_in_a_round_trip() {
 }
 
 #[test]
+fn holes_in_a_segment_are_repaired_at_once_though_its_end_is_lost() {
+    let mut path = Path::new(&controllers()[0], 1);
+    // A connection with a window of 43 packets or more sends 42 in one segment.
+    path.run(1_000_000);
+    let (first, begun, before) = (path.packets.len(), path.now, path.sent.len());
+    path.lose = vec![first + 5, first + 7, first + 9, first + 41];
+    path.run(42 * 1448);
+    assert_eq!(path.sent[before].1.end - path.sent[before].1.start, 42 * 1448);
+    let again: Vec<Ps> = path.sent[before..].iter().filter(|(_, s)| s.again).map(|(at, _)| *at - begun).collect();
+    // Holes are repaired once SACKs tell of them; then the end is found out, by RACK or by a probe.
+    assert!(again.len() == 4 && again[2] < 200 * US && path.tx.timeouts == 0, "{again:?}");
+    assert!(path.now - begun < 10 * MS);
+}
+
+#[test]
 fn a_lost_tail_is_probed_for_and_not_timed_out() {
     let mut path = Path::new(&controllers()[0], 1);
     // The last three of 100.

@@ -76,13 +76,14 @@ impl Tx {
         let latest = (self.rack.sent_us, self.rack.end);
         let under_way = |chunk: &Chunk| !chunk.has(SACKED) && (!chunk.has(LOST) || chunk.has(RESENT));
         // In the order of sending, as far as the first one that is not before the latest: of what is sent
-        // within a microsecond, the numbers of bytes do not tell the order.
+        // within a microsecond, the numbers of bytes do not tell the order. Parts of one segment are in order.
+        let order = |chunk: &Chunk| (chunk.sent_after, chunk.start);
         let later = |chunk: &&Chunk| under_way(chunk) && latest <= (chunk.sent_us, chunk.end);
-        let until = self.board.chunks.iter().filter(later).map(|chunk| chunk.sent_after).min();
+        let until = self.board.chunks.iter().filter(later).map(order).min();
         let mut longest = 0;
         for i in 0..self.board.chunks.len() {
             let chunk = &self.board.chunks[i];
-            if !under_way(chunk) || until.is_some_and(|until| until <= chunk.sent_after) {
+            if !under_way(chunk) || until.is_some_and(|until| until <= order(chunk)) {
                 continue;
             }
             let age = now.saturating_sub(chunk.sent_us);
