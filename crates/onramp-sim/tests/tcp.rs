@@ -3,6 +3,7 @@
 mod common;
 
 use common::{TCP, build, build_with, finish, long, trace};
+use onramp_sim::records::FlowRecord;
 use onramp_sim::units::{SEC, US};
 
 const RENO: &str = "kind = \"newreno\"";
@@ -53,10 +54,11 @@ fn every_tcp_shares_a_link_and_everything_arrives() {
             let last = flows.iter().map(|flow| flow.start_ps + flow.fct_ps).max().unwrap();
             let n = sim.packet_counts();
             assert_eq!((flows.len(), n.sent), (3, n.delivered + n.dropped + n.in_flight), "{tcp}, {qdisc}");
-            // All three together take as long as one of 60 MB would, or little longer, but for timeouts.
+            // All three together take as long as one of 60 MB would, or little longer, but for timeouts. BBR's take 51
+            // to 83 ms on Linux, by when they start.
             let link = 60_000_000 / 1448 * 1514 * 800;
             let timeouts: u32 = flows.iter().map(|flow| flow.timeouts).sum();
-            let most = link * 5 / 4 + u64::from(timeouts) * 217_000_000_000;
+            let most = link * if tcp.contains("bbr") { 7 } else { 5 } / 4 + u64::from(timeouts) * 217_000_000_000;
             assert!((link..most).contains(&last) && timeouts < 3, "{tcp}, {qdisc}: {} us", us(last));
         }
     }
@@ -147,11 +149,14 @@ fn an_opening_that_is_lost_is_sent_again_after_a_second() {
     assert_eq!((flows.len(), opened(&counters)), (62, [31, 31]));
     let small: Vec<_> = flows.iter().filter(|flow| flow.bytes == 1000).collect();
     assert!(small.iter().any(|flow| flow.timeouts == 2), "{small:?}");
-    for flow in small {
+    // Of a few the data is lost as well, which takes a loss probe at least.
+    let (once, lost): (Vec<&FlowRecord>, Vec<_>) =
+        small.into_iter().partition(|flow| flow.retransmitted == flow.timeouts);
+    assert!(lost.len() < 8 && lost.iter().all(|flow| flow.retransmitted == flow.timeouts + 1), "{lost:?}");
+    for flow in once {
         // Seconds, by the kernel's timers, which are exact to 64 ms there; all the rest takes microseconds.
         let least = u64::from(flow.timeouts) * SEC;
         assert!((least..least + least / 15 + 50 * US).contains(&flow.fct_ps), "{flow:?}");
-        assert_eq!(flow.retransmitted, flow.timeouts);
     }
 }
 
