@@ -16,10 +16,12 @@ from onramp.cache import Cache
 from onramp.errors import OnRampError
 from onramp.metrics import Metric, metrics, over_seeds
 from onramp.result import Result
-from onramp.scenario import SUBSTRATES, Overrides, Scenario, load
+from onramp.scenario import SUBSTRATES, Overrides, Scenario, load, quantity
 from onramp.summary import SIZES, Summary
 from onramp.sweep import combinations
 
+#: Linux again with links a nanosecond longer: other packets meet, and what differs is chance. Its key in `runs`.
+MOVED = "moved"
 SIDES = {"without": "without On-Ramp", "with": "with On-Ramp"}
 IMPROVEMENT = "improvement by On-Ramp"
 
@@ -49,7 +51,7 @@ class Point:
     Attributes
     ----------
     scenarios : mapping
-        By substrate.
+        By substrate, and perhaps `MOVED`.
     """
 
     values: Mapping[str, str]
@@ -75,21 +77,35 @@ class Point:
 
 
 def grid(
-    paths: Sequence[Path], overrides: Overrides, vary: Mapping[str, Sequence[str]], seeds: Sequence[int]
+    paths: Sequence[Path],
+    overrides: Overrides,
+    vary: Mapping[str, Sequence[str]],
+    seeds: Sequence[int],
+    *,
+    floor: bool = False,
 ) -> list[Point]:
-    """Each scenario at all combinations of `vary`; with its own seed if none is given."""
+    """Each scenario at all combinations of `vary`, with its own seed if none is given; `floor` adds `MOVED`."""
     points = []
     for path in paths:
         for values in combinations(vary):
             scenarios = {on: load(path, {**overrides, **values}, on) for on in SUBSTRATES}
+            if floor:
+                scenarios[MOVED] = _moved(scenarios["linux"])
             points.append(Point(values, scenarios, seeds or [scenarios["linux"].seed]))
     return points
+
+
+def _moved(linux: Scenario) -> Scenario:
+    delay = linux.document["network"].get("link_delay")
+    if delay is None:
+        raise OnRampError(f"{linux.name}: --floor makes network.link_delay longer, and this network has none")
+    return linux.replace({"network.link_delay": f"{round(quantity(delay) * 1e12) + 1000}ps"})
 
 
 def scenarios(points: Sequence[Point]) -> dict[str, Scenario]:
     """All runs that points need, by label."""
     return {
-        f"{SUBSTRATES[on]} {SIDES[side]}, {point.label}, seed {s.seed}": s
+        f"{SUBSTRATES.get(on, 'Linux again')} {SIDES[side]}, {point.label}, seed {s.seed}": s
         for point in points
         for side, of in point.runs.items()
         for on, runs in of.items()

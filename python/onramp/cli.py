@@ -187,7 +187,10 @@ def compare(
 
 
 @commands.command()
-@click.argument("scenarios", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="SCENARIO…")
+@click.argument("scenarios", type=click.Path(path_type=Path), nargs=-1, metavar="[SCENARIO…]")
+@click.option("--draw", type=click.IntRange(min=1), metavar="N", help="Run N random scenarios as well.")
+@click.option("--draw-seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of that draw.")
+@click.option("--floor", is_flag=True, help="Hold Linux to itself, too, with links a nanosecond longer.")
 @_vary(required=False)
 @SET
 @SEEDS
@@ -197,6 +200,9 @@ def compare(
 @click.option("--json", "as_json", is_flag=True, help="Print what agreement.json holds instead of tables.")
 def agree(
     scenarios: tuple[Path, ...],
+    draw: int | None,
+    draw_seed: int,
+    floor: bool,
     vary: dict[str, list[str]],
     overrides: dict[str, str],
     seeds: list[int],
@@ -207,29 +213,48 @@ def agree(
 ) -> int:
     """Run each SCENARIO in the simulator and on Linux: how far their answers are apart.
 
-    The last line is the path of an HTML page.
+    Equivalence tests are over all of them, by congestion control. The last line is the path of an HTML page.
     """
-    from onramp import agreement, markdown, report
+    from onramp import agreement, equivalence, markdown, report
+    from onramp import draw as drawn
 
-    points = agreement.grid(scenarios, overrides, vary, seeds)
-    names = dict.fromkeys(point.scenarios["linux"].name for point in points)
-    cache = Cache(out or RESULTS / f"{'-'.join(names)}-agree")
+    if not scenarios and not draw:
+        raise click.UsageError("give a SCENARIO, or --draw N")
+    out = out or RESULTS / f"{'-'.join(p.stem for p in scenarios) or f'draw-{draw_seed}'}-agree"
+    if draw:
+        scenarios += tuple(drawn.write(Cache(out).folder / "cells", draw, draw_seed))
+    points = agreement.grid(scenarios, overrides, vary, seeds, floor=floor)
+    cache = Cache(out)
     wanted = agreement.scenarios(points)
     missing = cache.missing(wanted)
     title = f"{len(missing)} of {len(wanted)} runs missing"
     with Stop() as stop, Progress(title, len(missing), quiet=as_json or as_markdown) as progress:
         cache.run(wanted, workers=jobs, watch=Watch(stop, progress))
     found = agreement.judge(points, cache)
+    tests = equivalence.tests(found)
+    floors = equivalence.tests(found, agreement.MOVED, "linux") if floor else []
+    equivalence.write(cache.folder, tests, floors)
     if as_json:
         click.echo(json.dumps([one.to_json() for one in found], indent=2, ensure_ascii=False))
     elif as_markdown and found:
-        click.echo(markdown.agreements(found))
+        parts = [markdown.agreements(found), markdown.tests(tests)]
+        click.echo("\n\n".join([*parts, *([markdown.tests(floors)] if floor else [])]))
     elif found:
         console = terminal.console()
         console.print(
             terminal.agreement_table(found[0]) if len(found) == 1 else terminal.overview_table(found)
         )
         console.print("", terminal.judged_text(found), sep="\n", soft_wrap=True)
+        for title, of in (("Equivalence", tests), ("Linux again / Linux", floors)):
+            if of:
+                console.print(
+                    "",
+                    f"[bold]{title}[/]",
+                    terminal.equivalence_table(of),
+                    "",
+                    *equivalence.lines(of),
+                    sep="\n",
+                )
         report.write(found, cache.folder / "index.html")
         click.echo(cache.folder / "index.html")
     if stop.asked:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onramp import equivalence
 from onramp.agreement import Agreement, overview
 from onramp.metrics import number
 from onramp.paper.common import Verdict, outcome
@@ -31,6 +32,12 @@ def agreements(found: Sequence[Agreement]) -> str:
         lines.append([side, name, *numbers, row.text(OFF), interval_text(row.interval)])
         last = row.side
     return table(["", "", "simulator", "Linux", "ratio", "95% interval"], lines)
+
+
+def tests(found: Sequence[equivalence.Test]) -> str:
+    """Equivalence tests as a list of how many passed, and a table."""
+    said = "\n".join(f"- {line}" for line in equivalence.lines(found))
+    return f"{said}\n\n{table(*equivalence.table(found, OFF, '{} ?'))}"
 
 
 def verdicts(found: Sequence[Verdict]) -> str:

@@ -5,18 +5,35 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
 from onramp import groups
 from onramp.summary import SIZES, Floats, Summary, statistic, times
 
-#: 97.5% quantiles of Student's t for 1, 2, … degrees of freedom; beyond, the normal distribution's.
-_T = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145),
-    *(2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048),
-    *(2.045, 2.042),
-)
+#: Quantiles of Student's t for 1, 2, … 30 degrees of freedom, and of the normal distribution.
+_T: Mapping[float, tuple[float, ...]] = {
+    0.95: (
+        *(6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761),
+        *(1.753, 1.746, 1.740, 1.734, 1.729, 1.725, 1.721, 1.717, 1.714, 1.711, 1.708, 1.706, 1.703, 1.701),
+        *(1.699, 1.697),
+    ),
+    0.975: (
+        *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145),
+        *(2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048),
+        *(2.045, 2.042),
+    ),
+}
+
+
+def student(quantile: float, freedom: int) -> float:
+    """The 95% or 97.5% quantile of Student's t; beyond 30 degrees of freedom to 0.001 (Cornish and Fisher)."""
+    table = _T[quantile]
+    if freedom <= len(table):
+        return table[freedom - 1]
+    z = NormalDist().inv_cdf(quantile)
+    return z + (z**3 + z) / (4 * freedom)
 
 
 @dataclass(frozen=True)
@@ -96,8 +113,7 @@ def over_seeds(values: Sequence[float]) -> tuple[float, float]:
     n = len(values)
     if n < 2:
         return float(np.mean(values)), math.nan
-    t = _T[n - 2] if n - 2 < len(_T) else 1.96
-    return float(np.mean(values)), t * float(np.std(values, ddof=1)) / math.sqrt(n)
+    return float(np.mean(values)), student(0.975, n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n)
 
 
 def bootstrap_ratio(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from onramp import equivalence
 from onramp.agreement import Agreement, overview
 from onramp.comparison import Comparison, Row
 from onramp.metrics import completed, metrics, number
@@ -94,6 +95,17 @@ def overview_table(found: Sequence[Agreement]) -> Table:
     names = head.index("") + 1
     for i, column in enumerate(head):
         table.add_column(column, justify="left" if i < names else "right", overflow="fold")
+    for line in lines:
+        table.add_row(*line)
+    return table
+
+
+def equivalence_table(found: Sequence[equivalence.Test]) -> Table:
+    """Equivalence tests: a line for each sample, by transport and side."""
+    head, lines = equivalence.table(found, different="[red]{} off[/]", inconclusive="[yellow]{} ?[/]")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for i, column in enumerate(head):
+        table.add_column(column, justify="left" if i < 3 else "right", no_wrap=True)
     for line in lines:
         table.add_row(*line)
     return table
