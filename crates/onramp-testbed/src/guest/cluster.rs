@@ -27,9 +27,6 @@ const TCA_LINK_RATE64: u16 = 2;
 const TCA_LINK_DELAY64: u16 = 3;
 const TCA_LINK_ORDER: u16 = 4;
 
-/// Ethernet's header, which counts on the wire and in buffers.
-pub const ETHERNET: u64 = 14;
-
 /// What follows on links' coming up would delay connections' openings, whose round trip TCP begins with.
 const SETTLE: Duration = Duration::from_millis(50);
 
@@ -155,19 +152,20 @@ impl Cluster {
     }
 }
 
-/// The queue of a switch port: drop-tail, or with marks from a threshold on.
+/// The queue of a switch port: drop-tail, below marks from a threshold on if there are any.
 fn add_buffer(socket: &mut Socket, place: Place, linux: &Linux, marking: Option<&Ecn>) -> onramp_netlink::Result<()> {
-    let buffer = linux.port_buffer();
-    let Some(ecn) = marking else {
-        return match buffer {
-            PortBuffer::Bytes(bytes) => qdisc::replace_plain(socket, place, "bfifo", &(bytes as u32).to_ne_bytes()),
-            PortBuffer::Packets(count) => qdisc::replace_plain(socket, place, "pfifo", &count.to_ne_bytes()),
-        };
+    let below = match marking {
+        Some(ecn) => add_marks(socket, place, ecn)?,
+        None => place,
     };
-    let limit = match buffer {
-        PortBuffer::Bytes(bytes) => bytes as u32,
-        PortBuffer::Packets(count) => count * (linux.mtu.0 + ETHERNET) as u32,
-    };
+    match linux.port_buffer() {
+        PortBuffer::Bytes(bytes) => qdisc::replace_plain(socket, below, "bfifo", &(bytes as u32).to_ne_bytes()),
+        PortBuffer::Packets(count) => qdisc::replace_plain(socket, below, "pfifo", &count.to_ne_bytes()),
+    }
+}
+
+/// Marks all that comes to a longer queue. Answers the place of the queue.
+fn add_marks(socket: &mut Socket, place: Place, ecn: &Ecn) -> onramp_netlink::Result<Place> {
     const TCA_RED_PARMS: u16 = 1;
     const TCA_RED_STAB: u16 = 2;
     const TCA_RED_MAX_P: u16 = 3;
@@ -177,7 +175,8 @@ fn add_buffer(socket: &mut Socket, place: Place, linux: &Linux, marking: Option<
     // struct tc_red_qopt: limit, qth_min, qth_max, Wlog, Plog, Scell_log, flags. With
     // Wlog = 0 the "average" is the queue itself, and max = min + 1 makes the step.
     let threshold = ecn.kmin.0 as u32;
-    let mut parameters = [limit, threshold, threshold + 1].map(u32::to_ne_bytes).concat();
+    // Without a limit of bytes; its queue has one.
+    let mut parameters = [0, threshold, threshold + 1].map(u32::to_ne_bytes).concat();
     parameters.extend([0, 1, 0, 0]);
     // What cannot be marked, such as an OR-ACK, passes. A bit field: values, then which count.
     let flags = [TC_RED_ECN | TC_RED_NODROP; 2].map(u32::to_ne_bytes).concat();
@@ -186,7 +185,8 @@ fn add_buffer(socket: &mut Socket, place: Place, linux: &Linux, marking: Option<
     qdisc::replace(socket, place, "red", |m| {
         let m = m.attr(TCA_RED_PARMS, &parameters).attr(TCA_RED_STAB, &forget).u32(TCA_RED_MAX_P, u32::MAX);
         m.attr(TCA_RED_FLAGS, &flags)
-    })
+    })?;
+    Ok(Place { parent: place.handle | 1, handle: 0, ..place })
 }
 
 fn node(id: NodeId, linux: &Linux, topology: &Topology) -> Result<Node> {
