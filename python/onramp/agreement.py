@@ -20,7 +20,7 @@ from onramp.scenario import SUBSTRATES, Overrides, Scenario, load, quantity
 from onramp.summary import SIZES, Summary
 from onramp.sweep import combinations
 
-#: Linux again with links a nanosecond longer: other packets meet, and what differs is chance. Its key in `runs`.
+#: Linux again with links a nanosecond longer, as a key of `runs`: other packets meet; what differs is chance.
 MOVED = "moved"
 SIDES = {"without": "without On-Ramp", "with": "with On-Ramp"}
 IMPROVEMENT = "improvement by On-Ramp"
@@ -84,7 +84,7 @@ def grid(
     *,
     floor: bool = False,
 ) -> list[Point]:
-    """Each scenario at all combinations of `vary`, with its own seed if none is given; `floor` adds `MOVED`."""
+    """Each scenario at all combinations of `vary`; with its own seed if none is given; with `MOVED` for a floor."""
     points = []
     for path in paths:
         for values in combinations(vary):

@@ -245,16 +245,10 @@ def agree(
             terminal.agreement_table(found[0]) if len(found) == 1 else terminal.overview_table(found)
         )
         console.print("", terminal.judged_text(found), sep="\n", soft_wrap=True)
-        for title, of in (("Equivalence", tests), ("Linux again / Linux", floors)):
+        for title, of in (("Equivalence", tests), ("Linux again over Linux", floors)):
             if of:
-                console.print(
-                    "",
-                    f"[bold]{title}[/]",
-                    terminal.equivalence_table(of),
-                    "",
-                    *equivalence.lines(of),
-                    sep="\n",
-                )
+                console.print("", f"[bold]{title}[/]", terminal.equivalence_table(of), sep="\n")
+                console.print("", *equivalence.lines(of), sep="\n", soft_wrap=True)
         report.write(found, cache.folder / "index.html")
         click.echo(cache.folder / "index.html")
     if stop.asked:

@@ -1,7 +1,7 @@
 """Random scenarios on which the simulator's TCP is held to Linux's.
 
-A Latin hypercube: of each factor every value is in as many cells as any other, but for one, and what meets what is
-random. Each release takes another draw, so that no figure is of the cells that were looked at before.
+A Latin hypercube: of each factor every value is in as many cells as any other, but for one, and what meets
+what is random. Each release takes another draw, so that no figure is of cells that were looked at before.
 """
 
 from __future__ import annotations
@@ -50,13 +50,8 @@ def scenario(name: str, cell: Mapping[str, Any]) -> dict[str, Any]:
     if cell["network"] == "star":
         network = {"kind": "star", "hosts": HOSTS, **link}
     else:
-        fabric = {
-            "leaves": 4,
-            "spines": 3,
-            "hosts_per_leaf": HOSTS // 4,
-            "fabric_rate": f"{2 * cell['gbps']}Gbps",
-        }
-        network = {"kind": "leaf-spine", **fabric, **link}
+        shape = {"leaves": 4, "spines": 3, "hosts_per_leaf": HOSTS // 4}
+        network = {"kind": "leaf-spine", **shape, **link, "fabric_rate": f"{2 * cell['gbps']}Gbps"}
     return {
         "name": name,
         "duration": f"{round(duration * 1e3)}ms",
@@ -77,16 +72,8 @@ def write(folder: Path, number: int, seed: int) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for i, cell in enumerate(cells(number, seed)):
-        name = f"{seed}-{i:02} " + " ".join(
-            (
-                cell["transport"],
-                f"{cell['size_kb']}KB",
-                f"{cell['buffer']}p",
-                f"{cell['gbps']}G",
-                cell["network"],
-            )
-        )
+        what = f"{cell['transport']} {cell['size_kb']}KB {cell['buffer']}p {cell['gbps']}G {cell['network']}"
         path = folder / f"{seed}-{i:02}.toml"
-        path.write_text(to_toml(scenario(name, cell)), encoding="utf-8")
+        path.write_text(to_toml(scenario(f"{seed}-{i:02} {what}", cell)), encoding="utf-8")
         files.append(path)
     return files

@@ -1,11 +1,11 @@
 """Equivalence tests: are the simulator's completion times Linux's, within stated margins?
 
-Two one-sided tests at 5% (Schuirmann 1987): two numbers are equivalent where the 90% interval of their ratio
-lies within the margin, different where it lies beyond, and else the runs are too few to tell. Pairs are runs of the
-same arrivals.
+Two one-sided tests at 5% (Schuirmann 1987): two numbers are equivalent where the 90% interval of their
+ratio lies within the margin, different where it lies beyond, and else the runs are too few to tell. Pairs
+are runs of the same arrivals.
 
-What waits for a timer is told apart. An RTO, and a loss probe with a single packet out, wait for Linux's least RTO of
-200 ms; a mean over both kinds is a count of timers.
+What waits for a timer is told apart. An RTO, and a loss probe with a single packet out, wait for Linux's
+least RTO of 200 ms; a mean over both kinds is a count of timers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Test:
     sim, linux : float
         Means over the pairs: of the share, or of the statistic [µs].
     ratio : float, optional
-        Geometric mean of the pairs' ratios; for shares, of all pairs together. None where one is 0 throughout.
+        Geometric mean of the pairs' ratios; for shares, of all pairs together. None where one is always 0.
     interval : tuple, optional
         Its 90% interval.
     """
@@ -65,7 +65,7 @@ class Test:
 
     @property
     def verdict(self) -> str:
-        """ "equivalent", "different" or "inconclusive"."""
+        """One of "equivalent", "different" and "inconclusive"."""
         if self.sim == self.linux == 0:
             return "equivalent"
         if self.interval is None:
@@ -167,27 +167,17 @@ def passed(found: Iterable[Test]) -> tuple[int, int, int]:
 def table(found: Sequence[Test], different: str, inconclusive: str) -> tuple[list[str], list[list[str]]]:
     """Head and rows: a line for each sample; ratios that are not equivalent go into a template of theirs."""
     templates = {"equivalent": "{}", "different": different, "inconclusive": inconclusive}
-    head = [
-        "",
-        "",
-        "",
-        "wait for a timer",
-        "",
-        *(f"{name} ±{margin:.0%}" for name, margin in MARGINS.items()),
-    ]
+    head = ["", "", "", "wait", "Linux", *(f"{name} ±{margin:.0%}" for name, margin in MARGINS.items())]
     lines = []
     last: tuple[str, ...] = ()
     for key, of in groupby(found, lambda test: (test.transport, test.side, test.sample)):
         by = {test.statistic: test for test in of}
-        shares = (
-            [f"{100 * s:.2g}%" for s in (by["waits"].sim, by["waits"].linux)] if "waits" in by else ["", ""]
-        )
+        wait = by.get("waits")
+        shares = [f"{100 * share:.2g}%" for share in (wait.sim, wait.linux)] if wait else ["", ""]
         cells = [templates[by[s].verdict].format(_text(by[s])) if s in by else "" for s in MARGINS]
-        names = (key[0], SIDES[key[1]], key[2])
-        lines.append(
-            [*("" if last[: i + 1] == names[: i + 1] else n for i, n in enumerate(names)), *shares, *cells]
-        )
-        last = names
+        shown = ["" if last[: i + 1] == key[: i + 1] else name for i, name in enumerate(key)]
+        lines.append([*shown, *shares, *cells])
+        last = key
     return head, lines
 
 

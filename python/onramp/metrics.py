@@ -28,7 +28,7 @@ _T: Mapping[float, tuple[float, ...]] = {
 
 
 def student(quantile: float, freedom: int) -> float:
-    """The 95% or 97.5% quantile of Student's t; beyond 30 degrees of freedom to 0.001 (Cornish and Fisher)."""
+    """95% or 97.5% quantile of Student's t; beyond 30 degrees of freedom to 0.001 (Cornish and Fisher)."""
     table = _T[quantile]
     if freedom <= len(table):
         return table[freedom - 1]

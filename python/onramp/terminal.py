@@ -103,7 +103,7 @@ def overview_table(found: Sequence[Agreement]) -> Table:
 def equivalence_table(found: Sequence[equivalence.Test]) -> Table:
     """Equivalence tests: a line for each sample, by transport and side."""
     head, lines = equivalence.table(found, different="[red]{} off[/]", inconclusive="[yellow]{} ?[/]")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for i, column in enumerate(head):
         table.add_column(column, justify="left" if i < 3 else "right", no_wrap=True)
     for line in lines:

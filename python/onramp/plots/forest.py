@@ -11,7 +11,10 @@ from onramp.equivalence import MARGINS, Test
 from onramp.plots import style
 
 COLOURS = {"equivalent": style.WITH, "different": "#c92a2a", "inconclusive": style.WITHOUT}
-TITLES = {"waits": "share that waits for a timer", **{name: f"{name} of the rest" for name in ("mean", "p95", "p99")}}
+TITLES = {
+    "waits": "share that waits for a timer",
+    **{name: f"{name} of the rest" for name in ("mean", "p95", "p99")},
+}
 
 
 def draw(found: Sequence[Test]) -> Figure:
@@ -34,5 +37,7 @@ def draw(found: Sequence[Test]) -> Figure:
         ax.set_yticks([])
         ax.set_title(f"{TITLES[statistic]}, ±{margin:.0%}", fontsize=8)
         ax.set_xlabel("simulator / Linux")
-    axes[0].set_yticks(list(place.values()), [f"{t}, {SIDES[side]}, {sample}" for t, side, sample in names], fontsize=6)
+    axes[0].set_yticks(
+        list(place.values()), [f"{t}, {SIDES[side]}, {sample}" for t, side, sample in names], fontsize=6
+    )
     return figure
