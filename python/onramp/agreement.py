@@ -84,7 +84,10 @@ def grid(
     *,
     floor: bool = False,
 ) -> list[Point]:
-    """Each scenario at all combinations of `vary`; with its own seed if none is given; with `MOVED` for a floor."""
+    """Each scenario at all combinations of `vary`, with its own seed if none is given.
+
+    `floor` adds `MOVED`.
+    """
     points = []
     for path in paths:
         for values in combinations(vary):

@@ -234,6 +234,7 @@ def agree(
     tests = equivalence.tests(found)
     floors = equivalence.tests(found, agreement.MOVED, "linux") if floor else []
     equivalence.write(cache.folder, tests, floors)
+    titled = {"Equivalence": tests, "Linux again over Linux": floors}
     if as_json:
         click.echo(json.dumps([one.to_json() for one in found], indent=2, ensure_ascii=False))
     elif as_markdown and found:
@@ -245,11 +246,11 @@ def agree(
             terminal.agreement_table(found[0]) if len(found) == 1 else terminal.overview_table(found)
         )
         console.print("", terminal.judged_text(found), sep="\n", soft_wrap=True)
-        for title, of in (("Equivalence", tests), ("Linux again over Linux", floors)):
+        for title, of in titled.items():
             if of:
                 console.print("", f"[bold]{title}[/]", terminal.equivalence_table(of), sep="\n")
                 console.print("", *equivalence.lines(of), sep="\n", soft_wrap=True)
-        report.write(found, cache.folder / "index.html")
+        report.write(found, cache.folder / "index.html", titled)
         click.echo(cache.folder / "index.html")
     if stop.asked:
         click.echo(f"Incomplete: {len(found)} of {len(points)}; the same command runs the rest.", err=True)

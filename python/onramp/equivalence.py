@@ -76,27 +76,23 @@ class Test:
         return "different" if self.interval[1] < low or self.interval[0] > high else "inconclusive"
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """Completion times of the same arrivals on two substrates [µs]."""
-
-    sim: Floats
-    linux: Floats
+#: Completion times of the same arrivals in the simulator and on Linux [µs].
+Pair = tuple[Floats, Floats]
 
 
 def tests(found: Sequence[Agreement], first: str = "sim", second: str = "linux") -> list[Test]:
     """All tests, by transport, side and sample; `first` is held to `second`."""
-    pairs: dict[tuple[str, str, str], list[_Pair]] = {}
+    pairs: dict[tuple[str, str, str], list[Pair]] = {}
     for agreement in found:
         transport = str(agreement.scenario.document["transport"]["kind"])
         for side, runs in agreement.runs.items():
             for a, b in zip(runs[first], runs[second], strict=True):
                 one, other = _samples(a), _samples(b)
                 for sample in one:
-                    pairs.setdefault((transport, side, sample), []).append(_Pair(one[sample], other[sample]))
+                    pairs.setdefault((transport, side, sample), []).append((one[sample], other[sample]))
     order = {side: i for i, side in enumerate(SIDES)}
     keys = sorted(pairs, key=lambda key: (key[0], order[key[1]]))
-    return [test for key in keys for test in _tests(*key, pairs[key])]
+    return [test for key in keys for test in compare(*key, pairs[key])]
 
 
 def _samples(result: Result) -> dict[str, Floats]:
@@ -109,22 +105,23 @@ def _samples(result: Result) -> dict[str, Floats]:
     return found
 
 
-def _tests(transport: str, side: str, sample: str, pairs: Sequence[_Pair]) -> Iterable[Test]:
-    waits = [tuple(float((times >= RTO_MIN).sum()) for times in (p.sim, p.linux)) for p in pairs]
-    sizes = [tuple(float(len(times)) for times in (p.sim, p.linux)) for p in pairs]
+def compare(transport: str, side: str, sample: str, pairs: Sequence[Pair]) -> Iterable[Test]:
+    """Tests of one sample over pairs of runs."""
+    waits = [[float((times >= RTO_MIN).sum()) for times in pair] for pair in pairs]
+    sizes = [[float(len(times)) for times in pair] for pair in pairs]
     if any(min(size) > 0 for size in sizes):
         yield _shares(transport, side, sample, waits, sizes)
     for name, least in LEAST.items():
         values = []
         for pair in pairs:
-            one, other = (times[times < RTO_MIN] for times in (pair.sim, pair.linux))
-            if min(len(one), len(other)) >= least:
-                values.append((statistic(one, name) or 0.0, statistic(other, name) or 0.0))
+            rest = [times[times < RTO_MIN] for times in pair]
+            if min(len(times) for times in rest) >= least:
+                values.append([statistic(times, name) or 0.0 for times in rest])
         if values:
             yield _ratios(transport, side, sample, name, values)
 
 
-def _ratios(transport: str, side: str, sample: str, name: str, values: Sequence[tuple[float, float]]) -> Test:
+def _ratios(transport: str, side: str, sample: str, name: str, values: Sequence[Sequence[float]]) -> Test:
     logs = [math.log(a / b) for a, b in values]
     mean = float(np.mean(logs))
     interval = None
@@ -139,8 +136,8 @@ def _shares(
     transport: str,
     side: str,
     sample: str,
-    waits: Sequence[tuple[float, ...]],
-    sizes: Sequence[tuple[float, ...]],
+    waits: Sequence[Sequence[float]],
+    sizes: Sequence[Sequence[float]],
 ) -> Test:
     """The interval is the jackknife's over the pairs: what waits is rare, and comes in bursts."""
     counts, totals = np.array(waits), np.array(sizes)

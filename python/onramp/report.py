@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
-from onramp import folders, plots
+from onramp import equivalence, folders, plots
 from onramp.agreement import SIDES, Agreement
 from onramp.comparison import Comparison
 from onramp.errors import OnRampError
 from onramp.metrics import Metric, metrics, number
-from onramp.plots import style
+from onramp.plots import forest, style
 from onramp.result import Result
 from onramp.scenario import SUBSTRATES, Scenario
 from onramp.summary import SIZES, Summary
@@ -63,20 +63,45 @@ def read(folder: Path) -> Comparison | Agreement | Result:
     raise OnRampError(f"{folder}: holds no results (neither comparison.json nor summary.json)")
 
 
-def write(results: Sequence[Comparison | Agreement | Result], page: Path) -> None:
-    """Write a page on comparisons, agreements and single runs, and their plots into their folders."""
+def write(
+    results: Sequence[Comparison | Agreement | Result],
+    page: Path,
+    tests: Mapping[str, Sequence[equivalence.Test]] | None = None,
+) -> None:
+    """Write a page on comparisons, agreements and single runs, and their plots into their folders.
+
+    `tests` are equivalence tests by title, which come first; their plots are beside the page.
+    """
     of: dict[type, Callable[[Any], Part]] = {
         Comparison: _of_comparison,
         Agreement: _of_agreement,
         Result: _of_run,
     }
-    parts = [of[type(r)](r) for r in results]
+    parts = [_of_tests(title, found, page.parent) for title, found in (tests or {}).items() if found]
+    parts += [of[type(r)](r) for r in results]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("onramp", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     text = environment.get_template("report.html.j2").render(parts=parts)
     with folders.replacing(page) as path:
         path.write_text(text, encoding="utf-8")
+
+
+def _of_tests(title: str, found: Sequence[equivalence.Test], folder: Path) -> Part:
+    head, rows = equivalence.table(found, different="{} (off)", inconclusive="{} (?)")
+    stem = folder / title.lower().replace(" ", "-")
+    with style.styled():
+        style.save(forest.draw(found), stem)
+    return Part(
+        title=title,
+        subtitle="Ratios with 90% intervals: equivalent where they lie within the margin",
+        head=head,
+        rows=rows,
+        notes=equivalence.lines(found),
+        svgs=_svgs([stem.with_suffix(".svg")]),
+        parameters=[],
+        scenario="",
+    )
 
 
 def _of_comparison(c: Comparison) -> Part:

@@ -1,0 +1,93 @@
+"""Equivalence tests, and the random scenarios they are made on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from onramp import cli, draw, equivalence
+from onramp.metrics import student
+from onramp.plots import forest
+from onramp.scenario import SUBSTRATES, load
+
+
+def _pairs(runs: int, times: int, factor: float = 1.0, waits: tuple[float, float] = (0.0, 0.0)) -> list:
+    """Runs of exponential times around 1 ms; a share of both sides' waits for a timer."""
+    random = np.random.default_rng(1)
+    pairs = []
+    for _ in range(runs):
+        sides = [random.exponential(1000, times) * scale for scale in (factor, 1.0)]
+        for side, share in zip(sides, waits, strict=True):
+            side[random.random(times) < share] += equivalence.RTO_MIN
+        pairs.append(tuple(sides))
+    return pairs
+
+
+def _verdicts(pairs: list) -> dict[str, str]:
+    return {test.statistic: test.verdict for test in equivalence.compare("cubic", "without", "incast", pairs)}
+
+
+def test_what_is_drawn_alike_is_equivalent_and_what_is_not_is_different() -> None:
+    alike = _verdicts(_pairs(30, 3000, waits=(0.1, 0.1)))
+    assert alike == dict.fromkeys(equivalence.MARGINS, "equivalent")
+    slower = _verdicts(_pairs(30, 3000, factor=1.3, waits=(0.1, 0.1)))
+    assert slower == {"waits": "equivalent", "mean": "different", "p95": "different", "p99": "different"}
+    more = _verdicts(_pairs(30, 3000, waits=(0.15, 0.1)))
+    assert more == {"waits": "different", "mean": "equivalent", "p95": "equivalent", "p99": "equivalent"}
+
+
+def test_a_ratio_at_the_margin_or_of_few_runs_is_inconclusive() -> None:
+    at_the_margin = _verdicts(_pairs(30, 3000, factor=1.05))
+    assert at_the_margin["mean"] == "inconclusive" and at_the_margin["waits"] == "equivalent"
+    few = _verdicts(_pairs(2, 150, waits=(0.1, 0.1)))
+    assert few["mean"] == "inconclusive" and few["waits"] == "inconclusive"
+    (once,) = (t for t in equivalence.compare("cubic", "with", "rpc", _pairs(1, 10)) if t.statistic == "mean")
+    assert once.interval is None and once.verdict == "inconclusive"
+
+
+def test_few_times_have_no_tail_and_a_plot_shows_the_rest() -> None:
+    found = list(equivalence.compare("cubic", "without", "incast", _pairs(5, 30)))
+    assert [test.statistic for test in found] == ["waits", "mean", "p95"]
+    head, lines = equivalence.table(found, different="{} off", inconclusive="{} ?")
+    assert len(head) == len(lines[0]) and lines[0][-1] == ""
+    assert len(forest.draw(found).axes) == len(equivalence.MARGINS)
+
+
+def test_students_t_goes_on_beyond_its_table() -> None:
+    # Quantiles of a table: 40, 60 and 120 degrees of freedom.
+    for freedom, one, two in ((40, 1.684, 2.021), (60, 1.671, 2.000), (120, 1.658, 1.980)):
+        assert student(0.95, freedom) == pytest.approx(one, abs=1.5e-3)
+        assert student(0.975, freedom) == pytest.approx(two, abs=2e-3)
+
+
+def test_a_draw_has_every_value_as_often_and_another_seed_other_cells() -> None:
+    cells = draw.cells(23, 7)
+    for factor, values in draw.FACTORS.items():
+        counts = Counter(cell[factor] for cell in cells)
+        assert set(counts) == set(values) and max(counts.values()) - min(counts.values()) <= 1, counts
+    assert cells == draw.cells(23, 7) != draw.cells(23, 8)
+
+
+def test_cells_of_a_draw_run_on_both_substrates(tmp_path: Path) -> None:
+    for file in draw.write(tmp_path, 30, 3):
+        for on in SUBSTRATES:
+            scenario = load(file, on=on)
+        assert scenario.document["linux"]["buffer_packets"] in draw.FACTORS["buffer"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["agree"], "give a SCENARIO, or --draw N"),
+        (["agree", "--draw", "0"], "0 is not in the range x>=1"),
+        (["agree", "none.toml"], "none.toml: "),
+    ],
+)
+def test_what_is_wrong_is_one_line(command: list[str], said: str, tmp_path: Path) -> None:
+    ended = CliRunner().invoke(cli.commands, [*command, "--out", str(tmp_path / "out")])
+    assert ended.exit_code == 2 or ended.exception is not None
+    assert said in ended.output or said in str(ended.exception)
