@@ -15,19 +15,19 @@ from onramp.plots import forest
 from onramp.scenario import SUBSTRATES, load
 
 
-def _pairs(runs: int, times: int, factor: float = 1.0, waits: tuple[float, float] = (0.0, 0.0)) -> list:
+def _pairs(runs: int, times: int, factor: float = 1.0, waits: tuple[float, float] = (0.0, 0.0)) -> list[equivalence.Pair]:
     """Runs of exponential times around 1 ms; a share of both sides' waits for a timer."""
     random = np.random.default_rng(1)
-    pairs = []
+    pairs: list[equivalence.Pair] = []
     for _ in range(runs):
         sides = [random.exponential(1000, times) * scale for scale in (factor, 1.0)]
         for side, share in zip(sides, waits, strict=True):
             side[random.random(times) < share] += equivalence.RTO_MIN
-        pairs.append(tuple(sides))
+        pairs.append((sides[0], sides[1]))
     return pairs
 
 
-def _verdicts(pairs: list) -> dict[str, str]:
+def _verdicts(pairs: list[equivalence.Pair]) -> dict[str, str]:
     return {test.statistic: test.verdict for test in equivalence.compare("cubic", "without", "incast", pairs)}
 
 
