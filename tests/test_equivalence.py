@@ -10,15 +10,16 @@ import pytest
 from click.testing import CliRunner
 
 from onramp import cli, draw, equivalence
+from onramp.equivalence import Pair
 from onramp.metrics import student
 from onramp.plots import forest
 from onramp.scenario import SUBSTRATES, load
 
 
-def _pairs(runs: int, times: int, factor: float = 1.0, waits: tuple[float, float] = (0.0, 0.0)) -> list[equivalence.Pair]:
+def _pairs(runs: int, times: int, factor: float = 1.0, waits: tuple[float, float] = (0.0, 0.0)) -> list[Pair]:
     """Runs of exponential times around 1 ms; a share of both sides' waits for a timer."""
     random = np.random.default_rng(1)
-    pairs: list[equivalence.Pair] = []
+    pairs: list[Pair] = []
     for _ in range(runs):
         sides = [random.exponential(1000, times) * scale for scale in (factor, 1.0)]
         for side, share in zip(sides, waits, strict=True):
@@ -27,7 +28,7 @@ def _pairs(runs: int, times: int, factor: float = 1.0, waits: tuple[float, float
     return pairs
 
 
-def _verdicts(pairs: list[equivalence.Pair]) -> dict[str, str]:
+def _verdicts(pairs: list[Pair]) -> dict[str, str]:
     return {test.statistic: test.verdict for test in equivalence.compare("cubic", "without", "incast", pairs)}
 
 
