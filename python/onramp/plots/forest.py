@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from onramp.comparison import SIDES
 from onramp.equivalence import MARGINS, Test
@@ -37,6 +38,11 @@ def draw(found: Sequence[Test]) -> Figure:
         ax.set_yticks([])
         ax.set_title(f"{TITLES[statistic]}, ±{margin:.0%}", fontsize=8)
         ax.set_xlabel("simulator / Linux")
+    handles = [
+        Line2D([], [], color=colour, marker="o", markersize=3, label=verdict)
+        for verdict, colour in COLOURS.items()
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     axes[0].set_yticks(
         list(place.values()), [f"{t}, {SIDES[side]}, {sample}" for t, side, sample in names], fontsize=6
     )
