@@ -58,6 +58,10 @@ use serde::Serialize;
 pub use sizes::{Cdf, is_built_in, size_distribution};
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
+
+/// Most bytes that wait for the application at a TCP receiver: fewer wake-ups, and far less than the receive buffer,
+/// so that the window never closes for it.
+pub const PORTION: u64 = 256 << 10;
 use std::sync::Arc;
 
 /// Declares the kinds of traffic: the file of each, and what a scenario calls it.

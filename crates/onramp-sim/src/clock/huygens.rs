@@ -2,7 +2,7 @@
 
 use super::Tick;
 use super::config::Clock;
-use super::running::HostClock;
+use super::host::HostClock;
 use onramp_clock::schedule::{SPACING, Schedule};
 use onramp_clock::{
     Correction, Edge, Exchange, FitOptions, HostId, LeastDelay, NetworkOptions, Solution, fit, mesh, noise, solve,

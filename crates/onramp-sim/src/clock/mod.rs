@@ -10,6 +10,7 @@
 pub mod accuracy;
 pub mod config;
 mod constant;
+mod host;
 mod huygens;
 mod ntp;
 mod oscillator;

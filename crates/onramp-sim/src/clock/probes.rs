@@ -3,7 +3,7 @@
 
 use super::Tick;
 use super::ntp;
-use super::running::{HostClock, Method, Running};
+use super::running::{Method, Running};
 use crate::network::{Kind, Packet};
 use onramp_clock::Exchange;
 use onramp_config::units::{NS, Ps, SEC};
@@ -48,18 +48,6 @@ pub struct RoundTrip {
     sent: u64,
     received: u64,
     returned: u64,
-}
-
-impl HostClock {
-    fn stamp_departure(&mut self, now: Ps) -> u64 {
-        self.oscillator.advance(now);
-        self.oscillator.reading(now).wrapping_add_signed(self.probe_stamper.departure())
-    }
-
-    fn stamp_arrival(&mut self, now: Ps) -> u64 {
-        self.oscillator.advance(now);
-        self.oscillator.reading(now).wrapping_add_signed(self.probe_stamper.arrival())
-    }
 }
 
 impl Running {

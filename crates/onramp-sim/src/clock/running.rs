@@ -3,9 +3,10 @@
 use super::Margin;
 use super::accuracy::Accuracy;
 use super::config::{Clock, Stamps, Sync};
+use super::host::HostClock;
 use super::huygens::Huygens;
 use super::ntp::Client;
-use super::oscillator::{EPOCH, Oscillator};
+use super::oscillator::Oscillator;
 use super::probes::RoundTrip;
 use super::stamps::Stamper;
 use crate::engine::Slab;
@@ -35,37 +36,6 @@ pub(super) enum Method {
     Huygens(Huygens),
     /// One client per host; the first host is the server.
     Ntp(Vec<Client>),
-}
-
-/// One host's clock.
-#[derive(Debug)]
-pub struct HostClock {
-    /// As it runs by itself.
-    pub oscillator: Oscillator,
-    /// Stamps data.
-    stamper: Stamper,
-    /// Stamps probes: the NIC's or the kernel's own, or a program's.
-    pub probe_stamper: Stamper,
-    /// The correction in force.
-    pub correction: Option<Correction>,
-    /// Hosts of different parts know nothing of each other.
-    pub part: u32,
-}
-
-impl HostClock {
-    /// By how much the corrected clock is ahead of true time, in nanoseconds.
-    #[inline]
-    pub fn error(&mut self, t: Ps) -> Option<i64> {
-        self.oscillator.advance(t);
-        let fleet = self.correction.as_ref()?.to_fleet(self.oscillator.reading(t));
-        Some(fleet - (EPOCH + t / NS) as i64)
-    }
-
-    /// Standard deviation of that, as the host knows it, in nanoseconds.
-    #[inline]
-    pub fn uncertainty(&self, t: Ps) -> Option<f64> {
-        Some(self.correction.as_ref()?.uncertainty_at(self.oscillator.reading(t)))
-    }
 }
 
 impl Running {

@@ -28,15 +28,12 @@ use onramp_sim::measure::Recorder;
 use onramp_sim::measure::trace::Capture;
 use onramp_topology::Topology;
 use onramp_workload::arrivals::{Arrival, Arrivals};
-use onramp_workload::{Channel, Medium, Size, connections as wanted};
+use onramp_workload::{Channel, Medium, PORTION, Size, connections as wanted};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// Most bytes that wait for their reader: fewer wake-ups, and far less than the
-/// receive buffer, so that the window never closes for it.
-pub(super) const PORTION: u64 = 256 << 10;
 /// Most bytes of a long flow that wait to be sent, so that it ends soon after its stop.
 const UNSENT: u32 = 256 << 10;
 /// Turns of the loop between two looks at whether the run is to stop.

@@ -1,7 +1,6 @@
 //! Programs at the hosts, and their channels: sockets, and disks by the kernel's NVMe over TCP.
 
 use super::connections::{Connections, Key};
-use super::load::PORTION;
 use super::nvme::DRIVE;
 use super::{Result, at};
 use crate::plan::address;
@@ -9,7 +8,7 @@ use crate::sys::{self, Aio, Epoll};
 use onramp_config::units::Ps;
 use onramp_records::ExchangeRecord;
 use onramp_workload::storage::{Block, LARGEST};
-use onramp_workload::{Actions, Channel as Joined, Medium, Message, Placed, Program};
+use onramp_workload::{Actions, Channel as Joined, Medium, Message, PORTION, Placed, Program};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -2,6 +2,7 @@
 
 use super::{BLOCKS, Params, Reply, Tx, timer};
 use onramp_config::units::{NS, Ps, US};
+use onramp_workload::PORTION;
 
 /// Delayed acknowledgements wait so long at least, and at most, in milliseconds.
 const DELAY_MIN_MS: u64 = 40;
@@ -14,8 +15,6 @@ const DUPLICATES: u32 = 3;
 /// What was left out is said before a block beyond so many begins or grows: an acknowledgement tells of three,
 /// and may be lost.
 const TOLD: usize = 2;
-/// The application is woken for at most so many bytes.
-const PORTION: u64 = 256 << 10;
 /// Share of a packet's memory that is payload, in 2^-8: what is assumed before one has come, and
 /// 1448 of 2302 bytes.
 const SHARE_FIRST: u64 = 128;
