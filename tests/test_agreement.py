@@ -54,7 +54,10 @@ def test_flows_alone_take_as_long_on_both_and_the_page_shows_it(tmp_path: Path) 
     for row in times:
         assert abs(row["ratio"] - 1) < 0.01, row
     page = (out / "index.html").read_text()
-    assert "simulator / Linux" in page and page.count("<svg") == 2
+    assert "simulator / Linux" in page and page.count("<svg") == 3
+    tests = json.loads((out / "equivalence.json").read_text())
+    assert {test["statistic"] for test in tests["simulator"]} == {"waits"} and not tests["linux again"]
+    assert {test["verdict"] for test in tests["simulator"]} == {"equivalent"}
 
 
 @needs_kernel
@@ -62,12 +65,14 @@ def test_several_are_an_overview(tmp_path: Path) -> None:
     (tmp_path / "flows.csv").write_text("src,dst,bytes,start_ns\nh0,h3,60000,0\n")
     (tmp_path / "pair.toml").write_text(SCENARIO)
     command = ["agree", str(tmp_path / "pair.toml"), "--out", str(tmp_path / "out"), "--markdown"]
-    options = ["--set", "onramp.enabled=false", "--vary", "transport.kind=cubic,newreno"]
-    head, _, cubic, newreno = _said(command + options).splitlines()
+    options = ["--set", "onramp.enabled=false", "--vary", "transport.kind=cubic,newreno", "--floor"]
+    overview, *tests = _said(command + options).split("\n\n")
+    head, _, cubic, newreno = overview.splitlines()
     assert head.startswith("| transport.kind |  | RCT mean |")
     assert cubic.startswith("| cubic | without On-Ramp |") and newreno.startswith("| newreno |")
     assert len({line.count("|") for line in (head, cubic, newreno)}) == 1
     assert newreno.split("|")[-6].strip() == "–" != newreno.split("|")[-4].strip()
+    assert tests[0] == tests[2] and tests[0].startswith("- all: 2 of 2 equivalent")
 
 
 @needs_kernel
