@@ -18,6 +18,7 @@ import pytest
 
 import onramp
 from conftest import ENDLESS, SMALL, Command
+from onramp import comparison
 
 
 def _start(cwd: Path, *args: object, **kwargs: Any) -> subprocess.Popen[str]:
@@ -73,6 +74,22 @@ def test_an_interrupted_comparison_keeps_both_sides(write: Callable[..., Path], 
     assert "incomplete" in stdout and "identical on both sides" in stdout
     found = onramp.Comparison.read(tmp_path / "out")
     assert not found.complete and found.arrivals.identical
+    # The sides were stopped at different times: what was done by then is no comparison.
+    assert "No ratios: the sides were stopped, at " in stdout
+    assert found.rows and all(row.ratio is None and row.interval is None for row in found.rows)
+
+
+def test_a_seed_that_was_stopped_does_not_count(write: Callable[..., Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    whole = onramp.compare(write(SMALL), seeds=[1, 2], out=out)
+    alone = onramp.compare(write(SMALL), seeds=[1])
+    assert whole.complete and whole.seeds == [1, 2] and not whole.stopped
+    summary = out / "seed-2/with/summary.json"
+    summary.write_text(json.dumps({**json.loads(summary.read_text()), "complete": False}))
+    found = comparison.gather(out, [1, 2, 3])
+    assert (found.seeds, found.stopped, found.complete) == ([1], [2, 3], False)
+    assert [row.ratio for row in found.rows] == [row.ratio for row in alone.rows]
+    assert "Seeds that were stopped and do not count: 2, 3." in found.notes
 
 
 def test_an_interrupted_call_raises_after_writing(tmp_path: Path) -> None:

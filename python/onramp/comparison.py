@@ -62,10 +62,14 @@ class Comparison:
     ----------
     without, with_ : list of Result
         One per seed.
+    stopped : list of int
+        Further seeds, of which a side was stopped before its end: they do not count.
     """
 
-    def __init__(self, folder: Path, without: list[Result], with_: list[Result]) -> None:
-        self.folder, self.without, self.with_ = folder, without, with_
+    def __init__(
+        self, folder: Path, without: list[Result], with_: list[Result], stopped: Sequence[int] = ()
+    ) -> None:
+        self.folder, self.without, self.with_, self.stopped = folder, without, with_, list(stopped)
         self.temporary: object = None  # keeps a temporary folder alive
 
     @classmethod
@@ -74,9 +78,9 @@ class Comparison:
         folder = Path(folder)
         if not (folder / "comparison.json").is_file():
             raise OnRampError(f"{folder}: is not a comparison (it has no comparison.json)")
-        seeds = json.loads((folder / "comparison.json").read_text())["seeds"]
-        without, with_ = ([Result(_place(folder, seed, side)) for seed in seeds] for side in SIDES)
-        return cls(folder, without, with_)
+        found = json.loads((folder / "comparison.json").read_text())
+        without, with_ = ([Result(_place(folder, seed, side)) for seed in found["seeds"]] for side in SIDES)
+        return cls(folder, without, with_, found.get("stopped", ()))
 
     def moved(self, folder: Path) -> Comparison:
         """The same after its folder was renamed."""
@@ -84,7 +88,7 @@ class Comparison:
             [Result(folder / r.folder.relative_to(self.folder)) for r in side]
             for side in (self.without, self.with_)
         )
-        moved = Comparison(folder, without, with_)
+        moved = Comparison(folder, without, with_, self.stopped)
         moved.rows, moved.arrivals = self.rows, self.arrivals
         return moved
 
@@ -111,7 +115,12 @@ class Comparison:
     @property
     def complete(self) -> bool:
         """Whether no run was stopped before its end."""
-        return all(r.summary["complete"] for r in (*self.without, *self.with_))
+        return not self.stopped and self.ended
+
+    @property
+    def ended(self) -> bool:
+        """Whether the runs that count came to their end; where they did not, there are no ratios."""
+        return _complete(self.without, self.with_)
 
     @property
     def interval(self) -> str:
@@ -128,6 +137,12 @@ class Comparison:
     def notes(self) -> list[str]:
         """What a reader of table and plots must know."""
         notes = [str(self.arrivals), f"Ratio: without over with; {self.interval}."]
+        if self.stopped:
+            notes.append(f"Seeds that were stopped and do not count: {', '.join(map(str, self.stopped))}.")
+        if not self.ended:
+            notes[1] = (
+                f"No ratios: the sides were stopped, at {_ends(self.without[0])} and {_ends(self.with_[0])}."
+            )
         if len(self.seeds) > 1:
             notes.append(f"Plots show seed {self.seeds[0]}; each seed's results are in a folder of its own.")
         return notes
@@ -147,6 +162,7 @@ class Comparison:
         return {
             "scenario": self.scenario.document["name"],
             "seeds": self.seeds,
+            "stopped": self.stopped,
             "complete": self.complete,
             "arrivals": dataclasses.asdict(self.arrivals),
             "interval": self.interval,
@@ -185,16 +201,38 @@ def execute(
             variant = scenario.replace({"seed": seed, "onramp.enabled": side == "with"})
             jobs.append(Job(f"{SIDES[side]}, seed {seed}", variant, path))
     run_all(jobs, workers, watch=watch)
+    comparison = gather(folder, seeds)
+    text = json.dumps(comparison.to_json(), indent=2, allow_nan=False, ensure_ascii=False)
+    (folder / "comparison.json").write_text(text + "\n", encoding="utf-8")
+    return comparison
+
+
+def gather(folder: Path, seeds: Sequence[int]) -> Comparison:
+    """What `seeds` have left in `folder`.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If none has results of both sides.
+    """
     done = [s for s in seeds if all((_place(folder, s, side) / "summary.json").exists() for side in SIDES)]
     for seed in set(seeds) - set(done):
         shutil.rmtree(folder / f"seed-{seed}", ignore_errors=True)
     if not done:
         raise KeyboardInterrupt
-    without, with_ = ([Result(_place(folder, seed, side)) for seed in done] for side in SIDES)
-    comparison = Comparison(folder, without, with_)
-    text = json.dumps(comparison.to_json(), indent=2, allow_nan=False, ensure_ascii=False)
-    (folder / "comparison.json").write_text(text + "\n", encoding="utf-8")
-    return comparison
+    pairs = {seed: [Result(_place(folder, seed, side)) for side in SIDES] for seed in done}
+    # Sides that were stopped at different times are no pair. Without any other the first seed is shown.
+    whole = [seed for seed, pair in pairs.items() if _complete(pair)] or done[:1]
+    without, with_ = (list(side) for side in zip(*(pairs[seed] for seed in whole), strict=True))
+    return Comparison(folder, without, with_, [seed for seed in seeds if seed not in whole])
+
+
+def _complete(*sides: Sequence[Result]) -> bool:
+    return all(r.summary["complete"] for side in sides for r in side)
+
+
+def _ends(result: Result) -> str:
+    return f"{result.summary['engine']['simulated_us'] / 1e3:,.2f} ms"
 
 
 def _all_finished(without: Sequence[Result], with_: Sequence[Result]) -> bool:
@@ -249,6 +287,7 @@ def _rows(without: Sequence[Result], with_: Sequence[Result]) -> list[Row]:
             pairs = _paired(without[0], with_[0], sample)
             intervals |= {(sample, name): v for name, v in bootstrap_ratio(*pairs, names).items()}
     rows = []
+    comparable = _complete(without, with_)
     for metric in shown:
         one, other = ([metric.of(r.summary) for r in side] for side in (without, with_))
         a, b = (
@@ -256,7 +295,7 @@ def _rows(without: Sequence[Result], with_: Sequence[Result]) -> list[Row]:
             for side in (one, other)
         )
         ratio, interval = None, intervals.get((metric.sample, metric.statistic))
-        if a is not None and b is not None and (a or b):
+        if a is not None and b is not None and (a or b) and comparable:
             ratio = a / b if b else math.inf
             ratios = [x / y for x, y in zip(one, other, strict=True) if x is not None and y]
             if len(ratios) == len(one) > 1 and all(r > 0 for r in ratios):

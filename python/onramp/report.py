@@ -125,7 +125,7 @@ def _of_comparison(c: Comparison) -> Part:
     unfinished = [f"{side}: {text}" for side, r in c.sides.items() if (text := unfinished_text(r.summary))]
     until = min(r.summary["engine"]["simulated_us"] for r in (*c.without, *c.with_))
     return Part(
-        title=str(c.scenario.document["name"]) + state(c.complete, until),
+        title=str(c.scenario.document["name"]) + state(c.ended, until),
         subtitle="The same arrivals with and without On-Ramp",
         head=["", "without", "with", "ratio", "95% interval"],
         rows=rows,

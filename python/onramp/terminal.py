@@ -47,7 +47,7 @@ def comparison_table(comparison: Comparison) -> Table:
     """Both sides and their ratio."""
     seeds = ", ".join(map(str, comparison.seeds))
     until = min(r.summary["engine"]["simulated_us"] for r in (*comparison.without, *comparison.with_))
-    title = f"{comparison.scenario.document['name']} · seed {seeds}{state(comparison.complete, until)}"
+    title = f"{comparison.scenario.document['name']} · seed {seeds}{state(comparison.ended, until)}"
     table = _table(title, "without", "with", "ratio", "95% interval")
     group = ""
     for row in comparison.rows:
