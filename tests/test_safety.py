@@ -102,6 +102,18 @@ def test_an_interrupted_call_raises_after_writing(tmp_path: Path) -> None:
     assert onramp.Result(tmp_path / "out").summary["complete"] is False
 
 
+def test_force_wants_a_folder_wherever_it_stands(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    path = write(SMALL)
+    alone = command("run", path, "--force")
+    assert (alone.returncode, alone.stdout) == (2, "")
+    assert alone.stderr == "onramp run: --force replaces the folder of --out: give --out DIR\n"
+    for _ in range(2):
+        assert command("run", path, "--force", "--out", "out").returncode == 0
+    assert len(list(tmp_path.glob("*/summary.json"))) == 1
+
+
 def test_results_are_not_overwritten(write: Callable[..., Path], command: Command, tmp_path: Path) -> None:
     path = write(SMALL)
     (tmp_path / "out").mkdir()

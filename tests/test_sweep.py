@@ -35,6 +35,25 @@ def test_only_missing_runs_are_run(write: Callable[..., Path], command: Command,
     assert (tmp_path / "grid/sweep.png").is_file() and (tmp_path / "grid/sweep.svg").is_file()
 
 
+def test_a_sweep_over_other_keys_writes_nothing_over(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    path = write(SMALL)
+    assert command("sweep", path, "--vary", "onramp.threshold=10us", "--out", "grid").returncode == 0
+    kept = (tmp_path / "grid/sweep.csv").read_bytes()
+    other = command("sweep", path, "--vary", "transport.kind=hpcc", "--out", "grid")
+    assert other.returncode == 2
+    assert other.stderr == "onramp: grid: holds a sweep over onramp.threshold; give another --out\n"
+    assert (tmp_path / "grid/sweep.csv").read_bytes() == kept
+    # Each has a folder of its own unless told otherwise.
+    for vary in ("onramp.threshold=10us", "transport.kind=hpcc"):
+        assert command("sweep", path, "--vary", vary).returncode == 0
+    assert {p.parent.name.partition("-sweep-")[2] for p in (tmp_path / "results").glob("*/sweep.csv")} == {
+        "onramp.threshold",
+        "transport.kind",
+    }
+
+
 def test_an_unreachable_cluster_is_one_line(write: Callable[..., Path], command: Command) -> None:
     done = command("sweep", write(SMALL), *VARY, "--out", "grid", "--dask", "tcp://127.0.0.1:9")
     assert done.returncode == 2

@@ -30,8 +30,21 @@ RESULTS = Path("results")
 INTERRUPTED = 130
 
 SCENARIO = click.argument("scenario", type=click.Path(path_type=Path))
-OUT = click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder for the results.")
-FORCE = click.option("--force", is_flag=True, help="Replace DIR if it holds results.")
+#: Eager, since `--force` asks whether it is there.
+OUT = click.option(
+    "--out", type=click.Path(path_type=Path), metavar="DIR", is_eager=True, help="Folder for the results."
+)
+
+
+def _check_force(context: click.Context, _: click.Parameter, force: bool) -> bool:
+    if force and context.params.get("out") is None:
+        raise click.UsageError("--force replaces the folder of --out: give --out DIR")
+    return force
+
+
+FORCE = click.option(
+    "--force", is_flag=True, callback=_check_force, help="Replace DIR of --out if it holds results."
+)
 
 
 def _pairs(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
@@ -366,7 +379,8 @@ def sweep_command(
     from onramp import sweep
 
     points = sweep.grid(scenario, overrides, vary, on)
-    cache = Cache(out or RESULTS / f"{points[0].scenario.name}-sweep")
+    cache = Cache(out or RESULTS / f"{points[0].scenario.name}-sweep-{'-'.join(vary)}")
+    sweep.check_folder(cache.folder, list(vary))
     scenarios = {p.label: p.scenario for p in points}
     missing = cache.missing(scenarios)
     title = f"{len(missing)} of {len(points)} runs missing"

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
 from onramp.cache import Cache
+from onramp.errors import OnRampError
 from onramp.metrics import Metric
 from onramp.plots import style
 from onramp.result import Result
@@ -56,6 +57,16 @@ def combinations(vary: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
 def results(points: Sequence[Point], cache: Cache) -> list[tuple[Point, Result]]:
     """The points that have results."""
     return [(p, r) for p in points if (r := cache.get(p.scenario)) is not None]
+
+
+def check_folder(folder: Path, keys: Sequence[str]) -> None:
+    """Refuse a folder whose sweep varies other keys: it would be written over."""
+    if not (folder / "sweep.parquet").is_file():
+        return
+    columns = pq.read_schema(folder / "sweep.parquet").names
+    held = columns[: columns.index("folder")]
+    if held != list(keys):
+        raise OnRampError(f"{folder}: holds a sweep over {', '.join(held)}; give another --out")
 
 
 def table(done: Sequence[tuple[Point, Result]]) -> pa.Table:
