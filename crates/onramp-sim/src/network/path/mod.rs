@@ -13,13 +13,13 @@ use std::fmt::Debug;
 
 /// A packet, and the ports that it may leave a switch by.
 pub struct Choice<'a> {
-    /// Time.
+    /// Time [ps].
     pub now: Ps,
-    /// The switch, by its number in the cell.
+    /// The switch, by its place among the cell's: in the list that the selector was made for.
     pub switch: usize,
     /// Hash of the packet's flow, mixed by this switch.
     pub hash: u32,
-    /// The ports: two or more.
+    /// The ports: two or more, for a set of destinations always the same, in the same order.
     pub ports: &'a [u32],
     /// Tells the bytes that wait at a port [bytes].
     pub queued: &'a dyn Fn(u32) -> u64,
