@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from onramp.comparison import SIDES
+from onramp.agreement import SIDES
 from onramp.equivalence import MARGINS, Test
 from onramp.plots import style
 

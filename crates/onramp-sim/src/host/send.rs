@@ -23,13 +23,13 @@ impl Sender {
             return Some(self.t_next);
         }
         let permit = self.cc.permit(&transport.config, transport.env(rate), now);
-        self.due_within(permit.window)
+        self.within(permit.window).then_some(self.t_next)
     }
 
-    /// [`Sender::due`] with a window that is known.
+    /// Whether a window has room for its next packet.
     #[inline(always)]
-    fn due_within(&self, window: u64) -> Option<Ps> {
-        (self.tx.ready() && self.tx.in_flight() < window).then_some(self.t_next)
+    fn within(&self, window: u64) -> bool {
+        self.tx.in_flight() < window
     }
 }
 
@@ -131,8 +131,12 @@ impl<H: Header> Hosts<H> {
         let free = io.network.ports[port as usize].free_at;
         if self.shaper.holds() {
             self.hand_down(flow, now);
-        } else if let Some(at) = self.senders[flow.slot].due_within(permit.window) {
-            self.offer(flow, at, free);
+        } else {
+            // As `Sender::due` has it, with the window that is known.
+            let sender = &self.senders[flow.slot];
+            if sender.tx.ready() && sender.within(permit.window) {
+                self.offer(flow, sender.t_next, free);
+            }
         }
         segment.size
     }
