@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ import onramp
 from conftest import Command
 from onramp import markdown, paper, tables
 from onramp.paper import common, fig22, star
+from onramp.paper.verdict import INCONCLUSIVE, NOT, REPRODUCED, Claim, Estimate, factor, percent
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import carousel, irn, paced, rcp
@@ -36,8 +39,10 @@ def test_every_case_is_a_valid_scenario(name: str, quick: bool) -> None:
     figure = FIGURES[name]
     for on in figure.on:
         scenarios = common.scenarios(figure, on, common.Mode(quick, (1, 2)))
-        assert len(scenarios) == 2 * len(figure.cases(quick))
-        assert len({s.text for s in scenarios.values()}) == len(scenarios)
+        cases, variants = figure.cases(quick), len(figure.variants)
+        shared = sum(not case.overrides.get("onramp.enabled", True) for case in cases)
+        assert len(scenarios) == 2 * variants * len(cases)
+        assert len({s.text for s in scenarios.values()}) == 2 * (variants * (len(cases) - shared) + shared)
 
 
 def test_list_names_every_figure(command: Command) -> None:
@@ -147,20 +152,63 @@ def test_flows_that_carousel_holds_have_their_rates() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mean", "half", "text"),
+    ("values", "text"),
     [
-        (35.24, 1.02, "35.2 ± 1.0 ms"),
-        (99.99996, 3e-8, "100.0 ms"),
-        (12345.6, 78.9, "12,346 ± 79 ms"),
-        (0.000206, 0.000888, "0.000206 ± 0.000888 ms"),
-        (3.0, 0.5, "3.00 ± 0.50 ms"),
-        (0.0, 0.0, "0 ms"),
-        (12.4, math.nan, "12.4 ms"),
-        (math.nan, math.nan, "– ms"),
+        ((34.83, 35.24, 35.65), "35.2 ± 1.0 ms"),
+        ((99.99996, 99.99997, 99.99995), "100.0 ms"),
+        ((12313.0, 12345.0, 12377.0), "12,345 ± 79 ms"),
+        ((-0.000151, 0.000206, 0.000563), "0.000206 ± 0.000887 ms"),
+        ((2.8, 3.0, 3.2), "3.00 ± 0.50 ms"),
+        ((0.0, 0.0), "0 ms"),
+        ((12.4,), "12.4 ms"),
+        ((math.nan, 1.0), "– ms"),
     ],
 )
-def test_an_interval_has_its_means_digits(mean: float, half: float, text: str) -> None:
-    assert common.Estimate(mean, half).text(" ms") == text
+def test_an_interval_has_its_means_digits(values: tuple[float, ...], text: str) -> None:
+    assert Estimate(values).text(" ms") == text
+
+
+def test_a_ratios_interval_is_that_of_logarithms() -> None:
+    gain = Estimate((1.0, 2.0, 4.0)).over(Estimate((1.0, 1.0, 1.0)))
+    assert gain.mean == pytest.approx(2)
+    assert gain.low * gain.high == pytest.approx(4)
+    assert gain.text("×") == "2.00× (0.357 to 11.2)"
+    # The other way round it is the same interval.
+    other = Estimate((1.0, 1.0, 1.0)).over(Estimate((1.0, 2.0, 4.0)))
+    assert (1 / other.low, 1 / other.high) == pytest.approx((gain.high, gain.low))
+
+
+def test_a_verdict_can_fail_and_can_be_open() -> None:
+    low, wide, high = Estimate((0.9, 1.0, 1.1)), Estimate((0.5, 2.0, 3.5)), Estimate((2.9, 3.0, 3.1))
+    assert [e.at_most(2).verdict for e in (low, wide, high)] == [REPRODUCED, INCONCLUSIVE, NOT]
+    assert [e.at_least(2).verdict for e in (low, wide, high)] == [NOT, INCONCLUSIVE, REPRODUCED]
+    assert high.between(2.5, 3.5).verdict == REPRODUCED
+    assert [high.between(1, 2).verdict, low.between(2, 3).verdict] == [NOT, NOT]
+    # One seed tells nothing, and neither does a measure that a run does not have.
+    assert Estimate((3.0,)).at_least(2).verdict == INCONCLUSIVE
+    assert Estimate((3.0, math.nan)).at_least(2).verdict == INCONCLUSIVE
+    # The same in every seed is an interval, too; at a bound is not beyond it.
+    same = Estimate((1.0, 1.0))
+    assert [same.at_least(1).verdict, same.above(1).verdict, same.below(1).verdict] == [REPRODUCED, NOT, NOT]
+
+
+def test_all_numbers_of_a_statement_have_to_lie_in_their_range() -> None:
+    low, wide, high = Estimate((0.9, 1.0, 1.1)), Estimate((0.5, 2.0, 3.5)), Estimate((2.9, 3.0, 3.1))
+    for estimates, verdict in (
+        ((low, low), REPRODUCED),
+        ((low, wide), INCONCLUSIVE),
+        ((low, wide, high), NOT),
+    ):
+        claim = Claim("", "", "", tuple(e.at_most(2) for e in estimates))
+        assert claim.verdict == verdict
+        assert Claim.of(json.loads(json.dumps(asdict(claim)))) == claim
+
+
+def test_a_number_of_the_text_is_met_from_both_sides() -> None:
+    for value, verdict in ((2.6, REPRODUCED), (10.6, NOT), (1.2, NOT)):
+        assert factor("", Estimate((value, value * 1.001)), 2.6).verdict == verdict
+    for value, verdict in ((21.0, REPRODUCED), (51.0, NOT), (12.0, NOT)):
+        assert percent("", Estimate((value, value + 0.01)), 21).verdict == verdict
 
 
 def test_a_flow_that_has_not_ended_counts_as_if_it_had_with_the_run() -> None:
@@ -215,12 +263,12 @@ def test_every_figure_can_be_drawn_and_judged(
     with style.styled():
         assert figure.draw(runs).axes
     claims = figure.claims(runs)
-    verdicts = [
-        common.Verdict(name, on, figure.title, True, (1, 2), "0", None, tuple(claims)) for on in figure.on
-    ]
+    by = {variant.name: tuple(claims) for variant in figure.variants}
+    verdicts = [common.Verdict(name, on, figure.title, True, (1, 2), "0", None, by) for on in figure.on]
     lines = markdown.verdicts(verdicts).splitlines()
     rows = [line for line in lines if line.startswith(("| Fig", f"| {name} |"))]
     heads = [line for line in lines if line.startswith("| Figure | ")]
-    assert len(heads) == len({claim.of_paper for claim in claims})
-    assert len(rows) == len(claims) + len(heads)
-    assert all(line.count(" | ") == 1 + 2 * len(figure.on) for line in lines if line)
+    assert len(heads) == len(figure.on) * len({claim.of_paper for claim in claims})
+    assert len(rows) == len(figure.on) * len(claims) + len(heads)
+    # No statement is there twice.
+    assert len({claim.statement for claim in claims}) == len(claims)

@@ -462,7 +462,7 @@ def _book(name: str, book: str, argument: str, summary: str) -> None:
     @click.option(
         "--quick", is_flag=True, help="Short runs, one seed: about a minute per figure on two cores."
     )
-    @click.option("--seeds", callback=_seeds, metavar="1,2,3", help="Default: 1,2,3; with --quick 1.")
+    @click.option("--seeds", callback=_seeds, metavar="1,2,3", help="Default: 1,2,3,4,5; with --quick 1.")
     @JOBS
     @click.option(
         "--out",
@@ -508,7 +508,7 @@ def _book(name: str, book: str, argument: str, summary: str) -> None:
             for figure in chosen:
                 click.echo(f"{figure.name:{width}} {', '.join(figure.on):10} {figure.title}")
             return 0
-        mode = common.Mode(quick, tuple(seeds or ([1] if quick else [1, 2, 3])))
+        mode = common.Mode(quick, tuple(seeds or ([1] if quick else [1, 2, 3, 4, 5])))
         cache = Cache(out)
         for figure in chosen:
             where = on or figure.on[0]
@@ -520,7 +520,11 @@ def _book(name: str, book: str, argument: str, summary: str) -> None:
             if stop.asked:
                 click.echo("Incomplete; the same command runs the rest.")
                 return INTERRUPTED
-            terminal.console().print(terminal.verdict_table(common.judge(figure, where, mode, cache)))
+            judged = common.judge(figure, where, mode, cache)
+            for table in terminal.verdict_tables(judged):
+                terminal.console().print(table, "")
+            if len(mode.seeds) == 1:
+                click.echo("One seed tells no interval, so every verdict is inconclusive; see --seeds.")
             click.echo(f"{common.place(out, figure.name, where, quick) / figure.name}.png\n")
         return 0
 

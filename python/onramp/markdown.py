@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from onramp import equivalence
 from onramp.agreement import Agreement, overview
 from onramp.metrics import number
-from onramp.paper.common import Verdict, outcome
+from onramp.paper.common import Verdict
+from onramp.paper.verdict import INCONCLUSIVE, NOT, REPRODUCED, VERDICTS, Claim
+from onramp.scenario import SUBSTRATES
 from onramp.terminal import interval_text
 
 #: How a ratio beyond its goal is shown.
@@ -40,22 +42,58 @@ def tests(found: Sequence[equivalence.Test]) -> str:
     return f"{said}\n\n{table(*equivalence.table(found, OFF, '{} ?'))}"
 
 
+#: How a verdict is shown beside what was measured.
+MARKS = {REPRODUCED: "✓", NOT: "✗", INCONCLUSIVE: "?", "": ""}
+
+
 def verdicts(found: Sequence[Verdict]) -> str:
-    """The verdicts as a table, and what the figures rest on as another; substrates side by side."""
-    names = {"linux": "On Linux", "sim": "Simulated"}
-    shown = [on for on in names if any(v.on == on for v in found)]
+    """How many statements are reproduced, and every one of them in a table, variants of On-Ramp side by side.
+
+    Substrates come one after the other, each with what its figures rest on as a second table.
+    """
     parts = []
-    for of_paper, head in ((True, "Stated"), (False, "What the figure rests on")):
-        rows: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
-        for verdict in found:
-            for claim in (c for c in verdict.claims if c.of_paper == of_paper):
-                key = verdict.figure.replace("fig", "Fig. "), f"{claim.statement} ({claim.criterion})"
-                result = outcome(claim) if claim.holds else f"**{outcome(claim)}**"
-                rows.setdefault(key, {})[verdict.on] = claim.measured, result
-        if rows:
-            columns = [c for on in shown for c in (names[on] if len(shown) > 1 else "Measured", "Verdict")]
-            lines = [
-                [*key, *(c for on in shown for c in cells.get(on, ("", "")))] for key, cells in rows.items()
-            ]
-            parts.append(table(["Figure", head, *columns], lines))
-    return "\n\n".join(parts)
+    for on in SUBSTRATES:
+        if of := [verdict for verdict in found if verdict.on == on]:
+            parts += [_tally(of), _table(of, of_paper=True), _table(of, of_paper=False)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _tally(found: Sequence[Verdict]) -> str:
+    """A list of how many statements came out how, by variant; those with a number of the text apart."""
+    lines = []
+    for variant in _variants(found):
+        claims = [c for v in found for c in v.claims.get(variant, ()) if c.of_paper]
+        for what, of in (
+            ("numbers", [c for c in claims if c.stated]),
+            ("statements in words", [c for c in claims if not c.stated]),
+        ):
+            counts = ", ".join(
+                f"{sum(c.verdict == name for c in of)} {name} {MARKS[name]}" for name in VERDICTS
+            )
+            lines.append(f"- {SUBSTRATES[found[0].on]}, {variant}, {len(of)} {what}: {counts}")
+    return "\n".join(lines)
+
+
+def _variants(found: Sequence[Verdict]) -> list[str]:
+    return list(dict.fromkeys(variant for verdict in found for variant in verdict.claims))
+
+
+def _table(found: Sequence[Verdict], *, of_paper: bool) -> str:
+    variants = _variants(found)
+    lines = []
+    for verdict in found:
+        figure = verdict.figure.replace("fig", "Fig. ")
+        rows: dict[str, dict[str, Claim]] = {}
+        for variant, claims in verdict.claims.items():
+            for claim in (c for c in claims if c.of_paper == of_paper):
+                rows.setdefault(claim.statement, {})[variant] = claim
+        for statement, by in rows.items():
+            first = next(iter(by.values()))
+            cells = [f"{by[v].measured} {MARKS[by[v].verdict]}".strip() if v in by else "" for v in variants]
+            stated = [first.stated or "in words"] if of_paper else []
+            lines.append([figure, f"{statement} ({first.criterion})", *stated, *cells])
+    if not lines:
+        return ""
+    head = ["Stated (reproduced if)", "Paper"] if of_paper else ["What the figure rests on (holds if)"]
+    columns = variants if len(variants) > 1 else ["Measured"]
+    return table(["Figure", *head, *columns], lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -12,7 +12,8 @@ from onramp import equivalence
 from onramp.agreement import Agreement, overview
 from onramp.comparison import Comparison, Row
 from onramp.metrics import completed, metrics, number
-from onramp.paper.common import Verdict, outcome
+from onramp.paper.common import Verdict
+from onramp.paper.verdict import INCONCLUSIVE, NOT, REPRODUCED
 from onramp.scenario import SUBSTRATES
 from onramp.summary import Summary
 from onramp.tracing import Trace
@@ -188,18 +189,26 @@ def summary_table(summary: Summary, links: Sequence[str] = ()) -> Table:
     return table
 
 
-def verdict_table(verdict: Verdict) -> Table:
-    """A figure's claims."""
+#: Colours of verdicts.
+COLOURS = {REPRODUCED: "green", NOT: "red", INCONCLUSIVE: "yellow"}
+
+
+def verdict_tables(verdict: Verdict) -> Iterator[Table]:
+    """A figure's claims, one table per variant of On-Ramp."""
     seeds = ", ".join(map(str, verdict.seeds))
     form = f"{verdict.on}, {'quick, ' if verdict.quick else ''}seed {seeds}"
-    table = Table(title=f"{verdict.figure}: {verdict.title} ({form})", title_justify="left", box=None)
-    table.title_style = "bold"
-    for column in ("statement", "measured", "verdict"):
-        table.add_column(column, overflow="fold")
-    for claim in verdict.claims:
-        colour = "green" if claim.holds else "red"
-        table.add_row(claim.statement, claim.measured, f"[{colour}]{outcome(claim)}[/]")
-    return table
+    for variant, claims in verdict.claims.items():
+        named = f", On-Ramp {variant}" if len(verdict.claims) > 1 else ""
+        table = Table(
+            title=f"{verdict.figure}: {verdict.title} ({form}{named})", title_justify="left", box=None
+        )
+        table.title_style = "bold"
+        for column in ("statement", "paper", "measured", "verdict"):
+            table.add_column(column, overflow="fold")
+        for claim in claims:
+            colour = COLOURS.get(claim.verdict, "default")
+            table.add_row(claim.statement, claim.stated, claim.measured, f"[{colour}]{claim.outcome}[/]")
+        yield table
 
 
 def unfinished_text(summary: Summary) -> str:

@@ -1,4 +1,4 @@
-"""What all figures have in common: cases to run, estimates over seeds, claims and verdicts."""
+"""What all figures have in common: cases to run, variants of On-Ramp, and how a figure is judged."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onramp import _sim
 from onramp.cache import Cache
 from onramp.engine import commit
 from onramp.errors import OnRampError
-from onramp.metrics import decimals, number, over_seeds
+from onramp.paper.verdict import Claim
 from onramp.result import Result
 from onramp.scenario import Overrides, Scenario, load
 
@@ -41,26 +41,25 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A statement, held against what was measured.
+class Variant:
+    """A way to run On-Ramp: its name in tables, and what is changed in cases that have On-Ramp."""
 
-    Attributes
-    ----------
-    statement : str
-        What the paper's text states, or what its figures rest on.
-    criterion : str
-        When we say that it holds; fixed before measuring.
-    measured : str
-        With "±" for half of a 95% interval over seeds.
-    of_paper : bool
-        Whether the paper, or a study's source, states it.
-    """
+    name: str
+    overrides: Overrides
 
-    statement: str
-    criterion: str
-    measured: str
-    holds: bool
-    of_paper: bool = True
+
+#: On-Ramp as this project ships it, by the defaults of scenarios and agent.
+SHIPPED = Variant("as shipped", {})
+#: On-Ramp as the paper's kernel module has it: whole segments leave, an OR-ACK for some ten packets, however
+#: short the time since the last one, and clocks that are synchronised over the network by software stamps.
+PAPERS = Variant(
+    "the paper's",
+    {
+        "linux.cut_segments": False,
+        "linux.or_ack_gap": "0us",
+        "clock": {"sync": "huygens", "window": "200ms", "probe_interval": "8ms"},
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ class Mode:
 
 @dataclass(frozen=True)
 class Verdict:
-    """All claims of a figure on one substrate, with what they rest on."""
+    """All claims of a figure on one substrate, by variant of On-Ramp, with what they rest on."""
 
     figure: str
     on: str
@@ -82,7 +81,7 @@ class Verdict:
     seeds: tuple[int, ...]
     version: str
     commit: str | None
-    claims: tuple[Claim, ...]
+    claims: Mapping[str, tuple[Claim, ...]]
 
 
 @dataclass(frozen=True)
@@ -105,6 +104,8 @@ class Experiment:
         Returns the statements of the text, checked.
     each : callable
         Returns more plots, by name.
+    variants : tuple of Variant
+        Each is run, drawn and judged; cases without On-Ramp are shared.
     """
 
     module: str
@@ -114,6 +115,7 @@ class Experiment:
     draw: Callable[[Runs], matplotlib.figure.Figure]
     claims: Callable[[Runs], list[Claim]]
     each: Callable[[Runs], dict[str, matplotlib.figure.Figure]] = lambda runs: {}
+    variants: tuple[Variant, ...] = (SHIPPED,)
 
     @property
     def name(self) -> str:
@@ -168,18 +170,27 @@ def folder(book: str = "paper") -> Path:
     raise OnRampError(f"scenarios/{book}: not found; run this in the project's checkout")
 
 
-def _loaded(figure: Experiment, on: str, mode: Mode) -> dict[tuple[Key, int], Scenario]:
+def _loaded(figure: Experiment, on: str, mode: Mode) -> dict[tuple[str, Key, int], Scenario]:
+    """Scenarios by variant, case and seed."""
     scenarios = folder(figure.book)
-    return {
-        (case.key, seed): load(scenarios / f"{case.file}.toml", {**case.overrides, "seed": seed}, on)
-        for case in figure.cases(mode.quick)
-        for seed in mode.seeds
-    }
+    found: dict[tuple[str, Key, int], Scenario] = {}
+    for case in figure.cases(mode.quick):
+        path = scenarios / f"{case.file}.toml"
+        for variant in figure.variants:
+            changed = variant.overrides if case.overrides.get("onramp.enabled", True) else {}
+            for seed in mode.seeds:
+                overrides = {**changed, **case.overrides, "seed": seed}
+                found[variant.name, case.key, seed] = load(path, overrides, on)
+    return found
 
 
 def scenarios(figure: Experiment, on: str, mode: Mode) -> dict[str, Scenario]:
     """Everything a figure needs, by label."""
-    return {f"{', '.join(key)}, seed {seed}": s for (key, seed), s in _loaded(figure, on, mode).items()}
+    several = len(figure.variants) > 1
+    return {
+        ", ".join([*key, *([variant] if several else []), f"seed {seed}"]): scenario
+        for (variant, key, seed), scenario in _loaded(figure, on, mode).items()
+    }
 
 
 def place(out: Path, name: str, on: str, quick: bool) -> Path:
@@ -191,24 +202,34 @@ def judge(figure: Experiment, on: str, mode: Mode, cache: Cache) -> Verdict:
     """Draw a figure and check its claims, from runs that are all in the cache; both are written beside it."""
     from onramp.plots import style
 
-    runs: dict[Key, list[Result]] = {}
-    for (key, _), scenario in _loaded(figure, on, mode).items():
+    runs: dict[str, dict[Key, list[Result]]] = {variant.name: {} for variant in figure.variants}
+    for (variant, key, _), scenario in _loaded(figure, on, mode).items():
         result = cache.get(scenario)
         if result is None:
             raise OnRampError(f"{figure.name}: the programs were built anew meanwhile; run it again")
-        runs.setdefault(key, []).append(result)
-    claims = tuple(figure.claims(runs))
+        runs[variant].setdefault(key, []).append(result)
+    claims = {variant: tuple(figure.claims(of)) for variant, of in runs.items()}
     verdict = Verdict(figure.name, on, figure.title, mode.quick, mode.seeds, _sim.version(), commit(), claims)
     path = place(cache.folder, figure.name, on, mode.quick)
     path.mkdir(exist_ok=True)
-    with style.styled():
-        plots = {figure.name: figure.draw(runs)}
-        plots |= {f"{figure.name}-{name}": plot for name, plot in figure.each(runs).items()}
-    for stem, plot in plots.items():
-        style.save(plot, path / stem)
-    text = json.dumps(asdict(verdict), indent=2, ensure_ascii=False)
+    for variant, of in runs.items():
+        name = figure.name + ("" if variant == figure.variants[0].name else f"-{variant.replace(' ', '-')}")
+        with style.styled():
+            plots = {name: figure.draw(of)}
+            plots |= {f"{name}-{part}": plot for part, plot in figure.each(of).items()}
+        for stem, plot in plots.items():
+            style.save(plot, path / stem)
+    text = json.dumps(asdict(verdict, dict_factory=_plain), indent=2, ensure_ascii=False)
     (path / "verdict.json").write_text(text + "\n", encoding="utf-8")
     return verdict
+
+
+def _plain(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """JSON has no number for what a seed's run does not have."""
+    return {
+        key: [one if math.isfinite(one) else None for one in value] if key == "values" else value
+        for key, value in pairs
+    }
 
 
 def stored(out: Path, wanted: Iterable[tuple[str, str]], quick: bool) -> list[Verdict]:
@@ -218,28 +239,9 @@ def stored(out: Path, wanted: Iterable[tuple[str, str]], quick: bool) -> list[Ve
         path = place(out, name, on, quick) / "verdict.json"
         if path.is_file():
             d = json.loads(path.read_text(encoding="utf-8"))
-            verdicts.append(
-                Verdict(**{**d, "seeds": tuple(d["seeds"]), "claims": [Claim(**c) for c in d["claims"]]})
-            )
+            claims = {variant: tuple(map(Claim.of, of)) for variant, of in d["claims"].items()}
+            verdicts.append(Verdict(**{**d, "seeds": tuple(d["seeds"]), "claims": claims}))
     return verdicts
-
-
-#: In steady state the halves of the measured time agree within this share.
-STEADY = 0.1
-
-
-def steady(name: str, measure: str, halves: Mapping[str, Estimate]) -> Claim:
-    """Whether the load had come to rest: no statement of the paper, but what all others rest on.
-
-    `halves` has, by side, a measure of the later half over that of the first.
-    """
-    return Claim(
-        f"{name}: the network is in steady state",
-        f"{measure} within {STEADY:.0%} of 1",
-        ", ".join(f"{half.text()} {side}" for side, half in halves.items()),
-        all(abs(half.mean - 1) <= STEADY for half in halves.values()),
-        of_paper=False,
-    )
 
 
 def later(result: Result, series: str) -> float:
@@ -247,40 +249,3 @@ def later(result: Result, series: str) -> float:
     time, value = result.samples(series, measured=True)
     second = time > (time[0] + time[-1]) / 2
     return float(value[second].mean() / value[~second].mean())
-
-
-def outcome(claim: Claim) -> str:
-    """In words."""
-    if claim.of_paper:
-        return "as stated" if claim.holds else "differs"
-    return "holds" if claim.holds else "does not hold"
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over seeds and half of its 95% interval (nan with one seed)."""
-
-    mean: float
-    half: float
-
-    def text(self, unit: str = "", scale: float = 1.0) -> str:
-        """Such as "61.2 ± 0.4%"; the interval to the mean's digits, none where it is less than they show."""
-        mean, half = self.mean * scale, self.half * scale
-        if half > 0:
-            shown = decimals(mean or half)
-            if round(half, shown) > 0:
-                return f"{mean:,.{shown}f} ± {half:,.{shown}f}{unit}"
-        return f"{number(mean)}{unit}"
-
-
-def estimate(results: Sequence[Result], of: Callable[[Result], float]) -> Estimate:
-    """A number of each run, over seeds."""
-    return Estimate(*over_seeds([of(r) for r in results]))
-
-
-def ratio(
-    first: Sequence[Result], second: Sequence[Result], of: Callable[[Result], float | None]
-) -> Estimate:
-    """First over second, seed by seed: with the same seed both had the same arrivals."""
-    pairs = [(of(a), of(b)) for a, b in zip(first, second, strict=True)]
-    return Estimate(*over_seeds([(a or math.nan) / (b or math.nan) for a, b in pairs]))

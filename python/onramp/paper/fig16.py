@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from onramp.paper import workloads
-from onramp.paper.common import Claim, Runs
+from onramp.paper.common import Runs
+from onramp.paper.verdict import Claim
 
 
 def claims(runs: Runs) -> list[Claim]:
@@ -15,7 +16,7 @@ def claims(runs: Runs) -> list[Claim]:
             panel,
             f"{what} improved, mean and high percentile",
             "above 1",
-            lambda gain: gain > 1,
+            lambda gain: gain.above(1),
         )
         for scheme in workloads.SCHEMES
         for panel, what in (("incast", "incast RCT"), ("all", "FCT of all flows"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from onramp.paper.common import Case, Estimate, Key, estimate
+from onramp.paper.common import Case, Key
+from onramp.paper.verdict import Estimate, estimate
 from onramp.result import Result
 from onramp.summary import Summary
 
@@ -63,4 +64,4 @@ def drops(result: Result) -> float:
 
 def latency(results: Sequence[Result], statistic: str = "mean") -> Estimate:
     """Of RPCs, in microseconds."""
-    return estimate(results, lambda r: rpc(statistic)(r) or 0.0)
+    return estimate(results, rpc(statistic))

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper import common
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Experiment, Runs, both, estimate, ratio
+from onramp.paper import common, verdict
+from onramp.paper.common import WITH, WITHOUT, Case, Experiment, Runs, both
+from onramp.paper.verdict import Check, Claim, Estimate, estimate, ratio
 from onramp.plots import bars, style
 from onramp.result import Result
 from onramp.scenario import quantity
@@ -69,7 +70,7 @@ def steady(runs: Runs) -> list[Claim]:
     """Whether requests of the first half of the measured time take as long as the others."""
     measure = "mean RCT of the second half of the time over that of the first"
     return [
-        common.steady(name, measure, {side: estimate(runs[s, side], later) for side in (WITHOUT, WITH)})
+        verdict.steady(name, measure, {side: estimate(runs[s, side], later) for side in (WITHOUT, WITH)})
         for s, name in SCHEMES.items()
     ]
 
@@ -117,17 +118,18 @@ def gains(runs: Runs, scheme: str, panel: str) -> tuple[Estimate, Estimate]:
 def lower(runs: Runs, scheme: str, panel: str, what: str) -> Claim:
     """Both mean and tail are reduced significantly."""
     statement, criterion = f"mean and tail {what} reduced significantly", f"at least {CLEARLY}"
-    return judged(runs, scheme, panel, statement, criterion, lambda gain: gain >= CLEARLY)
+    return judged(runs, scheme, panel, statement, criterion, lambda gain: gain.at_least(CLEARLY))
 
 
 def same(runs: Runs, scheme: str, panel: str, what: str) -> Claim:
     """Neither mean nor tail changes significantly."""
-    statement, criterion = f"{what} not significantly improved", f"between {1 / CLEARLY:.2f} and {CLEARLY}"
-    return judged(runs, scheme, panel, statement, criterion, lambda gain: 1 / CLEARLY < gain < CLEARLY)
+    least = 1 / CLEARLY
+    statement, criterion = f"{what} not significantly improved", f"between {least:.2f} and {CLEARLY}"
+    return judged(runs, scheme, panel, statement, criterion, lambda gain: gain.between(least, CLEARLY))
 
 
 def judged(
-    runs: Runs, scheme: str, panel: str, statement: str, criterion: str, holds: Callable[[float], bool]
+    runs: Runs, scheme: str, panel: str, statement: str, criterion: str, check: Callable[[Estimate], Check]
 ) -> Claim:
     """Claim on the gain of a mean and of its 95th percentile, which has to hold for both."""
     mean, tail = gains(runs, scheme, panel)
@@ -135,5 +137,5 @@ def judged(
         f"{SCHEMES[scheme]}: {statement}",
         f"without/with {criterion} for mean and p95",
         f"mean {mean.text('×')}, p95 {tail.text('×')}",
-        holds(mean.mean) and holds(tail.mean),
+        (check(mean), check(tail)),
     )

@@ -8,7 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onramp.paper.common import WITH, Case, Claim, Estimate, Experiment, Key, Runs, estimate, ratio, steady
+from onramp.paper.common import WITH, Case, Experiment, Key, Runs
+from onramp.paper.verdict import Check, Claim, Estimate, estimate, ratio, steady
 from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import quantity
@@ -273,13 +274,13 @@ def _all(
     statement: str,
     pair: tuple[Key, Key],
     criterion: str,
-    holds: Callable[[float], bool],
+    check: Callable[[Estimate], Check],
     *,
     of_paper: bool = True,
 ) -> Claim:
     """Claim that has to hold for every metric of one case over another's."""
     values = over(runs, *pair)
-    return Claim(statement, criterion, _texts(values), all(holds(value.mean) for value in values), of_paper)
+    return Claim(statement, criterion, _texts(values), tuple(map(check, values)), of_paper=of_paper)
 
 
 def claims(runs: Runs) -> list[Claim]:
@@ -289,10 +290,11 @@ def claims(runs: Runs) -> list[Claim]:
         values = over(runs, (control, IRN), (control, ROCE_PFC))
         found.append(
             Claim(
-                f"{control}: IRN without PFC outperforms RoCE with PFC by 6 to 83%",
+                f"{control}: IRN without PFC outperforms RoCE with PFC",
                 f"{ALL_METRICS} lower by these, each",
-                ", ".join(Estimate(1 - v.mean, v.half).text("%", 100) for v in values),
-                all(LEAST <= 1 - value.mean <= MOST for value in values),
+                ", ".join(v.each(lambda x: 1 - x).text("%", 100) for v in values),
+                tuple(v.between(1 - MOST, 1 - LEAST) for v in values),
+                f"{LEAST:.0%}–{MOST:.0%}",
             )
         )
     for control in CONTROLS:
@@ -303,23 +305,23 @@ def claims(runs: Runs) -> list[Claim]:
                 f"{control}: IRN does not need PFC",
                 f"{ALL_METRICS} with PFC over without, none below {1 - IMPROVES:g}",
                 f"{_texts(values)}; {drops.text('%', 100)} dropped without",
-                all(value.mean >= 1 - IMPROVES for value in values),
+                tuple(value.at_least(1 - IMPROVES) for value in values),
             )
         )
     irn, roce = ((NO_CC, IRN_PFC), (NO_CC, IRN)), ((NO_CC, ROCE), (NO_CC, ROCE_PFC))
     above = f"{ALL_METRICS} with PFC over without, each above 1"
-    found.append(_all(runs, "no CC: PFC makes IRN worse", irn, above, lambda x: x > 1))
+    found.append(_all(runs, "no CC: PFC makes IRN worse", irn, above, lambda x: x.above(1)))
     above = f"{ALL_METRICS} without PFC over with, each above 1"
     for control in CONTROLS:
         pair = (control, ROCE), (control, ROCE_PFC)
-        found.append(_all(runs, f"{control}: RoCE needs PFC", pair, above, lambda x: x > 1))
+        found.append(_all(runs, f"{control}: RoCE needs PFC", pair, above, lambda x: x.above(1)))
     found.append(
         _all(
             runs,
             "no CC: without PFC RoCE is 1.5 to 3 times worse",
             roce,
             f"the same, at most {APART:g} times beyond these",
-            lambda x: WORSE[0] / APART <= x <= WORSE[1] * APART,
+            lambda x: x.between(WORSE[0] / APART, WORSE[1] * APART),
         )
     )
     slower = {part: ratio(runs[(NO_CC, part)], runs[(NO_CC, IRN)], METRICS[FCT]) for part in PARTS}
@@ -328,7 +330,7 @@ def claims(runs: Runs) -> list[Claim]:
             f"no CC: {part.removeprefix('IRN, ')} makes IRN worse",
             "mean FCT over IRN's above 1",
             value.text("×"),
-            value.mean > 1,
+            (value.above(1),),
         )
         for part, value in slower.items()
     ]
@@ -337,7 +339,7 @@ def claims(runs: Runs) -> list[Claim]:
             "no CC: recovery counts more than BDP-FC",
             "mean FCT with go-back-N above that with no BDP-FC",
             f"{slower[GO_BACK_N].text()} to {slower[NO_CAP].text('×')}",
-            slower[GO_BACK_N].mean > slower[NO_CAP].mean,
+            (slower[GO_BACK_N].over(slower[NO_CAP]).above(1),),
         )
     )
     fan_ins = sorted({key[3] for key in runs if key[0] == INCAST})
@@ -348,7 +350,7 @@ def claims(runs: Runs) -> list[Claim]:
                 f"{control}: incasts take as long with IRN as with RoCE and PFC",
                 f"mean RCT over RoCE's at most {1 + LONGER:g}; fan-in {', '.join(fan_ins)}",
                 _texts(values),
-                all(value.mean <= 1 + LONGER for value in values),
+                tuple(value.at_most(1 + LONGER) for value in values),
             )
         )
     return [*found, *_rests_on(runs)]
@@ -362,20 +364,21 @@ def _rests_on(runs: Runs) -> list[Claim]:
             "no CC: where two flows at line rate meet, go-back-N delivers next to nothing",
             "payload in Gb/s at most 1/10 of that with PFC, unless they share an egress queue",
             ", ".join(f"{value.text()} {system}" for system, value in two.items()),
-            10 * two[ROCE].mean <= two[ROCE_PFC].mean < 10 * two[SHARED].mean,
+            (two[ROCE].over(two[ROCE_PFC]).at_most(0.1), two[SHARED].over(two[ROCE_PFC]).above(0.1)),
             of_paper=False,
         )
     ]
     paused = [runs[(control, system)] for control in CONTROLS for system in (ROCE_PFC, IRN_PFC)]
     counts = [estimate(side, pauses) for side in paused]
-    most = max(lost(result) for side in paused for result in side)
+    drops = [estimate(side, lost) for side in paused]
+    most = max(max(value.values) for value in drops)
     found.append(
         Claim(
             "with PFC nothing is dropped",
             "no packet in any run",
             f"{100 * most:g}% dropped; pauses {', '.join(value.text() for value in counts)} "
             "(RoCE, IRN of each control)",
-            most == 0,
+            tuple(value.at_most(0) for value in drops),
             of_paper=False,
         )
     )
@@ -386,7 +389,7 @@ def _rests_on(runs: Runs) -> list[Claim]:
                 f"{control}: every flow ends",
                 "within 60 ms of the first; those that do not count as if they had",
                 ", ".join(f"{value.text('%', 100)} not {system}" for system, value in left.items()),
-                all(value.mean == 0 for value in left.values()),
+                tuple(value.at_most(0) for value in left.values()),
                 of_paper=False,
             )
         )
@@ -399,7 +402,7 @@ def _rests_on(runs: Runs) -> list[Claim]:
         for system in (ROCE_PFC, IRN):
             helps, pair = f"{control}, {system}: On-Ramp helps", ((control, system, WITH), (control, system))
             below = f"{ALL_METRICS} with it over without, each below 1"
-            found.append(_all(runs, helps, pair, below, lambda x: x < 1, of_paper=False))
+            found.append(_all(runs, helps, pair, below, lambda x: x.below(1), of_paper=False))
     return found
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from onramp.metrics import over_seeds
-from onramp.paper import common
-from onramp.paper.common import Case, Claim, Estimate, Key, Runs, estimate
+from onramp.paper import common, verdict
+from onramp.paper.common import Case, Key, Runs
+from onramp.paper.verdict import Check, Claim, Estimate, estimate
 from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import quantity
@@ -122,14 +122,20 @@ def steady(runs: Runs) -> Claim:
         if "warmup" in results[0].scenario.document:  # A flow that another joins does not come to rest.
             ratios = [math.log(common.later(r, f"utilization {PORT}")) for r in results]
             halves.setdefault(system, []).append(ratios)
-    return common.steady(
+    return verdict.steady(
         "all numbers of flows",
         "utilization of the later half over that of the first, mean over cases",
         {
-            system: Estimate(*over_seeds(list(np.exp(np.mean(ratios, axis=0)))))
+            system: Estimate(tuple(np.exp(np.mean(ratios, axis=0)).tolist()), ratio=True)
             for system, ratios in halves.items()
         },
     )
+
+
+def better(one: Estimate, other: Estimate, more: bool) -> Check:
+    """Check that the first of two measures is better, where more or less is."""
+    change = one.minus(other)
+    return change.above(0) if more else change.below(0)
 
 
 def compared(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Experiment, Runs, estimate, ratio
+from onramp.paper.common import Case, Experiment, Runs
+from onramp.paper.verdict import Claim, estimate, ratio
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import paced
@@ -88,7 +88,7 @@ def claims(runs: Runs) -> list[Claim]:
                     f"{number} flow{'s' if number > 1 else ''}: pacing has better {title.split(' (')[0]}",
                     "higher" if more else "lower",
                     f"{values[1].text('', scale)} to {values[0].text('', scale)}",
-                    (values[0].mean > values[1].mean) == more,
+                    (paced.better(values[0], values[1], more),),
                 )
             )
     for system in (NONE, PACED):
@@ -100,7 +100,7 @@ def claims(runs: Runs) -> list[Claim]:
                 f"{LABELS[system]}: a second flow that joins changes what is used of the link",
                 "no congestion, then congestion: more is used with two",
                 f"{before.text('', 100)} to {after.text('%', 100)}",
-                after.mean > before.mean,
+                (after.minus(before).above(0),),
             )
         )
     for number in (1, 2):
@@ -113,7 +113,7 @@ def claims(runs: Runs) -> list[Claim]:
                 f"{number} flow{'s' if number > 1 else ''}: On-Ramp is a better answer than pacing",
                 "more of the link is used",
                 f"{gains[ONRAMP].text('×')} for {gains[PACED].text('×')}",
-                bool(np.isfinite(gains[ONRAMP].mean)) and gains[ONRAMP].mean > gains[PACED].mean,
+                (gains[ONRAMP].over(gains[PACED]).above(1),),
                 of_paper=False,
             )
         )

@@ -8,7 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from onramp.paper.common import Case, Claim, Experiment, Runs, estimate
+from onramp.paper.common import Case, Experiment, Runs
+from onramp.paper.verdict import Claim, estimate
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import paced
@@ -102,7 +103,7 @@ def claims(runs: Runs) -> list[Claim]:
             f"{number} flows: pacing multiplexes packets of different flows",
             "a packet is more often followed by another flow's",
             f"{plain.text('', 100)} to {spaced.text('%', 100)}",
-            spaced.mean > plain.mean,
+            (spaced.minus(plain).above(0),),
         )
         for number, plain, spaced in paced.compared(runs, xs, other)
     ]
@@ -111,7 +112,7 @@ def claims(runs: Runs) -> list[Claim]:
             f"{number} flows: paced, packets in a slot are Binomial(N, Wδ/RTT)",
             "variance over the model's 0.5 to 2",
             f"{spaced.text()} (not paced {plain.text()})",
-            0.5 <= spaced.mean <= 2,
+            (spaced.between(0.5, 2),),
         )
         for number, plain, spaced in paced.compared(runs, xs, spread)
     ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Experiment, Runs, ratio
+from onramp.paper.common import Case, Experiment, Runs
+from onramp.paper.verdict import Claim, ratio
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import paced
@@ -66,7 +67,7 @@ def claims(runs: Runs) -> list[Claim]:
         gain = ratio(runs[key(number, PACED)], runs[key(number, NONE)], hit)
         text = f"{plain.text()} to {spaced.text()}, {gain.text('×')}"
         statement = f"{number} flows: with pacing a drop event hits more flows"
-        found.append(Claim(statement, "mean paced over not paced above 1", text, gain.mean > 1))
+        found.append(Claim(statement, "mean paced over not paced above 1", text, (gain.above(1),)))
     return [*found, paced.steady(runs)]
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Experiment, Runs, estimate, ratio
+from onramp.paper.common import Case, Experiment, Runs
+from onramp.paper.verdict import Claim, estimate, ratio
 from onramp.plots import style
 from onramp.studies import paced
 from onramp.studies.paced import HELPS, MEASURES, NONE, PACED, key
@@ -73,7 +74,7 @@ def claims(runs: Runs) -> list[Claim]:
                 f"beyond N*, from {beyond[0]} flows on, one pacer has better {title.split(' (')[0]}",
                 f"over not paced {'above' if more else 'below'} 1",
                 ", ".join(f"{gain.text('×')} with {n}" for n, gain in gains.items()),
-                all((gain.mean > 1) == more for gain in gains.values()),
+                tuple(gain.above(1) if more else gain.below(1) for gain in gains.values()),
             )
         )
     few = [n for n in xs if n < 1 / BUFFER]
@@ -83,7 +84,7 @@ def claims(runs: Runs) -> list[Claim]:
             f"up to {few[-1]} flows one pacer for the NIC is as good as one for each flow",
             f"utilization at least {1 - HELPS:g} of it",
             ", ".join(f"{gain.text('×')} with {n}" for n, gain in gains.items()),
-            all(gain.mean >= 1 - HELPS for gain in gains.values()),
+            tuple(gain.at_least(1 - HELPS) for gain in gains.values()),
             of_paper=False,
         )
     )
@@ -96,7 +97,7 @@ def claims(runs: Runs) -> list[Claim]:
                 ", ".join(
                     f"{a.text('', scale)} to {b.text('', scale)} with {n}" for n, (a, b) in sides.items()
                 ),
-                all((b.mean > a.mean) == more for a, b in sides.values()),
+                tuple(paced.better(b, a, more) for a, b in sides.values()),
                 of_paper=False,
             )
         )

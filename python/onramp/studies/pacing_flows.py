@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Experiment, Key, Runs, estimate, ratio
+from onramp.paper.common import Case, Experiment, Key, Runs
+from onramp.paper.verdict import Claim, estimate, ratio
 from onramp.plots import style
 from onramp.studies import paced
 from onramp.studies.paced import HELPS, MEASURES, NONE, PACED
@@ -100,7 +101,7 @@ def claims(runs: Runs) -> list[Claim]:
                             f"{a.text('', scale)} to {b.text('', scale)} with {n}"
                             for n, (a, b) in sides.items()
                         ),
-                        all((b.mean > a.mean) == more for a, b in sides.values()),
+                        tuple(paced.better(b, a, more) for a, b in sides.values()),
                     )
                 )
         if many:
@@ -112,7 +113,7 @@ def claims(runs: Runs) -> list[Claim]:
                     f"{name(link)}, from {many[0]} flows on: the benefit of pacing has diminished",
                     f"utilization paced over not paced at most {1 + HELPS:g}",
                     ", ".join(f"{gain.text('×')} with {n}" for n, gain in gains.items()),
-                    all(gain.mean <= 1 + HELPS for gain in gains.values()),
+                    tuple(gain.at_most(1 + HELPS) for gain in gains.values()),
                 )
             )
     return [*found, paced.steady(runs)]

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 
-from onramp.metrics import over_seeds
-from onramp.paper.common import Case, Claim, Estimate, Experiment, Key, Runs, ratio
+from onramp.paper.common import Case, Experiment, Key, Runs
+from onramp.paper.verdict import Claim, Estimate, ratio
 from onramp.plots import style
 from onramp.studies import paced
 from onramp.studies.paced import HELPS, NONE, PACED, PACKET
@@ -102,25 +102,26 @@ def draw(runs: Runs) -> Figure:
 def claims(runs: Runs) -> list[Claim]:
     """N* = Ω(C·RTT/B_max), and the advice of two earlier studies."""
     found = []
-    means = []
+    found_stars: list[Estimate] = []
     for share in measured(runs):
         stars = inflections(runs, share)
-        star, predicted = Estimate(*over_seeds(stars)), 1 / share
-        means.append(star.mean)
+        star, predicted = Estimate(tuple(stars)), 1 / share
+        found_stars.append(star)
         found.append(
             Claim(
-                f"a buffer of {100 * share:g}% of C·RTT: N* is some {predicted:.1f}",
+                f"a buffer of {100 * share:g}% of C·RTT: N*",
                 f"at most {APART:g} times apart",
                 star.text(),
-                1 / APART <= star.mean / predicted <= APART,
+                (star.between(predicted / APART, predicted * APART),),
+                f"{predicted:.1f}",
             )
         )
     found.append(
         Claim(
             "N* falls as the buffer grows",
             "in order of the buffers",
-            ", ".join(f"{value:.3g}" for value in means),
-            all(a > b for a, b in pairwise(means)),
+            ", ".join(star.text() for star in found_stars),
+            tuple(a.minus(b).above(0) for a, b in pairwise(found_stars)),
         )
     )
     for study, (product, room, number, advice, printed) in STUDIES.items():
@@ -132,7 +133,7 @@ def claims(runs: Runs) -> list[Claim]:
                 f"by the law {product / room:.1f})",
                 f"utilization, paced over not, {'above' if advice == 'pace' else 'at most'} {1 + HELPS:g}",
                 value.text("×"),
-                (value.mean > 1 + HELPS) == (advice == "pace"),
+                (value.above(1 + HELPS) if advice == "pace" else value.at_most(1 + HELPS),),
             )
         )
     return [*found, paced.steady(runs)]

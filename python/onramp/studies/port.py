@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onramp.paper import common
-from onramp.paper.common import Estimate, estimate
+from onramp.paper.verdict import Estimate, estimate
 from onramp.result import Result
 from onramp.scenario import quantity
 from onramp.summary import Floats

@@ -12,7 +12,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Experiment, Runs, both, estimate, ratio, steady
+from onramp.paper.common import WITH, WITHOUT, Case, Experiment, Runs, both
+from onramp.paper.verdict import Claim, estimate, ratio, steady
 from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import quantity
@@ -193,7 +194,7 @@ def claims(runs: Runs) -> list[Claim]:
                 f"{point}: RCP completes flows as processor sharing would",
                 f"mean FCT at most {NEAR:g} times its, with a round trip to ask; {', '.join(CLASSES)}",
                 ", ".join(value.text("×") for value in values),
-                all(value.mean <= NEAR for value in values),
+                tuple(value.at_most(NEAR) for value in values),
             )
         )
     for point in POINTS:
@@ -204,7 +205,7 @@ def claims(runs: Runs) -> list[Claim]:
                 f"{point}: XCP is slow for short flows",
                 f"mean FCT {SHORT} above RCP's",
                 f"{estimate(own, _mean(SHORT)).text()} µs, XCP's {slower.text('×')}",
-                slower.mean > 1,
+                (slower.above(1),),
             )
         )
         slow = [ratio(side, xcp, _mean(SHORT)) for side in (tcp, new)]
@@ -213,7 +214,7 @@ def claims(runs: Runs) -> list[Claim]:
                 f"{point}: TCP is slower",
                 f"mean FCT {SHORT} above XCP's, with kept windows and from 2 packets",
                 ", ".join(value.text("×") for value in slow),
-                all(value.mean > 1 for value in slow),
+                tuple(value.above(1) for value in slow),
             )
         )
     for point in POINTS:
@@ -224,7 +225,7 @@ def claims(runs: Runs) -> list[Claim]:
                 f"{point}: RCP's large flows are slow for its queue term",
                 f"with a target queue of 20 KB their mean FCT falls; {', '.join(CLASSES)}",
                 ", ".join(value.text("×") for value in values),
-                values[-1].mean < 1,
+                (values[-1].below(1),),
                 of_paper=False,
             )
         )
@@ -239,7 +240,7 @@ def claims(runs: Runs) -> list[Claim]:
                 f"{system}: On-Ramp does no harm",
                 f"mean FCT with it over without at most {1 + HARM:g}; {SHORT}, above 300 KB, at each point",
                 ", ".join(value.text("×") for value in values),
-                all(value.mean <= 1 + HARM for value in values),
+                tuple(value.at_most(1 + HARM) for value in values),
                 of_paper=False,
             )
         )

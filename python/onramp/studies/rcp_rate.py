@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Estimate, Experiment, Runs, both, estimate
+from onramp.paper.common import WITH, WITHOUT, Case, Experiment, Runs, both
+from onramp.paper.verdict import Claim, Estimate, estimate
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import rcp
@@ -136,9 +137,9 @@ def _around(
 ) -> Claim:
     """Claim that all shares are near 1."""
     least, most = _furthest(results, name, measure)
-    near = least.mean >= 1 - AROUND and most.mean <= 1 + AROUND
+    near = least.at_least(1 - AROUND), most.at_most(1 + AROUND)
     criterion = f"{what} within {AROUND:.0%} of γC/N"
-    return Claim(statement, criterion, f"{least.text()} to {most.text('×')}", near, of_paper)
+    return Claim(statement, criterion, f"{least.text()} to {most.text('×')}", near, of_paper=of_paper)
 
 
 def claims(runs: Runs) -> list[Claim]:
@@ -163,7 +164,7 @@ def claims(runs: Runs) -> list[Claim]:
                 f"mean there at most {SHORT:.0%} of the bandwidth-delay product",
                 f"{queue.text('%', 100)}; longest as they come {peaks[0].text('%', 100)}, "
                 f"with On-Ramp {peaks[1].text('%', 100)}",
-                queue.mean <= SHORT,
+                (queue.at_most(SHORT),),
                 of_paper=False,
             )
         )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onramp.paper.common import Estimate, estimate
+from onramp.paper.verdict import Estimate, estimate
 from onramp.result import Result
 from onramp.summary import Floats
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Experiment, Runs, estimate, steady
+from onramp.paper.common import Case, Experiment, Runs
+from onramp.paper.verdict import Claim, estimate, steady
 from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import quantity
@@ -103,7 +104,7 @@ def claims(runs: Runs) -> list[Claim]:
                 f"{name}: the host's delay follows its target",
                 f"median wait within {AROUND:.0%} of it, the host at work {BUSY:.0%} of the time",
                 f"{value.text(' µs')}, {work.text('%', 100)}",
-                abs(value.mean / target - 1) <= AROUND and work.mean >= BUSY,
+                (value.between(target * (1 - AROUND), target * (1 + AROUND)), work.at_least(BUSY)),
             )
         )
     for name in (TWO, ONE):
@@ -113,7 +114,7 @@ def claims(runs: Runs) -> list[Claim]:
                 f"{name}: an overloaded host is no reason for loss",
                 f"nothing dropped at its ring, the host at work {BUSY:.0%} of the time",
                 f"{drops.text(' of a million')}, {work.text('%', 100)}",
-                drops.mean == 0 and work.mean >= BUSY,
+                (drops.at_most(0), work.at_least(BUSY)),
             )
         )
     tails = [estimate(runs[(name,)], lambda r: waited(r, "p99")) for name in (TWO, ONE)]
@@ -122,7 +123,7 @@ def claims(runs: Runs) -> list[Claim]:
             "two windows are better than one",
             "99th percentile of waits lower",
             f"{tails[1].text()} with one, {tails[0].text(' µs')} with two",
-            tails[0].mean < tails[1].mean,
+            (tails[0].over(tails[1]).below(1),),
         )
     )
     drops = estimate(runs[(DCTCP,)], lost)
@@ -131,7 +132,7 @@ def claims(runs: Runs) -> list[Claim]:
             "DCTCP does not see the host and has it drop",
             "something dropped at its ring",
             drops.text(" of a million"),
-            drops.mean > 0,
+            (drops.above(0),),
             of_paper=False,
         )
     )
@@ -145,8 +146,12 @@ def claims(runs: Runs) -> list[Claim]:
                 "fewer drops or, with none, a lower 99th percentile of waits; the host no less at work",
                 f"{sides[0].text()} to {sides[1].text(' of a million')}, {waits[0].text()} to "
                 f"{waits[1].text(' µs')}, {works[0].text('', 100)} to {works[1].text('%', 100)} at work",
-                (sides[1].mean < sides[0].mean or (sides[0].mean == 0 and waits[1].mean < waits[0].mean))
-                and works[1].mean >= 0.98 * works[0].mean,
+                (
+                    sides[1].minus(sides[0]).below(0)
+                    if any(sides[0].values)
+                    else waits[1].over(waits[0]).below(1),
+                    works[1].over(works[0]).at_least(0.98),
+                ),
                 of_paper=False,
             )
         )

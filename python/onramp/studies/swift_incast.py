@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Experiment, Runs, estimate, steady
+from onramp.paper.common import Case, Experiment, Runs
+from onramp.paper.verdict import Claim, estimate, steady
 from onramp.plots import style
 from onramp.plots.cdf import cdf
 from onramp.result import Result
@@ -93,23 +94,26 @@ def claims(runs: Runs) -> list[Claim]:
                 f"{name}: throughput at line rate",
                 f"at least {FULL:.0%} of the link used",
                 used.text("%", 100),
-                used.mean >= FULL,
+                (used.at_least(FULL),),
             )
         )
         for percent, called, stated in ((50, "median", median), (99, "99th percentile", tail)):
             value = port.percentile(runs[(name,)], percent)
             found.append(
                 Claim(
-                    f"{name}: round trips' {called} is {stated:,} µs",
+                    f"{name}: round trips' {called}",
                     f"at most {ABOUT:g} times apart",
                     value.text(" µs"),
-                    1 / ABOUT <= value.mean / stated <= ABOUT,
+                    (value.between(stated / ABOUT, stated * ABOUT),),
+                    f"{stated:,} µs",
                 )
             )
         share = estimate(runs[(name,)], again)
-        held = share.mean <= NONE if lost == 0 else 1 / ABOUT <= share.mean / lost <= ABOUT
+        check = share.at_most(NONE) if lost == 0 else share.between(lost / ABOUT, lost * ABOUT)
         criterion = f"at most {NONE:.1%}" if lost == 0 else f"at most {ABOUT:g} times apart"
-        found.append(Claim(f"{name}: {lost:.1%} is sent again", criterion, share.text("%", 100), held))
+        found.append(
+            Claim(f"{name}: retransmitted", criterion, share.text("%", 100), (check,), f"{lost:.1%}")
+        )
     for plain, with_ in ((SWIFT, SWIFT_HELD), (DCTCP, DCTCP_HELD)):
         sides = [port.percentile(runs[(n,)], 99) for n in (plain, with_)]
         lost_shares = [estimate(runs[(n,)], again) for n in (plain, with_)]
@@ -120,7 +124,7 @@ def claims(runs: Runs) -> list[Claim]:
                 f"99th percentile of round trips lower, {FULL:.0%} of the link used",
                 f"{sides[0].text()} to {sides[1].text(' µs')}, {lost_shares[0].text('', 100)} to "
                 f"{lost_shares[1].text('%', 100)} sent again, {used.text('%', 100)} used",
-                sides[1].mean < sides[0].mean and used.mean >= FULL,
+                (sides[1].over(sides[0]).below(1), used.at_least(FULL)),
                 of_paper=False,
             )
         )

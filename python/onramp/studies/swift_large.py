@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from onramp.paper import common, workloads
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Experiment, Runs, estimate
+from onramp.paper import verdict, workloads
+from onramp.paper.common import WITH, WITHOUT, Case, Experiment, Runs
+from onramp.paper.verdict import Claim, estimate
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import round_trips
@@ -74,10 +75,11 @@ def claims(runs: Runs) -> list[Claim]:
         value = round_trips.percentile(runs[(SWIFT,)], which)
         found.append(
             Claim(
-                f"round trips' {called} is about {stated} µs",
+                f"round trips' {called}",
                 f"at most {ABOUT:g} times apart",
                 value.text(" µs"),
-                1 / ABOUT <= value.mean / stated <= ABOUT,
+                (value.between(stated / ABOUT, stated * ABOUT),),
+                f"about {stated} µs",
             )
         )
     for name in (DCTCP, CUBIC):
@@ -88,25 +90,25 @@ def claims(runs: Runs) -> list[Claim]:
                     f"the {STATED[which][0]} is much lower than {name}'s",
                     f"at most {MUCH:.0%} of it",
                     f"{own.text()} to {other.text(' µs')}",
-                    own.mean <= MUCH * other.mean,
+                    (own.over(other).at_most(MUCH),),
                 )
             )
     for which, (called, _) in STATED.items():
-        parts = [round_trips.percentile(runs[(n,)], which) for n in (LIGHT, CALM, FAST)]
+        whole, *parts = (round_trips.percentile(runs[(n,)], which) for n in (SWIFT, LIGHT, CALM, FAST))
         found.append(
             Claim(
                 f"what the {called} comes from",
                 "lower without any of load, incasts and the hosts' time",
                 f"{parts[0].text()} at load 0.3, {parts[1].text()} without incasts, "
                 f"{parts[2].text(' µs')} if hosts take no time",
-                all(part.mean < round_trips.percentile(runs[(SWIFT,)], which).mean for part in parts),
+                tuple(part.over(whole).below(1) for part in parts),
                 of_paper=False,
             )
         )
     halves = {name: estimate(runs[(name,)], workloads.later) for name in (SWIFT, HELD)}
     measure = "mean RCT of the second half of the time over that of the first"
     found.append(
-        common.steady(
+        verdict.steady(
             "Swift without and with On-Ramp",
             measure,
             dict(zip((WITHOUT, WITH), halves.values(), strict=True)),
@@ -119,7 +121,7 @@ def claims(runs: Runs) -> list[Claim]:
             "On-Ramp helps",
             "99.9th percentile of round trips and mean RCT lower",
             f"{tails[0].text()} to {tails[1].text(' µs')}, RCT {rcts[0].text()} to {rcts[1].text(' µs')}",
-            tails[1].mean < tails[0].mean and rcts[1].mean < rcts[0].mean,
+            (tails[1].over(tails[0]).below(1), rcts[1].over(rcts[0]).below(1)),
             of_paper=False,
         )
     )

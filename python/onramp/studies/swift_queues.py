@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Estimate, Experiment, Runs, estimate, steady
+from onramp.paper.common import Case, Experiment, Runs
+from onramp.paper.verdict import Claim, Estimate, estimate, steady
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import port, round_trips
@@ -124,7 +125,7 @@ def claims(runs: Runs) -> list[Claim]:
             "one queue: Swift's latency is affected by TCP",
             f"99th percentile of round trips at least {AFFECTED:g} times that alone",
             f"{alone.text()} to {shared.text(' µs')}",
-            shared.mean >= AFFECTED * alone.mean,
+            (shared.over(alone).at_least(AFFECTED),),
         )
     )
     for name, expected in ((SHARED, "loss is"), (SHARED, "throughput is")):
@@ -136,28 +137,28 @@ def claims(runs: Runs) -> list[Claim]:
                 if expected == "loss is"
                 else f"less than {1 / AFFECTED / 2:.0%} of the payload",
                 value.text("%", 100),
-                value.mean > 0 if expected == "loss is" else value.mean < 1 / AFFECTED / 2,
+                (value.above(0) if expected == "loss is" else value.below(1 / AFFECTED / 2),),
             )
         )
-    part = share(runs, APART, True)
+    part, used = share(runs, APART, True), estimate(runs[(APART,)], port.utilization)
     found.append(
         Claim(
             "own queues: Swift keeps its low latency",
             f"99th percentile of round trips at most {SAME:g} times that alone",
             f"{alone.text()} to {apart.text(' µs')}",
-            apart.mean <= SAME * alone.mean,
+            (apart.over(alone).at_most(SAME),),
         )
     )
     found.append(
         Claim(
             "own queues: and its share of the link",
             f"at least {HALF:.0%}, the link at least {FULL:.0%} used",
-            f"{part.text('%', 100)}, {estimate(runs[(APART,)], port.utilization).text('%', 100)}",
-            part.mean >= HALF and estimate(runs[(APART,)], port.utilization).mean >= FULL,
+            f"{part.text('%', 100)}, {used.text('%', 100)}",
+            (part.at_least(HALF), used.at_least(FULL)),
         )
     )
     nothing = estimate(runs[(ALONE,)], lost)
-    found.append(Claim("Swift alone: almost no loss", "none", nothing.text("%", 100), nothing.mean == 0))
+    found.append(Claim("Swift alone: almost no loss", "none", nothing.text("%", 100), (nothing.at_most(0),)))
     for plain, held in ((SHARED, SHARED_HELD), (APART, APART_HELD)):
         tails = [round_trips.percentile(runs[(n,)], "p99") for n in (plain, held)]
         losses = [estimate(runs[(n,)], lost) for n in (plain, held)]
@@ -169,9 +170,11 @@ def claims(runs: Runs) -> list[Claim]:
                 f"{tails[0].text()} to {tails[1].text(' µs')}, {losses[0].text('', 100)} to "
                 f"{losses[1].text('%', 100)} lost, "
                 f"{parts[0].text('', 100)} to {parts[1].text('%', 100)} of the payload",
-                tails[1].mean < tails[0].mean
-                and losses[1].mean <= losses[0].mean
-                and parts[1].mean >= 0.98 * parts[0].mean,
+                (
+                    tails[1].over(tails[0]).below(1),
+                    losses[1].minus(losses[0]).at_most(0),
+                    parts[1].over(parts[0]).at_least(0.98),
+                ),
                 of_paper=False,
             )
         )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import Case, Claim, Experiment, Runs, estimate
+from onramp.paper.common import Case, Experiment, Runs
+from onramp.paper.verdict import Claim, estimate
 from onramp.plots import style
 from onramp.scenario import quantity
 from onramp.studies import port
@@ -64,13 +64,15 @@ def claims(runs: Runs) -> list[Claim]:
         results, aim = runs[(str(target),)], target_of(runs, target)
         values = [port.percentile(results, percent) for percent in (1, 50, 99)]
         used = estimate(results, port.utilization)
-        near = bool(np.all([abs(value.mean / aim - 1) <= AROUND for value in values]))
         found.append(
             Claim(
                 f"target {aim:.1f} µs: round trips hover around it",
                 f"1st, 50th and 99th percentile within {AROUND:.0%} of it, {FULL:.0%} of the link used",
                 f"{', '.join(value.text() for value in values)} µs, {used.text('%', 100)}",
-                near and used.mean >= FULL,
+                (
+                    *(value.between(aim * (1 - AROUND), aim * (1 + AROUND)) for value in values),
+                    used.at_least(FULL),
+                ),
             )
         )
     return found

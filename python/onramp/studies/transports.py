@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onramp.paper.common import WITH, WITHOUT, Case, Claim, Experiment, Key, Runs, estimate
+from onramp.paper.common import WITH, WITHOUT, Case, Experiment, Key, Runs
+from onramp.paper.verdict import Claim, estimate
 from onramp.plots import style
 from onramp.result import Result
 from onramp.summary import Floats, background, microseconds
@@ -162,7 +163,7 @@ def claims(runs: Runs) -> list[Claim]:
                 f"{name} ({signal}): uses the link, and shares it",
                 f"at least {USED:.0%} used, Jain's index of four flows at least {FAIR:g}",
                 f"{used.text('%', 100)}, {fair.text()}; queue {estimate(plain, queue).text(' KB')}",
-                used.mean >= USED and fair.mean >= FAIR,
+                (used.at_least(USED), fair.at_least(FAIR)),
                 of_paper=False,
             )
         )
@@ -173,13 +174,13 @@ def claims(runs: Runs) -> list[Claim]:
                 "lower mean FCT, and at least 95% of the link in use",
                 f"{sides[0].text()} to {sides[1].text(' µs')}, {estimate(held, utilization).text('%', 100)}, "
                 f"queue {estimate(held, queue).text(' KB')}",
-                sides[1].mean < sides[0].mean and estimate(held, utilization).mean >= 0.95 * used.mean,
+                (sides[1].over(sides[0]).below(1), estimate(held, utilization).over(used).at_least(0.95)),
                 of_paper=False,
             )
         )
     longest = {
         signal: [
-            estimate(runs[key(kind, WITHOUT)], queue).mean
+            estimate(runs[key(kind, WITHOUT)], queue)
             for kind, (_, own) in TRANSPORTS.items()
             if own == signal
         ]
@@ -189,8 +190,16 @@ def claims(runs: Runs) -> list[Claim]:
         Claim(
             "loss needs longer queues than delay and explicit feedback",
             "each of the first has a longer one than any of the others",
-            "; ".join(f"{signal} {min(v):.3g} to {max(v):.3g} KB" for signal, v in longest.items()),
-            min(longest[LOSS]) > max(*longest[DELAY], *longest[EXPLICIT]),
+            "; ".join(
+                f"{signal} {min(means):.3g} to {max(means):.3g} KB"
+                for signal, own in longest.items()
+                for means in [[value.mean for value in own]]
+            ),
+            tuple(
+                long.over(short).above(1)
+                for long in longest[LOSS]
+                for short in (*longest[DELAY], *longest[EXPLICIT])
+            ),
         )
     )
     return found
