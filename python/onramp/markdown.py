@@ -70,7 +70,7 @@ def _tally(found: Sequence[Verdict]) -> str:
             counts = ", ".join(
                 f"{sum(c.verdict == name for c in of)} {name} {MARKS[name]}" for name in VERDICTS
             )
-            lines.append(f"- {SUBSTRATES[found[0].on]}, {variant}, {len(of)} {what}: {counts}")
+            lines.append(f"- {SUBSTRATES[found[0].on]}, On-Ramp {variant}, {len(of)} {what}: {counts}")
     return "\n".join(lines)
 
 
@@ -95,5 +95,5 @@ def _table(found: Sequence[Verdict], *, of_paper: bool) -> str:
     if not lines:
         return ""
     head = ["Stated (reproduced if)", "Paper"] if of_paper else ["What the figure rests on (holds if)"]
-    columns = variants if len(variants) > 1 else ["Measured"]
+    columns = [f"On-Ramp {variant}" for variant in variants] if len(variants) > 1 else ["Measured"]
     return table(["Figure", *head, *columns], lines)

@@ -53,7 +53,7 @@ SHIPPED = Variant("as shipped", {})
 #: On-Ramp as the paper's kernel module has it: whole segments leave, an OR-ACK for some ten packets, however
 #: short the time since the last one, and clocks that are synchronised over the network by software stamps.
 PAPERS = Variant(
-    "the paper's",
+    "as in the paper",
     {
         "linux.cut_segments": False,
         "linux.or_ack_gap": "0us",
