@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from onramp.equivalence import RTO_MIN
 from onramp.paper import verdict
-from onramp.paper.common import PAPERS, SHIPPED, WITH, WITHOUT, Case, Experiment, Key, Runs, both
+from onramp.paper.common import BOTH_VARIANTS, WITH, WITHOUT, Case, Experiment, Key, Runs, both
 from onramp.paper.verdict import Claim, estimate, ratio
 from onramp.plots import bars, style
 from onramp.result import Result
@@ -57,7 +57,7 @@ def experiment(
         cases,
         lambda runs: draw(runs, drawn),
         claims,
-        variants=(PAPERS, SHIPPED),
+        variants=BOTH_VARIANTS,
     )
 
 

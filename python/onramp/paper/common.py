@@ -60,6 +60,8 @@ PAPERS = Variant(
         "clock": {"sync": "huygens", "window": "200ms", "probe_interval": "8ms"},
     },
 )
+#: Those of figures on Linux hosts.
+BOTH_VARIANTS = (PAPERS, SHIPPED)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from onramp.paper import racks, verdict
 from onramp.paper.cluster import mean_of
-from onramp.paper.common import PAPERS, SHIPPED, WITH, WITHOUT, Case, Experiment, Runs
+from onramp.paper.common import BOTH_VARIANTS, WITH, WITHOUT, Case, Experiment, Runs
 from onramp.paper.verdict import Claim, estimate, ratio
 from onramp.plots import style
 from onramp.result import Result
@@ -225,5 +225,5 @@ EXPERIMENT = Experiment(
     cases,
     draw,
     claims,
-    variants=(PAPERS, SHIPPED),
+    variants=BOTH_VARIANTS,
 )

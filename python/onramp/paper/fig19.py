@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from onramp.paper import cluster
-from onramp.paper.common import PAPERS, SHIPPED, WITH, WITHOUT, Case, Experiment, Runs
+from onramp.paper.common import BOTH_VARIANTS, WITH, WITHOUT, Case, Experiment, Runs
 from onramp.paper.verdict import Claim, lower, percent, ratio
 from onramp.plots import bars, style
 
@@ -90,5 +90,5 @@ EXPERIMENT = Experiment(
     cases,
     draw,
     claims,
-    variants=(PAPERS, SHIPPED),
+    variants=BOTH_VARIANTS,
 )

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from matplotlib.figure import Figure
 
 from onramp.paper import cluster
-from onramp.paper.common import PAPERS, SHIPPED, WITHOUT, Case, Experiment, Runs
+from onramp.paper.common import BOTH_VARIANTS, WITHOUT, Case, Experiment, Runs
 from onramp.paper.verdict import Claim, ratio
 from onramp.plots import bars, style
 from onramp.result import Result
@@ -112,5 +112,5 @@ EXPERIMENT = Experiment(
     cases,
     draw,
     claims,
-    variants=(PAPERS, SHIPPED),
+    variants=BOTH_VARIANTS,
 )

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from onramp.paper import racks
 from onramp.paper.cluster import mean_of
-from onramp.paper.common import PAPERS, SHIPPED, Case, Experiment, Runs
+from onramp.paper.common import BOTH_VARIANTS, Case, Experiment, Runs
 from onramp.paper.verdict import Claim, ratio
 from onramp.plots import style
 
@@ -87,5 +87,5 @@ EXPERIMENT = Experiment(
     cases,
     draw,
     claims,
-    variants=(PAPERS, SHIPPED),
+    variants=BOTH_VARIANTS,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from onramp.paper.common import PAPERS, SHIPPED, WITHOUT, Case, Experiment, Runs
+from onramp.paper.common import BOTH_VARIANTS, WITHOUT, Case, Experiment, Runs
 from onramp.paper.verdict import Claim, estimate
 from onramp.plots import style
 from onramp.plots.throughput import flow_rates, stack
@@ -36,7 +36,7 @@ def experiment(module: str, number: str, file: str, span: tuple[float, float]) -
         lambda quick: cases(file),
         draw,
         lambda runs: claims(runs, span),
-        variants=(PAPERS, SHIPPED),
+        variants=BOTH_VARIANTS,
     )
 
 
