@@ -15,6 +15,7 @@
 #include <linux/hash.h>
 #include <linux/math64.h>
 #include <linux/module.h>
+#include <linux/random.h>
 #include <net/gso.h>
 #include <net/netlink.h>
 #include <net/pkt_sched.h>
@@ -46,6 +47,9 @@ struct link_sched_data {
 	struct tc_link_xstats stats;
 	struct link_order *order;
 };
+
+/* Arrivals are early or late by this at most. */
+#define LINK_JITTER_NS 8u
 
 /* Flows are told apart by as many bits of their hash. */
 #define LINK_FLOW_BITS 12
@@ -137,6 +141,20 @@ static void link_order_dropped(struct link_sched_data *q, u32 flow, u32 backlog)
 	__set_bit(flow, q->order->hit);
 }
 
+/*
+ * When the packet that is sent last arrives: to some nanoseconds at random, behind the one before. Flows that share
+ * a link send in step with it; without this, arrivals of one instant always came in the same order, and the same
+ * flows found the queue full (traffic phase effects, Floyd and Jacobson 1991).
+ */
+static u64 link_arrival(const struct link_sched_data *q)
+{
+	struct sk_buff *before = skb_peek_tail(&q->wire);
+	u64 at = q->free_at + q->delay + get_random_u32_below(2 * LINK_JITTER_NS + 1);
+
+	at = max(at, q->free_at + LINK_JITTER_NS) - LINK_JITTER_NS;
+	return before ? max(at, link_skb_cb(before)->deliver_at) : at;
+}
+
 /* The wire takes @skb at @start. */
 static void link_transmit(struct link_sched_data *q, struct sk_buff *skb, u64 start)
 {
@@ -153,7 +171,7 @@ static void link_transmit(struct link_sched_data *q, struct sk_buff *skb, u64 st
 		q->stats.data++;
 		q->order->last = flow;
 	}
-	link_skb_cb(skb)->deliver_at = q->free_at + q->delay;
+	link_skb_cb(skb)->deliver_at = link_arrival(q);
 	__skb_queue_tail(&q->wire, skb);
 }
 

@@ -10,7 +10,8 @@
 //! Events come by (time, kind, link), where a kind is a lane (arrivals before free
 //! ports), or else an odd arrival, an odd free port, a timer. A link carries one
 //! packet at a time, and all cells have the same lanes, so this order is complete and
-//! the same however the network is cut into cells. Where all packets are TCP's, whose sizes
+//! the same however the network is cut into cells. Links of simultaneous arrivals are
+//! ordered anew at each time ([`shuffled`]). Where all packets are TCP's, whose sizes
 //! vary, lanes do not count ([`Lanes::by_link`]).
 
 use super::merge::{merge, tidy};
@@ -35,21 +36,32 @@ pub struct OnLink<P> {
 
 /// What is ordered by a link.
 trait Linked {
-    fn link(&self) -> u32;
+    /// Place among those of the same time.
+    fn rank(&self, at: Ps) -> u64;
 }
 
 impl<P> Linked for OnLink<P> {
     #[inline]
-    fn link(&self) -> u32 {
-        self.link
+    fn rank(&self, at: Ps) -> u64 {
+        shuffled(at, self.link)
     }
 }
 
 impl Linked for u32 {
     #[inline]
-    fn link(&self) -> u32 {
-        *self
+    fn rank(&self, _: Ps) -> u64 {
+        u64::from(*self)
     }
+}
+
+/// Place of a link's arrival among those of one time: as if drawn at each time, and the same in any cell.
+///
+/// Flows that share a link send in step with it, so that arrivals of one instant are common. In the order of links the
+/// same flows would find the queue full each time (traffic phase effects, Floyd and Jacobson 1991).
+#[inline]
+fn shuffled(at: Ps, link: u32) -> u64 {
+    let mixed = (at ^ u64::from(link) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed.rotate_right(29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
 /// Where the next event is. The event is taken in a second step, each kind by itself:
@@ -78,8 +90,8 @@ pub enum Event<P, T> {
 /// What the wheel holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rare<T> {
-    /// Link, and place among the packets.
-    Arrive(u32, u32),
+    /// Rank, link, and place among the packets.
+    Arrive(u64, u32, u32),
     PortReady(u32),
     Timer(T),
 }
@@ -169,7 +181,7 @@ type Letter<P> = (Ps, OnLink<P>);
 /// By time and link.
 #[inline]
 fn order<P>((at, on): &Letter<P>) -> u128 {
-    u128::from(*at) << 32 | u128::from(on.link)
+    u128::from(*at) << 64 | u128::from(on.rank(*at))
 }
 
 /// What a cell sends to another, by lane; the last list is of letters without.
@@ -371,13 +383,13 @@ impl<V: Linked> Group<V> {
         if !self.by_link {
             return a < b;
         }
-        let link = |lane: usize| self.lanes[lane].front().map_or(u32::MAX, |(_, value)| value.link());
-        link(a) < link(b)
+        let rank = |lane: usize| self.lanes[lane].front().map_or(u64::MAX, |(at, value)| value.rank(*at));
+        rank(a) < rank(b)
     }
 
-    /// Link of the first one.
-    fn link(&self) -> u32 {
-        self.lanes[self.first.1].front().map_or(u32::MAX, |(_, value)| value.link())
+    /// Rank of the first one.
+    fn rank(&self) -> u64 {
+        self.lanes[self.first.1].front().map_or(u64::MAX, |(at, value)| value.rank(*at))
     }
 }
 
@@ -427,7 +439,7 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
 
     fn odd_arrival(&mut self, at: Ps, link: u32, packet: P) {
         let place = self.packets.insert(packet);
-        self.rare(at, Rare::Arrive(link, place));
+        self.rare(at, Rare::Arrive(shuffled(at, link), link, place));
     }
 
     /// `port`, which begins to send a packet with these lanes now, is to be told when it is
@@ -535,8 +547,8 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
     fn rare_first(&mut self) -> bool {
         let packet = self.arrive.first.0 == self.rare;
         match self.wheel.peek() {
-            Some(&Rare::Arrive(link, _)) => !packet || link < self.arrive.link(),
-            Some(&Rare::PortReady(port)) => !packet && port < self.ready.link(),
+            Some(&Rare::Arrive(rank, ..)) => !packet || rank < self.arrive.rank(),
+            Some(&Rare::PortReady(port)) => !packet && port.rank(self.rare) < self.ready.rank(),
             _ => false,
         }
     }
@@ -588,7 +600,7 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
         let (_, rare) = self.wheel.pop().expect("a head has an event");
         self.rare = self.wheel.first();
         match rare {
-            Rare::Arrive(link, place) => {
+            Rare::Arrive(_, link, place) => {
                 self.packets.remove(place);
                 Event::Arrive(OnLink { link, packet: self.packets[place] })
             }
@@ -606,7 +618,8 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
 #[cold]
 fn in_order<V: Linked>(queue: &mut VecDeque<(Ps, V)>) {
     let mut i = queue.len() - 1;
-    while i > 0 && queue[i - 1].0 == queue[i].0 && queue[i - 1].1.link() > queue[i].1.link() {
+    let (at, rank) = (queue[i].0, queue[i].1.rank(queue[i].0));
+    while i > 0 && queue[i - 1].0 == at && queue[i - 1].1.rank(at) > rank {
         queue.swap(i - 1, i);
         i -= 1;
     }
@@ -670,7 +683,10 @@ mod tests {
                         _ => events.timer(free, link),
                     }
                     all.extend(new);
-                    all.sort_unstable();
+                    all.sort_unstable_by_key(|&(at, (kind, link))| {
+                        let arrival = kind < 100 || kind == 200;
+                        (at, kind, if arrival { shuffled(at, link) } else { u64::from(link) })
+                    });
                 }
                 for _ in 0..pops {
                     let expected = (!all.is_empty()).then(|| all.remove(0));
