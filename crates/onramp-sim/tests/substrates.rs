@@ -24,7 +24,7 @@ fn load(on: Option<Substrate>, old: &str, new: &str) -> Result<Scenario, String>
     assert!(STAR.contains(old), "{old}");
     let loaded = Scenario::load_for(on, &STAR.replacen(old, new, 1), "s.toml", Path::new(""), &[]);
     loaded
-        .map(|(scenario, _)| scenario)
+        .map(|loaded| loaded.scenario)
         .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
@@ -131,7 +131,7 @@ fn huygens_runs_on_both_and_writes_its_defaults_out() {
     let text = STAR.replacen("[[traffic]]", huygens, 1);
     for (on, transport) in [(Substrate::Sim, "dcqcn"), (Substrate::Linux, "cubic")] {
         let text = text.replacen("cubic", transport, 1);
-        let (s, _) = Scenario::load_for(Some(on), &text, "s.toml", Path::new(""), &[]).unwrap();
+        let s = Scenario::load_for(Some(on), &text, "s.toml", Path::new(""), &[]).unwrap().scenario;
         assert_eq!(s.onramp.threshold, Some(Threshold::Auto));
         assert!(s.onramp.threshold_floor.is_some() && s.clock.window.is_some() && s.clock.stamps.is_some());
         let again = Scenario::load(&s.to_toml(), "again", Path::new(""), &[]).unwrap().0;
