@@ -38,6 +38,8 @@ fn all_of_tcp_runs_on_both() {
         for on in [Substrate::Sim, Substrate::Linux] {
             let scenario = load(Some(on), "cubic", kind).unwrap();
             assert!(scenario.is_tcp() && scenario.linux.is_some(), "{kind}");
+            // Defaults that are written out run wherever they did.
+            assert!(Scenario::load_for(Some(on), &scenario.to_toml(), "again", Path::new(""), &[]).is_ok(), "{kind}");
         }
     }
     let sysctl = "[linux.sysctl]\n\"net.ipv4.tcp_ecn\" = \"1\"\n\n[[traffic]]";

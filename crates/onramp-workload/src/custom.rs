@@ -69,7 +69,7 @@ impl Workload for Config {
         let name = &self.name;
         match &self.found.0 {
             Ok(factory) => factory(&self.parameters, section, plan).map_err(|m| format!("workload \"{name}\": {m}")),
-            Err(known) => Err(missing(name, known, EXAMPLE)),
+            Err(known) => Err(format!("workload \"custom\": {}", missing(name, known, EXAMPLE))),
         }
     }
 }
