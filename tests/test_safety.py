@@ -131,7 +131,7 @@ def test_results_are_kept_beside_what_has_appeared_meanwhile(tmp_path: Path) -> 
     target = tmp_path / "out"
     with (
         pytest.raises(
-            onramp.OnRampError, match=r"out: has been made .* the results are in .*/out-2$"
+            onramp.OnRampError, match=r"out: appeared during the run; the results are in .*/out-2$"
         ) as error,
         folders.staged(target, force=True) as stage,
     ):

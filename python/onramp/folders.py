@@ -128,7 +128,7 @@ def _publish(stage: Path, target: Path, force: bool) -> None:
         return
     kept = unused(target)
     stage.rename(kept)
-    raise RunError(f"{target}: has been made by something else meanwhile; the results are in {kept}")
+    raise RunError(f"{target}: appeared during the run; the results are in {kept}")
 
 
 @contextmanager

@@ -111,7 +111,7 @@ def completed(summary: Summary, sample: str) -> int:
 #: What the mark of tables at percentiles of few times means.
 MARK = " *"
 ROUGH_NOTE = (
-    "* of so few times that not even one is expected beyond it: hardly more than the longest of them."
+    "* Few samples (p95: fewer than 20, p99: fewer than 100): the number is close to the maximum."
 )
 
 

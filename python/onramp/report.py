@@ -153,7 +153,7 @@ def _of_agreement(a: Agreement) -> Part:
             group = heading
             rows.append([heading])
         numbers = [number(row.sim), number(row.linux), row.text(off="{} (off)"), interval_text(row.interval)]
-        rows.append([row.metric.heading, *numbers])
+        rows.append([row.metric.heading + MARK * a.is_rough(row), *numbers])
     svgs = []
     for side, runs in a.runs.items():
         sides = {f"{name}, {SIDES[side]}": runs[on] for on, name in SUBSTRATES.items()}
@@ -164,7 +164,7 @@ def _of_agreement(a: Agreement) -> Part:
         subtitle="The same arrivals in the simulator and on Linux",
         head=["", "simulator", "Linux", "simulator / Linux", "95% interval"],
         rows=rows,
-        notes=[judged_text([a]), DEFINITIONS["linux"]],
+        notes=[*a.notes, judged_text([a]), DEFINITIONS["linux"]],
         svgs=svgs,
         parameters=parameters(a.scenario, a.seeds, result.summary),
         scenario=a.scenario.text,

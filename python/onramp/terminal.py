@@ -79,7 +79,7 @@ def agreement_table(agreement: Agreement) -> Table:
         side, group = row.side, row.metric.group
         table.add_row(
             group if first else "",
-            row.metric.heading,
+            row.metric.heading + MARK * agreement.is_rough(row),
             number(row.sim),
             number(row.linux),
             row.text(off=OFF),
