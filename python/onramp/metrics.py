@@ -110,9 +110,7 @@ def completed(summary: Summary, sample: str) -> int:
 
 #: What the mark of tables at percentiles of few times means.
 MARK = " *"
-ROUGH_NOTE = (
-    "* Few samples (p95: fewer than 20, p99: fewer than 100): the number is close to the maximum."
-)
+ROUGH_NOTE = "* Few samples (p95: fewer than 20, p99: fewer than 100): the number is close to the maximum."
 
 
 def is_rough(metric: Metric, summary: Summary) -> bool:
