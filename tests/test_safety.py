@@ -19,6 +19,8 @@ import pytest
 import onramp
 from conftest import ENDLESS, SMALL, Command
 from onramp import comparison, folders
+from onramp.engine import Watch
+from onramp.jobs import Job, run_all
 
 
 def _start(cwd: Path, *args: object, **kwargs: Any) -> subprocess.Popen[str]:
@@ -77,6 +79,13 @@ def test_an_interrupted_comparison_keeps_both_sides(write: Callable[..., Path], 
     # The sides were stopped at different times: what was done by then is no comparison.
     assert "No ratios: the sides were stopped, at " in stdout
     assert found.rows and all(row.ratio is None and row.interval is None for row in found.rows)
+
+
+def test_a_run_that_is_stopped_before_it_begins_is_no_error(tmp_path: Path) -> None:
+    asked = iter([False])
+    job = Job("early", onramp.validate(SMALL), tmp_path)
+    # The second look comes before the new process knows what to do about a signal.
+    assert run_all([job], 1, watch=Watch(lambda: next(asked, True))) == []
 
 
 def test_a_seed_that_was_stopped_does_not_count(write: Callable[..., Path], tmp_path: Path) -> None:
