@@ -12,11 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from matplotlib.figure import Figure
 
 import onramp
 from conftest import SMALL, Command
+from onramp import plots
 from onramp.comparison import Comparison
 from onramp.metrics import number
+from onramp.plots import bars
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +107,27 @@ def test_several_seeds_have_intervals_over_seeds(
     ]
     assert first.ratio == pytest.approx(math.prod(ratios) ** (1 / 3))
     assert first.interval and min(ratios) >= first.interval[0] and max(ratios) <= first.interval[1] + 1
+
+
+def test_bars_stand_on_zero_and_are_means_over_seeds() -> None:
+    found = onramp.compare(SMALL, seeds=[1, 2, 3])
+    figure = plots.draw("bars", found.sides)
+    rows = {(row.metric.group, row.metric.label): row for row in found.rows}
+    mean = rows["Incast RCT", "mean"]
+    assert mean.ratio
+    panel = next(ax for ax in figure.axes if ax.get_title("left") == "Incast RCT")
+    heights = [patch.get_height() for patch in panel.patches]  # type: ignore[attr-defined]
+    assert heights == pytest.approx([mean.without, mean.with_])
+    assert [text.get_text() for text in panel.texts] == [f"{mean.ratio:.2f}×"]
+    for ax in figure.axes:
+        assert ax.get_yscale() == "linear" and ax.get_ylim()[0] == 0
+    assert "over seeds" in figure.get_supxlabel()
+    # A logarithmic axis has no zero: nothing stands on it.
+    ax = Figure().subplots()
+    bars.panel(
+        ax, ["a"], {"one": [bars.Bar(1.0, 2.0)], "other": [bars.Bar(1000.0, None)]}, ratio=True, log=True
+    )
+    assert ax.get_yscale() == "log" and not ax.patches
 
 
 def test_json_holds_what_the_table_shows(write: Callable[..., Path], command: Command) -> None:

@@ -34,6 +34,7 @@ load = 0.4
 
 INCAST = '\n[[traffic]]\nkind = "incast"\nfan_out = {}\nsize = "2KB"\nload = 0.02\n'
 TRACE = '\n[[traffic]]\nkind = "trace"\nfile = "{}"\n'
+HPCC = TRACE + 'format = "hpcc"\n'
 
 #: What is replaced by what, and what the line must name.
 BROKEN: dict[str, tuple[str, str, list[str]]] = {
@@ -53,6 +54,26 @@ BROKEN: dict[str, tuple[str, str, list[str]]] = {
     "missing file": ("load = 0.4\n", "load = 0.4\n" + TRACE.format("no.csv"), ["scenario.toml", "no.csv"]),
     "malformed trace": ("load = 0.4\n", "load = 0.4\n" + TRACE.format("bad.csv"), ["bad.csv", "3"]),
     "unreachable host": ("load = 0.4\n", "load = 0.4\n" + TRACE.format("far.csv"), ["far.csv", "2", "12"]),
+    "too many flows": (
+        "load = 0.4\n",
+        "load = 0.4\n" + HPCC.format("four.txt"),
+        ["four.txt:1", "announces 2 flows, but 4 follow"],
+    ),
+    "no flow": (
+        "load = 0.4\n",
+        "load = 0.4\n" + TRACE.format("none.csv"),
+        ["scenario.toml:21", "none.csv", "no flow"],
+    ),
+    "flows after the load": (
+        "load = 0.4\n",
+        "load = 0.4\n" + TRACE.format("late.csv"),
+        ["scenario.toml:21", "traffic[1].file", "2s", "duration = 100us"],
+    ),
+    "program's own transport": (
+        '"dcqcn"',
+        '"custom"\nname = "aimd"',
+        ["scenario.toml:10", "aimd", "examples/controller"],
+    ),
     "unknown gain": ('"12us"', '"12us"\ngain = 0.3', ["scenario.toml:13", "onramp.gain", "0.25"]),
 }
 
@@ -68,6 +89,9 @@ def traces(tmp_path: Path) -> None:
     head = "src,dst,bytes,start_ns\n"
     (tmp_path / "bad.csv").write_text(head + "1,0,5000,0\n1,0,many,0\n")
     (tmp_path / "far.csv").write_text(head + "12,0,5000,0\n")
+    (tmp_path / "none.csv").write_text(head)
+    (tmp_path / "late.csv").write_text(head + "1,0,5000,2000000000\n")
+    (tmp_path / "four.txt").write_text("2\n" + "1 0 3 100 5000 0\n" * 4)
 
 
 @pytest.mark.usefixtures("traces")
@@ -85,6 +109,8 @@ def test_a_broken_scenario_is_one_line(
         assert part in done.stderr
     assert done.stdout == ""
     assert not (tmp_path / "results").exists()
+    # Nothing is valid that does not run.
+    assert command("validate", "scenario.toml").stderr == done.stderr
 
 
 def test_the_good_scenario_is_good(write: Callable[..., Path]) -> None:
@@ -129,6 +155,29 @@ def test_validate_names_every_mistake_and_passes_the_rest(
     assert done.returncode == 2
     assert done.stdout == "good.toml: ok\n"
     assert [line.split(": ")[0] for line in done.stderr.splitlines()] == ["bad.toml:2", "bad.toml:17"]
+
+
+def test_a_threshold_below_the_delay_of_an_empty_network_is_warned_of(
+    write: Callable[..., Path], command: Command
+) -> None:
+    write(GOOD)
+    low = GOOD.replace('"12us"', '"2us"')
+    write(low, "low.toml")
+    # Two links of 1 us, and twice 1048 bytes at 100 Gb/s.
+    warning = (
+        "warning: low.toml:12: onramp.threshold: 2us is not above the longest one-way delay of the empty "
+        'network, 2.17us: packets are held although nothing queues; write such as "13us", '
+        "which leaves room for queues and clocks\n"
+    )
+    for args in (["validate"], ["run"], ["compare"], ["sweep", "--vary", "seed=1,2"]):
+        name, *options = args
+        assert command(name, "low.toml", *options).stderr == warning, name
+        assert command(name, "scenario.toml", *options).stderr == "", name
+    # A comparison has On-Ramp on one side, whatever the file says.
+    write(low.replace("[onramp]", "[onramp]\nenabled = false"), "off.toml")
+    assert command("run", "off.toml").stderr == ""
+    assert "off.toml:13: onramp.threshold" in command("compare", "off.toml").stderr
+    assert "2us" in onramp.validate(write(low)).advice[0]
 
 
 def test_python_raises_what_the_command_prints() -> None:

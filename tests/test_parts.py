@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import ROOT
-from onramp import _sim, tables
+from onramp import _sim, tables, validate
 from onramp.folders import staged, unused
 from onramp.metrics import bootstrap_ratio, number, over_seeds
 from onramp.plots.cdf import cdf
@@ -126,6 +129,89 @@ def test_every_key_of_a_scenario_is_documented() -> None:
             for table in section if isinstance(section, list) else [section]:
                 missing = [key for key in table if f"`{key}`" not in text] if isinstance(table, dict) else []
                 assert not missing
+
+
+TCP: dict[str, object] = {"transport": {"kind": "cubic"}}
+HUYGENS: dict[str, object] = {"clock.sync": "huygens", "onramp": {}}
+#: Keys that only some scenarios have, and changes that make one of these. Without a name a whole section.
+ONLY_WITH: dict[str, list[dict[str, object]]] = {
+    "clock": [HUYGENS],
+    "linux": [TCP],
+    "host.max_burst": [{"transport.kind": "hpcc", "host.pacing": "burst"}],
+    "host.shaping": [{"host.shaper": shaper} for shaper in ("carousel", "htb", "fq")],
+    "onramp.threshold_floor": [HUYGENS],
+}
+#: Defaults that are no value.
+NO_VALUE = {"none", "all", "no limit", "required"}
+
+
+def _documented() -> dict[str, str]:
+    """Keys of docs/scenario.md's tables with their defaults."""
+    section, found = "", {}
+    for line in (ROOT / "docs" / "scenario.md").read_text().splitlines():
+        if head := re.match(r"(?:##|\*\*) ?(Top level|`\[+([a-z.]+)\]+`)", line):
+            section = f"{head[2]}." if head[2] else ""
+        elif row := re.match(r"\| `(\w+)` \|", line):
+            cells = [cell.strip() for cell in line.split(" | ")]
+            # Of [host.shaping] a last column says what a key goes with.
+            if len(cells) >= 3 and section not in ("network.", "transport.", "traffic."):
+                found[section + row[1]] = cells[2].removesuffix("|").strip()
+    return found
+
+
+def _keys(document: Mapping[str, Any], prefix: str = "") -> set[str]:
+    found = set()
+    for key, value in document.items():
+        found.add(prefix + key)
+        if isinstance(value, dict):
+            found |= _keys(value, f"{prefix}{key}.")
+    return found
+
+
+def test_every_documented_key_is_written_out_where_it_counts() -> None:
+    text = (ROOT / "scenarios" / "demo.toml").read_text()
+    demo = {
+        k: v for k, v in tomllib.loads(text).items() if k in ("duration", "network", "traffic", "transport")
+    }
+
+    def written(changes: Mapping[str, object]) -> set[str]:
+        return _keys(validate(demo, {"onramp": {}, **changes}).document)
+
+    always = written({})
+    documented = _documented()
+    assert {"seed", "host.pacing", "host.shaping.cost", "measure.cwnd", "linux.mtu"} <= set(documented)
+    for key, default in documented.items():
+        if default in NO_VALUE:
+            continue
+        only = next((of for of in ONLY_WITH if key == of or key.startswith(f"{of}.")), None)
+        somewhere = set().union(*map(written, ONLY_WITH[only])) if only else set()
+        assert key in always | somewhere, key
+
+
+def test_every_documented_key_of_a_transport_is_written_out() -> None:
+    rows = re.findall(r"^\| ((?:`[a-z-]+`(?:, )?)+) \| (.*) \|$", _section("## `[transport]`"), re.MULTILINE)
+    checked = 0
+    for names, keys in rows:
+        for kind in re.findall("`([a-z-]+)`", names):
+            if "|" in keys or kind.startswith(("kind", "custom")):
+                continue
+            transport = validate({**MINIMAL, "transport": {"kind": kind}}).document["transport"]
+            for key in re.findall(r"`([a-z_]+)`(?! none)", keys):
+                assert key in transport, (kind, key)
+                checked += 1
+    assert checked > 40
+
+
+MINIMAL: dict[str, Any] = {
+    "duration": "1ms",
+    "network": {"kind": "star", "hosts": 3},
+    "traffic": [{"kind": "background", "workload": "WebSearch", "load": 0.1}],
+}
+
+
+def _section(title: str) -> str:
+    text = (ROOT / "docs" / "scenario.md").read_text()
+    return text[text.index(title) :].split("\n## ")[0]
 
 
 def test_runs_beside_each_other_take_different_names(tmp_path: Path) -> None:

@@ -12,12 +12,24 @@ import pytest
 
 import onramp
 from conftest import ENDLESS, SMALL, Command
-from onramp import tables
+from onramp import _sim, tables
+from onramp.metrics import ROUGH_NOTE, is_rough, metrics
 from onramp.result import Result
 from onramp.scenario import quantity
 
 KEYS = {
-    *("scenario", "substrate", "seed", "version", "commit", "onramp", "complete", "incast", "background"),
+    *(
+        "scenario",
+        "substrate",
+        "seed",
+        "digest",
+        "version",
+        "commit",
+        "onramp",
+        "complete",
+        "incast",
+        "background",
+    ),
     "groups",
     *("network", "onramp_stats", "engine", "unfinished"),
 }
@@ -46,6 +58,48 @@ def test_every_column_states_its_unit(small: Result) -> None:
         assert read.names == schema.names
         for field in read:
             assert field.metadata[b"unit"] and field.metadata[b"meaning"]
+
+
+def test_every_time_says_what_it_counts_from() -> None:
+    for schema in tables.SCHEMAS.values():
+        for field in schema:
+            if field.name in ("start_ps", "time_ps"):
+                assert field.metadata[b"meaning"].endswith(b"from time 0, the end of the warm-up")
+
+
+def test_utilization_says_over_what_time_it_is(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "late.csv").write_text("src,dst,bytes,start_ns\n1,0,100000,2000000\n")
+    late = {**SMALL, "traffic": [{"kind": "trace", "file": "late.csv"}]}
+    done = command("run", write(late), "--out", "out")
+    end = Result(tmp_path / "out").summary["engine"]["simulated_us"] / 1e3
+    assert 2 < end < 2.1 and f"utilization s0->h0, 0 to {end:.2f} ms" in done.stdout
+
+
+def test_percentiles_of_few_times_are_marked(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    rare = {**SMALL, "traffic": [SMALL["traffic"][0], {**SMALL["traffic"][1], "load": 0.002}]}
+    path = write(rare)
+    done = command("run", path, "--out", "out")
+    count = Result(tmp_path / "out").summary["incast"]["requests"]
+    assert 1 < count < 20
+    assert "p95 (µs) *" in done.stdout and "p99 (µs) *" in done.stdout and ROUGH_NOTE in done.stdout
+    assert "mean (µs) *" not in done.stdout
+    compared = command("compare", path, "--out", "compared")
+    page = (tmp_path / "compared/index.html").read_text()
+    assert ROUGH_NOTE in compared.stdout and ROUGH_NOTE in page and "<td>p99 (µs) *</td>" in page
+    swept = command("sweep", path, "--vary", "seed=1,2", "--out", "swept")
+    assert " *" in swept.stdout and ROUGH_NOTE in swept.stdout
+    # One in twenty is at least one of these.
+    many = {"incast": {"requests": 99, "rct_us": {"p95": 1.0, "p99": 1.0}}, "groups": rare_groups()}
+    assert [is_rough(m, many) for m in metrics(many) if m.sample == "incast" and m.of(many)] == [False, True]
+
+
+def rare_groups() -> list[dict[str, object]]:
+    """The group of requests, as summary.json has it."""
+    return json.loads(_sim.groups(onramp.validate(SMALL).text))["groups"]  # type: ignore[no-any-return]
 
 
 def test_summary_statistics_are_those_of_the_tables(small: Result) -> None:

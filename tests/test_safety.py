@@ -18,7 +18,9 @@ import pytest
 
 import onramp
 from conftest import ENDLESS, SMALL, Command
-from onramp import comparison
+from onramp import comparison, folders
+from onramp.engine import Watch
+from onramp.jobs import Job, run_all
 
 
 def _start(cwd: Path, *args: object, **kwargs: Any) -> subprocess.Popen[str]:
@@ -79,6 +81,13 @@ def test_an_interrupted_comparison_keeps_both_sides(write: Callable[..., Path], 
     assert found.rows and all(row.ratio is None and row.interval is None for row in found.rows)
 
 
+def test_a_run_that_is_stopped_before_it_begins_is_no_error(tmp_path: Path) -> None:
+    asked = iter([False])
+    job = Job("early", onramp.validate(SMALL), tmp_path)
+    # The second look comes before the new process knows what to do about a signal.
+    assert run_all([job], 1, watch=Watch(lambda: next(asked, True))) == []
+
+
 def test_a_seed_that_was_stopped_does_not_count(write: Callable[..., Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
     whole = onramp.compare(write(SMALL), seeds=[1, 2], out=out)
@@ -100,6 +109,96 @@ def test_an_interrupted_call_raises_after_writing(tmp_path: Path) -> None:
     _, stderr = process.communicate(timeout=120)
     assert "KeyboardInterrupt" in stderr
     assert onramp.Result(tmp_path / "out").summary["complete"] is False
+
+
+def test_a_folder_has_one_run_at_a_time(write: Callable[..., Path], command: Command, tmp_path: Path) -> None:
+    first = _start(tmp_path, "run", write(ENDLESS, "endless.toml"), "--out", "out")
+    _wait_for_tables(tmp_path, 1)
+    for more in ([], ["--force"]):
+        second = command("run", write(SMALL), "--out", "out", *more)
+        assert (second.returncode, second.stdout) == (2, "")
+        assert second.stderr == "onramp: out: another run is writing it; choose another --out\n"
+    first.send_signal(signal.SIGINT)
+    first.communicate(timeout=120)
+    assert onramp.Result(tmp_path / "out").summary["scenario"] == "endless"
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_what_a_killed_run_has_left_is_cleared_by_the_next(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    killed = _start(tmp_path, "run", write(ENDLESS), "--out", "out")
+    _wait_for_tables(tmp_path, 1)
+    killed.kill()
+    killed.communicate(timeout=120)
+    assert command("run", write(SMALL), "--out", "out").returncode == 0
+    assert onramp.Result(tmp_path / "out").summary["scenario"] == "small"
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_results_are_kept_beside_what_has_appeared_meanwhile(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    with (
+        pytest.raises(
+            onramp.OnRampError, match=r"out: appeared during the run; the results are in .*/out-2$"
+        ) as error,
+        folders.staged(target, force=True) as stage,
+    ):
+        (stage / "summary.json").write_text("{}")
+        target.mkdir()
+        (target / "mine.txt").write_text("mine")
+    assert error.value.exit_code == 1
+    assert (target / "mine.txt").exists() and (tmp_path / "out-2/summary.json").exists()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_an_interrupted_comparison_goes_on_with_what_is_missing(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    path, args = write(SMALL), ("--seeds", "1,2", "--jobs", 1)
+    assert command("compare", path, *args).returncode == 0
+    out = tmp_path / "results/small-compare-1-2"
+    found = json.loads((out / "comparison.json").read_text())
+    (out / "comparison.json").write_text(json.dumps({**found, "complete": False}))
+    stopped = out / "seed-2/with/summary.json"
+    stopped.write_text(json.dumps({**json.loads(stopped.read_text()), "complete": False}))
+    runs = {p: p.stat().st_mtime_ns for p in out.glob("*/*/summary.json")}
+    # Another comparison is none of this one's.
+    other = command("compare", path, *args, "--set", "duration=400us", "--out", out)
+    assert other.returncode == 2 and "exists; choose another --out" in other.stderr
+
+    again = command("compare", path, *args)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.splitlines()[-1] == "results/small-compare-1-2/index.html"
+    now = {p: p.stat().st_mtime_ns for p in out.glob("*/*/summary.json")}
+    assert [p for p in runs if now[p] != runs[p]] == [stopped]
+    assert json.loads((out / "comparison.json").read_text()) == found
+    # Once it is complete, it is not touched.
+    assert command("compare", path, *args).stdout.splitlines()[-1] == "results/small-compare-1-2-2/index.html"
+    assert command("compare", path, *args, "--out", out).returncode == 2
+
+
+def test_a_killed_comparison_goes_on_with_what_is_missing(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    path = write({**SMALL, "duration": "20ms"})
+    args = ("compare", path, "--seeds", "1,2", "--jobs", 1, "--out", "out")
+    killed = _start(tmp_path, *args)
+    for _ in range(1200):
+        if done := [*tmp_path.glob(".out.part/seed-*/*/summary.json")]:
+            break
+        time.sleep(0.05)
+    killed.kill()
+    killed.communicate(timeout=120)
+    written = done[0].stat().st_mtime_ns
+    assert not (tmp_path / "out").exists()
+    again = command(*args)
+    assert again.returncode == 0, again.stderr
+    found = onramp.Comparison.read(tmp_path / "out")
+    assert found.complete and found.seeds == [1, 2]
+    kept = tmp_path / "out" / done[0].relative_to(tmp_path / ".out.part")
+    assert kept.stat().st_mtime_ns == written
+    assert not list(tmp_path.glob("**/.*"))
 
 
 def test_force_wants_a_folder_wherever_it_stands(

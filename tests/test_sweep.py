@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pyarrow.csv
 import pyarrow.parquet as pq
+import pytest
 
 from conftest import SMALL, Command
+from onramp.sweep import Axis
 
 VARY = ("--vary", "onramp.threshold=10us,14us", "--vary", "transport.kind=dcqcn,hpcc")
 
@@ -52,6 +54,16 @@ def test_a_sweep_over_other_keys_writes_nothing_over(
         "onramp.threshold",
         "transport.kind",
     }
+
+
+def test_quantities_stand_on_an_axis_by_their_size() -> None:
+    axis = Axis.of("onramp.threshold", ["12us", "0.016ms", "30us"])
+    assert list(axis.places.values()) == pytest.approx([12e-6, 16e-6, 30e-6]) and not axis.log
+    assert Axis.of("load", ["0.1", "0.5"]).places == {"0.1": 0.1, "0.5": 0.5}
+    assert Axis.of("size", ["2KB", "1MB"]).log
+    # What has no size, or none in common, stands one after another.
+    for values in (["dcqcn", "hpcc"], ["12us", "auto"], ["12us", "1KB"], ["true", "false"]):
+        assert Axis.of("key", values).places == {values[0]: 0, values[1]: 1}
 
 
 def test_an_unreachable_cluster_is_one_line(write: Callable[..., Path], command: Command) -> None:

@@ -25,6 +25,9 @@ class Loaded:
     @property
     def text(self) -> str:
         """The scenario as TOML."""
+    @property
+    def advice(self) -> list[str]:
+        """Values that are possible, but hardly meant: a line each."""
     def check_traced(self, flows: list[int]) -> None:
         """Refuse flows that cannot be traced."""
 

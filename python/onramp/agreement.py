@@ -14,7 +14,7 @@ from pathlib import Path
 from onramp import groups
 from onramp.cache import Cache
 from onramp.errors import OnRampError
-from onramp.metrics import Metric, metrics, over_seeds
+from onramp.metrics import ROUGH_NOTE, Metric, is_rough, metrics, over_seeds
 from onramp.result import Result
 from onramp.scenario import SUBSTRATES, Overrides, Scenario, load, quantity
 from onramp.summary import SIZES, Summary
@@ -206,6 +206,16 @@ class Agreement:
                 )
                 rows += _row(IMPROVEMENT, dataclasses.replace(metric, unit="×"), sim, linux, IMPROVEMENT_GOAL)
         return rows
+
+    def is_rough(self, row: Row) -> bool:
+        """Whether the row is about a percentile of few times, in any of the runs."""
+        runs = (r for of in self.runs.values() for results in of.values() for r in results)
+        return any(is_rough(row.metric, result.summary) for result in runs)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the table must know."""
+        return [ROUGH_NOTE] if any(self.is_rough(row) for row in self.rows) else []
 
     def _pairs(self, on: str) -> list[tuple[Result, Result]]:
         return list(zip(self.runs["without"][on], self.runs["with"][on], strict=True))

@@ -6,32 +6,35 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from onramp import comparison, engine, tracing
-from onramp.comparison import Comparison
+from onramp import engine, tracing
+from onramp.comparison import Comparison, Plan
 from onramp.engine import Stop, Watch
-from onramp.folders import staged
+from onramp.folders import Resumes, nothing, staged
 from onramp.result import Result
-from onramp.scenario import Overrides, Scenario, load
+from onramp.scenario import Overrides, Scenario, Source, load
 from onramp.tracing import Trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Source = str | Path | Mapping[str, Any]
 Temporary = tempfile.TemporaryDirectory[str]
 
 
 def _filled(
-    out: str | Path | None, fill: Callable[[Path], object], *, force: bool = False
+    out: str | Path | None,
+    fill: Callable[[Path], object],
+    *,
+    force: bool = False,
+    resumes: Resumes = nothing,
 ) -> tuple[Path, Temporary | None]:
     """Has `fill` write into a folder that becomes `out`, or without `out` into a temporary one."""
     if out is None:
         temporary = tempfile.TemporaryDirectory(prefix="onramp-")
         fill(Path(temporary.name))
         return Path(temporary.name), temporary
-    with staged(Path(out), force=force) as stage:
+    with staged(Path(out), force=force, resumes=resumes) as stage:
         fill(stage)
     return Path(out), None
 
@@ -59,22 +62,21 @@ def run_loaded(
     return Result.in_temporary(temporary) if temporary else Result(folder)
 
 
-def compare_loaded(
-    scenario: Scenario,
-    seeds: Sequence[int],
+def compare_planned(
+    plan: Plan,
     out: str | Path | None,
     *,
     workers: int,
     watch: Watch,
     force: bool = False,
 ) -> Comparison:
-    """Both sides of a scenario that is loaded; `force` as for `run_loaded`."""
+    """Both sides of a scenario; an interrupted comparison in `out` is gone on with, unless `force` is set."""
     made: list[Comparison] = []
 
     def fill(folder: Path) -> None:
-        made.append(comparison.execute(scenario, folder, seeds, workers=workers, watch=watch))
+        made.append(plan.execute(folder, workers=workers, watch=watch))
 
-    folder, temporary = _filled(out, fill, force=force)
+    folder, temporary = _filled(out, fill, force=force, resumes=plan.resumes)
     found = made[0].moved(folder)
     found.temporary = temporary
     return found
@@ -167,16 +169,17 @@ def compare(
     seeds : sequence of int, optional
         Default: the scenario's seed. With several, the ratios come with 95% intervals over seeds.
     scenario, overrides, out, on
-        As for `run`; without `out` the folders vanish with the returned object.
+        As for `run`; without `out` the folders vanish with the returned object. If `out` has an interrupted
+        comparison of the same, only what is missing is run.
 
     Raises
     ------
     ScenarioError, OnRampError, KeyboardInterrupt
         As for `run`.
     """
-    loaded = load(scenario, overrides, on)
+    plan = Plan.of(scenario, overrides, seeds, on)
     with Stop() as stop:
-        found = compare_loaded(loaded, list(seeds or [loaded.seed]), out, workers=2, watch=Watch(stop))
+        found = compare_planned(plan, out, workers=2, watch=Watch(stop))
     if stop.asked:
         raise KeyboardInterrupt
     return found
@@ -238,7 +241,7 @@ def plot(result: Result, kind: str = "bars") -> Figure:
     """
     from onramp import plots
 
-    return plots.draw(kind, {"": result})
+    return plots.draw(kind, {"": [result]})
 
 
 def plot_flow(trace: Trace, flow: int) -> Figure:

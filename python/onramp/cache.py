@@ -16,24 +16,43 @@ from onramp.scenario import Scenario
 from onramp.summary import Summary
 
 
-class Cache:
-    """A folder with one result folder per scenario, named by `Scenario.digest`."""
+def results_of(scenario: Scenario, path: Path) -> Result | None:
+    """Results of `scenario`, complete or not, if those are at `path`."""
+    if not (path / "summary.json").is_file():
+        return None
+    result = Result(path)
+    # Summaries of earlier versions do not say it, but their folders are named so.
+    return result if result.summary.get("digest", path.name) == scenario.digest else None
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+
+class Cache:
+    """A folder with one result folder per scenario.
+
+    Parameters
+    ----------
+    names : mapping, optional
+        Names of result folders by `Scenario.digest`. Default: that digest.
+    keep_stopped : bool
+        Results of runs that were stopped are there until they are run again; else they vanish.
+    """
+
+    def __init__(
+        self, folder: Path, names: Mapping[str, str] | None = None, *, keep_stopped: bool = False
+    ) -> None:
+        self.folder, self.names, self.keep_stopped = folder, names or {}, keep_stopped
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as e:
             raise OnRampError(of_os(folder, e)) from e
 
     def get(self, scenario: Scenario) -> Result | None:
-        """Results of a scenario, if it was run before."""
-        path = self.place(scenario)
-        return Result(path) if (path / "summary.json").exists() else None
+        """Results of a scenario, if it was run to its end before."""
+        result = results_of(scenario, self.place(scenario))
+        return result if result and result.summary["complete"] else None
 
     def place(self, scenario: Scenario) -> Path:
         """Where results of a scenario are, once it was run."""
-        return self.folder / scenario.digest
+        return self.folder / self.names.get(scenario.digest, scenario.digest)
 
     def missing(self, scenarios: Mapping[str, Scenario]) -> dict[str, Scenario]:
         """What was not run yet, each scenario once."""
@@ -43,13 +62,18 @@ class Cache:
                 by_digest.setdefault(scenario.digest, (label, scenario))
         return dict(by_digest.values())
 
+    def clear(self) -> None:
+        """Remove what killed runs have left, where no other process runs into this folder."""
+        for left in self.folder.glob(".*"):
+            shutil.rmtree(left)
+
     def run(self, scenarios: Mapping[str, Scenario], *, workers: int, watch: Watch) -> None:
-        """Run what is missing, by processes here; what is stopped midway is not kept."""
+        """Run what is missing, by processes here; what was run before stays, also on an error."""
         jobs = [Job(label, s, self._stage(s)) for label, s in self.missing(scenarios).items()]
 
         def keep(job: Job, summary: Summary) -> None:
-            if summary["complete"]:
-                job.folder.rename(self.place(job.scenario))
+            if (summary["complete"] or self.keep_stopped) and self.get(job.scenario) is None:
+                _replace(job.folder, self.place(job.scenario))
 
         try:
             for job in jobs:
@@ -98,6 +122,12 @@ class Cache:
 
     def _stage(self, scenario: Scenario) -> Path:
         return self.folder / f".{scenario.digest}.{os.getpid()}"
+
+
+def _replace(folder: Path, place: Path) -> None:
+    shutil.rmtree(place, ignore_errors=True)
+    place.parent.mkdir(exist_ok=True)
+    folder.rename(place)
 
 
 def _remote(text: str, on: str | None, base: str, stage: str, target: str) -> None:

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,11 @@ import click
 
 from onramp import ScenarioError, api, terminal, tracing
 from onramp.cache import Cache
-from onramp.comparison import Comparison
+from onramp.comparison import Comparison, Plan
 from onramp.engine import Stop, Watch
 from onramp.errors import OnRampError
 from onramp.folders import unused
-from onramp.metrics import number
+from onramp.metrics import MARK, ROUGH_NOTE, is_rough, number
 from onramp.progress import Progress
 from onramp.result import Result
 from onramp.scenario import load
@@ -135,19 +135,20 @@ def run(
     from onramp import plots
 
     loaded = load(scenario, overrides | ({} if seed is None else {"seed": str(seed)}), on, keep=True)
+    _advise(loaded.advice)
     target = out or unused(RESULTS / f"{loaded.name}-{loaded.seed}")
     with Stop() as stop:
         with Progress(loaded.name, 1, quiet=as_json) as progress:
             result = api.run_loaded(loaded, target, threads=threads, watch=Watch(stop, progress), force=force)
         if not stop():
-            plots.save_all({"": result}, target / "plots")
+            plots.save_all({"": [result]}, target / "plots")
     summary = result.summary
     if as_json:
         click.echo(json.dumps(summary, indent=2))
     else:
         console = terminal.console()
         console.print(terminal.summary_table(summary, loaded.document["measure"]["links"]))
-        texts = (terminal.unfinished_text, terminal.clock_text, terminal.engine_text)
+        texts = (terminal.rough_text, terminal.unfinished_text, terminal.clock_text, terminal.engine_text)
         lines = [*(text(summary) for text in texts), str(target)]
         console.print("", *filter(None, lines), sep="\n", soft_wrap=True)
     return 0 if summary["complete"] else INTERRUPTED
@@ -174,19 +175,18 @@ def compare(
 ) -> int:
     """Run SCENARIO with and without On-Ramp on the same arrivals.
 
-    The last line is the path of an HTML page.
+    Where it was interrupted, the same command runs the rest. The last line is the path of an HTML page.
     """
     from onramp import report
 
-    loaded = load(scenario, overrides, on)
-    seeds = seeds or [loaded.seed]
-    target = out or unused(RESULTS / f"{loaded.name}-compare-{'-'.join(map(str, seeds))}")
+    plan = Plan.of(scenario, overrides, seeds, on)
+    name = plan.scenario.name
+    _advise(plan.scenario.advice)
+    target = out or unused(RESULTS / f"{name}-compare-{'-'.join(map(str, plan.seeds))}", plan.resumes)
+    missing = plan.runs if force else plan.missing(target)
     with Stop() as stop:
-        title, total = loaded.name, 2 * len(seeds)
-        with Progress(title, total, quiet=as_json) as progress:
-            found = api.compare_loaded(
-                loaded, seeds, target, workers=jobs, watch=Watch(stop, progress), force=force
-            )
+        with Progress(name, len(missing), quiet=as_json) as progress:
+            found = api.compare_planned(plan, target, workers=jobs, watch=Watch(stop, progress), force=force)
         if not stop():
             report.write([found], target / "index.html")
     if as_json:
@@ -194,6 +194,9 @@ def compare(
     else:
         _print_comparison(found)
         click.echo(target if stop.asked else target / "index.html")
+    if not found.complete:
+        rest = f"{len(plan.missing(target))} of {len(plan.runs)} runs are missing"
+        click.echo(f"Incomplete: {rest}; the same command runs them.", err=True)
     if not found.arrivals.identical:
         return 1
     return 0 if found.complete else INTERRUPTED
@@ -258,7 +261,8 @@ def agree(
         console.print(
             terminal.agreement_table(found[0]) if len(found) == 1 else terminal.overview_table(found)
         )
-        console.print("", terminal.judged_text(found), sep="\n", soft_wrap=True)
+        notes = found[0].notes if len(found) == 1 else []
+        console.print("", terminal.judged_text(found), *notes, sep="\n", soft_wrap=True)
         for title, of in titled.items():
             if of:
                 console.print("", f"[bold]{title}[/]", terminal.equivalence_table(of), sep="\n")
@@ -270,12 +274,18 @@ def agree(
     return INTERRUPTED if stop.asked else 0
 
 
+def _advise(lines: Iterable[str]) -> None:
+    """Lines on values that are hardly meant, each once."""
+    for line in dict.fromkeys(lines):
+        click.echo(f"warning: {line}", err=True)
+
+
 def _print_comparison(found: Comparison) -> None:
     console = terminal.console()
     console.print(terminal.comparison_table(found))
     lines = found.notes
-    for side, result in found.sides.items():
-        if text := terminal.unfinished_text(result.summary):
+    for side, results in found.sides.items():
+        if text := terminal.unfinished_text(results[0].summary):
             lines.append(f"{side}: {text}")
     console.print("", *lines, sep="\n", soft_wrap=True)
 
@@ -347,7 +357,7 @@ def validate(scenarios: tuple[Path, ...], overrides: dict[str, str]) -> int:
     wrong = False
     for path in scenarios:
         try:
-            load(path, overrides)
+            _advise(load(path, overrides).advice)
         except (ScenarioError, OnRampError) as e:
             wrong = True
             click.echo(e, err=True)
@@ -382,6 +392,7 @@ def sweep_command(
     cache = Cache(out or RESULTS / f"{points[0].scenario.name}-sweep-{'-'.join(vary)}")
     sweep.check_folder(cache.folder, list(vary))
     scenarios = {p.label: p.scenario for p in points}
+    _advise(line for p in points for line in p.scenario.advice)
     missing = cache.missing(scenarios)
     title = f"{len(missing)} of {len(points)} runs missing"
     with Stop() as stop, Progress(title, len(missing)) as progress:
@@ -416,10 +427,13 @@ def _print_sweep(done: Sequence[tuple[Point, Result]], keys: Sequence[str]) -> N
         network = result.summary["network"]
         table.add_row(
             *point.values.values(),
-            *(number(m.of(result.summary)) for m in shown),
+            *(number(m.of(result.summary)) + MARK * is_rough(m, result.summary) for m in shown),
             *(number(network[name]) for name in ("drops", "pfc_pauses")),
         )
-    terminal.console().print(table)
+    console = terminal.console()
+    console.print(table)
+    if any(is_rough(m, result.summary) for m in shown for _, result in done):
+        console.print(ROUGH_NOTE, soft_wrap=True)
 
 
 @commands.command("report")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
+from onramp.cache import Cache, results_of
 from onramp.engine import Watch
 from onramp.errors import OnRampError
-from onramp.jobs import Job, run_all
-from onramp.metrics import Metric, bootstrap_ratio, completed, metrics, over_seeds
+from onramp.folders import begun
+from onramp.metrics import ROUGH_NOTE, Metric, bootstrap_ratio, completed, is_rough, metrics, over_seeds
 from onramp.result import Result
-from onramp.scenario import Scenario
+from onramp.scenario import Overrides, Scenario, Source, load
 from onramp.summary import SIZES, Floats, background, in_class
 
 SIDES = {"without": "without On-Ramp", "with": "with On-Ramp"}
@@ -143,14 +143,23 @@ class Comparison:
             notes[1] = (
                 f"No ratios: the sides were stopped, at {_ends(self.without[0])} and {_ends(self.with_[0])}."
             )
+        if any(self.is_rough(row) for row in self.rows):
+            notes.append(ROUGH_NOTE)
         if len(self.seeds) > 1:
-            notes.append(f"Plots show seed {self.seeds[0]}; each seed's results are in a folder of its own.")
+            notes.append(
+                f"Plots show means over seeds as bars, else seed {self.seeds[0]}; "
+                "each seed's results are in a folder of its own."
+            )
         return notes
 
+    def is_rough(self, row: Row) -> bool:
+        """Whether the row is about a percentile of few times, on any side of any seed."""
+        return any(is_rough(row.metric, result.summary) for result in (*self.without, *self.with_))
+
     @property
-    def sides(self) -> Mapping[str, Result]:
-        """Both sides of the first seed by label, for plots."""
-        return {SIDES["without"]: self.without[0], SIDES["with"]: self.with_[0]}
+    def sides(self) -> Mapping[str, Sequence[Result]]:
+        """Both sides by label, for plots: results by seed."""
+        return {SIDES["without"]: self.without, SIDES["with"]: self.with_}
 
     def to_json(self) -> dict[str, object]:
         """What comparison.json holds."""
@@ -176,35 +185,62 @@ def _place(folder: Path, seed: int, side: str) -> Path:
     return (by_seed if by_seed.exists() else folder) / side
 
 
-def execute(
-    scenario: Scenario,
-    folder: Path,
-    seeds: Sequence[int],
-    *,
-    workers: int,
-    watch: Watch,
-) -> Comparison:
-    """Run both sides for every seed into `folder`, which exists, and write comparison.json.
+@dataclass(frozen=True)
+class Plan:
+    """Both sides of a scenario for some seeds."""
 
-    Raises
-    ------
-    KeyboardInterrupt
-        If it was stopped before there were results of both sides.
-    """
-    jobs = []
-    for seed in seeds:
-        if len(seeds) > 1:
-            (folder / f"seed-{seed}").mkdir()
-        for side in SIDES:
-            path = _place(folder, seed, side)
-            path.mkdir()
-            variant = scenario.replace({"seed": seed, "onramp.enabled": side == "with"})
-            jobs.append(Job(f"{SIDES[side]}, seed {seed}", variant, path))
-    run_all(jobs, workers, watch=watch)
-    comparison = gather(folder, seeds)
-    text = json.dumps(comparison.to_json(), indent=2, allow_nan=False, ensure_ascii=False)
-    (folder / "comparison.json").write_text(text + "\n", encoding="utf-8")
-    return comparison
+    scenario: Scenario
+    seeds: Sequence[int]
+
+    @classmethod
+    def of(cls, source: Source, overrides: Overrides | None, seeds: Sequence[int] | None, on: str) -> Plan:
+        """Of a scenario that is checked with On-Ramp; without `seeds` its own."""
+        scenario = load(source, {**(overrides or {}), "onramp.enabled": True}, on)
+        return cls(scenario, list(seeds or [scenario.seed]))
+
+    @cached_property
+    def runs(self) -> Mapping[str, Scenario]:
+        """What runs, by the place of its results."""
+        return {
+            f"seed-{seed}/{side}" if len(self.seeds) > 1 else side: self.scenario.replace(
+                {"seed": seed, "onramp.enabled": side == "with"}
+            )
+            for seed in self.seeds
+            for side in SIDES
+        }
+
+    def cache(self, folder: Path) -> Cache:
+        """The runs in `folder`, by their places."""
+        return Cache(folder, {s.digest: place for place, s in self.runs.items()}, keep_stopped=True)
+
+    def resumes(self, folder: Path) -> bool:
+        """Whether `folder` holds runs of this comparison, but not all of it."""
+        found = [r for place, s in self.runs.items() if (r := results_of(s, folder / place))]
+        file = folder / "comparison.json"
+        if file.is_file():
+            return bool(found) and not json.loads(file.read_text())["complete"]
+        return any(result.summary["complete"] for result in found)
+
+    def missing(self, target: Path) -> Mapping[str, Scenario]:
+        """What there is to run for results in `target`."""
+        before = begun(target, self.resumes)
+        return self.cache(before).missing(self.runs) if before else self.runs
+
+    def execute(self, folder: Path, *, workers: int, watch: Watch) -> Comparison:
+        """Run what is missing into `folder`, which exists, and write comparison.json.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If it was stopped before there were results of both sides.
+        """
+        cache = self.cache(folder)
+        cache.clear()
+        cache.run(self.runs, workers=workers, watch=watch)
+        comparison = gather(folder, self.seeds)
+        text = json.dumps(comparison.to_json(), indent=2, allow_nan=False, ensure_ascii=False)
+        (folder / "comparison.json").write_text(text + "\n", encoding="utf-8")
+        return comparison
 
 
 def gather(folder: Path, seeds: Sequence[int]) -> Comparison:
@@ -216,8 +252,6 @@ def gather(folder: Path, seeds: Sequence[int]) -> Comparison:
         If none has results of both sides.
     """
     done = [s for s in seeds if all((_place(folder, s, side) / "summary.json").exists() for side in SIDES)]
-    for seed in set(seeds) - set(done):
-        shutil.rmtree(folder / f"seed-{seed}", ignore_errors=True)
     if not done:
         raise KeyboardInterrupt
     pairs = {seed: [Result(_place(folder, seed, side)) for side in SIDES] for seed in done}

@@ -122,7 +122,7 @@ def execute(
         Flows whose packets are captured, by number. `captures.json` has the files' names, and how many
         packets each had no room for.
     """
-    kept = scenario.write(folder)
+    digest, kept = scenario.digest, scenario.write(folder)
     began = time.monotonic()
     with ExitStack() as stack:
         run = _Run(kept, folder, _Tables(folder, stack), watch, label or scenario.name, traced)
@@ -131,7 +131,15 @@ def execute(
     engine = counters["engine"]
     engine["wall_s"] = wall_s
     engine["packet_hops_per_s"] = engine["packet_hops"] / wall_s
-    summary = summarize(kept, folder, counters, complete=complete, version=_sim.version(), commit=commit())
+    summary = summarize(
+        kept,
+        folder,
+        counters,
+        complete=complete,
+        digest=digest,
+        version=_sim.version(),
+        commit=commit(),
+    )
     (folder / "summary.json").write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
     return summary
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from onramp.errors import OnRampError, RunError, of_os
 
@@ -15,8 +16,17 @@ from onramp.errors import OnRampError, RunError, of_os
 MARKS = ("summary.json", "comparison.json", "trace.json", "sweep.csv")
 
 
-def unused(path: Path) -> Path:
-    """`path`, or the first of `path`-2, `path`-3, … that does not exist.
+#: Whether a folder holds the beginning of what is to be made.
+Resumes = Callable[[Path], bool]
+
+
+def nothing(_: Path) -> bool:
+    """Of `Resumes`: what is made anew each time."""
+    return False
+
+
+def unused(path: Path, resumes: Resumes = nothing) -> Path:
+    """`path`, or the first of `path`-2, `path`-3, … that does not exist, or that can be resumed.
 
     It is made at once, empty, so that a run beside this one takes another.
     """
@@ -26,10 +36,21 @@ def unused(path: Path) -> Path:
             candidate.mkdir(parents=True)
             return candidate
         except FileExistsError:
+            if begun(candidate, resumes) and _is_free(candidate):
+                return candidate
             n += 1
             candidate = path.with_name(f"{path.name}-{n}")
         except OSError as e:
             raise OnRampError(of_os(candidate, e)) from e
+
+
+def begun(target: Path, resumes: Resumes) -> Path | None:
+    """The folder with the beginning of `target`, if there is one: itself, or what a killed run has left."""
+    return next((folder for folder in (target, _stage(target)) if resumes(folder)), None)
+
+
+def _stage(target: Path) -> Path:
+    return target.with_name(f".{target.name}.part")
 
 
 @contextmanager
@@ -46,40 +67,118 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def staged(target: Path, *, force: bool = False) -> Iterator[Path]:
+def staged(target: Path, *, force: bool = False, resumes: Resumes = nothing) -> Iterator[Path]:
     """A folder beside `target` that becomes `target` at the end, or vanishes on an error.
+
+    Parameters
+    ----------
+    force : bool
+        Replace `target` if it holds results.
+    resumes : callable
+        Tells folders to go on with: `target` itself, what a killed run has left, what an error leaves.
 
     Raises
     ------
     OnRampError
-        If `target` exists (with `force`: and holds no results), or cannot be written.
+        If `target` exists, another run is writing it, or it cannot be written.
+    RunError
+        If something has appeared at `target` meanwhile: then the results are beside it.
     """
-    if target.exists() and not _is_empty(target):
-        if not force:
-            raise OnRampError(f"{target}: exists; choose another --out, or --force to replace it")
-        if not target.is_dir() or not any((target / m).exists() for m in MARKS):
-            raise OnRampError(f"{target}: holds no results, so --force does not replace it")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        stage = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        with _claimed(target):
+            stage = _opened(target, force, nothing if force else resumes)
+            try:
+                yield stage
+                _publish(stage, target, force)
+            except OSError as e:
+                raise RunError(of_os(target, e)) from e
+            finally:
+                if not resumes(stage):
+                    shutil.rmtree(stage, ignore_errors=True)
+                if _is_empty(target):
+                    target.rmdir()
     except (FileExistsError, NotADirectoryError) as e:
         raise OnRampError(f"{target}: cannot be made; {target.parent} is not a folder") from e
     except OSError as e:
         raise OnRampError(of_os(target, e)) from e
-    try:
-        yield stage
-        umask = os.umask(0)
-        os.umask(umask)
-        stage.chmod(0o777 & ~umask)
-        if force and target.exists():
-            shutil.rmtree(target)
-        stage.rename(target)
-    except OSError as e:
-        raise RunError(of_os(target, e)) from e
-    finally:
+
+
+def _opened(target: Path, force: bool, resumes: Resumes) -> Path:
+    """The stage of `target`: with what can be resumed, or empty."""
+    stage, before = _stage(target), begun(target, resumes)
+    if before != target and target.exists() and not _is_empty(target):
+        if not force:
+            raise OnRampError(f"{target}: exists; choose another --out, or --force to replace it")
+        if not _holds_results(target):
+            raise OnRampError(f"{target}: holds no results, so --force does not replace it")
+    if before != stage:
         shutil.rmtree(stage, ignore_errors=True)
-        if _is_empty(target):
-            target.rmdir()
+    if before == target:
+        target.rename(stage)
+    stage.mkdir(exist_ok=True)
+    return stage
+
+
+def _publish(stage: Path, target: Path, force: bool) -> None:
+    if force and _holds_results(target):
+        shutil.rmtree(target)
+    if not target.exists() or _is_empty(target):
+        stage.rename(target)
+        return
+    kept = unused(target)
+    stage.rename(kept)
+    raise RunError(f"{target}: appeared during the run; the results are in {kept}")
+
+
+@contextmanager
+def _claimed(target: Path) -> Iterator[None]:
+    """Nobody else writes `target` meanwhile. The claim of a process ends with it, however that ends."""
+    path = target.with_name(f".{target.name}.lock")
+    try:
+        lock = _locked(path)
+    except BlockingIOError as e:
+        raise OnRampError(f"{target}: another run is writing it; choose another --out") from e
+    with lock:
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _locked(path: Path) -> IO[str]:
+    while True:
+        file = path.open("w")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise
+        except OSError:
+            return file  # This file system has no locks: only the end finds what has appeared meanwhile.
+        # Whoever had it may have removed the file after it was opened here.
+        if _is_at(file, path):
+            return file
+        file.close()
+
+
+def _is_at(file: IO[str], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _is_free(target: Path) -> bool:
+    try:
+        with _claimed(target):
+            return True
+    except OnRampError:
+        return False
+
+
+def _holds_results(folder: Path) -> bool:
+    return folder.is_dir() and any((folder / mark).exists() for mark in MARKS)
 
 
 def _is_empty(folder: Path) -> bool:

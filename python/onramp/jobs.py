@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -101,6 +102,8 @@ def run_all(
                     selector.unregister(child.stdout)
                     running.remove(child)
                     watch.report(child.job.label, None)
+                    if stopping and child.process.wait() == -signal.SIGTERM:
+                        continue  # It was stopped before it had begun.
                     summary = _summary(child)
                     summaries.append(summary)
                     finished(child.job, summary)

@@ -10,7 +10,7 @@ from statistics import NormalDist
 import numpy as np
 
 from onramp import groups
-from onramp.summary import SIZES, Floats, Summary, statistic, times
+from onramp.summary import PERCENTILES, SIZES, Floats, Summary, statistic, times
 
 #: Quantiles of Student's t for 1, 2, … 30 degrees of freedom, and of the normal distribution.
 _T: Mapping[float, tuple[float, ...]] = {
@@ -106,6 +106,18 @@ def completed(summary: Summary, sample: str) -> int:
         return int(summary["background"][sample]["flows"])
     tables = [group.table for group in groups.of_summary(summary) if group.key == sample]
     return int(summary[sample][tables[0]]) if tables else 0
+
+
+#: What the mark of tables at percentiles of few times means.
+MARK = " *"
+ROUGH_NOTE = "* Few samples (p95: fewer than 20, p99: fewer than 100): the number is close to the maximum."
+
+
+def is_rough(metric: Metric, summary: Summary) -> bool:
+    """Whether it is a percentile of fewer than 20 (p95) or 100 (p99) times: less than one is beyond it."""
+    if metric.of(summary) is None or metric.statistic not in PERCENTILES:
+        return False
+    return completed(summary, metric.sample) * (100 - PERCENTILES[metric.statistic]) < 100
 
 
 def over_seeds(values: Sequence[float]) -> tuple[float, float]:

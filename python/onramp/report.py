@@ -13,12 +13,20 @@ from onramp import equivalence, folders, plots
 from onramp.agreement import SIDES, Agreement
 from onramp.comparison import Comparison
 from onramp.errors import OnRampError
-from onramp.metrics import Metric, metrics, number
+from onramp.metrics import MARK, Metric, is_rough, metrics, number
 from onramp.plots import forest, style
 from onramp.result import Result
 from onramp.scenario import SUBSTRATES, Scenario
 from onramp.summary import SIZES, Summary
-from onramp.terminal import clock_text, interval_text, judged_text, ratio_text, state, unfinished_text
+from onramp.terminal import (
+    clock_text,
+    interval_text,
+    judged_text,
+    ratio_text,
+    rough_text,
+    state,
+    unfinished_text,
+)
 
 
 @dataclass
@@ -112,7 +120,7 @@ def _of_comparison(c: Comparison) -> Part:
             group = row.metric.group
             rows.append([group])
         numbers = [number(row.without), number(row.with_), ratio_text(row), interval_text(row.interval)]
-        rows.append([row.metric.heading, *numbers])
+        rows.append([row.metric.heading + MARK * c.is_rough(row), *numbers])
     cards = [
         Card(
             f"{row.metric.group}, {row.metric.label}",
@@ -122,7 +130,7 @@ def _of_comparison(c: Comparison) -> Part:
         for row in c.rows
         if _is_card(row.metric)
     ]
-    unfinished = [f"{side}: {text}" for side, r in c.sides.items() if (text := unfinished_text(r.summary))]
+    unfinished = [f"{side}: {text}" for side, r in c.sides.items() if (text := unfinished_text(r[0].summary))]
     until = min(r.summary["engine"]["simulated_us"] for r in (*c.without, *c.with_))
     return Part(
         title=str(c.scenario.document["name"]) + state(c.ended, until),
@@ -145,10 +153,10 @@ def _of_agreement(a: Agreement) -> Part:
             group = heading
             rows.append([heading])
         numbers = [number(row.sim), number(row.linux), row.text(off="{} (off)"), interval_text(row.interval)]
-        rows.append([row.metric.heading, *numbers])
+        rows.append([row.metric.heading + MARK * a.is_rough(row), *numbers])
     svgs = []
     for side, runs in a.runs.items():
-        sides = {f"{name}, {SIDES[side]}": runs[on][0] for on, name in SUBSTRATES.items()}
+        sides = {f"{name}, {SIDES[side]}": runs[on] for on, name in SUBSTRATES.items()}
         svgs += _svgs(plots.save_all(sides, a.folder / f"plots-{side}", kinds=("cdf", "queue")))
     result = next(iter(a.runs.values()))["linux"][0]
     return Part(
@@ -156,7 +164,7 @@ def _of_agreement(a: Agreement) -> Part:
         subtitle="The same arrivals in the simulator and on Linux",
         head=["", "simulator", "Linux", "simulator / Linux", "95% interval"],
         rows=rows,
-        notes=[judged_text([a]), DEFINITIONS["linux"]],
+        notes=[*a.notes, judged_text([a]), DEFINITIONS["linux"]],
         svgs=svgs,
         parameters=parameters(a.scenario, a.seeds, result.summary),
         scenario=a.scenario.text,
@@ -173,14 +181,17 @@ def _of_run(result: Result) -> Part:
         if metric.group != group:
             group = metric.group
             rows.append([group])
-        rows.append([metric.heading, number(value)])
+        rows.append([metric.heading + MARK * is_rough(metric, s), number(value)])
     return Part(
         title=str(s["scenario"]) + state(s["complete"], s["engine"]["simulated_us"]),
         subtitle="With On-Ramp" if s["onramp"] else "Without On-Ramp",
         head=["", "value"],
         rows=rows,
-        notes=[*filter(None, [unfinished_text(s), clock_text(s)]), DEFINITIONS[s["substrate"]]],
-        svgs=_svgs(plots.save_all({"": result}, result.folder / "plots")),
+        notes=[
+            *filter(None, [rough_text(s), unfinished_text(s), clock_text(s)]),
+            DEFINITIONS[s["substrate"]],
+        ],
+        svgs=_svgs(plots.save_all({"": [result]}, result.folder / "plots")),
         parameters=parameters(result.scenario, [s["seed"]], s),
         scenario=result.scenario.text,
     )

@@ -6,7 +6,7 @@ import hashlib
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -23,6 +23,8 @@ else:
     import tomli as tomllib
 
 Overrides = Mapping[str, object]
+#: A scenario's file, or its content as nested dicts.
+Source = str | Path | Mapping[str, Any]
 
 #: Where a scenario runs, and what tables and pages call it.
 SUBSTRATES = {"sim": "simulator", "linux": "Linux"}
@@ -40,11 +42,14 @@ class Scenario:
         Folder that paths inside it are relative to.
     on : str, optional
         Where it runs: "sim", "linux"; None where that is not known yet.
+    advice : sequence of str
+        Values that are possible, but hardly meant, one line each.
     """
 
     text: str
     base: Path
     on: str | None = None
+    advice: Sequence[str] = field(default=(), compare=False)
     #: The simulator's view with its network, which a run needs not build again.
     _loaded: _sim.Loaded | None = field(default=None, compare=False, repr=False)
 
@@ -129,7 +134,7 @@ def _file_digest(path: Path, changed: int) -> bytes:
 
 
 def load(
-    source: str | Path | Mapping[str, Any],
+    source: Source,
     overrides: Overrides | None = None,
     on: str | None = None,
     *,
@@ -180,7 +185,7 @@ def resolve(
     """Check `text` and write out its defaults; `file` is what messages call it."""
     given = [(key, value if isinstance(value, str) else to_value(value)) for key, value in overrides.items()]
     loaded = _sim.Loaded(text, file, str(base), given, on, default_name)
-    return Scenario(loaded.text, base, on, loaded if keep else None)
+    return Scenario(loaded.text, base, on, tuple(loaded.advice), loaded if keep else None)
 
 
 def to_toml(document: Mapping[str, Any]) -> str:
@@ -224,7 +229,20 @@ UNITS = {
 }
 
 
+def _split(text: str) -> tuple[float, str]:
+    found = re.fullmatch(r"([\d.]+)\s*([A-Za-z]+)", text)
+    if found is None or found[2] not in UNITS:
+        raise ValueError(f"{text!r} is not a quantity, such as 16us")
+    return float(found[1]), found[2]
+
+
 def quantity(text: str) -> float:
     """A quantity of a resolved scenario in seconds, bits per second or bytes."""
-    number, unit = re.fullmatch(r"([\d.]+)\s*([A-Za-z]+)", text).groups()  # type: ignore[union-attr]
-    return float(number) * UNITS[unit]
+    number, unit = _split(text)
+    return number * UNITS[unit]
+
+
+def dimension(text: str) -> str:
+    """What a quantity is of: "s", "bps" or "B"."""
+    _, unit = _split(text)
+    return next(base for base in ("bps", "B", "s") if unit.endswith(base))

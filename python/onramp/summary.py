@@ -100,6 +100,7 @@ def summarize(
     counters: Mapping[str, Any],
     *,
     complete: bool,
+    digest: str,
     version: str,
     commit: str | None,
 ) -> Summary:
@@ -113,6 +114,8 @@ def summarize(
         The engine's part: network, onramp_stats, engine, unfinished, and those of `PARTS` that are there.
     complete : bool
         False if the run was stopped before its end.
+    digest : str
+        `Scenario.digest` of what was run.
     """
     flows = tables.read(folder, "flows", ["traffic", "request", "bytes", "fct_ps", "ideal_ps"])
     done = background(flows, scenario.endless)
@@ -134,6 +137,7 @@ def summarize(
         "scenario": scenario.document["name"],
         "substrate": scenario.on or "sim",
         "seed": scenario.seed,
+        "digest": digest,
         "version": version,
         "commit": commit,
         "onramp": scenario.onramp,

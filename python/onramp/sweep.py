@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from onramp.cache import Cache
@@ -18,7 +19,7 @@ from onramp.errors import OnRampError
 from onramp.metrics import Metric
 from onramp.plots import style
 from onramp.result import Result
-from onramp.scenario import Overrides, Scenario, load
+from onramp.scenario import Overrides, Scenario, dimension, load, quantity
 
 #: What the table and the plot of a sweep show.
 SHOWN = (
@@ -98,17 +99,61 @@ def write(done: Sequence[tuple[Point, Result]], folder: Path) -> list[Path]:
     return [folder / name for name in ("sweep.csv", "sweep.parquet", "sweep.png", "sweep.svg")]
 
 
+@dataclass(frozen=True)
+class Axis:
+    """Places of a key's values on an axis: by size where they have one, else one after another."""
+
+    label: str
+    places: Mapping[str, float]
+    log: bool
+
+    @classmethod
+    def of(cls, key: str, values: Sequence[str]) -> Axis:
+        sizes = _sizes(values)
+        if sizes is None:
+            return cls(key, {value: float(i) for i, value in enumerate(values)}, log=False)
+        low, high = min(sizes), max(sizes)
+        return cls(key, dict(zip(values, sizes, strict=True)), log=low > 0 and high / low > WIDE)
+
+    def show(self, ax: Axes) -> None:
+        """Label and ticks, which are the values as they were given."""
+        if self.log:
+            ax.set_xscale("log")
+        ax.set_xlabel(self.label)
+        ax.set_xticks(list(self.places.values()), list(self.places))
+        ax.set_xticks([], minor=True)
+
+
+#: Largest over smallest value from which on an axis is logarithmic.
+WIDE = 10
+
+
+def _sizes(values: Sequence[str]) -> list[float] | None:
+    """Values as numbers, if all are numbers, or all quantities of a kind."""
+    try:
+        return [float(value) for value in values]
+    except ValueError:
+        pass
+    try:
+        kinds = {dimension(value) for value in values}
+    except ValueError:
+        return None
+    return [quantity(value) for value in values] if len(kinds) == 1 else None
+
+
 def draw(done: Sequence[tuple[Point, Result]]) -> Figure:
     """Completion times over the first varied key, one line per combination of the others."""
     shown = [m for m in SHOWN if any(m.of(r.summary) is not None for _, r in done)] or [SHOWN[0]]
     groups = list(dict.fromkeys(m.group for m in shown))
     figure, axes = style.panels(1, len(groups), (3.4, 3.0))
     key = next(iter(done[0][0].values))
-    ticks = list(dict.fromkeys(p.values[key] for p, _ in done))
-    lines: dict[str, list[tuple[int, Result]]] = {}
+    axis = Axis.of(key, list(dict.fromkeys(p.values[key] for p, _ in done)))
+    lines: dict[str, list[tuple[float, Result]]] = {}
     for point, result in done:
         others = ", ".join(f"{k}={v}" for k, v in point.values.items() if k != key)
-        lines.setdefault(others, []).append((ticks.index(point.values[key]), result))
+        lines.setdefault(others, []).append((axis.places[point.values[key]], result))
+    for line in lines.values():
+        line.sort(key=lambda place: place[0])
     for ax, group in zip(axes, groups, strict=True):
         for i, (others, line) in enumerate(lines.items()):
             for metric in (m for m in shown if m.group == group):
@@ -122,8 +167,8 @@ def draw(done: Sequence[tuple[Point, Result]]) -> Figure:
                     ms=4,
                     lw=1.4,
                 )
-        ax.set(title=group, ylabel="µs", xlabel=key)
+        ax.set(title=group, ylabel="µs")
         ax.set_ylim(bottom=0)
-        ax.set_xticks(range(len(ticks)), ticks)
+        axis.show(ax)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8)
     return figure

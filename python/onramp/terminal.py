@@ -11,7 +11,7 @@ from rich.table import Table
 from onramp import equivalence
 from onramp.agreement import Agreement, overview
 from onramp.comparison import Comparison, Row
-from onramp.metrics import completed, metrics, number
+from onramp.metrics import MARK, ROUGH_NOTE, completed, is_rough, metrics, number
 from onramp.paper.common import Verdict
 from onramp.paper.verdict import INCONCLUSIVE, NOT, REPRODUCED
 from onramp.scenario import SUBSTRATES
@@ -58,7 +58,7 @@ def comparison_table(comparison: Comparison) -> Table:
             table.add_row()
         table.add_row(
             group if first else "",
-            row.metric.heading,
+            row.metric.heading + MARK * comparison.is_rough(row),
             number(row.without),
             number(row.with_),
             ratio_text(row),
@@ -80,7 +80,7 @@ def agreement_table(agreement: Agreement) -> Table:
         side, group = row.side, row.metric.group
         table.add_row(
             group if first else "",
-            row.metric.heading,
+            row.metric.heading + MARK * agreement.is_rough(row),
             number(row.sim),
             number(row.linux),
             row.text(off=OFF),
@@ -182,10 +182,12 @@ def summary_table(summary: Summary, links: Sequence[str] = ()) -> Table:
         if first and table.row_count:
             table.add_row()
         count = f" · {completed(summary, metric.sample):,}" if metric.sample else ""
-        table.add_row(group + count if first else "", metric.heading, number(value))
+        heading = metric.heading + MARK * is_rough(metric, summary)
+        table.add_row(group + count if first else "", heading, number(value))
+    span = f"0 to {summary['engine']['simulated_us'] / 1e3:,.2f} ms"
     for link in links:
         if (share := summary["network"]["utilization"].get(link)) is not None:
-            table.add_row("", f"utilization {link}", f"{share:.1%}")
+            table.add_row("", f"utilization {link}, {span}", f"{share:.1%}")
     return table
 
 
@@ -218,6 +220,11 @@ def unfinished_text(summary: Summary) -> str:
         return ""
     named = ", ".join(f"{count:,} {what}" for what, count in left.items())
     return f"Unfinished: {named} (in no statistic above)."
+
+
+def rough_text(summary: Summary) -> str:
+    """A line on percentiles of few times; empty if there are none."""
+    return ROUGH_NOTE if any(is_rough(metric, summary) for metric in metrics(summary)) else ""
 
 
 def clock_text(summary: Summary) -> str:

@@ -2,7 +2,7 @@
 //!
 //! A [`Document`] is a file's text, parsed. [`read()`] turns its table into a type that implements
 //! `Deserialize`, and says by type what it stumbled over: the key, what stood there, what belongs
-//! there. [`Document::located`] adds file and line. Quantities carry their unit
+//! there; [`read_all`] goes on after each mistake. [`Document::located`] adds file and line. Quantities carry their unit
 //! ([`quantity!`]; those of scenarios are [`units`]); an enum has a `kind` ([`tagged!`]); a name that is nearly
 //! a known one is told ([`nearest`]).
 //!
@@ -26,6 +26,7 @@
 //! assert_eq!(error.to_string(), "s.toml:2: bufer: is not a known key: did you mean buffer?");
 //! ```
 
+mod all;
 mod document;
 mod mistake;
 mod names;
@@ -36,6 +37,7 @@ mod tagged;
 mod threshold;
 pub mod units;
 
+pub use all::{Outline, Reading, read_all};
 pub use document::{Document, entry, first_index};
 pub use mistake::{ConfigError, Mistake};
 pub use names::{nearest, not_one_of};

@@ -14,7 +14,7 @@ pub type Factories<S> = BTreeMap<String, Factory<S>>;
 #[non_exhaustive]
 pub enum OwnError {
     /// The program does not have it.
-    #[error("{key} \"{kind}\": {}", missing(.name, .known, .example))]
+    #[error("{key} \"{kind}\": {}", missing(name, known, example))]
     Missing {
         /// Key of the scenario.
         key: &'static str,
@@ -39,7 +39,8 @@ pub enum OwnError {
     },
 }
 
-fn missing(name: &str, known: &[String], example: &str) -> String {
+/// Sentence about a part that is not among the `known` ones of a program.
+pub fn missing(name: &str, known: &[String], example: &str) -> String {
     if known.is_empty() {
         format!("\"{name}\" runs only in a program that brings it, such as {example}")
     } else {

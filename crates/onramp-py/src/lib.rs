@@ -5,7 +5,7 @@
 
 use onramp_sim::measure::trace::Capture;
 use onramp_sim::records::{self, Column, Record};
-use onramp_sim::scenario::Substrate;
+use onramp_sim::scenario::{self, Runner, Substrate};
 use onramp_sim::topology::Topology;
 use onramp_sim::units::{Ps, US};
 use onramp_sim::{Options, Scenario, ScenarioError};
@@ -30,6 +30,7 @@ struct Loaded {
     scenario: Scenario,
     topology: Arc<Topology>,
     base: PathBuf,
+    advice: Vec<String>,
 }
 
 #[pymethods]
@@ -49,18 +50,26 @@ impl Loaded {
         let known =
             |name| Substrate::named(name).ok_or_else(|| PyValueError::new_err(format!("on: {name} is not sim, linux")));
         let on = on.map(known).transpose()?;
-        let loaded = py.detach(|| Scenario::load_for(on, text, file, &base, &overrides));
-        let (mut scenario, topology) = loaded.map_err(scenario_errors)?;
+        let runner = Runner { substrate: on, own_parts: false };
+        let loaded = py.detach(|| Scenario::load_for(runner, text, file, &base, &overrides));
+        let scenario::Loaded { mut scenario, topology, advice } = loaded.map_err(scenario_errors)?;
         if scenario.name.is_empty() {
             scenario.name = name.into();
         }
-        Ok(Self { scenario, topology: Arc::new(topology), base })
+        let advice = advice.iter().map(ToString::to_string).collect();
+        Ok(Self { scenario, topology: Arc::new(topology), base, advice })
     }
 
     /// The scenario as TOML.
     #[getter]
     fn text(&self) -> String {
         self.scenario.to_toml()
+    }
+
+    /// Values that are possible, but hardly meant: a line each.
+    #[getter]
+    fn advice(&self) -> Vec<String> {
+        self.advice.clone()
     }
 
     /// Checks the numbers of flows that are to be traced.

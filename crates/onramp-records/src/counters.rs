@@ -59,7 +59,7 @@ pub struct NetworkCounters {
     pub pfc_pauses: u64,
     /// Time that ports were paused by PFC, over all ports \[us\].
     pub pfc_paused_us: f64,
-    /// Share of its capacity that each link has carried; in a large network mean and maximum by kind of link.
+    /// Share of its capacity that each link has carried from time 0 to the end of the run; in a large network mean and maximum by kind of link.
     pub utilization: BTreeMap<String, f64>,
     /// Time that packets waited in switches' queues \[us\].
     pub queue_us: Spread,

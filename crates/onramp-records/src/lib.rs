@@ -135,7 +135,7 @@ records! {
         dst: u32 = "1",
         /// Payload
         bytes: u64 = "B",
-        /// Arrival, from time 0
+        /// Arrival, from time 0, the end of the warm-up
         start_ps: Ps = "ps",
         /// FCT: from arrival until the sender has the last ACK; on Linux, until the receiver has the last byte; null: not complete
         fct_ps: Ps = "ps" MAY_BE_INCOMPLETE,
@@ -163,7 +163,7 @@ records! {
         flows: u32 = "1",
         /// Payload of all answers
         bytes: u64 = "B",
-        /// Arrival, from time 0
+        /// Arrival, from time 0, the end of the warm-up
         start_ps: Ps = "ps",
         /// RCT: from arrival until the last sender has its last ACK; on Linux, until the requester has the last byte
         rct_ps: Ps = "ps",
@@ -187,7 +187,7 @@ records! {
         bytes: u64 = "B",
         /// 1: a block was written
         write: bool = "1",
-        /// Time of asking, from time 0
+        /// Time of asking, from time 0, the end of the warm-up
         start_ps: Ps = "ps",
         /// From asking until the client has all of the answer
         latency_ps: Ps = "ps",
@@ -195,7 +195,7 @@ records! {
 
     /// One value of a time series.
     pub struct Sample = "series" {
-        /// Time, from time 0
+        /// Time, from time 0, the end of the warm-up
         time_ps: Ps = "ps",
         /// Series, as an index of the run's series names
         series: u32 = "1",
@@ -205,7 +205,7 @@ records! {
 
     /// The error of a host's clock.
     pub struct ClockRecord = "clock" {
-        /// Time, from time 0
+        /// Time, from time 0, the end of the warm-up
         time_ps: Ps = "ps",
         /// Host whose clock it is
         host: u32 = "1",
@@ -217,7 +217,7 @@ records! {
 
     /// A sampled data packet, beside the one of its flow acknowledged before it left.
     pub struct NextRecord = "next_owd" {
-        /// Time at which the packet left, from time 0
+        /// Time at which the packet left, from time 0, the end of the warm-up
         time_ps: Ps = "ps",
         /// Sending host
         src: u32 = "1",

@@ -3,6 +3,7 @@
 mod common;
 
 use common::TempFile;
+use onramp_sim::scenario::Runner;
 use onramp_sim::{Scenario, ScenarioError};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
@@ -773,6 +774,61 @@ fn flows_of_more_packets_than_can_be_numbered_are_refused() {
          s.toml:53: traffic[3].file: has a flow of 1000GB, more than 429496729400B at 100B a packet: raise host.payload"
     );
     assert!(load(&text, &[("host.payload", "1000B")]).is_ok());
+}
+
+#[test]
+fn files_of_flows_that_meet_nothing_are_refused() {
+    let (empty, late) = ("src,dst,bytes,start_ns\n", "src,dst,bytes,start_ns\nh0,h1,5000,1000000\n");
+    let said = |text: &str, content: &str| {
+        let file = TempFile::new(content);
+        let name = file.0.display().to_string();
+        lines(&format!("{text}[[traffic]]\nkind = \"trace\"\nfile = \"{name}\"\n"), &[]).replace(&name, "FILE")
+    };
+    let none = "s.toml:53: traffic[3].file: \"FILE\" has no flow: write at least one, or leave the section out";
+    assert_eq!(said(GOOD, empty), none);
+    let never = "s.toml:53: traffic[3].file: its first flow starts at 1ms, when the other sections have ended \
+                 (duration = 1ms): let its flows start earlier, or write a longer duration";
+    assert_eq!(said(GOOD, late), never);
+    assert_eq!(said(GOOD, &late.replace("1000000", "999999")), "no mistake");
+    // Alone it meets what it likes to.
+    let alone = &GOOD[..GOOD.find("[[traffic]]").unwrap()];
+    assert_eq!(said(alone, late), "no mistake");
+}
+
+#[test]
+fn parts_of_a_programs_own_are_refused_where_there_is_none() {
+    let text = GOOD
+        .replace("kind = \"dcqcn\"\nmin_rate = \"1Gbps\"", "kind = \"custom\"\nname = \"aimd\"")
+        .replace("buffer = \"32MiB\"", "paths = { kind = \"custom\", name = \"drill\" }")
+        + "[[traffic]]\nkind = \"custom\"\nname = \"shuffle\"\n";
+    assert_eq!(lines(&text, &[]), "no mistake");
+    let runner = Runner { substrate: None, own_parts: false };
+    let errors = Scenario::load_for(runner, &text, "s.toml", Path::new(""), &[]).unwrap_err();
+    let said: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    let without = "runs only in a program that brings it, such as examples";
+    assert_eq!(
+        said,
+        [
+            format!("s.toml:14: switch.paths.name: \"drill\" {without}/paths"),
+            format!("s.toml:22: transport.name: \"aimd\" {without}/controller"),
+            format!("s.toml:53: traffic[3].name: \"shuffle\" {without}/workload"),
+        ]
+    );
+}
+
+#[test]
+fn a_threshold_below_the_empty_networks_delay_is_advised_against() {
+    let advice = |set: &[(&str, &str)]| {
+        let set: Vec<_> = set.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let loaded = Scenario::load_for(Runner::default(), GOOD, "s.toml", Path::new(""), &set).unwrap();
+        loaded.advice.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert!(advice(&[]).is_empty());
+    // Six links of 1 us, and 1048 bytes over two at 100 Gb/s and four at 400.
+    let said = advice(&[("onramp.threshold", "6us")]);
+    let start = "--set: onramp.threshold: 6us is not above the longest one-way delay of the empty network, 6.25us: ";
+    assert!(said.len() == 1 && said[0].starts_with(start) && said[0].contains("\"17us\""), "{said:?}");
+    assert!(advice(&[("onramp.threshold", "6us"), ("onramp.enabled", "false")]).is_empty());
 }
 
 /// Every kind of network, of transport and of traffic, with everything set somewhere.

@@ -24,7 +24,7 @@ fn load(on: Option<Substrate>, old: &str, new: &str) -> Result<Scenario, String>
     assert!(STAR.contains(old), "{old}");
     let loaded = Scenario::load_for(on, &STAR.replacen(old, new, 1), "s.toml", Path::new(""), &[]);
     loaded
-        .map(|(scenario, _)| scenario)
+        .map(|loaded| loaded.scenario)
         .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
@@ -38,6 +38,8 @@ fn all_of_tcp_runs_on_both() {
         for on in [Substrate::Sim, Substrate::Linux] {
             let scenario = load(Some(on), "cubic", kind).unwrap();
             assert!(scenario.is_tcp() && scenario.linux.is_some(), "{kind}");
+            // Defaults that are written out run wherever they did.
+            assert!(Scenario::load_for(Some(on), &scenario.to_toml(), "again", Path::new(""), &[]).is_ok(), "{kind}");
         }
     }
     let sysctl = "[linux.sysctl]\n\"net.ipv4.tcp_ecn\" = \"1\"\n\n[[traffic]]";
@@ -131,7 +133,7 @@ fn huygens_runs_on_both_and_writes_its_defaults_out() {
     let text = STAR.replacen("[[traffic]]", huygens, 1);
     for (on, transport) in [(Substrate::Sim, "dcqcn"), (Substrate::Linux, "cubic")] {
         let text = text.replacen("cubic", transport, 1);
-        let (s, _) = Scenario::load_for(Some(on), &text, "s.toml", Path::new(""), &[]).unwrap();
+        let s = Scenario::load_for(Some(on), &text, "s.toml", Path::new(""), &[]).unwrap().scenario;
         assert_eq!(s.onramp.threshold, Some(Threshold::Auto));
         assert!(s.onramp.threshold_floor.is_some() && s.clock.window.is_some() && s.clock.stamps.is_some());
         let again = Scenario::load(&s.to_toml(), "again", Path::new(""), &[]).unwrap().0;

@@ -4,6 +4,7 @@
 //! program says what it has when it builds the simulation.
 
 use super::{Context, Findings, Place, Plan, Section, Workload};
+use onramp_config::own::missing;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +15,9 @@ pub type Factory = fn(&toml::Table, &Section<'_>, &mut Plan) -> Result<(), Strin
 
 /// Workloads of a program, by name.
 pub type Workloads = BTreeMap<String, Factory>;
+
+/// A program with workloads of its own.
+pub const EXAMPLE: &str = "examples/workload";
 
 /// A workload by name, and its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,10 +69,7 @@ impl Workload for Config {
         let name = &self.name;
         match &self.found.0 {
             Ok(factory) => factory(&self.parameters, section, plan).map_err(|m| format!("workload \"{name}\": {m}")),
-            Err(known) if known.is_empty() => {
-                Err(format!("\"{name}\" runs only in a program that brings it, such as examples/workload"))
-            }
-            Err(known) => Err(format!("there is no workload \"{name}\", only {}", known.join(", "))),
+            Err(known) => Err(format!("workload \"custom\": {}", missing(name, known, EXAMPLE))),
         }
     }
 }

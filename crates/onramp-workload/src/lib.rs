@@ -197,8 +197,8 @@ pub const MAX_OF_A_LIST: usize = 20;
 pub struct Findings {
     /// Mistakes, by key of the section.
     pub wrong: Vec<Mistake>,
-    /// Start of a trace's last flow, from the beginning of the load.
-    pub last_start: Ps,
+    /// Starts of the first and the last flow of a file, from time 0.
+    pub starts: Option<(Ps, Ps)>,
 }
 
 impl Findings {

@@ -114,6 +114,10 @@ impl Workload for Config {
         own.filter_map(|(key, file)| Some((key, file?))).collect()
     }
 
+    fn resolve(&mut self, _: &Context, _: Ps) {
+        self.query.get_or_insert_with(|| self.request.clone());
+    }
+
     fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String> {
         let Section { span, place, number: traffic } = *section;
         let tiers = self.tiers(place.topology).map_err(|mut wrong| wrong.swap_remove(0).message)?;

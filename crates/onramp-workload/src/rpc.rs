@@ -75,6 +75,10 @@ impl Workload for Config {
         files.into_iter().filter_map(|(key, file)| Some((key, file?))).collect()
     }
 
+    fn resolve(&mut self, of: &Context, _: Ps) {
+        self.stop.get_or_insert(of.duration);
+    }
+
     fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String> {
         let base = section.place.base;
         let sizes = [self.request.read(base)?, self.response.read(base)?];

@@ -97,6 +97,10 @@ impl Workload for Config {
         self.block.file().into_iter().map(|file| ("block", file)).collect()
     }
 
+    fn resolve(&mut self, of: &Context, _: Ps) {
+        self.stop.get_or_insert(of.duration);
+    }
+
     fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String> {
         let block = self.block.read(section.place.base)?;
         let (sessions, each) = self.between().sessions(section)?;

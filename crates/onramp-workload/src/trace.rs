@@ -5,7 +5,7 @@
 //! number under `request` are one request.
 //!
 //! HPCC: the number of flows, then `src dst pg dport size start` a line, with
-//! the start in seconds. What follows the last announced flow is not read.
+//! the start in seconds. After the last announced flow there may be text, but no flow.
 //!
 //! Both in ascending order of start, so that a trace of any length is read
 //! while it is simulated.
@@ -71,8 +71,8 @@ pub struct Extent {
     pub largest: u64,
     /// Bytes of all flows.
     pub bytes: f64,
-    /// When the last one starts.
-    pub last: Ps,
+    /// Starts of the first and of the last one; `None` without flows.
+    pub starts: Option<(Ps, Ps)>,
 }
 
 /// A request of a trace.
@@ -103,8 +103,12 @@ fn open(config: &Config, place: &Place<'_>) -> Result<Reader, String> {
 impl Workload for Config {
     fn check_placed(&self, of: &Context, place: &Place<'_>, found: &mut Findings) {
         let extent = open(self, place).and_then(|mut reader| reader.check());
-        found.last_start = extent.as_ref().map_or(0, |extent| extent.last);
-        found.note("file", extent.and_then(|extent| of.check_size(extent.largest)));
+        found.starts = extent.as_ref().ok().and_then(|extent| extent.starts);
+        let wrong = extent.and_then(|extent| match extent.starts {
+            Some(_) => of.check_size(extent.largest),
+            None => Err(format!("{} has no flow: write at least one, or leave the section out", quoted(&self.file))),
+        });
+        found.note("file", wrong);
     }
 
     fn input_files(&self) -> Vec<(&'static str, &str)> {
@@ -146,7 +150,7 @@ impl<R: BufRead + Seek> Reader<R> {
         while let Some(row) = self.row()? {
             extent.largest = extent.largest.max(row.bytes);
             extent.bytes += row.bytes as f64;
-            extent.last = row.at;
+            extent.starts = Some((extent.starts.map_or(row.at, |(first, _)| first), row.at));
             if let Some(id) = row.request {
                 let request = self.requests.entry(id).or_insert(Request { flows: 0, left: 0 });
                 let more = request.flows.checked_add(1);
@@ -154,8 +158,23 @@ impl<R: BufRead + Seek> Reader<R> {
                 request.left = request.flows;
             }
         }
+        self.check_rest()?;
         self.rewind()?;
         Ok(extent)
+    }
+
+    /// Refuses flows after those that an HPCC file announces. Its authors' own files end with a note.
+    fn check_rest(&mut self) -> Result<(), String> {
+        if self.format == TraceFormat::Csv {
+            return Ok(());
+        }
+        let mut more = 0;
+        while let Ok(Some(line)) = self.lines.next() {
+            more += u64::from(is_flow(line));
+        }
+        let (announced, found) = (self.announced, self.announced + more);
+        let message = format!("announces {announced} flows, but {found} follow: write that");
+        if more == 0 { Ok(()) } else { Err(self.lines.wrong_at(1, message)) }
     }
 
     fn rewind(&mut self) -> Result<(), String> {
@@ -244,6 +263,12 @@ impl<R: BufRead + Seek> Reader<R> {
         };
         Some((row.at, NewFlow { src: row.src, dst: row.dst, size: Size::Bytes(row.bytes), traffic, request }))
     }
+}
+
+/// Returns whether a line of an HPCC file reads like a flow: six numbers.
+fn is_flow(line: &str) -> bool {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    fields.len() == 6 && fields.iter().all(|field| field.parse::<f64>().is_ok())
 }
 
 /// The hosts a line may name.

@@ -37,7 +37,7 @@ fn the_command_says_it_line_by_line_and_exits_with_2() {
     let good = check(&folder.write("good.toml", MINIMAL));
     assert!(good.status.success() && good.stderr.is_empty());
     for bad in [
-        folder.write("bad.toml", "interface = 1"),
+        folder.write("bad.toml", "interface = 1\nthreshold = \"50us\""),
         folder.write("binary", "\u{0}\u{1}"),
         folder.0.join("absent"),
         folder.0.clone(),

@@ -222,6 +222,21 @@ fn every_mistake_is_told_in_the_order_of_the_file() {
 }
 
 #[test]
+fn mistakes_of_types_are_all_told_beside_those_of_rules() {
+    let peers = "[[peer]]\nclock_offset = \"1us\"\n[[peer]]\naddress = \"224.0.0.1\"";
+    let all =
+        said(&format!("gain = 2\nport = \"x\"\ncolour = 1\n[test]\nclock_drift = \"1s\"\n[gate]\nlimit = -5\n{peers}"));
+    let lines: Vec<&str> = all.lines().map(|l| l.split(": ").nth(1).unwrap()).collect();
+    assert_eq!(
+        lines,
+        ["gain", "port", "colour", "test.clock_drift", "gate.limit", "peer[0].address", "peer[1]", "peer[1]"]
+    );
+    // What hangs on a key that could not be read is no mistake of its own.
+    assert_eq!(said("key = 5\npeers = [\"10.0.0.2\"]").lines().count(), 1);
+    assert_eq!(read(&FLEET.replace("address = ", "addres = ")).unwrap_err().len(), 1);
+}
+
+#[test]
 fn peers_are_said_once_and_fit_their_clock() {
     let key = "key = \"000102030405060708090a0b0c0d0e0f\"\n";
     assert!(said(&format!("{key}peers = [\"10.0.0.2\", \"::ffff:10.0.0.2\"]")).contains("is given twice"));

@@ -24,7 +24,10 @@ fn every_host_sends_a_block_to_every_other() {
 #[test]
 fn what_is_wrong_with_the_workload_is_one_clear_line() {
     let wrong = |old, new| run(old, new).unwrap_err();
-    assert_eq!(wrong("\"shuffle\"", "\"shufle\""), "traffic[0]: there is no workload \"shufle\", only shuffle");
+    assert_eq!(
+        wrong("\"shuffle\"", "\"shufle\""),
+        "traffic[0]: workload \"custom\": there is no \"shufle\", only shuffle"
+    );
     let found = wrong("block =", "blocks =");
     assert!(found.starts_with("traffic[0]: workload \"shuffle\": unknown field `blocks`"), "{found}");
 }

@@ -49,7 +49,7 @@ def drops(result: Result) -> float:
 
 
 def _bars(results: Sequence[Result], of: Callable[[str], Callable[[Result], float | None]]) -> bars.Bar:
-    return cluster.mean_of(results, of("mean")), cluster.mean_of(results, of("p99"))
+    return bars.Bar(cluster.mean_of(results, of("mean")), cluster.mean_of(results, of("p99")))
 
 
 def draw(runs: Runs) -> Figure:
@@ -60,7 +60,7 @@ def draw(runs: Runs) -> Figure:
     for ax, (panel, title) in zip(axes, panels.items(), strict=False):
         of = cluster.rct if panel == "incast" else lambda s, panel=panel: cluster.fct(panel, s)
         sides = {side: [_bars(runs[key, side], of) for key in NAMES] for side in (WITHOUT, WITH)}
-        bars.panel(ax, names, sides, ratio=True)
+        bars.panel(ax, names, sides, ratio=True, log=True)
         ax.set_title(title, fontsize=9)
         ax.set_ylabel("µs (to p99)")
     x = np.arange(len(NAMES))

@@ -261,18 +261,18 @@ def draw(runs: Runs, keys: Mapping[Key, str]) -> Figure:
         zip(axes[::2], axes[1::2], strict=True), keys.items(), strict=True
     ):
         requests = {
-            side: [(mean_of(runs[(*key, side)], rct(s)), None) for s in STATISTICS]
+            side: [bars.Bar(mean_of(runs[(*key, side)], rct(s)), None) for s in STATISTICS]
             for side in (WITHOUT, WITH)
         }
         flows = {
             side: [
-                (mean_of(runs[(*key, side)], fct(s)), mean_of(runs[(*key, side)], fct(s, "p95")))
+                bars.Bar(mean_of(runs[(*key, side)], fct(s)), mean_of(runs[(*key, side)], fct(s, "p95")))
                 for s in ("small", "medium", "large")
             ]
             for side in (WITHOUT, WITH)
         }
-        bars.panel(left, STATISTICS, requests, ratio=True)
-        bars.panel(right, ("small", "medium", "large"), flows, ratio=True)
+        bars.panel(left, STATISTICS, requests, ratio=True, log=True)
+        bars.panel(right, ("small", "medium", "large"), flows, ratio=True, log=True)
         left.set_title(f"Incast RCT, {title}", fontsize=9)
         right.set_title(f"FCT, {title}", fontsize=9)
         left.set_ylabel("µs")

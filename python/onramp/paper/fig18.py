@@ -47,11 +47,11 @@ def cases(quick: bool) -> list[Case]:
 
 def draw(runs: Runs) -> Figure:
     """One panel per scheme; the first bar is without On-Ramp, the last ones are with synchronised clocks."""
-    figure, axes = style.panels(1, len(SCHEMES), (4.0, 2.8), sharey=True)
+    figure, axes = style.panels(1, len(SCHEMES), (4.0, 2.8))
     for ax, scheme in zip(axes, SCHEMES, strict=True):
-        first = workloads.mean_bar(runs[scheme, WITHOUT], "incast")
+        first = bars.over(runs[scheme, WITHOUT], "incast")
         names = [*map(str, SIGMAS), *REAL]
-        others = [workloads.mean_bar(runs[scheme, WITH, name], "incast") for name in names]
+        others = [bars.over(runs[scheme, WITH, name], "incast") for name in names]
         bars.panel(ax, [NO_OR, *(f"{s:g}" for s in SIGMAS), *REAL], {WITH: [first, *others]})
         ax.patches[0].set_facecolor(style.WITHOUT)
         for patch in ax.patches[-len(REAL) :]:
@@ -60,10 +60,8 @@ def draw(runs: Runs) -> Figure:
         ax.set_title(workloads.SCHEMES[scheme])
         ax.set_xlabel("σ of the clocks (µs); or synchronised, T auto")
         ax.tick_params(axis="x", labelsize=7.5)
-    axes[0].set_ylabel("incast RCT, µs (bar: mean, whisker: p95)")
-    low = min(ax.get_ylim()[0] for ax in axes)
-    high = max(v for runs_ in runs.values() for v in workloads.mean_bar(runs_, "incast") if v)
-    axes[0].set_ylim(low, high * 1.6)
+    axes[0].set_ylabel("incast RCT, µs (bar: mean, dash: p95)")
+    bars.share_scale(axes)
     return figure
 
 

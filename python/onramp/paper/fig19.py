@@ -31,7 +31,8 @@ def draw(runs: Runs) -> Figure:
     for ax, (name, title) in zip(axes, titles.items(), strict=True):
         of = cluster.rct if name == "incast" else lambda s, name=name: cluster.fct(name, s)
         values = [
-            (cluster.mean_of(runs[k], of("mean")), cluster.mean_of(runs[k], of("p95"))) for k in keys.values()
+            bars.Bar(cluster.mean_of(runs[k], of("mean")), cluster.mean_of(runs[k], of("p95")))
+            for k in keys.values()
         ]
         bars.panel(ax, list(keys), {WITH: values})
         ax.patches[0].set_facecolor(style.WITHOUT)

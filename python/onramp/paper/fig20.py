@@ -51,19 +51,20 @@ def _p95(values: np.ndarray) -> float:
 
 
 def _bar(results: Sequence[Result], group: str) -> bars.Bar:
-    return cluster.mean_of(results, _rct(group, _mean)), cluster.mean_of(results, _rct(group, _p95))
+    return bars.Bar(cluster.mean_of(results, _rct(group, _mean)), cluster.mean_of(results, _rct(group, _p95)))
 
 
 def draw(runs: Runs) -> Figure:
     """RCT of each group over who has On-Ramp."""
-    figure, axes = style.panels(1, 2, (3.6, 2.7), sharey=True)
+    figure, axes = style.panels(1, 2, (3.6, 2.7))
     for ax, group in zip(axes, GROUPS, strict=True):
         bars.panel(ax, [NEITHER, ONE, BOTH], {WITHOUT: [_bar(runs[k,], group) for k in (NEITHER, ONE, BOTH)]})
         for patch, colour in zip(ax.patches, (style.WITHOUT, *style.LAYERS[:2]), strict=False):
             patch.set_facecolor(colour)
         ax.set_title(f"Incast RCT, {group}")
         ax.set_xlabel("who has On-Ramp")
-    axes[0].set_ylabel("µs (bar: mean, whisker: p95)")
+    bars.share_scale(axes)
+    axes[0].set_ylabel("µs (bar: mean, dash: p95)")
     return figure
 
 

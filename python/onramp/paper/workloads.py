@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from onramp.paper import common, verdict
@@ -89,7 +88,7 @@ def draw(runs: Runs, panels: Sequence[str]) -> Figure:
     columns = 2
     figure, axes = style.panels(-(-len(panels) // columns), columns, (4.6, 2.7))
     for ax, name in zip(axes, panels, strict=True):
-        sides = {side: [mean_bar(runs[s, side], name) for s in SCHEMES] for side in (WITHOUT, WITH)}
+        sides = {side: [bars.over(runs[s, side], name) for s in SCHEMES] for side in (WITHOUT, WITH)}
         bars.panel(ax, list(SCHEMES.values()), sides, ratio=True)
         ax.set_title(bars.TITLES[name])
         ax.tick_params(axis="x", labelsize=8)
@@ -97,13 +96,6 @@ def draw(runs: Runs, panels: Sequence[str]) -> Figure:
         ax.set_ylabel("µs")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
     return figure
-
-
-def mean_bar(results: Sequence[Result], panel: str) -> bars.Bar:
-    """Mean and 95th percentile, both averaged over seeds."""
-    pairs = np.array([bars.bar(r.summary, panel) for r in results], dtype=float)
-    mean, p95 = pairs.mean(axis=0)
-    return (None, None) if np.isnan(mean) else (float(mean), float(p95))
 
 
 def gains(runs: Runs, scheme: str, panel: str) -> tuple[Estimate, Estimate]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -11,17 +11,25 @@ from onramp.errors import OnRampError
 from onramp.plots import bars, cdf, clock, queue, style, throughput
 from onramp.result import Result
 
-KINDS: Mapping[str, Callable[[Mapping[str, Result]], Figure | None]] = {
+#: Sides of a comparison, or the only one, by label: results by seed.
+Sides = Mapping[str, Sequence[Result]]
+
+
+def _of_one_seed(draw: Callable[[Mapping[str, Result]], Figure | None]) -> Callable[[Sides], Figure | None]:
+    return lambda sides: draw({side: results[0] for side, results in sides.items()})
+
+
+KINDS: Mapping[str, Callable[[Sides], Figure | None]] = {
     "bars": bars.draw,
-    "cdf": cdf.draw,
-    "queue": queue.draw,
-    "throughput": throughput.draw,
-    "clock": clock.draw,
+    "cdf": _of_one_seed(cdf.draw),
+    "queue": _of_one_seed(queue.draw),
+    "throughput": _of_one_seed(throughput.draw),
+    "clock": _of_one_seed(clock.draw),
 }
 
 
-def draw(kind: str, sides: Mapping[str, Result]) -> Figure:
-    """A plot of `sides`, label to result.
+def draw(kind: str, sides: Sides) -> Figure:
+    """A plot of `sides`.
 
     Raises
     ------
@@ -37,7 +45,7 @@ def draw(kind: str, sides: Mapping[str, Result]) -> Figure:
     return figure
 
 
-def save_all(sides: Mapping[str, Result], folder: Path, kinds: Iterable[str] = KINDS) -> list[Path]:
+def save_all(sides: Sides, folder: Path, kinds: Iterable[str] = KINDS) -> list[Path]:
     """Write every plot of these kinds that has something to show as PNG and SVG; the SVG files."""
     folder.mkdir(exist_ok=True)
     written = []

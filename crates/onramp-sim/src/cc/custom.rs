@@ -24,7 +24,7 @@ pub type Controllers<S = Start> = own::Factories<S>;
 
 const SEAM: Seam = Seam { key: "transport", kind: "custom", example: EXAMPLE };
 /// A program with controllers of its own.
-pub(super) const EXAMPLE: &str = "examples/controller";
+pub const EXAMPLE: &str = "examples/controller";
 
 /// [`Controller`] without its parameters, which the [`Factory`] has read.
 pub trait Custom: fmt::Debug + Send + Sync {

@@ -7,9 +7,9 @@ pub use super::shaper::Kind as ShaperKind;
 pub use super::shaper::config::Shaping;
 use crate::network::config::AckClass;
 use crate::stack::rdma::Recovery;
-use onramp_config::Rule;
 pub use onramp_config::units::Threshold;
 use onramp_config::units::{Bytes, NS, SEC, Span, US};
+use onramp_config::{Mistake, Rule};
 use serde::{Deserialize, Serialize};
 
 /// What all hosts have in common.
@@ -34,35 +34,27 @@ pub struct Host {
     /// row. Default 16.777216 ms (the InfiniBand form 4.096 us · 2^12).
     pub rto: Span,
     /// Times that the timeout doubles at most while there is no progress; 0 keeps it fixed. Default 6.
-    #[serde(skip_serializing_if = "is_default_doublings")]
     pub rto_doublings: u32,
     /// How RDMA sends again what is lost. Default: go-back-N.
-    #[serde(skip_serializing_if = "Recovery::is_go_back_n")]
     pub recovery: Recovery,
     /// When a host's flows may send: "flow", a pacer for each; or a shaper that holds packets,
     /// "carousel", "htb" or "fq". Default "flow".
     pub shaper: ShaperKind,
     /// How the packets of a window leave: "none", as acknowledgements let them; "packet", one by one in a round
     /// trip; "burst", in bursts of `max_burst`; "egress", by one pacer of the NIC. Default "none".
-    #[serde(skip_serializing_if = "is_default")]
     pub pacing: Pacing,
     /// Payload of a burst. Default 15 KB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_burst: Option<Bytes>,
     /// What hosts need for a packet that has come. Default: nothing. Of several entries for a host the first counts.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub processing: Vec<Processing>,
     /// The shaper's policies and parameters.
     #[serde(skip_serializing_if = "Shaping::is_default")]
     pub shaping: Shaping,
 }
 
-/// Default of [`Host::rto_doublings`].
-const RTO_DOUBLINGS: u32 = 6;
-
-fn is_default_doublings(doublings: &u32) -> bool {
-    *doublings == RTO_DOUBLINGS
-}
+/// Default of [`Host::max_burst`].
+const MAX_BURST: Bytes = Bytes(15_000);
 
 impl Default for Host {
     fn default() -> Self {
@@ -72,7 +64,7 @@ impl Default for Host {
             ack_class: None,
             nack_interval: Span(500 * US),
             rto: Span((4_096 * NS) << 12),
-            rto_doublings: RTO_DOUBLINGS,
+            rto_doublings: 6,
             recovery: Recovery::default(),
             shaper: ShaperKind::default(),
             pacing: Pacing::None,
@@ -84,9 +76,16 @@ impl Default for Host {
 }
 
 impl Host {
+    /// Writes out the defaults that have an effect.
+    pub fn resolve(&mut self) {
+        if self.pacing == Pacing::Burst {
+            self.max_burst.get_or_insert(MAX_BURST);
+        }
+    }
+
     /// How windows are paced.
     pub fn pacing(&self) -> pacing::Rules {
-        pacing::Rules { pacing: self.pacing, max_burst: self.max_burst.unwrap_or(Bytes(15_000)) }
+        pacing::Rules { pacing: self.pacing, max_burst: self.max_burst.unwrap_or(MAX_BURST) }
     }
 
     /// Checks values.
@@ -177,17 +176,12 @@ pub struct OnRamp {
     /// Whether a new flow starts from its path's latest OWD. Default true.
     pub start_from_path: bool,
     /// Where receive times are taken: "nic", or "stack", after the host's processing. Default "nic".
-    #[serde(skip_serializing_if = "is_default")]
     pub stamped_at: StampedAt,
     /// How receive times travel back. Default "transport".
     pub ack: OrAckMode,
     /// One of this many data packets, and a flow's last, tells its receive
     /// time. Default 10, as the paper's hosts have it.
     pub ack_every: u32,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl Default for OnRamp {
@@ -211,6 +205,11 @@ impl Default for OnRamp {
     }
 }
 
+/// T where it is fixed and not given, by the longest delay of an empty network.
+fn fixed_threshold(longest_owd: Span) -> Span {
+    Span(longest_owd.0.div_ceil(US) * US + 10 * US)
+}
+
 /// The longest pause where T is short.
 const LEAST_PAUSE: Span = Span(100 * US);
 
@@ -222,13 +221,24 @@ impl OnRamp {
 
     /// Writes out what depends on the clocks and the longest delay of an empty network.
     pub fn resolve(&mut self, synchronised: bool, longest_owd: Span) {
-        let fixed = Span(longest_owd.0.div_ceil(US) * US + 10 * US);
+        let fixed = fixed_threshold(longest_owd);
         let own = if synchronised { Threshold::Auto } else { Threshold::Fixed(fixed) };
         let threshold = match *self.threshold.get_or_insert(own) {
             Threshold::Fixed(threshold) => threshold,
             Threshold::Auto => *self.threshold_floor.get_or_insert(fixed),
         };
         self.max_pause.get_or_insert(Span(3 * threshold.0).max(LEAST_PAUSE));
+    }
+
+    /// Advice on a T that holds packets where nothing queues.
+    pub fn advice(&self, longest_owd: Span) -> Option<Mistake> {
+        let Some(Threshold::Fixed(threshold)) = self.threshold.filter(|_| self.enabled) else { return None };
+        let (example, longest) = (fixed_threshold(longest_owd), longest_owd.0 as f64 / US as f64);
+        let message = format!(
+            "{threshold} is not above the longest one-way delay of the empty network, {longest:.2}us: packets are held \
+             although nothing queues; write such as \"{example}\", which leaves room for queues and clocks"
+        );
+        (threshold <= longest_owd).then(|| Mistake::new("threshold", message))
     }
 
     /// Checks values.

@@ -31,33 +31,22 @@ pub struct Measure {
     /// Ports ("from->to") whose utilization is recorded over time.
     pub links: Vec<String>,
     /// Ports ("from->to") of switches at which the order of flows' packets and the flows that drops hit are recorded.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<String>,
     /// Ports ("from->to") whose rate for each flow is recorded over time (RCP).
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<String>,
     /// Whether the rate of each long flow is recorded over time. Default false.
     pub flow_rates: bool,
     /// Whether the congestion window of each long flow on TCP is recorded over time. Default false.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cwnd: bool,
     /// Whether round trips of acknowledged packets are recorded. Default false.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub rtt: bool,
     /// Host pairs ("from->to") whose measured one-way delays are recorded.
     pub owd: Vec<String>,
     /// Packets, of all that leave after one of their flow was acknowledged, whose
     /// one-way delay is recorded beside the acknowledged one's. Default 0.
-    #[serde(skip_serializing_if = "is_zero")]
     pub next_owd: u32,
     /// Whether it is recorded how well flows keep to their rates (`host.shaping`). Default false.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shaping: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(n: &u32) -> bool {
-    *n == 0
 }
 
 impl Default for Measure {

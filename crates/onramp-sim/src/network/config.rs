@@ -132,10 +132,8 @@ pub struct Switch {
     /// Class of ACKs inside the network. Default "data".
     pub ack_class: AckClass,
     /// How one of several equally short paths is chosen. Default: ECMP by flow.
-    #[serde(skip_serializing_if = "path::Config::is_ecmp")]
     pub paths: path::Config,
     /// Up to 8 classes. Default: one, as the keys above have it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<Class>,
 }
 

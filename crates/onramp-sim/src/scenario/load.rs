@@ -1,8 +1,7 @@
 //! From text to a checked, resolved scenario; every mistake becomes one line.
 
-use super::{Scenario, Substrate, validate};
-use onramp_config::Mistake;
-use onramp_config::{ConfigError, Document, Value, Wrong, entry, first_index};
+use super::{Runner, Scenario, validate};
+use onramp_config::{ConfigError, Document, Mistake, Outline, Reading};
 use onramp_topology::Topology;
 use onramp_workload::fio;
 use std::path::Path;
@@ -12,6 +11,17 @@ pub type Override = (String, String);
 
 /// One mistake in a scenario.
 pub type ScenarioError = ConfigError;
+
+/// A checked, resolved scenario.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// Its network.
+    pub topology: Topology,
+    /// Values that are possible, but hardly meant: a line each.
+    pub advice: Vec<ScenarioError>,
+}
 
 impl Scenario {
     /// Reads, overrides, checks and resolves a scenario. `file` is what messages
@@ -26,20 +36,22 @@ impl Scenario {
         base: &Path,
         overrides: &[Override],
     ) -> Result<(Scenario, Topology), Vec<ScenarioError>> {
-        Self::load_for(None, text, file, base, overrides)
+        let loaded = Self::load_for(Runner::default(), text, file, base, overrides)?;
+        Ok((loaded.scenario, loaded.topology))
     }
 
-    /// As [`Scenario::load`]; refuses also what `substrate` cannot run.
+    /// As [`Scenario::load`]; refuses also what `runner` cannot run, and tells what is possible but hardly meant.
     ///
     /// # Errors
     /// As [`Scenario::load`].
     pub fn load_for(
-        substrate: Option<Substrate>,
+        runner: impl Into<Runner>,
         text: &str,
         file: &str,
         base: &Path,
         overrides: &[Override],
-    ) -> Result<(Scenario, Topology), Vec<ScenarioError>> {
+    ) -> Result<Loaded, Vec<ScenarioError>> {
+        let runner = runner.into();
         let set_error =
             |key: &str, message| ScenarioError { file: "--set".into(), line: None, key: key.into(), message };
         let document = Document::parse(text, file).map_err(|e| vec![e])?;
@@ -61,37 +73,34 @@ impl Scenario {
             set(&mut table, key, value).map_err(|message| vec![set_error(key, message)])?;
         }
         let of_jobs = play_jobs(&mut table, base);
-        let (scenario, mut mistakes, left_out) = read(table);
-        mistakes.extend(of_jobs);
-        let whole = |section: &str| !left_out.iter().any(|key| in_section(key, section));
-        let Some(mut scenario) = scenario.filter(|_| whole("network") && whole("transport") && whole("duration"))
-        else {
-            return Err(all(mistakes));
-        };
-        let more = |found: Vec<Mistake>, mistakes: &mut Vec<Mistake>| {
-            mistakes
-                .extend(found.into_iter().filter(|m| !left_out.iter().any(|key| in_section(&m.key, section_of(key)))));
-        };
+        let mut reading: Reading<Scenario> = onramp_config::read_all(table, OUTLINE);
+        reading.mistakes.extend(of_jobs);
+        let whole = ["network", "transport", "duration"].iter().all(|section| reading.has_all_of(section));
+        let Some(mut scenario) = reading.value.take().filter(|_| whole) else { return Err(all(reading.mistakes)) };
         let topology = match onramp_topology::build(&scenario.network, base) {
             Ok(topology) => topology,
             Err(mistake) => {
-                mistakes.push(mistake);
-                more(validate::check(&scenario), &mut mistakes);
-                return Err(all(mistakes));
+                reading.mistakes.push(mistake);
+                reading.add(validate::check(&scenario));
+                return Err(all(reading.mistakes));
             }
         };
-        more(validate::check(&scenario), &mut mistakes);
-        more(substrate.map_or(vec![], |on| on.check(&scenario)), &mut mistakes);
-        more(substrate.map_or(vec![], |on| on.check_network(&topology)), &mut mistakes);
+        reading.add(validate::check(&scenario));
+        reading.add(runner.check(&scenario, &topology));
         let (found, last_start) = validate::check_placed(&scenario, &topology, base);
-        more(found, &mut mistakes);
+        reading.add(found);
+        let mut mistakes = reading.mistakes;
         if mistakes.is_empty() {
             scenario.resolve(&topology, last_start);
             if !scenario.is_tcp() {
                 mistakes = scenario.switch.check_resolved(&topology);
             }
         }
-        if mistakes.is_empty() { Ok((scenario, topology)) } else { Err(all(mistakes)) }
+        if !mistakes.is_empty() {
+            return Err(all(mistakes));
+        }
+        let advice = all(scenario.advice(&topology));
+        Ok(Loaded { scenario, topology, advice })
     }
 
     /// Reads a resolved scenario, which [`Scenario::load`] has checked before.
@@ -150,95 +159,12 @@ fn play_jobs(table: &mut toml::Table, base: &Path) -> Vec<Mistake> {
     mistakes
 }
 
-/// Most mistakes that are looked for in one file.
-const MAX_MISTAKES: usize = 50;
-
-/// The scenario, if it can be read; the mistakes; and the keys that were left
-/// out, in order to read on after each mistake.
-fn read(mut table: toml::Table) -> (Option<Scenario>, Vec<Mistake>, Vec<String>) {
-    let mut mistakes = Vec::new();
-    let mut left_out: Vec<String> = Vec::new();
-    let absent = ["duration", "network", "transport", "traffic"].map(|s| (s, !table.contains_key(s)));
-    while mistakes.len() < MAX_MISTAKES {
-        let Found { mistake, meant, missing } = match onramp_config::read(&table) {
-            Ok(scenario) => return (Some(scenario), mistakes, left_out),
-            Err(e) => found(&e),
-        };
-        let key = mistake.key.clone();
-        if missing && absent.iter().any(|(section, _)| *section == key) {
-            // Reading has come to its end; only one is named, but all are missed.
-            let missed = absent.iter().filter(|(s, absent)| *absent && !left_out.iter().any(|out| out == s));
-            mistakes.extend(missed.map(|(s, _)| Mistake::new(*s, missing_section(s))));
-            break;
-        }
-        left_out.extend(meant);
-        let known = missing && left_out.iter().any(|out| in_section(out, &key));
-        if !known {
-            mistakes.push(mistake);
-        }
-        let place = if missing { "" } else { key.as_str() };
-        let removed =
-            place.contains('.') && !place.ends_with(".kind") && !place.ends_with(']') && remove(&mut table, place);
-        let section = section_of(&key).to_string();
-        left_out.push(if removed { key } else { section.clone() });
-        if !removed && !leave_out(&mut table, &section) {
-            break;
-        }
-    }
-    (None, mistakes, left_out)
-}
-
-/// Whether `key` is `section` or lies in it.
-fn in_section(key: &str, section: &str) -> bool {
-    key.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-}
-
-/// The section a key lies in: its first part, with the number of a [[traffic]] section.
-fn section_of(key: &str) -> &str {
-    if key.starts_with("traffic[") {
-        key.split_once('.').map_or(key, |(s, _)| s)
-    } else {
-        key.split(['.', '[']).next().unwrap_or(key)
-    }
-}
-
-/// Takes a section out; one of several [[traffic]] sections leaves its place to
-/// one that can be read.
-fn leave_out(table: &mut toml::Table, section: &str) -> bool {
-    let number = section.strip_prefix("traffic[").and_then(|n| n.strip_suffix(']')?.parse::<usize>().ok());
-    match (number, table.get_mut("traffic")) {
-        (Some(i), Some(toml::Value::Array(all))) if i < all.len() => {
-            let stand_in = [("kind", "trace"), ("file", "")].map(|(k, v)| (k.to_string(), toml::Value::from(v)));
-            all[i] = toml::Value::Table(stand_in.into_iter().collect());
-            true
-        }
-        _ => table.remove(section).is_some(),
-    }
-}
-
-/// A reader's error, as [`read`] goes on after it.
-struct Found {
-    mistake: Mistake,
-    /// The key that an unknown one was probably meant to be.
-    meant: Option<String>,
-    /// The mistake is that there is no such key.
-    missing: bool,
-}
-
-fn found(e: &onramp_config::Error) -> Found {
-    let mut mistake = e.mistake(example);
-    if mistake.key == "traffic" && matches!(e.wrong, Wrong::Type { found: Value::Section, .. }) {
-        mistake.message = "is a list of sections: write [[traffic]], with two brackets".into();
-    }
-    Found { mistake, meant: e.meant(), missing: matches!(e.wrong, Wrong::Missing { .. }) }
-}
-
-fn missing_section(name: &str) -> String {
-    match example(name) {
-        Some(example) => format!("is missing: write one, such as {name} = {example}"),
-        None => "is missing: at least one [[traffic]] section is needed".into(),
-    }
-}
+/// What a scenario must have, and what stands in for a section that cannot be read.
+const OUTLINE: Outline = Outline {
+    example,
+    required: &["duration", "network", "transport", "traffic"],
+    lists: &[("traffic", &[("kind", "trace"), ("file", "")])],
+};
 
 /// A value of a key that must be there.
 fn example(key: &str) -> Option<&'static str> {
@@ -266,24 +192,6 @@ fn example(key: &str) -> Option<&'static str> {
 /// A key as `--set` has it: list elements after a dot.
 fn dotted(key: &str) -> String {
     key.replace('[', ".").replace(']', "")
-}
-
-/// Takes the value of `key` out, unless it is an element of a list.
-fn remove(table: &mut toml::Table, key: &str) -> bool {
-    let Some((name, _, mut rest)) = entry(table.keys().map(|k| (k.as_str(), ())), key) else { return false };
-    let name = name.to_string();
-    if rest.is_empty() {
-        return table.remove(&name).is_some();
-    }
-    let mut value = table.get_mut(&name);
-    while let Some(toml::Value::Array(all)) = value {
-        let Some((i, left)) = first_index(rest) else { return false };
-        (value, rest) = (all.get_mut(i), left);
-    }
-    match value {
-        Some(toml::Value::Table(inner)) => remove(inner, rest),
-        _ => false,
-    }
 }
 
 /// Sets a dotted key; list elements are named by their index.

@@ -21,15 +21,16 @@ pub use crate::measure::Measure;
 pub use crate::network::config::{AckClass, Alpha, Class, Ecn, Headroom, Loss, PortBuffer, Switch};
 pub use error::{BuildError, TraceError};
 pub use linux::Linux;
-pub use load::{Override, ScenarioError};
+pub use load::{Loaded, Override, ScenarioError};
 pub use onramp_topology::Network;
 pub(crate) use resolved::Program;
 pub use resolved::{Policies, Resolved, Section};
-pub use substrate::Substrate;
+pub use substrate::{Runner, Substrate};
 pub use traffic::Traffic;
 
 use crate::cc;
 use crate::stack::rdma::HEADER;
+use onramp_config::Mistake;
 use onramp_config::units::{Ps, SEC, Span};
 use onramp_topology::{Shape, Topology};
 use onramp_workload::arrivals::Arrivals;
@@ -53,7 +54,7 @@ pub struct Scenario {
     /// Flows and requests that start during this span from time 0 are measured.
     pub duration: Span,
     /// Load runs this long before time 0. Default 0: from an empty network.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub warmup: Span,
     /// The run ends when every flow is done, or at this time. Default: 100 times
     /// the duration, at least 1 s, from the last start in a trace on.
@@ -88,10 +89,6 @@ pub struct Scenario {
 
 fn one() -> u64 {
     1
-}
-
-fn is_zero(span: &Span) -> bool {
-    *span == Span(0)
 }
 
 /// A seed: an integer, or text where TOML has no such integer.
@@ -201,6 +198,13 @@ impl Scenario {
         std::iter::once(&self.transport).chain(self.traffic.iter().filter_map(|t| t.transport.as_ref()))
     }
 
+    /// All transports with their keys, the scenario's first.
+    fn transports_by_key(&self) -> impl Iterator<Item = (String, &cc::Config)> {
+        let own = self.traffic.iter().enumerate();
+        let own = own.filter_map(|(i, t)| Some((format!("traffic[{i}].transport"), t.transport.as_ref()?)));
+        std::iter::once(("transport".to_string(), &self.transport)).chain(own)
+    }
+
     /// Whether its transport is TCP: of all sections or of none.
     pub fn is_tcp(&self) -> bool {
         self.transport.tcp().is_some()
@@ -239,6 +243,18 @@ impl Scenario {
         section.and_then(|t| t.transport.as_ref()).unwrap_or(&self.transport)
     }
 
+    /// Size of a full packet of RDMA, headers included [bytes].
+    fn full_packet(&self) -> u64 {
+        let header = self.transports().map(|t| HEADER + t.settings().extra_header()).max().unwrap_or(HEADER);
+        self.host.payload.0 + header
+    }
+
+    /// What of it is possible, but hardly meant.
+    fn advice(&self, topology: &Topology) -> Vec<Mistake> {
+        let of_threshold = self.onramp.advice(Span(topology.max_base_owd(self.full_packet())));
+        of_threshold.into_iter().map(|m| Mistake::new(format!("onramp.{}", m.key), m.message)).collect()
+    }
+
     /// Writes every default that depends on the network or the transport into
     /// its field; the last flow of any trace starts at `last_start`.
     pub fn resolve(&mut self, topology: &Topology, last_start: Ps) {
@@ -252,23 +268,24 @@ impl Scenario {
             transport.resolve(host_rate);
             transport.resolve_rtt(base_rtt);
         }
-        let header = self.transports().map(|t| HEADER + t.settings().extra_header()).max().unwrap_or(HEADER);
+        let full = self.full_packet();
         let marking: Vec<_> =
             (0..self.switch.class_count()).map(|class| self.transport_in(class).settings().ecn_defaults()).collect();
-        self.switch.resolve(topology, payload + header, |class| marking[class]);
+        self.switch.resolve(topology, full, |class| marking[class]);
         if self.traffic.iter().all(|t| t.transport.is_none()) {
             self.host.ack_class.get_or_insert(self.transport.settings().host_ack_class());
         }
         let caps = self.traffic.iter().flat_map(|t| t.caps.0.iter().copied());
         let least = self.transports().map(|t| t.settings().min_rate());
         let lowest = caps.chain(least).filter(|rate| rate.0 > 0).min();
+        self.host.resolve();
         self.host.shaping.resolve(self.host.shaper, self.host.payload, lowest);
         self.host.max_window.get_or_insert(onramp_config::units::Bytes(bdp));
         if self.is_tcp() {
             self.linux.get_or_insert_default().resolve(&self.transport, &self.host);
         }
         self.clock.resolve();
-        let longest = Span(topology.max_base_owd(payload + header));
+        let longest = Span(topology.max_base_owd(full));
         self.onramp.resolve(self.clock.sync.over_the_network(), longest);
         let context = self.context();
         self.traffic.iter_mut().for_each(|traffic| traffic.source.resolve(&context, base_rtt));

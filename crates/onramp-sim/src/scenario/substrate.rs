@@ -2,8 +2,10 @@
 
 use super::{Pacing, Scenario, StampedAt, Sync};
 use crate::cc::{self, ON_LINUX, SIMULATED};
+use crate::network::path;
 use crate::stack::tcp::sysctl;
 use onramp_config::Mistake;
+use onramp_config::own::missing;
 use onramp_topology::{NodeId, Topology};
 
 /// Where a scenario runs.
@@ -13,6 +15,67 @@ pub enum Substrate {
     Sim,
     /// The virtual-time Linux cluster.
     Linux,
+}
+
+/// What is to run a scenario.
+#[derive(Clone, Copy, Debug)]
+pub struct Runner {
+    /// The substrate; `None`: any.
+    pub substrate: Option<Substrate>,
+    /// The program may bring parts of its own: controllers, ways to choose paths, workloads.
+    pub own_parts: bool,
+}
+
+impl Default for Runner {
+    fn default() -> Self {
+        None.into()
+    }
+}
+
+impl From<Option<Substrate>> for Runner {
+    /// Any program on that substrate.
+    fn from(substrate: Option<Substrate>) -> Self {
+        Self { substrate, own_parts: true }
+    }
+}
+
+impl Runner {
+    /// What of a scenario it does not run.
+    pub(super) fn check(self, s: &Scenario, topology: &Topology) -> Vec<Mistake> {
+        let mut wrong = Vec::new();
+        if let Some(on) = self.substrate {
+            wrong.extend(on.check(s));
+            wrong.extend(on.check_network(topology));
+        }
+        if !self.own_parts {
+            wrong.extend(own_parts(s));
+        }
+        wrong
+    }
+}
+
+/// Parts of a program's own that a scenario names, as mistakes of a program without.
+fn own_parts(s: &Scenario) -> Vec<Mistake> {
+    let transports = s.transports_by_key().filter_map(|(key, transport)| {
+        let name = match transport {
+            cc::Config::Custom(custom) => &custom.name,
+            cc::Config::CustomTcp(custom) => &custom.name,
+            _ => return None,
+        };
+        Some((key, name, cc::custom::EXAMPLE))
+    });
+    let paths = match &s.switch.paths {
+        path::Config::Custom(custom) => Some(("switch.paths".to_string(), &custom.name, path::custom::EXAMPLE)),
+        _ => None,
+    };
+    let workloads = s.traffic.iter().enumerate().filter_map(|(i, traffic)| match &traffic.source {
+        onramp_workload::Config::Custom(custom) => {
+            Some((format!("traffic[{i}]"), &custom.name, onramp_workload::custom::EXAMPLE))
+        }
+        _ => None,
+    });
+    let named = transports.chain(paths).chain(workloads);
+    named.map(|(key, name, example)| Mistake::new(format!("{key}.name"), missing(name, &[], example))).collect()
 }
 
 /// Hosts and switches a cluster may have: each is a network namespace.

@@ -84,9 +84,7 @@ impl Serialize for Traffic {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         use serde::ser::Error;
         let mut table = toml::Table::try_from(&self.source).map_err(S::Error::custom)?;
-        if self.class != 0 {
-            table.insert("class".into(), i64::from(self.class).into());
-        }
+        table.insert("class".into(), i64::from(self.class).into());
         if !self.caps.0.is_empty() {
             table.insert("cap".into(), toml::Value::try_from(&self.caps).map_err(S::Error::custom)?);
         }

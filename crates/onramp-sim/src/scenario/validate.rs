@@ -97,12 +97,7 @@ pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> (V
     let bad = s.measure.owd.iter().enumerate().filter_map(|(i, pair)| Some((i, host_pair(pair, topology).err()?)));
     wrong.extend(bad.map(|(i, m)| Mistake::new(format!("measure.owd[{i}]"), m)).take(MAX_OF_A_LIST));
     let line = topology.host_rate();
-    let own = s
-        .traffic
-        .iter()
-        .enumerate()
-        .filter_map(|(i, t)| Some((format!("traffic[{i}].transport"), t.transport.as_ref()?)));
-    for (key, transport) in std::iter::once(("transport".to_string(), &s.transport)).chain(own) {
+    for (key, transport) in s.transports_by_key() {
         let least = transport.settings().min_rate();
         if least > line {
             let message = format!("{least} is above the rate of the fastest host link, {line}");
@@ -115,14 +110,33 @@ pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> (V
         wrong.extend(unknown(&format!("host.processing[{i}].hosts"), named, topology));
     }
     wrong.extend(s.switch.check_rates(topology));
+    let place = Place { topology, base };
+    let found: Vec<Findings> = s.traffic.iter().map(|traffic| placed(s, traffic, &place)).collect();
+    // A file alone may begin when it likes: HPCC's do at 2 s.
+    let beside_load = found.iter().any(|found| found.starts.is_none());
     let mut last_start = 0;
-    for (i, traffic) in s.traffic.iter().enumerate() {
-        let mut found = Findings::default();
-        traffic.source.check_placed(&s.context(), &Place { topology, base }, &mut found);
-        wrong.extend(found.wrong.into_iter().map(|m| Mistake::new(format!("traffic[{i}].{}", m.key), m.message)));
-        last_start = found.last_start.max(last_start);
+    for (i, Findings { wrong: own, starts }) in found.into_iter().enumerate() {
+        wrong.extend(own.into_iter().map(|m| Mistake::new(format!("traffic[{i}].{}", m.key), m.message)));
+        let Some((first, last)) = starts else { continue };
+        last_start = last.max(last_start);
+        if beside_load && first >= s.duration.0 {
+            wrong.push(Mistake::new(format!("traffic[{i}].file"), too_late(Span(first), s.duration)));
+        }
     }
     (wrong, last_start)
+}
+
+fn placed(s: &Scenario, traffic: &Traffic, place: &Place<'_>) -> Findings {
+    let mut found = Findings::default();
+    traffic.source.check_placed(&s.context(), place, &mut found);
+    found
+}
+
+fn too_late(first: Span, duration: Span) -> String {
+    format!(
+        "its first flow starts at {first}, when the other sections have ended (duration = {duration}): \
+         let its flows start earlier, or write a longer duration"
+    )
 }
 
 /// A section's own transport may be TCP only where the scenario's is, which brings hosts and ports as Linux has them;

@@ -60,8 +60,9 @@ fn work() -> Result<Said> {
     let task = std::fs::read(out.join(TASK)).map_err(at(TASK))?;
     let task: Task = serde_json::from_slice(&task).map_err(at(TASK))?;
     let base = on_host(&task.base);
-    let (scenario, topology) = Scenario::load_for(Some(Substrate::Linux), &task.scenario, "scenario", &base, &[])
+    let loaded = Scenario::load_for(Some(Substrate::Linux), &task.scenario, "scenario", &base, &[])
         .map_err(|errors| errors[0].to_string())?;
+    let (scenario, topology) = (loaded.scenario, loaded.topology);
     let mut cluster = Cluster::new(&scenario, &topology)?;
     let agents = match &task.agent {
         Some(program) => agents::start(&on_host(program), &scenario, &topology, &cluster)?,

@@ -102,7 +102,7 @@ fn load(arguments: &Arguments) -> Result<Scenario, Failure> {
     let text = std::fs::read_to_string(file).map_err(|e| in_folder(file, &e))?;
     let name = file.display().to_string();
     Scenario::load_for(Some(Substrate::Linux), &text, &name, &arguments.base, &[])
-        .map(|(scenario, _)| scenario)
+        .map(|loaded| loaded.scenario)
         .map_err(|errors| Failure::usage(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))
 }
 

@@ -92,10 +92,18 @@ fn hpcc_starts_are_exact_and_kept() {
 }
 
 #[test]
-fn hpcc_files_may_go_on_after_the_announced_flows() {
-    let text = "1\n0 1 3 100 5 2\n1 0 3 100 5 1\n\nFirst line: number of flows\n";
+fn hpcc_files_may_end_with_a_note() {
+    let text = "1\n0 1 3 100 5 2\n\nFirst line: number of flows\nsrc dst priority port bytes start_time\n";
     assert_eq!(hpcc(text).unwrap(), [(2 * SEC, flow(0, 1, 5))]);
     assert_eq!(hpcc("0\n").unwrap(), []);
+}
+
+#[test]
+fn hpcc_files_have_no_flow_beyond_those_announced() {
+    let row = "0 1 3 100 5 2\n";
+    let error = "flows:1: announces 2 flows, but 4 follow: write that";
+    assert_eq!(hpcc(&format!("2\n{}", row.repeat(4))).unwrap_err(), error);
+    assert_eq!(hpcc(&format!("2\n{}\nnote\n{}", row.repeat(2), row.repeat(2))).unwrap_err(), error);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::key::{Key, world_readable};
 use super::quantity::{Drift, Size, Threshold, Time};
 use super::{Attach, Config, Fleet, GateKind, Mesh, Mode, Params, Parent, Peer, TestClock};
 use crate::abi;
-use onramp_config::{ConfigError, Document, Mistake, Parsed};
+use onramp_config::{ConfigError, Document, Mistake, Outline, Parsed, Reading};
 use std::collections::HashSet;
 use std::io::Read as _;
 use std::net::IpAddr;
@@ -46,14 +46,20 @@ pub fn read(path: &Path) -> Result<String, Vec<ConfigError>> {
 /// relative to `base`.
 ///
 /// # Errors
-/// Every mistake found, in the order of the file; of mistakes that keep the file from being
-/// read, the first.
+/// Every mistake found, in the order of the file; of mistakes that keep it from being TOML, the
+/// first. What only makes sense once another mistake is put right is not told.
 pub fn load(text: &str, file: &str, base: &Path) -> Result<Config, Vec<ConfigError>> {
     let document = Document::parse(text, file).map_err(|e| vec![e])?;
-    let read: File = onramp_config::read(document.table()).map_err(|e| vec![document.located(e.mistake(example))])?;
-    let mut mistakes = Vec::new();
-    let config = check(read, file, base, &mut mistakes);
-    let mut errors: Vec<ConfigError> = mistakes.into_iter().map(|m| document.located(m)).collect();
+    let mut reading: Reading<File> = onramp_config::read_all(document.table().clone(), OUTLINE);
+    // Without one of these, rules of other keys would miss it.
+    let whole = ["fleet", "key", "key_file"].iter().all(|key| reading.has_all_of(key));
+    let config = reading.value.take().filter(|_| whole).and_then(|read| {
+        let mut found = Vec::new();
+        let config = check(read, file, base, &mut found);
+        reading.add(found);
+        config
+    });
+    let mut errors: Vec<ConfigError> = reading.mistakes.into_iter().map(|m| document.located(m)).collect();
     errors.sort_by_key(|e| e.line.unwrap_or(usize::MAX));
     config.filter(|_| errors.is_empty()).ok_or(errors)
 }
@@ -369,6 +375,9 @@ pub fn usable(address: IpAddr) -> Result<(), String> {
     let wrong = wrong || matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
     if wrong { Err(format!("{address} is not the address of another host")) } else { Ok(()) }
 }
+
+/// What stands in for a section that cannot be read; its address is one of documentation's (RFC 5737).
+const OUTLINE: Outline = Outline { example, required: &[], lists: &[("peer", &[("address", "192.0.2.1")])] };
 
 /// A value of a key that must be there.
 fn example(key: &str) -> Option<&'static str> {

@@ -19,7 +19,9 @@ pub type Factory = own::Factory<Start>;
 /// Ways of a program, by name.
 pub type Selectors = own::Factories<Start>;
 
-const SEAM: Seam = Seam { key: "switch.paths", kind: "custom", example: "examples/paths" };
+/// A program with ways of its own.
+pub const EXAMPLE: &str = "examples/paths";
+const SEAM: Seam = Seam { key: "switch.paths", kind: "custom", example: EXAMPLE };
 
 /// A way by name, and its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
