@@ -18,7 +18,7 @@ import onramp
 from conftest import Command
 from onramp import markdown, paper, tables
 from onramp.paper import common, fig22, star
-from onramp.paper.verdict import INCONCLUSIVE, NOT, REPRODUCED, Claim, Estimate, factor, percent
+from onramp.paper.verdict import INCONCLUSIVE, NOT, REPRODUCED, Claim, Estimate, factor, fewer, percent
 from onramp.plots import style
 from onramp.result import Result
 from onramp.studies import carousel, irn, paced, rcp
@@ -207,6 +207,13 @@ def test_all_numbers_of_a_statement_have_to_lie_in_their_range() -> None:
 def test_a_number_of_the_text_is_met_from_both_sides() -> None:
     for value, verdict in ((2.6, REPRODUCED), (10.6, NOT), (1.2, NOT)):
         assert factor("", Estimate((value, value * 1.001)), 2.6).verdict == verdict
+    before = Estimate((100.0, 120.0, 90.0))
+    for values, verdict in (
+        ((38.0, 46.0, 35.0), REPRODUCED),
+        ((0.0, 0.0, 0.0), NOT),
+        ((90.0, 110.0, 85.0), NOT),
+    ):
+        assert fewer("", before, Estimate(values), 2.6, "").verdict == verdict
     for value, verdict in ((21.0, REPRODUCED), (51.0, NOT), (12.0, NOT)):
         assert percent("", Estimate((value, value + 0.01)), 21).verdict == verdict
 

@@ -203,15 +203,8 @@ def fct_claims(
 def fewer(runs: Runs, key: Key, name: str, what: str, counter: str, stated: float) -> Claim:
     """That a counter falls by a factor."""
     before, after = (estimate(results, count(counter)) for results in sides(runs, key))
-    low, high = verdict.span(stated)
-    left = after.over(before).each(float)
-    return Claim(
-        f"{name}: {what} are fewer",
-        f"without/with {low:.3g} to {high:.3g}",
-        f"{sum(before.values):,.0f} to {sum(after.values):,.0f}, all seeds together",
-        (left.between(1 / high, 1 / low),),
-        f"{stated:g}×",
-    )
+    shown = f"{sum(before.values):,.0f} to {sum(after.values):,.0f}, all seeds together"
+    return verdict.fewer(f"{name}: {what} are fewer", before, after, stated, shown)
 
 
 #: What the text says of flows where it has no numbers (§1: it "also improves" them).
@@ -233,11 +226,9 @@ def retransmissions(runs: Runs, key: Key, name: str, stated: tuple[float, float]
     """That packets are retransmitted less: by the text's factor, and down to what it states, in percent."""
     before, after = (estimate(r, retransmitted) for r in sides(runs, key))
     low, high = verdict.span(stated[1])
-    fewer, shown = before.over(after), f"{before.text()} to {after.text('%')}"
+    factor, shown = round(stated[0] / stated[1], 1), f"{before.text()} to {after.text('%')}"
     return [
-        verdict.factor(
-            f"{name}: fewer packets are retransmitted", fewer, round(stated[0] / stated[1], 1), more=shown
-        ),
+        verdict.fewer(f"{name}: fewer packets are retransmitted", before, after, factor, shown),
         Claim(
             f"{name}: packets that are retransmitted with On-Ramp",
             f"{low:.3g}% to {high:.3g}%",

@@ -216,6 +216,14 @@ def factor(
     return Claim(statement, f"{what} {low:.3g} to {high:.3g}", text, (value.between(low, high),), said)
 
 
+def fewer(statement: str, before: Estimate, after: Estimate, stated: float, shown: str) -> Claim:
+    """Claim that a count falls by the text's factor; it may fall to 0."""
+    low, high = span(stated)
+    left = Estimate(after.over(before).values)
+    criterion = f"without/with {low:.3g} to {high:.3g}"
+    return Claim(statement, criterion, shown, (left.between(1 / high, 1 / low),), f"{stated:g}×")
+
+
 def percent(statement: str, value: Estimate, stated: float | tuple[float, float], what: str = "") -> Claim:
     """Claim on a share that the text gives in percent, or as a range; `value` is in percent."""
     least, most = stated if isinstance(stated, tuple) else (stated, stated)

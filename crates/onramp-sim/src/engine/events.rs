@@ -11,7 +11,7 @@
 //! ports), or else an odd arrival, an odd free port, a timer. A link carries one
 //! packet at a time, and all cells have the same lanes, so this order is complete and
 //! the same however the network is cut into cells. Links of simultaneous arrivals are
-//! ordered anew at each time ([`shuffled`]). Where all packets are TCP's, whose sizes
+//! ordered anew at each time ([`Names::rank`]). Where all packets are TCP's, whose sizes
 //! vary, lanes do not count ([`Lanes::by_link`]).
 
 use super::merge::{merge, tidy};
@@ -36,32 +36,44 @@ pub struct OnLink<P> {
 
 /// What is ordered by a link.
 trait Linked {
-    /// Place among those of the same time.
-    fn rank(&self, at: Ps) -> u64;
+    fn link(&self) -> u32;
 }
 
 impl<P> Linked for OnLink<P> {
     #[inline]
-    fn rank(&self, at: Ps) -> u64 {
-        shuffled(at, self.link)
+    fn link(&self) -> u32 {
+        self.link
     }
 }
 
 impl Linked for u32 {
     #[inline]
-    fn rank(&self, _: Ps) -> u64 {
-        u64::from(*self)
+    fn link(&self) -> u32 {
+        *self
     }
 }
 
-/// Place of a link's arrival among those of one time: as if drawn at each time, and the same in any cell.
-///
-/// Flows that share a link send in step with it, so that arrivals of one instant are common. In the order of links the
-/// same flows would find the queue full each time (traffic phase effects, Floyd and Jacobson 1991).
-#[inline]
-fn shuffled(at: Ps, link: u32) -> u64 {
-    let mixed = (at ^ u64::from(link) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed.rotate_right(29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+/// Numbers of a cell's links in the whole network, by their numbers in the cell; none for what is ordered by the latter.
+#[derive(Clone, Debug, Default)]
+struct Names(Vec<u32>);
+
+impl Names {
+    /// Place of a link among those of one time: as if drawn at each time, and the same however the network is cut.
+    ///
+    /// Flows that share a link send in step with it, so that arrivals of one instant are common. In the order of links
+    /// the same flows would find the queue full each time (traffic phase effects, Floyd and Jacobson 1991).
+    #[inline]
+    fn rank(&self, at: Ps, link: u32) -> u64 {
+        let Some(&name) = self.0.get(link as usize) else { return u64::from(link) };
+        let mixed = (at ^ u64::from(name) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed.rotate_right(29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    }
+
+    /// By time, then by rank.
+    #[inline]
+    fn order<P>(&self, (at, on): &Letter<P>) -> u128 {
+        u128::from(*at) << 64 | u128::from(self.rank(*at, on.link))
+    }
 }
 
 /// Where the next event is. The event is taken in a second step, each kind by itself:
@@ -178,12 +190,6 @@ impl LaneCache {
 /// A packet on its way, and when it arrives.
 type Letter<P> = (Ps, OnLink<P>);
 
-/// By time and link.
-#[inline]
-fn order<P>((at, on): &Letter<P>) -> u128 {
-    u128::from(*at) << 64 | u128::from(on.rank(*at))
-}
-
 /// What a cell sends to another, by lane; the last list is of letters without.
 #[derive(Debug)]
 pub struct Post<P> {
@@ -285,14 +291,15 @@ struct Group<V> {
     heads: Vec<Ps>,
     /// The earliest of them, the first of several, and its lane.
     first: (Ps, usize),
-    /// The first of several is the one of the lowest link, not of the first lane.
+    /// The first of several is the one whose link has the lowest rank, not that of the first lane.
     by_link: bool,
+    names: Names,
 }
 
 impl<V: Linked> Group<V> {
-    fn new(lanes: usize, by_link: bool) -> Self {
+    fn new(lanes: usize, by_link: bool, names: Names) -> Self {
         let none = (0..lanes).map(|_| VecDeque::new()).collect();
-        Self { lanes: none, heads: vec![Ps::MAX; lanes], first: (Ps::MAX, 0), by_link }
+        Self { lanes: none, heads: vec![Ps::MAX; lanes], first: (Ps::MAX, 0), by_link, names }
     }
 
     /// Adds to a lane, unless there is no such lane: at the end, or before those of the
@@ -313,8 +320,8 @@ impl<V: Linked> Group<V> {
                 let tie = last.0 == at;
                 queue.push_back((at, value));
                 if tie {
-                    in_order(queue);
-                    // It may be the lane's head now, with a lower link than before.
+                    in_order(queue, &self.names);
+                    // It may be the lane's head now, with a lower rank than before.
                     if at == self.first.0 && self.precedes(lane, self.first.1) {
                         self.first.1 = lane;
                     }
@@ -367,7 +374,7 @@ impl<V: Linked> Group<V> {
         }
     }
 
-    /// Of several heads with the earliest time, the one of the lowest link is the first.
+    /// Of several heads with the earliest time, the one whose link has the lowest rank is the first.
     #[cold]
     fn look_at_links(&mut self) {
         for lane in self.first.1 + 1..self.heads.len() {
@@ -383,13 +390,17 @@ impl<V: Linked> Group<V> {
         if !self.by_link {
             return a < b;
         }
-        let rank = |lane: usize| self.lanes[lane].front().map_or(u64::MAX, |(at, value)| value.rank(*at));
-        rank(a) < rank(b)
+        self.rank(a) < self.rank(b)
+    }
+
+    /// Rank of a lane's head.
+    fn rank(&self, lane: usize) -> u64 {
+        self.lanes[lane].front().map_or(u64::MAX, |(at, value)| self.names.rank(*at, value.link()))
     }
 
     /// Rank of the first one.
-    fn rank(&self) -> u64 {
-        self.lanes[self.first.1].front().map_or(u64::MAX, |(at, value)| value.rank(*at))
+    fn first_rank(&self) -> u64 {
+        self.rank(self.first.1)
     }
 }
 
@@ -410,14 +421,16 @@ pub struct Events<P, T> {
     letters: Vec<Letter<P>>,
     ends: Vec<usize>,
     spare: Vec<Letter<P>>,
+    /// Lanes that letters were merged into.
+    touched: Vec<usize>,
 }
 
 impl<P: Copy, T: Ord + Copy> Events<P, T> {
-    /// Nothing is pending.
-    pub fn new(lanes: &Lanes) -> Self {
+    /// Nothing is pending in a cell whose links have these numbers in the whole network.
+    pub fn new(lanes: &Lanes, links: &[u32]) -> Self {
         Self {
-            arrive: Group::new(lanes.arrive.len(), lanes.by_link),
-            ready: Group::new(lanes.ready.len(), lanes.by_link),
+            arrive: Group::new(lanes.arrive.len(), lanes.by_link, Names(links.to_vec())),
+            ready: Group::new(lanes.ready.len(), lanes.by_link, Names::default()),
             by_link: lanes.by_link,
             wheel: Wheel::default(),
             rare: Ps::MAX,
@@ -426,6 +439,7 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
             letters: Vec::new(),
             ends: Vec::new(),
             spare: Vec::new(),
+            touched: Vec::new(),
         }
     }
 
@@ -439,7 +453,7 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
 
     fn odd_arrival(&mut self, at: Ps, link: u32, packet: P) {
         let place = self.packets.insert(packet);
-        self.rare(at, Rare::Arrive(shuffled(at, link), link, place));
+        self.rare(at, Rare::Arrive(self.arrive.names.rank(at, link), link, place));
     }
 
     /// `port`, which begins to send a packet with these lanes now, is to be told when it is
@@ -475,6 +489,8 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
             return false;
         }
         let mut more = false;
+        let Group { lanes, names, .. } = &mut self.arrive;
+        let order = |letter: &Letter<P>| names.order(letter);
         for (lane, &ahead) in self.ahead.iter().enumerate() {
             for &from in &posts.filled {
                 let post = &mut posts.all[usize::from(from)];
@@ -496,7 +512,7 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
             if self.letters.is_empty() {
                 continue;
             }
-            let queue = &mut self.arrive.lanes[lane];
+            let queue = &mut lanes[lane];
             merge(&mut self.letters, &mut self.ends, &mut self.spare, order);
             let after = queue.partition_point(|entry| entry.0 < self.letters[0].0);
             if after < queue.len() {
@@ -506,6 +522,9 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
             }
             self.ends.clear();
             queue.extend(self.letters.drain(..));
+            self.touched.push(lane);
+        }
+        for lane in self.touched.drain(..) {
             self.arrive.look_again(lane);
         }
         posts.filled.retain(|&from| {
@@ -547,8 +566,8 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
     fn rare_first(&mut self) -> bool {
         let packet = self.arrive.first.0 == self.rare;
         match self.wheel.peek() {
-            Some(&Rare::Arrive(rank, ..)) => !packet || rank < self.arrive.rank(),
-            Some(&Rare::PortReady(port)) => !packet && port.rank(self.rare) < self.ready.rank(),
+            Some(&Rare::Arrive(rank, ..)) => !packet || rank < self.arrive.first_rank(),
+            Some(&Rare::PortReady(port)) => !packet && u64::from(port) < self.ready.first_rank(),
             _ => false,
         }
     }
@@ -616,10 +635,10 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
 }
 
 #[cold]
-fn in_order<V: Linked>(queue: &mut VecDeque<(Ps, V)>) {
+fn in_order<V: Linked>(queue: &mut VecDeque<(Ps, V)>, names: &Names) {
     let mut i = queue.len() - 1;
-    let (at, rank) = (queue[i].0, queue[i].1.rank(queue[i].0));
-    while i > 0 && queue[i - 1].0 == at && queue[i - 1].1.rank(at) > rank {
+    let (at, rank) = (queue[i].0, names.rank(queue[i].0, queue[i].1.link()));
+    while i > 0 && queue[i - 1].0 == at && names.rank(at, queue[i - 1].1.link()) > rank {
         queue.swap(i - 1, i);
         i -= 1;
     }
@@ -647,7 +666,9 @@ mod tests {
             let time = |size: u16| u64::from(size) * 10;
             let mut lanes = Lanes::by_link(by_link);
             let caches: Vec<LaneCache> = (0..20).map(|i| lanes.of(&USUAL, time, 10_000 + i * 500)).collect();
-            let mut events: Events<Parcel, u32> = Events::new(&lanes);
+            let links = [4, 0, 5, 2, 1, 3];
+            let mut events: Events<Parcel, u32> = Events::new(&lanes, &links);
+            let names = Names(links.to_vec());
             // Time, kind and link: lanes of arrivals, of ports, then the rest; or arrivals, ports, timers.
             let mut all: Vec<(Ps, (usize, u32))> = Vec::new();
             let kind = |lane: u8, first: usize, odd: usize| match lane {
@@ -685,7 +706,7 @@ mod tests {
                     all.extend(new);
                     all.sort_unstable_by_key(|&(at, (kind, link))| {
                         let arrival = kind < 100 || kind == 200;
-                        (at, kind, if arrival { shuffled(at, link) } else { u64::from(link) })
+                        (at, kind, if arrival { names.rank(at, link) } else { u64::from(link) })
                     });
                 }
                 for _ in 0..pops {

@@ -105,7 +105,7 @@ impl<F: Feedback + 'static> Engine<F> {
         let networks: Vec<Network<F>> = (0..map.parts.len()).map(network).collect();
         let mut cells = Vec::with_capacity(map.parts.len());
         for (number, network) in networks.into_iter().enumerate() {
-            let events = Events::new(&lanes);
+            let events = Events::new(&lanes, &map.parts[number].ports);
             let classes = network.schedule().classes();
             let rules = host::Rules {
                 transports: &transports,
