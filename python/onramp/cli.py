@@ -147,7 +147,12 @@ def run(
     else:
         console = terminal.console()
         console.print(terminal.summary_table(summary, loaded.document["measure"]["links"]))
-        texts = (terminal.unfinished_text, terminal.clock_text, terminal.engine_text)
+        texts = (
+            terminal.deadlock_text,
+            terminal.unfinished_text,
+            terminal.clock_text,
+            terminal.engine_text,
+        )
         lines = [*(text(summary) for text in texts), str(target)]
         console.print("", *filter(None, lines), sep="\n", soft_wrap=True)
     return 0 if summary["complete"] else INTERRUPTED
@@ -275,8 +280,8 @@ def _print_comparison(found: Comparison) -> None:
     console.print(terminal.comparison_table(found))
     lines = found.notes
     for side, result in found.sides.items():
-        if text := terminal.unfinished_text(result.summary):
-            lines.append(f"{side}: {text}")
+        texts = (terminal.deadlock_text(result.summary), terminal.unfinished_text(result.summary))
+        lines += [f"{side}: {text}" for text in texts if text]
     console.print("", *lines, sep="\n", soft_wrap=True)
 
 

@@ -18,7 +18,15 @@ from onramp.plots import forest, style
 from onramp.result import Result
 from onramp.scenario import SUBSTRATES, Scenario
 from onramp.summary import SIZES, Summary
-from onramp.terminal import clock_text, interval_text, judged_text, ratio_text, state, unfinished_text
+from onramp.terminal import (
+    clock_text,
+    deadlock_text,
+    interval_text,
+    judged_text,
+    ratio_text,
+    state,
+    unfinished_text,
+)
 
 
 @dataclass
@@ -122,7 +130,12 @@ def _of_comparison(c: Comparison) -> Part:
         for row in c.rows
         if _is_card(row.metric)
     ]
-    unfinished = [f"{side}: {text}" for side, r in c.sides.items() if (text := unfinished_text(r.summary))]
+    unfinished = [
+        f"{side}: {text}"
+        for side, r in c.sides.items()
+        for text in (deadlock_text(r.summary), unfinished_text(r.summary))
+        if text
+    ]
     until = min(r.summary["engine"]["simulated_us"] for r in (*c.without, *c.with_))
     return Part(
         title=str(c.scenario.document["name"]) + state(c.ended, until),
@@ -179,7 +192,10 @@ def _of_run(result: Result) -> Part:
         subtitle="With On-Ramp" if s["onramp"] else "Without On-Ramp",
         head=["", "value"],
         rows=rows,
-        notes=[*filter(None, [unfinished_text(s), clock_text(s)]), DEFINITIONS[s["substrate"]]],
+        notes=[
+            *filter(None, [deadlock_text(s), unfinished_text(s), clock_text(s)]),
+            DEFINITIONS[s["substrate"]],
+        ],
         svgs=_svgs(plots.save_all({"": result}, result.folder / "plots")),
         parameters=parameters(result.scenario, [s["seed"]], s),
         scenario=result.scenario.text,

@@ -5,6 +5,7 @@ pub use super::pacing::Pacing;
 pub use super::processing::Processing;
 pub use super::shaper::Kind as ShaperKind;
 pub use super::shaper::config::Shaping;
+pub use super::storm::Storm;
 use crate::network::config::AckClass;
 use crate::stack::rdma::Recovery;
 use onramp_config::Rule;
@@ -52,6 +53,9 @@ pub struct Host {
     /// What hosts need for a packet that has come. Default: nothing. Of several entries for a host the first counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub processing: Vec<Processing>,
+    /// Hosts that pause their switch's port. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub storms: Vec<Storm>,
     /// The shaper's policies and parameters.
     #[serde(skip_serializing_if = "Shaping::is_default")]
     pub shaping: Shaping,
@@ -78,6 +82,7 @@ impl Default for Host {
             pacing: Pacing::None,
             max_burst: None,
             processing: Vec::new(),
+            storms: Vec::new(),
             shaping: Shaping::default(),
         }
     }
@@ -105,6 +110,9 @@ impl Host {
         rule(fits, "max_burst", "is outside 1000B to 64KB: such as \"15KB\"".into());
         for (i, processing) in self.processing.iter().enumerate() {
             processing.check(&mut |ok, key, message| rule(ok, &format!("processing[{i}].{key}"), message));
+        }
+        for (i, storm) in self.storms.iter().enumerate() {
+            storm.check(&mut |ok, key, message| rule(ok, &format!("storms[{i}].{key}"), message));
         }
         self.shaping.check(self.shaper, rule);
     }
