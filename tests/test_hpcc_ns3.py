@@ -11,8 +11,8 @@ MEAN = {"dcqcn": 0.03, "hpcc": 0.03, "dctcp": 0.03, "timely": 0.08}
 #: How far its 95th percentile may be.
 P95 = 0.08
 
-#: 95th percentiles that are farther off, as measured. Alone, such an incast is 1.002 in the same buffer;
-#: beside other flows, among pauses, TIMELY's last flows take longer here. Why is not known.
+#: 95th percentiles that are farther off, as measured. Acknowledgements that leave a paused NIC count for the
+#: shared pool here, in HPCC's switch for the paused port, whose pause they prolong (docs/transports.md).
 KNOWN = {("star-100g-pfc", "timely", "incast"): 1.128}
 
 
