@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import onramp
-from conftest import ENDLESS, SMALL, Command
+from conftest import ENDLESS, ROOT, SMALL, Command
 from onramp import _sim, tables
 from onramp.metrics import ROUGH_NOTE, is_rough, metrics
 from onramp.result import Result
@@ -123,6 +123,16 @@ def test_summary_statistics_are_those_of_the_tables(small: Result) -> None:
         assert stats["mean"] == pytest.approx(times.mean() / 1e6)
         for p in (50, 90, 95, 99):
             assert stats[f"p{p}"] == pytest.approx(np.percentile(times, p) / 1e6)
+
+
+def test_a_pfc_deadlock_is_named_and_without_a_ring_there_is_none(command: Command) -> None:
+    path = ROOT / "scenarios/pfc-deadlock.toml"
+    stuck = command("run", path, "--out", "ring")
+    assert stuck.returncode == 0, stuck.stderr
+    assert "PFC deadlock: s0->s1->s2->s3->s4->s0\n" in stuck.stdout
+    line = command("run", path, "--set", 'network.failed=["s4->s0"]', "--out", "line")
+    assert line.returncode == 0, line.stderr
+    assert "deadlock:" not in line.stdout
 
 
 def test_requests_end_with_their_last_flow(small: Result) -> None:

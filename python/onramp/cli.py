@@ -148,7 +148,13 @@ def run(
     else:
         console = terminal.console()
         console.print(terminal.summary_table(summary, loaded.document["measure"]["links"]))
-        texts = (terminal.rough_text, terminal.unfinished_text, terminal.clock_text, terminal.engine_text)
+        texts = (
+            terminal.deadlock_text,
+            terminal.rough_text,
+            terminal.unfinished_text,
+            terminal.clock_text,
+            terminal.engine_text,
+        )
         lines = [*(text(summary) for text in texts), str(target)]
         console.print("", *filter(None, lines), sep="\n", soft_wrap=True)
     return 0 if summary["complete"] else INTERRUPTED
@@ -285,8 +291,9 @@ def _print_comparison(found: Comparison) -> None:
     console.print(terminal.comparison_table(found))
     lines = found.notes
     for side, results in found.sides.items():
-        if text := terminal.unfinished_text(results[0].summary):
-            lines.append(f"{side}: {text}")
+        first = results[0].summary
+        texts = (terminal.deadlock_text(first), terminal.unfinished_text(first))
+        lines += [f"{side}: {text}" for text in texts if text]
     console.print("", *lines, sep="\n", soft_wrap=True)
 
 

@@ -20,6 +20,7 @@ from onramp.scenario import SUBSTRATES, Scenario
 from onramp.summary import SIZES, Summary
 from onramp.terminal import (
     clock_text,
+    deadlock_text,
     interval_text,
     judged_text,
     ratio_text,
@@ -130,7 +131,12 @@ def _of_comparison(c: Comparison) -> Part:
         for row in c.rows
         if _is_card(row.metric)
     ]
-    unfinished = [f"{side}: {text}" for side, r in c.sides.items() if (text := unfinished_text(r[0].summary))]
+    unfinished = [
+        f"{side}: {text}"
+        for side, r in c.sides.items()
+        for text in (deadlock_text(r[0].summary), unfinished_text(r[0].summary))
+        if text
+    ]
     until = min(r.summary["engine"]["simulated_us"] for r in (*c.without, *c.with_))
     return Part(
         title=str(c.scenario.document["name"]) + state(c.ended, until),
@@ -188,7 +194,7 @@ def _of_run(result: Result) -> Part:
         head=["", "value"],
         rows=rows,
         notes=[
-            *filter(None, [rough_text(s), unfinished_text(s), clock_text(s)]),
+            *filter(None, [deadlock_text(s), rough_text(s), unfinished_text(s), clock_text(s)]),
             DEFINITIONS[s["substrate"]],
         ],
         svgs=_svgs(plots.save_all({"": [result]}, result.folder / "plots")),

@@ -227,6 +227,12 @@ def rough_text(summary: Summary) -> str:
     return ROUGH_NOTE if any(is_rough(metric, summary) for metric in metrics(summary)) else ""
 
 
+def deadlock_text(summary: Summary) -> str:
+    """A line that names a PFC deadlock; empty without one."""
+    circle = summary["network"].get("pfc_deadlock")
+    return f"PFC deadlock: {circle}" if circle else ""
+
+
 def clock_text(summary: Summary) -> str:
     """A line on how well clocks were synchronised; empty if they were not, or no two had a correction."""
     error = summary.get("clock", {}).get("error_ns")

@@ -59,6 +59,9 @@ pub struct NetworkCounters {
     pub pfc_pauses: u64,
     /// Time that ports were paused by PFC, over all ports \[us\].
     pub pfc_paused_us: f64,
+    /// Switches whose ports wait for each other in a circle at the end, such as "s0->s1->s2->s0": a PFC deadlock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pfc_deadlock: Option<String>,
     /// Share of its capacity that each link has carried from time 0 to the end of the run; in a large network mean and maximum by kind of link.
     pub utilization: BTreeMap<String, f64>,
     /// Time that packets waited in switches' queues \[us\].

@@ -6,7 +6,7 @@ use crate::host::shaper::Entry;
 use crate::host::{Hosts, Io, Timer};
 use crate::measure::Meter;
 use crate::network::feedback::Feedback;
-use crate::network::{Network, Packet};
+use crate::network::{Kind, Network, Packet};
 use onramp_config::units::Ps;
 use onramp_topology::{Cells, Topology};
 use std::sync::Arc;
@@ -61,6 +61,18 @@ impl<F: Feedback> Cell<F> {
         }
         let incoming = Posts::new(map.parts.len());
         Self { now: 0, at: 0, done: 0, events, network, hosts, clocks, meter, incoming, map, topology, span }
+    }
+
+    /// Has a host pause all payload classes of its switch's port from one time to another.
+    pub fn storm(&mut self, port: u32, start: Ps, stop: Option<Ps>) {
+        // A pause lasts until it is taken back: one frame does what a stream of them does.
+        for (at, kind) in [(Some(start), Kind::PAUSE), (stop, Kind::RESUME)] {
+            let Some(at) = at else { continue };
+            for frame in self.network.frames(kind) {
+                self.network.counts.sent += 1;
+                self.events.odd_arrival(at, port, frame);
+            }
+        }
     }
 
     /// Runs all events before `end`.

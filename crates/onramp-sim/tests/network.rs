@@ -3,8 +3,8 @@
 mod common;
 
 use common::*;
-use onramp_sim::Options;
 use onramp_sim::units::{Ps, US};
+use onramp_sim::{Options, Simulation};
 
 /// `fast` (100 Gb/s) hosts and a `slow` one (10 Gb/s) on switch `s`.
 fn funnel(fast: &[&str]) -> String {
@@ -537,4 +537,62 @@ fn choices_of_paths_do_not_depend_on_cells() {
             assert_eq!(run(false, 2), alone, "{paths}, {transport}");
         }
     }
+}
+
+#[test]
+fn a_storm_starves_a_victim_that_shares_no_link_with_the_storming_host_while_it_lasts() {
+    // h0 sends to h2, which storms from 1 to 2 ms; h1's flow to h3 meets it on s0->s1 only, which both together fill.
+    let text = |to: &str| {
+        let network = "network = { kind = \"dumbbell\", bottleneck_rate = \"200Gbps\" }\n";
+        format!("duration = \"3ms\"\n{network}{}{}", long("h0", to, ""), long("h1", "h3", ""))
+    };
+    let set = [
+        ("switch.buffer", "1MB"),
+        ("switch.ecn", "[]"),
+        ("host.storms", "[{ hosts = [\"h2\"], start = \"1ms\", stop = \"2ms\" }]"),
+    ];
+    let victim = |to, from, until| used(&text(to), UNMOVED, &set, &["s1->h3"], from * US..until * US)[0];
+    assert!(victim("h2", 100, 1_000) > 0.99);
+    assert!(victim("h2", 1_200, 2_000) < 0.01);
+    assert!(victim("h2", 2_100, 3_000) > 0.99);
+    // Without traffic for the host that storms nobody waits.
+    assert!(victim("h3", 1_200, 2_000) > 0.99);
+}
+
+/// Five switches in a ring, each with a host; `sending` hosts send 20 MB each to the second next one, which is nearer
+/// one way round. Nothing slows a sender down but PFC.
+fn ring(sending: &[u32]) -> (TempFile, Simulation) {
+    let quoted = |kind: &str| (0..5).map(|i| format!("\"{kind}{i}\"")).collect::<Vec<_>>().join(", ");
+    let link = |a: String, b: String| format!("{{ a = \"{a}\", b = \"{b}\", rate = \"100Gbps\", delay = \"1us\" }}");
+    let links: Vec<String> = (0..5)
+        .flat_map(|i| [link(format!("h{i}"), format!("s{i}")), link(format!("s{i}"), format!("s{}", (i + 1) % 5))])
+        .collect();
+    let rows: Vec<String> = sending.iter().map(|i| format!("h{i},h{},20000000,0", (i + 2) % 5)).collect();
+    let (file, traffic) = trace(&rows.iter().map(String::as_str).collect::<Vec<_>>());
+    let network = format!(
+        "duration = \"1ms\"\ntime_limit = \"20ms\"\n[network]\nkind = \"links\"\nhosts = [{}]\nswitches = [{}]\nlinks = [{}]\n",
+        quoted("h"),
+        quoted("s"),
+        links.join(", ")
+    );
+    let sim = build_with(&format!("{network}{traffic}"), UNMOVED, &[("switch.buffer", "1MB"), ("switch.ecn", "[]")]);
+    (file, sim)
+}
+
+#[test]
+fn flows_that_overlap_all_around_a_ring_deadlock_and_the_circle_is_named() {
+    let (_file, sim) = ring(&[0, 1, 2, 3, 4]);
+    let (flows, _, counters) = finish(sim);
+    assert_eq!(counters["network"]["pfc_deadlock"], "s0->s1->s2->s3->s4->s0");
+    assert!(flows.is_empty(), "{flows:?}");
+    assert_eq!(number(&counters, "network", "drops"), 0.0);
+}
+
+#[test]
+fn the_same_ring_without_a_circle_of_flows_pauses_and_goes_on() {
+    let (_file, sim) = ring(&[0, 1, 2]);
+    let (flows, _, counters) = finish(sim);
+    assert!(counters["network"].get("pfc_deadlock").is_none(), "{}", counters["network"]);
+    assert!(number(&counters, "network", "pfc_pauses") > 0.0);
+    assert_eq!(flows.len(), 3);
 }

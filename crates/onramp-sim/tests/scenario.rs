@@ -276,6 +276,22 @@ s.toml:14: switch.ecn[1].pmax: NaN is outside 0 to 1"#,
         "s.toml:18: host.processing[0].ring: 0 is outside 1 to 1000000",
     ),
     (
+        r#"payload = "1000B""#,
+        r#"storms = [{ hosts = ["h0"], start = "2ms", stop = "1ms" }]"#,
+        "s.toml:18: host.storms[0].stop: 1ms is not after the start, 2ms",
+    ),
+    (
+        r#"buffer = "32MiB"
+alpha = [{ rate = "100Gbps", alpha = 0.125 }, { rate = "400Gbps", alpha = 0.5 }]
+
+[host]"#,
+        r#"loss = "lossy"
+
+[host]
+storms = [{ hosts = ["h0"] }]"#,
+        r#"s.toml:17: host.storms: pauses what has PFC: use an RDMA transport with switch.loss = "pfc""#,
+    ),
+    (
         r#"owd = ["h0->h1"]"#,
         r#"order = ["h0->tor0"]"#,
         "s.toml:34: measure.order[0]: h0->tor0 is a host's: name a port of a switch",

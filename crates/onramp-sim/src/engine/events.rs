@@ -451,7 +451,8 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
         }
     }
 
-    fn odd_arrival(&mut self, at: Ps, link: u32, packet: P) {
+    /// A packet that no lane takes arrives in this cell on `link` at `at`.
+    pub fn odd_arrival(&mut self, at: Ps, link: u32, packet: P) {
         let place = self.packets.insert(packet);
         self.rare(at, Rare::Arrive(self.arrive.names.rank(at, link), link, place));
     }

@@ -5,6 +5,7 @@ pub use super::pacing::Pacing;
 pub use super::processing::Processing;
 pub use super::shaper::Kind as ShaperKind;
 pub use super::shaper::config::Shaping;
+pub use super::storm::Storm;
 use crate::network::config::AckClass;
 use crate::stack::rdma::Recovery;
 pub use onramp_config::units::Threshold;
@@ -48,6 +49,9 @@ pub struct Host {
     pub max_burst: Option<Bytes>,
     /// What hosts need for a packet that has come. Default: nothing. Of several entries for a host the first counts.
     pub processing: Vec<Processing>,
+    /// Hosts that pause their switch's port. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub storms: Vec<Storm>,
     /// The shaper's policies and parameters.
     #[serde(skip_serializing_if = "Shaping::is_default")]
     pub shaping: Shaping,
@@ -70,6 +74,7 @@ impl Default for Host {
             pacing: Pacing::None,
             max_burst: None,
             processing: Vec::new(),
+            storms: Vec::new(),
             shaping: Shaping::default(),
         }
     }
@@ -104,6 +109,9 @@ impl Host {
         rule(fits, "max_burst", "is outside 1000B to 64KB: such as \"15KB\"".into());
         for (i, processing) in self.processing.iter().enumerate() {
             processing.check(&mut |ok, key, message| rule(ok, &format!("processing[{i}].{key}"), message));
+        }
+        for (i, storm) in self.storms.iter().enumerate() {
+            storm.check(&mut |ok, key, message| rule(ok, &format!("storms[{i}].{key}"), message));
         }
         self.shaping.check(self.shaper, rule);
     }

@@ -12,6 +12,7 @@ pub mod qdisc;
 mod receive;
 mod send;
 pub mod shaper;
+mod storm;
 pub mod tcp;
 mod transport;
 

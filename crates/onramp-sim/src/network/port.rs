@@ -158,6 +158,11 @@ impl<H: Copy> Queue<H> {
         }
     }
 
+    /// Ports by which its packets have come in, one for each packet.
+    pub fn links(&self) -> impl Iterator<Item = u32> {
+        self.packets.iter().map(|on| on.link)
+    }
+
     /// Packets in it.
     pub fn len(&self) -> usize {
         self.packets.len()

@@ -450,6 +450,12 @@ impl<F: Feedback> Network<F> {
         self.go_on(events, now, id);
     }
 
+    /// PFC frames by which a host pauses all payload classes, or has them go on.
+    pub fn frames(&self, kind: Kind) -> Vec<Packet<F::Header>> {
+        let frame = |class| Packet { seq: class, size: self.pfc_frame, ..Packet::default() }.as_a(kind);
+        (1..self.classes as u32).map(frame).collect()
+    }
+
     /// What has been counted so far no longer counts.
     pub fn begin(&mut self, now: Ps) {
         self.pauses.iter_mut().for_each(|p| p.begin(now));
@@ -463,6 +469,22 @@ impl<F: Feedback> Network<F> {
     pub fn queued(&self, id: u32) -> u64 {
         let first = id as usize * self.classes;
         self.queues[first + 1..first + self.classes].iter().map(|q| q.bytes).sum()
+    }
+
+    /// Payload classes of a switch's port that have packets and are paused, a bit each.
+    pub fn held_back(&self, id: u32) -> u16 {
+        let port = &self.ports[id as usize];
+        port.waiting & port.paused & !(1 << CONTROL)
+    }
+
+    /// Ports by which the packets that wait in a class of a port have come in.
+    pub fn came_by(&self, id: u32, class: u8) -> impl Iterator<Item = u32> {
+        self.queues[self.queue_of(id, class)].links()
+    }
+
+    /// True while the other end of a port is told to pause a payload class.
+    pub fn pauses_upstream(&self, id: u32, class: u8) -> bool {
+        self.ingress[id as usize * (self.classes - 1) + usize::from(class) - 1].paused_upstream
     }
 
     /// Packets in all queues.

@@ -15,7 +15,9 @@ mod traffic;
 mod validate;
 
 pub use crate::clock::config::{Clock, Stamps, Sync};
-pub use crate::host::config::{Host, OnRamp, OnRampVersion, OrAckMode, Pacing, Processing, StampedAt, Threshold};
+pub use crate::host::config::{
+    Host, OnRamp, OnRampVersion, OrAckMode, Pacing, Processing, StampedAt, Storm, Threshold,
+};
 pub use crate::host::qdisc::HostQdisc;
 pub use crate::measure::Measure;
 pub use crate::network::config::{AckClass, Alpha, Class, Ecn, Headroom, Loss, PortBuffer, Switch};
@@ -235,6 +237,16 @@ impl Scenario {
         let of = |host| all.iter().find(|(named, _)| named.as_ref().is_none_or(|hosts| hosts.contains(&host)));
         let hosts = if all.is_empty() { 0 } else { topology.hosts() as u32 };
         (0..hosts).map(|host| of(host).map(|(_, own)| (*own).clone())).collect()
+    }
+
+    /// Hosts that pause their switch's port, from when and until when.
+    pub fn storms(&self, topology: &Topology) -> Vec<(u32, Ps, Option<Ps>)> {
+        let of = |storm: &Storm| {
+            let hosts = topology.hosts_named(&storm.hosts).expect("the scenario was checked");
+            let (start, stop) = (storm.start.0, storm.stop.map(|stop| stop.0));
+            hosts.into_iter().map(move |host| (host, start, stop))
+        };
+        self.host.storms.iter().flat_map(of).collect()
     }
 
     /// The transport of the first section in a class.

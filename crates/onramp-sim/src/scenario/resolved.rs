@@ -65,6 +65,8 @@ pub struct Resolved {
     pub pacing: pacing::Rules,
     /// What a host needs for a packet that has come, by number; empty where none needs anything.
     pub processing: Vec<Option<Processing>>,
+    /// Hosts' numbers, and when they begin and end to pause their switch's port.
+    pub storms: Vec<(u32, Ps, Option<Ps>)>,
     /// On-Ramp, if it is on.
     pub gate: Option<GateRules>,
     /// The hosts' clocks.
@@ -142,6 +144,7 @@ impl Resolved {
             shaper: s.host.shaping.rules(s.host.shaper),
             pacing: s.host.pacing(),
             processing: s.processing(topology),
+            storms: s.storms(topology),
             gate: GateRules::new(&s.onramp),
             clock: s.clock.clone(),
             measure: s.measure.clone(),

@@ -184,6 +184,9 @@ impl Substrate {
                 "\"egress\" is simulated only: the kernel has no pacer for all flows; use --on sim, or another";
             wrong.push(Mistake::new("host.pacing", message));
         }
+        if !s.host.storms.is_empty() {
+            wrong.push(Mistake::new("host.storms", "is simulated only; use --on sim, or leave it out"));
+        }
         if !s.host.processing.is_empty() {
             wrong.push(Mistake::new("host.processing", "is simulated only; use --on sim, or leave it out"));
         }

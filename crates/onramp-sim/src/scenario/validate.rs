@@ -4,6 +4,7 @@ use super::{Pacing, Scenario, Threshold, Traffic};
 use crate::cc;
 use crate::clock;
 use crate::host::config::ShaperKind;
+use crate::network::config::Loss;
 use crate::network::feedback;
 use onramp_config::units::{NS, Ps, Span};
 use onramp_config::{Mistake, Rule};
@@ -57,6 +58,8 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
     rule(own, "host.shaper", "is simulated with RDMA only: leave it out with TCP".into());
     let rdma = s.host.recovery.is_go_back_n() || !s.is_tcp();
     rule(rdma, "host.recovery", "is RDMA's: leave it out with TCP".into());
+    let pfc = s.host.storms.is_empty() || (!s.is_tcp() && s.switch.loss == Loss::Pfc);
+    rule(pfc, "host.storms", "pauses what has PFC: use an RDMA transport with switch.loss = \"pfc\"".into());
     rule(!s.measure.shaping || !s.is_tcp(), "measure.shaping", "is not recorded with TCP: leave it out".into());
     rule(!s.measure.cwnd || s.is_tcp(), "measure.cwnd", "is recorded with TCP only: leave it out".into());
     check_rates(s, &mut rule);
@@ -108,6 +111,9 @@ pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> (V
     for (i, processing) in s.host.processing.iter().enumerate() {
         let named = processing.hosts.as_deref().unwrap_or_default();
         wrong.extend(unknown(&format!("host.processing[{i}].hosts"), named, topology));
+    }
+    for (i, storm) in s.host.storms.iter().enumerate() {
+        wrong.extend(unknown(&format!("host.storms[{i}].hosts"), &storm.hosts, topology));
     }
     wrong.extend(s.switch.check_rates(topology));
     let place = Place { topology, base };

@@ -136,6 +136,12 @@ impl<F: Feedback + 'static> Engine<F> {
             let (cell, place) = map.place_in(&topology, port);
             cells[cell].network.watch_order(place);
         }
+        for &(host, start, stop) in &resolved.storms {
+            for &port in topology.ports_of(host) {
+                let (cell, place) = map.place_in(&topology, topology.ports()[port as usize].reverse);
+                cells[cell].storm(place, origin + start, stop.map(|stop| origin + stop));
+            }
+        }
         let recorder = Recorder::new(&resolved.measure, &topology);
         let desk = Desk {
             map,

@@ -1,9 +1,10 @@
 //! The simulation: what a program builds, runs and asks.
 //!
 //! [`build`](self::build) makes cells of a scenario, [`desk`] is what is common to them and decides who runs until
-//! when, [`opening`] opens flows and channels, [`look`] is what samples see, [`summary`] what the run comes to.
+//! when, [`opening`] opens flows and channels, [`look`] is what samples see, [`summary`] what the run comes to, [`deadlock`] finds ports that wait for each other.
 
 mod build;
+mod deadlock;
 mod desk;
 mod look;
 mod opening;

@@ -1,5 +1,6 @@
 //! What a run comes to: the parts of `summary.json` that do not come from flows.
 
+use super::deadlock;
 use super::run::{CellBox, Engine, Run};
 use crate::clock::Clocks;
 use crate::host::config::ShaperKind;
@@ -78,6 +79,7 @@ impl<F: Feedback> Engine<F> {
                 timeouts: all.hosts.timeouts - before.hosts.timeouts,
                 pfc_pauses: pauses.0,
                 pfc_paused_us: us(pauses.1),
+                pfc_deadlock: deadlock::cycle(&look),
                 utilization: self.utilization(),
                 queue_us: queue.summary(),
             },

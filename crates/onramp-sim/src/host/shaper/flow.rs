@@ -40,47 +40,10 @@ impl Shaping {
     pub fn new(_: &Rules, lines: usize) -> Self {
         Self { lines: (0..lines).map(|_| Line::default()).collect(), places: Vec::new() }
     }
-}
 
-impl Shaper for Shaping {
-    fn open(&mut self, _: usize, flow: Entry, _: &Terms) {
-        let slot = flow.slot as usize;
-        if slot >= self.places.len() {
-            self.places.resize(slot + 1, NOWHERE);
-        }
-        self.places[slot] = Place { id: flow.id, ..NOWHERE };
-    }
-
-    #[inline]
-    fn offer(&mut self, line: usize, flow: Entry, at: Ps, now: Ps) {
-        let line = &mut self.lines[line];
-        if flow == AGENT {
-            if !line.agent {
-                line.agent = true;
-                line.ready.push_back(flow);
-            }
-            return;
-        }
-        let place = &mut self.places[flow.slot as usize];
-        if place.ready {
-            return;
-        }
-        if at <= now {
-            place.ready = true;
-            line.ready.push_back(flow);
-        } else if at < place.due {
-            place.due = at;
-            line.later.push(Reverse((at, flow.id, flow.slot)));
-        }
-    }
-
-    #[inline]
-    fn ready(&self, flow: Entry) -> bool {
-        self.places[flow.slot as usize].ready
-    }
-
+    /// Lines up the flows whose time has come by `now`.
     #[inline(always)]
-    fn take(&mut self, line: usize, now: Ps) -> Take {
+    fn call_due(&mut self, line: usize, now: Ps) {
         let line = &mut self.lines[line];
         while let Some(&Reverse((at, id, slot))) = line.later.peek()
             && at <= now
@@ -96,6 +59,53 @@ impl Shaper for Shaping {
                 }
             }
         }
+    }
+}
+
+impl Shaper for Shaping {
+    fn open(&mut self, _: usize, flow: Entry, _: &Terms) {
+        let slot = flow.slot as usize;
+        if slot >= self.places.len() {
+            self.places.resize(slot + 1, NOWHERE);
+        }
+        self.places[slot] = Place { id: flow.id, ..NOWHERE };
+    }
+
+    #[inline]
+    fn offer(&mut self, number: usize, flow: Entry, at: Ps, now: Ps) {
+        let line = &mut self.lines[number];
+        if flow == AGENT {
+            if !line.agent {
+                line.agent = true;
+                line.ready.push_back(flow);
+            }
+            return;
+        }
+        let place = &mut self.places[flow.slot as usize];
+        if place.ready {
+            return;
+        }
+        if at <= now {
+            place.ready = true;
+            // Flows that are due by then have waited longer. Without this a flow at line rate, which is due as soon as
+            // the link is free, would send twice for each packet of one that is a little slower.
+            self.call_due(number, now);
+            self.lines[number].ready.push_back(flow);
+        } else if at < place.due {
+            place.due = at;
+            line.later.push(Reverse((at, flow.id, flow.slot)));
+        }
+    }
+
+    #[inline]
+    fn ready(&self, flow: Entry) -> bool {
+        self.places[flow.slot as usize].ready
+    }
+
+    #[inline(always)]
+    fn take(&mut self, line: usize, now: Ps) -> Take {
+        self.call_due(line, now);
+        let line = &mut self.lines[line];
         while let Some(flow) = line.ready.pop_front() {
             if flow == AGENT {
                 line.agent = false;
@@ -145,6 +155,14 @@ mod tests {
             [flow(2), flow(0), flow(1), AGENT].map(Take::Send).into_iter().chain([Take::Idle]).collect::<Vec<_>>()
         );
         assert_eq!(s.take(1, 5), Take::Idle);
+    }
+
+    #[test]
+    fn a_flow_that_is_due_when_the_link_is_free_goes_behind_one_that_waited() {
+        let mut s = shaping();
+        s.offer(0, flow(1), 92, 87);
+        s.offer(0, flow(2), 174, 174);
+        assert_eq!([s.take(0, 174), s.take(0, 174)], [flow(1), flow(2)].map(Take::Send));
     }
 
     #[test]
