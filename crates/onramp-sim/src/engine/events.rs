@@ -10,9 +10,9 @@
 //! Events come by (time, kind, link), where a kind is a lane (arrivals before free
 //! ports), or else an odd arrival, an odd free port, a timer. A link carries one
 //! packet at a time, and all cells have the same lanes, so this order is complete and
-//! the same however the network is cut into cells. Links of simultaneous arrivals are
-//! ordered anew at each time ([`Names::rank`]). Where all packets are TCP's, whose sizes
-//! vary, lanes do not count ([`Lanes::by_link`]).
+//! the same however the network is cut into cells. Where all packets are TCP's, whose sizes
+//! vary, lanes do not count ([`Lanes::by_link`]), and links of simultaneous arrivals are
+//! ordered anew at each time ([`Names::rank`]).
 
 use super::merge::{merge, tidy};
 use super::slab::Slab;
@@ -60,8 +60,8 @@ struct Names(Vec<u32>);
 impl Names {
     /// Place of a link among those of one time: as if drawn at each time, and the same however the network is cut.
     ///
-    /// Flows that share a link send in step with it, so that arrivals of one instant are common. In the order of links
-    /// the same flows would find the queue full each time (traffic phase effects, Floyd and Jacobson 1991).
+    /// TCP's flows that share a link send in step with it, so that arrivals of one instant are common. In the order of
+    /// links the same flows would find the queue full each time (traffic phase effects, Floyd and Jacobson 1991).
     #[inline]
     fn rank(&self, at: Ps, link: u32) -> u64 {
         let Some(&name) = self.0.get(link as usize) else { return u64::from(link) };
@@ -428,8 +428,9 @@ pub struct Events<P, T> {
 impl<P: Copy, T: Ord + Copy> Events<P, T> {
     /// Nothing is pending in a cell whose links have these numbers in the whole network.
     pub fn new(lanes: &Lanes, links: &[u32]) -> Self {
+        let names = if lanes.by_link { Names(links.to_vec()) } else { Names::default() };
         Self {
-            arrive: Group::new(lanes.arrive.len(), lanes.by_link, Names(links.to_vec())),
+            arrive: Group::new(lanes.arrive.len(), lanes.by_link, names),
             ready: Group::new(lanes.ready.len(), lanes.by_link, Names::default()),
             by_link: lanes.by_link,
             wheel: Wheel::default(),
@@ -669,7 +670,7 @@ mod tests {
             let caches: Vec<LaneCache> = (0..20).map(|i| lanes.of(&USUAL, time, 10_000 + i * 500)).collect();
             let links = [4, 0, 5, 2, 1, 3];
             let mut events: Events<Parcel, u32> = Events::new(&lanes, &links);
-            let names = Names(links.to_vec());
+            let names = Names(if by_link { links.to_vec() } else { Vec::new() });
             // Time, kind and link: lanes of arrivals, of ports, then the rest; or arrivals, ports, timers.
             let mut all: Vec<(Ps, (usize, u32))> = Vec::new();
             let kind = |lane: u8, first: usize, odd: usize| match lane {
