@@ -111,7 +111,8 @@ def test_numbers_are_judged_by_their_goals() -> None:
 def test_one_lost_packet_costs_the_same_on_both(kind: str, tmp_path: Path) -> None:
     # The first of ten that others meet, one in their midst, and so on to the last, which waits for a timeout.
     for meet_ns in (18_000, 22_200, 24_600, 27_000, 31_800):
-        others = [f"{src},0,1448,{meet_ns + src}" for src in range(2, 11)]
+        # Further apart than the jitter of the cluster's links.
+        others = [f"{src},0,1448,{meet_ns + 10 * src}" for src in range(2, 11)]
         (tmp_path / "flows.csv").write_text(
             "\n".join(["src,dst,bytes,start_ns", "1,0,20000,0", *others]) + "\n"
         )

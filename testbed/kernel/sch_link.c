@@ -49,7 +49,7 @@ struct link_sched_data {
 };
 
 /* Arrivals are early or late by this at most. */
-#define LINK_JITTER_NS 8u
+#define LINK_JITTER_NS 1u
 
 /* Flows are told apart by as many bits of their hash. */
 #define LINK_FLOW_BITS 12
@@ -142,7 +142,7 @@ static void link_order_dropped(struct link_sched_data *q, u32 flow, u32 backlog)
 }
 
 /*
- * When the packet that is sent last arrives: to some nanoseconds at random, behind the one before. Flows that share
+ * When the packet that is sent last arrives: to a nanosecond at random, behind the one before. Flows that share
  * a link send in step with it; without this, arrivals of one instant always came in the same order, and the same
  * flows found the queue full (traffic phase effects, Floyd and Jacobson 1991).
  */
