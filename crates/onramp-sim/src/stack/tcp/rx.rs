@@ -410,7 +410,10 @@ impl Rx {
             let rtt = (self.rtt / (1000 * US)).max(DELAY_MIN_MS);
             ms = ms.min(most.min(rtt));
         }
-        let at = timer::fires(now, ms.min(DELAY_MAX_MS) * 1000);
+        // tcp_delack_max: before the sender's least RTO.
+        let rto_min = u64::from(p.rto_min_us).div_ceil(1000).max(2);
+        ms = ms.min(DELAY_MAX_MS).min(rto_min - 1);
+        let at = timer::fires(now, ms * 1000);
         if let Some(before) = self.delayed_until {
             if before <= now + ms / 4 * 1000 * US {
                 return said.add(self.reply(p, now));

@@ -383,3 +383,31 @@ fn a_connection_that_was_idle_takes_that_for_a_round_trip_and_offers_much_room()
     let (spoken, silent) = (room(Some(20 * MS)), room(None));
     assert!((700_000..1_200_000).contains(&spoken) && silent < 400_000, "{spoken}, {silent}");
 }
+
+#[test]
+fn a_delayed_acknowledgement_comes_before_the_senders_least_rto() {
+    for (rto_min_us, most_ms) in [(200_000, 40), (10_000, 9), (1_000, 1)] {
+        let p = Params { rto_min_us, ..Params::default() };
+        let mut rx = Rx::new(&p, 1000, false);
+        let mss = u64::from(p.mss);
+        // Every packet of the first dozens is acknowledged, then every second.
+        let mut now = 0;
+        let alone = (0..100).find(|&i| {
+            now = i * 100 * US;
+            let data = Data {
+                start: i * mss,
+                end: (i + 1) * mss,
+                push: false,
+                marked: false,
+                stamp_ms: 0,
+                echo_ms: 0,
+                expected: 1_000_000,
+            };
+            rx.on_data(&p, now, &data).replies().count() == 0
+        });
+        assert!(alone.is_some_and(|i| i > 3));
+        // To the kernel's next tick.
+        let waits = rx.deadline().unwrap() - now;
+        assert!(waits <= (most_ms + 1) * MS && waits >= (most_ms - 1) * MS, "{rto_min_us}: {waits}");
+    }
+}
