@@ -21,7 +21,7 @@ from onramp.paper import common, fig22, star
 from onramp.paper.verdict import INCONCLUSIVE, NOT, REPRODUCED, Claim, Estimate, factor, fewer, percent
 from onramp.plots import style
 from onramp.result import Result
-from onramp.studies import carousel, irn, paced, rcp
+from onramp.studies import carousel, irn, paced, port, rcp
 
 #: Every figure by its name.
 FIGURES = {**common.experiments("paper"), **common.experiments("studies")}
@@ -129,6 +129,15 @@ MOMENTS: Mapping[str, tuple[str, Mapping[str, object]]] = {
             "traffic.0.tenant": "a",
             "traffic.1.tenant": "b",
             "host.shaping": {"tenants": {"a": "50Mbps", "b": "50Mbps"}, "egress": "100Mbps"},
+        },
+    ),
+    "dctcp": (
+        "dctcp-incast",
+        {
+            "warmup": "0us",
+            "duration": "50ms",
+            "measure.queues": [port.PORT],
+            "measure.links": [port.PORT],
         },
     ),
     "irn": ("irn", {"warmup": "0us", "duration": "200us", "time_limit": "2ms"}),
