@@ -193,27 +193,13 @@ def span(stated: float) -> tuple[float, float]:
     return stated * (1 - TOLERANCE), stated * (1 + TOLERANCE)
 
 
-def factor(
-    statement: str,
-    value: Estimate,
-    stated: float | tuple[float, float],
-    what: str = "without/with",
-    more: str = "",
-) -> Claim:
-    """Claim on a ratio that the text gives a number for, or a range of numbers.
-
-    Parameters
-    ----------
-    what : str
-        The ratio, in words.
-    more : str
-        What is said beside it.
-    """
+def factor(statement: str, value: Estimate, stated: float | tuple[float, float], more: str = "") -> Claim:
+    """Claim on without over with, which the text gives a number for, or a range; `more` is said beside it."""
     least, most = stated if isinstance(stated, tuple) else (stated, stated)
     low, high = span(least)[0], span(most)[1]
     said = f"{least:g}×" if least == most else f"{least:g}–{most:g}×"
     text = f"{value.text('×')}{more and f' ({more})'}"
-    return Claim(statement, f"{what} {low:.3g} to {high:.3g}", text, (value.between(low, high),), said)
+    return Claim(statement, f"without/with {low:.3g} to {high:.3g}", text, (value.between(low, high),), said)
 
 
 def fewer(statement: str, before: Estimate, after: Estimate, stated: float, shown: str) -> Claim:
@@ -224,13 +210,13 @@ def fewer(statement: str, before: Estimate, after: Estimate, stated: float, show
     return Claim(statement, criterion, shown, (left.between(1 / high, 1 / low),), f"{stated:g}×")
 
 
-def percent(statement: str, value: Estimate, stated: float | tuple[float, float], what: str = "") -> Claim:
+def percent(statement: str, value: Estimate, stated: float | tuple[float, float]) -> Claim:
     """Claim on a share that the text gives in percent, or as a range; `value` is in percent."""
     least, most = stated if isinstance(stated, tuple) else (stated, stated)
     low = least - max(POINTS, TOLERANCE * least)
     high = most + max(POINTS, TOLERANCE * most)
     said = f"{least:g}%" if least == most else f"{least:g}–{most:g}%"
-    criterion = f"{what}{what and ' '}{low:.3g}% to {high:.3g}%"
+    criterion = f"{low:.3g}% to {high:.3g}%"
     return Claim(statement, criterion, value.text("%"), (value.between(low, high),), said)
 
 
