@@ -55,7 +55,11 @@ impl Linked for u32 {
 
 /// Numbers of a cell's links in the whole network, by their numbers in the cell; none for what is ordered by the latter.
 #[derive(Clone, Debug, Default)]
-struct Names(Vec<u32>);
+struct Names {
+    links: Vec<u32>,
+    /// Makes ties of one seed fall otherwise than those of another.
+    salt: u64,
+}
 
 impl Names {
     /// Place of a link among those of one time: as if drawn at each time, and the same however the network is cut.
@@ -64,8 +68,8 @@ impl Names {
     /// links the same flows would find the queue full each time (traffic phase effects, Floyd and Jacobson 1991).
     #[inline]
     fn rank(&self, at: Ps, link: u32) -> u64 {
-        let Some(&name) = self.0.get(link as usize) else { return u64::from(link) };
-        let mixed = (at ^ u64::from(name) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let Some(&name) = self.links.get(link as usize) else { return u64::from(link) };
+        let mixed = (at ^ u64::from(name) << 40 ^ self.salt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed.rotate_right(29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
     }
 
@@ -426,9 +430,9 @@ pub struct Events<P, T> {
 }
 
 impl<P: Copy, T: Ord + Copy> Events<P, T> {
-    /// Nothing is pending in a cell whose links have these numbers in the whole network.
-    pub fn new(lanes: &Lanes, links: &[u32]) -> Self {
-        let names = if lanes.by_link { Names(links.to_vec()) } else { Names::default() };
+    /// Nothing is pending in a cell whose links have these numbers in the whole network. `salt` is the run's, in every cell.
+    pub fn new(lanes: &Lanes, links: &[u32], salt: u64) -> Self {
+        let names = if lanes.by_link { Names { links: links.to_vec(), salt } } else { Names::default() };
         Self {
             arrive: Group::new(lanes.arrive.len(), lanes.by_link, names),
             ready: Group::new(lanes.ready.len(), lanes.by_link, Names::default()),
@@ -662,6 +666,7 @@ mod tests {
         #[test]
         fn events_come_by_time_kind_and_link(
             by_link: bool,
+            salt: u64,
             steps in prop::collection::vec((0u8..3, 0u32..6, 0usize..20, 0usize..3, 0u8..4), 1..300),
         ) {
             const USUAL: [u16; 2] = [100, 1000];
@@ -669,8 +674,8 @@ mod tests {
             let mut lanes = Lanes::by_link(by_link);
             let caches: Vec<LaneCache> = (0..20).map(|i| lanes.of(&USUAL, time, 10_000 + i * 500)).collect();
             let links = [4, 0, 5, 2, 1, 3];
-            let mut events: Events<Parcel, u32> = Events::new(&lanes, &links);
-            let names = Names(if by_link { links.to_vec() } else { Vec::new() });
+            let mut events: Events<Parcel, u32> = Events::new(&lanes, &links, salt);
+            let names = if by_link { Names { links: links.to_vec(), salt } } else { Names::default() };
             // Time, kind and link: lanes of arrivals, of ports, then the rest; or arrivals, ports, timers.
             let mut all: Vec<(Ps, (usize, u32))> = Vec::new();
             let kind = |lane: u8, first: usize, odd: usize| match lane {

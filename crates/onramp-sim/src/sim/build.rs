@@ -22,6 +22,7 @@ use onramp_config::units::Ps;
 use onramp_topology::{Cells, Topology};
 use onramp_workload::arrivals::Arrivals;
 use onramp_workload::{Plan, connections};
+use rand_pcg::rand_core::Rng;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -104,8 +105,9 @@ impl<F: Feedback + 'static> Engine<F> {
         };
         let networks: Vec<Network<F>> = (0..map.parts.len()).map(network).collect();
         let mut cells = Vec::with_capacity(map.parts.len());
+        let salt = onramp_random::stream(span.seed, "ties", 0).next_u64();
         for (number, network) in networks.into_iter().enumerate() {
-            let events = Events::new(&lanes, &map.parts[number].ports);
+            let events = Events::new(&lanes, &map.parts[number].ports, salt);
             let classes = network.schedule().classes();
             let rules = host::Rules {
                 transports: &transports,
