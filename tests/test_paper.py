@@ -28,7 +28,7 @@ FIGURES = {**common.experiments("paper"), **common.experiments("studies")}
 #: Figures over time, of flows into one port.
 STAR = ("fig1", "fig2", "fig5", "fig22", "fig23", "fig24")
 #: Figures of synchronised clocks.
-CLOCKS = ("fig6", "fig18", "clock")
+CLOCKS = ("fig6", "fig18", "clock", "clock-tcp")
 #: Figures of clients and servers.
 RACKS = ("fig17", "fig27")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from onramp.metrics import number
@@ -13,7 +14,7 @@ from onramp.paper.verdict import Claim, Estimate, estimate, span
 from onramp.plots import style
 from onramp.plots.cdf import cdf
 from onramp.result import Result
-from onramp.scenario import quantity
+from onramp.scenario import Overrides, quantity
 from onramp.summary import Floats
 
 FILE = "clock"
@@ -24,6 +25,7 @@ PARTS = {"coded": "without coded probes", "network_effect": "without the network
 WHOLE = "Huygens"
 #: The same with half the fabric: at 80%, it is loaded nearly as much as the hosts' links.
 TIGHT = "1:1 fabric"
+TIGHTER: Overrides = {"network.spines": 2}
 
 #: A range of the text is met within this factor of its ends.
 AROUND = 1.25
@@ -32,17 +34,27 @@ PROCESSING = 0.005
 
 
 def cases(quick: bool) -> list[Case]:
-    """Every load and kind of stamps; at the highest load each part switched off, and a tighter network.
+    """Every load and kind of stamps; at the highest load each part switched off.
 
     Quick: windows of 0.2 s with as many probes as the 2 s of the full ones.
     """
-    short: dict[str, object] = {
+    short: Overrides = {
         "duration": "230ms",
         "traffic.1.start": "229900us",
         "clock.window": "200ms",
         "clock.probe_interval": "800us",
     }
     common = short if quick else {}
+    found = with_all_parts(common)
+    for stamps in STAMPS:
+        for part in PARTS:
+            overrides = {**common, **TIGHTER, "clock.stamps": stamps, f"clock.{part}": False}
+            found.append(Case((stamps, part, str(LOADS[-1])), FILE, overrides))
+    return found
+
+
+def with_all_parts(common: Overrides) -> list[Case]:
+    """Every load and kind of stamps, and a tighter network at the highest load."""
     found = []
     for stamps in STAMPS:
         base = {**common, "clock.stamps": stamps}
@@ -50,10 +62,7 @@ def cases(quick: bool) -> list[Case]:
             # A load of zero cannot be written; no flow arrives at this one.
             overrides = {**base, "traffic.0.load": load / 100 if load else 1e-9}
             found.append(Case((stamps, WHOLE, str(load)), FILE, overrides))
-        tight = {**base, "network.spines": 2}
-        found.append(Case((stamps, TIGHT, str(LOADS[-1])), FILE, tight))
-        for part in PARTS:
-            found.append(Case((stamps, part, str(LOADS[-1])), FILE, {**tight, f"clock.{part}": False}))
+        found.append(Case((stamps, TIGHT, str(LOADS[-1])), FILE, {**base, **TIGHTER}))
     return found
 
 
@@ -82,6 +91,18 @@ def _error(results: Sequence[Result], percentile: float) -> Estimate:
 def draw(runs: Runs) -> Figure:
     """Median and 99th percentile over load; the distribution where it is hardest, part by part."""
     figure, (left, *rest) = style.panels(1, 1 + len(STAMPS), (3.5, 2.9))
+    over_load(left, runs)
+    for ax, (stamps, name) in zip(rest, STAMPS.items(), strict=True):
+        for i, (part, label) in enumerate({TIGHT: WHOLE, **PARTS}.items()):
+            distribution(ax, runs[stamps, part, str(LOADS[-1])], i, label)
+        ax.set_title(f"{name[0].upper()}{name[1:]}, {LOADS[-1]}%, {TIGHT}")
+        ax.legend(fontsize=7.5, loc="lower right" if stamps == "hardware" else "upper left")
+    rest[0].set_ylabel("share of pairs and times")
+    return figure
+
+
+def over_load(left: Axes, runs: Runs) -> None:
+    """Median and 99th percentile of the error over load."""
     for i, (stamps, name) in enumerate(STAMPS.items()):
         for marker, percentile, line in (("o-", 50, "p50"), ("s--", 99, "p99")):
             # A log axis has no zero; stamps are whole nanoseconds.
@@ -94,23 +115,18 @@ def draw(runs: Runs) -> Figure:
     style.log_ticks(left.yaxis)
     left.legend(fontsize=7.5, ncols=2, loc="upper center")
     left.set_title(f"Over load (hollow: {TIGHT})")
-    for ax, (stamps, name) in zip(rest, STAMPS.items(), strict=True):
-        for i, (part, label) in enumerate({TIGHT: WHOLE, **PARTS}.items()):
-            pooled = np.concatenate([errors(r) for r in runs[stamps, part, str(LOADS[-1])]])
-            x, share = cdf(np.maximum(pooled, 1.0))
-            ax.step(x, share, where="post", lw=1.5, color=style.LAYERS[i], label=label)
-        ax.set(
-            xscale="log", xlim=(1, None), ylim=(0, 1.01), xlabel="error between two hosts (ns, at least 1)"
-        )
-        style.log_ticks(ax.xaxis)
-        ax.set_title(f"{name[0].upper()}{name[1:]}, {LOADS[-1]}%, {TIGHT}")
-        ax.legend(fontsize=7.5, loc="lower right" if stamps == "hardware" else "upper left")
-    rest[0].set_ylabel("share of pairs and times")
-    return figure
 
 
-def claims(runs: Runs) -> list[Claim]:
-    """Section 3.3, and what each part is for."""
+def distribution(ax: Axes, results: Sequence[Result], colour: int, label: str) -> None:
+    """Distribution of the error over pairs, times and seeds."""
+    x, share = cdf(np.maximum(np.concatenate([errors(r) for r in results]), 1.0))
+    ax.step(x, share, where="post", lw=1.5, color=style.LAYERS[colour], label=label)
+    ax.set(xscale="log", xlim=(1, None), ylim=(0, 1.01), xlabel="error between two hosts (ns, at least 1)")
+    style.log_ticks(ax.xaxis)
+
+
+def accuracy(runs: Runs) -> list[Claim]:
+    """Section 3.3: errors with both kinds of stamps."""
     high = str(LOADS[-1])
     nic = {load: _error(runs["hardware", WHOLE, str(load)], 99) for load in LOADS}
     tight = _error(runs["hardware", TIGHT, high], 99)
@@ -118,7 +134,7 @@ def claims(runs: Runs) -> list[Claim]:
     median, tail = _error(software, 50), _error(software, 99)
     worst = [*nic.values(), tight]
     low, most = 2000 / AROUND, 3000 * AROUND
-    found = [
+    return [
         Claim(
             "NIC stamps: 99th percentile even at 80% load",
             f"at most 40 ns at every load of the hosts, also with a {TIGHT}",
@@ -142,6 +158,11 @@ def claims(runs: Runs) -> list[Claim]:
             "2–3 µs",
         ),
     ]
+
+
+def claims(runs: Runs) -> list[Claim]:
+    """Section 3.3, and what each part is for."""
+    high, found = str(LOADS[-1]), accuracy(runs)
     for stamps, name in STAMPS.items():
         whole = _error(runs[stamps, TIGHT, high], 99)
         for part, label in PARTS.items():

@@ -5,7 +5,7 @@ use crate::network::packet::{UNMEASURED, unwrap_ns};
 use onramp_config::units::{NS, Ps};
 use onramp_records::NextRecord;
 use rand_pcg::Pcg64Mcg;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// A uniform sample of bounded size of all packets that leave after one of their
 /// flow was acknowledged (reservoir sampling, algorithm R).
@@ -15,7 +15,9 @@ pub struct NextOwd {
     origin: Ps,
     random: Pcg64Mcg,
     /// Delay and round-trip time of the packet acknowledged last, by slot of the sender.
-    last: Vec<Option<(i32, u64)>>,
+    last: HashMap<u32, (i32, u64)>,
+    /// Where TCP acknowledges bytes: last byte, delay and departure of each packet that came, by slot of the sender.
+    unacknowledged: HashMap<u32, VecDeque<(u64, i32, u32)>>,
     seen: u64,
     /// The delay of this packet is 0 until it arrives.
     sample: Vec<NextRecord>,
@@ -30,7 +32,8 @@ impl NextOwd {
             size: size as usize,
             origin,
             random: onramp_random::stream(seed, "next owd", 0),
-            last: Vec::new(),
+            last: HashMap::new(),
+            unacknowledged: HashMap::new(),
             seen: 0,
             sample: Vec::new(),
             under_way: HashMap::new(),
@@ -40,22 +43,41 @@ impl NextOwd {
     /// A new flow in `slot`.
     #[cold]
     pub fn open(&mut self, slot: u32) {
-        self.last.resize(self.last.len().max(slot as usize + 1), None);
-        self.last[slot as usize] = None;
+        self.last.remove(&slot);
     }
 
     /// A packet of the flow in `slot` was acknowledged.
     #[cold]
     pub fn acked(&mut self, slot: u32, owd_ns: i32, rtt_ns: u64) {
         if owd_ns != UNMEASURED {
-            self.last[slot as usize] = Some((owd_ns, rtt_ns));
+            self.last.insert(slot, (owd_ns, rtt_ns));
+        }
+    }
+
+    /// A segment that ends at byte `end` came for the flow in `slot`.
+    #[cold]
+    pub fn came(&mut self, slot: u32, end: u64, owd_ns: i32, sent_ns: u32) {
+        self.unacknowledged.entry(slot).or_default().push_back((end, owd_ns, sent_ns));
+    }
+
+    /// All bytes before `ack` of the flow in `slot` were acknowledged.
+    #[cold]
+    pub fn acked_to(&mut self, slot: u32, ack: u64, now: Ps) {
+        let Some(waiting) = self.unacknowledged.get_mut(&slot) else { return };
+        let mut last = None;
+        while let Some(&(_, owd_ns, sent_ns)) = waiting.front().filter(|(end, ..)| *end <= ack) {
+            last = Some((owd_ns, sent_ns));
+            waiting.pop_front();
+        }
+        if let Some((owd_ns, sent_ns)) = last {
+            self.acked(slot, owd_ns, now / NS - unwrap_ns(now / NS, sent_ns));
         }
     }
 
     /// A packet of the flow in `slot` leaves `src`.
     #[cold]
     pub fn leaves<H>(&mut self, slot: u32, packet: &Packet<H>, src: u32, now: Ps) {
-        let Some((owd_ns, rtt_ns)) = self.last[slot as usize] else { return };
+        let Some(&(owd_ns, rtt_ns)) = self.last.get(&slot) else { return };
         if now < self.origin {
             return;
         }

@@ -53,7 +53,6 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
     s.switch.check(&mut |ok, key, message| rule(ok, &switch(key), message));
     super::linux::check(s, &mut rule);
     s.transport.settings().check(&mut |ok, key, message| rule(ok, &format!("transport.{key}"), message));
-    rule(next == 0 || !s.is_tcp(), "measure.next_owd", "is not recorded with TCP: leave it out".into());
     let own = s.host.shaper == ShaperKind::Flow || !s.is_tcp();
     rule(own, "host.shaper", "is simulated with RDMA only: leave it out with TCP".into());
     let rdma = s.host.recovery.is_go_back_n() || !s.is_tcp();

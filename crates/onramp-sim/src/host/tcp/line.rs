@@ -142,6 +142,9 @@ impl<H: Header> Hosting<H> {
         if self.tap.is_some() {
             self.trace_leaving(io.now, nic, of, &packet);
         }
+        if let (Some(next), Some(at)) = (&mut io.meter.next, of) {
+            next.leaves(at | TCP, &packet, self.connections[at].pair.src, io.now);
+        }
         io.network.start(io.events, io.now, port, packet);
         Ok(packet.size)
     }

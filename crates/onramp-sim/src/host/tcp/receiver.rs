@@ -87,6 +87,10 @@ impl<H: Header> Hosting<H> {
             expected: end.reads.as_ref().map_or_else(|| unwrap(end.rx.nxt(), expected), |reads| reads.expected()),
         };
         let owd_ns = io.measure_owd(packet, end.pair.src, end.watch_owd);
+        if let Some(next) = &mut io.meter.next {
+            next.arrives(packet, now);
+            next.came(end.peer | TCP, data.end, owd_ns, packet.sent_ns);
+        }
         let OrAcks { shift, gap, .. } = self.rules.or_acks;
         let last = data.end - 1;
         let chosen = data.push || last >> shift << shift >= data.start;

@@ -161,6 +161,9 @@ impl<H: Header> Hosting<H> {
             }
         };
         let paused = self.paused(at, io.now);
+        if let Some(next) = &mut io.meter.next {
+            next.open(at | TCP);
+        }
         let connection = &mut self.connections[at];
         connection.flow = Some(slot);
         let flow = &mut self.flows[slot];
@@ -258,6 +261,9 @@ impl<H: Header> Hosting<H> {
         };
         connection.answer_ms = Tx::stamp_ms(unwrap_ns(io.now / NS, packet.sent_ns) * NS);
         let rtt_us = connection.tx.on_reply(&self.rules.kind(connection.pair.transport).params, io.now, &reply);
+        if let Some(next) = &mut io.meter.next {
+            next.acked_to(packet.flow, reply.ack, io.now);
+        }
         if let (Some(rtt_us), Some(flow)) = (rtt_us, connection.flow) {
             io.meter.rtt(self.flows[flow].new.flow.traffic, u64::from(rtt_us) * US);
         }
