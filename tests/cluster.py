@@ -63,9 +63,18 @@ class Played:
         return np.asarray(ordered["rct_ps"] / 1e6)
 
     @property
-    def median_us(self) -> float:
-        """Of all requests' completion times."""
-        return float(np.median(self.rct_us))
+    def quartile_us(self) -> float:
+        """Of all requests' completion times: a quarter took no longer.
+
+        Not the median: without On-Ramp a request that waits for a tail loss probe takes twice as long, and
+        chance decides whether 5% or 55% do.
+        """
+        return quartile(self.rct_us)
+
+
+def quartile(rct_us: np.ndarray[Any, Any]) -> float:
+    """The time within which a quarter of the requests completed."""
+    return float(np.percentile(rct_us, 25))
 
 
 def play(folder: Path, scenario: dict[str, Any], *jobs: str) -> Played:

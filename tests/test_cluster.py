@@ -118,7 +118,7 @@ def test_an_incast_drops_nothing_and_takes_half_the_time(without: Played, with_:
     assert np.array_equal(arrived, again), "arrivals are identical"
     assert len(with_.requests) == LAST_MS - FIRST_MS
     assert with_.counters["network"]["drops"] == 0 < without.counters["network"]["drops"]
-    assert with_.median_us < without.median_us / 2, (with_.median_us, without.median_us)
+    assert with_.quartile_us < without.quartile_us / 2, (with_.quartile_us, without.quartile_us)
     stats = with_.counters["onramp_stats"]
     assert stats["pauses"] > 0 and stats["or_acks"] > 100
     for refused in ("malformed", "unknown_peer", "bad_tag", "no_stamp"):
@@ -142,8 +142,8 @@ def test_killed_agents_leave_traffic_as_it_was_without_them(play: Play, without:
     held = [text.split("held ")[1].split(" ")[0] for text in (first, later)]
     assert held[0] == held[1] != "0", "held nothing more"
     rct = played.rct_us
-    assert np.median(rct[:8]) < without.median_us / 2, "it had an effect"
-    ratio = np.median(rct[-20:]) / without.median_us
+    assert cluster.quartile(rct[:8]) < without.quartile_us / 2, "it had an effect"
+    ratio = cluster.quartile(rct[-20:]) / without.quartile_us
     assert 0.6 < ratio < 1.5, ratio
 
 
@@ -165,7 +165,7 @@ def test_a_tenth_of_the_or_acks_may_get_lost(play: Play, without: Played) -> Non
     stats = played.counters["onramp_stats"]
     lost = 1 - stats["or_acks"] / stats["or_acks_sent"]
     assert 0.05 < lost < 0.15, stats
-    assert played.median_us < without.median_us / 2
+    assert played.quartile_us < without.quartile_us / 2
     assert played.counters["network"]["timeouts"] == 0
     assert played.rct_us.max() < 10_000, "nothing stalls"
 
@@ -186,7 +186,7 @@ def test_forged_or_acks_change_nothing(play: Play, with_: Played) -> None:
     for refused in ("malformed", "unknown_peer", "bad_tag", "no_stamp"):
         assert stats[f"or_acks_{refused}"] >= 200, stats
     assert played.counters["network"]["drops"] == 0
-    assert 0.67 < played.median_us / with_.median_us < 1.5, (played.median_us, with_.median_us)
+    assert 0.67 < played.quartile_us / with_.quartile_us < 1.5, (played.quartile_us, with_.quartile_us)
     sent = [np.sort(p.flows, order="id")["bytes"][:LONG].sum() for p in (played, with_)]
     assert 0.95 < sent[0] / sent[1] < 1.05, "the long flows got as much through"
 
@@ -202,7 +202,7 @@ def test_hosts_without_onramp_are_left_alone(play: Play, without: Played) -> Non
     assert udp["InDatagrams"] == udp["NoPorts"] == "0", "no OR-ACK came"
     stats = played.counters["onramp_stats"]
     assert stats["pauses"] == stats["or_acks_sent"] == stats["stamped"] == 0, stats
-    assert 0.67 < played.median_us / without.median_us < 1.5, (played.median_us, without.median_us)
+    assert 0.67 < played.quartile_us / without.quartile_us < 1.5, (played.quartile_us, without.quartile_us)
 
 
 def test_many_flows_pass_through_a_small_table(play: Play) -> None:
