@@ -49,7 +49,7 @@ def drops(result: Result) -> float:
 
 
 def _bars(results: Sequence[Result], of: Callable[[str], Callable[[Result], float | None]]) -> bars.Bar:
-    return bars.Bar(cluster.mean_of(results, of("mean")), cluster.mean_of(results, of("p99")))
+    return cluster.bar(results, of("mean"), of("p99"))
 
 
 def draw(runs: Runs) -> Figure:

@@ -245,21 +245,24 @@ def mean_of(results: Sequence[Result], of: Callable[[Result], float | None]) -> 
     return float(np.mean(values)) if values else None
 
 
+def bar(
+    results: Sequence[Result],
+    value: Callable[[Result], float | None],
+    tail: Callable[[Result], float | None] = lambda _: None,
+) -> bars.Bar:
+    """The bar of one number of every seed's run, and of its tail."""
+    return bars.of_seeds([(value(r), tail(r)) for r in results])
+
+
 def draw(runs: Runs, keys: Mapping[Key, str]) -> Figure:
     """RCT statistics and FCT by size, one row per key."""
     figure, axes = style.panels(len(keys), 2, (4.6, 2.6), width_ratios=(1, 1))
     for (left, right), (key, title) in zip(
         zip(axes[::2], axes[1::2], strict=True), keys.items(), strict=True
     ):
-        requests = {
-            side: [bars.Bar(mean_of(runs[(*key, side)], rct(s)), None) for s in STATISTICS]
-            for side in (WITHOUT, WITH)
-        }
+        requests = {side: [bar(runs[(*key, side)], rct(s)) for s in STATISTICS] for side in (WITHOUT, WITH)}
         flows = {
-            side: [
-                bars.Bar(mean_of(runs[(*key, side)], fct(s)), mean_of(runs[(*key, side)], fct(s, "p95")))
-                for s in ("small", "medium", "large")
-            ]
+            side: [bar(runs[(*key, side)], fct(s), fct(s, "p95")) for s in ("small", "medium", "large")]
             for side in (WITHOUT, WITH)
         }
         bars.panel(left, STATISTICS, requests, ratio=True, log=True)
@@ -267,5 +270,10 @@ def draw(runs: Runs, keys: Mapping[Key, str]) -> Figure:
         left.set_title(f"Incast RCT, {title}", fontsize=9)
         right.set_title(f"FCT, {title}", fontsize=9)
         left.set_ylabel("µs")
+    figure.supxlabel(
+        "points: means over seeds with their 95% intervals; dashes: 95th percentiles; "
+        "ratios: of geometric means over seeds",
+        fontsize=8,
+    )
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
     return figure

@@ -30,10 +30,7 @@ def draw(runs: Runs) -> Figure:
     titles = {"incast": "Incast RCT", **{s: bars.TITLES[s] for s in ("small", "medium", "large")}}
     for ax, (name, title) in zip(axes, titles.items(), strict=True):
         of = cluster.rct if name == "incast" else lambda s, name=name: cluster.fct(name, s)
-        values = [
-            bars.Bar(cluster.mean_of(runs[k], of("mean")), cluster.mean_of(runs[k], of("p95")))
-            for k in keys.values()
-        ]
+        values = [cluster.bar(runs[k], of("mean"), of("p95")) for k in keys.values()]
         bars.panel(ax, list(keys), {WITH: values})
         ax.patches[0].set_facecolor(style.WITHOUT)
         ax.set_title(title, fontsize=9)

@@ -51,7 +51,7 @@ def _p95(values: np.ndarray) -> float:
 
 
 def _bar(results: Sequence[Result], group: str) -> bars.Bar:
-    return bars.Bar(cluster.mean_of(results, _rct(group, _mean)), cluster.mean_of(results, _rct(group, _p95)))
+    return cluster.bar(results, _rct(group, _mean), _rct(group, _p95))
 
 
 def draw(runs: Runs) -> Figure:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from onramp import groups
-from onramp.metrics import over_seeds
+from onramp.metrics import decimals, over_seeds
 from onramp.plots import style
 from onramp.result import Result
 from onramp.summary import Summary, times
@@ -34,6 +34,11 @@ class Bar(NamedTuple):
     p95: float | None
     half: float = 0.0
     geometric: float | None = None
+
+    @property
+    def high(self) -> float | None:
+        """The highest that is drawn."""
+        return None if self.mean is None else max(self.mean + self.half, self.p95 or 0)
 
 
 #: Panels of requests and of flows by size; `titles` has those of all groups of a run.
@@ -60,14 +65,20 @@ def bar(summary: Summary, panel: str) -> tuple[float | None, float | None]:
 
 
 def over(results: Sequence[Result], panel: str) -> Bar:
-    """The bar of runs with several seeds, of those in which something completed."""
-    found = [(mean, p95) for mean, p95 in (bar(r.summary, panel) for r in results) if mean and p95]
+    """The bar of one of the `titles` of runs with several seeds."""
+    return of_seeds([bar(r.summary, panel) for r in results])
+
+
+def of_seeds(times: Sequence[tuple[float | None, float | None]]) -> Bar:
+    """The bar of every seed's mean and 95th percentile, of those seeds in which something completed."""
+    found = [(mean, p95) for mean, p95 in times if mean]
     if not found:
         return Bar(None, None)
     means, p95s = zip(*found, strict=True)
     mean, half = over_seeds(means)
     geometric = float(np.exp(np.log(means).mean()))
-    return Bar(mean, float(np.mean(p95s)), 0.0 if math.isnan(half) else half, geometric)
+    tails = [p95 for p95 in p95s if p95]
+    return Bar(mean, float(np.mean(tails)) if tails else None, 0.0 if math.isnan(half) else half, geometric)
 
 
 def draw(sides: Mapping[str, Sequence[Result]]) -> Figure | None:
@@ -103,7 +114,7 @@ def panel(
     Parameters
     ----------
     ratio : bool
-        Write first over last side's mean above each group.
+        Write first over last side's geometric mean over seeds above each group.
     log : bool
         Points on a logarithmic axis, which has no zero for bars to stand on.
     """
@@ -119,8 +130,9 @@ def panel(
             ax.bar(at, mean, width * 0.92, color=colour, label=side)
         ax.vlines(at, mean, p95, color=style.INK, lw=1)
         ax.plot(at, p95, "_", color=style.INK, ms=7)
-        ax.vlines(at, mean - half, mean + half, color=style.INK, lw=3)
-    _scale(ax, [v for bars in sides.values() for b in bars for v in (b.mean, b.p95) if v], log)
+        # In the side's colour around a point, which stands out from the line to the tail; dark on a bar.
+        ax.vlines(at, mean - half, mean + half, color=colour if log else style.INK, lw=2.5)
+    _scale(ax, [v for bars in sides.values() for b in bars for v in (b.mean, b.high) if v], log)
     ax.set_xticks(x, labels)
     ax.tick_params(axis="x", length=0)
     ax.set_xlim(-0.6, len(labels) - 0.4)
@@ -150,9 +162,10 @@ def _write_ratios(ax: Axes, first: Sequence[Bar], last: Sequence[Bar]) -> None:
     for i, (before, after) in enumerate(zip(first, last, strict=True)):
         one, other = (b.geometric or b.mean for b in (before, after))
         if one and other:
-            height = max(v for b in (before, after) for v in (b.mean, b.p95) if v is not None)
+            ratio = one / other
+            height = max(b.high or 0 for b in (before, after))
             ax.annotate(
-                f"{one / other:.2f}×",
+                f"{ratio:.{decimals(ratio)}f}×",
                 (float(i), height),
                 (0, 6),
                 textcoords="offset points",
