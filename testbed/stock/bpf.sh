@@ -115,7 +115,11 @@ full() {
     limits "$1 = $2"
     flood $3 $4 1000 4
     over=$(gates $1_drops)
-    [ $over = 900 ] && [ $(($(gates drops) - before)) = 900 ] || fail "over $1: $over of $(($(gates drops) - before))"
+    all=$(($(gates drops) - before))
+    again=$(gates $1_drops)
+    # A host says other things, too, which are dropped meanwhile.
+    [ 900 -le $over ] && [ $over -le $all ] && [ $all -le $again ] && [ $again -lt 910 ] ||
+        fail "over $1: $over, then $again of $all"
     say "$1 = $2: $over of 1000 dropped"
     wait_for "the others leave" empty
 }

@@ -15,6 +15,12 @@ config=/etc/onrampd/onrampd.toml unit=/etc/systemd/system/onrampd.service
 mount -t securityfs security /sys/kernel/security
 check "the kernel is locked down" grep -q '\[integrity\]' /sys/kernel/security/lockdown
 
+# Emulated processors stamp within some 40 us where a machine's do within 0.3, and worse beside other work.
+lax() {
+    sed -i 's/^\[fleet\]$/&\nmax_uncertainty = "200us"/' $config
+    check "clocks may be off by 200 us" grep -q '^max_uncertainty = "200us"' $config
+}
+
 # The service, as systemd starts it.
 service() {
     mkdir -p /run/onrampd
@@ -48,6 +54,7 @@ onrampctl doctor >/tmp/doctor
 check "the doctor" grep -q '^ok   gate  *bpf (this kernel takes a program)' /tmp/doctor
 if [ $us = a ]; then
     check "init" onrampctl init --interface eth0 --address $address
+    lax
     service
     onrampctl token >/tmp/token || fail "no token"
     check "the token" nc -l -p 7001 -e cat /tmp/token
@@ -55,6 +62,7 @@ else
     token() { nc $other 7001 </dev/null >/tmp/token && [ -s /tmp/token ]; }
     wait_for "the token" token
     check "join" onrampctl join "$(cat /tmp/token)" --interface eth0
+    lax
     service
 fi
 wait_for "the clock is known" is '"known":true'

@@ -33,8 +33,8 @@ pub struct EdgeFit {
     pub drift_sigma: f64,
     /// Standard deviation of one stamp's noise, in nanoseconds.
     pub noise: f64,
-    /// How much longer than known before the shortest way was, in nanoseconds: the offset may
-    /// be off by as much. See [`LeastDelay`](crate::LeastDelay); 0 until then.
+    /// How much of the delay may be a queue, in nanoseconds: the offset may be off by as much. See
+    /// [`LeastDelay`](crate::LeastDelay), which sets it; 0 until then.
     pub queue: f64,
     /// Pairs the fit rests on, each direction counted.
     pub points: u32,

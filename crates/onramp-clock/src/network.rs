@@ -103,8 +103,8 @@ pub fn solve(edges: &[Edge], previous: &BTreeMap<HostId, Correction>, options: &
         return mesh.corrections(places, previous, options, edge_sigma);
     }
     let Average { places, surplus, sigmas, edge_sigma } = mesh.average();
-    let (suspects, excluded) = mesh.dissenters(&surplus, &sigmas);
-    if suspects.is_empty() && excluded.is_empty() {
+    let Dissent { suspects, excluded, queued } = mesh.dissent(&surplus, &sigmas);
+    if suspects.is_empty() && excluded.is_empty() && queued.is_empty() {
         return mesh.corrections(places, previous, options, edge_sigma);
     }
     let left_out: Vec<(HostId, HostId, f64)> =
@@ -112,7 +112,14 @@ pub fn solve(edges: &[Edge], previous: &BTreeMap<HostId, Correction>, options: &
     let trusted = |(number, edge): &(usize, &Edge)| {
         !excluded.contains(number) && !suspects.contains(&edge.from) && !suspects.contains(&edge.to)
     };
-    let rest = Mesh::new(mesh.edges.iter().enumerate().filter(trusted).map(|(_, edge)| *edge).collect());
+    let doubted = |(number, edge): (usize, &Edge)| {
+        let mut edge = *edge;
+        if queued.contains(&number) {
+            edge.fit.sigma = libm::hypot(edge.fit.sigma, edge.fit.queue);
+        }
+        edge
+    };
+    let rest = Mesh::new(mesh.edges.iter().enumerate().filter(trusted).map(doubted).collect());
     let Average { places, edge_sigma, .. } = rest.average();
     let solution = rest.corrections(places, previous, options, edge_sigma);
     Solution { suspects: suspects.into_iter().collect(), excluded: left_out, ..solution }
@@ -157,6 +164,16 @@ struct Average {
     sigmas: Vec<f64>,
     /// Standard deviation of an edge as the loops show it, in nanoseconds.
     edge_sigma: f64,
+}
+
+/// What disagrees with all the rest.
+#[derive(Default)]
+struct Dissent {
+    suspects: BTreeSet<HostId>,
+    /// Edges between others.
+    excluded: BTreeSet<usize>,
+    /// Edges of busy hosts: queues can have done it, and they count as little as that says.
+    queued: BTreeSet<usize>,
 }
 
 struct Mesh {
@@ -287,15 +304,15 @@ impl Mesh {
 
     /// Hosts most of whose edges disagree, worst first and not counting edges to
     /// worse hosts, and the other edges that disagree. Neither, if that left no
-    /// loop to confirm the rest.
-    fn dissenters(&self, surplus: &[f64], sigmas: &[f64]) -> (BTreeSet<HostId>, BTreeSet<usize>) {
+    /// loop to confirm the rest. A host at which queues can have done it is no suspect.
+    fn dissent(&self, surplus: &[f64], sigmas: &[f64]) -> Dissent {
         let off: Vec<f64> = surplus.iter().zip(sigmas).map(|(s, sigma)| (s / sigma).abs()).collect();
         let freedom = self.graph.loops() as f64 / (self.edges.len() as f64).max(1.0);
         // The median of a normal variable's magnitude is 0.6745 of its deviation.
         let spread = (median(&off) / 0.6745 / freedom.max(0.1).sqrt()).max(1.0);
         let mut wrong: BTreeSet<usize> = (0..off.len()).filter(|&e| off[e] > DISAGREES * spread).collect();
         let mut left: BTreeSet<usize> = (0..off.len()).collect();
-        let mut suspects = BTreeSet::new();
+        let (mut suspects, mut queued) = (BTreeSet::new(), BTreeSet::new());
         loop {
             let worst = (0..self.hosts.len())
                 .filter_map(|host| {
@@ -305,6 +322,13 @@ impl Mesh {
                 })
                 .max_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
             let Some((_, _, Reverse(host))) = worst else { break };
+            let edges: Vec<usize> = self.graph.arcs(host).iter().map(|a| a.1).filter(|e| left.contains(e)).collect();
+            let doubt = |e: usize| libm::hypot(sigmas[e], self.edges[e].fit.queue);
+            if edges.iter().all(|&e| surplus[e].abs() <= DISAGREES * spread * doubt(e)) {
+                edges.iter().for_each(|edge| _ = wrong.remove(edge));
+                queued.extend(edges);
+                continue;
+            }
             suspects.insert(self.hosts[host]);
             for &(_, edge) in self.graph.arcs(host) {
                 left.remove(&edge);
@@ -313,7 +337,7 @@ impl Mesh {
         }
         let ends = left.iter().filter(|e| !wrong.contains(e)).map(|&e| self.ends[e]).collect::<Vec<_>>();
         let hosts: BTreeSet<usize> = ends.iter().flat_map(|&(a, b)| [a, b]).collect();
-        if ends.len() < hosts.len() { (BTreeSet::new(), BTreeSet::new()) } else { (suspects, wrong) }
+        if ends.len() < hosts.len() { Dissent::default() } else { Dissent { suspects, excluded: wrong, queued } }
     }
 
     fn corrections(

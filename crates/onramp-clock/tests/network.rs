@@ -265,3 +265,30 @@ fn a_clock_that_steps_in_the_window_is_suspected() {
     assert_eq!(times.len(), 11);
     assert!(spread(&times) <= 4, "{times:?}");
 }
+
+#[test]
+fn a_host_whose_every_way_queues_keeps_its_time_and_moves_no_other() {
+    let mut random = Random(5);
+    let hosts: Vec<HostId> = (0..8).collect();
+    let truths = truths(&hosts, &mut random, 1.0);
+    let pairs = mesh::edges(&hosts, 7, 5);
+    let mut edges = edges(&pairs, &truths, &mut random, 2.0);
+    let before: BTreeMap<HostId, Correction> =
+        solve(&edges, &BTreeMap::new(), &NetworkOptions::default()).hosts.iter().map(|h| (h.0, h.1)).collect();
+    let busy = 3;
+    for (i, edge) in edges.iter_mut().enumerate().filter(|(_, e)| e.from == busy || e.to == busy) {
+        // What comes to it waits, here in a queue that the fits took for the way.
+        let queue = 20_000.0 + 10_000.0 * (i % 7) as f64;
+        edge.fit.queue = queue;
+        edge.fit.offset += if edge.to == busy { queue as i64 } else { -queue as i64 };
+    }
+    let alone = solve(&edges, &BTreeMap::new(), &NetworkOptions::default());
+    assert!(alone.suspects.is_empty() && alone.excluded.is_empty(), "{:?}", alone.excluded);
+    let sigma = alone.hosts.iter().find(|h| h.0 == busy).unwrap().1.sigma;
+    assert!(sigma >= 20_000.0, "it is off by that: {sigma}");
+    let mut others = fleet_times(&alone, &truths);
+    others.remove(&busy);
+    assert!(spread(&others) < 20, "{others:?}");
+    let known = solve(&edges, &before, &NetworkOptions::default());
+    assert!(spread(&fleet_times(&known, &truths)) < 20, "{known:?}");
+}

@@ -13,7 +13,7 @@ const HUYGENS: &[(&str, &str)] = &[
     ("clock.sync", "huygens"),
     ("clock.window", "20ms"),
     ("clock.probe_interval", "100us"),
-    ("clock.lead", "26ms"),
+    ("clock.lead", "46ms"),
     ("clock.peers", "4"),
 ];
 /// Five minutes beyond the fifteen in which the frequency is measured.
