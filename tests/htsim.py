@@ -15,8 +15,8 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -68,13 +68,14 @@ class Flow:
 
 @dataclass(frozen=True)
 class Case:
-    """A network, flows of which no two have the same ends, and the number of draws on either side."""
+    """A network, its flows, of which no two of a draw have the same ends, and the number of draws."""
 
     leaves: int
     spines: int
     #: Rate of links between switches over that of hosts' links.
     faster: int
-    flows: tuple[Flow, ...]
+    #: Flows of a draw.
+    flows: Callable[[int], tuple[Flow, ...]]
     draws: int
 
     def network(self, gbps: int, delay: int) -> dict[str, Any]:
@@ -116,7 +117,7 @@ def permutation() -> tuple[Flow, ...]:
 
 
 def websearch(count: int, load: float, seed: int, taken: tuple[Flow, ...] = ()) -> tuple[Flow, ...]:
-    """Poisson arrivals of WebSearch's flows below 5 MB between hosts at random, and those that are `taken`."""
+    """Flows of WebSearch below 5 MB, Poisson arrivals between random hosts, with those `taken`."""
     draw = random.Random(seed)
     mean = sum((a + b) / 2 * (q - p) for (a, p), (b, q) in pairwise(WEBSEARCH)) / WEBSEARCH[-1][1]
     used = {(flow.src, flow.dst) for flow in taken}
@@ -145,12 +146,12 @@ def two_incasts() -> tuple[Flow, ...]:
 
 
 CASES: dict[str, Case] = {
-    "alone": Case(1, 0, 1, alone(), draws=1),
-    "incast-8": Case(1, 0, 1, incasts(8, 10, seed=8), draws=5),
-    "incast-15": Case(1, 0, 1, incasts(15, 10, seed=15), draws=5),
-    "permutation": Case(4, 4, 1, permutation(), draws=40),
-    "star": Case(1, 0, 1, websearch(200, 0.4, seed=1), draws=5),
-    "leaf-spine": Case(4, 2, 4, websearch(220, 0.4, seed=2, taken=two_incasts()), draws=10),
+    "alone": Case(1, 0, 1, lambda _: alone(), draws=1),
+    "incast-8": Case(1, 0, 1, lambda draw: incasts(8, 10, seed=draw), draws=5),
+    "incast-15": Case(1, 0, 1, lambda draw: incasts(15, 10, seed=draw), draws=5),
+    "permutation": Case(4, 4, 1, lambda _: permutation(), draws=40),
+    "star": Case(1, 0, 1, lambda draw: websearch(200, 0.4, draw), draws=8),
+    "leaf-spine": Case(4, 2, 4, lambda draw: websearch(220, 0.4, draw, two_incasts()), draws=8),
 }
 
 
@@ -180,20 +181,25 @@ class Transport:
         """How much more time than at 100 Gb/s everything takes."""
         return 100 // self.gbps
 
+    def switch(self, case: Case) -> dict[str, Any]:
+        """What switches do: mark at the same queue whatever the rate, if they mark."""
+        marks: dict[str, Any] = {"kmin": f"{self.threshold * self.packet}B", "pmax": 1.0}
+        rates = {self.gbps, self.gbps * case.faster} if self.threshold < self.buffer else set()
+        ecn = [{"rate": f"{rate}Gbps", "kmax": marks["kmin"], **marks} for rate in sorted(rates)]
+        return {**self.scenario.get("switch", {}), "ecn": ecn}
+
     def packets(self, flow: Flow) -> int:
         """Packets of a flow, all of which are full."""
         return -(-flow.size // self.payload)
 
-    def starts(self, case: Case, draw: int) -> list[int]:
-        """Starts [ns] of flows: as listed, each later by less than a microsecond but in the first draw."""
+    def starts(self, flows: tuple[Flow, ...], draw: int) -> list[int]:
+        """Starts [ns] of a draw's flows, each moved by less than a microsecond, so that none coincide."""
         moves = random.Random(draw)
-        return [
-            flow.start * self.slower + (int(moves.random() * 1000) if draw else 0) for flow in case.flows
-        ]
+        return [flow.start * self.slower + int(moves.random() * 1000) for flow in flows]
 
 
 def swift(**keys: str) -> dict[str, Any]:
-    """The scenario of Swift on the RDMA stack, whose headers are 56 B; the smallest window is htsim's 10 B."""
+    """The scenario of Swift, whose headers are 56 B; the smallest window is htsim's 10 B."""
     return {
         "transport": {"kind": "swift", "endpoint_window": False, "min_window": 10 / 4000, **keys},
         "host": {"payload": "3944B"},
@@ -201,8 +207,17 @@ def swift(**keys: str) -> dict[str, Any]:
     }
 
 
-#: What a hop adds to Swift's target in htsim, base/6.55 [ps]. There a path's links are hops, here its switches.
+#: What a hop adds to Swift's target in htsim [ps]: base/6.55. Hops are links there, switches here.
 HOP = 3_053_435
+
+#: DCTCP with segments of one packet, marked where more than 65 packets wait; alpha begins at 0, as in htsim.
+DCTCP = Transport(
+    "dctcp", 10, 1514, 1448, 10_000, 65, 10,
+    {
+        "transport": {"kind": "dctcp-tcp", "alpha_on_init": 0},
+        "linux": {"buffer_packets": 10_000, "qdisc": "fq_codel", "gso_max_size": "1514B"},
+    },
+)  # fmt: skip
 
 TRANSPORTS: dict[str, Transport] = {
     "swift": Transport("swift", 100, 4000, 3944, 10_000, 10_000, 15, swift(hop="0ps")),
@@ -211,35 +226,26 @@ TRANSPORTS: dict[str, Transport] = {
         swift(base_target=f"{20_000_000 + HOP}ps", hop=f"{HOP}ps"),
         changed=True,
     ),
-    "dctcp": Transport(
-        "dctcp", 10, 1514, 1448, 10_000, 65, 10,
-        {
-            "transport": {"kind": "dctcp-tcp", "alpha_on_init": 0},
-            "linux": {"buffer_packets": 10_000, "qdisc": "fq_codel", "gso_max_size": "1514B"},
-            "switch": {
-                "ecn": [
-                    {"rate": rate, "kmin": "98410B", "kmax": "98410B", "pmax": 1.0}
-                    for rate in ("10Gbps", "40Gbps")
-                ]
-            },
-        },
-    ),
+    "dctcp": DCTCP,
+    "dctcp-equal": replace(DCTCP, changed=True),
 }  # fmt: skip
 
 
 def simulate(name: str, transport: str, draw: int) -> Times:
     """Completion times of a draw in this simulator."""
     case, own = CASES[name], TRANSPORTS[transport]
-    starts = own.starts(case, draw)
+    flows = case.flows(draw)
+    starts = own.starts(flows, draw)
     lines = [
         f"{flow.src},{flow.dst},{own.packets(flow) * own.payload},{start}\n"
-        for start, flow in sorted(zip(starts, case.flows, strict=True), key=lambda row: row[0])
+        for start, flow in sorted(zip(starts, flows, strict=True), key=lambda row: row[0])
     ]
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary) / "flows.csv"
         file.write_text("src,dst,bytes,start_ns\n" + "".join(lines))
         scenario = {
             **own.scenario,
+            "switch": own.switch(case),
             "duration": "10ms",
             "network": case.network(own.gbps, DELAY * own.slower),
             "traffic": [{"kind": "trace", "file": str(file), "format": "csv"}],
@@ -251,7 +257,7 @@ def simulate(name: str, transport: str, draw: int) -> Times:
         if retransmitted:
             raise RuntimeError(f"{name}, {transport}: the flow from {src} to {dst} lost packets")
         found[src, dst] = round(fct / 1000)
-    return np.array([found[flow.src, flow.dst] for flow in case.flows])
+    return np.array([found[flow.src, flow.dst] for flow in flows])
 
 
 @cache
@@ -261,14 +267,15 @@ def simulated(name: str, transport: str) -> Times:
 
 
 def run_htsim(program: Path, name: str, transport: str, draw: int) -> Times:
-    """Completion times of a draw in htsim. Its paths differ from draw to draw, as starts do."""
+    """Completion times of a draw in htsim. Its paths differ from draw to draw."""
     case, own = CASES[name], TRANSPORTS[transport]
+    flows = case.flows(draw)
     rates = f"{own.gbps} {own.gbps * case.faster} {DELAY * own.slower}"
     lines = [
         f"{case.leaves} {case.spines} {HOSTS // case.leaves} {rates} "
         f"{own.packet} {own.buffer} {own.threshold} {own.window} {draw + 1}\n"
     ]
-    for start, flow in zip(own.starts(case, draw), case.flows, strict=True):
+    for start, flow in zip(own.starts(flows, draw), flows, strict=True):
         lines.append(f"{flow.src} {flow.dst} {own.packets(flow)} {start * 1000}\n")
     run = subprocess.run(
         [program, own.kind], input="".join(lines), text=True, check=True, stdout=subprocess.PIPE
@@ -287,7 +294,17 @@ def record(sim: Path, names: list[str]) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         program = Path(temporary) / "htsim-flows"
         source = Path(__file__).with_suffix(".cpp")
-        command = ["g++", "-std=c++14", "-O2", f"-I{sim}", source, f"-L{sim}", "-lhtsim", "-o", program]
+        command: list[str | Path] = [
+            "g++",
+            "-std=c++14",
+            "-O2",
+            f"-I{sim}",
+            source,
+            f"-L{sim}",
+            "-lhtsim",
+            "-o",
+            program,
+        ]
         subprocess.run(command, check=True)
         for transport in names or [name for name, own in TRANSPORTS.items() if not own.changed]:
             for name, case in CASES.items():
@@ -305,8 +322,9 @@ def recorded_in(name: str, transport: str) -> Path:
 
 def statistics(name: str, times: Times) -> dict[str, tuple[float, float]]:
     """Mean and 95th percentile [ns] by class, of all draws together."""
-    groups = np.array([flow.group for flow in CASES[name].flows])
-    of = {group: times[:, groups == group].ravel() for group in GROUPS if group in groups}
+    case = CASES[name]
+    groups = np.array([[flow.group for flow in case.flows(draw)] for draw in range(case.draws)])
+    of = {group: times[groups == group] for group in GROUPS if group in groups}
     return {group: (float(all_.mean()), float(np.percentile(all_, 95))) for group, all_ in of.items()}
 
 
