@@ -59,7 +59,7 @@ public:
     {
         if (this->_established || this->_rtx_timeout_pending)
             return Source::doNextEvent();
-        // What the answer to a SYN leaves behind.
+        // State after the answer to a SYN.
         this->_established = true;
         this->_highest_sent = this->_last_acked = this->_sink->_cumulative_ack = 1;
         this->_unacked = this->_cwnd;

@@ -159,7 +159,7 @@ CASES: dict[str, Case] = {
 class Transport:
     """A transport on both sides."""
 
-    #: Of htsim's sources.
+    #: Kind of htsim's senders.
     kind: str
     #: Rate of all links.
     gbps: int
@@ -171,18 +171,18 @@ class Transport:
     threshold: int
     #: Window of a new flow [packets].
     window: int
-    #: This simulator's scenario.
+    #: Scenario of this simulator.
     scenario: dict[str, Any]
-    #: Whether SIM is a copy that was made equal to this simulator.
+    #: Set if SIM is a copy that was made equal to this simulator.
     changed: bool = False
 
     @property
     def slower(self) -> int:
-        """How much more time than at 100 Gb/s everything takes."""
+        """Factor of all times over those at 100 Gb/s."""
         return 100 // self.gbps
 
     def switch(self, case: Case) -> dict[str, Any]:
-        """What switches do: mark at the same queue whatever the rate, if they mark."""
+        """Keys of `switch`: all ports mark at the same queue, whatever their rate, or none does."""
         marks: dict[str, Any] = {"kmin": f"{self.threshold * self.packet}B", "pmax": 1.0}
         rates = {self.gbps, self.gbps * case.faster} if self.threshold < self.buffer else set()
         ecn = [{"rate": f"{rate}Gbps", "kmax": marks["kmin"], **marks} for rate in sorted(rates)]
@@ -207,7 +207,7 @@ def swift(**keys: str) -> dict[str, Any]:
     }
 
 
-#: What a hop adds to Swift's target in htsim [ps]: base/6.55. Hops are links there, switches here.
+#: Delay that a hop adds to Swift's target in htsim [ps]: base/6.55. Hops are links there, switches here.
 HOP = 3_053_435
 
 #: DCTCP with segments of one packet, marked where more than 65 packets wait; alpha begins at 0, as in htsim.

@@ -6,9 +6,9 @@ import pytest
 
 import htsim
 
-#: How far a class's mean may be off, by transport,
+#: Largest deviation of a class's mean, by transport,
 MEAN = {"swift": 0.03, "swift-equal": 0.02, "dctcp": 0.08, "dctcp-equal": 0.05}
-#: and how far its 95th percentile may be.
+#: and of its 95th percentile.
 P95 = {"swift": 0.05, "swift-equal": 0.03, "dctcp": 0.10, "dctcp-equal": 0.08}
 
 #: Means and 95th percentiles that are farther off, as measured; causes are in docs/transports.md.
