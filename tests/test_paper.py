@@ -140,6 +140,16 @@ MOMENTS: Mapping[str, tuple[str, Mapping[str, object]]] = {
             "measure.links": [port.PORT],
         },
     ),
+    "dcqcn": ("dcqcn-two", {"duration": "115ms"}),
+    "hpcc": (
+        "hpcc-fair",
+        {
+            "traffic": [
+                *({"kind": "long", "src": [f"h{i}"], "dst": "h0"} for i in range(1, 5)),
+                {"kind": "background", "workload": "FB_Hadoop", "load": 0.1},
+            ]
+        },
+    ),
     "irn": ("irn", {"warmup": "0us", "duration": "200us", "time_limit": "2ms"}),
     "transports": ("transports", {"duration": "170ms"}),
 }
