@@ -20,8 +20,8 @@ from onramp.summary import Floats
 DCQCN, NONE, DCTCP = "DCQCN", "PFC only", "DCTCP"
 #: DCQCN in the vendor's form, as in HPCC's simulator.
 VENDORS = irn.CONTROLS[irn.DCQCN]
-#: The paper's form, with the same values: each cut lowers the target rate, and there is no hyper increase, which
-#: waits for a byte counter of 10 MB as well.
+#: The paper's form, with the same values: each cut lowers the target rate, and there is no hyper increase,
+#: which waits for a byte counter of 10 MB as well.
 PUBLISHED: Mapping[str, object] = {
     **VENDORS,
     "transport.clamp_target": True,
