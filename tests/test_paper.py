@@ -21,7 +21,7 @@ from onramp.paper import common, fig22, star
 from onramp.paper.verdict import INCONCLUSIVE, NOT, REPRODUCED, Claim, Estimate, factor, fewer, percent
 from onramp.plots import style
 from onramp.result import Result
-from onramp.studies import carousel, irn, paced, port, rcp
+from onramp.studies import carousel, dcqcn, hpcc, irn, paced, port, rcp
 
 #: Every figure by its name.
 FIGURES = {**common.experiments("paper"), **common.experiments("studies")}
@@ -246,6 +246,26 @@ def test_a_flow_that_has_not_ended_counts_as_if_it_had_with_the_run() -> None:
     assert (start + fct).max() == pytest.approx(250)
     assert slowdown.min() >= 1
     assert irn.unfinished(run) == ends.null_count / len(ends)
+
+
+def test_two_flows_with_dcqcn_fill_a_link_and_share_it() -> None:
+    run = moment("dcqcn")
+    rates = [float(dcqcn.rate(run, (host, "h0"))[0]) for host in ("h1", "h2")]
+    # Payload of 40 Gb/s is 38.2.
+    assert 36 < sum(rates) < 38.2
+    assert dcqcn.jain(np.array(rates)) > 0.95
+    assert dcqcn.rate(run, ("h0", "h1")) == pytest.approx([0])
+    assert 38 < dcqcn.total(run) <= 40.1
+
+
+def test_four_flows_with_hpcc_leave_a_twentieth_and_no_queue() -> None:
+    run = moment("hpcc")
+    assert [len(values) for values in hpcc.shares(run)] == list(hpcc.SHARING)
+    assert port.utilization(run) == pytest.approx(0.95, abs=0.02)
+    assert hpcc.mean_queue(run) < hpcc.NEAR_ZERO
+    assert hpcc.paused(run) == 0
+    assert hpcc.jain(np.ones(4)) == 1
+    assert hpcc.jain(np.array([1.0, 0, 0, 0])) == 0.25
 
 
 def test_pacing_no_longer_helps_from_where_its_gain_falls_below_a_twentieth() -> None:
