@@ -172,8 +172,8 @@ def _present(runs: Runs, load: str) -> list[str]:
     return [system for system in SYSTEMS if (load, system) in runs]
 
 
-def _bars(ax: Axes, values: Mapping[str, Sequence[Estimate]], *, log: bool) -> None:
-    """Bars of each system; of several values the lighter ones are the earlier."""
+def _bars(ax: Axes, values: Mapping[str, Sequence[Estimate]], *, least: float = 0) -> None:
+    """Bars of each system, from 0 or from the least there can be; the lighter ones are the earlier values."""
     for at, (system, ones) in enumerate(values.items()):
         width = 0.8 / len(ones)
         for i, value in enumerate(ones):
@@ -186,10 +186,9 @@ def _bars(ax: Axes, values: Mapping[str, Sequence[Estimate]], *, log: bool) -> N
             )
     ax.set_xticks(range(len(values)), [system.replace("+", "\n+") for system in values])
     ax.tick_params(axis="x", length=0, labelsize=7.5)
-    if log:
+    if least:
         ax.set_yscale("log")
-        means = [value.mean for ones in values.values() for value in ones if value.mean > 0]
-        ax.set_ylim(min(means) / 2, max(means) * 2)
+        ax.set_ylim(least, 2 * max(value.mean for ones in values.values() for value in ones))
         style.log_ticks(ax.yaxis)
 
 
@@ -201,10 +200,10 @@ def draw(runs: Runs) -> Figure:
             system: [estimate(runs[load, system], partial(small, percentile=p)) for p in ("p95", "p99")]
             for system in _present(runs, load)
         }
-        _bars(ax, values, log=True)
+        _bars(ax, values, least=1)
         ax.set_title(f"{load}: slowdown up to 10 KB, p95 and p99", fontsize=9)
     pauses = {system: [estimate(runs[LOADED, system], paused)] for system in _present(runs, LOADED)}
-    _bars(axes[2], pauses, log=False)
+    _bars(axes[2], pauses)
     axes[2].set_title(f"{LOADED}: paused by PFC (ms, all links)", fontsize=9)
     for system in (DCQCN, HPCC):
         t, value = queue(runs[INCAST, system][0])
