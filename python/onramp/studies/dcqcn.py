@@ -154,15 +154,9 @@ def unfair(result: Result) -> float:
     return sender(result, NEAR) / max(1e-9, *(sender(result, host) for host in SENDERS))
 
 
-def jain(values: Floats) -> float:
-    """Jain's index of values along the first axis, mean of the others."""
-    index = values.sum(axis=0) ** 2 / np.maximum(len(values) * (values**2).sum(axis=0), 1e-9)
-    return float(np.mean(index))
-
-
 def even(result: Result) -> float:
     """Jain's index of the four flows, mean of all repeats."""
-    return jain(np.array([rate(result, (host, RECEIVER)) for host in (*SENDERS, NEAR)]))
+    return port.jain(np.array([rate(result, (host, RECEIVER)) for host in (*SENDERS, NEAR)]))
 
 
 def victim(result: Result) -> float:
@@ -197,26 +191,15 @@ def total(result: Result) -> float:
     return port.utilization(result) * port.rate(result) / 1e9
 
 
-def long_rates(result: Result) -> list[tuple[str, Floats, Floats]]:
-    """Of each long flow in the order of sources: its hosts, times in milliseconds, Gb/s."""
-    names = [name for name in result.series_names if name.startswith("rate flow")]
-    names.sort(key=lambda name: int(name.split()[-1].split("->")[0][1:]))
-    found = []
-    for name in names:
-        t, value = result.samples(name, measured=True)
-        found.append((name.split()[-1], 1e3 * t, value / 1e9))
-    return found
-
-
 def apart(result: Result) -> float:
     """Difference of two flows' rates once they had time to converge, over their mean."""
-    first, second = (value[t > EVEN_FROM].mean() for _, t, value in long_rates(result)[:2])
+    first, second = (value[t > EVEN_FROM].mean() for _, t, value in port.long_rates(result)[:2])
     return float(2 * abs(first - second) / (first + second))
 
 
 def middle(result: Result) -> float:
     """Gb/s of the parking lot's flow over both links."""
-    return next((float(value.mean()) for pair, _, value in long_rates(result) if pair == "h1->h4"), 0.0)
+    return next((float(value.mean()) for pair, _, value in port.long_rates(result) if pair == "h1->h4"), 0.0)
 
 
 def _bars(ax: Axes, offset: float, values: Sequence[Estimate], control: str) -> None:
@@ -244,7 +227,9 @@ def draw(runs: Runs) -> Figure:
     axes[1].set_xticks(range(len(VICTIMS)), [f"{more} senders elsewhere" for more in VICTIMS])
     axes[1].set_title("victim's rate (Gb/s; o: paper)", fontsize=9)
     for timer, colour in ((TIMERS[0], 0), (TIMERS[-1], 3)):
-        for (_, t, value), line in zip(long_rates(runs[TWO, str(timer)][0])[:2], ("-", ":"), strict=False):
+        for (_, t, value), line in zip(
+            port.long_rates(runs[TWO, str(timer)][0])[:2], ("-", ":"), strict=False
+        ):
             cut = len(t) // 20 * 20
             x, y = (part[:cut].reshape(-1, 20).mean(axis=1) for part in (t, value))
             axes[2].plot(

@@ -135,37 +135,24 @@ def mean_queue(result: Result) -> float:
     return float(value[t > BEGUN].mean() / bdp(result))
 
 
-def rates(result: Result) -> list[tuple[Floats, Floats]]:
-    """Times in milliseconds and Gb/s of each long flow, by source."""
-    names = [name for name in result.series_names if name.startswith("rate flow")]
-    names.sort(key=lambda name: int(name.split()[-1].split("->")[0][1:]))
-    series = (result.samples(name, measured=True) for name in names)
-    return [(1e3 * t, value / 1e9) for t, value in series]
-
-
 def shares(result: Result) -> list[Floats]:
     """Mean Gb/s of the flows that share the port, in the later half of each phase."""
     found = []
-    flows = rates(result)
+    flows = port.long_rates(result)
     for phase, sharing in enumerate(SHARING):
         low, high = (phase + 0.5) * PHASE, (phase + 1) * PHASE
-        found.append(np.array([v[(t > low) & (t <= high)].mean() for t, v in flows[:sharing]]))
+        found.append(np.array([v[(t > low) & (t <= high)].mean() for _, t, v in flows[:sharing]]))
     return found
-
-
-def jain(values: Floats) -> float:
-    """Jain's index."""
-    return float(values.sum() ** 2 / (len(values) * (values**2).sum()))
 
 
 def fairness(result: Result) -> float:
     """Lowest Jain's index of all phases."""
-    return min(jain(values) for values in shares(result))
+    return min(port.jain(values) for values in shares(result))
 
 
 def together(result: Result) -> float:
     """Jain's index of the mean rates of flows that grow together."""
-    return jain(np.array([value[t > BEGUN].mean() for t, value in rates(result)]))
+    return port.jain(np.array([value[t > BEGUN].mean() for _, t, value in port.long_rates(result)]))
 
 
 def _present(runs: Runs, load: str) -> list[str]:
@@ -211,7 +198,7 @@ def draw(runs: Runs) -> Figure:
     axes[3].set_title("seven flows join one: queue (KB)", fontsize=9)
     axes[3].set_xlabel("time (ms)")
     axes[3].legend(fontsize=8)
-    for colour, (t, value) in zip(style.LAYERS, rates(runs[FAIR, HPCC][0]), strict=False):
+    for colour, (_, t, value) in zip(style.LAYERS, port.long_rates(runs[FAIR, HPCC][0]), strict=False):
         axes[4].plot(t, value, lw=1.1, color=colour)
     axes[4].set_title("HPCC: rates of four flows (Gb/s)", fontsize=9)
     axes[4].set_xlabel("time (ms)")

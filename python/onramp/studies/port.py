@@ -42,6 +42,23 @@ def utilization(result: Result) -> float:
     return float(result.samples(f"utilization {PORT}", measured=True)[1].mean())
 
 
+def long_rates(result: Result) -> list[tuple[str, Floats, Floats]]:
+    """Of each long flow in the order of sources: its hosts, times in milliseconds, Gb/s."""
+    names = [name for name in result.series_names if name.startswith("rate flow")]
+    names.sort(key=lambda name: int(name.split()[-1].split("->")[0][1:]))
+    found = []
+    for name in names:
+        t, value = result.samples(name, measured=True)
+        found.append((name.split()[-1], 1e3 * t, value / 1e9))
+    return found
+
+
+def jain(values: Floats) -> float:
+    """Jain's index of values along the first axis, mean of the others."""
+    index = values.sum(axis=0) ** 2 / np.maximum(len(values) * (values**2).sum(axis=0), 1e-9)
+    return float(np.mean(index))
+
+
 def later(result: Result) -> float:
     """Utilization in the later half of the measured time over that in the first."""
     return common.later(result, f"utilization {PORT}")
