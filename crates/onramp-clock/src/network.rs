@@ -323,16 +323,13 @@ impl Mesh {
                 .max_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
             let Some((_, _, Reverse(host))) = worst else { break };
             let edges: Vec<usize> = self.graph.arcs(host).iter().map(|a| a.1).filter(|e| left.contains(e)).collect();
+            edges.iter().for_each(|edge| _ = wrong.remove(edge));
             let doubt = |e: usize| libm::hypot(sigmas[e], self.edges[e].fit.queue);
             if edges.iter().all(|&e| surplus[e].abs() <= DISAGREES * spread * doubt(e)) {
-                edges.iter().for_each(|edge| _ = wrong.remove(edge));
                 queued.extend(edges);
-                continue;
-            }
-            suspects.insert(self.hosts[host]);
-            for &(_, edge) in self.graph.arcs(host) {
-                left.remove(&edge);
-                wrong.remove(&edge);
+            } else {
+                suspects.insert(self.hosts[host]);
+                edges.iter().for_each(|edge| _ = left.remove(edge));
             }
         }
         let ends = left.iter().filter(|e| !wrong.contains(e)).map(|&e| self.ends[e]).collect::<Vec<_>>();
