@@ -34,7 +34,7 @@ pub struct EdgeFit {
     /// Standard deviation of one stamp's noise, in nanoseconds.
     pub noise: f64,
     /// How much of the delay may be a queue, in nanoseconds: the offset may be off by as much. See
-    /// [`LeastDelay`](crate::LeastDelay), which sets it; 0 until then.
+    /// [`Memory`](crate::Memory), which sets it; 0 until then.
     pub queue: f64,
     /// Pairs the fit rests on, each direction counted.
     pub points: u32,
@@ -54,11 +54,14 @@ pub struct FitOptions {
     /// Default 0.01: at 80% load on two queues only 3% of the pairs meet none,
     /// and with 0.02 the margin was in the queue in a third of the windows.
     pub nu: f64,
+    /// Least and most drift, in seconds per second. Default: ±1000 ppm, twice the 500 ppm that
+    /// Linux allows a disciplined clock, as this is between two.
+    pub drift: [f64; 2],
 }
 
 impl Default for FitOptions {
     fn default() -> Self {
-        Self { coded: true, tolerance: None, nu: 0.01 }
+        Self { coded: true, tolerance: None, nu: 0.01, drift: [-1e-3, 1e-3] }
     }
 }
 
@@ -130,15 +133,18 @@ pub fn fit(exchanges: &[Exchange], options: &FitOptions) -> Option<EdgeFit> {
     let mut forward: Vec<Crossing> = pairs.iter().map(|pair| forward(pair, base, common)).collect();
     let mut backward: Vec<Crossing> = pairs.iter().map(|pair| backward(pair, base, common)).collect();
     let points = |side: &[Crossing]| -> Vec<Point> { side.iter().map(|c| c.point).collect() };
-    let margin = svm::widest(&points(&forward), &points(&backward), options.nu);
+    let margin = svm::widest(&points(&forward), &points(&backward), options.nu, options.drift);
 
     let mut quick = least_delayed(&forward, margin.slope);
     quick.extend(least_delayed(&backward, -margin.slope));
     let first_noise = noise(&quick);
     let probes = singles(&pairs, base, common);
-    let tight = svm::widest(&points(&probes.0), &points(&probes.1), 0.0);
+    let tight = svm::widest(&points(&probes.0), &points(&probes.1), 0.0, options.drift);
     let tail = tail(&probes.0, tight.slope, tight.forward).max(tail(&probes.1, -tight.slope, tight.backward));
-    let tightest = || tightest(&tight, &probes, tail, base, common);
+    let tightest = || {
+        let found = tightest(&tight, &probes, tail, base, common)?;
+        Some(EdgeFit { drift_sigma: found.drift_sigma.min(unsure(options)), ..found })
+    };
     if first_noise > BURIED * tail {
         return tightest();
     }
@@ -148,7 +154,7 @@ pub fn fit(exchanges: &[Exchange], options: &FitOptions) -> Option<EdgeFit> {
         forward.retain(|c| filter.keeps(c.stretch));
         backward.retain(|c| filter.keeps(c.stretch));
     }
-    let Some((margin, forward, backward)) = settle(&forward, &backward, margin, first_noise) else {
+    let Some((margin, forward, backward)) = settle(&forward, &backward, margin, first_noise, options.drift) else {
         return tightest();
     };
 
@@ -172,15 +178,22 @@ pub fn fit(exchanges: &[Exchange], options: &FitOptions) -> Option<EdgeFit> {
         base: base.wrapping_add_signed(x.round() as i64),
         offset: common.wrapping_add(((there.y - back.y) / 2.0).round() as i64),
         drift: margin.slope,
-        delay: (margin.forward + margin.backward) / 2.0,
+        // Of all slopes, the widest margin's has the longest delay; least squares over a few pairs
+        // may tilt the lines until they cross.
+        delay: (margin.forward + margin.backward).max(tight.forward + tight.backward) / 2.0,
         residual: variance.sqrt(),
         sigma: (ERROR_SCALE * ERROR_SCALE * variance * ends + ROUNDING * ROUNDING).sqrt(),
-        drift_sigma: ERROR_SCALE * (variance / xx).sqrt(),
+        drift_sigma: (ERROR_SCALE * (variance / xx).sqrt()).min(unsure(options)),
         noise: noise(&kept),
         queue: 0.0,
         points: kept.len() as u32,
         seen: 2 * pairs.len() as u32,
     })
+}
+
+/// What drift can be off by at most.
+fn unsure(options: &FitOptions) -> f64 {
+    (options.drift[1] - options.drift[0]) / 2.0
 }
 
 /// Every probe of the pairs by itself, there and back.
@@ -291,6 +304,7 @@ fn settle(
     backward: &[Crossing],
     mut margin: Margin,
     noise: f64,
+    [least, most]: [f64; 2],
 ) -> Option<(Margin, Vec<Crossing>, Vec<Crossing>)> {
     let within = |side: &[Crossing], slope: f64, end: f64, reach: f64| -> Vec<Crossing> {
         side.iter().copied().filter(|c| (c.point.y - slope * c.point.x - end).abs() <= reach).collect()
@@ -305,7 +319,7 @@ fn settle(
         let (there, back) = (mean(&forward), mean(&backward));
         let xx = sum_xx(&forward, there) + sum_xx(&backward, back);
         if xx > 0.0 {
-            margin.slope = (sum_xy(&forward, there) - sum_xy(&backward, back)) / xx;
+            margin.slope = ((sum_xy(&forward, there) - sum_xy(&backward, back)) / xx).clamp(least, most);
         }
         margin.forward = there.y - margin.slope * there.x;
         margin.backward = back.y + margin.slope * back.x;

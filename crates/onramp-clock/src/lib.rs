@@ -20,8 +20,8 @@ mod correction;
 mod exchange;
 mod fit;
 mod graph;
-mod least;
 pub mod log;
+mod memory;
 pub mod mesh;
 mod network;
 mod random;
@@ -31,7 +31,7 @@ mod svm;
 pub use correction::Correction;
 pub use exchange::Exchange;
 pub use fit::{EdgeFit, FitOptions, fit};
-pub use least::LeastDelay;
+pub use memory::Memory;
 pub use network::{Edge, NetworkOptions, Solution, noise, solve};
 
 /// A host's number, chosen by whoever runs the mesh.

@@ -5,7 +5,7 @@
 //! differences to the record before of the same edge or host, so that a probe
 //! takes about 14 bytes. Whatever is not exactly that is refused.
 
-use crate::{Correction, Edge, Exchange, FitOptions, HostId, LeastDelay, NetworkOptions, Solution, fit, solve};
+use crate::{Correction, Edge, Exchange, FitOptions, HostId, Memory, NetworkOptions, Solution, solve};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
@@ -302,11 +302,11 @@ pub fn replay(log: &Log, fit_options: &FitOptions, network_options: &NetworkOpti
         windows.entry(window).or_default().entry((from, to)).or_default().push(*exchange);
     }
     let mut corrections: BTreeMap<HostId, Correction> = BTreeMap::new();
-    let mut least: BTreeMap<(HostId, HostId), LeastDelay> = BTreeMap::new();
+    let mut memory: BTreeMap<(HostId, HostId), Memory> = BTreeMap::new();
     let mut solutions = Vec::new();
     for window in windows.values() {
         let mut edge = |(&(from, to), exchanges): (&(HostId, HostId), &Vec<Exchange>)| {
-            let fit = least.entry((from, to)).or_default().judge(fit(exchanges, fit_options)?, log.window);
+            let fit = memory.entry((from, to)).or_default().fit(exchanges, fit_options, log.window)?;
             Some(Edge { from, to, fit })
         };
         let edges: Vec<Edge> = window.iter().filter_map(&mut edge).collect();

@@ -63,6 +63,10 @@ pub struct Solution {
     pub edge_sigma: f64,
 }
 
+/// What a host's stamps are late by always, and more in one direction than in the other, no probe
+/// shows. It is taken to be this many times their noise, and a nanosecond at least.
+const ALWAYS: f64 = 2.0;
+
 /// An edge disagrees if its surplus is this many standard deviations.
 const DISAGREES: f64 = 6.0;
 
@@ -345,6 +349,7 @@ impl Mesh {
         edge_sigma: f64,
     ) -> Solution {
         let mut solution = Solution { edge_sigma, ..Solution::default() };
+        let always = (ALWAYS * noise(&self.edges)).max(1.0);
         for part in &self.graph.parts {
             let mut now = places[part[0]].reading;
             let mut rate = places[part[0]].rate;
@@ -359,12 +364,12 @@ impl Mesh {
                 // All ways to a busy host queue alike, which no loop shows: the edge that
                 // queued least has the best of it.
                 let queues = self.graph.arcs(i).iter().map(|&(_, edge)| self.edges[edge].fit.queue);
-                let queue = queues.fold(f64::INFINITY, f64::min);
+                let queue = Some(queues.fold(f64::INFINITY, f64::min)).filter(|queue| queue.is_finite());
                 let correction = Correction {
                     base,
                     offset: i64::try_from(signed(base) - now).unwrap_or_default(),
                     drift: -libm::expm1(rate - place.rate),
-                    sigma: libm::hypot(place.variance.sqrt(), if queue.is_finite() { queue } else { 0.0 }),
+                    sigma: (place.variance + queue.unwrap_or_default().powi(2) + always * always).sqrt(),
                     drift_sigma: place.rate_variance.sqrt(),
                     wander: options.wander,
                 };

@@ -7,11 +7,7 @@
 //! each side; it is concave in the slope, so bisection on its derivative finds
 //! the optimum, at O(n) a step.
 
-/// No clock that is disciplined at all drifts faster, in seconds per second:
-/// Linux allows 500 ppm either way, and this is between two clocks.
-const STEEPEST: f64 = 1e-3;
-
-/// 2⁻³¹ of twice that is 1 ps in a second.
+/// 2⁻³¹ of 2·10⁻³ is 1 ps in a second.
 const STEPS: u32 = 31;
 
 /// A point of one side: A's clock from the base on, and the apparent delay less
@@ -32,12 +28,12 @@ pub struct Margin {
     pub backward: f64,
 }
 
-/// The widest margin with about a fraction `nu` of each side beyond it. Both
-/// sides must have points.
-pub fn widest(forward: &[Point], backward: &[Point], nu: f64) -> Margin {
+/// The widest margin of a slope within `slopes` with about a fraction `nu` of each side beyond
+/// it. Both sides must have points.
+pub fn widest(forward: &[Point], backward: &[Point], nu: f64, slopes: [f64; 2]) -> Margin {
     let mut forward = Side::new(forward, nu);
     let mut backward = Side::new(backward, nu);
-    let (mut low, mut high) = (-STEEPEST, STEEPEST);
+    let [mut low, mut high] = slopes;
     for _ in 0..STEPS {
         let slope = (low + high) / 2.0;
         // The derivative: what a steeper line adds to one side and takes from the other.
@@ -93,7 +89,7 @@ mod tests {
     #[test]
     fn a_line_is_found_below_queues() {
         for slope in [0.0, 30e-6, -499e-6] {
-            let margin = widest(&side(slope), &side(-slope), 0.01);
+            let margin = widest(&side(slope), &side(-slope), 0.01, [-1e-3, 1e-3]);
             assert!((margin.slope - slope).abs() < 1e-11, "{margin:?}");
             assert!((margin.forward - 5_000.0).abs() < 0.1, "{margin:?}");
             assert!((margin.backward - 5_000.0).abs() < 0.1, "{margin:?}");
@@ -101,10 +97,16 @@ mod tests {
     }
 
     #[test]
+    fn a_slope_stays_within_bounds() {
+        let margin = widest(&side(30e-6), &side(-30e-6), 0.01, [-20e-6, 20e-6]);
+        assert!((margin.slope - 20e-6).abs() < 1e-11, "{margin:?}");
+    }
+
+    #[test]
     fn one_wrong_point_moves_neither_end() {
         let mut forward = side(10e-6);
         forward[300].y -= 1e6;
-        let margin = widest(&forward, &side(-10e-6), 0.01);
+        let margin = widest(&forward, &side(-10e-6), 0.01, [-1e-3, 1e-3]);
         assert!((margin.slope - 10e-6).abs() < 1e-9, "{margin:?}");
         assert!((margin.forward - 5_000.0).abs() < 1.0, "{margin:?}");
     }

@@ -5,7 +5,7 @@ use super::config::Clock;
 use super::host::HostClock;
 use onramp_clock::schedule::{SPACING, Schedule};
 use onramp_clock::{
-    Correction, Edge, Exchange, FitOptions, HostId, LeastDelay, NetworkOptions, Solution, fit, mesh, noise, solve,
+    Correction, Edge, Exchange, FitOptions, HostId, Memory, NetworkOptions, Solution, mesh, noise, solve,
 };
 use onramp_config::units::{MS, NS, Ps};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub struct Probed {
     pairs: u32,
     /// Exchanges of the present window.
     exchanges: Vec<Exchange>,
-    least: LeastDelay,
+    memory: Memory,
 }
 
 /// The probe mesh and its windows.
@@ -61,7 +61,7 @@ impl Huygens {
                 schedule: Schedule::new(from, to, interval, seed),
                 pairs: 0,
                 exchanges: Vec::new(),
-                least: LeastDelay::default(),
+                memory: Memory::default(),
             }
         };
         Self {
@@ -116,7 +116,7 @@ impl Huygens {
             (0..).zip(hosts).filter_map(|(host, clock)| Some((host, clock.correction?))).collect();
         let fitted = |edge: &mut Probed| {
             let exchanges = std::mem::take(&mut edge.exchanges);
-            let fit = edge.least.judge(fit(&exchanges, &self.fit)?, self.window / NS);
+            let fit = edge.memory.fit(&exchanges, &self.fit, self.window / NS)?;
             Some(Edge { from: edge.from, to: edge.to, fit })
         };
         let edges: Vec<Edge> = self.edges.iter_mut().filter_map(fitted).collect();

@@ -8,7 +8,7 @@ use crate::datapath::{Exchanges, Step};
 use crate::fleet::wire::{Delays, Edge, Member};
 use onramp_clock::log::Record;
 use onramp_clock::schedule::{SPACING, Schedule};
-use onramp_clock::{EdgeFit, Exchange, FitOptions, LeastDelay, fit};
+use onramp_clock::{EdgeFit, Exchange, FitOptions, Memory};
 use onramp_core::orprobe::Kind;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -45,7 +45,7 @@ struct Target {
     /// More than would come in a window twice as long are not kept.
     most: usize,
     window: u64,
-    least: LeastDelay,
+    memory: Memory,
     guard: Guard,
     /// Since it last stepped, nothing was fitted.
     stepped: bool,
@@ -105,7 +105,7 @@ impl Prober {
                 seen: Vec::new(),
                 most,
                 window,
-                least: LeastDelay::default(),
+                memory: Memory::default(),
                 guard: Guard::default(),
                 stepped: false,
             });
@@ -232,7 +232,7 @@ impl Target {
 
     fn collect(&mut self, to: IpAddr) -> Option<Edge> {
         let seen = std::mem::take(&mut self.seen);
-        let found = fit(&seen, &FitOptions::default()).map(|fit| self.least.judge(fit, self.window));
+        let found = self.memory.fit(&seen, &FitOptions::default(), self.window);
         let edge = found.and_then(|fit| {
             let forward = seen.iter().map(|e| delay(&fit, e.received, e.sent, e.sent));
             let backward = seen.iter().map(|e| -delay(&fit, e.returned, e.came_back, e.came_back));
@@ -288,7 +288,7 @@ mod tests {
             seen: Vec::new(),
             most: 10,
             window: 1_000_000_000,
-            least: LeastDelay::default(),
+            memory: Memory::default(),
             guard: Guard::default(),
             stepped: false,
         }
