@@ -144,7 +144,7 @@ def accuracy(runs: Runs) -> list[Claim]:
     networks = [(WHOLE, str(load)) for load in LOADS] + [(TIGHT, high)]
     parts = [*(f"{load}%" for load in LOADS), f"{high}%, {TIGHT}"]
     within = {
-        stamps: [estimate(runs[stamps, *network], contained) for network in networks] for stamps in STAMPS
+        stamps: [estimate(runs[(stamps, *network)], contained) for network in networks] for stamps in STAMPS
     }
     return [
         Claim(
