@@ -56,12 +56,12 @@ if [ $us = a ]; then
     check "init" onrampctl init --interface eth0 --address $address
     lax
     service
-    onrampctl token >/tmp/token || fail "no token"
+    onrampctl token create >/tmp/token || fail "no token"
     check "the token" nc -l -p 7001 -e cat /tmp/token
 else
     token() { nc $other 7001 </dev/null >/tmp/token && [ -s /tmp/token ]; }
     wait_for "the token" token
-    check "join" onrampctl join "$(cat /tmp/token)" --interface eth0
+    check "join" onrampctl join --token-file /tmp/token --interface eth0
     lax
     service
 fi

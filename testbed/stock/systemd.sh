@@ -100,7 +100,7 @@ done
 config=/etc/onrampd/onrampd.toml
 rm $config
 check "a fleet" onrampctl init --interface eth0 --address 10.0.0.1
-token=$(onrampctl token)
+token=$(onrampctl token create)
 sed -i '/^listen/d' $config
 check "its coordinator starts" systemctl start onrampd-coordinator
 coordinator() { systemctl show -P $1 onrampd-coordinator; }

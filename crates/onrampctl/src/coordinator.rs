@@ -4,6 +4,8 @@ use onrampd::fleet::link::Link;
 use onrampd::fleet::pki::{self, Newcomer, Token};
 use onrampd::fleet::wire::{self, Fleet, FromCoordinator, FromHost, MAX_FROM_COORDINATOR};
 use onrampd::wait::{ready, wait};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use rustls::{ClientConfig, ClientConnection};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -22,7 +24,7 @@ pub fn join(token: &Token, address: IpAddr, folder: &Path) -> io::Result<()> {
     let newcomer = Newcomer::new(folder)?;
     let (secret, public_key) = (hex::encode(token.secret), hex::encode(newcomer.public_key()));
     let request = FromHost::Join { secret, address, public_key };
-    match ask(token.coordinator, Newcomer::client(token)?, &request)? {
+    match ask(token.coordinator, Some(address), Newcomer::client(token)?, &request)? {
         FromCoordinator::Joined { certificate, authority } => newcomer.store(folder, token, &certificate, &authority),
         other => Err(unexpected(token.coordinator, other)),
     }
@@ -36,7 +38,7 @@ pub fn fleet(coordinators: &[SocketAddr], folder: &Path) -> io::Result<Fleet> {
     let tls = pki::client(folder)?;
     let mut last = io::Error::other("there is no coordinator");
     for &coordinator in coordinators {
-        match ask(coordinator, tls.clone(), &FromHost::Fleet) {
+        match ask(coordinator, None, tls.clone(), &FromHost::Fleet) {
             Ok(FromCoordinator::Fleet(fleet)) => return Ok(fleet),
             Ok(other) => last = unexpected(coordinator, other),
             Err(e) => last = e,
@@ -52,11 +54,16 @@ fn unexpected(coordinator: SocketAddr, said: FromCoordinator) -> io::Error {
     }
 }
 
-/// One question, one answer.
-fn ask(coordinator: SocketAddr, tls: Arc<ClientConfig>, question: &FromHost) -> io::Result<FromCoordinator> {
+/// One question, one answer. With `from`, it is asked from this host's address of that name.
+fn ask(
+    coordinator: SocketAddr,
+    from: Option<IpAddr>,
+    tls: Arc<ClientConfig>,
+    question: &FromHost,
+) -> io::Result<FromCoordinator> {
     // Without the code of the error: that would look as if the agent had not answered.
     let named = |e: io::Error| io::Error::other(format!("coordinator {coordinator}: {e}"));
-    let socket = TcpStream::connect_timeout(&coordinator, PATIENCE).map_err(named)?;
+    let socket = call(coordinator, from).map_err(named)?;
     let tls = ClientConnection::new(tls, pki::coordinator()).map_err(io::Error::other)?;
     let mut link = Link::new(socket, tls, MAX_FROM_COORDINATOR)?;
     link.say(question)?;
@@ -69,5 +76,19 @@ fn ask(coordinator: SocketAddr, tls: Arc<ClientConfig>, question: &FromHost) -> 
         open.map_err(named)?;
         let left = PATIENCE.checked_sub(begun.elapsed()).ok_or_else(|| named(io::ErrorKind::TimedOut.into()))?;
         wait([ready(link.as_fd(), link.wants_write())].into_iter(), left.as_nanos() as u64)?;
+    }
+}
+
+/// A connection to `coordinator`, which may not be made yet.
+fn call(coordinator: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
+    let family = if coordinator.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?;
+    if let Some(from) = from {
+        let not_ours = |e: Errno| io::Error::other(format!("{from} is no address of this host to call it from: {e}"));
+        bind(&socket, &SocketAddr::new(from, 0)).map_err(not_ours)?;
+    }
+    match connect(&socket, &coordinator) {
+        Err(e) if e != Errno::INPROGRESS => Err(e.into()),
+        _ => Ok(TcpStream::from(socket)),
     }
 }

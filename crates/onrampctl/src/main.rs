@@ -11,11 +11,14 @@ mod owd;
 mod replay;
 mod setup;
 mod status;
+mod tokens;
 mod top;
 
 use clap::{Args, Parser, Subcommand};
+use ipnet::IpNet;
 use onrampd::config::{Config, Fleet, Mode};
 use onrampd::fleet::pki::Token;
+use onrampd::fleet::tokens::{Terms, today};
 use onrampd::fleet::wire;
 use onrampd::{DEFAULT_CONFIG, DEFAULT_SOCKET};
 use std::fmt::Display;
@@ -27,6 +30,7 @@ use std::process::ExitCode;
 use agent::Client;
 use owd::{Matrix, heatmap, table};
 use setup::Host;
+use tokens::Life;
 
 /// Commands for On-Ramp's agents: sets hosts up, asks agents and coordinators.
 #[derive(Parser)]
@@ -49,11 +53,18 @@ enum Command {
         /// TCP port of the coordinator.
         #[arg(long, default_value_t = 9472, value_parser = clap::value_parser!(u16).range(1..))]
         port: u16,
+        #[command(flatten)]
+        terms: TermsArguments,
     },
     /// Join a fleet: fetch a certificate and write a configuration.
     Join {
-        /// Token that `onrampctl init` or `onrampctl token` printed on the coordinator.
-        token: Token,
+        /// Token that `onrampctl init` or `onrampctl token create` printed on the coordinator. Other
+        /// users of this host see it here: --token-file or the environment keep it from them.
+        #[arg(env = "ONRAMP_TOKEN", hide_env_values = true)]
+        token: Option<Token>,
+        /// A file with the token; - is standard input.
+        #[arg(long, value_name = "FILE", conflicts_with = "token")]
+        token_file: Option<PathBuf>,
         #[command(flatten)]
         host: HostArguments,
         /// This host's address, by which the others send to it. Default: the one on the way to
@@ -61,11 +72,10 @@ enum Command {
         #[arg(long)]
         address: Option<IpAddr>,
     },
-    /// On the coordinator: print the token that hosts join with.
+    /// On the coordinator: make, list and withdraw the tokens that hosts join with.
     Token {
-        /// Configuration (TOML).
-        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-        config: PathBuf,
+        #[command(subcommand)]
+        what: TokenCommand,
     },
     /// Tell how the fleet's clocks are, as its coordinator knows it.
     Fleet {
@@ -132,6 +142,55 @@ enum Command {
     },
 }
 
+#[derive(Subcommand)]
+enum TokenCommand {
+    /// Make a token and print it.
+    Create {
+        #[command(flatten)]
+        terms: TermsArguments,
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+    },
+    /// List the tokens that still admit hosts.
+    List {
+        /// JSON.
+        #[arg(long)]
+        json: bool,
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+    },
+    /// Have a token admit nobody from now on.
+    Revoke {
+        /// Its name, as `list` shows it.
+        id: String,
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+    },
+}
+
+/// What a new token admits.
+#[derive(Args)]
+struct TermsArguments {
+    /// How many hosts the token admits.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    uses: u32,
+    /// For how long: 90s, 30min, 2h, 7d.
+    #[arg(long, value_name = "TIME", default_value = "1h")]
+    expires: Life,
+    /// Hosts with this address, or an address of this network, only.
+    #[arg(long, value_name = "ADDRESS|NETWORK", value_parser = tokens::network)]
+    within: Option<IpNet>,
+}
+
+impl From<TermsArguments> for Terms {
+    fn from(a: TermsArguments) -> Self {
+        Self { uses: a.uses, expires: today().saturating_add(a.expires.0), within: a.within }
+    }
+}
+
 #[derive(Args)]
 struct HostArguments {
     /// The interface that packets leave by.
@@ -154,15 +213,23 @@ impl From<HostArguments> for Host {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Init { host, address, port } => done(setup::init(&host.into(), address, port).map(|token| {
-            format!("start the agent, then on every other host:\n\n  onrampctl join {token} --interface NAME\n\n")
-        })),
-        Command::Join { token, host, address } => {
-            done(setup::join(&host.into(), &token, address).map(|a| format!("joined as {a}: start the agent\n")))
+        Command::Init { host, address, port, terms } => {
+            done(setup::init(&host.into(), address, port, terms.into()).map(|token| tokens::founded(&token)))
         }
-        Command::Token { config } => {
-            with_config(&config, |config| done(setup::token(config).map(|token| format!("{token}\n"))))
+        Command::Join { token, token_file, host, address } => done(
+            setup::given(token, token_file.as_deref())
+                .and_then(|token| setup::join(&host.into(), &token, address))
+                .map(|a| format!("joined as {a}: start the agent\n")),
+        ),
+        Command::Token { what: TokenCommand::Create { terms, config } } => {
+            with_config(&config, |config| done(setup::token(config, terms.into()).map(|token| format!("{token}\n"))))
         }
+        Command::Token { what: TokenCommand::List { json, config } } => with_config(&config, |config| {
+            done(setup::tokens(config).and_then(|kept| kept.list(today())).and_then(|found| tokens::show(&found, json)))
+        }),
+        Command::Token { what: TokenCommand::Revoke { id, config } } => with_config(&config, |config| {
+            done(setup::tokens(config).and_then(|kept| kept.revoke(&id)).map(|()| String::new()))
+        }),
         Command::Fleet { config, json } => {
             ask(&config, |fleet| if json { Ok(serde_json::to_string(fleet)? + "\n") } else { Ok(hosts::show(fleet)) })
         }

@@ -1,17 +1,21 @@
-//! The commands `init`, `join` and `token`: a host's folder of certificates and its configuration.
+//! The commands `init`, `join` and `token …`: a host's folder of certificates and its configuration.
 
 use crate::coordinator;
 use nix::unistd::Group;
 use onrampd::config::{Config, Fleet, Mode};
 use onrampd::fleet::pki::{self, Authority, Token};
+use onrampd::fleet::tokens::{Terms, Tokens};
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
 /// The group whose agent must read the keys.
 const GROUP: &str = "onrampd";
+
+/// Bytes that are read of a file with a token.
+const LONGEST: u64 = 1024;
 
 /// A host as the operator describes it.
 pub struct Host {
@@ -74,14 +78,14 @@ impl Host {
 ///
 /// # Errors
 /// There is a configuration or a fleet already, or something cannot be written.
-pub fn init(host: &Host, address: IpAddr, port: u16) -> io::Result<Token> {
+pub fn init(host: &Host, address: IpAddr, port: u16, terms: Terms) -> io::Result<Token> {
     let at = SocketAddr::new(address, port);
     let text = host.text(address, at, Some(at));
     host.check(&text)?;
     let folder = host.folder();
     pki::found(&folder, address)?;
     host.write(&text)?;
-    Ok(Authority::open(&folder)?.token(at))
+    new_token(&folder, at, terms)
 }
 
 /// Joins a token's fleet; without an address, as the one by which this host reaches the
@@ -98,17 +102,55 @@ pub fn join(host: &Host, token: &Token, address: Option<IpAddr>) -> io::Result<I
     Ok(address)
 }
 
-/// The token of the fleet whose coordinator has this configuration.
+/// A new token of the coordinator with this configuration.
+///
+/// # Errors
+/// This host is no coordinator, or the token cannot be written.
+pub fn token(config: &Config, terms: Terms) -> io::Result<Token> {
+    let (Fleet { folder, coordinators, .. }, listen) = coordinates(config)?;
+    // An address that others can call, even if all are listened at.
+    let called = if listen.ip().is_unspecified() { coordinators[0] } else { listen };
+    new_token(folder, called, terms)
+}
+
+/// The tokens of the coordinator with this configuration.
 ///
 /// # Errors
 /// This host is no coordinator.
-pub fn token(config: &Config) -> io::Result<Token> {
-    let none = || wrong("this host's configuration has no [fleet] with a coordinator: ask on the coordinator");
-    let Fleet { listen, folder, coordinators, .. } = config.fleet.as_ref().ok_or_else(none)?;
-    let listen = listen.ok_or_else(none)?;
-    // An address that others can call, even if all are listened at.
-    let called = if listen.ip().is_unspecified() { coordinators[0] } else { listen };
-    Ok(Authority::open(folder)?.token(called))
+pub fn tokens(config: &Config) -> io::Result<Tokens> {
+    coordinates(config).map(|(fleet, _)| Tokens::of(&fleet.folder))
+}
+
+fn coordinates(config: &Config) -> io::Result<(&Fleet, SocketAddr)> {
+    let fleet = config.fleet.as_ref();
+    let listens = fleet.and_then(|fleet| Some((fleet, fleet.listen?)));
+    listens.ok_or_else(|| wrong("this host's configuration has no [fleet] with a coordinator: ask on the coordinator"))
+}
+
+fn new_token(folder: &Path, coordinator: SocketAddr, terms: Terms) -> io::Result<Token> {
+    let authority = Authority::open(folder)?;
+    let token = authority.token(coordinator, Tokens::of(folder).create(terms)?);
+    give_to_agent(&folder.join("tokens"));
+    Ok(token)
+}
+
+/// The token that a host joins with: as given, or from a file; `-` is standard input.
+///
+/// # Errors
+/// There is none, or it cannot be read.
+pub fn given(token: Option<Token>, file: Option<&Path>) -> io::Result<Token> {
+    let text = match (token, file) {
+        (Some(token), None) => return Ok(token),
+        (None, Some(file)) if file == Path::new("-") => io::read_to_string(io::stdin().take(LONGEST))?,
+        (_, Some(file)) => {
+            let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", file.display()));
+            io::read_to_string(File::open(file).map_err(named)?.take(LONGEST)).map_err(named)?
+        }
+        (None, None) => {
+            return Err(wrong("a token is needed: --token-file FILE (- is standard input) or ONRAMP_TOKEN"));
+        }
+    };
+    text.parse().map_err(wrong)
 }
 
 fn wrong(what: impl Into<String>) -> io::Error {

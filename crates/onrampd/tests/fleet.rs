@@ -46,18 +46,20 @@ fn output(lab: &Lab, host: &str, arguments: &[&str]) -> Output {
     command(lab, host, arguments).arg("--config").arg(config(lab, host)).output().unwrap()
 }
 
-/// Founds a fleet on "a"; the token.
+/// Founds a fleet on "a"; a token for several hosts.
 fn found(lab: &Lab, address: &str) -> String {
     fs::create_dir_all(lab.file("a.d")).unwrap();
-    let said = output(lab, "a", &["init", "--interface", "eth0", "--address", address]);
+    let said = output(lab, "a", &["init", "--interface", "eth0", "--address", address, "--uses", "9"]);
     assert!(said.status.success(), "{said:?}");
     let said = String::from_utf8(said.stdout).unwrap();
-    said.split("onrampctl join ").nth(1).and_then(|s| s.split(' ').next()).expect("it prints the command").into()
+    said.split("echo ").nth(1).and_then(|s| s.split(' ').next()).expect("it prints the command").into()
 }
 
 fn join(lab: &Lab, host: &str, token: &str) -> Output {
     fs::create_dir_all(lab.file(&format!("{host}.d"))).unwrap();
-    output(lab, host, &["join", token, "--interface", "eth0"])
+    let file = lab.file("token");
+    fs::write(&file, token).unwrap();
+    output(lab, host, &["join", "--token-file", file.to_str().unwrap(), "--interface", "eth0"])
 }
 
 /// Adds to what `init` or `join` wrote.
@@ -336,7 +338,7 @@ fn a_token_that_is_not_right_is_refused_and_leaves_nothing() {
         (token[..digits - 1].to_string(), "is no token: copy all", 2),
         (token.replace('/', ""), "is no token: copy all", 2),
         (String::new(), "is no token: copy all", 2),
-        (change(digits - 1), "the token is not this fleet's, or an old one", 1),
+        (change(digits - 1), "the token is none of this coordinator's, or used up, or withdrawn", 1),
         // Another fleet's authority.
         (change(digits - 96), "10.9.0.1:9472: is of another fleet", 1),
         (token.replace(":9472", ":9473"), "coordinator 10.9.0.1:9473: Connection refused", 1),
@@ -464,13 +466,7 @@ fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
         let _ = stream.write_all(&bytes).and_then(|()| stream.read_to_end(&mut answer));
         String::from_utf8(answer).unwrap()
     };
-    for bad in [
-        &b"nonsense\n"[..],
-        b"{}\n",
-        b"\xff\xfe\n",
-        b"{\"say\":\"report\",\"round\":1,\"edges\":[],\"more\":1}\n",
-        b"\n",
-    ] {
+    for bad in [&b"nonsense\n"[..], b"{}\n", b"\xff\xfe\n", b"\n"] {
         let answer = line(bad.to_vec());
         assert!(answer.contains("refused") && answer.contains("not understood"), "{answer}");
     }
@@ -488,6 +484,111 @@ fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
     let before = rounds();
     until("does it go on", || rounds() > before + 2);
     agree(&[&a, &b]);
+}
+
+/// A new token of the coordinator on "a".
+fn create(lab: &Lab, arguments: &[&str]) -> String {
+    let made = output(lab, "a", &[&["token", "create"], arguments].concat());
+    assert!(made.status.success(), "{made:?}");
+    String::from_utf8(made.stdout).unwrap().trim().into()
+}
+
+#[test]
+fn a_token_admits_as_many_hosts_as_it_says_until_it_expires_or_is_withdrawn() {
+    let Some(lab) = Lab::switched() else { return };
+    let (_a, _) = founded(&lab);
+    let refused = |host: &str, token: &str, why: &str| {
+        let said = join(&lab, host, token);
+        let text = String::from_utf8(said.stderr).unwrap();
+        assert!(said.status.code() == Some(1) && text.contains(why) && text.lines().count() == 1, "{text}");
+    };
+    let once = create(&lab, &[]);
+    assert!(join(&lab, "b", &once).status.success());
+    refused("c", &once, "used up");
+    refused("c", &create(&lab, &["--within", "10.9.0.2"]), "admits 10.9.0.2/32 only, not 10.9.0.3");
+    let short = create(&lab, &["--expires", "1s"]);
+    sleep(Duration::from_millis(2_100));
+    refused("c", &short, "has expired");
+    let withdrawn = create(&lab, &["--uses", "20", "--within", "10.9.0.0/24"]);
+    let listed = output(&lab, "a", &["token", "list", "--json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let of = |listed: &Value| listed.as_array().unwrap().iter().find(|token| token["uses"] == 20).cloned();
+    let id = of(&listed).expect("it is listed")["id"].as_str().unwrap().to_string();
+    assert!(!listed.to_string().contains(&withdrawn[withdrawn.len() - 32..]), "secrets are not kept");
+    assert!(output(&lab, "a", &["token", "revoke", &id]).status.success());
+    refused("c", &withdrawn, "withdrawn");
+    assert_eq!(output(&lab, "a", &["token", "revoke", &id]).status.code(), Some(2));
+    let mut by_environment = command(&lab, "c", &["join", "--interface", "eth0", "--config"]);
+    by_environment.arg(config(&lab, "c")).env("ONRAMP_TOKEN", create(&lab, &[]));
+    let joined = by_environment.output().unwrap();
+    assert!(joined.status.success(), "{joined:?}");
+}
+
+#[test]
+fn nobody_joins_as_another_host() {
+    let Some(lab) = Lab::switched() else { return };
+    let (_a, token) = founded(&lab);
+    assert!(join(&lab, "b", &token).status.success());
+    let _b = start(&lab, "b", QUICK, "");
+    until("is b there", || fleet(&lab, "a")["hosts"].as_array().is_some_and(|hosts| hosts.len() == 2));
+    let parsed: Token = token.parse().unwrap();
+    let folder = lab.file("x");
+    let newcomer = Newcomer::new(&folder).unwrap();
+    let as_host = |address: &str| FromHost::Join {
+        secret: hex::encode(parsed.secret),
+        address: address.parse().unwrap(),
+        public_key: hex::encode(newcomer.public_key()),
+    };
+    let stranger = || Newcomer::client(&parsed).unwrap();
+    // `say` calls from b, whose agent is running.
+    let other = refusal(say(&lab, stranger(), &[&as_host("10.9.0.3")]));
+    assert_eq!(other, "wants to join as 10.9.0.3, which is not where it calls from");
+    let live = refusal(say(&lab, stranger(), &[&as_host("10.9.0.2")]));
+    assert_eq!(live, "wants to join as 10.9.0.2, which a member has that is here: stop its agent first");
+    let log = lab.log("a");
+    assert!(log.lines().any(|line| line.contains("refused 10.9.0.2:") && line.contains(&other)), "{log}");
+    // The command does not even ask.
+    fs::create_dir_all(lab.file("c.d")).unwrap();
+    let file = lab.file("token");
+    let asked = ["join", "--token-file", file.to_str().unwrap(), "--interface", "eth0", "--address", "10.9.0.2"];
+    let said = String::from_utf8(output(&lab, "c", &asked).stderr).unwrap();
+    assert!(said.contains("10.9.0.2 is no address of this host"), "{said}");
+    let hosts = fleet(&lab, "a")["hosts"].as_array().unwrap().len();
+    assert_eq!(hosts, 2);
+}
+
+#[test]
+fn silent_connections_keep_nobody_out() {
+    let Some(lab) = Lab::switched() else { return };
+    let (a, token) = founded(&lab);
+    assert!(join(&lab, "b", &token).status.success());
+    let b = start(&lab, "b", QUICK, "");
+    agree(&[&a, &b]);
+    // From one address, and from many.
+    for n in 1..=40 {
+        lab.says("b", &format!("ip addr add 10.9.0.{}/24 dev eth0", 100 + n));
+    }
+    let mut silent: Vec<TcpStream> = Vec::new();
+    for n in 0..400_u32 {
+        let from = if n < 100 { "10.9.0.2".to_string() } else { format!("10.9.0.{}", 101 + n % 40) };
+        silent.extend(lab.on("b", || from_address(&from)));
+    }
+    assert!(silent.len() > 300, "{} connections", silent.len());
+    let begun = std::time::Instant::now();
+    assert!(join(&lab, "c", &token).status.success());
+    assert!(fleet(&lab, "a")["hosts"].is_array());
+    let c = start(&lab, "c", QUICK, "");
+    agree(&[&a, &b, &c]);
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+}
+
+/// A connection to the coordinator from one of a host's addresses.
+fn from_address(address: &str) -> Option<TcpStream> {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let made = socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
+    bind(&made, &std::net::SocketAddr::new(address.parse().ok()?, 0)).ok()?;
+    connect(&made, &COORDINATOR.parse::<std::net::SocketAddr>().ok()?).ok()?;
+    Some(TcpStream::from(made))
 }
 
 #[test]

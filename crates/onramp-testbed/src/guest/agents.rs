@@ -115,7 +115,7 @@ fn found(
             Err(format!("{} cannot be in a fleet: {}", topology.name(host), complained.trim()))
         }
     };
-    let said = run(first, &["init"])?;
+    let said = run(first, &["init", "--uses", &hosts.len().to_string()])?;
     let token = said.split_whitespace().find(|word| word.contains('/')).unwrap_or_default();
     let clock = &scenario.clock;
     let [window, interval] = [clock.window, clock.probe_interval].map(|span| span.expect("it is resolved"));

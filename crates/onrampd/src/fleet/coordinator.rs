@@ -121,6 +121,12 @@ impl Coordinator {
         self.hosts.values_mut().filter(|h| h.conn == Ok(conn)).for_each(|h| h.conn = Err(now));
     }
 
+    /// Returns whether the host at `address` is there.
+    #[must_use]
+    pub fn is_connected(&self, address: IpAddr) -> bool {
+        self.hosts.get(&address).is_some_and(|host| host.conn.is_ok())
+    }
+
     /// How the fleet is.
     #[must_use]
     pub fn fleet(&self) -> Fleet {

@@ -9,6 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bytes of lines that wait for a peer who does not read.
 const MAX_WAITING: usize = 32 << 20;
+/// Longest line of a peer who has shown no certificate.
+const LONGEST_OF_STRANGERS: usize = 4 << 10;
 
 /// One end of a connection.
 pub struct Link {
@@ -69,11 +71,12 @@ impl Link {
                 Err(e) if is_later(&e) => {}
                 Err(e) => return Err(e),
             }
-            if self.end_of_line().is_none() && self.input.len() > self.longest {
+            let longest = self.certificate().map_or(LONGEST_OF_STRANGERS, |_| self.longest);
+            if self.end_of_line().is_none() && self.input.len() > longest {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "a line is too long"));
             }
             // Whole lines are taken first; whoever sends on waits.
-            if self.input.len() > self.longest {
+            if self.input.len() > longest {
                 break;
             }
         }

@@ -12,6 +12,7 @@ pub mod coordinator;
 pub mod link;
 pub mod pki;
 pub mod serve;
+pub mod tokens;
 pub mod wire;
 
 /// Result of probes that a test may have made.

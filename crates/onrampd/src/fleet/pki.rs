@@ -4,6 +4,7 @@
 //! the coordinator, which holds a name no host gets. Certificates do not end, and no
 //! system clock is asked whether they are valid: clocks may be years apart here.
 
+use super::tokens;
 use crate::config::Key;
 use hex::FromHex as _;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData};
@@ -26,7 +27,6 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
-use subtle::ConstantTimeEq as _;
 
 /// The coordinator's name in its certificate.
 const COORDINATOR: &str = "coordinator.onramp";
@@ -34,7 +34,7 @@ const COORDINATOR: &str = "coordinator.onramp";
 const AUTHORITY: &str = "authority.pem";
 const HOST: &str = "host.pem";
 const HOST_KEY: &str = "host.key";
-/// Coordinators only: the authority's key, and what tokens and keys of pairs are made from.
+/// Coordinators only: the authority's key, and what keys of pairs are made from.
 const AUTHORITY_KEY: &str = "authority.key";
 const SECRET: &str = "secret";
 
@@ -52,7 +52,7 @@ fn crypto() -> Arc<CryptoProvider> {
     Arc::new(provider::default_provider())
 }
 
-fn other(e: impl fmt::Display) -> io::Error {
+pub(super) fn other(e: impl fmt::Display) -> io::Error {
     io::Error::other(e.to_string())
 }
 
@@ -62,7 +62,7 @@ fn at<E: fmt::Display>(path: &Path) -> impl FnOnce(E) -> io::Error {
     move |e| other(format!("{path}: {e}"))
 }
 
-fn write_new(folder: &Path, name: &str, text: &str, mode: u32) -> io::Result<()> {
+pub(super) fn write_new(folder: &Path, name: &str, text: &str, mode: u32) -> io::Result<()> {
     let path = folder.join(name);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).map_err(at(&path))?;
     // Whatever the umask: the agent's group must read it.
@@ -127,6 +127,9 @@ pub fn found(folder: &Path, address: IpAddr) -> io::Result<()> {
         write_new(folder, AUTHORITY_KEY, &key.serialize_pem(), 0o640)?;
         write_new(folder, SECRET, &format!("{}\n", hex::encode(secret)), 0o640)?;
         write_new(folder, AUTHORITY, &certificate.pem(), 0o644)?;
+        let tokens = folder.join(tokens::FOLDER);
+        let private = Permissions::from_mode(0o770);
+        fs::create_dir(&tokens).and_then(|()| fs::set_permissions(&tokens, private)).map_err(at(&tokens))?;
         let host = KeyPair::generate().map_err(other)?;
         let signed = Authority::open(folder)?.admit(address, host.public_key_raw())?;
         store(folder, &signed, &host)
@@ -196,17 +199,10 @@ impl Authority {
         *context.sign().as_ref().first_chunk().expect("SHA-256 has 32 bytes")
     }
 
-    /// The token that admits a host; the same until the fleet is founded anew.
+    /// The token of a secret of `coordinator`'s.
     #[must_use]
-    pub fn token(&self, coordinator: SocketAddr) -> Token {
-        let fingerprint = fingerprint(&self.certificate);
-        Token { coordinator, fingerprint, secret: self.derive(&[b"token"]) }
-    }
-
-    /// Returns whether a token's secret is right. Takes the same time for all wrong ones.
-    #[must_use]
-    pub fn admits(&self, secret: &[u8; 16]) -> bool {
-        self.derive(&[b"token"])[..secret.len()].ct_eq(secret).into()
+    pub fn token(&self, coordinator: SocketAddr, secret: [u8; 16]) -> Token {
+        Token { coordinator, fingerprint: fingerprint(&self.certificate), secret }
     }
 
     /// The key of a pair's OR-ACKs and probes, the same in both directions.
@@ -440,7 +436,7 @@ impl FromStr for Token {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = "is no token: copy all that `onrampctl init` or `onrampctl token` prints on the coordinator";
+        let wrong = "is no token: copy all that `onrampctl init` or `onrampctl token create` prints on the coordinator";
         let (coordinator, rest) = text.trim().split_once('/').ok_or(wrong)?;
         let coordinator = coordinator.parse().map_err(|_| wrong)?;
         let bytes = <[u8; 48]>::from_hex(rest).map_err(|_| wrong)?;
@@ -479,22 +475,15 @@ mod tests {
     const PEER: IpAddr = IpAddr::V6(std::net::Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 2));
 
     #[test]
-    fn a_fleets_token_admits_and_another_fleets_does_not() {
-        let [ours, theirs] = [Folder::new("ours"), Folder::new("theirs")];
+    fn a_token_is_the_same_as_text_and_shows_its_secret_to_nobody() {
+        let ours = Folder::new("ours");
         found(&ours.0, US).unwrap();
-        found(&theirs.0, US).unwrap();
-        let [ours, theirs] = [&ours.0, &theirs.0].map(|folder| Authority::open(folder).unwrap());
+        let ours = Authority::open(&ours.0).unwrap();
         for coordinator in ["10.0.0.1:9472", "[fd09::1]:1"] {
-            let token = ours.token(coordinator.parse().unwrap());
+            let token = ours.token(coordinator.parse().unwrap(), [0xa5; 16]);
             assert_eq!(token.to_string().parse(), Ok(token));
-            assert!(ours.admits(&token.secret) && !theirs.admits(&token.secret));
         }
-        let token = ours.token("10.0.0.1:9472".parse().unwrap());
-        for byte in 0..16 {
-            let mut wrong = token.secret;
-            wrong[byte] ^= 1;
-            assert!(!ours.admits(&wrong));
-        }
+        let token = ours.token("10.0.0.1:9472".parse().unwrap(), [0xa5; 16]);
         assert!(!format!("{token:?}").contains(&hex::encode(token.secret)), "tokens do not appear in logs");
     }
 

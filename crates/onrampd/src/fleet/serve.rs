@@ -3,6 +3,7 @@
 use super::coordinator::{Conn, Coordinator};
 use super::link::Link;
 use super::pki::{Authority, is_of};
+use super::tokens::{Tokens, today};
 use super::wire::{self, FromCoordinator, FromHost, MAX_FROM_HOST, Realtime};
 use crate::clock::now;
 use crate::config::Mesh;
@@ -19,10 +20,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const SECOND: u64 = 1_000_000_000;
 const MAX_CONNECTIONS: usize = 8192;
-/// Connections that have not said who they are.
+/// Connections that have shown no certificate: where there are more, the oldest of the address that
+/// has most of them goes.
 const MAX_STRANGERS: usize = 256;
-/// They have so long for it.
+/// The same of one address.
+const MAX_STRANGERS_OF_ONE: usize = 16;
+/// They, and members that have said nothing yet, have so long for it.
 const PATIENCE: u64 = 10 * SECOND;
+/// Connections taken at a time: whoever makes many does not keep the others waiting.
+const AT_ONCE: usize = 64;
 /// A host is heard of in every round; one that is silent for so many is gone.
 const SILENT_ROUNDS: u64 = 3;
 
@@ -31,6 +37,7 @@ pub struct Server {
     listener: TcpListener,
     tls: Arc<ServerConfig>,
     authority: Arc<Authority>,
+    tokens: Tokens,
     coordinator: Coordinator,
     connections: BTreeMap<Conn, Connection>,
     next: Conn,
@@ -46,6 +53,12 @@ struct Connection {
     heard: u64,
     /// Nothing more is taken from it.
     ending: bool,
+}
+
+impl Connection {
+    fn is_stranger(&self) -> bool {
+        self.link.certificate().is_none()
+    }
 }
 
 impl Server {
@@ -64,6 +77,7 @@ impl Server {
             coordinator: Coordinator::new(mesh, Box::new(move |a, b| keys.pair_key(a, b)), now()),
             listener,
             authority,
+            tokens: Tokens::of(folder),
             connections: BTreeMap::new(),
             next: 0,
             silence: PATIENCE + SILENT_ROUNDS * mesh.window,
@@ -109,9 +123,9 @@ impl Server {
     }
 
     fn accept(&mut self, now: u64) {
-        while let Ok((socket, peer)) = self.listener.accept() {
-            let strangers = self.connections.values().filter(|c| c.host.is_none()).count();
-            if self.connections.len() >= MAX_CONNECTIONS || strangers >= MAX_STRANGERS {
+        for _ in 0..AT_ONCE {
+            let Ok((socket, peer)) = self.listener.accept() else { break };
+            if self.connections.len() >= MAX_CONNECTIONS || !self.make_room(peer.ip()) {
                 continue;
             }
             let _ = socket.set_nodelay(true);
@@ -120,6 +134,23 @@ impl Server {
             self.next += 1;
             self.connections.insert(self.next, Connection { link, peer, host: None, heard: now, ending: false });
         }
+    }
+
+    /// Returns whether one more stranger from `address` may come; another one may have to go.
+    fn make_room(&mut self, address: IpAddr) -> bool {
+        let mut strangers: BTreeMap<IpAddr, Vec<Conn>> = BTreeMap::new();
+        for (conn, connection) in self.connections.iter().filter(|(_, c)| c.is_stranger()) {
+            strangers.entry(connection.peer.ip().to_canonical()).or_default().push(*conn);
+        }
+        if strangers.get(&address.to_canonical()).is_some_and(|own| own.len() >= MAX_STRANGERS_OF_ONE) {
+            return false;
+        }
+        if strangers.values().map(Vec::len).sum::<usize>() >= MAX_STRANGERS
+            && let Some(oldest) = strangers.values().max_by_key(|own| own.len()).and_then(|own| own.first())
+        {
+            self.connections.remove(oldest);
+        }
+        true
     }
 
     fn tend(&mut self, now: u64) {
@@ -148,8 +179,12 @@ impl Server {
             Err(e) => return self.refuse(conn, &e),
         };
         connection.heard = now;
+        let peer = connection.peer;
         match message {
-            FromHost::Join { secret, address, public_key } => self.join(conn, &secret, address, &public_key),
+            FromHost::Join { secret, address, public_key } => match self.join(peer, &secret, address, &public_key) {
+                Ok(joined) => self.say(conn, &joined),
+                Err(reason) => self.refuse(conn, &reason),
+            },
             FromHost::Hello { address, correction, by_programs, aliases, .. } => {
                 if !connection.link.certificate().is_some_and(|c| is_of(c, address)) {
                     return self.refuse(conn, &format!("no certificate of {address}: join first"));
@@ -167,26 +202,34 @@ impl Server {
                 let fleet = FromCoordinator::Fleet(self.coordinator.fleet());
                 self.say(conn, &fleet);
             }
-            FromHost::Report { .. } | FromHost::Fleet => self.refuse(conn, "not known here: join first"),
+            FromHost::Unknown if connection.link.certificate().is_some() => {}
+            FromHost::Report { .. } | FromHost::Fleet | FromHost::Unknown => {
+                self.refuse(conn, "not known here: join first")
+            }
         }
     }
 
-    fn join(&mut self, conn: Conn, secret: &str, address: IpAddr, public_key: &str) {
-        if !<[u8; 16]>::from_hex(secret).is_ok_and(|s| self.authority.admits(&s)) {
-            return self.refuse(conn, "the token is not this fleet's, or an old one");
+    /// Admits the host at the other end of a connection from `peer`: nobody joins for another one.
+    fn join(
+        &self,
+        peer: SocketAddr,
+        secret: &str,
+        address: IpAddr,
+        public_key: &str,
+    ) -> Result<FromCoordinator, String> {
+        let admission = self.tokens.admits(secret, address, today())?;
+        if address.to_canonical() != peer.ip().to_canonical() {
+            return Err(format!("wants to join as {address}, which is not where it calls from"));
         }
-        let admitted = match <[u8; 65]>::from_hex(public_key) {
-            Ok(key) => self.authority.admit(address, &key),
-            Err(_) => Err(io::Error::other("the public key is not 65 bytes in hex digits")),
-        };
-        match admitted {
-            Ok(certificate) => {
-                eprintln!("onrampd: {address} has joined");
-                let joined = FromCoordinator::Joined { certificate, authority: self.authority.certificate().into() };
-                self.say(conn, &joined);
-            }
-            Err(e) => self.refuse(conn, &e.to_string()),
+        if self.coordinator.is_connected(address.to_canonical()) {
+            return Err(format!("wants to join as {address}, which a member has that is here: stop its agent first"));
         }
+        let key = <[u8; 65]>::from_hex(public_key).map_err(|_| "the public key is not 65 bytes in hex digits")?;
+        let certificate = self.authority.admit(address, &key).map_err(|e| e.to_string())?;
+        let token = admission.count().map_err(|e| format!("the token's use cannot be counted: {e}"))?;
+        self.tokens.clean(today());
+        eprintln!("onrampd: {address} has joined from {peer} by the token {token}");
+        Ok(FromCoordinator::Joined { certificate, authority: self.authority.certificate().into() })
     }
 
     /// Says why, and takes nothing more.

@@ -1,4 +1,6 @@
 //! Messages of hosts and coordinator: lines of JSON, read with bounds.
+//!
+//! Another version may say more: fields that are not known are ignored, and so are messages.
 
 use crate::config::{Key, MAX_ALIASES, usable};
 use onramp_clock::{Correction, EdgeFit};
@@ -17,7 +19,7 @@ const MAX_DRIFT: f64 = 1e-3;
 
 /// A message of a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "say", rename_all = "lowercase", deny_unknown_fields)]
+#[serde(tag = "say", rename_all = "lowercase")]
 pub enum FromHost {
     /// It wants to be admitted. Needs no certificate.
     Join {
@@ -51,11 +53,14 @@ pub enum FromHost {
     },
     /// It wants to know how the fleet is.
     Fleet,
+    /// What a later version says.
+    #[serde(other)]
+    Unknown,
 }
 
 /// A message of a coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "say", rename_all = "lowercase", deny_unknown_fields)]
+#[serde(tag = "say", rename_all = "lowercase")]
 pub enum FromCoordinator {
     /// No, and why.
     Refused {
@@ -103,11 +108,13 @@ pub enum FromCoordinator {
     },
     /// How the fleet is.
     Fleet(Fleet),
+    /// What a later version says.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Result of one host's probes of another.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Edge {
     /// The other.
     pub to: IpAddr,
@@ -121,7 +128,6 @@ pub struct Edge {
 
 /// One-way delays in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Delays {
     /// The least.
     pub min_ns: i64,
@@ -133,7 +139,6 @@ pub struct Delays {
 
 /// A member of the fleet, as another sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Member {
     /// Its address.
     pub address: IpAddr,
@@ -147,7 +152,6 @@ pub struct Member {
 
 /// How well a host's clock is known.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Certainty {
     /// The host.
     pub address: IpAddr,
@@ -159,7 +163,6 @@ pub struct Certainty {
 
 /// CLOCK_REALTIME of the coordinator's host by the fleet's time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Realtime {
     /// When, of the fleet's time in nanoseconds.
     pub at: i64,
@@ -171,7 +174,6 @@ pub struct Realtime {
 
 /// How a fleet is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Fleet {
     /// Its hosts.
     pub hosts: Vec<HostState>,
@@ -189,7 +191,6 @@ pub struct Fleet {
 
 /// A host of the fleet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct HostState {
     /// Its address.
     pub address: IpAddr,
@@ -205,7 +206,6 @@ pub struct HostState {
 
 /// One-way delays from one host to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Pair {
     /// From this one.
     pub from: IpAddr,
@@ -241,7 +241,7 @@ impl FromHost {
                 its_own && correction.is_none_or(|c| is_sound(&c))
             }
             Self::Report { edges, .. } => edges.len() <= MAX_EDGES && edges.iter().all(Edge::is_sound),
-            Self::Join { .. } | Self::Fleet => true,
+            Self::Join { .. } | Self::Fleet | Self::Unknown => true,
         }
     }
 }
@@ -299,6 +299,16 @@ mod tests {
         let line = serde_json::to_vec(&report(fit())).unwrap();
         assert_eq!(parse::<FromHost>(&line), Ok(report(fit())));
         assert!(report(fit()).is_sound());
+    }
+
+    #[test]
+    fn what_a_later_version_adds_is_ignored() {
+        let line = serde_json::to_string(&report(fit())).unwrap();
+        let more = line.replace("\"to\"", "\"why\":{\"a\":[1]},\"to\"").replace("\"round\"", "\"more\":1,\"round\"");
+        assert_ne!(line, more);
+        assert_eq!(parse(more.as_bytes()), Ok(report(fit())));
+        assert_eq!(parse(b"{\"say\":\"policy\",\"version\":7}"), Ok(FromHost::Unknown));
+        assert_eq!(parse(b"{\"say\":\"policy\",\"version\":7}"), Ok(FromCoordinator::Unknown));
     }
 
     #[test]

@@ -168,7 +168,10 @@ impl Worker {
                 });
             }
             // Answers to questions that are not asked here.
-            FromCoordinator::Refused { .. } | FromCoordinator::Joined { .. } | FromCoordinator::Fleet(_) => {}
+            FromCoordinator::Refused { .. }
+            | FromCoordinator::Joined { .. }
+            | FromCoordinator::Fleet(_)
+            | FromCoordinator::Unknown => {}
         }
     }
 

@@ -1,0 +1,87 @@
+//! Tokens as people write and read them.
+
+use ipnet::IpNet;
+use onramp_config::{Unit, quantity};
+use onrampd::fleet::pki::Token;
+use onrampd::fleet::tokens::{Terms, today};
+use std::fmt::Write as _;
+use std::io;
+use std::net::IpAddr;
+
+const LIVES: &[Unit] = &[("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)];
+
+quantity! {
+    /// How long a token admits hosts, in seconds.
+    Life(u64), "time", "1h", LIVES;
+}
+
+/// An address, or a network of them.
+///
+/// # Errors
+/// It is none.
+pub fn network(text: &str) -> Result<IpNet, String> {
+    let one = text.parse::<IpAddr>().map(IpNet::from);
+    one.or_else(|_| text.parse()).map_err(|_| "is no address and no network such as 10.0.0.0/24".into())
+}
+
+/// What `init` says.
+pub fn founded(token: &Token) -> String {
+    format!(
+        "start the agent, then on another host:\n\n  echo {token} | onrampctl join --interface NAME --token-file -\n\n\
+         For more hosts: onrampctl token create --uses N\n"
+    )
+}
+
+/// What `token list` says.
+///
+/// # Errors
+/// None: JSON can say all of it.
+pub fn show(found: &[(String, Terms)], json: bool) -> io::Result<String> {
+    if json {
+        let line = |(id, terms): &(String, Terms)| serde_json::json!({ "id": id, "uses": terms.uses, "expires": terms.expires, "within": terms.within });
+        return Ok(serde_json::to_string(&found.iter().map(line).collect::<Vec<_>>())? + "\n");
+    }
+    if found.is_empty() {
+        return Ok("no token admits anybody: onrampctl token create makes one\n".into());
+    }
+    let mut text = format!("{:<10}{:>6}  {:>9}  within\n", "token", "hosts", "for");
+    for (id, terms) in found {
+        let left = terms.expires.saturating_sub(today());
+        let (count, unit) = if left >= 86_400 {
+            (left / 86_400, "d")
+        } else if left >= 120 {
+            (left / 60, "min")
+        } else {
+            (left, "s")
+        };
+        let within = terms.within.map_or("any".into(), |net| net.to_string());
+        let _ = writeln!(text, "{id:<10}{:>6}  {:>9}  {within}", terms.uses, format!("{count} {unit}"));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lives_and_networks_are_read() {
+        for (text, seconds) in [("90s", 90), ("1h", 3_600), ("30min", 1_800), ("7d", 604_800)] {
+            assert_eq!(text.parse::<Life>().map(|life| life.0).ok(), Some(seconds));
+        }
+        for (text, shown) in [("10.0.0.1", "10.0.0.1/32"), ("10.0.0.0/24", "10.0.0.0/24"), ("fd09::/64", "fd09::/64")] {
+            assert_eq!(network(text).unwrap().to_string(), shown);
+        }
+        for wrong in ["", "10.0.0.0/33", "host", "10.0.0.0/"] {
+            assert!(network(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_list_says_who_may_join_until_when() {
+        let terms = Terms { uses: 20, expires: today() + 3_600, within: network("10.0.0.0/24").ok() };
+        let text = show(&[("0123abcd".into(), terms)], false).unwrap();
+        assert!(text.ends_with("0123abcd      20     60 min  10.0.0.0/24\n") || text.contains("59 min"), "{text}");
+        assert!(show(&[], false).unwrap().starts_with("no token"));
+    }
+}
