@@ -87,6 +87,19 @@ wait_for "it enforces again" enforces
 holds 20
 arrives "a transfer during a restart"
 
+# One that hangs; the watchdog's time is that of the unit in real life.
+begin
+mkdir -p /run/systemd/system/onrampd.service.d
+printf '[Service]\nWatchdogSec=3\n' >/run/systemd/system/onrampd.service.d/watchdog.conf
+systemctl daemon-reload
+check "it is restarted with a watchdog" systemctl restart onrampd
+wait_for "it enforces with a watchdog" enforces
+hung=$(systemctl show -P MainPID onrampd)
+kill -STOP $hung
+anew() { [ "$(systemctl show -P MainPID onrampd)" != $hung ] && enforces; }
+wait_for "one that hangs is started again" anew
+arrives "a transfer while it hung"
+
 status | grep -q '"problems":\[\]' || fail "$(status)"
 check "it stops" systemctl stop onrampd
 check "systemd keeps nothing" is NFileDescriptorStore 0

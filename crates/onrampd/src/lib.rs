@@ -24,6 +24,7 @@ pub mod status;
 pub mod sync;
 pub mod sys;
 pub mod wait;
+pub mod worker;
 
 /// The configuration, unless a command names another.
 pub const DEFAULT_CONFIG: &str = "/etc/onrampd/onrampd.toml";

@@ -111,7 +111,7 @@ fn coordinate(listen: SocketAddr, folder: &Path, mesh: Mesh) -> io::Result<()> {
     }
     let mut server = serve::Server::open(listen, folder, mesh)?;
     agent::ready();
-    server.run(&stop)
+    server.run(&stop, agent::alive)
 }
 
 /// The client beside this program, or the one that is found as a command.

@@ -2,35 +2,32 @@
 
 use crate::fleet::serve;
 use crate::fleet::wire::Realtime;
+use crate::worker::Worker;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
 /// A fleet's coordinator; ends when it is dropped.
 pub(super) struct Coordinator {
-    stop: Option<UnixStream>,
-    thread: Option<JoinHandle<()>>,
     pub(super) realtime: Arc<Mutex<Option<Realtime>>>,
+    /// Closed to end the thread, and before it is waited for.
+    _stop: UnixStream,
+    thread: Worker,
 }
 
 impl Coordinator {
     pub(super) fn start(mut server: serve::Server) -> io::Result<Self> {
         let (stop, stopped) = UnixStream::pair()?;
         let realtime = server.realtime();
-        let run = move || {
-            if let Err(e) = server.run(&stopped) {
-                eprintln!("onrampd: the coordinator has ended: {e}");
-            }
-        };
-        let thread = std::thread::Builder::new().name("coordinator".into()).spawn(run)?;
-        Ok(Self { stop: Some(stop), thread: Some(thread), realtime })
+        let thread = Worker::start("coordinator", move || server.run(&stopped, || {}))?;
+        Ok(Self { realtime, _stop: stop, thread })
     }
-}
 
-impl Drop for Coordinator {
-    fn drop(&mut self) {
-        self.stop = None;
-        self.thread.take().map(JoinHandle::join);
+    /// Checks that it is at work.
+    ///
+    /// # Errors
+    /// Why it ended.
+    pub(super) fn check(&mut self) -> io::Result<()> {
+        self.thread.check()
     }
 }

@@ -2,10 +2,11 @@
 
 use crate::clock::now;
 use crate::datapath::{Alive, Error};
+use crate::worker::Worker;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 /// The programs stop so many nanoseconds after the last beat.
@@ -18,8 +19,9 @@ const PATIENCE: u64 = 20_000_000_000;
 /// Beats on a thread of its own until it is dropped.
 pub struct Heart {
     worked: Arc<AtomicU64>,
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// Closed to end the thread, and before it is waited for.
+    _stop: Sender<()>,
+    thread: Worker,
 }
 
 impl Heart {
@@ -40,20 +42,22 @@ impl Heart {
                     eprintln!("onrampd: {e}");
                 }
             }
+            Ok(())
         };
-        let thread = Builder::new().name("heart".into()).spawn(run).map_err(Error::Thread)?;
-        Ok(Self { worked, stop: Some(stop), thread: Some(thread) })
+        let thread = Worker::start("heart", run).map_err(Error::Thread)?;
+        Ok(Self { worked, _stop: stop, thread })
     }
 
     /// The agent has come round.
     pub fn worked(&self) {
         self.worked.store(now(), Ordering::Relaxed);
     }
-}
 
-impl Drop for Heart {
-    fn drop(&mut self) {
-        self.stop = None;
-        self.thread.take().map(JoinHandle::join);
+    /// Checks that the thread is at work.
+    ///
+    /// # Errors
+    /// Why it ended.
+    pub fn check(&mut self) -> io::Result<()> {
+        self.thread.check()
     }
 }

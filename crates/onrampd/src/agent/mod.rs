@@ -17,7 +17,7 @@ mod tell;
 mod time;
 pub mod undo;
 
-pub use notify::ready;
+pub use notify::{alive, ready};
 
 use crate::abi::or_clock;
 use crate::clock::now;
@@ -30,13 +30,13 @@ use crate::net::{acker, tc};
 use crate::status;
 use crate::status::server::Server;
 use crate::sync::Sync;
+use crate::wait;
 use chrony::Chrony;
 use coordinator::Coordinator;
 use handover::Legacy;
 use heart::Heart;
 use onramp_netlink::{Socket, Watch};
 use ports::Port;
-use rustix::event::{PollFd, PollFlags, poll};
 use signals::{Signals, wait_for};
 use std::io;
 use std::os::fd::AsFd as _;
@@ -244,6 +244,8 @@ impl Agent {
             let ns = next.saturating_sub(now());
             wait_for(&server, &signals, &self.watch, self.sync.as_ref(), ns).map_err(io_error("poll"))?;
             self.heart.iter().for_each(Heart::worked);
+            notify::alive();
+            self.check_threads()?;
             if signals.end() {
                 return Ok(());
             }
@@ -267,6 +269,14 @@ impl Agent {
             }
             server.tend(&mut |request| self.answer(request));
         }
+    }
+
+    /// Without one of its threads the agent is none: systemd starts it anew.
+    fn check_threads(&mut self) -> Result<(), Error> {
+        let sync = self.sync.as_mut().map(Sync::check);
+        let coordinator = self.coordinator.as_mut().map(Coordinator::check);
+        let heart = self.heart.as_mut().map(Heart::check);
+        [sync, coordinator, heart].into_iter().flatten().collect::<io::Result<()>>().map_err(io_error("agent"))
     }
 
     /// Undoes everything.
@@ -308,11 +318,16 @@ fn clean_up(left: &mut Undo, socket: &mut Socket) {
 pub fn measure(config: &Config) -> Result<(), Error> {
     let mut signals = Signals::catch().map_err(io_error("signals"))?;
     let sync = Sync::start(config, None).map_err(io_error("fleet"))?;
-    let _sync = sync.ok_or_else(|| Error::Io("fleet".into(), io::Error::other("the configuration has no [fleet]")))?;
+    let mut sync =
+        sync.ok_or_else(|| Error::Io("fleet".into(), io::Error::other("the configuration has no [fleet]")))?;
     ready();
     while !signals.end() {
-        let fd = PollFd::from_borrowed_fd(signals.end.as_fd(), PollFlags::IN);
-        let _ = poll(&mut [fd], None);
+        alive();
+        sync.check().map_err(io_error("measure"))?;
+        // What has changed is for `onrampctl owd` only.
+        sync.changed();
+        let waits = [signals.end.as_fd(), sync.as_fd()].map(|fd| wait::ready(fd, false));
+        wait::wait(waits.into_iter(), SECOND).map_err(io_error("poll"))?;
     }
     Ok(())
 }

@@ -1,9 +1,14 @@
 //! Readiness and the file descriptor store, by systemd's protocol. Nobody waits for an answer.
 
+use crate::clock::now;
 use crate::datapath::Shared;
 use sd_notify::NotifyState;
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Nanoseconds between two words to the watchdog.
+const BETWEEN: u64 = 500_000_000;
 
 /// Name of the maps in the store.
 const MAPS: NotifyState<'_> = NotifyState::FdName("maps");
@@ -13,6 +18,16 @@ pub fn ready() {
     let mut out = io::stdout();
     let _ = writeln!(out, "ready").and_then(|()| out.flush());
     let _ = sd_notify::notify(&[NotifyState::Ready]);
+}
+
+/// Tells systemd's watchdog, if it waits for that, that the loop that does the work has come round.
+pub fn alive() {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let at = now();
+    if at >= NEXT.load(Ordering::Relaxed) {
+        NEXT.store(at + BETWEEN, Ordering::Relaxed);
+        let _ = sd_notify::notify(&[NotifyState::Watchdog]);
+    }
 }
 
 /// Tells that the agent ends, and leaves nothing.

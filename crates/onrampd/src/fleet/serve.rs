@@ -91,14 +91,16 @@ impl Server {
         self.realtime.clone()
     }
 
-    /// Serves until `stop` has something to read.
+    /// Serves until `stop` has something to read. Each time it has come round, at least once a
+    /// second, `alive` is called.
     ///
     /// # Errors
     /// The system does not let us wait.
-    pub fn run(&mut self, stop: &UnixStream) -> io::Result<()> {
+    pub fn run(&mut self, stop: &UnixStream, alive: impl Fn()) -> io::Result<()> {
         stop.set_nonblocking(true)?;
         loop {
             self.wait(stop)?;
+            alive();
             match (&*stop).read(&mut [0; 1]) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 _ => return Ok(()),

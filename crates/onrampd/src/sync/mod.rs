@@ -19,13 +19,13 @@ use crate::config::Config;
 use crate::datapath::Exchanges;
 use crate::fleet::wire::{FromCoordinator, FromHost, Realtime};
 use crate::wait::{ready, wait};
+use crate::worker::Worker;
 use member::Membership;
 use prober::Prober;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 const SECOND: u64 = 1_000_000_000;
 /// Between two looks at the answers that came: a clock that stepped is noticed this soon.
@@ -34,9 +34,9 @@ const LOOK: u64 = 20_000_000;
 /// The thread, as the agent holds it.
 pub struct Sync {
     view: Arc<Mutex<View>>,
-    /// Readable when the view has changed; closed to end the thread.
-    pipe: Option<UnixStream>,
-    thread: Option<JoinHandle<()>>,
+    /// Readable when the view has changed; closed to end the thread, and before it is waited for.
+    pipe: UnixStream,
+    thread: Worker,
 }
 
 impl Sync {
@@ -52,7 +52,7 @@ impl Sync {
         theirs.set_nonblocking(true)?;
         let view = Arc::new(Mutex::new(View::default()));
         let by_programs = programs.is_some();
-        let mut worker = Worker {
+        let mut work = Work {
             prober: Prober::open(fleet.address, config, programs)?,
             membership: Membership::new(fleet, by_programs)?,
             view: view.clone(),
@@ -61,12 +61,9 @@ impl Sync {
         // Sleeps end when they should, not 50 us later.
         let run = move || {
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
-            if let Err(e) = worker.run() {
-                eprintln!("onrampd: clocks are no longer synchronised: {e}");
-            }
+            work.run()
         };
-        let thread = std::thread::Builder::new().name("sync".into()).spawn(run)?;
-        Ok(Some(Self { view, pipe: Some(ours), thread: Some(thread) }))
+        Ok(Some(Self { view, pipe: ours, thread: Worker::start("sync", run)? }))
     }
 
     /// The present view.
@@ -77,31 +74,32 @@ impl Sync {
 
     /// Returns whether the view has changed since this was last asked.
     pub fn changed(&mut self) -> bool {
-        self.pipe.as_mut().is_some_and(|pipe| pipe.read(&mut [0; 64]).is_ok_and(|n| n > 0))
+        self.pipe.read(&mut [0; 64]).is_ok_and(|n| n > 0)
+    }
+
+    /// Checks that the thread is at work.
+    ///
+    /// # Errors
+    /// Why it ended.
+    pub fn check(&mut self) -> io::Result<()> {
+        self.thread.check()
     }
 }
 
 impl AsFd for Sync {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.pipe.as_ref().expect("it is there until the end").as_fd()
+        self.pipe.as_fd()
     }
 }
 
-impl Drop for Sync {
-    fn drop(&mut self) {
-        self.pipe = None;
-        self.thread.take().map(JoinHandle::join);
-    }
-}
-
-struct Worker {
+struct Work {
     prober: Prober,
     membership: Membership,
     view: Arc<Mutex<View>>,
     pipe: UnixStream,
 }
 
-impl Worker {
+impl Work {
     /// Works until the agent closes its end of the pipe.
     fn run(&mut self) -> io::Result<()> {
         let mut look = now() + LOOK;
