@@ -77,8 +77,11 @@ enum Command {
         #[command(subcommand)]
         what: TokenCommand,
     },
-    /// Tell how the fleet's clocks are, as its coordinator knows it.
+    /// Tell how the fleet's clocks are, as its coordinator knows it; or remove a host from the fleet.
+    #[command(args_conflicts_with_subcommands = true)]
     Fleet {
+        #[command(subcommand)]
+        what: Option<FleetCommand>,
         /// Configuration (TOML).
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
@@ -139,6 +142,19 @@ enum Command {
         /// The agent's socket.
         #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
         socket: PathBuf,
+    },
+}
+
+#[derive(Subcommand)]
+enum FleetCommand {
+    /// On the coordinator: remove a host. Its certificate is worth nothing from now on, and the
+    /// others stop talking to it at once.
+    Remove {
+        /// Its address.
+        address: IpAddr,
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
     },
 }
 
@@ -230,7 +246,10 @@ fn main() -> ExitCode {
         Command::Token { what: TokenCommand::Revoke { id, config } } => with_config(&config, |config| {
             done(setup::tokens(config).and_then(|kept| kept.revoke(&id)).map(|()| String::new()))
         }),
-        Command::Fleet { config, json } => {
+        Command::Fleet { what: Some(FleetCommand::Remove { address, config }), .. } => {
+            with_config(&config, |config| done(setup::remove(config, address).map(|()| String::new())))
+        }
+        Command::Fleet { what: None, config, json } => {
             ask(&config, |fleet| if json { Ok(serde_json::to_string(fleet)? + "\n") } else { Ok(hosts::show(fleet)) })
         }
         Command::Owd { config, json, png } => ask(&config, |fleet| delays(fleet, json, png.as_deref())),

@@ -4,7 +4,8 @@ use crate::coordinator;
 use nix::unistd::Group;
 use onrampd::config::{Config, Fleet, Mode};
 use onrampd::fleet::pki::{self, Authority, Token};
-use onrampd::fleet::tokens::{Terms, Tokens};
+use onrampd::fleet::removed::Removed;
+use onrampd::fleet::tokens::{Terms, Tokens, today};
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -119,6 +120,18 @@ pub fn token(config: &Config, terms: Terms) -> io::Result<Token> {
 /// This host is no coordinator.
 pub fn tokens(config: &Config) -> io::Result<Tokens> {
     coordinates(config).map(|(fleet, _)| Tokens::of(&fleet.folder))
+}
+
+/// Removes the host at `address` from the fleet whose coordinator has this configuration.
+///
+/// # Errors
+/// This host is no coordinator, it is the coordinator's own address, or the list cannot be written.
+pub fn remove(config: &Config, address: IpAddr) -> io::Result<()> {
+    let (fleet, _) = coordinates(config)?;
+    if address.to_canonical() == fleet.address {
+        return Err(wrong(format!("{address}: is this host, the coordinator: it cannot be removed here")));
+    }
+    Removed::open(&fleet.folder)?.add(address, today())
 }
 
 fn coordinates(config: &Config) -> io::Result<(&Fleet, SocketAddr)> {

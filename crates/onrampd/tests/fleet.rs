@@ -7,9 +7,11 @@ use common::lab::{Agent, Lab, onrampctl, until};
 use onramp_core::orprobe::{Kind, OrProbe};
 use onrampd::clock::now;
 use onrampd::fleet::link::Link;
-use onrampd::fleet::pki::{self, Authority, Newcomer, Token};
+use onrampd::fleet::pki::{self, Authority, Identity, Newcomer, Token};
 use onrampd::fleet::wire::{FromCoordinator, FromHost, parse};
 use rustix::process::Signal;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, ClientConnection};
 use serde_json::Value;
 use std::fs;
@@ -293,7 +295,11 @@ fn probes_that_are_not_the_other_hosts_change_nothing() {
     c.kill();
     let [us, peer]: [IpAddr; 2] = [[10, 9, 0, 3].into(), [10, 9, 0, 1].into()];
     let forger = lab.on("c", move || UdpSocket::bind((us, 9471)).unwrap());
-    let key = Authority::open(&lab.file("a.d/fleet")).unwrap().pair_key(us, peer).0;
+    let identity = |host: &str| {
+        let certificate = CertificateDer::from_pem_file(lab.file(&format!("{host}.d/fleet/host.pem"))).unwrap();
+        Identity::of(&certificate).unwrap()
+    };
+    let key = Authority::open(&lab.file("a.d/fleet")).unwrap().pair_key(&identity("c"), &identity("a")).0;
     let send = |payload: &[u8]| forger.send_to(payload, (peer, 9471)).unwrap();
     let counters = || ["probes_refused", "probes_answered", "or_acks_malformed"].map(|name| a.counter(name));
     let before = counters();
@@ -555,6 +561,34 @@ fn nobody_joins_as_another_host() {
     assert!(said.contains("10.9.0.2 is no address of this host"), "{said}");
     let hosts = fleet(&lab, "a")["hosts"].as_array().unwrap().len();
     assert_eq!(hosts, 2);
+}
+
+#[test]
+fn a_host_that_is_removed_is_none_at_once_and_may_join_anew() {
+    let Some(lab) = Lab::switched() else { return };
+    let (a, token) = founded(&lab);
+    assert!(join(&lab, "b", &token).status.success() && join(&lab, "c", &token).status.success());
+    let (b, c) = (start(&lab, "b", QUICK, ""), start(&lab, "c", QUICK, ""));
+    agree(&[&a, &b, &c]);
+    let removed = output(&lab, "a", &["fleet", "remove", "10.9.0.3"]);
+    assert!(removed.status.success(), "{removed:?}");
+    let peers = || b.status()["paths"].as_array().unwrap().iter().filter(|path| path["peer"] == "10.9.0.3").count();
+    until("is it gone", || fleet(&lab, "a")["hosts"].as_array().unwrap().len() == 2 && peers() == 0);
+    until("is it told why", || c.status()["clock"].to_string().contains("was removed from the fleet"));
+    let asked = output(&lab, "c", &["fleet"]);
+    assert!(String::from_utf8_lossy(&asked.stderr).contains("was removed from the fleet"), "{asked:?}");
+    agree(&[&a, &b]);
+    assert!(c.end());
+    // With another certificate, which is issued later.
+    fs::remove_dir_all(lab.file("c.d")).unwrap();
+    fs::remove_file(lab.file("c.written")).unwrap();
+    sleep(Duration::from_millis(1_100));
+    assert!(join(&lab, "c", &token).status.success());
+    let c = start(&lab, "c", QUICK, "");
+    agree(&[&a, &b, &c]);
+    for wrong in ["10.9.0.1", "nobody"] {
+        assert_eq!(output(&lab, "a", &["fleet", "remove", wrong]).status.code(), Some(2), "{wrong}");
+    }
 }
 
 #[test]

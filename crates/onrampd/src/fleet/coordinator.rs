@@ -1,6 +1,7 @@
 //! Decisions of a coordinator: who is a member, who probes whom, what each host's correction
 //! is. Pure: connections are numbers, times are arguments.
 
+use super::pki::Identity;
 use super::wire::{Certainty, Delays, Edge, Fleet, FromCoordinator, HostState, Member, Pair, Realtime};
 use crate::config::{Key, Mesh};
 use onramp_clock::{Correction, HostId, NetworkOptions, Solution, mesh, solve};
@@ -25,7 +26,7 @@ pub type Conn = u64;
 pub type Said = Vec<(Conn, FromCoordinator)>;
 
 /// The key of a pair of hosts.
-pub type PairKey = Box<dyn Fn(IpAddr, IpAddr) -> Key + Send>;
+pub type PairKey = Box<dyn Fn(&Identity, &Identity) -> Key + Send>;
 
 /// A coordinator, but for its sockets.
 pub struct Coordinator {
@@ -49,6 +50,7 @@ struct Host {
     /// Its connection, or when that ended.
     conn: Result<Conn, u64>,
     number: HostId,
+    identity: Identity,
     by_programs: bool,
     aliases: Vec<IpAddr>,
     report: Option<Vec<Edge>>,
@@ -85,11 +87,12 @@ impl Coordinator {
         &mut self,
         now: u64,
         conn: Conn,
-        address: IpAddr,
+        identity: Identity,
         correction: Option<Correction>,
         by_programs: bool,
         aliases: Vec<IpAddr>,
     ) -> Option<Conn> {
+        let address = identity.address;
         let next = self.numbers.len() as HostId;
         let number = *self.numbers.entry(address).or_insert(next);
         match correction {
@@ -99,7 +102,7 @@ impl Coordinator {
             None => drop(self.corrections.remove(&number)),
         }
         let state = "waiting for its first round".into();
-        let host = Host { conn: Ok(conn), number, by_programs, aliases, report: None, state };
+        let host = Host { conn: Ok(conn), number, identity, by_programs, aliases, report: None, state };
         let old = self.hosts.insert(address, host);
         // Everybody hears of a new one; one that came back hears of everybody.
         self.membership_changed(now);
@@ -119,6 +122,18 @@ impl Coordinator {
     /// A connection has ended.
     pub fn gone(&mut self, now: u64, conn: Conn) {
         self.hosts.values_mut().filter(|h| h.conn == Ok(conn)).for_each(|h| h.conn = Err(now));
+    }
+
+    /// Hosts that `is_removed` names are no members any more, and the others hear of it at once.
+    pub fn expel(&mut self, now: u64, is_removed: impl Fn(&Identity) -> bool) {
+        self.hosts.retain(|_, host| {
+            let removed = is_removed(&host.identity);
+            if removed {
+                self.corrections.remove(&host.number);
+                self.tell = Some(now);
+            }
+            !removed
+        });
     }
 
     /// Returns whether the host at `address` is there.
@@ -225,7 +240,7 @@ impl Coordinator {
             let member = |other: &IpAddr| {
                 let its = &self.hosts[other];
                 let aliases = its.aliases.iter().filter(|alias| of(its, alias)).copied().collect();
-                Member { address: *other, aliases, key: (self.pair_key)(*address, *other) }
+                Member { address: *other, aliases, key: (self.pair_key)(&host.identity, &its.identity) }
             };
             let members = FromCoordinator::Members {
                 members: others.map(member).collect(),
@@ -364,6 +379,10 @@ mod tests {
         [10, 0, 0, n].into()
     }
 
+    fn identity(n: u8) -> Identity {
+        Identity { address: host(n), issued: 0, certificate: [n; 32] }
+    }
+
     /// A report of a host's probes of others, who are as many times [`AHEAD`] as the numbers say.
     fn edge(from: u8, to: u8, now: u64) -> Edge {
         let offset = (i64::from(to) - i64::from(from)) * AHEAD;
@@ -392,7 +411,7 @@ mod tests {
         }
 
         fn hello_with(&mut self, n: u8, aliases: &[IpAddr]) {
-            self.coordinator.hello(self.now, n.into(), host(n), None, true, aliases.into());
+            self.coordinator.hello(self.now, n.into(), identity(n), None, true, aliases.into());
         }
 
         /// Goes on until something is said.
@@ -578,14 +597,28 @@ mod tests {
         lab.round(&[1, 2], full(&[1, 2]));
         assert_eq!(present(&lab), 3);
         // It comes back by another connection; then by a third, while the second is still there.
-        assert_eq!(lab.coordinator.hello(lab.now, 30, host(3), None, true, vec![]), None);
-        assert_eq!(lab.coordinator.hello(lab.now, 31, host(3), None, true, vec![]), Some(30));
+        assert_eq!(lab.coordinator.hello(lab.now, 30, identity(3), None, true, vec![]), None);
+        assert_eq!(lab.coordinator.hello(lab.now, 31, identity(3), None, true, vec![]), Some(30));
         lab.coordinator.gone(lab.now, 30);
         assert!(lab.coordinator.fleet().hosts[2].connected, "the old connection's end is not its");
         lab.coordinator.gone(lab.now, 31);
         lab.now += GRACE + MS;
         lab.round(&[1, 2], full(&[1, 2]));
         assert_eq!(present(&lab), 2);
+    }
+
+    #[test]
+    fn who_is_expelled_is_no_member_at_once() {
+        let mut lab = Lab::with(1..=3);
+        lab.round(&[1, 2, 3], full(&[1, 2, 3]));
+        lab.coordinator.expel(lab.now, |identity| identity.address == host(3));
+        let told = lab.coordinator.tick(lab.now);
+        assert_eq!(told.iter().map(|(conn, _)| *conn).collect::<Vec<_>>(), [1, 2]);
+        for (conn, what) in told {
+            let FromCoordinator::Members { members, .. } = what else { panic!("{what:?}") };
+            assert!(members.len() == 1 && members[0].address != host(3), "{conn}: {members:?}");
+        }
+        assert!(!lab.coordinator.is_connected(host(3)));
     }
 
     #[test]
@@ -597,7 +630,7 @@ mod tests {
         let mut second = Lab::with([]);
         // Host 2 comes first, and would be the reference.
         for n in [2, 1, 3] {
-            second.coordinator.hello(0, n.into(), host(n), correction(&given[&n]), true, vec![]);
+            second.coordinator.hello(0, n.into(), identity(n), correction(&given[&n]), true, vec![]);
         }
         let then = second.round(&all, full(&all));
         for n in all {
@@ -613,11 +646,11 @@ mod tests {
         let mut first = Lab::with(all);
         let given = first.round(&all, full(&all));
         let mut second = Lab::with([]);
-        second.coordinator.hello(0, 3, host(3), correction(&given[&3]), true, vec![]);
+        second.coordinator.hello(0, 3, identity(3), correction(&given[&3]), true, vec![]);
         let alone = second.round(&[3], |_| vec![]);
         assert!(correction(&alone[&3]).is_none());
         for n in [2, 1] {
-            second.coordinator.hello(second.now, n.into(), host(n), correction(&given[&n]), true, vec![]);
+            second.coordinator.hello(second.now, n.into(), identity(n), correction(&given[&n]), true, vec![]);
         }
         let then = second.round(&all, full(&all));
         for n in all {

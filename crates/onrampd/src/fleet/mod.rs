@@ -11,6 +11,7 @@
 pub mod coordinator;
 pub mod link;
 pub mod pki;
+pub mod removed;
 pub mod serve;
 pub mod tokens;
 pub mod wire;

@@ -4,10 +4,12 @@
 //! the coordinator, which holds a name no host gets. Certificates do not end, and no
 //! system clock is asked whether they are valid: clocks may be years apart here.
 
-use super::tokens;
+use super::tokens::{self, today};
 use crate::config::Key;
 use hex::FromHex as _;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SerialNumber,
+};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::{digest, hmac};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -183,7 +185,12 @@ impl Authority {
         if public_key.len() != 65 || public_key[0] != 4 {
             return Err(other("the public key is no point of P-256"));
         }
-        let params = named(&address.to_canonical().to_string()).map_err(other)?;
+        let mut params = named(&address.to_canonical().to_string()).map_err(other)?;
+        // When it was issued, so that what was issued before can be withdrawn; and nobody's second.
+        let mut serial = [0; 16];
+        SystemRandom::new().fill(&mut serial).map_err(other)?;
+        serial[..8].copy_from_slice(&today().to_be_bytes());
+        params.serial_number = Some(SerialNumber::from_slice(&serial));
         Ok(params.signed_by(&HostKey(public_key), &self.issuer).map_err(other)?.pem())
     }
 
@@ -205,14 +212,12 @@ impl Authority {
         Token { coordinator, fingerprint: fingerprint(&self.certificate), secret }
     }
 
-    /// The key of a pair's OR-ACKs and probes, the same in both directions.
+    /// The key of a pair's OR-ACKs and probes, the same in both directions. It is of their certificates:
+    /// who gets another's address later does not get its keys.
     #[must_use]
-    pub fn pair_key(&self, a: IpAddr, b: IpAddr) -> Key {
-        let octets = |address: IpAddr| match address {
-            IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-            IpAddr::V6(v6) => v6.octets(),
-        };
-        Key(self.derive(&[b"pair", &octets(a.min(b)), &octets(a.max(b))]))
+    pub fn pair_key(&self, a: &Identity, b: &Identity) -> Key {
+        let [first, second] = [a.certificate.min(b.certificate), a.certificate.max(b.certificate)];
+        Key(self.derive(&[b"pair", &first, &second]))
     }
 
     /// For the coordinator's side of connections; hosts without a certificate may connect, to
@@ -237,6 +242,31 @@ impl Authority {
             .with_single_cert(chain, key)
             .map_err(other)?;
         Ok(Arc::new(config))
+    }
+}
+
+/// Who a host's certificate says it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its address.
+    pub address: IpAddr,
+    /// When it was issued, in seconds since 1970 by the coordinator's clock.
+    pub issued: u64,
+    /// SHA-256 of the certificate.
+    pub certificate: [u8; 32],
+}
+
+impl Identity {
+    /// Of a certificate that the authority signed, as TLS has seen to. `None` if it is no host's.
+    #[must_use]
+    pub fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
+        let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
+        let address = parsed.subject().iter_common_name().next()?.as_str().ok()?.parse().ok()?;
+        // Without leading zeros, as numbers are written.
+        let serial = parsed.raw_serial();
+        let issued = serial.len().checked_sub(8).map(|at| serial[..at].iter().rev().zip(0..8));
+        let issued = issued?.fold(0, |sum, (byte, place)| sum | u64::from(*byte) << (8 * place));
+        Some(Self { address, issued, certificate: fingerprint(certificate) })
     }
 }
 
@@ -512,10 +542,19 @@ mod tests {
         let folder = Folder::new("pairs");
         found(&folder.0, US).unwrap();
         let authority = Authority::open(&folder.0).unwrap();
-        let third = IpAddr::from([10, 0, 0, 3]);
-        assert_eq!(authority.pair_key(US, PEER).0, authority.pair_key(PEER, US).0);
-        let keys = [authority.pair_key(US, PEER).0, authority.pair_key(US, third).0, authority.pair_key(third, PEER).0];
-        assert!(keys[0] != keys[1] && keys[1] != keys[2] && keys[0] != keys[2]);
+        let identity = |address: IpAddr| {
+            let pem = authority.admit(address, KeyPair::generate().unwrap().public_key_raw()).unwrap();
+            Identity::of(&CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).expect("it is a host's")
+        };
+        let before = today();
+        let [us, peer, third] = [US, PEER, IpAddr::from([10, 0, 0, 3])].map(identity);
+        assert_eq!([us.address, peer.address], [US, PEER]);
+        assert!((before..=today()).contains(&us.issued), "{us:?}");
+        assert_eq!(authority.pair_key(&us, &peer).0, authority.pair_key(&peer, &us).0);
+        let again = identity(PEER);
+        let pairs = [(&us, &peer), (&us, &third), (&third, &peer), (&us, &again)];
+        let keys: std::collections::BTreeSet<_> = pairs.iter().map(|(a, b)| authority.pair_key(a, b).0).collect();
+        assert_eq!(keys.len(), 4, "who gets an address later does not get its keys");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::coordinator::{Conn, Coordinator};
 use super::link::Link;
-use super::pki::{Authority, is_of};
+use super::pki::{Authority, Identity};
+use super::removed::Removed;
 use super::tokens::{Tokens, today};
 use super::wire::{self, FromCoordinator, FromHost, MAX_FROM_HOST, Realtime};
 use crate::clock::now;
@@ -29,6 +30,7 @@ const MAX_STRANGERS_OF_ONE: usize = 16;
 const PATIENCE: u64 = 10 * SECOND;
 /// Connections taken at a time: whoever makes many does not keep the others waiting.
 const AT_ONCE: usize = 64;
+const REMOVED: &str = "was removed from the fleet: join anew, by another token";
 /// A host is heard of in every round; one that is silent for so many is gone.
 const SILENT_ROUNDS: u64 = 3;
 
@@ -38,6 +40,9 @@ pub struct Server {
     tls: Arc<ServerConfig>,
     authority: Arc<Authority>,
     tokens: Tokens,
+    removed: Removed,
+    /// When the list of those is looked at again.
+    look: u64,
     coordinator: Coordinator,
     connections: BTreeMap<Conn, Connection>,
     next: Conn,
@@ -59,6 +64,10 @@ impl Connection {
     fn is_stranger(&self) -> bool {
         self.link.certificate().is_none()
     }
+
+    fn identity(&self) -> Option<Identity> {
+        self.link.certificate().and_then(Identity::of)
+    }
 }
 
 impl Server {
@@ -78,6 +87,8 @@ impl Server {
             listener,
             authority,
             tokens: Tokens::of(folder),
+            removed: Removed::open(folder)?,
+            look: 0,
             connections: BTreeMap::new(),
             next: 0,
             silence: PATIENCE + SILENT_ROUNDS * mesh.window,
@@ -108,6 +119,7 @@ impl Server {
             let now = now();
             self.accept(now);
             self.tend(now);
+            self.look_at_removed(now);
             self.coordinator.set_realtime(*self.realtime.lock().unwrap_or_else(PoisonError::into_inner));
             for (conn, what) in self.coordinator.tick(now) {
                 self.say(conn, &what);
@@ -169,6 +181,23 @@ impl Server {
         }
     }
 
+    /// Lets go of members that were removed.
+    fn look_at_removed(&mut self, now: u64) {
+        if now < self.look {
+            return;
+        }
+        self.look = now + SECOND / 2;
+        match self.removed.refresh() {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(e) => return eprintln!("onrampd: {e}"),
+        }
+        let is_removed = |c: &Connection| c.identity().is_some_and(|identity| self.removed.has(&identity));
+        let gone: Vec<Conn> = self.connections.iter().filter(|(_, c)| is_removed(c)).map(|(conn, _)| *conn).collect();
+        gone.into_iter().for_each(|conn| self.refuse(conn, REMOVED));
+        self.coordinator.expel(now, |identity| self.removed.has(identity));
+    }
+
     fn next_line(&mut self, conn: Conn) -> Option<Vec<u8>> {
         self.connections.get_mut(&conn).filter(|c| !c.ending)?.link.line()
     }
@@ -181,30 +210,32 @@ impl Server {
             Err(e) => return self.refuse(conn, &e),
         };
         connection.heard = now;
-        let peer = connection.peer;
+        let (peer, identity) = (connection.peer, connection.identity());
+        if identity.is_some_and(|identity| self.removed.has(&identity)) {
+            return self.refuse(conn, REMOVED);
+        }
         match message {
             FromHost::Join { secret, address, public_key } => match self.join(peer, &secret, address, &public_key) {
                 Ok(joined) => self.say(conn, &joined),
                 Err(reason) => self.refuse(conn, &reason),
             },
             FromHost::Hello { address, correction, by_programs, aliases, .. } => {
-                if !connection.link.certificate().is_some_and(|c| is_of(c, address)) {
+                let Some(identity) = identity.filter(|identity| identity.address == address.to_canonical()) else {
                     return self.refuse(conn, &format!("no certificate of {address}: join first"));
-                }
-                let address = address.to_canonical();
-                connection.host = Some(address);
+                };
+                connection.host = Some(identity.address);
                 let aliases = aliases.iter().map(IpAddr::to_canonical).collect();
-                let old = self.coordinator.hello(now, conn, address, correction, by_programs, aliases);
+                let old = self.coordinator.hello(now, conn, identity, correction, by_programs, aliases);
                 old.and_then(|old| self.connections.remove(&old));
             }
             FromHost::Report { round, edges } if connection.host.is_some() => {
                 self.coordinator.report(conn, round, edges);
             }
-            FromHost::Fleet if connection.link.certificate().is_some() => {
+            FromHost::Fleet if identity.is_some() => {
                 let fleet = FromCoordinator::Fleet(self.coordinator.fleet());
                 self.say(conn, &fleet);
             }
-            FromHost::Unknown if connection.link.certificate().is_some() => {}
+            FromHost::Unknown if identity.is_some() => {}
             FromHost::Report { .. } | FromHost::Fleet | FromHost::Unknown => {
                 self.refuse(conn, "not known here: join first")
             }

@@ -165,11 +165,17 @@ impl Work {
                     view.realtime = realtime.filter(Realtime::is_sound);
                 });
             }
-            // Answers to questions that are not asked here.
-            FromCoordinator::Refused { .. }
-            | FromCoordinator::Joined { .. }
-            | FromCoordinator::Fleet(_)
-            | FromCoordinator::Unknown => {}
+            // It was one of the fleet until now, and may be no more: it waits until a coordinator has it again.
+            FromCoordinator::Refused { reason } => {
+                self.prober.set_members(&[]);
+                self.membership.corrected(None);
+                self.change(|view| {
+                    view.members.clear();
+                    view.withdraw(&format!("the coordinator refuses this host: it {reason}"));
+                });
+            }
+            // Answers to questions that are not asked here, and what a later version says.
+            FromCoordinator::Joined { .. } | FromCoordinator::Fleet(_) | FromCoordinator::Unknown => {}
         }
     }
 

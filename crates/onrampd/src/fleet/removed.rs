@@ -1,0 +1,97 @@
+//! Hosts that were removed from the fleet: what was issued to them until then is worth nothing.
+
+use super::pki::{Identity, other};
+use std::collections::BTreeMap;
+use std::fs::{self, Metadata};
+use std::io::{self, Write as _};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+const FILE: &str = "removed.json";
+/// A file is no longer than this: some hundred thousand hosts.
+const LONGEST: u64 = 16 << 20;
+
+/// The coordinator's list: addresses, and when they were removed, in seconds since 1970.
+pub struct Removed {
+    path: PathBuf,
+    seen: Option<SystemTime>,
+    hosts: BTreeMap<IpAddr, u64>,
+}
+
+impl Removed {
+    /// Of the fleet in `folder`.
+    ///
+    /// # Errors
+    /// The list is broken: nobody is admitted by guess.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        let mut this = Self { path: folder.join(FILE), seen: None, hosts: BTreeMap::new() };
+        this.refresh()?;
+        Ok(this)
+    }
+
+    /// Reads the list again if it has changed; true if it has.
+    ///
+    /// # Errors
+    /// It is broken; what was read before stays.
+    pub fn refresh(&mut self) -> io::Result<bool> {
+        let found = fs::metadata(&self.path).ok();
+        let changed = found.as_ref().and_then(|m| m.modified().ok());
+        if changed == self.seen {
+            return Ok(false);
+        }
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", self.path.display()));
+        if found.as_ref().map_or(0, Metadata::len) > LONGEST {
+            return Err(named(other("is too long")));
+        }
+        let text = if found.is_some() { fs::read(&self.path).map_err(named)? } else { b"{}".into() };
+        self.hosts = serde_json::from_slice(&text).map_err(|e| named(e.into()))?;
+        self.seen = changed;
+        Ok(true)
+    }
+
+    /// Returns whether what the host shows was issued before it was removed.
+    #[must_use]
+    pub fn has(&self, host: &Identity) -> bool {
+        self.hosts.get(&host.address).is_some_and(|removed| host.issued <= *removed)
+    }
+
+    /// Adds `address` to the list at the time `now`.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn add(&mut self, address: IpAddr, now: u64) -> io::Result<()> {
+        self.hosts.insert(address.to_canonical(), now);
+        let unfinished = self.path.with_extension("new");
+        let text = serde_json::to_vec(&self.hosts)?;
+        let write = |mut file: fs::File| file.write_all(&text).and_then(|()| file.sync_all());
+        let written = fs::File::create(&unfinished).and_then(write).and_then(|()| fs::rename(&unfinished, &self.path));
+        written.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", self.path.display())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_issued_before_is_worth_nothing_and_what_comes_later_is() {
+        let folder = std::env::temp_dir().join(format!("orremoved{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let mut list = Removed::open(&folder).unwrap();
+        let mut coordinator = Removed::open(&folder).unwrap();
+        let identity =
+            |last: u8, issued: u64| Identity { address: [10, 0, 0, last].into(), issued, certificate: [0; 32] };
+        assert!(!list.has(&identity(2, 50)) && !coordinator.refresh().unwrap());
+        list.add(IpAddr::V6([0, 0, 0, 0, 0, 0xffff, 0x0a00, 2].into()), 100).unwrap();
+        assert!(coordinator.refresh().unwrap() && !coordinator.refresh().unwrap());
+        for list in [&list, &coordinator] {
+            assert!(list.has(&identity(2, 50)) && list.has(&identity(2, 100)));
+            assert!(!list.has(&identity(2, 101)) && !list.has(&identity(3, 50)));
+        }
+        fs::write(folder.join(FILE), "{\"10.0.0.3\"").unwrap();
+        assert!(Removed::open(&folder).err().unwrap().to_string().contains("removed.json: "));
+        assert!(coordinator.refresh().is_err() && coordinator.has(&identity(2, 50)), "what was known stays");
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
