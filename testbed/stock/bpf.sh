@@ -55,8 +55,12 @@ sleep 1
 kill -9 $pid_a
 check "traffic goes on without an agent" wait $load
 check "the gate of an agent that was killed stays" there eth0 1
+check "segments are given back" ip netns exec a onrampd undo --segments --state-dir $(sed -n 's/^state_dir = "\(.*\)"/\1/p' /tmp/a.toml)
+check "they are large after a crash" segments 65536
+check "the gate still stays" there eth0 1
 start a enforce eth0 0ns 10.0.0.2
 check "the next agent has a gate" there eth0 1
+check "and small segments" segments 16384
 send "through the next agent's gate"
 
 # Packets that are to leave later wait in the gate.

@@ -2,10 +2,11 @@
 
 use clap::{Parser, Subcommand};
 use onramp_config::Mistake;
+use onrampd::agent::undo;
 use onrampd::config::quantity::Time;
 use onrampd::config::{Config, Mesh};
 use onrampd::fleet::serve;
-use onrampd::{DEFAULT_CONFIG, agent};
+use onrampd::{DEFAULT_CONFIG, DEFAULT_STATE_DIR, agent};
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io;
@@ -57,6 +58,16 @@ enum Command {
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
     },
+    /// Take away what an agent that is no more has left: the gate, filters, the device onramp0, small
+    /// segments. Packets pass all of it anyway; it needs neither an agent nor a configuration.
+    Undo {
+        /// Where the agent remembers what it has done.
+        #[arg(long, value_name = "DIR", default_value = DEFAULT_STATE_DIR)]
+        state_dir: PathBuf,
+        /// Only give interfaces their segments again; the next agent takes the rest over.
+        #[arg(long)]
+        segments: bool,
+    },
     #[command(external_subcommand)]
     Client(Vec<OsString>),
 }
@@ -83,6 +94,10 @@ fn main() -> ExitCode {
             }
         }
         Command::Measure { config } => measure(&config),
+        Command::Undo { state_dir, segments } => {
+            let done = if segments { undo::segments_again(&state_dir) } else { undo::after_an_agent(&state_dir) };
+            done.map_or_else(fail, |()| ExitCode::SUCCESS)
+        }
         Command::Client(arguments) => {
             let e = process::Command::new(client()).args(arguments).exec();
             fail(format!("cannot start onrampctl, which has all other commands: {e}"))

@@ -189,10 +189,20 @@ fn killed_it_leaves_traffic_alone_and_the_next_start_cleans_up() {
         b.kill();
         assert!(lab.transfer("10.9.0.2", 20_000_000));
         assert!(lab.says("a", "ip link").contains(acker::NAME), "what a crash leaves");
+        // By a command, on one of them.
+        let undo = || {
+            let mut command = lab.command("b", env!("CARGO_BIN_EXE_onrampd"));
+            command.args(["undo", "--state-dir"]).arg(lab.file("b")).output().unwrap()
+        };
+        assert!(undo().status.success(), "{:?}", undo());
+        fs::remove_file(lab.file("b.sock")).unwrap();
+        assert_eq!(traces(&lab, "b"), "");
+        assert!(undo().status.success(), "nothing is left to do");
 
         let (a, b) = (lab.agent("a", &more), lab.agent("b", &more));
         assert!(lab.transfer("10.9.0.2", 1_000_000));
         assert!(a.path("10.9.0.2")["or_acks"].as_u64() > Some(0));
+        assert!(String::from_utf8(undo().stderr).unwrap().contains("another agent runs"));
         let filters = lab.says("a", "tc filter show dev eth0 ingress").matches("handle 0x24ff").count();
         assert!(filters <= 1, "{filters} filters");
         assert!(a.end() && b.end());

@@ -40,8 +40,7 @@ use ports::Port;
 use signals::{Signals, wait_for};
 use std::io;
 use std::os::fd::AsFd as _;
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use undo::{Undo, UndoFile, boot, remove_filters};
 
@@ -140,9 +139,7 @@ pub fn run(path: &Path) -> Result<(), Error> {
 impl Agent {
     /// Cleans up after a crash, or takes over, and loads the programs; nothing has an effect yet.
     fn prepare(path: &Path, config: Config, legacy: Option<Legacy>) -> Result<Self, Error> {
-        // An abstract name exists once in a network namespace, and ends with its process.
-        let name = SocketAddr::from_abstract_name(b"onrampd").map_err(io_error("name"))?;
-        let only = UnixListener::bind_addr(&name).map_err(|_| Error::Running)?;
+        let only = undo::only_agent().map_err(|_| Error::Running)?;
         let mut socket = Socket::open().map_err(io_error("netlink"))?;
         let watch = Watch::open().map_err(io_error("netlink"))?;
         let folder = config.state_dir.display().to_string();

@@ -11,7 +11,9 @@ use onramp_netlink::Socket;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
+use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
 /// Longest file that is read, in bytes.
@@ -193,6 +195,52 @@ impl Undo {
         }
         problems
     }
+}
+
+/// Takes away what an agent that is no more has left, on all interfaces.
+///
+/// # Errors
+/// An agent runs, or something could not be undone.
+pub fn after_an_agent(folder: &Path) -> io::Result<()> {
+    let _only = only_agent()?;
+    let mut socket = Socket::open()?;
+    let mut file = UndoFile::in_folder(folder)?;
+    let mut left = file.read()?.unwrap_or_default();
+    let links = onramp_netlink::link::list(&mut socket).map_err(io::Error::other)?;
+    let names: Vec<String> = links.into_iter().map(|link| link.name).filter(|name| name != acker::NAME).collect();
+    left.look(&mut socket, &names).map_err(io::Error::other)?;
+    let problems = left.run(&mut socket);
+    if problems.is_empty() { file.remove() } else { Err(io::Error::other(problems.join("; "))) }
+}
+
+/// Gives the interfaces of an agent that is no more their segments again, and leaves all else to the
+/// next one.
+///
+/// # Errors
+/// An agent runs, or they could not be given.
+pub fn segments_again(folder: &Path) -> io::Result<()> {
+    let _only = only_agent()?;
+    let mut socket = Socket::open()?;
+    let mut file = UndoFile::in_folder(folder)?;
+    let left = file.read()?.unwrap_or_default();
+    for touched in &left.interfaces {
+        if let Some(before) = touched.segments {
+            segments::restore(&mut socket, touched.index, before).map_err(io::Error::other)?;
+        }
+    }
+    file.leave();
+    Ok(())
+}
+
+/// What one agent in a network namespace has, as long as it lives.
+///
+/// # Errors
+/// Another one has it.
+pub(super) fn only_agent() -> io::Result<UnixListener> {
+    // An abstract name exists once in a network namespace, and ends with its process.
+    let name = SocketAddr::from_abstract_name(b"onrampd")?;
+    let taken = || io::Error::other("another agent runs in this network namespace");
+    UnixListener::bind_addr(&name).map_err(|_| taken())
 }
 
 /// Removes our filters of clsact from an interface: how many of others there are, and what went wrong.
