@@ -159,6 +159,19 @@ OR_INLINE or_u32 packet_is_ours(const struct or_packet *packet, const struct or_
 	return packet->flow.protocol == IPPROTO_UDP && packet->flow.dport == config->port;
 }
 
+/* DNS, NTP, PTP (events, general), BFD (one hop, echo, several hops). */
+OR_INLINE or_u32 packet_is_urgent_port(or_u16 port)
+{
+	return port == 53 || port == 123 || port == 319 || port == 320 || port == 3784 || port == 3785 || port == 4784;
+}
+
+/* What keeps time, names and links going is neither held nor measured: a pause would do it harm. */
+OR_INLINE or_u32 packet_is_urgent(const struct or_packet *packet)
+{
+	return packet->flow.protocol == IPPROTO_UDP &&
+	       (packet_is_urgent_port(packet->flow.dport) || packet_is_urgent_port(packet->flow.sport));
+}
+
 /*
  * UDP has no sequence number: a packet is known by a hash of how its payload begins
  * (QUIC's packet number, encrypted, is in it) and its length. 0 if it is too short.

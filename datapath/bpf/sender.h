@@ -171,7 +171,7 @@ OR_INLINE or_u32 sender_departs(struct or_skb *skb, or_u32 mode, or_u64 now)
 		return 0;
 	}
 	/* What carries no data says nothing of congestion, and may not be held: ACKs. */
-	if (!packet.payload || !(config->flags & OR_CLOCK_KNOWN))
+	if (!packet.payload || packet_is_urgent(&packet) || !(config->flags & OR_CLOCK_KNOWN))
 		return 0;
 	peer = bpf_map_lookup_elem(&peers, &packet.flow.destination);
 	if (!peer || !(peer->flags & OR_PEER_CLOCK_KNOWN))

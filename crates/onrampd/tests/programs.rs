@@ -158,6 +158,21 @@ fn a_new_flow_starts_with_what_its_path_knows() {
 }
 
 #[test]
+fn what_keeps_time_names_and_links_going_is_never_held() {
+    let Some(mut host) = Host::new(Mode::Enforce) else { return };
+    host.run(Program::Gate, &data(5, PSH_ACK, 100));
+    host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(104, now() + 200 * MS)));
+    host.counted();
+    for port in [53, 123, 319, 320, 3784, 3785, 4784] {
+        for (sport, dport) in [(40_000, port), (port, 40_000)] {
+            assert_eq!(host.run(Program::Gate, &ip(US, PEER, UDP, &udp(sport, dport, &[0; 200]))), 0, "{port}");
+        }
+    }
+    assert_eq!(host.counted(), []);
+    assert!(host.run(Program::Gate, &ip(US, PEER, UDP, &udp(40_000, 4_433, &[0; 200]))) > 0, "QUIC is");
+}
+
+#[test]
 fn observing_holds_nothing_but_counts_what_would_be_held() {
     let Some(mut host) = Host::new(Mode::Observe) else { return };
     assert_eq!(host.run(Program::Egress, &data(0, PSH_ACK, 1)), NEXT);

@@ -45,8 +45,8 @@ def draw(runs: Runs) -> Figure:
     return figure
 
 
-def contained(result: Result) -> float:
-    """Share of hosts and times whose error is within two of the deviations that the host states.
+def contained(result: Result) -> float | None:
+    """Share of hosts and times whose error is within two deviations as the host states them; None: no times.
 
     From the fourth window on: a host does not know the least delays before two windows agree on them, and
     states microseconds.
@@ -55,7 +55,7 @@ def contained(result: Result) -> float:
     since = 3 * quantity(result.scenario.document["clock"]["window"]) + clock.PROCESSING
     late = np.asarray(table["time_ps"]) >= since * 1e12
     within = np.abs(np.asarray(table["error_ns"])) <= 2 * np.asarray(table["uncertainty_ns"])
-    return float(np.mean(within[late]))
+    return float(np.mean(within[late])) if late.any() else None
 
 
 def claims(runs: Runs) -> list[Claim]:
