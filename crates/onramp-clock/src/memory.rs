@@ -55,17 +55,16 @@ impl Memory {
     /// errors what one has done for sure. `None` as [`fit`] has it.
     pub fn fit(&mut self, exchanges: &[Exchange], options: &FitOptions, window: u64) -> Option<EdgeFit> {
         let free = fit(exchanges, options)?;
-        let Some(drift) = &mut self.drift else {
-            self.learn(&free);
-            return Some(self.judge(free, window));
-        };
-        drift.sigma += WANDER * window as f64 / 1e9;
-        let reach = NOISE * drift.sigma;
-        let bounds = [drift.value - reach, drift.value + reach];
+        if let Some(drift) = &mut self.drift {
+            drift.sigma += WANDER * window as f64 / 1e9;
+        }
         if !is_vague(&free) && self.shortest().is_none_or(|shortest| free.delay <= shortest.most) {
             self.learn(&free);
             return Some(self.judge(free, window));
         }
+        let Some(drift) = self.drift else { return Some(self.judge(free, window)) };
+        let reach = NOISE * drift.sigma;
+        let bounds = [drift.value - reach, drift.value + reach];
         // A delay less than the way's is of another drift: the clock was set.
         let is_possible = |fit: &EdgeFit| self.shortest().is_none_or(|s| fit.delay >= s.most - 4.0 * NOISE * s.sigma);
         let bounded = fit(exchanges, &FitOptions { drift: bounds, ..*options }).filter(is_possible);
@@ -74,9 +73,6 @@ impl Memory {
 
     /// A drift that no queue has tilted.
     fn learn(&mut self, fit: &EdgeFit) {
-        if is_vague(fit) {
-            return;
-        }
         let new = Drift { value: fit.drift, sigma: fit.drift_sigma };
         self.drift = match self.drift {
             Some(old) if (new.value - old.value).abs() < ANOTHER * libm::hypot(new.sigma, old.sigma) => {

@@ -1,14 +1,12 @@
 //! Short conversations of commands with a coordinator: to join, and to ask how the fleet is.
 
-use onrampd::fleet::link::Link;
+use onrampd::fleet::link::{Link, call};
 use onrampd::fleet::pki::{self, Newcomer, Token};
 use onrampd::fleet::wire::{self, Fleet, FromCoordinator, FromHost, MAX_FROM_COORDINATOR};
 use onrampd::wait::{ready, wait};
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use rustls::{ClientConfig, ClientConnection};
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -76,19 +74,5 @@ fn ask(
         open.map_err(named)?;
         let left = PATIENCE.checked_sub(begun.elapsed()).ok_or_else(|| named(io::ErrorKind::TimedOut.into()))?;
         wait([ready(link.as_fd(), link.wants_write())].into_iter(), left.as_nanos() as u64)?;
-    }
-}
-
-/// A connection to `coordinator`, which may not be made yet.
-fn call(coordinator: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
-    let family = if coordinator.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?;
-    if let Some(from) = from {
-        let not_ours = |e: Errno| io::Error::other(format!("{from} is no address of this host to call it from: {e}"));
-        bind(&socket, &SocketAddr::new(from, 0)).map_err(not_ours)?;
-    }
-    match connect(&socket, &coordinator) {
-        Err(e) if e != Errno::INPROGRESS => Err(e.into()),
-        _ => Ok(TcpStream::from(socket)),
     }
 }

@@ -1,16 +1,36 @@
 //! One end of a TLS connection: lines in, lines out, never waiting.
 
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use rustls::pki_types::CertificateDer;
 use rustls::{AlertDescription, Connection};
 use serde::Serialize;
 use std::io::{self, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bytes of lines that wait for a peer who does not read.
 const MAX_WAITING: usize = 32 << 20;
 /// Longest line of a peer who has shown no certificate.
 const LONGEST_OF_STRANGERS: usize = 4 << 10;
+
+/// A connection to `coordinator`, which may not be made yet: from this host's address `from`, if one is
+/// given.
+///
+/// # Errors
+/// There is no way there, or `from` is no address of this host.
+pub fn call(coordinator: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
+    let family = if coordinator.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?;
+    if let Some(from) = from {
+        let not_ours = |e: Errno| io::Error::other(format!("{from} is no address of this host to call it from: {e}"));
+        bind(&socket, &SocketAddr::new(from, 0)).map_err(not_ours)?;
+    }
+    match connect(&socket, &coordinator) {
+        Err(e) if e != Errno::INPROGRESS => Err(e.into()),
+        _ => Ok(TcpStream::from(socket)),
+    }
+}
 
 /// One end of a connection.
 pub struct Link {

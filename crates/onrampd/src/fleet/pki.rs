@@ -12,12 +12,12 @@ use rcgen::{
 };
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::{digest, hmac};
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring as provider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
-use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::server::WebPkiClientVerifier;
 use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
 use std::fmt;
@@ -278,10 +278,8 @@ fn roots(certificate: &CertificateDer<'static>) -> io::Result<RootCertStore> {
 
 /// Returns whether a host's certificate is that of `address`. That the authority signed it, TLS has
 /// seen to.
-#[must_use]
-pub fn is_of(certificate: &CertificateDer<'_>, address: IpAddr) -> bool {
-    ParsedCertificate::try_from(certificate)
-        .is_ok_and(|parsed| verify_server_name(&parsed, &ServerName::IpAddress(address.to_canonical().into())).is_ok())
+fn is_of(certificate: &CertificateDer<'_>, address: IpAddr) -> bool {
+    Identity::of(certificate).is_some_and(|identity| identity.address == address.to_canonical())
 }
 
 /// For a host's side of connections.

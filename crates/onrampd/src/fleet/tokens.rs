@@ -87,15 +87,8 @@ impl Tokens {
     /// # Errors
     /// The folder cannot be read.
     pub fn list(&self, now: u64) -> io::Result<Vec<(String, Terms)>> {
-        let mut found = Vec::new();
-        for entry in fs::read_dir(&self.folder).map_err(self.named())? {
-            let file = entry?.file_name();
-            let Some(id) = file.to_str().and_then(|file| file.strip_suffix(".json")) else { continue };
-            let Ok(kept) = self.read(id) else { continue };
-            if kept.terms.expires > now {
-                found.push((id.to_string(), kept.terms));
-            }
-        }
+        let kept = self.all()?.into_iter().filter(|(_, kept)| kept.terms.expires > now);
+        let mut found: Vec<(String, Terms)> = kept.map(|(id, kept)| (id, kept.terms)).collect();
         found.sort_by_key(|(id, terms)| (terms.expires, id.clone()));
         Ok(found)
     }
@@ -141,13 +134,22 @@ impl Tokens {
     /// Removes what has expired.
     pub fn clean(&self, now: u64) {
         let Ok(_lock) = self.lock() else { return };
-        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            let file = entry.file_name();
-            let id = file.to_str().and_then(|file| file.strip_suffix(".json"));
-            if id.and_then(|id| self.read(id).ok()).is_some_and(|kept| kept.terms.expires <= now) {
-                let _ = fs::remove_file(entry.path());
+        for (id, kept) in self.all().unwrap_or_default() {
+            if kept.terms.expires <= now {
+                let _ = fs::remove_file(self.path(&id));
             }
         }
+    }
+
+    /// All by name; files that are no tokens are left out.
+    fn all(&self) -> io::Result<Vec<(String, Kept)>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.folder).map_err(self.named())? {
+            let file = entry?.file_name();
+            let id = file.to_str().and_then(|file| file.strip_suffix(".json"));
+            found.extend(id.and_then(|id| Some((id.to_string(), self.read(id).ok()?))));
+        }
+        Ok(found)
     }
 
     fn read(&self, id: &str) -> io::Result<Kept> {

@@ -1,14 +1,13 @@
 //! The connection to a coordinator: the preferred one, or the next that answers.
 
 use crate::config::Fleet;
-use crate::fleet::link::Link;
+use crate::fleet::link::{self, Link};
 use crate::fleet::pki;
 use crate::fleet::wire::{self, FromCoordinator, FromHost, MAX_FROM_COORDINATOR};
 use onramp_clock::Correction;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use rustls::{ClientConfig, ClientConnection};
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
@@ -178,14 +177,7 @@ impl Membership {
 
     fn call(&self, which: usize, now: u64) -> io::Result<Call> {
         let address = self.coordinators[which];
-        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-        match connect(&socket, &address) {
-            Err(e) if e != rustix::io::Errno::INPROGRESS => return Err(e.into()),
-            _ => {}
-        }
-        let socket = TcpStream::from(socket);
+        let socket = link::call(address, None)?;
         let _ = socket.set_nodelay(true);
         let tls = ClientConnection::new(self.tls.clone(), pki::coordinator()).map_err(io::Error::other)?;
         let mut link = Link::new(socket, tls, MAX_FROM_COORDINATOR)?;
