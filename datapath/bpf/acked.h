@@ -25,22 +25,46 @@ OR_INLINE or_u32 sender_bucket(or_s64 owd)
 	return octave < OR_OWD_BUCKETS ? octave : OR_OWD_BUCKETS - 1;
 }
 
-/* Counts are approximate where two CPUs learn of one path at once. */
-OR_INLINE void sender_learn(struct or_path *path, or_s64 owd, or_u64 now)
+/*
+ * Whether a delay can be: it ended before its OR-ACK came, @took after the packet had left, and no
+ * packet is faster than the path. Both up to what the clocks are good for. Returns the counter of
+ * what is wrong with it, or OR_ACKS_RECEIVED.
+ */
+OR_INLINE enum or_counter sender_believes(struct or_path *path, const struct or_peer *peer, or_s64 owd,
+					  or_u64 took, or_u64 now)
 {
+	or_s64 uncertainty = peer->uncertainty;
+
+	if (owd > (or_s64)took + uncertainty)
+		return OR_ACKS_TOO_LONG;
+	if (owd + uncertainty < 0)
+		return OR_ACKS_TOO_SHORT;
+	if (path->renewed == peer->renewed && now - path->least_since > OR_LEAST_SETTLED &&
+	    owd + uncertainty < path->least) {
+		if (++path->shorter < OR_SHORTER)
+			return OR_ACKS_TOO_SHORT;
+	} else {
+		path->shorter = 0;
+	}
+	return OR_ACKS_RECEIVED;
+}
+
+/* Counts are approximate where two CPUs learn of one path at once. */
+OR_INLINE void sender_learn(struct or_path *path, const struct or_peer *peer, or_s64 owd, or_u64 now)
+{
+	struct or_window *window = path_window(path, now);
 	or_u32 bucket = sender_bucket(owd);
 
 	path->owd = owd;
 	path->owd_at = now;
-	path->or_acks++;
-	path->owd_sum += owd;
-	if (now - path->owd_min_since > OR_OWD_MIN_WINDOW) {
-		path->owd_min_before = path->owd_min;
-		path->owd_min = owd;
-		path->owd_min_since = now;
-	} else if (owd < path->owd_min) {
-		path->owd_min = owd;
+	if (!path->or_acks++ || path->renewed != peer->renewed || owd < path->least) {
+		path->least = owd;
+		path->least_since = now;
+		path->renewed = peer->renewed;
 	}
+	path->owd_sum += owd;
+	if (!window->or_acks++ || owd < window->least)
+		window->least = owd;
 	if (bucket < OR_OWD_BUCKETS)
 		path->histogram[bucket]++;
 }
@@ -82,6 +106,7 @@ OR_INLINE int sender_acked(struct __sk_buff *skb, const struct or_packet *packet
 	struct or_peer *peer;
 	struct or_path *path;
 	struct orack ack;
+	enum or_counter verdict;
 	or_s64 owd;
 	or_u32 wrong;
 
@@ -131,14 +156,19 @@ OR_INLINE int sender_acked(struct __sk_buff *skb, const struct or_packet *packet
 		count(OR_ACKS_AMBIGUOUS, 1);
 		return TC_ACT_SHOT;
 	}
-	count(OR_ACKS_RECEIVED, 1);
-	owd = (or_s64)(ack.time - clock_fleet(config, clock_departure(config, stamp.time))) -
-	      clock_at(&peer->clock, ack.time);
-
 	path = bpf_map_lookup_elem(&paths, &peer->path);
 	if (!path)
 		return TC_ACT_SHOT;
-	sender_learn(path, owd, now);
+	owd = (or_s64)(ack.time - clock_fleet(config, clock_departure(config, stamp.time))) -
+	      clock_at(&peer->clock, ack.time);
+
+	verdict = sender_believes(path, peer, owd, onramp_sat_sub(now, stamp.time), now);
+	count(verdict, 1);
+	if (verdict != OR_ACKS_RECEIVED) {
+		path_window(path, now)->refused++;
+		return TC_ACT_SHOT;
+	}
+	sender_learn(path, peer, owd, now);
 	params = sender_params(config, peer, path);
 	flow = bpf_map_lookup_elem(&flows, &key.flow);
 	lock = flow_lock(&key.flow);

@@ -50,6 +50,8 @@ struct or_clock {
 #define OR_CLOCK_KNOWN 2
 /* Answers to probes leave where nothing can be written into them: their time follows. */
 #define OR_FOLLOW_UP 4
+/* T is the path's least one-way delay and its uncertainty, if that is above the configured T. */
+#define OR_T_FOLLOWS 8
 
 #define OR_INTERVAL_SHIFT_MIN 10
 #define OR_INTERVAL_SHIFT_MAX 20
@@ -72,7 +74,7 @@ struct or_clock {
  * @gap: unless the flow's last OR-ACK is not so old
  * @acker_ifindex: the device on which clones become OR-ACKs
  * @port: UDP port of OR-ACKs and probes
- * @flags: OR_CUT, OR_CLOCK_KNOWN, OR_FOLLOW_UP
+ * @flags: OR_CUT, OR_CLOCK_KNOWN, OR_FOLLOW_UP, OR_T_FOLLOWS
  * @test_noise: standard deviation in nanoseconds of what is added to each time stamp. 0
  *   but in tests.
  */
@@ -98,20 +100,23 @@ struct or_config {
 
 /* The peer's clock against ours is known; without it nothing is measured. */
 #define OR_PEER_CLOCK_KNOWN 1
+/* Delays to it are measured and pauses computed, but nothing is held: see bounds.rs. */
+#define OR_PEER_FREE 2
 
 /**
  * struct or_peer - map "peers", by address: a host with which OR-ACKs are exchanged
  * @key: of the tags of OR-ACKs and probes, in both directions
  * @clock: what the times of the peer's OR-ACKs show above the fleet's, at such a time
- * @margin: the path's T is its least one-way delay and this, if that is above the
- *   configured T; 0: as configured
+ * @uncertainty: of a one-way delay: both clocks and both stamps
+ * @renewed: where this is not the path's, the path's least delay is learnt anew
  * @flags: OR_PEER_*
  * @path: its number in map "paths"
  */
 struct or_peer {
 	or_u64 key[2];
 	struct or_clock clock;
-	or_u64 margin;
+	or_u64 uncertainty;
+	or_u64 renewed;
 	or_u32 flags;
 	or_u32 path;
 };
@@ -121,29 +126,57 @@ struct or_peer {
 #define OR_OWD_SUB_SHIFT 2
 #define OR_OWD_BUCKETS 64
 
-/* The least one-way delay is that of the last one to two such times. */
-#define OR_OWD_MIN_WINDOW 60000000000ULL
+/* What the agent judges a path by is kept in windows of 1.07 s. */
+#define OR_WINDOW_SHIFT 30
+/* A path's least delay is its floor once it has been the least for so long. */
+#define OR_LEAST_SETTLED 10000000000ULL
+/* A delay below the floor is believed after so many in a row: the path has become shorter. */
+#define OR_SHORTER 16
+
+/**
+ * struct or_window - what a path did in one window
+ * @number: its time >> OR_WINDOW_SHIFT
+ * @least: least one-way delay, if there are OR-ACKs
+ * @held: time in which some flow had to wait
+ * @or_acks: OR-ACKs believed
+ * @refused: OR-ACKs whose delay cannot be
+ */
+struct or_window {
+	or_u64 number;
+	or_s64 least;
+	or_u64 held;
+	or_u32 or_acks;
+	or_u32 refused;
+};
 
 /**
  * struct or_path - map "paths", by the number the peer has: what is known of the way to it
  * @owd: latest one-way delay
  * @owd_at: when it was learnt
- * @owd_min: least since @owd_min_since
- * @owd_min_before: least in the window before
- * @owd_min_since: when the present window began
+ * @least: least one-way delay since it was @renewed
+ * @least_since: since when it has been that
+ * @renewed: see struct or_peer
+ * @held_until: latest end of a pause
  * @or_acks: OR-ACKs that came back
  * @owd_sum: sum of their delays
+ * @windows: the present one and the one before, by the last bit of their number
  * @histogram: their histogram
+ * @shorter: OR-ACKs below the floor, in a row
+ * @reserved: 0
  */
 struct or_path {
 	or_s64 owd;
 	or_u64 owd_at;
-	or_s64 owd_min;
-	or_s64 owd_min_before;
-	or_u64 owd_min_since;
+	or_s64 least;
+	or_u64 least_since;
+	or_u64 renewed;
+	or_u64 held_until;
 	or_u64 or_acks;
 	or_s64 owd_sum;
+	struct or_window windows[2];
 	or_u32 histogram[OR_OWD_BUCKETS];
+	or_u32 shorter;
+	or_u32 reserved;
 };
 
 /**
@@ -211,6 +244,8 @@ enum or_counter {
 	OR_ACKS_NO_STAMP, /* for a packet never sent, or forgotten, or acknowledged before */
 	OR_ACKS_AMBIGUOUS, /* for a packet that was sent again */
 	OR_ACKS_NO_CLOCK, /* the peer's clock is not known, or ours */
+	OR_ACKS_TOO_LONG, /* their delay is longer than the round trip took */
+	OR_ACKS_TOO_SHORT, /* their delay is below 0, or below the path's floor */
 	OR_PROBES_SENT,
 	OR_PROBES_ANSWERED, /* those of others */
 	OR_PROBES_RETURNED, /* answers to ours; not what follows them */

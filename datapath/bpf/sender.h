@@ -82,10 +82,24 @@ OR_INLINE or_u32 sender_keep_udp(struct or_skb *skb, const struct or_packet *pac
 	return kept;
 }
 
-/* The least one-way delay of late. */
-OR_INLINE or_s64 sender_owd_min(const struct or_path *path)
+/* The path's present window. */
+OR_INLINE struct or_window *path_window(struct or_path *path, or_u64 now)
 {
-	return path->owd_min < path->owd_min_before ? path->owd_min : path->owd_min_before;
+	or_u64 number = now >> OR_WINDOW_SHIFT;
+	struct or_window *window = &path->windows[number & 1];
+
+	if (window->number != number)
+		*window = (struct or_window){ .number = number };
+	return window;
+}
+
+/* A flow to it has to wait until @release: time in which several do counts once. */
+OR_INLINE void path_held(struct or_path *path, or_u64 release, or_u64 now)
+{
+	if (release <= path->held_until)
+		return;
+	path_window(path, now)->held += release - (path->held_until > now ? path->held_until : now);
+	path->held_until = release;
 }
 
 /* The algorithm's parameters on a path: T follows its least delay and what clocks are good for. */
@@ -93,10 +107,9 @@ OR_INLINE struct onramp_params sender_params(const struct or_config *config, con
 					     const struct or_path *path)
 {
 	struct onramp_params params = config->params;
-	or_s64 least = sender_owd_min(path);
-	or_u64 threshold = (least > 0 ? (or_u64)least : 0) + peer->margin;
+	or_u64 threshold = (path->least > 0 ? (or_u64)path->least : 0) + peer->uncertainty;
 
-	if (peer->margin && path->or_acks && threshold > params.threshold)
+	if (config->flags & OR_T_FOLLOWS && path->or_acks && threshold > params.threshold)
 		params.threshold = threshold;
 	return params;
 }
@@ -161,7 +174,6 @@ OR_INLINE or_u32 sender_departs(struct or_skb *skb, or_u32 mode, or_u64 now)
 
 	if (!config)
 		return 0;
-	holds = mode == OR_MODE_ENFORCE && config->mode == OR_MODE_ENFORCE;
 	if (!packet_parse(skb, &packet)) {
 		count(OR_UNPARSED, 1);
 		return 0;
@@ -180,6 +192,7 @@ OR_INLINE or_u32 sender_departs(struct or_skb *skb, or_u32 mode, or_u64 now)
 	if (!path)
 		return 0;
 	params = sender_params(config, peer, path);
+	holds = mode == OR_MODE_ENFORCE && config->mode == OR_MODE_ENFORCE && !(peer->flags & OR_PEER_FREE);
 	if (holds && sender_cuts(skb, config, &params, path, now))
 		return ONRAMP_CUT;
 	flow = sender_flow(skb, &packet, &params, path, now);
@@ -206,6 +219,7 @@ OR_INLINE or_u32 sender_departs(struct or_skb *skb, or_u32 mode, or_u64 now)
 	}
 	if (release > now && holds) {
 		bpf_spin_unlock(&lock->lock);
+		path_held(path, release, now);
 		if (stopped)
 			count(OR_HELD, 1);
 		/* A pause is far shorter than the 2 s that fit. */
@@ -213,7 +227,7 @@ OR_INLINE or_u32 sender_departs(struct or_skb *skb, or_u32 mode, or_u64 now)
 	}
 	if (flow->held_since && release <= now) {
 		/* While only watching, the pause is over before a packet comes that tells. */
-		flow->held += onramp_sat_sub(mode == OR_MODE_ENFORCE ? now : flow->state.t_next, flow->held_since);
+		flow->held += onramp_sat_sub(holds ? now : flow->state.t_next, flow->held_since);
 		flow->held_since = 0;
 	}
 	stamp = onramp_stamp_packet(&flow->state, now);
@@ -223,6 +237,8 @@ OR_INLINE or_u32 sender_departs(struct or_skb *skb, or_u32 mode, or_u64 now)
 
 	if (stopped)
 		count(OR_HELD, 1);
+	if (release > now)
+		path_held(path, release, now);
 left:
 	count_sent(packet.payload, packet.flow.protocol == IPPROTO_TCP ?
 		   sender_keep_tcp(&packet, config, &stamp) : sender_keep_udp(skb, &packet, config, &stamp));

@@ -101,9 +101,13 @@ pub fn path_lines(paths: &[Path]) -> Vec<String> {
     let line = |p: &Path| {
         let owd = p.owd.map(|o| [o.now_ns, o.min_ns, o.p50_ns, o.p99_ns].map(show_time));
         let [now, min, p50, p99] = owd.unwrap_or_else(|| ["–"; 4].map(String::from));
-        let clock = if p.clock_known { "" } else { "  clock not known" };
+        let mark = match (p.clock_known, &p.not_held) {
+            (false, _) => "  clock not known",
+            (true, Some(_)) => "  not held",
+            (true, None) => "",
+        };
         let threshold = show_time(p.threshold_ns as i64);
-        format!("{:<40}{threshold:>10}{now:>10}{min:>10}{p50:>10}{p99:>10}{:>12}{clock}", p.peer.to_string(), p.or_acks)
+        format!("{:<40}{threshold:>10}{now:>10}{min:>10}{p50:>10}{p99:>10}{:>12}{mark}", p.peer.to_string(), p.or_acks)
     };
     [heading].into_iter().chain(paths.iter().map(line)).collect()
 }

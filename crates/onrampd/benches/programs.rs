@@ -56,7 +56,7 @@ fn config(mode: Mode) -> Config {
     let text = "interface = \"sink\"\nthreshold = \"50us\"\nmax_pause = \"500ms\"\nidle = \"10s\"";
     let mut config = load(text, "bench", Path::new("")).expect("a configuration");
     config.mode = mode;
-    config.peers = [US, PEER].map(|address| Peer { address, key: Key(KEY), clock_offset: Some(0), margin: 0 }).into();
+    config.peers = [US, PEER].map(|address| Peer::new(address, Key(KEY), Some(0), 10_000_000_000)).into();
     config
 }
 

@@ -5,8 +5,8 @@
 //! start if it could not. Packets never pass through it: if it dies, they flow as if
 //! On-Ramp were not there within three seconds.
 //!
-//! Pure parts take the time as an argument and know no socket: [`config`], [`status`] but for its
-//! server, a fleet's coordinator. Edges are [`datapath`] (eBPF), [`gate`] and [`net`] (netlink),
+//! Pure parts take the time as an argument and know no socket: [`bounds`], [`config`],
+//! [`status`] but for its server, a fleet's coordinator. Edges are [`datapath`] (eBPF), [`gate`] and [`net`] (netlink),
 //! [`status::server`] (the socket), [`sync`] (probes), [`sys`] (unsafe system calls), and [`agent`],
 //! which holds them together and which none of them knows.
 
@@ -14,6 +14,7 @@
 
 pub mod abi;
 pub mod agent;
+pub mod bounds;
 pub mod clock;
 pub mod config;
 pub mod datapath;

@@ -16,6 +16,7 @@ use proptest::test_runner::{Config as Runs, TestRunner};
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
+use std::time::Duration;
 
 const US: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
@@ -68,6 +69,11 @@ impl Host {
         verdict
     }
 
+    /// Has the path's least delay be the least for long.
+    fn settle(&mut self, address: IpAddr) {
+        self.datapath.change_path(address, |path| path.least_since = 0).unwrap();
+    }
+
     /// The counters that changed since this was last asked.
     fn counted(&mut self) -> Vec<(or_counter, u64)> {
         let after = self.datapath.counters().unwrap();
@@ -79,7 +85,8 @@ impl Host {
 }
 
 fn peer(address: IpAddr) -> Peer {
-    Peer { address, key: onrampd::config::Key(KEY), clock_offset: Some(0), margin: 0 }
+    // Delays here are of our choice.
+    Peer::new(address, onrampd::config::Key(KEY), Some(0), 10_000 * MS)
 }
 
 fn data(seq: u32, flags: u8, payload: usize) -> Vec<u8> {
@@ -112,7 +119,7 @@ fn a_flow_is_held_once_its_or_ack_says_so() {
     assert_eq!(host.counted(), [(abi::OR_ACKS_RECEIVED, 1)]);
     let path = host.datapath.paths().unwrap().into_iter().find(|(peer, _)| *peer == PEER).unwrap().1;
     assert!((200 * MS as i64..400 * MS as i64).contains(&path.owd), "{}", path.owd);
-    assert_eq!((path.or_acks, path.owd, path.owd), (1, path.owd_min, path.owd_sum));
+    assert_eq!((path.or_acks, path.owd, path.owd), (1, path.least, path.owd_sum));
 
     let wait = u64::from(host.run(Program::Gate, &data(105, ACK, 100)));
     assert!((1..400 * MS).contains(&wait), "{wait}");
@@ -552,17 +559,86 @@ fn our_clock_is_set_right_by_offset_and_drift() {
 }
 
 #[test]
-fn t_follows_the_path_where_it_has_a_margin() {
-    let Some(mut host) = Host::with(Mode::Enforce, |c| c.peers[0].margin = 400 * MS) else { return };
+fn t_follows_the_path() {
+    let Some(mut host) = Host::with(Mode::Enforce, |c| {
+        c.auto_threshold = true;
+        c.peers[0].uncertainty = 100 * MS;
+    }) else {
+        return;
+    };
     host.run(Program::Gate, &data(0, PSH_ACK, 1));
-    // The least delay: T is then 100 ms and 400 ms more, so 300 ms are no reason to wait.
-    host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(0, now() + 100 * MS)));
+    // The least delay: T is then 100 ms and some more, so 90 ms are no reason to wait.
+    host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(0, now())));
     host.run(Program::Gate, &data(1, PSH_ACK, 1));
-    host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(1, now() + 300 * MS)));
+    host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(1, now() + 90 * MS)));
     assert_eq!(host.run(Program::Gate, &data(2, PSH_ACK, 1)), 0);
-    host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(2, now() + 900 * MS)));
+    std::thread::sleep(Duration::from_millis(200));
+    host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(2, now())));
     let wait = u64::from(host.run(Program::Gate, &data(3, PSH_ACK, 1)));
     assert!((1..=500 * MS).contains(&wait), "{wait}");
+}
+
+/// The path to the peer.
+fn path(host: &Host) -> abi::or_path {
+    host.datapath.paths().unwrap().into_iter().find(|(peer, _)| *peer == PEER).unwrap().1
+}
+
+#[test]
+fn a_delay_is_no_longer_than_the_round_trip_and_no_shorter_than_none() {
+    let Some(mut host) = Host::with(Mode::Enforce, |c| c.peers[0].uncertainty = 20 * MS) else { return };
+    // Told here at once: what is more than 20 ms off is not true.
+    for (seq, told, counter) in [
+        (0, 500 * MS as i64, abi::OR_ACKS_TOO_LONG),
+        (1, -500 * MS as i64, abi::OR_ACKS_TOO_SHORT),
+        (2, 0, abi::OR_ACKS_RECEIVED),
+    ] {
+        host.run(Program::Gate, &data(seq, PSH_ACK, 1));
+        host.counted();
+        let ack = ack(seq, now().wrapping_add_signed(told));
+        assert_eq!(host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack)), DROP);
+        assert_eq!(host.counted(), [(counter, 1)]);
+    }
+    let refused: u32 = path(&host).windows.iter().map(|w| w.refused).sum();
+    assert_eq!((path(&host).or_acks, refused), (1, 2));
+    assert_eq!(host.run(Program::Gate, &data(3, PSH_ACK, 1)), 0, "nobody is held for what is not true");
+}
+
+#[test]
+fn a_delay_below_the_paths_floor_is_believed_once_it_comes_again_and_again() {
+    let Some(mut host) = Host::with(Mode::Observe, |c| c.peers[0].uncertainty = 100 * MS) else { return };
+    let mut seq = 0;
+    let mut learn = |host: &mut Host, told: i64| {
+        seq += 1;
+        host.run(Program::Egress, &data(seq, PSH_ACK, 1));
+        host.counted();
+        host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(seq, now().wrapping_add_signed(told))));
+        host.counted().iter().any(|(counter, _)| *counter == abi::OR_ACKS_RECEIVED)
+    };
+    let low = -90 * MS as i64;
+    assert!(learn(&mut host, 90 * MS as i64), "new, it is what it is");
+    assert!(learn(&mut host, 10 * MS as i64) && learn(&mut host, low), "a queue drains");
+    // Years later.
+    let renewed = Peer { renewed: 1, ..peer(PEER) };
+    host.datapath.set_peers(&[Peer { uncertainty: 100 * MS, ..renewed.clone() }, peer(US)]).unwrap();
+    assert!(learn(&mut host, 90 * MS as i64) && path(&host).least > 0, "learnt anew");
+    host.settle(PEER);
+    assert!(learn(&mut host, 95 * MS as i64));
+    for i in 1..abi::OR_SHORTER {
+        assert!(!learn(&mut host, low), "the {i}th");
+    }
+    assert!(learn(&mut host, low) && path(&host).least < 0);
+}
+
+#[test]
+fn where_holding_is_in_vain_pauses_are_reckoned_and_nothing_is_held() {
+    let Some(mut host) = Host::with(Mode::Enforce, |c| c.peers[0].free = true) else { return };
+    host.run(Program::Gate, &data(0, PSH_ACK, 1));
+    host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(0, now() + 300 * MS)));
+    assert_eq!(host.run(Program::Gate, &data(1, PSH_ACK, 1)), 0);
+    let held: u64 = path(&host).windows.iter().map(|w| w.held).sum();
+    assert!((1..=300 * MS).contains(&held), "{held}");
+    host.datapath.set_peers(&[peer(PEER)]).unwrap();
+    assert!(host.run(Program::Gate, &data(2, PSH_ACK, 1)) > 0, "held again at once");
 }
 
 #[test]

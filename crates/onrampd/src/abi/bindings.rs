@@ -7,14 +7,18 @@ pub const OR_MODE_ENFORCE: u32 = 2;
 pub const OR_CUT: u32 = 1;
 pub const OR_CLOCK_KNOWN: u32 = 2;
 pub const OR_FOLLOW_UP: u32 = 4;
+pub const OR_T_FOLLOWS: u32 = 8;
 pub const OR_INTERVAL_SHIFT_MIN: u32 = 10;
 pub const OR_INTERVAL_SHIFT_MAX: u32 = 20;
 pub const OR_INTERVAL_SHIFT_DEFAULT: u32 = 14;
 pub const OR_PEER_CLOCK_KNOWN: u32 = 1;
+pub const OR_PEER_FREE: u32 = 2;
 pub const OR_OWD_FIRST_SHIFT: u32 = 10;
 pub const OR_OWD_SUB_SHIFT: u32 = 2;
 pub const OR_OWD_BUCKETS: u32 = 64;
-pub const OR_OWD_MIN_WINDOW: u64 = 60000000000;
+pub const OR_WINDOW_SHIFT: u32 = 30;
+pub const OR_LEAST_SETTLED: u64 = 10000000000;
+pub const OR_SHORTER: u32 = 16;
 pub const OR_SENT_AGAIN: i32 = -1;
 pub const ONRAMP_CUT: u32 = 2147483648;
 pub const ONRAMP_PROG_PREFIX: &[u8; 12] = b"onramp_gate\0";
@@ -147,64 +151,113 @@ const _: () = {
 pub struct or_peer {
     pub key: [or_u64; 2usize],
     pub clock: or_clock,
-    pub margin: or_u64,
+    pub uncertainty: or_u64,
+    pub renewed: or_u64,
     pub flags: or_u32,
     pub path: or_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of or_peer"][::core::mem::size_of::<or_peer>() - 56usize];
+    ["Size of or_peer"][::core::mem::size_of::<or_peer>() - 64usize];
     ["Alignment of or_peer"][::core::mem::align_of::<or_peer>() - 8usize];
     ["Offset of field: or_peer::key"][::core::mem::offset_of!(or_peer, key) - 0usize];
     [
         "Offset of field: or_peer::clock",
     ][::core::mem::offset_of!(or_peer, clock) - 16usize];
     [
-        "Offset of field: or_peer::margin",
-    ][::core::mem::offset_of!(or_peer, margin) - 40usize];
+        "Offset of field: or_peer::uncertainty",
+    ][::core::mem::offset_of!(or_peer, uncertainty) - 40usize];
+    [
+        "Offset of field: or_peer::renewed",
+    ][::core::mem::offset_of!(or_peer, renewed) - 48usize];
     [
         "Offset of field: or_peer::flags",
-    ][::core::mem::offset_of!(or_peer, flags) - 48usize];
-    ["Offset of field: or_peer::path"][::core::mem::offset_of!(or_peer, path) - 52usize];
+    ][::core::mem::offset_of!(or_peer, flags) - 56usize];
+    ["Offset of field: or_peer::path"][::core::mem::offset_of!(or_peer, path) - 60usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct or_window {
+    pub number: or_u64,
+    pub least: or_s64,
+    pub held: or_u64,
+    pub or_acks: or_u32,
+    pub refused: or_u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of or_window"][::core::mem::size_of::<or_window>() - 32usize];
+    ["Alignment of or_window"][::core::mem::align_of::<or_window>() - 8usize];
+    [
+        "Offset of field: or_window::number",
+    ][::core::mem::offset_of!(or_window, number) - 0usize];
+    [
+        "Offset of field: or_window::least",
+    ][::core::mem::offset_of!(or_window, least) - 8usize];
+    [
+        "Offset of field: or_window::held",
+    ][::core::mem::offset_of!(or_window, held) - 16usize];
+    [
+        "Offset of field: or_window::or_acks",
+    ][::core::mem::offset_of!(or_window, or_acks) - 24usize];
+    [
+        "Offset of field: or_window::refused",
+    ][::core::mem::offset_of!(or_window, refused) - 28usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct or_path {
     pub owd: or_s64,
     pub owd_at: or_u64,
-    pub owd_min: or_s64,
-    pub owd_min_before: or_s64,
-    pub owd_min_since: or_u64,
+    pub least: or_s64,
+    pub least_since: or_u64,
+    pub renewed: or_u64,
+    pub held_until: or_u64,
     pub or_acks: or_u64,
     pub owd_sum: or_s64,
+    pub windows: [or_window; 2usize],
     pub histogram: [or_u32; 64usize],
+    pub shorter: or_u32,
+    pub reserved: or_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of or_path"][::core::mem::size_of::<or_path>() - 312usize];
+    ["Size of or_path"][::core::mem::size_of::<or_path>() - 392usize];
     ["Alignment of or_path"][::core::mem::align_of::<or_path>() - 8usize];
     ["Offset of field: or_path::owd"][::core::mem::offset_of!(or_path, owd) - 0usize];
     [
         "Offset of field: or_path::owd_at",
     ][::core::mem::offset_of!(or_path, owd_at) - 8usize];
     [
-        "Offset of field: or_path::owd_min",
-    ][::core::mem::offset_of!(or_path, owd_min) - 16usize];
+        "Offset of field: or_path::least",
+    ][::core::mem::offset_of!(or_path, least) - 16usize];
     [
-        "Offset of field: or_path::owd_min_before",
-    ][::core::mem::offset_of!(or_path, owd_min_before) - 24usize];
+        "Offset of field: or_path::least_since",
+    ][::core::mem::offset_of!(or_path, least_since) - 24usize];
     [
-        "Offset of field: or_path::owd_min_since",
-    ][::core::mem::offset_of!(or_path, owd_min_since) - 32usize];
+        "Offset of field: or_path::renewed",
+    ][::core::mem::offset_of!(or_path, renewed) - 32usize];
+    [
+        "Offset of field: or_path::held_until",
+    ][::core::mem::offset_of!(or_path, held_until) - 40usize];
     [
         "Offset of field: or_path::or_acks",
-    ][::core::mem::offset_of!(or_path, or_acks) - 40usize];
+    ][::core::mem::offset_of!(or_path, or_acks) - 48usize];
     [
         "Offset of field: or_path::owd_sum",
-    ][::core::mem::offset_of!(or_path, owd_sum) - 48usize];
+    ][::core::mem::offset_of!(or_path, owd_sum) - 56usize];
+    [
+        "Offset of field: or_path::windows",
+    ][::core::mem::offset_of!(or_path, windows) - 64usize];
     [
         "Offset of field: or_path::histogram",
-    ][::core::mem::offset_of!(or_path, histogram) - 56usize];
+    ][::core::mem::offset_of!(or_path, histogram) - 128usize];
+    [
+        "Offset of field: or_path::shorter",
+    ][::core::mem::offset_of!(or_path, shorter) - 384usize];
+    [
+        "Offset of field: or_path::reserved",
+    ][::core::mem::offset_of!(or_path, reserved) - 388usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -299,13 +352,15 @@ pub const OR_ACKS_BAD_TAG: or_counter = 12;
 pub const OR_ACKS_NO_STAMP: or_counter = 13;
 pub const OR_ACKS_AMBIGUOUS: or_counter = 14;
 pub const OR_ACKS_NO_CLOCK: or_counter = 15;
-pub const OR_PROBES_SENT: or_counter = 16;
-pub const OR_PROBES_ANSWERED: or_counter = 17;
-pub const OR_PROBES_RETURNED: or_counter = 18;
-pub const OR_PROBES_REFUSED: or_counter = 19;
-pub const OR_UNPARSED: or_counter = 20;
-pub const OR_TABLE_FULL: or_counter = 21;
-pub const OR_COUNTERS: or_counter = 22;
+pub const OR_ACKS_TOO_LONG: or_counter = 16;
+pub const OR_ACKS_TOO_SHORT: or_counter = 17;
+pub const OR_PROBES_SENT: or_counter = 18;
+pub const OR_PROBES_ANSWERED: or_counter = 19;
+pub const OR_PROBES_RETURNED: or_counter = 20;
+pub const OR_PROBES_REFUSED: or_counter = 21;
+pub const OR_UNPARSED: or_counter = 22;
+pub const OR_TABLE_FULL: or_counter = 23;
+pub const OR_COUNTERS: or_counter = 24;
 pub type or_counter = ::core::ffi::c_uint;
 pub type __u32 = ::core::ffi::c_uint;
 pub type __u64 = ::core::ffi::c_ulonglong;

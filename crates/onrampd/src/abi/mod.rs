@@ -49,19 +49,23 @@ impl or_path {
         Self {
             owd: 0,
             owd_at: 0,
-            owd_min: i64::MAX,
-            owd_min_before: i64::MAX,
-            owd_min_since: 0,
+            least: 0,
+            least_since: 0,
+            renewed: 0,
+            held_until: 0,
             or_acks: 0,
             owd_sum: 0,
+            windows: [or_window { number: 0, least: 0, held: 0, or_acks: 0, refused: 0 }; 2],
             histogram: [0; 64],
+            shorter: 0,
+            reserved: 0,
         }
     }
 
-    /// The least one-way delay of late, if there was an OR-ACK.
+    /// The least one-way delay, if there was an OR-ACK.
     #[must_use]
     pub fn least(&self) -> Option<i64> {
-        (self.or_acks > 0).then_some(self.owd_min.min(self.owd_min_before))
+        (self.or_acks > 0).then_some(self.least)
     }
 }
 

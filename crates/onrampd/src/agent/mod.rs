@@ -20,6 +20,7 @@ pub mod undo;
 pub use notify::{alive, ready};
 
 use crate::abi::or_clock;
+use crate::bounds::Bounds;
 use crate::clock::now;
 use crate::config::{Config, ConfigError};
 use crate::datapath::{Attached, Datapath, Hooks, Program, Told};
@@ -105,6 +106,7 @@ struct Agent {
     ports: Vec<Port>,
     acker: Option<(u32, Attached)>,
     problems: Vec<String>,
+    bounds: Bounds,
     flows: (u64, usize, status::Flows),
     /// This host's clock as tests have it.
     test_clock: or_clock,
@@ -181,6 +183,7 @@ impl Agent {
             ports: Vec::new(),
             acker: None,
             problems: Vec::new(),
+            bounds: Bounds::default(),
             flows: (0, 0, status::Flows::default()),
             _only: only,
             config,

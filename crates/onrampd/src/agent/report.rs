@@ -55,6 +55,7 @@ impl Agent {
             problems: &self.problems,
             interfaces: &interfaces,
             qdiscs: &qdiscs,
+            bounds: &self.bounds,
             paths: &self.datapath.paths()?,
             counters: &self.datapath.counters()?,
             flows,

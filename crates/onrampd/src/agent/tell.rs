@@ -2,12 +2,14 @@
 
 use super::{Agent, BRIDGE, Error};
 use crate::abi;
+use crate::bounds::Limits;
 use crate::clock::now;
-use crate::config::{Config, GateKind, Mode, Parent};
+use crate::config::{Config, GateKind, Mode, Parent, Peer};
 use crate::gate::program::Program;
 use crate::gate::{self, Gate, install};
 use crate::net::acker;
 use crate::sync::Settings;
+use std::collections::HashMap;
 
 impl Agent {
     /// Chooses what is to hold packets, if any are to be held; once there is something, that stays.
@@ -47,7 +49,7 @@ impl Agent {
     /// Clock and peers by the synchronisation of clocks, in a fleet.
     pub(super) fn settings(&self) -> Option<Settings> {
         let (sync, fleet) = (self.sync.as_ref()?, self.config.fleet.as_ref()?);
-        let mut settings = sync.view().settings(&self.config, fleet, self.reading(now()));
+        let mut settings = sync.view().settings(fleet, self.reading(now()));
         if settings.clock.is_none()
             && let Some(told) = self.told.as_ref().filter(|_| now() - self.started < BRIDGE)
         {
@@ -57,6 +59,30 @@ impl Agent {
         Some(settings)
     }
 
+    /// Has nothing held where that is in vain, and T follow paths that have become longer.
+    fn bound(&mut self, peers: &mut [Peer]) -> Result<(), Error> {
+        let now = now();
+        let paths: HashMap<_, _> = self.datapath.paths()?.into_iter().collect();
+        self.bounds.keep(|peer| paths.contains_key(peer));
+        let mut news = Vec::new();
+        for peer in peers {
+            if let Some(path) = paths.get(&peer.address) {
+                let limits = Limits {
+                    threshold: peer.threshold(&self.config, path),
+                    follows: self.config.auto_threshold,
+                    uncertainty: peer.uncertainty,
+                    max_share: self.config.max_share,
+                };
+                let new = self.bounds.look(peer.address, path, &limits, now);
+                news.extend(new.map(|reason| format!("nothing is held to {}: {reason}", peer.address)));
+            }
+            peer.free = self.bounds.free(&peer.address).is_some();
+            peer.renewed = self.bounds.renewed(&peer.address);
+        }
+        news.into_iter().for_each(|text| self.problem(text));
+        Ok(())
+    }
+
     /// Tells the programs what they are to do.
     pub(super) fn tell(&mut self) -> Result<(), Error> {
         let acker = self.acker.as_ref().map_or(0, |(index, _)| *index);
@@ -64,7 +90,7 @@ impl Agent {
         for text in not_ours.iter().map(|alias| format!("fleet.aliases: {alias} is another host's")) {
             self.problem_once(text);
         }
-        let (clock, peers) = match self.settings() {
+        let (clock, mut peers) = match self.settings() {
             Some(settings) => (settings.clock, settings.peers),
             None => (self.config.own_clock(), self.config.peers.clone()),
         };
@@ -75,6 +101,7 @@ impl Agent {
             config.flags |= abi::OR_FOLLOW_UP as u16;
         }
         self.datapath.set_config(&config)?;
+        self.bound(&mut peers)?;
         Ok(self.datapath.set_peers(&peers)?)
     }
 }

@@ -31,6 +31,8 @@ pub struct File {
     pub threshold_floor: Option<Time>,
     /// No flow is held longer without a break. Default 2ms.
     pub max_pause: Option<Time>,
+    /// Largest share of time for which a path is held without effect, 0.1 to 1; 1 is no bound. Default 0.9.
+    pub max_share: Option<f64>,
     /// g, a power of two from 1/4 to 1/64. Default 0.0625.
     pub gain: Option<f64>,
     /// `"final"` (equations 3 and 4) or `"strawman"` (equation 2). Default final.

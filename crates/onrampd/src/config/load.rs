@@ -23,7 +23,9 @@ const MAX_PAUSE: u64 = 2_000_000;
 const THRESHOLD_FLOOR: u64 = 50_000;
 /// Default `or_ack_gap`, in nanoseconds (docs/algorithm.md).
 const OR_ACK_GAP: u64 = 100_000;
-/// Default `fleet.max_uncertainty`, in nanoseconds: half of the floor.
+/// Default `max_share`: of a queue that twenty senders fill each one waits for 95% of the time, but not in vain.
+const MAX_SHARE: f64 = 0.9;
+/// Default `fleet.max_uncertainty`, and what clocks without a fleet are trusted to, in nanoseconds: half of the floor.
 const MAX_UNCERTAINTY: u64 = 25_000;
 
 /// The text of a configuration file.
@@ -90,6 +92,9 @@ fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Optio
     if idle == 0 {
         mistakes.push(Mistake::new("idle", "must be above 0, such as \"1ms\""));
     }
+    if f.max_share.is_some_and(|share| !(0.1..=1.0).contains(&share)) {
+        mistakes.push(Mistake::new("max_share", "is outside 0.1 to 1; 1 is no bound"));
+    }
     let drift = f.test.clock_drift.unwrap_or_default();
     if drift.0.abs() > 100_000_000 {
         mistakes.push(Mistake::new("test.clock_drift", "is beyond 100000ppm"));
@@ -137,6 +142,7 @@ fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Optio
         socket: in_run(f.socket, crate::DEFAULT_SOCKET),
         state_dir: in_run(f.state_dir, crate::DEFAULT_STATE_DIR),
         peers,
+        max_share: f.max_share.unwrap_or(MAX_SHARE),
         auto_threshold: f.fleet.is_some() && !matches!(f.threshold, Some(Threshold::Fixed(_))),
         clock_is_shared: f.clock == Some(Clock::Shared),
         fleet,
@@ -358,7 +364,7 @@ fn peers(f: &File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Vec<
             None => common,
         };
         let clock_offset = if clock == Clock::Shared { Some(0) } else { offset.map(|o| o.0) };
-        all.extend(key.map(|key| Peer { address: address.to_canonical(), key, clock_offset, margin: 0 }));
+        all.extend(key.map(|key| Peer::new(address.to_canonical(), key, clock_offset, MAX_UNCERTAINTY)));
     }
     if seen.len() > MAX_PEERS {
         mistakes.push(Mistake::new("peers", format!("are more than {MAX_PEERS}")));

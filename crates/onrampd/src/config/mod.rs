@@ -53,6 +53,8 @@ pub struct Config {
     pub peers: Vec<Peer>,
     /// T is of each path, and never below `params.threshold`.
     pub auto_threshold: bool,
+    /// Largest share of time for which a path is held without effect; 1: there is no bound.
+    pub max_share: f64,
     /// All peers go by this host's clock.
     pub clock_is_shared: bool,
     /// The hosts this one synchronises with.
@@ -122,8 +124,12 @@ pub struct Peer {
     pub key: Key,
     /// Difference of its clock to ours, in nanoseconds; none: not known, nothing is measured.
     pub clock_offset: Option<i64>,
-    /// T is the path's least delay and this, in nanoseconds; 0: as configured.
-    pub margin: u64,
+    /// Uncertainty of a one-way delay to it, in nanoseconds: both clocks and both stamps.
+    pub uncertainty: u64,
+    /// Delays are measured, nothing is held.
+    pub free: bool,
+    /// When the path's least delay was last to be learnt anew.
+    pub renewed: u64,
 }
 
 /// The hosts this one synchronises with.
@@ -279,6 +285,7 @@ impl Config {
         let p = &self.params;
         let cut = if self.cut { abi::OR_CUT } else { 0 };
         let known = if clock.is_some() { abi::OR_CLOCK_KNOWN } else { 0 };
+        let follows = if self.auto_threshold { abi::OR_T_FOLLOWS } else { 0 };
         abi::or_config {
             params: abi::onramp_params {
                 threshold: p.threshold,
@@ -300,7 +307,7 @@ impl Config {
             interval_shift: self.interval_shift,
             acker_ifindex,
             port: self.port,
-            flags: (cut | known) as u16,
+            flags: (cut | known | follows) as u16,
             test_noise: self.test.noise,
         }
     }
@@ -319,20 +326,39 @@ impl From<(abi::or_address, abi::or_peer)> for Peer {
             address: address.into(),
             key: Key::from_halves(peer.key),
             clock_offset: (peer.flags & abi::OR_PEER_CLOCK_KNOWN != 0).then_some(peer.clock.offset),
-            margin: peer.margin,
+            uncertainty: peer.uncertainty,
+            free: peer.flags & abi::OR_PEER_FREE != 0,
+            renewed: peer.renewed,
         }
     }
 }
 
 impl Peer {
+    /// A peer whose clock is known or not, with nothing known of the path to it.
+    #[must_use]
+    pub fn new(address: IpAddr, key: Key, clock_offset: Option<i64>, uncertainty: u64) -> Self {
+        Self { address, key, clock_offset, uncertainty, free: false, renewed: 0 }
+    }
+
+    /// T on the path to it, in nanoseconds: sender_params() in sender.h.
+    #[must_use]
+    pub fn threshold(&self, config: &Config, path: &abi::or_path) -> u64 {
+        let follows = path.least().filter(|_| config.auto_threshold);
+        let least = follows.map_or(0, |least| least.max(0).unsigned_abs() + self.uncertainty);
+        config.params.threshold.max(least)
+    }
+
     /// Returns what the programs read.
     #[must_use]
     pub fn for_programs(&self, path: u32) -> abi::or_peer {
+        let known = if self.clock_offset.is_some() { abi::OR_PEER_CLOCK_KNOWN } else { 0 };
+        let free = if self.free { abi::OR_PEER_FREE } else { 0 };
         abi::or_peer {
             key: self.key.halves(),
             clock: abi::or_clock { base: 0, offset: self.clock_offset.unwrap_or(0), drift: 0 },
-            margin: self.margin,
-            flags: if self.clock_offset.is_some() { abi::OR_PEER_CLOCK_KNOWN } else { 0 },
+            uncertainty: self.uncertainty,
+            renewed: self.renewed,
+            flags: known | free,
             path,
         }
     }

@@ -389,6 +389,18 @@ impl Datapath {
         all.collect::<Result<_, _>>().map_err(|source| Error::Map { name: "paths", source })
     }
 
+    /// Changes what is known of the path to a peer, for tests: the programs change it, too.
+    ///
+    /// # Errors
+    /// The map cannot be read or written.
+    pub fn change_path(&mut self, peer: IpAddr, change: impl FnOnce(&mut or_path)) -> Result<(), Error> {
+        let failed = |source| Error::Map { name: "paths", source };
+        let number = self.number(peer)?;
+        let mut path = self.paths.get(&number).map_err(failed)?;
+        change(&mut path);
+        self.paths.set(&number, &path).map_err(failed)
+    }
+
     /// The flows of this moment. They come and go meanwhile, so that some may be missing.
     pub fn flows(&self) -> impl Iterator<Item = (or_tuple, or_flow)> + '_ {
         self.flows.iter()

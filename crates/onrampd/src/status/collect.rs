@@ -3,6 +3,7 @@
 use super::histogram::quantile;
 use super::{Clock, Flow, Flows, Gate, Interface, Owd, Parameters, Path, Status};
 use crate::abi::{self, or_clock, or_flow, or_path, or_tuple, tc_onramp_xstats};
+use crate::bounds::Bounds;
 use crate::config::{Config, Mode};
 use crate::datapath::Hooks;
 use crate::gate;
@@ -40,6 +41,8 @@ pub struct Facts<'a> {
     pub interfaces: &'a [(String, Option<u32>)],
     /// All queueing disciplines.
     pub qdiscs: &'a [Qdisc],
+    /// Why nothing is held on some.
+    pub bounds: &'a Bounds,
     /// From the map.
     pub paths: &'a [(IpAddr, or_path)],
     /// From the map.
@@ -93,9 +96,6 @@ fn beta(q16: u32) -> f64 {
 fn path_of(peer: IpAddr, path: &or_path, facts: &Facts<'_>) -> Path {
     let peers = facts.settings.as_ref().map_or(&facts.config.peers, |s| &s.peers);
     let entry = peers.iter().find(|p| p.address == peer);
-    // As the programs reckon: sender_params() in sender.h.
-    let margin = entry.map_or(0, |p| p.margin);
-    let least = path.least().filter(|_| margin > 0).map_or(0, |least| least.max(0).unsigned_abs() + margin);
     let owd = (path.or_acks > 0).then(|| Owd {
         now_ns: path.owd,
         age_ns: facts.now.saturating_sub(path.owd_at),
@@ -107,7 +107,8 @@ fn path_of(peer: IpAddr, path: &or_path, facts: &Facts<'_>) -> Path {
     Path {
         peer,
         clock_known: entry.is_some_and(|p| p.clock_offset.is_some()),
-        threshold_ns: facts.config.params.threshold.max(least),
+        threshold_ns: entry.map_or(facts.config.params.threshold, |p| p.threshold(facts.config, path)),
+        not_held: facts.bounds.free(&peer).map(|reason| reason.to_string()),
         or_acks: path.or_acks,
         owd,
     }
@@ -150,6 +151,8 @@ const COUNTERS: [(abi::or_counter, &str); abi::OR_COUNTERS as usize] = [
     (abi::OR_ACKS_NO_STAMP, "or_acks_no_stamp"),
     (abi::OR_ACKS_AMBIGUOUS, "or_acks_ambiguous"),
     (abi::OR_ACKS_NO_CLOCK, "or_acks_no_clock"),
+    (abi::OR_ACKS_TOO_LONG, "or_acks_too_long"),
+    (abi::OR_ACKS_TOO_SHORT, "or_acks_too_short"),
     (abi::OR_PROBES_SENT, "probes_sent"),
     (abi::OR_PROBES_ANSWERED, "probes_answered"),
     (abi::OR_PROBES_RETURNED, "probes_returned"),

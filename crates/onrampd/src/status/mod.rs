@@ -136,6 +136,9 @@ pub struct Path {
     pub clock_known: bool,
     /// T.
     pub threshold_ns: u64,
+    /// Why nothing is held on it, if that is so.
+    #[serde(default)]
+    pub not_held: Option<String>,
     /// OR-ACKs that came back.
     pub or_acks: u64,
     /// One-way delays; none before the first OR-ACK.
@@ -149,7 +152,7 @@ pub struct Owd {
     pub now_ns: i64,
     /// How long ago it was learnt.
     pub age_ns: u64,
-    /// The least of the last minute or two.
+    /// The least, until the path has become longer.
     pub min_ns: i64,
     /// Mean since the start.
     pub mean_ns: i64,

@@ -1,7 +1,7 @@
 //! A host's knowledge of its clock and the others', as the programs are told of it. Pure.
 
 use crate::abi::or_clock;
-use crate::config::{Config, Fleet, MAX_PEERS, Peer};
+use crate::config::{Fleet, MAX_PEERS, Peer};
 use crate::fleet::wire::{Certainty, Member, Realtime};
 use onramp_clock::Correction;
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ impl View {
 
     /// Returns what the programs are told when this host's uncorrected clock shows `reading`.
     #[must_use]
-    pub fn settings(&self, config: &Config, fleet: &Fleet, reading: u64) -> Settings {
+    pub fn settings(&self, fleet: &Fleet, reading: u64) -> Settings {
         let limit = fleet.max_uncertainty as f64;
         let uncertainty = self.correction.map(|c| c.uncertainty_at(reading));
         let known = self.correction.filter(|_| uncertainty.is_some_and(|u| u <= limit));
@@ -75,7 +75,7 @@ impl View {
             (None, _) => self.reason.clone(),
         };
         // Both ends of a path: the clock of each, and the stamp of each.
-        let margin = |own: &Correction, c: &Certainty| {
+        let both = |own: &Correction, c: &Certainty| {
             let other = Correction { sigma: c.sigma, drift_sigma: c.drift_sigma, ..*own }.uncertainty_at(reading);
             let u = own.uncertainty_at(reading);
             (other <= limit).then(|| (2.0 * (u * u + other * other).sqrt() + 2.0 * self.noise).ceil().max(1.0) as u64)
@@ -83,13 +83,8 @@ impl View {
         let certainties: BTreeMap<IpAddr, &Certainty> = self.comparable.iter().map(|c| (c.address, c)).collect();
         let peer = |(address, member): (IpAddr, &Member)| {
             let certainty = certainties.get(&member.address);
-            let margin = known.as_ref().zip(certainty).and_then(|(own, certainty)| margin(own, certainty));
-            Peer {
-                address,
-                key: member.key,
-                clock_offset: margin.map(|_| 0),
-                margin: margin.filter(|_| config.auto_threshold).unwrap_or(0),
-            }
+            let uncertainty = known.as_ref().zip(certainty).and_then(|(own, certainty)| both(own, certainty));
+            Peer::new(address, member.key, uncertainty.map(|_| 0), uncertainty.unwrap_or(0))
         };
         let addresses = self.members.iter().map(|m| (m.address, m));
         let aliases = self.members.iter().flat_map(|m| m.aliases.iter().map(move |alias| (*alias, m)));
@@ -116,12 +111,10 @@ mod tests {
     const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
     const ALIAS: IpAddr = IpAddr::V6(std::net::Ipv6Addr::LOCALHOST);
 
-    fn config(more: &str) -> Config {
-        let text = format!(
-            "interface = \"eth0\"\n{more}\n[fleet]\naddress = \"10.0.0.1\"\ncoordinators = [\"10.0.0.1:9472\"]\n\
-             max_uncertainty = \"10us\""
-        );
-        load(&text, "test", Path::new("")).unwrap()
+    fn fleet() -> Fleet {
+        let text = "interface = \"eth0\"\n[fleet]\naddress = \"10.0.0.1\"\ncoordinators = [\"10.0.0.1:9472\"]\n\
+                    max_uncertainty = \"10us\"";
+        load(text, "test", Path::new("")).unwrap().fleet.unwrap()
     }
 
     fn view() -> View {
@@ -137,34 +130,29 @@ mod tests {
     }
 
     #[test]
-    fn t_has_both_clocks_uncertainty_and_the_noise_of_stamps() {
-        let auto = config("");
-        let settings = view().settings(&auto, auto.fleet.as_ref().unwrap(), 1_000);
+    fn a_delay_has_both_clocks_uncertainty_and_the_noise_of_stamps() {
+        let settings = view().settings(&fleet(), 1_000);
         assert_eq!(settings.clock.map(|c| (c.base, c.offset, c.drift)), Some((1_000, -5, 65_536)));
-        assert_eq!((settings.peers[0].clock_offset, settings.peers[0].margin), (Some(0), 2 * 500 + 2 * 50));
+        assert_eq!((settings.peers[0].clock_offset, settings.peers[0].uncertainty), (Some(0), 2 * 500 + 2 * 50));
         let [first, alias] = &settings.peers[..] else { panic!("{settings:?}") };
         assert_eq!(*alias, Peer { address: ALIAS, ..first.clone() }, "one host, one clock");
-        let fixed = config("threshold = \"50us\"");
-        let settings = view().settings(&fixed, fixed.fleet.as_ref().unwrap(), 1_000);
-        assert_eq!((settings.peers[0].clock_offset, settings.peers[0].margin), (Some(0), 0));
     }
 
     #[test]
-    fn t_grows_with_age_until_nothing_is_measured_any_more() {
-        let config = config("");
-        let at = |s: u64| view().settings(&config, config.fleet.as_ref().unwrap(), 1_000 + s * 1_000_000_000);
-        assert!(at(0).peers[0].margin < at(1).peers[0].margin && at(1).peers[0].margin < at(50).peers[0].margin);
+    fn uncertainty_grows_with_age_until_nothing_is_measured_any_more() {
+        let at = |s: u64| view().settings(&fleet(), 1_000 + s * 1_000_000_000);
+        let grows = [0, 1, 50].map(|s| at(s).peers[0].uncertainty);
+        assert!(grows.is_sorted_by(|a, b| a < b), "{grows:?}");
         // 100 ns a second: 10 us after 100 s.
         assert!(at(99).clock.is_some() && at(99).reason.is_empty());
         let old = at(101);
-        assert_eq!((old.clock, old.peers[0].clock_offset, old.peers[0].margin), (None, None, 0));
+        assert_eq!((old.clock, old.peers[0].clock_offset), (None, None));
         assert!(old.reason.contains("10 us are allowed"), "{}", old.reason);
     }
 
     #[test]
     fn who_cannot_be_compared_is_not_measured() {
-        let config = config("");
-        let settings = |view: View| view.settings(&config, config.fleet.as_ref().unwrap(), 1_000);
+        let settings = |view: View| view.settings(&fleet(), 1_000);
         let other_part = settings(View { comparable: vec![], ..view() });
         assert!(other_part.clock.is_some() && other_part.peers[0].clock_offset.is_none());
         let mut stepped = view();
