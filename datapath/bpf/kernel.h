@@ -20,6 +20,7 @@ struct sock {
 } KERNEL_TYPE;
 
 struct sk_buff {
+	struct net_device *dev;
 	struct sock *sk;
 	or_s64 tstamp;
 	char cb[48];
@@ -27,6 +28,7 @@ struct sk_buff {
 	unsigned int end;
 	unsigned char *head;
 	unsigned int truesize;
+	int skb_iif;
 } KERNEL_TYPE;
 
 struct skb_shared_info {

@@ -57,7 +57,8 @@ OR_INLINE long prober_report(const struct orprobe *probe, const struct or_addres
 
 /*
  * A probe or an answer leaves. An answer is given its time here if that can be; of all else the
- * agent is told. What only passes through this host has no tag of ours.
+ * agent is told. What only passes through this host has no tag of ours. An answer without a tag gets one only where
+ * it was turned back: else any local program could have signed what it likes.
  */
 OR_INLINE void prober_departs(struct or_skb *skb, const struct or_packet *packet,
 			      const struct or_config *config, or_u64 now)
@@ -71,8 +72,11 @@ OR_INLINE void prober_departs(struct or_skb *skb, const struct or_packet *packet
 	if (!probe || !peer || probe->returned)
 		return;
 	at = clock_departure(config, now);
-	if (!probe->tag)
+	if (!probe->tag) {
+		if (!skb_turned_back(skb))
+			return;
 		probe->returned = at;
+	}
 	tag = prober_tag(probe, &packet->flow.source, &packet->flow.destination, peer);
 	if (probe->returned) {
 		probe->tag = tag;

@@ -39,6 +39,12 @@ OR_INLINE or_u32 skb_gso_segs(const struct or_skb *skb)
 	return skb_shared(skb)->gso_segs;
 }
 
+/* See skb_tc.h. */
+OR_INLINE or_u32 skb_turned_back(const struct or_skb *skb)
+{
+	return skb->skb->skb_iif == skb->skb->dev->ifindex;
+}
+
 /* Room for @own until its headers are read again. */
 #define skb_room(skb, own)                                                    \
 	({                                                                    \

@@ -24,6 +24,12 @@ OR_INLINE or_u32 skb_gso_segs(const struct or_skb *skb)
 	return skb->gso_segs;
 }
 
+/* It came in where it leaves: turned back by one of our programs, not made on this host. */
+OR_INLINE or_u32 skb_turned_back(const struct or_skb *skb)
+{
+	return skb->ingress_ifindex == skb->ifindex;
+}
+
 /* Room for @own: it has its own. */
 OR_INLINE void *skb_room(struct or_skb *skb, void *own)
 {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::lab::{KEY_BYTES, Lab, onrampctl, until};
+use common::lab::{Agent, KEY_BYTES, Lab, onrampctl, until};
 use onramp_core::orack::{Addresses, MAX_LEN, OrAck};
 use onramp_netlink::{Message, Socket};
 use onrampd::config::Parent;
@@ -74,6 +74,28 @@ fn delays_are_measured_and_nothing_is_left_behind() {
             assert_eq!(traces(&lab, host), "", "{attach}");
         }
     }
+}
+
+/// A T that no packet can reach, and a clock that is wrong: at cecfa2f packets waited for as long as that lasted.
+#[test]
+fn holding_in_vain_ends_within_seconds_and_is_told() {
+    let Some(lab) = Lab::new() else { return };
+    let meanwhile = |a: &Agent, what: &str| {
+        until(what, || lab.transfer("10.9.0.2", 1_000_000) && a.path("10.9.0.2")["not_held"].is_string());
+        let why = a.path("10.9.0.2")["not_held"].to_string();
+        until("is it in the log", || lab.log("a").contains("nothing is held to 10.9.0.2: "));
+        why
+    };
+    let (a, b) = (lab.agent("a", "threshold = \"1ns\""), lab.agent("b", T));
+    let why = meanwhile(&a, "is T known to be too low");
+    assert!(why.contains("below the path's least delay") || why.contains("without effect"), "{why}");
+    assert!(a.end() && b.end());
+
+    let (a, b) = (lab.agent("a", T), lab.agent("b", &format!("{T}\n[test]\nclock_offset = \"5ms\"")));
+    let why = meanwhile(&a, "is the clock known to be wrong");
+    assert!(why.contains("OR-ACKs in a second tell delays that cannot be"), "{why}");
+    assert!(a.counter("or_acks_too_long") > 0);
+    assert!(a.end() && b.end());
 }
 
 /// As before Linux 6.6, others' filters may end the chain: ours come first, whoever was there before,

@@ -505,6 +505,18 @@ impl Datapath {
         Ok(self.run(program, ProgramInput { context_in: Some(&mut context), ..input(packet) })?.return_value)
     }
 
+    /// As [`Self::test_run`], for a packet that leaves where it came in.
+    ///
+    /// # Errors
+    /// As for [`Self::test_run`].
+    pub fn test_run_turned_back(&mut self, program: Program, packet: &[u8]) -> Result<Vec<u8>, Error> {
+        // struct __sk_buff up to ingress_ifindex and ifindex: the loopback device.
+        let mut context = [[0; 36].as_slice(), &1u32.to_ne_bytes(), &1u32.to_ne_bytes()].concat();
+        let mut out = vec![0; packet.len() + 256];
+        let given = ProgramInput { context_in: Some(&mut context), data_out: Some(&mut out), ..input(packet) };
+        Ok(self.run(program, given)?.data.unwrap_or_default().to_vec())
+    }
+
     /// How long a program takes for a packet of an interface, in nanoseconds: the mean of `repeat`
     /// runs.
     ///
