@@ -11,7 +11,7 @@ RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core $(addprefix crates/o
 
 # What is needed comes before what is built, in this order; builds use all processors by themselves.
 .NOTPARALLEL:
-.PHONY: help install install-fast testbed demo test test-quick test-kernel lint bindings bench agent install-agent uninstall-agent datapath clean
+.PHONY: help install install-fast testbed demo test test-quick test-kernel fuzz lint bindings bench agent install-agent uninstall-agent datapath clean
 
 help:
 	@echo "make demo     install, then compare DCQCN with and without On-Ramp on 320 servers (minutes)"
@@ -21,6 +21,7 @@ help:
 	@echo "make test     every test"
 	@echo "make test-quick  the simulator and the command: no kernel, no emulated machine (minutes)"
 	@echo "make test-kernel  the gate on debug and stock kernels under QEMU: an hour and a half at first, one later; on a busy machine twice that"
+	@echo "make fuzz     parsers of others' bytes, RUNS inputs each (a million: minutes)"
 	@echo "make agent    the host agent, its client, and tc's plugin for the gate; then as root: make install-agent"
 	@echo "make datapath the gate's module against stock kernels' headers: 6.1, 6.12, the newest"
 	@echo "make lint     formatting, lints, types"
@@ -106,6 +107,10 @@ test-kernel: need-debug need-stock
 	testbed/debug/boot --kcsan target/release/onrampd churn model stopped fuzz
 	testbed/stock/modules --images newest
 	testbed/stock/boot newest target/release/onrampd --stress 1800
+
+# Parsers of what others say, with coverage to go by.
+fuzz: need-fuzz
+	crates/onrampd/fuzz/run $(RUNS)
 
 lint: need-lint install
 	cargo fmt --all --check

@@ -89,6 +89,8 @@ threshold = "500us"
 max_pause = "2ms"
 key_file = "/tmp/key"
 clock = "static"
+clock_uncertainty = "1s"
+max_share = 1
 socket = "/tmp/$host.sock"
 state_dir = "/run/onrampd-$host"
 $keys

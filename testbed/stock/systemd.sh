@@ -33,6 +33,8 @@ threshold = "500us"
 max_pause = "2ms"
 key_file = "onrampd.key"
 clock = "static"
+clock_uncertainty = "1s"
+max_share = 1
 [[peer]]
 address = "10.0.0.2"
 clock_offset = "-100ms"

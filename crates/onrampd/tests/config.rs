@@ -73,6 +73,8 @@ fn much_can_be_said() {
         gain = 0.25
         version = "strawman"
         beta_start = 1
+        max_share = 1
+        clock_uncertainty = "3us"
         or_ack_interval = "4KiB"
         port = 7
         line_rate = "10Gbps"
@@ -96,6 +98,7 @@ fn much_can_be_said() {
     assert!(config.params.strawman && config.params.gain_shift == 2 && config.params.beta_start == 65_536);
     assert_eq!(config.state_dir, Path::new("/etc/onramp/state"));
     assert_eq!(config.gate.limit, Some(100));
+    assert_eq!((config.max_share, config.peers[2].uncertainty), (1.0, 3_000));
     let offsets: Vec<_> = config.peers.iter().map(|p| p.clock_offset).collect();
     assert_eq!(offsets, [None, None, Some(-12_000)]);
     assert_ne!(config.peers[0].key, config.peers[2].key);
@@ -173,6 +176,7 @@ fn mistakes_say_where_they_are_and_what_would_be_right() {
         ("gain = 0.1", "f.toml:3: gain: 0.1 is not one of 0.25, 0.125"),
         ("gain = nan", "f.toml:3: gain: NaN is not one of"),
         ("beta_start = 1.5", "f.toml:3: beta_start: 1.5 is outside 0 to 1"),
+        ("max_share = 0", "f.toml:3: max_share: is outside 0.1 to 1; 1 is no bound"),
         ("or_ack_interval = \"10KiB\"", "f.toml:3: or_ack_interval: is no power of two from 1KiB to 1MiB"),
         ("parent = \"1:\"", "f.toml:3: parent: \"1:\" is not \"auto\", \"root\", \"mq\" or a class such as \"1:1\""),
         ("port = 0", "f.toml:3: port: 0 is no port"),

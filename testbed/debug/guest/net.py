@@ -127,6 +127,8 @@ threshold = "500us"
 max_pause = "2ms"
 key_file = "{key}"
 clock = "static"
+clock_uncertainty = "1s"
+max_share = 1
 socket = "/run/{host}.sock"
 state_dir = "/run/onrampd-{host}"
 [[peer]]

@@ -194,11 +194,13 @@ fn config(scenario: &Scenario, topology: &Topology, host: u32, hosts: &BTreeSet<
             vec![("threshold", "auto".into()), ("threshold_floor", floor.to_string().into())]
         }
     };
-    let entries: [(&str, toml::Value); 16] = [
+    let entries: [(&str, toml::Value); 17] = [
         ("mode", "enforce".into()),
         ("interface", "eth0".into()),
         ("parent", "1:1".into()),
         ("max_pause", onramp.max_pause.expect("it is resolved").to_string().into()),
+        // As in the paper and the simulator: whatever comes of it.
+        ("max_share", 1.0.into()),
         ("gain", onramp.gain.into()),
         ("beta_start", onramp.beta_start.into()),
         ("version", version.into()),

@@ -84,7 +84,7 @@ impl UndoFile {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?.take(MAX_FILE).read_to_end(&mut bytes)?,
         };
-        let left: Option<Undo> = serde_json::from_slice(&bytes).ok();
+        let left = Undo::parse(&bytes);
         // The folder of the one that crashed is ours to remove, too.
         self.folder_is_ours |= left.as_ref().is_some_and(|u| u.folder_added);
         Ok(left)
@@ -99,7 +99,7 @@ impl UndoFile {
         let undo = Undo { folder_added: self.folder_is_ours, ..undo.clone() };
         let write = || {
             let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-            file.write_all(&serde_json::to_vec(&undo)?)?;
+            file.write_all(&undo.bytes())?;
             fs::rename(&new, &self.path)
         };
         write().map_err(|e: io::Error| {
@@ -139,6 +139,18 @@ pub fn boot() -> String {
 }
 
 impl Undo {
+    /// Reads a file's contents; `None` if they are not understood.
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok()
+    }
+
+    /// The file's contents.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("names and numbers are JSON")
+    }
+
     /// Adds what can be told of a crash from the interfaces themselves, should the file be lost.
     ///
     /// # Errors

@@ -52,6 +52,8 @@ pub struct File {
     /// `"shared"`: all peers run on this kernel; `"static"`: each peer's `clock_offset`;
     /// `"fleet"`, the default where there is a `[fleet]`: hosts synchronise by probes.
     pub clock: Option<Clock>,
+    /// Without a fleet: how far the clocks may be from what `clock` and `clock_offset` say. Default 25us.
+    pub clock_uncertainty: Option<Time>,
     /// Line rate of the interfaces: the bytes of a segment the card cuts up count as leaving
     /// one after another. Default: all at once.
     pub line_rate: Option<Rate>,

@@ -259,6 +259,10 @@ fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
     if matches!(f.clock, Some(Clock::Shared | Clock::Static)) {
         mistakes.push(Mistake::new("clock", "is given beside [fleet], which synchronises clocks: remove one"));
     }
+    if f.clock_uncertainty.is_some() {
+        mistakes
+            .push(Mistake::new("clock_uncertainty", "is given beside [fleet], which knows how uncertain clocks are"));
+    }
     let listed = [("peers", !f.peers.is_empty()), ("peer", !f.peer.is_empty())];
     let secret = [("key", f.key.is_some()), ("key_file", f.key_file.is_some())];
     for (key, _) in listed.into_iter().chain(secret).filter(|(_, given)| *given) {
@@ -363,8 +367,9 @@ fn peers(f: &File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Vec<
             }
             None => common,
         };
+        let uncertainty = f.clock_uncertainty.map_or(MAX_UNCERTAINTY, |t| t.0);
         let clock_offset = if clock == Clock::Shared { Some(0) } else { offset.map(|o| o.0) };
-        all.extend(key.map(|key| Peer::new(address.to_canonical(), key, clock_offset, MAX_UNCERTAINTY)));
+        all.extend(key.map(|key| Peer::new(address.to_canonical(), key, clock_offset, uncertainty)));
     }
     if seen.len() > MAX_PEERS {
         mistakes.push(Mistake::new("peers", format!("are more than {MAX_PEERS}")));
