@@ -49,9 +49,11 @@ int BPF_PROG(onramp_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_
 	or_u32 number = sch->limit - 1, zero = 0, length = skb_packet_length(skb), index, at;
 	struct or_limits *l = bpf_map_lookup_elem(&limits, &zero);
 	struct instance *of = instance_at(number);
+	struct bucket *bucket;
 	struct queue *f;
 	struct kept *k, *before;
 	struct sk_buff *old;
+	or_u64 key;
 
 	if (!of || !l)
 		goto drop;
@@ -63,7 +65,8 @@ int BPF_PROG(onramp_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_
 		of->gate.stats.bytes_drops++;
 		goto drop;
 	}
-	index = queue_find(number, queue_key(of, skb), l->flows);
+	key = queue_key(of, skb);
+	index = queue_find(number, key, l->flows);
 	f = queue_at(number, index);
 	if (!f)
 		goto drop;
@@ -77,7 +80,12 @@ int BPF_PROG(onramp_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_
 		of->gate.stats.limit_drops++;
 		goto drop;
 	}
-	k->length = length;
+	if (index == REST) {
+		k->bucket = hash_of(key);
+		bucket = bucket_at(number, k->bucket);
+		if (bucket)
+			bucket->shared++;
+	}
 	if (f->place == PLACE_IDLE || f->place == PLACE_REST) {
 		of->gate.stats.idle_flows -= f->place == PLACE_IDLE;
 		f->gate.credit = quantum_of(of, l);
@@ -161,7 +169,7 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 	struct or_limits *l = bpf_map_lookup_elem(&limits, &zero);
 	struct instance *of = instance_at(number);
 	struct sk_buff *leaves = 0;
-	or_u64 now, slot;
+	or_u64 now;
 
 	if (!of || !l || !sch->q.qlen)
 		return 0;
@@ -175,8 +183,10 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 		or_u32 is_new = !!of->places[PLACE_NEW].first, at;
 		or_u32 index = of->places[is_new ? PLACE_NEW : PLACE_OLD].first;
 		struct queue *f = index ? queue_at(number, index) : 0;
+		struct bucket *bucket;
 		struct sk_buff *skb;
 		struct kept *k;
+		or_u32 length;
 		or_u64 when;
 		enum gate_turn turn;
 
@@ -215,18 +225,22 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 				continue;
 			}
 		}
+		bucket = index == REST ? bucket_at(number, k->bucket) : 0;
+		if (bucket)
+			bucket->shared--;
+		length = skb_packet_length(skb);
 		f->head = k->next;
-		f->gate.credit -= k->length;
+		f->gate.credit -= length;
 		f->packets--;
 		if (f->last_ack) {
 			if (f->last_ack == at)
 				f->last_ack = 0;
 			of->gate.stats.acks_first += !!f->packets;
 		} else {
-			gate_leaves(&f->gate, k->length, gate_rate(skb, l), now, l->max_hold, &of->gate.stats);
+			gate_leaves(&f->gate, length, gate_rate(skb, l), now, l->max_hold, &of->gate.stats);
 		}
 		sch->q.qlen--;
-		sch->qstats.backlog -= k->length;
+		sch->qstats.backlog -= length;
 		k->next = of->free_packet;
 		of->free_packet = at;
 		bpf_qdisc_bstats_update(sch, skb);
@@ -239,9 +253,8 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 		bpf_qdisc_watchdog_schedule(sch, now, 0);
 		return 0;
 	}
-	slot = of->gate.stats.throttled_flows ? wheel_first(number, of->looked_at) : 0;
-	if (slot)
-		bpf_qdisc_watchdog_schedule(sch, of->earliest[slot & (WHEEL_SLOTS - 1)], 0);
+	if (of->gate.stats.throttled_flows)
+		bpf_qdisc_watchdog_schedule(sch, of->earliest, 0);
 	return 0;
 }
 
@@ -258,20 +271,17 @@ SUBPROGRAM int instance_clear(or_u32 number)
 		if (at < PLACES)
 			of->places[at] = (struct ends){};
 	}
-	for (at = 0; at < WHEEL_SLOTS / 64; at++)
-		of->filled[at] = 0;
+	__builtin_memset(of->levels, 0, sizeof(of->levels));
 	or_for(at, qdisc_flows) {
-		or_u32 index = number * qdisc_flows + (at & (qdisc_flows - 1));
-		or_u32 *bucket = bpf_map_lookup_elem(&buckets, &index);
+		struct bucket *bucket = bucket_at(number, at);
 
 		if (bucket)
-			*bucket = 0;
+			*bucket = (struct bucket){};
 	}
 	of->free_flow = 0;
 	of->fresh_flow = REST + 1;
 	of->free_packet = 0;
 	of->fresh_packet = 1;
-	of->looked_at = bpf_ktime_get_ns() >> WHEEL_SHIFT;
 	of->gate.stats.flows = 0;
 	of->gate.stats.idle_flows = 0;
 	of->gate.stats.throttled_flows = 0;

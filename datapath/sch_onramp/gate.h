@@ -28,9 +28,10 @@
 /* A departure time further ahead is a receive stamp in the wall clock's time, not a
  * departure time: forwarded packets may carry one. */
 #define GATE_HORIZON_NS 10000000000ULL
-/* Questions, and flows passed over, in one dequeue, which holds the device's lock; the rest follow in
- * the next. */
+/* Questions, flows that get a turn again, and flows passed over, in one dequeue, which holds the
+ * device's lock; the rest follow in the next. */
 #define GATE_QUESTIONS 32
+#define GATE_WAKES 64
 #define GATE_PASSES 1024
 
 /**
@@ -48,6 +49,15 @@ struct gate_flow {
 	__u64 next_at;
 	__s32 credit;
 };
+
+/*
+ * Whether a new flow gets a place of its own, with @flows of at most @most there. If not, it shares the one of all
+ * such flows, where @shared packets are of flows with its hash: one may be its own, which must not be overtaken.
+ */
+GATE_INLINE int gate_has_place(__u32 flows, __u32 most, __u32 shared)
+{
+	return flows < most && !shared;
+}
 
 /* What becomes of the flow at the head of its list. */
 enum gate_turn {

@@ -79,6 +79,16 @@ struct onramp_queue {
 };
 
 /**
+ * struct onramp_bucket - flows whose keys have one hash
+ * @flows: those that have a place of their own
+ * @shared: packets in the flow of all others
+ */
+struct onramp_bucket {
+	struct hlist_head flows;
+	u32 shared;
+};
+
+/**
  * struct onramp_sched_data - a queueing discipline
  * @prog: says who waits
  * @max_hold: see TCA_ONRAMP_MAX_HOLD64, and so on
@@ -97,7 +107,7 @@ struct onramp_queue {
  *   program is not asked about them.
  * @cut: packets in the queue that are there only because segments were cut
  * @buckets_log: the table has 2^@buckets_log buckets
- * @flows: the table
+ * @buckets: the table
  */
 struct onramp_sched_data {
 	struct bpf_prog *prog;
@@ -116,8 +126,19 @@ struct onramp_sched_data {
 	struct onramp_queue rest;
 	u32 cut;
 	u32 buckets_log;
-	struct hlist_head *flows;
+	struct onramp_bucket *buckets;
 };
+
+/* Of a packet in @rest: its bucket. No program, which may write there, sees such packets. */
+struct onramp_cb {
+	u32 bucket;
+};
+
+static u32 *onramp_bucket_of(struct sk_buff *skb)
+{
+	qdisc_cb_private_validate(skb, sizeof(struct onramp_cb));
+	return &((struct onramp_cb *)qdisc_skb_cb(skb)->data)->bucket;
+}
 
 static struct kmem_cache *onramp_queues;
 
@@ -172,24 +193,26 @@ static unsigned long onramp_key(struct sk_buff *skb)
 static struct onramp_queue *onramp_find(struct onramp_sched_data *q, struct sk_buff *skb)
 {
 	unsigned long key = onramp_key(skb);
-	struct hlist_head *bucket = &q->flows[hash_long(key, q->buckets_log)];
+	u32 at = hash_long(key, q->buckets_log);
+	struct onramp_bucket *bucket = &q->buckets[at];
 	struct onramp_queue *f;
 
-	hlist_for_each_entry(f, bucket, bucket)
+	hlist_for_each_entry(f, &bucket->flows, bucket)
 		if (f->key == key)
 			return f;
 
 	onramp_collect(q, ktime_get_ns());
 	f = NULL;
-	if (q->stats.flows < q->flows_limit)
+	if (gate_has_place(q->stats.flows, q->flows_limit, bucket->shared))
 		f = kmem_cache_alloc(onramp_queues, GFP_ATOMIC | __GFP_NOWARN);
 	if (!f) {
 		q->stats.no_flow++;
+		*onramp_bucket_of(skb) = at;
 		return &q->rest;
 	}
 	onramp_init_flow(f);
 	f->key = key;
-	hlist_add_head(&f->bucket, bucket);
+	hlist_add_head(&f->bucket, &bucket->flows);
 	list_add_tail(&f->node, &q->idle_flows);
 	q->stats.flows++;
 	q->stats.idle_flows++;
@@ -235,6 +258,8 @@ static int onramp_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff
 		return qdisc_drop(skb, sch, to_free);
 	}
 
+	if (unlikely(f == &q->rest))
+		q->buckets[*onramp_bucket_of(skb)].shared++;
 	if (f->idle) {
 		f->idle = false;
 		f->gate.credit = q->quantum;
@@ -284,7 +309,7 @@ static void onramp_wake(struct onramp_sched_data *q, u64 now)
 	struct rb_node *first;
 	int woken;
 
-	for (woken = 0; woken < GATE_PASSES && (first = rb_first_cached(&q->throttled)); woken++) {
+	for (woken = 0; woken < GATE_WAKES && (first = rb_first_cached(&q->throttled)); woken++) {
 		struct onramp_queue *f = rb_entry(first, struct onramp_queue, wait);
 
 		if (f->until > now)
@@ -390,6 +415,8 @@ static struct sk_buff *onramp_pop(struct Qdisc *sch, struct onramp_queue *f, u64
 	struct onramp_sched_data *q = qdisc_priv(sch);
 	struct sk_buff *skb = f->head;
 
+	if (unlikely(f == &q->rest))
+		q->buckets[*onramp_bucket_of(skb)].shared--;
 	f->head = skb->next;
 	skb_mark_not_on_list(skb);
 	f->gate.credit -= qdisc_pkt_len(skb);
@@ -592,8 +619,8 @@ static int onramp_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext
 	}
 	/* The number of buckets stays what it is now. */
 	q->buckets_log = ilog2(clamp(q->flows_limit / ONRAMP_FLOWS_A_BUCKET, 64u, 1u << 18));
-	q->flows = kvcalloc(1UL << q->buckets_log, sizeof(*q->flows), GFP_KERNEL);
-	return q->flows ? 0 : -ENOMEM;
+	q->buckets = kvcalloc(1UL << q->buckets_log, sizeof(*q->buckets), GFP_KERNEL);
+	return q->buckets ? 0 : -ENOMEM;
 }
 
 /* Forgets all flows and frees their packets. */
@@ -605,8 +632,9 @@ static void onramp_reset(struct Qdisc *sch)
 	u32 i;
 
 	qdisc_watchdog_cancel(&q->watchdog);
-	for (i = 0; q->flows && i < 1U << q->buckets_log; i++) {
-		hlist_for_each_entry_safe(f, next, &q->flows[i], bucket) {
+	for (i = 0; q->buckets && i < 1U << q->buckets_log; i++) {
+		q->buckets[i].shared = 0;
+		hlist_for_each_entry_safe(f, next, &q->buckets[i].flows, bucket) {
 			rtnl_kfree_skbs(f->head, f->tail);
 			hlist_del(&f->bucket);
 			kmem_cache_free(onramp_queues, f);
@@ -632,7 +660,7 @@ static void onramp_destroy(struct Qdisc *sch)
 	struct onramp_sched_data *q = qdisc_priv(sch);
 
 	onramp_reset(sch);
-	kvfree(q->flows);
+	kvfree(q->buckets);
 	if (q->prog)
 		bpf_prog_put(q->prog);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Gives each packet its departure time, a gap after that of the packet before it from the
- * same port and address, as TCP's pacing would; see throttled.sh. The gap in microseconds
+ * same port and address, as TCP's pacing would; see throttled.sh and held.sh. The gap in microseconds
  * is the packets' priority.
  */
 #include <linux/bpf.h>
@@ -15,8 +15,8 @@ struct {
 	__type(value, __u64);
 } last SEC(".maps");
 
-SEC("tc")
-int pace(struct __sk_buff *skb)
+/* When it is to leave: at its own time, or with all others of the same @unit nanoseconds, at their end. */
+static __always_inline int pace_by(struct __sk_buff *skb, __u64 unit)
 {
 	__u64 now = bpf_ktime_get_ns(), at = now, *known;
 	__u32 address = 0;
@@ -34,8 +34,20 @@ int pace(struct __sk_buff *skb)
 		*known = at;
 	else
 		bpf_map_update_elem(&last, &key, &at, BPF_ANY);
-	skb->tstamp = at;
+	skb->tstamp = (at + unit - 1) / unit * unit;
 	return TC_ACT_OK;
+}
+
+SEC("tc")
+int paced_each(struct __sk_buff *skb)
+{
+	return pace_by(skb, 1);
+}
+
+SEC("together")
+int paced_together(struct __sk_buff *skb)
+{
+	return pace_by(skb, 100000000);
 }
 
 char _license[] SEC("license") = "GPL";

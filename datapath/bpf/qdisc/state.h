@@ -14,10 +14,12 @@ const volatile or_u32 qdisc_packets = 16384;
 #define PLACE_IDLE 2
 #define PLACE_REST 3
 #define PLACE_WHEEL 4
-/* Of 131 us each, 134 ms together; whoever waits for longer than all of them is in the last, and goes on from there. */
-#define WHEEL_SHIFT 17
-#define WHEEL_SLOTS 1024
-#define PLACES (PLACE_WHEEL + WHEEL_SLOTS)
+/* See wheel.h. */
+#define WHEEL_SHIFT 11
+#define WHEEL_LOG 10
+#define WHEEL_SLOTS (1 << WHEEL_LOG)
+#define WHEEL_LEVELS 2
+#define PLACES (PLACE_WHEEL + WHEEL_LEVELS * WHEEL_SLOTS)
 /* The flow of all packets for which there is no room for another. */
 #define REST 1
 struct ends {
@@ -56,6 +58,30 @@ struct queue {
 };
 
 /**
+ * struct bucket - flows whose keys have one hash
+ * @first: of them
+ * @flows: how many there are
+ * @shared: packets of such keys in REST
+ */
+struct bucket {
+	or_u32 first;
+	or_u32 flows;
+	or_u32 shared;
+};
+
+/**
+ * struct level - slots of the wheel of one length
+ * @from: slots before this one are empty; as time, in units of a slot
+ * @filled: slots that have flows, a bit each
+ * @words: words of @filled that are not 0, a bit each
+ */
+struct level {
+	or_u64 from;
+	or_u64 filled[WHEEL_SLOTS / 64];
+	or_u32 words;
+};
+
+/**
  * struct instance - a queueing discipline
  * @gate: what the agent sees of it
  * @questions: asked in this dequeue
@@ -65,10 +91,9 @@ struct queue {
  * @fresh_packet: the first that was never used
  * @pointer: what was one is a number when it is read here
  * @room: for copies of parts of the packet that is asked about
- * @looked_at: slots before this time are empty
  * @places: lists of flows
- * @filled: slots of the wheel that have flows, a bit each
- * @earliest: of the flows in a slot, or before
+ * @earliest: until then the wheel has nothing to do
+ * @levels: of the wheel, with short slots and with long ones
  */
 struct instance {
 	struct or_gate gate;
@@ -79,16 +104,21 @@ struct instance {
 	or_u32 fresh_packet;
 	volatile or_u64 pointer;
 	or_u64 room[SKB_ROOM / 8];
-	or_u64 looked_at;
 	struct ends places[PLACES];
-	or_u64 filled[WHEEL_SLOTS / 64];
-	or_u64 earliest[WHEEL_SLOTS];
+	or_u64 earliest;
+	struct level levels[WHEEL_LEVELS];
 };
 
+/**
+ * struct kept - a packet
+ * @skb: the kernel's
+ * @next: in its flow
+ * @bucket: that of its key, if it is in REST
+ */
 struct kept {
 	struct sk_buff __kptr *skb;
 	or_u32 next;
-	or_u32 length;
+	or_u32 bucket;
 };
 
 struct {
@@ -116,7 +146,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 4 * 16384);
 	__type(key, or_u32);
-	__type(value, or_u32);
+	__type(value, struct bucket);
 } buckets SEC(".maps");
 
 struct {
@@ -148,9 +178,14 @@ OR_INLINE struct kept *kept_at(or_u32 number, or_u32 index)
 	return bpf_map_lookup_elem(&kept, &at);
 }
 
-OR_INLINE or_u32 *bucket_of(or_u32 number, or_u64 key)
+OR_INLINE or_u32 hash_of(or_u64 key)
 {
-	or_u32 at = number * qdisc_flows + ((or_u32)(key * 0x9e3779b97f4a7c15ULL >> 32) & (qdisc_flows - 1));
+	return key * 0x9e3779b97f4a7c15ULL >> 32;
+}
+
+OR_INLINE struct bucket *bucket_at(or_u32 number, or_u32 hash)
+{
+	or_u32 at = number * qdisc_flows + (hash & (qdisc_flows - 1));
 
 	return bpf_map_lookup_elem(&buckets, &at);
 }

@@ -7,7 +7,7 @@
 #define TCP_LISTEN_STATE 10
 #define TCP_NEW_SYN_RECV_STATE 12
 #define SOCK_STREAM_TYPE 1
-/* Flows in a bucket that are looked at. */
+/* Flows in a bucket at most. */
 #define CHAIN 64
 /* Idle flows that are forgotten at once. */
 #define COLLECT 8
@@ -17,14 +17,15 @@ SUBPROGRAM int queue_forget(or_u32 number, or_u32 index)
 {
 	struct instance *of = instance_at(number);
 	struct queue *f = queue_at(number, index), *before = 0;
-	or_u32 *bucket, at, i;
+	struct bucket *bucket;
+	or_u32 at, i;
 
 	if (!f || !of)
 		return 0;
-	bucket = bucket_of(number, f->key);
+	bucket = bucket_at(number, hash_of(f->key));
 	if (!bucket)
 		return 0;
-	at = *bucket;
+	at = bucket->first;
 	or_for(i, CHAIN) {
 		if (!at || at == index)
 			break;
@@ -38,7 +39,8 @@ SUBPROGRAM int queue_forget(or_u32 number, or_u32 index)
 	if (before)
 		before->chain = f->chain;
 	else
-		*bucket = f->chain;
+		bucket->first = f->chain;
+	bucket->flows--;
 	list_remove(of, number, f, PLACE_IDLE);
 	f->chain = of->free_flow;
 	of->free_flow = index;
@@ -89,12 +91,13 @@ OR_INLINE or_u64 queue_key(struct instance *of, struct sk_buff *skb)
 SUBPROGRAM or_u32 queue_find(or_u32 number, or_u64 key, or_u32 most)
 {
 	struct instance *of = instance_at(number);
-	or_u32 *bucket = bucket_of(number, key), at, i;
+	struct bucket *bucket = bucket_at(number, hash_of(key));
 	struct queue *f;
+	or_u32 at, i;
 
 	if (!of || !bucket)
 		return REST;
-	at = *bucket;
+	at = bucket->first;
 	f = at ? queue_at(number, at) : 0;
 	if (f && f->key == key)
 		return at;
@@ -106,22 +109,21 @@ SUBPROGRAM or_u32 queue_find(or_u32 number, or_u64 key, or_u32 most)
 			return at;
 		at = f->chain;
 	}
-	if (!at) {
-		queue_collect(number, most, bpf_ktime_get_ns());
-		if (of->gate.stats.flows < most) {
-			at = of->free_flow;
-			f = at ? queue_at(number, at) : 0;
-			if (f)
-				of->free_flow = f->chain;
-			else if (of->fresh_flow < qdisc_flows)
-				at = of->fresh_flow++;
-		}
+	queue_collect(number, most, bpf_ktime_get_ns());
+	if (bucket->flows < CHAIN && gate_has_place(of->gate.stats.flows, most, bucket->shared)) {
+		at = of->free_flow;
+		f = at ? queue_at(number, at) : 0;
+		if (f)
+			of->free_flow = f->chain;
+		else if (of->fresh_flow < qdisc_flows)
+			at = of->fresh_flow++;
 		f = at ? queue_at(number, at) : 0;
 		if (f) {
 			__builtin_memset(f, 0, sizeof(*f));
 			f->key = key;
-			f->chain = *bucket;
-			*bucket = at;
+			f->chain = bucket->first;
+			bucket->first = at;
+			bucket->flows++;
 			list_add(of, number, at, f, PLACE_IDLE);
 			of->gate.stats.flows++;
 			of->gate.stats.idle_flows++;
