@@ -16,6 +16,9 @@ there() { [ "$(tc -n a qdisc show dev $1 | grep -c 'qdisc onramp_')" = $2 ]; }
 start a enforce eth0 0ns 10.0.0.2
 start b enforce eth0 0ns 10.0.0.1
 check "the gate is in place" there eth0 1
+say "instructions the verifier followed: $(cat /proc/$pid_a/fdinfo/* 2>/dev/null |
+    awk '$1 == "prog_type:" { ours = $2 == 27 } $1 == "prog_id:" { id = $2 } ours && $1 == "verified_insns:" { n[id] = $2 }
+        END { for (id in n) if (n[id] > most) most = n[id]; print most " for the longest" }')"
 # It cuts no segments: they are made small instead, for as long as the agent is there.
 segments() { ip -n a -d link show eth0 | grep -q "gso_max_size $1"; }
 check "segments are small" segments 16384
@@ -86,8 +89,18 @@ flood 5500 1 200 5
 say "5500 flows, with places for 5000: $(gates no_flow) shared one, none was dropped"
 wait_for "5500 packets leave" empty
 
-# Normally all have one.
+# One that gets a place while packets of it are in the shared one keeps their order.
+limits "flows = 1"
+ip netns exec b load turns eth0 200 >/tmp/turns 2>&1 &
+reader=$!
+wait_for "who looks at their order" grep -q ready /tmp/turns
+flood 50 2 200 4
 limits
+flood 50 2 200 1
+wait $reader || { cat /tmp/turns; fail "packets of a flow overtook others"; }
+say "200 packets, of flows that get a place in between, keep their order"
+
+# Normally all have one.
 # A host says other things, too, now and then.
 without=$(gates no_flow)
 flood 10000 1 200 9

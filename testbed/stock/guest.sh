@@ -61,6 +61,17 @@ grep -q "without a flow of their own [1-9]" /tmp/shared || { cat /tmp/shared; fa
 grep -q "dropped for limit 0 bytes 0 flow_limit 0" /tmp/shared || { cat /tmp/shared; fail "packets were lost"; }
 say "they shared a flow, and lost nothing"
 
+# One that gets a place while packets of it are in the shared one keeps their order.
+ip netns exec b load turns eth0 200 >/tmp/turns 2>&1 &
+reader=$!
+wait_for "who looks at their order" grep -q ready /tmp/turns
+flood() { ip netns exec a load flood eth0 50 2 200 $1 || fail "flood"; }
+flood 4
+check "room for many" tc -n a qdisc change dev eth0 root onramp flows 65536
+flood 1
+wait $reader || { cat /tmp/turns; fail "packets of a flow overtook others"; }
+say "200 packets, of flows that get a place in between, keep their order"
+
 left
 check "the module unloads" rmmod sch_onramp
 complain

@@ -15,7 +15,7 @@
  *   load mark                             says to QEMU where the guest is (marks.c)
  *
  *   load turns INTERFACE PACKETS            takes so many of them, and prints after how many a packet of another
- *                                         flow follows
+ *                                         flow follows; none may overtake another of its flow
  *
  * The last byte of an answer leaves when all that was to follow its request has come.
  */
@@ -465,6 +465,10 @@ static void flood(const char *interface, unsigned int flows, unsigned int packet
 	frame.ip.saddr = inet_addr("10.0.0.1");
 	frame.ip.daddr = inet_addr("10.0.0.2");
 	for (unsigned int i = 0; i < flows * packets; i++) {
+		/* By which turns() tells which was first. */
+		uint64_t number = seconds() * 1e9;
+
+		memcpy(frame.rest, &number, sizeof(number));
 		frame.udp.source = htons(1000 + i % flows);
 		/* It may be dropped. */
 		if (sendmsg(fd, &message, 0) < 0 && errno != ENOBUFS)
@@ -479,10 +483,12 @@ static void turns(const char *interface, unsigned int packets)
 				  .sll_ifindex = if_nametoindex(interface) };
 	struct timeval patience = { PATIENCE };
 	int fd = socket(AF_PACKET, SOCK_DGRAM, 0), last = -1, changes = 0;
+	static uint64_t latest[65536];
 	struct {
 		struct iphdr ip;
 		struct udphdr udp;
-	} packet;
+		uint64_t number;
+	} __attribute__((packed)) packet;
 
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) ||
 	    bind(fd, (struct sockaddr *)&at, sizeof(at)))
@@ -496,6 +502,9 @@ static void turns(const char *interface, unsigned int packets)
 			continue;
 		changes += last >= 0 && last != packet.udp.source;
 		last = packet.udp.source;
+		if (packet.number < latest[last])
+			fail("%s: a packet of port %u overtook another", interface, ntohs(last));
+		latest[last] = packet.number;
 		packets--;
 	}
 	printf("turns %d\n", changes);

@@ -47,7 +47,7 @@ int paced_each(struct __sk_buff *skb)
 SEC("together")
 int paced_together(struct __sk_buff *skb)
 {
-	return pace_by(skb, 100000000);
+	return pace_by(skb, skb->priority * 1000ULL);
 }
 
 char _license[] SEC("license") = "GPL";
