@@ -16,6 +16,7 @@ mod top;
 
 use clap::{Args, Parser, Subcommand};
 use ipnet::IpNet;
+use onrampd::config::quantity::Life;
 use onrampd::config::{Config, Fleet, Mode};
 use onrampd::fleet::pki::Token;
 use onrampd::fleet::tokens::{Terms, today};
@@ -30,7 +31,6 @@ use std::process::ExitCode;
 use agent::Client;
 use owd::{Matrix, heatmap, table};
 use setup::Host;
-use tokens::Life;
 
 /// Commands for On-Ramp's agents: sets hosts up, asks agents and coordinators.
 #[derive(Parser)]

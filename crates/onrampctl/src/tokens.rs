@@ -1,19 +1,11 @@
 //! Tokens as people write and read them.
 
 use ipnet::IpNet;
-use onramp_config::{Unit, quantity};
 use onrampd::fleet::pki::Token;
 use onrampd::fleet::tokens::{Terms, today};
 use std::fmt::Write as _;
 use std::io;
 use std::net::IpAddr;
-
-const LIVES: &[Unit] = &[("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)];
-
-quantity! {
-    /// How long a token admits hosts, in seconds.
-    Life(u64), "time", "1h", LIVES;
-}
 
 /// An address, or a network of them.
 ///
@@ -63,6 +55,7 @@ pub fn show(found: &[(String, Terms)], json: bool) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use onrampd::config::quantity::Life;
 
     #[test]
     fn lives_and_networks_are_read() {

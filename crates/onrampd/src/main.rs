@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 use onramp_config::Mistake;
 use onrampd::agent::undo;
-use onrampd::config::quantity::Time;
-use onrampd::config::{Config, Mesh};
+use onrampd::config::quantity::{Life, Time};
+use onrampd::config::{Config, Mesh, check_life};
 use onrampd::fleet::serve;
 use onrampd::{DEFAULT_CONFIG, DEFAULT_STATE_DIR, agent};
 use std::ffi::OsString;
@@ -50,6 +50,9 @@ enum Command {
         /// Time between two pairs of probes to one host.
         #[arg(long, value_name = "TIME", default_value = "8ms")]
         interval: Time,
+        /// A host's certificate expires after so long, unless it is renewed.
+        #[arg(long, value_name = "TIME", default_value = "90d")]
+        certificate_life: Life,
     },
     /// Take part in a fleet without eBPF and without privileges: only measure, hold nothing.
     /// Probes are stamped by the kernel's sockets.
@@ -82,13 +85,13 @@ fn main() -> ExitCode {
             }
             Err(e) => fail(e),
         },
-        Command::Coordinator { folder, listen, probes, window, interval } => {
+        Command::Coordinator { folder, listen, probes, window, interval, certificate_life: Life(life) } => {
             let mesh = Mesh { probes, window: window.0, interval: interval.0 };
-            match mesh.check().map(|()| coordinate(listen, &folder, mesh)) {
+            match mesh.check().and_then(|()| check_life(life)).map(|()| coordinate(listen, &folder, mesh, life)) {
                 Ok(Ok(())) => ExitCode::SUCCESS,
                 Ok(Err(e)) => fail(e),
                 Err(Mistake { key, message }) => {
-                    eprintln!("onrampd: --{key}: {message}");
+                    eprintln!("onrampd: --{}: {message}", key.replace('_', "-"));
                     ExitCode::from(2)
                 }
             }
@@ -119,12 +122,12 @@ fn measure(file: &Path) -> ExitCode {
     }
 }
 
-fn coordinate(listen: SocketAddr, folder: &Path, mesh: Mesh) -> io::Result<()> {
+fn coordinate(listen: SocketAddr, folder: &Path, mesh: Mesh, life: u64) -> io::Result<()> {
     let (signals, stop) = UnixStream::pair()?;
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::low_level::pipe::register(signal, signals.try_clone()?)?;
     }
-    let mut server = serve::Server::open(listen, folder, mesh)?;
+    let mut server = serve::Server::open(listen, folder, mesh, life)?;
     agent::ready();
     server.run(&stop, agent::alive)
 }

@@ -136,6 +136,8 @@ fn mistakes_about_a_fleet_are_told() {
     ];
     let after = [
         ("window = \"1ms\"", "f.toml:5: fleet.window: is outside 10ms to 60s"),
+        ("certificate_life = \"4s\"", "f.toml:5: fleet.certificate_life: is outside 5s to 3650d"),
+        ("certificate_life = \"90\"", "f.toml:5: fleet.certificate_life: "),
         ("interval = \"1s\"", "f.toml:5: fleet.interval: is outside 100us to a twentieth of the window"),
         ("probes = 0", "f.toml:5: fleet.probes: must be at least 1"),
         ("max_uncertainty = \"0s\"", "f.toml:5: fleet.max_uncertainty: must be above 0"),

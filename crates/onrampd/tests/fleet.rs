@@ -3,11 +3,12 @@
 
 mod common;
 
-use common::lab::{Agent, Lab, onrampctl, until};
+use common::lab::{Agent, Lab, onrampctl, run, until};
 use onramp_core::orprobe::{Kind, OrProbe};
 use onrampd::clock::now;
 use onrampd::fleet::link::Link;
 use onrampd::fleet::pki::{self, Authority, Identity, Newcomer, Token};
+use onrampd::fleet::tokens::today;
 use onrampd::fleet::wire::{FromCoordinator, FromHost, parse};
 use rustix::process::Signal;
 use rustls::pki_types::CertificateDer;
@@ -295,11 +296,8 @@ fn probes_that_are_not_the_other_hosts_change_nothing() {
     c.kill();
     let [us, peer]: [IpAddr; 2] = [[10, 9, 0, 3].into(), [10, 9, 0, 1].into()];
     let forger = lab.on("c", move || UdpSocket::bind((us, 9471)).unwrap());
-    let identity = |host: &str| {
-        let certificate = CertificateDer::from_pem_file(lab.file(&format!("{host}.d/fleet/host.pem"))).unwrap();
-        Identity::of(&certificate).unwrap()
-    };
-    let key = Authority::open(&lab.file("a.d/fleet")).unwrap().pair_key(&identity("c"), &identity("a")).0;
+    let [of_c, of_a] = ["c", "a"].map(|host| identity(&lab, host));
+    let key = Authority::open(&lab.file("a.d/fleet")).unwrap().pair_key(&of_c, &of_a).0;
     let send = |payload: &[u8]| forger.send_to(payload, (peer, 9471)).unwrap();
     let counters = || ["probes_refused", "probes_answered", "or_acks_malformed"].map(|name| a.counter(name));
     let before = counters();
@@ -589,6 +587,129 @@ fn a_host_that_is_removed_is_none_at_once_and_may_join_anew() {
     for wrong in ["10.9.0.1", "nobody"] {
         assert_eq!(output(&lab, "a", &["fleet", "remove", wrong]).status.code(), Some(2), "{wrong}");
     }
+}
+
+fn certificate(lab: &Lab, host: &str) -> PathBuf {
+    lab.file(&format!("{host}.d/fleet/host/host.pem"))
+}
+
+/// Who a host's certificate says it is.
+fn identity(lab: &Lab, host: &str) -> Identity {
+    Identity::of(&CertificateDer::from_pem_file(certificate(lab, host)).unwrap()).unwrap()
+}
+
+/// Adds how long the coordinator's certificates are good.
+fn with_life(life: &str) -> String {
+    format!("{QUICK}\ncertificate_life = \"{life}\"")
+}
+
+#[test]
+fn certificates_are_renewed_and_nobody_notices() {
+    let Some(lab) = Lab::new() else { return };
+    two(&lab);
+    let given = ["a", "b"].map(|host| identity(&lab, host));
+    let (a, b) = (start(&lab, "a", &with_life("24s"), ""), start(&lab, "b", QUICK, ""));
+    // At once, since they were given for longer.
+    let renewed = |before: &Identity, host: &str| identity(&lab, host).expires != before.expires;
+    until("are they renewed", || renewed(&given[0], "a") && renewed(&given[1], "b"));
+    let first = ["a", "b"].map(|host| identity(&lab, host));
+    assert!(first[1].expires < given[1].expires && first[1].expires <= today() + 24);
+    assert_eq!(first.map(|i| i.membership), given.map(|i| i.membership));
+    agree(&[&a, &b]);
+    let refused = || {
+        let of =
+            |agent: &Agent| ["probes_refused", "or_acks_bad_tag", "or_acks_unknown_peer"].map(|c| agent.counter(c));
+        [of(&a), of(&b)]
+    };
+    let before = refused();
+    // Until what they were given first would have expired.
+    until("has it expired", || {
+        let status = b.status();
+        assert_eq!(status["clock"]["coordinator"], COORDINATOR, "{status}");
+        assert!(lab.transfer("10.9.0.2", 100_000));
+        first.iter().all(|i| i.expires + 1 < today())
+    });
+    assert!(renewed(&first[0], "a") && renewed(&first[1], "b"));
+    agree(&[&a, &b]);
+    assert_eq!(refused(), before);
+    assert_eq!((&a.status()["problems"], &b.status()["problems"]), (&serde_json::json!([]), &serde_json::json!([])));
+    assert!(!lab.log("a").contains("refused"), "{}", lab.log("a"));
+    // The new one is what it connects with.
+    assert!(b.end());
+    agree(&[&a, &start(&lab, "b", QUICK, "")]);
+}
+
+#[test]
+fn an_expired_certificate_is_refused_and_a_removed_hosts_is_not_renewed() {
+    let Some(lab) = Lab::switched() else { return };
+    let token = found(&lab, "10.9.0.1");
+    assert!(start(&lab, "a", QUICK, "").end());
+    let a = start(&lab, "a", &with_life("5s"), "");
+    assert!(join(&lab, "b", &token).status.success() && join(&lab, "c", &token).status.success());
+    assert!(output(&lab, "a", &["fleet", "remove", "10.9.0.3"]).status.success());
+    // One that would be renewed at once, if it were not removed.
+    let kept = fs::read(certificate(&lab, "c")).unwrap();
+    let c = start(&lab, "c", QUICK, "");
+    until("is it told why", || c.status()["clock"].to_string().contains("was removed from the fleet"));
+    until("has it expired", || identity(&lab, "b").expires < today());
+    let b = start(&lab, "b", QUICK, "");
+    until("is it told why", || b.status()["clock"].to_string().contains("has expired: join anew, by another token"));
+    let asked = output(&lab, "b", &["fleet"]);
+    let said = String::from_utf8(asked.stderr).unwrap();
+    assert!(asked.status.code() == Some(1) && said.contains("has expired") && said.lines().count() == 1, "{said}");
+    let log = lab.log("a");
+    assert!(log.lines().any(|line| line.contains("refused 10.9.0.2:") && line.contains("has expired")), "{log}");
+    assert_eq!(fs::read(certificate(&lab, "c")).unwrap(), kept);
+    assert!(a.end());
+}
+
+/// A folder on a disk of two pages; taken away with this.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn over(folder: PathBuf) -> Self {
+        let before: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let before: Vec<_> = before.into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect();
+        run(&format!("mount -t tmpfs -o size=8k disk {}", folder.display()));
+        before.iter().for_each(|(bytes, path)| fs::write(path, bytes).unwrap());
+        Self(folder)
+    }
+
+    fn fill(&self) {
+        assert!(fs::write(self.0.join("more"), vec![1; 64 << 10]).is_err(), "it is full");
+    }
+
+    fn clear(&self) {
+        fs::remove_file(self.0.join("more")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_certificate_that_cannot_be_kept_leaves_the_old_one_until_that_expires() {
+    let Some(lab) = Lab::new() else { return };
+    two(&lab);
+    let disk = SmallDisk::over(lab.file("b.d/fleet/host"));
+    disk.fill();
+    let kept = fs::read(certificate(&lab, "b")).unwrap();
+    let (a, b) = (start(&lab, "a", &with_life("24s"), ""), start(&lab, "b", QUICK, ""));
+    until("is it told", || b.status()["problems"].to_string().contains("host.pem.new: No space left on device"));
+    agree(&[&a, &b]);
+    assert_eq!(fs::read(certificate(&lab, "b")).unwrap(), kept);
+    disk.clear();
+    until("is it renewed", || fs::read(certificate(&lab, "b")).unwrap() != kept);
+    assert!(!lab.log("a").contains("refused"), "{}", lab.log("a"));
+    disk.fill();
+    let expires = identity(&lab, "b").expires;
+    until("is it refused", || b.status()["clock"].to_string().contains("has expired"));
+    assert!(expires <= today(), "not before");
+    assert_eq!(identity(&lab, "b").expires, expires);
+    until("do the others know", || a.status()["paths"].as_array().unwrap().is_empty());
 }
 
 #[test]

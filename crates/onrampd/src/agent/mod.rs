@@ -207,7 +207,8 @@ impl Agent {
         if let Some(fleet) = self.config.fleet.clone() {
             let failed = || io_error("fleet");
             if let Some(listen) = fleet.listen {
-                let server = serve::Server::open(listen, &fleet.folder, fleet.mesh).map_err(failed())?;
+                let server = serve::Server::open(listen, &fleet.folder, fleet.mesh, fleet.certificate_life);
+                let server = server.map_err(failed())?;
                 self.coordinator = Some(Coordinator::start(server).map_err(failed())?);
             }
             self.chrony = fleet.chrony.map(Chrony::new).transpose().map_err(failed())?;

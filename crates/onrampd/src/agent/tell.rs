@@ -8,7 +8,7 @@ use crate::config::{Config, GateKind, Mode, Parent, Peer};
 use crate::gate::program::Program;
 use crate::gate::{self, Gate, install};
 use crate::net::acker;
-use crate::sync::Settings;
+use crate::sync::{Settings, Sync};
 use std::collections::HashMap;
 
 impl Agent {
@@ -86,9 +86,12 @@ impl Agent {
     /// Tells the programs what they are to do.
     pub(super) fn tell(&mut self) -> Result<(), Error> {
         let acker = self.acker.as_ref().map_or(0, |(index, _)| *index);
-        let not_ours = self.sync.as_ref().map(|sync| sync.view().not_yours).unwrap_or_default();
-        for text in not_ours.iter().map(|alias| format!("fleet.aliases: {alias} is another host's")) {
+        let view = self.sync.as_ref().map(Sync::view).unwrap_or_default();
+        for text in view.not_yours.iter().map(|alias| format!("fleet.aliases: {alias} is another host's")) {
             self.problem_once(text);
+        }
+        if let Some(why) = view.not_renewed {
+            self.problem_once(format!("this host's certificate is not renewed, the one before goes on: {why}"));
         }
         let (clock, mut peers) = match self.settings() {
             Some(settings) => (settings.clock, settings.peers),

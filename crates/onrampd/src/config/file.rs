@@ -1,6 +1,6 @@
 //! The keys of the configuration file.
 
-use super::quantity::{Drift, Offset, Rate, Size, Threshold, Time};
+use super::quantity::{Drift, Life, Offset, Rate, Size, Threshold, Time};
 use super::{Attach, GateLimits, Mode};
 use onramp_config::Parsed;
 use serde::Deserialize;
@@ -119,6 +119,8 @@ pub struct FleetSection {
     pub window: Option<Time>,
     /// As coordinator: time between two pairs of probes to one host. Default 8ms.
     pub interval: Option<Time>,
+    /// As coordinator: a host's certificate expires after so long, unless it is renewed. Default 90d.
+    pub certificate_life: Option<Life>,
     /// Where the clocks' difference is less certain than this, nothing is held. Default 25us.
     pub max_uncertainty: Option<Time>,
     /// A socket of chrony's (`refclock SOCK`) that is told the fleet's time.

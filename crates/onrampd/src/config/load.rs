@@ -3,8 +3,9 @@
 use super::file::{Clock, File, Version};
 use super::key::{Key, world_readable};
 use super::quantity::{Drift, Size, Threshold, Time};
-use super::{Attach, Config, Fleet, GateKind, Mesh, Mode, Params, Parent, Peer, TestClock};
+use super::{Attach, Config, Fleet, GateKind, Mesh, Mode, Params, Parent, Peer, TestClock, check_life};
 use crate::abi;
+use crate::fleet::pki::CERTIFICATE_LIFE;
 use onramp_config::{ConfigError, Document, Mistake, Outline, Parsed, Reading};
 use std::collections::HashSet;
 use std::io::Read as _;
@@ -304,6 +305,10 @@ fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
     if let Err(Mistake { key, message }) = mesh.check() {
         mistakes.push(Mistake::new(format!("fleet.{key}"), message));
     }
+    let certificate_life = section.certificate_life.map_or(CERTIFICATE_LIFE, |life| life.0);
+    if let Err(Mistake { key, message }) = check_life(certificate_life) {
+        mistakes.push(Mistake::new(format!("fleet.{key}"), message));
+    }
     let max_uncertainty = section.max_uncertainty.map_or(MAX_UNCERTAINTY, |t| t.0);
     if max_uncertainty == 0 {
         mistakes.push(Mistake::new("fleet.max_uncertainty", "must be above 0, such as \"25us\""));
@@ -315,6 +320,7 @@ fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
         folder: base.join(section.folder.as_deref().unwrap_or(Path::new("fleet"))),
         listen: section.listen.map(|at| at.0),
         mesh,
+        certificate_life,
         max_uncertainty,
         chrony: section.chrony.as_ref().map(|socket| base.join(socket)),
         log: section.log.as_ref().map(|file| base.join(file)),

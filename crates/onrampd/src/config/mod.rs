@@ -147,6 +147,8 @@ pub struct Fleet {
     pub listen: Option<SocketAddr>,
     /// Probing that this coordinator has the hosts do.
     pub mesh: Mesh,
+    /// Seconds for which this coordinator gives certificates.
+    pub certificate_life: u64,
     /// Where the clocks' difference is less certain than so many nanoseconds, nothing is held.
     pub max_uncertainty: u64,
     /// A socket of chrony's that is told the fleet's time.
@@ -230,6 +232,15 @@ impl Mesh {
         }
         Ok(())
     }
+}
+
+/// Checks for how many seconds certificates are given: hosts must come to renew them.
+///
+/// # Errors
+/// It is too short, or too long for dates.
+pub fn check_life(life: u64) -> Result<(), Mistake> {
+    let fits = (5..=3_650 * 86_400).contains(&life);
+    fits.then_some(()).ok_or_else(|| Mistake::new("certificate_life", "is outside 5s to 3650d"))
 }
 
 impl Config {

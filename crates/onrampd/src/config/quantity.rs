@@ -3,11 +3,14 @@
 use onramp_config::{RATES, SIZES, Unit, quantity};
 
 const TIMES: &[Unit] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+const LIVES: &[Unit] = &[("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)];
 const DRIFTS: &[Unit] = &[("ppm", 1_000), ("ppb", 1)];
 
 quantity! {
     /// A span of time, in nanoseconds.
     Time(u64), "time", "50us", TIMES;
+    /// How long a token or a certificate is good, in seconds.
+    Life(u64), "time", "1h", LIVES;
     /// A difference of two clocks, in nanoseconds.
     Offset(i64), "time", "-12us", TIMES;
     /// A rate, in bits per second.

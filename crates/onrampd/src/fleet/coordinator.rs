@@ -124,10 +124,18 @@ impl Coordinator {
         self.hosts.values_mut().filter(|h| h.conn == Ok(conn)).for_each(|h| h.conn = Err(now));
     }
 
-    /// Hosts that `is_removed` names are no members any more, and the others hear of it at once.
-    pub fn expel(&mut self, now: u64, is_removed: impl Fn(&Identity) -> bool) {
+    /// A host has another certificate of its membership.
+    pub fn renewed(&mut self, identity: Identity) {
+        let host = self.hosts.get_mut(&identity.address);
+        if let Some(host) = host.filter(|host| host.identity.membership == identity.membership) {
+            host.identity = identity;
+        }
+    }
+
+    /// Hosts that `is_none` names are no members any more, and the others hear of it at once.
+    pub fn expel(&mut self, now: u64, is_none: impl Fn(&Identity) -> bool) {
         self.hosts.retain(|_, host| {
-            let removed = is_removed(&host.identity);
+            let removed = is_none(&host.identity);
             if removed {
                 self.corrections.remove(&host.number);
                 self.tell = Some(now);
@@ -367,6 +375,7 @@ fn delays(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fleet::pki::Membership;
     use onramp_clock::EdgeFit;
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -380,7 +389,7 @@ mod tests {
     }
 
     fn identity(n: u8) -> Identity {
-        Identity { address: host(n), issued: 0, certificate: [n; 32] }
+        Identity { address: host(n), membership: Membership([n; 16]), expires: u64::MAX }
     }
 
     /// A report of a host's probes of others, who are as many times [`AHEAD`] as the numbers say.

@@ -1,8 +1,10 @@
 //! Who is who: the fleet's certificates, the token that admits a host, the keys of pairs.
 //!
 //! The authority signs a certificate for each host, which holds its address, and one for
-//! the coordinator, which holds a name no host gets. Certificates do not end, and no
-//! system clock is asked whether they are valid: clocks may be years apart here.
+//! the coordinator, which holds a name no host gets. A host's certificate expires. Only the
+//! coordinator judges that, by the clock by which it issued it: hosts' clocks may be years
+//! apart, and none of them is asked. A renewed certificate is of the same membership, which
+//! began when the host joined; keys of pairs and removals go by memberships.
 
 use super::tokens::{self, today};
 use crate::config::Key;
@@ -21,7 +23,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
 use std::fmt;
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -34,19 +36,28 @@ use std::time::Duration;
 const COORDINATOR: &str = "coordinator.onramp";
 /// All hosts: the authority's certificate, their own, its key.
 const AUTHORITY: &str = "authority.pem";
-const HOST: &str = "host.pem";
+const HOST: &str = "host/host.pem";
 const HOST_KEY: &str = "host.key";
+/// The folder of a host's certificate, which its agent writes when that is renewed.
+const WRITTEN_BY_AGENT: &str = "host";
 /// Coordinators only: the authority's key, and what keys of pairs are made from.
 const AUTHORITY_KEY: &str = "authority.key";
 const SECRET: &str = "secret";
 
-/// Any time: certificates do not end.
+/// A host's certificate is good for so long, unless its coordinator is told otherwise [s].
+pub const CERTIFICATE_LIFE: u64 = 90 * 86_400;
+/// A time at which all certificates are valid to TLS: [`Identity::has_expired`] judges them.
+const ALWAYS_VALID: u64 = 1_600_000_000;
+/// The end of the year 9998, beyond which X.509 has no dates.
+const LAST_DATE: u64 = 253_370_764_799;
+
+/// Tells TLS [`ALWAYS_VALID`].
 #[derive(Debug)]
 struct NoTime;
 
 impl TimeProvider for NoTime {
     fn current_time(&self) -> Option<UnixTime> {
-        Some(UnixTime::since_unix_epoch(Duration::from_secs(1_600_000_000)))
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(ALWAYS_VALID)))
     }
 }
 
@@ -70,6 +81,23 @@ pub(super) fn write_new(folder: &Path, name: &str, text: &str, mode: u32) -> io:
     // Whatever the umask: the agent's group must read it.
     let done = file.set_permissions(Permissions::from_mode(mode)).and_then(|()| file.write_all(text.as_bytes()));
     done.and_then(|()| file.sync_all()).map_err(at(&path))
+}
+
+/// Replaces a file as a whole: after a crash, or where there is no room, the old one is there.
+pub(super) fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let unfinished = format!("{}.new", name.to_string_lossy());
+    // Of an attempt that was cut off.
+    let _ = fs::remove_file(folder.join(&unfinished));
+    let replaced = write_new(folder, &unfinished, text, mode)
+        .and_then(|()| fs::rename(folder.join(&unfinished), path).map_err(at(path)))
+        .and_then(|()| File::open(folder).and_then(|folder| folder.sync_all()).map_err(at(folder)));
+    if replaced.is_err() {
+        let _ = fs::remove_file(folder.join(&unfinished));
+    }
+    replaced
 }
 
 /// Has `fill` write the files of `folder`, which is made: all of them or none.
@@ -129,11 +157,9 @@ pub fn found(folder: &Path, address: IpAddr) -> io::Result<()> {
         write_new(folder, AUTHORITY_KEY, &key.serialize_pem(), 0o640)?;
         write_new(folder, SECRET, &format!("{}\n", hex::encode(secret)), 0o640)?;
         write_new(folder, AUTHORITY, &certificate.pem(), 0o644)?;
-        let tokens = folder.join(tokens::FOLDER);
-        let private = Permissions::from_mode(0o770);
-        fs::create_dir(&tokens).and_then(|()| fs::set_permissions(&tokens, private)).map_err(at(&tokens))?;
+        make_private(&folder.join(tokens::FOLDER))?;
         let host = KeyPair::generate().map_err(other)?;
-        let signed = Authority::open(folder)?.admit(address, host.public_key_raw())?;
+        let signed = Authority::open(folder)?.admit(address, host.public_key_raw(), CERTIFICATE_LIFE)?;
         store(folder, &signed, &host)
     })
 }
@@ -143,8 +169,15 @@ fn must_be_new(folder: &Path) -> io::Result<()> {
     if is_member(folder) { Err(io::Error::new(io::ErrorKind::AlreadyExists, before)) } else { Ok(()) }
 }
 
+/// Makes a folder in which the group of its user writes, too.
+fn make_private(folder: &Path) -> io::Result<()> {
+    let private = Permissions::from_mode(0o770);
+    fs::create_dir(folder).and_then(|()| fs::set_permissions(folder, private)).map_err(at(folder))
+}
+
 fn store(folder: &Path, certificate: &str, key: &KeyPair) -> io::Result<()> {
     write_new(folder, HOST_KEY, &key.serialize_pem(), 0o640)?;
+    make_private(&folder.join(WRITTEN_BY_AGENT))?;
     write_new(folder, HOST, certificate, 0o644)
 }
 
@@ -176,21 +209,39 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(authority_params(), key), certificate, pem, secret })
     }
 
-    /// A host's certificate for its public key, a point of P-256.
+    /// A new member's certificate for its public key, a point of P-256, which expires after `life` seconds.
     ///
     /// # Errors
     /// It is none.
-    pub fn admit(&self, address: IpAddr, public_key: &[u8]) -> io::Result<String> {
+    pub fn admit(&self, address: IpAddr, public_key: &[u8], life: u64) -> io::Result<String> {
+        self.certify(address, Membership::new()?, public_key, life)
+    }
+
+    /// A certificate in the place of a member's, for the same address, membership and public key.
+    ///
+    /// # Errors
+    /// It is no host's.
+    pub fn renew(&self, certificate: &CertificateDer<'_>, life: u64) -> io::Result<String> {
+        let of_no_host = || other("the certificate is no host's");
+        let Identity { address, membership, .. } = Identity::of(certificate).ok_or_else(of_no_host)?;
+        let (_, parsed) = x509_parser::parse_x509_certificate(certificate).map_err(other)?;
+        self.certify(address, membership, &parsed.public_key().subject_public_key.data, life)
+    }
+
+    fn certify(&self, address: IpAddr, membership: Membership, public_key: &[u8], life: u64) -> io::Result<String> {
         // Uncompressed: 4, then two coordinates.
         if public_key.len() != 65 || public_key[0] != 4 {
             return Err(other("the public key is no point of P-256"));
         }
         let mut params = named(&address.to_canonical().to_string()).map_err(other)?;
-        // When it was issued, so that what was issued before can be withdrawn; and nobody's second.
-        let mut serial = [0; 16];
-        SystemRandom::new().fill(&mut serial).map_err(other)?;
-        serial[..8].copy_from_slice(&today().to_be_bytes());
+        // The first four bytes are another certificate's with luck only.
+        let mut serial = [0; 20];
+        SystemRandom::new().fill(&mut serial[..4]).map_err(other)?;
+        serial[0] &= 0x7f;
+        serial[4..].copy_from_slice(&membership.0);
         params.serial_number = Some(SerialNumber::from_slice(&serial));
+        let expires = today().saturating_add(life).clamp(ALWAYS_VALID, LAST_DATE);
+        params.not_after = rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(expires);
         Ok(params.signed_by(&HostKey(public_key), &self.issuer).map_err(other)?.pem())
     }
 
@@ -212,12 +263,12 @@ impl Authority {
         Token { coordinator, fingerprint: fingerprint(&self.certificate), secret }
     }
 
-    /// The key of a pair's OR-ACKs and probes, the same in both directions. It is of their certificates:
-    /// who gets another's address later does not get its keys.
+    /// The key of a pair's OR-ACKs and probes, the same in both directions. It is of their memberships:
+    /// renewed certificates keep it, and who gets another's address later does not get its keys.
     #[must_use]
     pub fn pair_key(&self, a: &Identity, b: &Identity) -> Key {
-        let [first, second] = [a.certificate.min(b.certificate), a.certificate.max(b.certificate)];
-        Key(self.derive(&[b"pair", &first, &second]))
+        let [first, second] = [a.membership.min(b.membership), a.membership.max(b.membership)];
+        Key(self.derive(&[b"pair", &first.0, &second.0]))
     }
 
     /// For the coordinator's side of connections; hosts without a certificate may connect, to
@@ -245,15 +296,35 @@ impl Authority {
     }
 }
 
+/// A host's time in the fleet, from when it joined: the last 16 bytes of its certificates' serial numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Membership(pub [u8; 16]);
+
+impl Membership {
+    /// One that begins now.
+    fn new() -> io::Result<Self> {
+        let mut bytes = [0; 16];
+        SystemRandom::new().fill(&mut bytes).map_err(other)?;
+        bytes[..8].copy_from_slice(&today().to_be_bytes());
+        Ok(Self(bytes))
+    }
+
+    /// When the host joined, in seconds since 1970 by the coordinator's clock.
+    #[must_use]
+    pub fn began(&self) -> u64 {
+        u64::from_be_bytes(*self.0.first_chunk().expect("it has 16 bytes"))
+    }
+}
+
 /// Who a host's certificate says it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Its address.
     pub address: IpAddr,
-    /// When it was issued, in seconds since 1970 by the coordinator's clock.
-    pub issued: u64,
-    /// SHA-256 of the certificate.
-    pub certificate: [u8; 32],
+    /// The same of all its certificates until it joins anew.
+    pub membership: Membership,
+    /// When the certificate expires, in seconds since 1970 by the coordinator's clock.
+    pub expires: u64,
 }
 
 impl Identity {
@@ -263,10 +334,24 @@ impl Identity {
         let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
         let address = parsed.subject().iter_common_name().next()?.as_str().ok()?.parse().ok()?;
         // Without leading zeros, as numbers are written.
-        let serial = parsed.raw_serial();
-        let issued = serial.len().checked_sub(8).map(|at| serial[..at].iter().rev().zip(0..8));
-        let issued = issued?.fold(0, |sum, (byte, place)| sum | u64::from(*byte) << (8 * place));
-        Some(Self { address, issued, certificate: fingerprint(certificate) })
+        let mut membership = [0; 16];
+        membership.iter_mut().rev().zip(parsed.raw_serial().iter().rev()).for_each(|(to, from)| *to = *from);
+        let expires = u64::try_from(parsed.validity().not_after.timestamp()).ok()?;
+        Some(Self { address, membership: Membership(membership), expires })
+    }
+
+    /// Returns whether the certificate is worth nothing at the time `today`.
+    #[must_use]
+    pub fn has_expired(&self, today: u64) -> bool {
+        self.expires <= today
+    }
+
+    /// Returns whether the certificate is to be renewed at the time `today`, where certificates are given for `life`
+    /// seconds: when a third of that is left, and at once if it was given for longer.
+    #[must_use]
+    pub fn is_due(&self, today: u64, life: u64) -> bool {
+        let left = self.expires.saturating_sub(today);
+        left <= life / 3 || left > life
     }
 }
 
@@ -290,17 +375,38 @@ pub fn client(folder: &Path) -> io::Result<Arc<ClientConfig>> {
     if !is_member(folder) {
         return Err(other(format!("{}: this host has not joined a fleet: see onrampctl join", folder.display())));
     }
-    let certificate = |name: &str| {
-        let path = folder.join(name);
-        CertificateDer::from_pem_file(&path).map_err(at(&path))
-    };
+    client_with(folder, certificate(folder, HOST)?)
+}
+
+fn certificate(folder: &Path, name: &str) -> io::Result<CertificateDer<'static>> {
+    let path = folder.join(name);
+    CertificateDer::from_pem_file(&path).map_err(at(&path))
+}
+
+fn client_with(folder: &Path, own: CertificateDer<'static>) -> io::Result<Arc<ClientConfig>> {
     let path = folder.join(HOST_KEY);
     let key = PrivateKeyDer::from_pem_file(&path).map_err(at(&path))?;
     let config = client_builder()?
-        .with_root_certificates(roots(&certificate(AUTHORITY)?)?)
-        .with_client_auth_cert(vec![certificate(HOST)?], key)
+        .with_root_certificates(roots(&certificate(folder, AUTHORITY)?)?)
+        .with_client_auth_cert(vec![own], key)
         .map_err(other)?;
     Ok(Arc::new(config))
+}
+
+/// Keeps a renewed certificate of the host at `address` in the place of the one before, and returns
+/// what it connects with from now on.
+///
+/// # Errors
+/// It is not this host's, or cannot be written. The one before stays.
+pub fn keep_renewed(folder: &Path, address: IpAddr, pem: &str) -> io::Result<Arc<ClientConfig>> {
+    let renewed = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(other)?;
+    if !is_of(&renewed, address) {
+        return Err(other(format!("the coordinator sent a certificate that is not of {address}")));
+    }
+    // Refuses one of another key.
+    let client = client_with(folder, renewed)?;
+    replace(&folder.join(HOST), pem, 0o644)?;
+    Ok(client)
 }
 
 /// Checks that a host can take part with what is in `folder`, as `address`.
@@ -309,10 +415,8 @@ pub fn client(folder: &Path) -> io::Result<Arc<ClientConfig>> {
 /// It has not joined, its files are broken, or it has joined as another address.
 pub fn check(folder: &Path, address: IpAddr) -> io::Result<()> {
     client(folder)?;
-    let path = folder.join(HOST);
-    let certificate = CertificateDer::from_pem_file(&path).map_err(at(&path))?;
-    let wrong = || other(format!("{}: is not of the address {address}", path.display()));
-    is_of(&certificate, address).then_some(()).ok_or_else(wrong)
+    let wrong = || other(format!("{}: is not of the address {address}", folder.join(HOST).display()));
+    is_of(&certificate(folder, HOST)?, address).then_some(()).ok_or_else(wrong)
 }
 
 fn client_builder() -> io::Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>> {
@@ -522,16 +626,16 @@ mod tests {
         let authority = Authority::open(&folder.0).unwrap();
         let key = KeyPair::generate().unwrap();
         for (own, other) in [(US, PEER), (PEER, US)] {
-            let pem = authority.admit(own, key.public_key_raw()).unwrap();
+            let pem = authority.admit(own, key.public_key_raw(), CERTIFICATE_LIFE).unwrap();
             let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
             assert!(is_of(&certificate, own) && !is_of(&certificate, other));
         }
         let mapped = IpAddr::V6([0, 0, 0, 0, 0, 0xffff, 0x0a00, 1].into());
-        let pem = authority.admit(mapped, key.public_key_raw()).unwrap();
+        let pem = authority.admit(mapped, key.public_key_raw(), CERTIFICATE_LIFE).unwrap();
         assert!(is_of(&CertificateDer::from_pem_slice(pem.as_bytes()).unwrap(), US), "IPv4 written as IPv6");
         let raw = key.public_key_raw();
         for wrong in [&raw[..64], &[], &[&[2], &raw[1..]].concat()] {
-            assert!(authority.admit(US, wrong).is_err());
+            assert!(authority.admit(US, wrong, CERTIFICATE_LIFE).is_err());
         }
     }
 
@@ -540,19 +644,73 @@ mod tests {
         let folder = Folder::new("pairs");
         found(&folder.0, US).unwrap();
         let authority = Authority::open(&folder.0).unwrap();
-        let identity = |address: IpAddr| {
-            let pem = authority.admit(address, KeyPair::generate().unwrap().public_key_raw()).unwrap();
-            Identity::of(&CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).expect("it is a host's")
+        let parsed = |pem: String| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let admitted = |address: IpAddr| {
+            let key = KeyPair::generate().unwrap();
+            parsed(authority.admit(address, key.public_key_raw(), CERTIFICATE_LIFE).unwrap())
         };
+        let identity = |address: IpAddr| Identity::of(&admitted(address)).expect("it is a host's");
         let before = today();
         let [us, peer, third] = [US, PEER, IpAddr::from([10, 0, 0, 3])].map(identity);
         assert_eq!([us.address, peer.address], [US, PEER]);
-        assert!((before..=today()).contains(&us.issued), "{us:?}");
+        assert!((before..=today()).contains(&us.membership.began()), "{us:?}");
         assert_eq!(authority.pair_key(&us, &peer).0, authority.pair_key(&peer, &us).0);
         let again = identity(PEER);
         let pairs = [(&us, &peer), (&us, &third), (&third, &peer), (&us, &again)];
         let keys: std::collections::BTreeSet<_> = pairs.iter().map(|(a, b)| authority.pair_key(a, b).0).collect();
         assert_eq!(keys.len(), 4, "who gets an address later does not get its keys");
+
+        let first = admitted(PEER);
+        let second = parsed(authority.renew(&first, 5_000_000_000).unwrap());
+        let [old, new] = [&first, &second].map(|certificate| Identity::of(certificate).unwrap());
+        assert!(first != second && new.expires > old.expires);
+        assert_eq!(Identity { expires: old.expires, ..new }, old, "the same membership");
+        assert_eq!(authority.pair_key(&us, &old).0, authority.pair_key(&us, &new).0, "a renewed one keeps them");
+        assert!(authority.renew(&authority.certificate, 1).is_err(), "the authority is no host");
+    }
+
+    #[test]
+    fn a_certificate_is_renewed_before_it_expires_and_if_it_was_given_for_longer() {
+        let identity = Identity { address: US, membership: Membership([0; 16]), expires: 1_000 };
+        for (today, due, expired) in [
+            (0, true, false),
+            (909, true, false),
+            (910, false, false),
+            (969, false, false),
+            (970, true, false),
+            (999, true, false),
+            (1_000, true, true),
+            (u64::MAX, true, true),
+        ] {
+            assert_eq!((identity.is_due(today, 90), identity.has_expired(today)), (due, expired), "{today}");
+        }
+    }
+
+    #[test]
+    fn a_renewed_certificate_takes_the_old_ones_place_or_changes_nothing() {
+        let folder = Folder::new("renewed");
+        found(&folder.0, US).unwrap();
+        let authority = Authority::open(&folder.0).unwrap();
+        let path = folder.0.join(HOST);
+        let old = fs::read_to_string(&path).unwrap();
+        let own = CertificateDer::from_pem_slice(old.as_bytes()).unwrap();
+        let of_others = |address| authority.admit(address, KeyPair::generate().unwrap().public_key_raw(), 60).unwrap();
+        for wrong in ["", "-----BEGIN CERTIFICATE-----", &of_others(US), &of_others(PEER)] {
+            assert!(keep_renewed(&folder.0, US, wrong).is_err());
+        }
+        // What cannot be written: something is in the way.
+        let renewed = authority.renew(&own, 60).unwrap();
+        let unfinished = path.with_extension("pem.new");
+        fs::create_dir(&unfinished).unwrap();
+        let error = keep_renewed(&folder.0, US, &renewed).unwrap_err().to_string();
+        assert!(error.contains("host.pem.new"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), old);
+        fs::remove_dir(&unfinished).unwrap();
+        // A file that an attempt has left is no hindrance.
+        fs::write(&unfinished, "half").unwrap();
+        keep_renewed(&folder.0, US, &renewed).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), renewed);
+        assert!(!unfinished.exists() && check(&folder.0, US).is_ok());
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! Hosts that were removed from the fleet: what was issued to them until then is worth nothing.
+//! Hosts that were removed from the fleet: a membership that began before is worth nothing, and so are
+//! its certificates, whenever they were renewed.
 
-use super::pki::{Identity, other};
+use super::pki::{self, Identity, other};
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
-use std::io::{self, Write as _};
+use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -50,10 +51,10 @@ impl Removed {
         Ok(true)
     }
 
-    /// Returns whether what the host shows was issued before it was removed.
+    /// Returns whether the host was removed after it had joined.
     #[must_use]
     pub fn has(&self, host: &Identity) -> bool {
-        self.hosts.get(&host.address).is_some_and(|removed| host.issued <= *removed)
+        self.hosts.get(&host.address).is_some_and(|removed| host.membership.began() <= *removed)
     }
 
     /// Adds `address` to the list at the time `now`.
@@ -62,17 +63,14 @@ impl Removed {
     /// It cannot be written.
     pub fn add(&mut self, address: IpAddr, now: u64) -> io::Result<()> {
         self.hosts.insert(address.to_canonical(), now);
-        let unfinished = self.path.with_extension("new");
-        let text = serde_json::to_vec(&self.hosts)?;
-        let write = |mut file: fs::File| file.write_all(&text).and_then(|()| file.sync_all());
-        let written = fs::File::create(&unfinished).and_then(write).and_then(|()| fs::rename(&unfinished, &self.path));
-        written.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", self.path.display())))
+        pki::replace(&self.path, &serde_json::to_string(&self.hosts)?, 0o644)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fleet::pki::Membership;
 
     #[test]
     fn what_was_issued_before_is_worth_nothing_and_what_comes_later_is() {
@@ -80,8 +78,11 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let mut list = Removed::open(&folder).unwrap();
         let mut coordinator = Removed::open(&folder).unwrap();
-        let identity =
-            |last: u8, issued: u64| Identity { address: [10, 0, 0, last].into(), issued, certificate: [0; 32] };
+        let identity = |last: u8, joined: u64| {
+            let mut membership = Membership([0; 16]);
+            membership.0[..8].copy_from_slice(&joined.to_be_bytes());
+            Identity { address: [10, 0, 0, last].into(), membership, expires: u64::MAX }
+        };
         assert!(!list.has(&identity(2, 50)) && !coordinator.refresh().unwrap());
         list.add(IpAddr::V6([0, 0, 0, 0, 0, 0xffff, 0x0a00, 2].into()), 100).unwrap();
         assert!(coordinator.refresh().unwrap() && !coordinator.refresh().unwrap());

@@ -2,7 +2,7 @@
 
 use super::coordinator::{Conn, Coordinator};
 use super::link::Link;
-use super::pki::{Authority, Identity};
+use super::pki::{Authority, Identity, other};
 use super::removed::Removed;
 use super::tokens::{Tokens, today};
 use super::wire::{self, FromCoordinator, FromHost, MAX_FROM_HOST, Realtime};
@@ -10,6 +10,8 @@ use crate::clock::now;
 use crate::config::Mesh;
 use crate::wait::{ready, wait};
 use hex::FromHex as _;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use rustls::{ServerConfig, ServerConnection};
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -31,6 +33,11 @@ const PATIENCE: u64 = 10 * SECOND;
 /// Connections taken at a time: whoever makes many does not keep the others waiting.
 const AT_ONCE: usize = 64;
 const REMOVED: &str = "was removed from the fleet: join anew, by another token";
+const EXPIRED: &str = "has a certificate that has expired: join anew, by another token";
+/// Between two looks at the members' certificates.
+const LOOK: u64 = SECOND / 2;
+/// Certificates that are renewed in one look.
+const RENEWED_AT_ONCE: usize = 64;
 /// A host is heard of in every round; one that is silent for so many is gone.
 const SILENT_ROUNDS: u64 = 3;
 
@@ -41,7 +48,9 @@ pub struct Server {
     authority: Arc<Authority>,
     tokens: Tokens,
     removed: Removed,
-    /// When the list of those is looked at again.
+    /// A host's certificate expires after so many seconds.
+    life: u64,
+    /// When certificates are looked at again.
     look: u64,
     coordinator: Coordinator,
     connections: BTreeMap<Conn, Connection>,
@@ -54,6 +63,10 @@ struct Connection {
     link: Link,
     peer: SocketAddr,
     host: Option<IpAddr>,
+    /// Of its certificate, once it has shown one; of a later one that it has kept since.
+    identity: Option<Identity>,
+    /// The certificate that it was sent in the place of that, and when.
+    offered: Option<(Identity, u64)>,
     /// When something sensible was last heard.
     heard: u64,
     /// Nothing more is taken from it.
@@ -65,17 +78,21 @@ impl Connection {
         self.link.certificate().is_none()
     }
 
-    fn identity(&self) -> Option<Identity> {
-        self.link.certificate().and_then(Identity::of)
+    fn tend(&mut self) -> io::Result<()> {
+        let open = self.link.tend();
+        if self.identity.is_none() {
+            self.identity = self.link.certificate().and_then(Identity::of);
+        }
+        open
     }
 }
 
 impl Server {
-    /// Takes up the fleet in `folder` at `listen`.
+    /// Takes up the fleet in `folder` at `listen`. Certificates are given for `life` seconds.
     ///
     /// # Errors
     /// There is no authority, or the address cannot be had.
-    pub fn open(listen: SocketAddr, folder: &Path, mesh: Mesh) -> io::Result<Self> {
+    pub fn open(listen: SocketAddr, folder: &Path, mesh: Mesh, life: u64) -> io::Result<Self> {
         let authority = Arc::new(Authority::open(folder)?);
         let taken = |e: io::Error| io::Error::new(e.kind(), format!("cannot listen at {listen}: {e}"));
         let listener = TcpListener::bind(listen).map_err(taken)?;
@@ -88,6 +105,7 @@ impl Server {
             authority,
             tokens: Tokens::of(folder),
             removed: Removed::open(folder)?,
+            life,
             look: 0,
             connections: BTreeMap::new(),
             next: 0,
@@ -119,7 +137,7 @@ impl Server {
             let now = now();
             self.accept(now);
             self.tend(now);
-            self.look_at_removed(now);
+            self.look_at_certificates(now);
             self.coordinator.set_realtime(*self.realtime.lock().unwrap_or_else(PoisonError::into_inner));
             for (conn, what) in self.coordinator.tick(now) {
                 self.say(conn, &what);
@@ -146,7 +164,9 @@ impl Server {
             let tls = ServerConnection::new(self.tls.clone()).map_err(io::Error::other);
             let Ok(link) = tls.and_then(|tls| Link::new(socket, tls, MAX_FROM_HOST)) else { continue };
             self.next += 1;
-            self.connections.insert(self.next, Connection { link, peer, host: None, heard: now, ending: false });
+            let (host, identity, offered) = (None, None, None);
+            self.connections
+                .insert(self.next, Connection { link, peer, host, identity, offered, heard: now, ending: false });
         }
     }
 
@@ -171,7 +191,7 @@ impl Server {
         let all: Vec<Conn> = self.connections.keys().copied().collect();
         for conn in all {
             let Some(connection) = self.connections.get_mut(&conn) else { continue };
-            let open = connection.link.tend();
+            let open = connection.tend();
             while let Some(line) = self.next_line(conn) {
                 self.heard(now, conn, &line);
             }
@@ -181,21 +201,51 @@ impl Server {
         }
     }
 
-    /// Lets go of members that were removed.
-    fn look_at_removed(&mut self, now: u64) {
+    /// Lets go of members that were removed, or whose certificates have expired; renews those that are due.
+    fn look_at_certificates(&mut self, now: u64) {
         if now < self.look {
             return;
         }
-        self.look = now + SECOND / 2;
-        match self.removed.refresh() {
-            Ok(true) => {}
-            Ok(false) => return,
-            Err(e) => return eprintln!("onrampd: {e}"),
+        self.look = now + LOOK;
+        if let Err(e) = self.removed.refresh() {
+            eprintln!("onrampd: {e}");
         }
-        let is_removed = |c: &Connection| c.identity().is_some_and(|identity| self.removed.has(&identity));
-        let gone: Vec<Conn> = self.connections.iter().filter(|(_, c)| is_removed(c)).map(|(conn, _)| *conn).collect();
-        gone.into_iter().for_each(|conn| self.refuse(conn, REMOVED));
-        self.coordinator.expel(now, |identity| self.removed.has(identity));
+        let today = today();
+        let shown =
+            self.connections.iter().filter(|(_, c)| !c.ending).filter_map(|(conn, c)| Some((*conn, c.identity?)));
+        let gone: Vec<_> =
+            shown.filter_map(|(conn, shown)| Some((conn, worthless(&self.removed, &shown, today)?))).collect();
+        gone.into_iter().for_each(|(conn, reason)| self.refuse(conn, reason));
+        self.coordinator.expel(now, |identity| worthless(&self.removed, identity, today).is_some());
+        // Who could not keep one is sent another after a while.
+        let again = (self.life * SECOND / 20).clamp(SECOND, 3_600 * SECOND);
+        let waits = |c: &Connection| c.offered.is_none_or(|(_, at)| now.saturating_sub(at) >= again);
+        let is_due = |c: &Connection| c.identity.is_some_and(|i| i.is_due(today, self.life));
+        let due = self.connections.iter().filter(|(_, c)| c.host.is_some() && !c.ending && waits(c) && is_due(c));
+        let due: Vec<Conn> = due.map(|(conn, _)| *conn).take(RENEWED_AT_ONCE).collect();
+        for conn in due {
+            self.renew(now, conn).unwrap_or_else(|e| eprintln!("onrampd: a certificate cannot be renewed: {e}"));
+        }
+    }
+
+    /// Sends a member another certificate. Until it has kept it, the one it has shown counts.
+    fn renew(&mut self, now: u64, conn: Conn) -> io::Result<()> {
+        let Some(connection) = self.connections.get_mut(&conn) else { return Ok(()) };
+        let Some(shown) = connection.link.certificate() else { return Ok(()) };
+        let certificate = self.authority.renew(shown, self.life)?;
+        let parsed = CertificateDer::from_pem_slice(certificate.as_bytes()).map_err(other)?;
+        connection.offered = Identity::of(&parsed).map(|identity| (identity, now));
+        self.say(conn, &FromCoordinator::Renewed { certificate });
+        Ok(())
+    }
+
+    /// A member has kept the certificate that it was sent.
+    fn renewed(&mut self, conn: Conn) {
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        if let Some((identity, _)) = connection.offered.take() {
+            connection.identity = Some(identity);
+            self.coordinator.renewed(identity);
+        }
     }
 
     fn next_line(&mut self, conn: Conn) -> Option<Vec<u8>> {
@@ -210,9 +260,9 @@ impl Server {
             Err(e) => return self.refuse(conn, &e),
         };
         connection.heard = now;
-        let (peer, identity) = (connection.peer, connection.identity());
-        if identity.is_some_and(|identity| self.removed.has(&identity)) {
-            return self.refuse(conn, REMOVED);
+        let (peer, identity) = (connection.peer, connection.identity);
+        if let Some(reason) = identity.and_then(|identity| worthless(&self.removed, &identity, today())) {
+            return self.refuse(conn, reason);
         }
         match message {
             FromHost::Join { secret, address, public_key } => match self.join(peer, &secret, address, &public_key) {
@@ -231,12 +281,13 @@ impl Server {
             FromHost::Report { round, edges } if connection.host.is_some() => {
                 self.coordinator.report(conn, round, edges);
             }
+            FromHost::Renewed if connection.host.is_some() => self.renewed(conn),
             FromHost::Fleet if identity.is_some() => {
                 let fleet = FromCoordinator::Fleet(self.coordinator.fleet());
                 self.say(conn, &fleet);
             }
             FromHost::Unknown if identity.is_some() => {}
-            FromHost::Report { .. } | FromHost::Fleet | FromHost::Unknown => {
+            FromHost::Report { .. } | FromHost::Renewed | FromHost::Fleet | FromHost::Unknown => {
                 self.refuse(conn, "not known here: join first")
             }
         }
@@ -258,7 +309,7 @@ impl Server {
             return Err(format!("wants to join as {address}, which a member has that is here: stop its agent first"));
         }
         let key = <[u8; 65]>::from_hex(public_key).map_err(|_| "the public key is not 65 bytes in hex digits")?;
-        let certificate = self.authority.admit(address, &key).map_err(|e| e.to_string())?;
+        let certificate = self.authority.admit(address, &key, self.life).map_err(|e| e.to_string())?;
         let token = admission.count().map_err(|e| format!("the token's use cannot be counted: {e}"))?;
         self.tokens.clean(today());
         eprintln!("onrampd: {address} has joined from {peer} by the token {token}");
@@ -296,4 +347,12 @@ impl Server {
         let gone: Vec<Conn> = self.connections.iter().filter(|(_, c)| over(c)).map(|(conn, _)| *conn).collect();
         gone.into_iter().for_each(|conn| self.drop_connection(now, conn));
     }
+}
+
+/// Why a certificate is worth nothing at the time `today`, if it is.
+fn worthless(removed: &Removed, shown: &Identity, today: u64) -> Option<&'static str> {
+    if removed.has(shown) {
+        return Some(REMOVED);
+    }
+    shown.has_expired(today).then_some(EXPIRED)
 }

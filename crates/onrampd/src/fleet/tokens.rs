@@ -3,7 +3,7 @@
 //! Who may write the folder makes tokens: root, and the coordinator, which counts their uses. Times
 //! are of the coordinator's system clock, and compared with no other.
 
-use super::pki::{other, write_new};
+use super::pki::{other, replace, write_new};
 use hex::FromHex as _;
 use ipnet::IpNet;
 use ring::digest;
@@ -192,10 +192,7 @@ impl Admission<'_> {
             return Ok(self.id);
         }
         fs::metadata(&path)?;
-        let unfinished = path.with_extension("new");
-        let _ = fs::remove_file(&unfinished);
-        write_new(&self.tokens.folder, &format!("{}.new", self.id), &serde_json::to_string(&self.kept)?, 0o660)?;
-        fs::rename(unfinished, path)?;
+        replace(&path, &serde_json::to_string(&self.kept)?, 0o660)?;
         Ok(self.id)
     }
 }

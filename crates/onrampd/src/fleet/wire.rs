@@ -51,6 +51,8 @@ pub enum FromHost {
         /// One for each host it probes that answered.
         edges: Vec<Edge>,
     },
+    /// It has kept the renewed certificate.
+    Renewed,
     /// It wants to know how the fleet is.
     Fleet,
     /// What a later version says.
@@ -73,6 +75,11 @@ pub enum FromCoordinator {
         certificate: String,
         /// The authority's.
         authority: String,
+    },
+    /// The host's certificate is to be replaced by this one.
+    Renewed {
+        /// For the same key.
+        certificate: String,
     },
     /// Who is there, and what to do.
     Members {
@@ -241,7 +248,7 @@ impl FromHost {
                 its_own && correction.is_none_or(|c| is_sound(&c))
             }
             Self::Report { edges, .. } => edges.len() <= MAX_EDGES && edges.iter().all(Edge::is_sound),
-            Self::Join { .. } | Self::Fleet | Self::Unknown => true,
+            Self::Join { .. } | Self::Renewed | Self::Fleet | Self::Unknown => true,
         }
     }
 }

@@ -9,6 +9,7 @@ use rustls::{ClientConfig, ClientConnection};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 const SECOND: u64 = 1_000_000_000;
@@ -24,6 +25,8 @@ const RETURN: u64 = 10 * SECOND;
 /// This host's place in its fleet.
 pub struct Membership {
     us: IpAddr,
+    /// Where certificates are.
+    folder: PathBuf,
     aliases: Vec<IpAddr>,
     /// This host's stamps are the programs'.
     by_programs: bool,
@@ -55,6 +58,7 @@ impl Membership {
     pub fn new(fleet: &Fleet, by_programs: bool) -> io::Result<Self> {
         Ok(Self {
             us: fleet.address,
+            folder: fleet.folder.clone(),
             aliases: fleet.aliases.clone(),
             by_programs,
             coordinators: fleet.coordinators.clone(),
@@ -102,6 +106,16 @@ impl Membership {
     /// Correction this host goes by, for a coordinator that starts anew.
     pub fn corrected(&mut self, correction: Option<Correction>) {
         self.correction = correction;
+    }
+
+    /// Keeps the certificate that the coordinator has sent, and tells it so.
+    ///
+    /// # Errors
+    /// It cannot be kept; the one before goes on.
+    pub fn renew(&mut self, certificate: &str) -> io::Result<()> {
+        self.tls = pki::keep_renewed(&self.folder, self.us, certificate)?;
+        self.say(&FromHost::Renewed);
+        Ok(())
     }
 
     /// Says something to the coordinator, if there is one.

@@ -165,6 +165,11 @@ impl Work {
                     view.realtime = realtime.filter(Realtime::is_sound);
                 });
             }
+            FromCoordinator::Renewed { certificate } => {
+                let kept = self.membership.renew(&certificate);
+                let not_renewed = kept.err().map(|e| e.to_string());
+                self.change(|view| view.not_renewed = not_renewed);
+            }
             // It was one of the fleet until now, and may be no more: it waits until a coordinator has it again.
             FromCoordinator::Refused { reason } => {
                 self.prober.set_members(&[]);

@@ -14,6 +14,8 @@ pub struct View {
     pub members: Vec<Member>,
     /// Aliases of this host that another host has.
     pub not_yours: Vec<IpAddr>,
+    /// Why this host's certificate is not renewed though it was to be.
+    pub not_renewed: Option<String>,
     /// Correction of this host's clock.
     pub correction: Option<Correction>,
     /// Why there is none.
