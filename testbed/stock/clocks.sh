@@ -28,7 +28,7 @@ apart() {
 
 for gate in module bpf; do
     mkdir /tmp/a /tmp/b
-    check "init" ip netns exec a onrampctl init --interface eth0 --address 10.0.0.1 --config /tmp/a/onrampd.toml
+    check "init" ip netns exec a onrampctl init --in-agent --interface eth0 --address 10.0.0.1 --config /tmp/a/onrampd.toml
     fleet a
     token=$(ip netns exec a onrampctl token create --config /tmp/a/onrampd.toml)
     check "join" ip netns exec b onrampctl join $token --interface eth0 --config /tmp/b/onrampd.toml

@@ -7,8 +7,8 @@ us=$(sed -n 's/.*machine=\([ab]\).*/\1/p' /proc/cmdline)
 [ $us = a ] && address=10.0.0.1 other=10.0.0.2 || address=10.0.0.2 other=10.0.0.1
 check "eth0" sh -c "ip addr add $address/24 dev eth0 && ip link set eth0 up"
 # What systemd-sysusers makes of packaging/onrampd.sysusers.
-printf 'root:x:0:0::/:/bin/sh\nonrampd:x:990:990::/:/bin/sh\n' >/etc/passwd
-printf 'root:x:0:\nonrampd:x:990:\n' >/etc/group
+printf 'root:x:0:0::/:/bin/sh\nonrampd:x:990:990::/:/bin/sh\nonrampd-coordinator:x:991:991::/:/bin/sh\n' >/etc/passwd
+printf 'root:x:0:\nonrampd:x:990:\nonrampd-coordinator:x:991:\n' >/etc/group
 config=/etc/onrampd/onrampd.toml unit=/etc/systemd/system/onrampd.service
 
 # As with Secure Boot: no module that nobody signed, no writing into the kernel.
@@ -30,6 +30,13 @@ service() {
         --ambient-caps $caps onrampd run --config $config >/tmp/agent.log 2>&1 &
     agent=$!
     wait_for "the agent is ready" grep -q '^ready' /tmp/agent.log
+}
+# as USER COMMAND…: with the user's groups only, and no capability
+as() {
+    user=$1
+    shift
+    setpriv --reuid $user --regid $user --clear-groups --no-new-privs --bounding-set -all --inh-caps -all \
+        --ambient-caps -all "$@"
 }
 status() { onrampctl status --json; }
 # known KEY LEAST: a number of the status has reached it
@@ -55,6 +62,10 @@ check "the doctor" grep -q '^ok   gate  *bpf (this kernel takes a program)' /tmp
 if [ $us = a ]; then
     check "init" onrampctl init --interface eth0 --address $address
     lax
+    key=/etc/onrampd/fleet/coordinator/authority.key
+    refuse "the authority's key to the agent's user" as onrampd cat $key
+    as onrampd-coordinator onrampd coordinator --config $config >/tmp/coordinator.log 2>&1 &
+    wait_for "the coordinator is ready" grep -q '^ready' /tmp/coordinator.log
     service
     onrampctl token create >/tmp/token || fail "no token"
     check "the token" nc -l -p 7001 -e cat /tmp/token

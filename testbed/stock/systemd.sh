@@ -115,17 +115,23 @@ done
 config=/etc/onrampd/onrampd.toml
 rm $config
 check "a fleet" onrampctl init --interface eth0 --address 10.0.0.1
-token=$(onrampctl token create)
-sed -i '/^listen/d' $config
+# key FILE MODE:USER:GROUP: that is whose it is
+key() { [ "$(stat -c %a:%U:%G /etc/onrampd/fleet/coordinator/$1)" = "$2" ]; }
+check "the authority's key is the coordinator's" key authority.key 640:root:onrampd-coordinator
+check "so are tokens" key tokens 2770:root:onrampd-coordinator
 check "its coordinator starts" systemctl start onrampd-coordinator
+token=$(onrampctl token create)
 coordinator() { systemctl show -P $1 onrampd-coordinator; }
 ours() { grep -q "$1" /proc/$(coordinator MainPID)/status; }
-check "the coordinator's user" ours "^Uid:.$(id -u onrampd)"
+check "the coordinator's user" ours "^Uid:.$(id -u onrampd-coordinator)"
 check "the coordinator's capabilities" ours '^CapBnd:.0*$'
 check "b joins" ip netns exec b onrampctl join "$token" --interface eth0 --config /tmp/b/onrampd.toml
 sed -i -e '1i socket = "/tmp/b.sock"' -e '1i state_dir = "/run/onrampd-b"' /tmp/b/onrampd.toml
 ip netns exec b onrampd run --config /tmp/b/onrampd.toml >/tmp/b.log 2>&1 &
 pid_b=$!
+# Of two, init's is left.
+counted() { [ "$(onrampctl token list | grep -c any)" = 1 ]; }
+check "the token is counted" counted
 check "the member on a starts" systemctl start onrampd
 both() { [ "$(onrampctl fleet | grep -c synchronised)" = 2 ]; }
 wait_for "both are synchronised" both

@@ -43,7 +43,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Found a fleet: write certificates and a configuration with this host as coordinator,
-    /// and print the command that other hosts join with.
+    /// and print the commands that start it and that other hosts join with.
     Init {
         #[command(flatten)]
         host: HostArguments,
@@ -53,6 +53,10 @@ enum Command {
         /// TCP port of the coordinator.
         #[arg(long, default_value_t = 9472, value_parser = clap::value_parser!(u16).range(1..))]
         port: u16,
+        /// Have the agent run the coordinator in its own process, which then reads from strangers and has
+        /// the authority's key beside the agent's privileges: for a trial with few hosts.
+        #[arg(long)]
+        in_agent: bool,
         #[command(flatten)]
         terms: TermsArguments,
     },
@@ -229,8 +233,10 @@ impl From<HostArguments> for Host {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Init { host, address, port, terms } => {
-            done(setup::init(&host.into(), address, port, terms.into()).map(|token| tokens::founded(&token)))
+        Command::Init { host, address, port, in_agent, terms } => {
+            let host: Host = host.into();
+            let founded = setup::init(&host, address, port, in_agent, terms.into());
+            done(founded.map(|token| tokens::founded(&token, &host.config, in_agent)))
         }
         Command::Join { token, token_file, host, address } => done(
             setup::given(token, token_file.as_deref())

@@ -12,8 +12,10 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
-/// The group whose agent must read the keys.
-const GROUP: &str = "onrampd";
+/// The group whose agent must read the host's key.
+pub const AGENT: &str = "onrampd";
+/// The group whose coordinator must read the authority's.
+const COORDINATOR: &str = "onrampd-coordinator";
 
 /// Bytes that are read of a file with a token.
 const LONGEST: u64 = 1024;
@@ -70,22 +72,27 @@ impl Host {
             let _ = fs::remove_dir_all(self.folder());
             return Err(io::Error::new(e.kind(), format!("{}: {e}", self.config.display())));
         }
-        give_to_agent(&self.folder());
+        give(&self.folder(), AGENT);
         Ok(())
     }
 }
 
-/// Founds a fleet on this host, which becomes its coordinator. Returns the token for others.
+/// Founds a fleet on this host, which becomes its coordinator: by a process of its own, or `in_agent`.
+/// Returns the token for others.
 ///
 /// # Errors
 /// There is a configuration or a fleet already, or something cannot be written.
-pub fn init(host: &Host, address: IpAddr, port: u16, terms: Terms) -> io::Result<Token> {
+pub fn init(host: &Host, address: IpAddr, port: u16, in_agent: bool, terms: Terms) -> io::Result<Token> {
     let at = SocketAddr::new(address, port);
-    let text = host.text(address, at, Some(at));
+    let text = host.text(address, at, in_agent.then_some(at));
     host.check(&text)?;
     let folder = host.folder();
     pki::found(&folder, address)?;
     host.write(&text)?;
+    let coordinators = pki::coordinators(&folder);
+    let group = coordinators_group(in_agent);
+    give(&coordinators, group);
+    give_one(&coordinators, group);
     new_token(&folder, at, terms)
 }
 
@@ -108,10 +115,9 @@ pub fn join(host: &Host, token: &Token, address: Option<IpAddr>) -> io::Result<I
 /// # Errors
 /// This host is no coordinator, or the token cannot be written.
 pub fn token(config: &Config, terms: Terms) -> io::Result<Token> {
-    let (Fleet { folder, coordinators, .. }, listen) = coordinates(config)?;
-    // An address that others can call, even if all are listened at.
-    let called = if listen.ip().is_unspecified() { coordinators[0] } else { listen };
-    new_token(folder, called, terms)
+    let fleet = coordinates(config)?;
+    let nowhere = "[fleet] coordinators: none is at this host's address: add it";
+    new_token(&fleet.folder, fleet.own_coordinator().ok_or_else(|| wrong(nowhere))?, terms)
 }
 
 /// The tokens of the coordinator with this configuration.
@@ -119,7 +125,7 @@ pub fn token(config: &Config, terms: Terms) -> io::Result<Token> {
 /// # Errors
 /// This host is no coordinator.
 pub fn tokens(config: &Config) -> io::Result<Tokens> {
-    coordinates(config).map(|(fleet, _)| Tokens::of(&fleet.folder))
+    coordinates(config).map(|fleet| Tokens::of(&fleet.folder))
 }
 
 /// Removes the host at `address` from the fleet whose coordinator has this configuration.
@@ -127,24 +133,21 @@ pub fn tokens(config: &Config) -> io::Result<Tokens> {
 /// # Errors
 /// This host is no coordinator, it is the coordinator's own address, or the list cannot be written.
 pub fn remove(config: &Config, address: IpAddr) -> io::Result<()> {
-    let (fleet, _) = coordinates(config)?;
+    let fleet = coordinates(config)?;
     if address.to_canonical() == fleet.address {
         return Err(wrong(format!("{address}: is this host, the coordinator: it cannot be removed here")));
     }
     Removed::open(&fleet.folder)?.add(address, today())
 }
 
-fn coordinates(config: &Config) -> io::Result<(&Fleet, SocketAddr)> {
-    let fleet = config.fleet.as_ref();
-    let listens = fleet.and_then(|fleet| Some((fleet, fleet.listen?)));
-    listens.ok_or_else(|| wrong("this host's configuration has no [fleet] with a coordinator: ask on the coordinator"))
+fn coordinates(config: &Config) -> io::Result<&Fleet> {
+    let fleet = config.fleet.as_ref().filter(|fleet| pki::is_coordinator(&fleet.folder));
+    fleet.ok_or_else(|| wrong("this host is no coordinator of its fleet: ask on the coordinator"))
 }
 
 fn new_token(folder: &Path, coordinator: SocketAddr, terms: Terms) -> io::Result<Token> {
     let authority = Authority::open(folder)?;
-    let token = authority.token(coordinator, Tokens::of(folder).create(terms)?);
-    give_to_agent(&folder.join("tokens"));
-    Ok(token)
+    Ok(authority.token(coordinator, Tokens::of(folder).create(terms)?))
 }
 
 /// The token that a host joins with: as given, or from a file; `-` is standard input.
@@ -178,28 +181,42 @@ fn towards(other: SocketAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// The number of the agent's group, if there is one.
-fn group() -> Option<u32> {
-    Some(Group::from_name(GROUP).ok()??.gid.as_raw())
+/// The group that must read what makes a coordinator.
+pub fn coordinators_group(in_agent: bool) -> &'static str {
+    if in_agent { AGENT } else { COORDINATOR }
 }
 
-/// A file in `folder` that the agent's group, if there is one, cannot read.
+/// A group's number, if there is one.
+fn number(group: &str) -> Option<u32> {
+    Some(Group::from_name(group).ok()??.gid.as_raw())
+}
+
+/// A file or folder in `folder` that the group, if there is one, cannot read.
 #[must_use]
-pub fn unreadable(folder: &Path) -> Option<PathBuf> {
-    let group = group()?;
+pub fn unreadable(folder: &Path, group: &str) -> Option<PathBuf> {
+    let group = number(group)?;
     let cannot = |path: &PathBuf| {
         let readable = |m: Metadata| m.mode() & 0o004 != 0 || (m.mode() & 0o040 != 0 && m.gid() == group);
         !fs::metadata(path).is_ok_and(readable)
     };
-    let mut files: Vec<PathBuf> = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).collect();
+    let coordinators = pki::coordinators(folder);
+    let all = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).filter(|path| *path != coordinators);
+    let mut files: Vec<PathBuf> = all.collect();
     files.sort();
     files.into_iter().find(cannot)
 }
 
-/// Lets the agent's group read the keys, if there is such a group and we may.
-fn give_to_agent(folder: &Path) {
-    let Some(group) = group() else { return };
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let _ = chown(entry.path(), None, Some(group));
+/// Lets a group read what is in a folder, if there is such a group and we may. What makes a coordinator is not
+/// given along.
+fn give(folder: &Path, group: &str) {
+    let coordinators = pki::coordinators(folder);
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten().filter(|entry| entry.path() != coordinators) {
+        give_one(&entry.path(), group);
+    }
+}
+
+fn give_one(path: &Path, group: &str) {
+    if let Some(group) = number(group) {
+        let _ = chown(path, None, Some(group));
     }
 }

@@ -1,11 +1,13 @@
 //! Tokens as people write and read them.
 
 use ipnet::IpNet;
+use onrampd::DEFAULT_CONFIG;
 use onrampd::fleet::pki::Token;
 use onrampd::fleet::tokens::{Terms, today};
 use std::fmt::Write as _;
 use std::io;
 use std::net::IpAddr;
+use std::path::Path;
 
 /// An address, or a network of them.
 ///
@@ -17,9 +19,22 @@ pub fn network(text: &str) -> Result<IpNet, String> {
 }
 
 /// What `init` says.
-pub fn founded(token: &Token) -> String {
+pub fn founded(token: &Token, config: &Path, in_agent: bool) -> String {
+    let usual = config == Path::new(DEFAULT_CONFIG);
+    let (what, units) = if in_agent {
+        ("the agent, in which the coordinator runs", "onrampd")
+    } else {
+        ("the coordinator and the agent", "onrampd-coordinator onrampd")
+    };
+    let file = config.display();
+    let start = match (usual, in_agent) {
+        (true, _) => format!("  systemctl enable --now {units}"),
+        (false, true) => format!("  onrampd run --config {file}"),
+        (false, false) => format!("  onrampd coordinator --config {file}\n  onrampd run --config {file}"),
+    };
     format!(
-        "start the agent, then on another host:\n\n  echo {token} | onrampctl join --interface NAME --token-file -\n\n\
+        "Start {what}:\n\n{start}\n\n\
+         Then on another host:\n\n  echo {token} | onrampctl join --interface NAME --token-file -\n\n\
          For more hosts: onrampctl token create --uses N\n"
     )
 }

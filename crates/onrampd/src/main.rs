@@ -1,10 +1,10 @@
 //! The command line of onrampd, the daemon. All other commands are onrampctl's.
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use onramp_config::Mistake;
 use onrampd::agent::undo;
 use onrampd::config::quantity::{Life, Time};
-use onrampd::config::{Config, Mesh, check_life};
+use onrampd::config::{Config, Fleet, Mesh, check_life};
 use onrampd::fleet::serve;
 use onrampd::{DEFAULT_CONFIG, DEFAULT_STATE_DIR, agent};
 use std::ffi::OsString;
@@ -33,26 +33,20 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
-    /// Be a fleet's coordinator, without an agent, until SIGINT or SIGTERM.
+    /// Be a fleet's coordinator, until SIGINT or SIGTERM. Needs no privileges.
     Coordinator {
-        /// The fleet's folder, copied from the host that founded it.
-        #[arg(long, value_name = "DIR")]
-        folder: PathBuf,
-        /// Where hosts connect.
+        /// Configuration of this host's agent: its [fleet] says all that follows.
+        #[arg(long, value_name = "FILE", required_unless_present = "folder",
+              conflicts_with_all = ["folder", "probes", "window", "interval", "certificate_life"])]
+        config: Option<PathBuf>,
+        /// Without an agent: the fleet's folder, where the folder `coordinator` of the founder's is copied to.
+        #[arg(long, value_name = "DIR", requires = "listen")]
+        folder: Option<PathBuf>,
+        /// Where hosts connect. Default: at this host's address and port among the configuration's coordinators.
         #[arg(long, value_name = "ADDRESS:PORT")]
-        listen: SocketAddr,
-        /// How many others each host probes.
-        #[arg(long, value_name = "N", default_value_t = onramp_clock::mesh::PEERS)]
-        probes: usize,
-        /// Time between two corrections.
-        #[arg(long, value_name = "TIME", default_value = "2s")]
-        window: Time,
-        /// Time between two pairs of probes to one host.
-        #[arg(long, value_name = "TIME", default_value = "8ms")]
-        interval: Time,
-        /// A host's certificate expires after so long, unless it is renewed.
-        #[arg(long, value_name = "TIME", default_value = "90d")]
-        certificate_life: Life,
+        listen: Option<SocketAddr>,
+        #[command(flatten)]
+        terms: CoordinatorArguments,
     },
     /// Take part in a fleet without eBPF and without privileges: only measure, hold nothing.
     /// Probes are stamped by the kernel's sockets.
@@ -75,6 +69,30 @@ enum Command {
     Client(Vec<OsString>),
 }
 
+#[derive(Args)]
+struct CoordinatorArguments {
+    /// How many others each host probes.
+    #[arg(long, value_name = "N", default_value_t = onramp_clock::mesh::PEERS)]
+    probes: usize,
+    /// Time between two corrections.
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    window: Time,
+    /// Time between two pairs of probes to one host.
+    #[arg(long, value_name = "TIME", default_value = "8ms")]
+    interval: Time,
+    /// A host's certificate expires after so long, unless it is renewed.
+    #[arg(long, value_name = "TIME", default_value = "90d")]
+    certificate_life: Life,
+}
+
+/// What a coordinator goes by.
+struct Coordination {
+    listen: SocketAddr,
+    folder: PathBuf,
+    mesh: Mesh,
+    certificate_life: u64,
+}
+
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run { config } => match agent::run(&config) {
@@ -85,17 +103,14 @@ fn main() -> ExitCode {
             }
             Err(e) => fail(e),
         },
-        Command::Coordinator { folder, listen, probes, window, interval, certificate_life: Life(life) } => {
-            let mesh = Mesh { probes, window: window.0, interval: interval.0 };
-            match mesh.check().and_then(|()| check_life(life)).map(|()| coordinate(listen, &folder, mesh, life)) {
-                Ok(Ok(())) => ExitCode::SUCCESS,
-                Ok(Err(e)) => fail(e),
-                Err(Mistake { key, message }) => {
-                    eprintln!("onrampd: --{}: {message}", key.replace('_', "-"));
-                    ExitCode::from(2)
-                }
-            }
-        }
+        Command::Coordinator { config: Some(file), listen, .. } => match configured(&file, listen) {
+            Ok(coordination) => coordinate(coordination).map_or_else(fail, |()| ExitCode::SUCCESS),
+            Err(wrong) => wrong,
+        },
+        Command::Coordinator { folder, listen, terms, .. } => match given(folder, listen, &terms) {
+            Ok(coordination) => coordinate(coordination).map_or_else(fail, |()| ExitCode::SUCCESS),
+            Err(wrong) => wrong,
+        },
         Command::Measure { config } => measure(&config),
         Command::Undo { state_dir, segments } => {
             let done = if segments { undo::segments_again(&state_dir) } else { undo::after_an_agent(&state_dir) };
@@ -109,27 +124,66 @@ fn main() -> ExitCode {
 }
 
 fn measure(file: &Path) -> ExitCode {
-    match Config::open(file) {
-        Ok(config) if config.fleet.is_some() => agent::measure(&config).map_or_else(fail, |()| ExitCode::SUCCESS),
-        Ok(_) => {
-            eprintln!("{}: has no [fleet]: `onrampctl init` or `onrampctl join` writes one", file.display());
-            ExitCode::from(2)
-        }
-        Err(errors) => {
-            errors.iter().for_each(|e| eprintln!("{e}"));
-            ExitCode::from(2)
-        }
+    match with_fleet(file) {
+        Ok((config, _)) => agent::measure(&config).map_or_else(fail, |()| ExitCode::SUCCESS),
+        Err(wrong) => wrong,
     }
 }
 
-fn coordinate(listen: SocketAddr, folder: &Path, mesh: Mesh, life: u64) -> io::Result<()> {
+/// The configuration of a host that is in a fleet.
+fn with_fleet(file: &Path) -> Result<(Config, Fleet), ExitCode> {
+    let config = Config::open(file).map_err(|errors| {
+        errors.iter().for_each(|e| eprintln!("{e}"));
+        ExitCode::from(2)
+    })?;
+    match config.fleet.clone() {
+        Some(fleet) => Ok((config, fleet)),
+        None => Err(wrong(file.display(), "has no [fleet]: `onrampctl init` or `onrampctl join` writes one")),
+    }
+}
+
+fn configured(file: &Path, listen: Option<SocketAddr>) -> Result<Coordination, ExitCode> {
+    let (_, fleet) = with_fleet(file)?;
+    if fleet.listen.is_some() {
+        let twice = "fleet.listen: has the agent run the coordinator: remove it, for one with a process of its own";
+        return Err(wrong(file.display(), twice));
+    }
+    let nowhere = "fleet.coordinators: none is at this host's address: add it, or give --listen";
+    let listen = listen.or_else(|| fleet.own_coordinator()).ok_or_else(|| wrong(file.display(), nowhere))?;
+    let Fleet { folder, mesh, certificate_life, .. } = fleet;
+    Ok(Coordination { listen, folder, mesh, certificate_life })
+}
+
+fn given(
+    folder: Option<PathBuf>,
+    listen: Option<SocketAddr>,
+    terms: &CoordinatorArguments,
+) -> Result<Coordination, ExitCode> {
+    let (Some(folder), Some(listen)) = (folder, listen) else {
+        return Err(wrong("onrampd", "--folder and --listen are needed, or --config"));
+    };
+    let mesh = Mesh { probes: terms.probes, window: terms.window.0, interval: terms.interval.0 };
+    let certificate_life = terms.certificate_life.0;
+    mesh.check()
+        .and_then(|()| check_life(certificate_life))
+        .map_err(|Mistake { key, message }| wrong("onrampd", format!("--{}: {message}", key.replace('_', "-"))))?;
+    Ok(Coordination { listen, folder, mesh, certificate_life })
+}
+
+fn coordinate(Coordination { listen, folder, mesh, certificate_life }: Coordination) -> io::Result<()> {
     let (signals, stop) = UnixStream::pair()?;
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::low_level::pipe::register(signal, signals.try_clone()?)?;
     }
-    let mut server = serve::Server::open(listen, folder, mesh, life)?;
+    let mut server = serve::Server::open(listen, &folder, mesh, certificate_life)?;
     agent::ready();
     server.run(&stop, agent::alive)
+}
+
+/// Says what is wrong with arguments or the configuration.
+fn wrong(what: impl Display, why: impl Display) -> ExitCode {
+    eprintln!("{what}: {why}");
+    ExitCode::from(2)
 }
 
 /// The client beside this program, or the one that is found as a command.

@@ -52,9 +52,14 @@ fn output(lab: &Lab, host: &str, arguments: &[&str]) -> Output {
 /// Founds a fleet on "a"; a token for several hosts.
 fn found(lab: &Lab, address: &str) -> String {
     fs::create_dir_all(lab.file("a.d")).unwrap();
-    let said = output(lab, "a", &["init", "--interface", "eth0", "--address", address, "--uses", "9"]);
+    let said = output(lab, "a", &["init", "--interface", "eth0", "--address", address, "--uses", "9", "--in-agent"]);
     assert!(said.status.success(), "{said:?}");
-    let said = String::from_utf8(said.stdout).unwrap();
+    token_in(&said)
+}
+
+/// The token in the command that `init` prints.
+fn token_in(said: &Output) -> String {
+    let said = String::from_utf8_lossy(&said.stdout);
     said.split("echo ").nth(1).and_then(|s| s.split(' ').next()).expect("it prints the command").into()
 }
 
@@ -446,7 +451,7 @@ fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
         by_programs: true,
         aliases: vec![],
     };
-    let report = FromHost::Report { round: 1, edges: vec![] };
+    let report = FromHost::Report { round: 1, edges: vec![], realtime: None };
     let stranger = || Newcomer::client(&token).unwrap();
     let member = || pki::client(&lab.file("b.d/fleet")).unwrap();
     for (tls, said, reason) in [
@@ -783,6 +788,53 @@ fn a_coordinator_that_was_killed_takes_the_fleets_time_over_from_its_hosts() {
     // Clocks that run alike may be taken for ones that are 2 ppm apart.
     let allowed = CLOSE + (now() - at) as i64 / 500_000;
     assert!(jump < allowed, "{jump} ns");
+}
+
+#[test]
+fn init_has_the_coordinator_run_by_itself_and_it_learns_the_time_of_day() {
+    let Some(lab) = Lab::new() else { return };
+    fs::create_dir_all(lab.file("a.d")).unwrap();
+    let said = output(&lab, "a", &["init", "--interface", "eth0", "--address", "10.9.0.1"]);
+    let printed = String::from_utf8_lossy(&said.stdout).into_owned();
+    let by_itself = format!("onrampd coordinator --config {}\n", config(&lab, "a").display());
+    assert!(printed.contains(&by_itself), "{printed}");
+    adjust(&lab, "a", QUICK, "");
+    let coordinator = || {
+        let mut coordinator = command(&lab, "a", &["coordinator", "--config"]);
+        coordinator.arg(config(&lab, "a"));
+        coordinator
+    };
+    let running = lab.start("coordinator", coordinator());
+    assert!(join(&lab, "b", &token_in(&said)).status.success());
+    let chrony = UnixDatagram::bind(lab.file("chrony.sock")).unwrap();
+    chrony.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let a = start(&lab, "a", QUICK, "clock_offset = \"1000s\"");
+    let b = start(&lab, "b", &format!("{QUICK}\nchrony = \"../chrony.sock\""), "");
+    agree(&[&a, &b]);
+    let mut sample = [0; 64];
+    assert_eq!(chrony.recv(&mut sample).unwrap(), 40);
+    let offset = f64::from_ne_bytes(sample[16..24].try_into().unwrap());
+    assert!(offset.abs() * 1e9 < CLOSE as f64, "{offset} s");
+    assert!(running.end() && a.end());
+
+    // What it needs is told, and by which file.
+    let refused = |why: &str| {
+        let said = coordinator().output().unwrap();
+        let text = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(said.status.code() == Some(2) && text.contains(why) && text.lines().count() == 1, "{text}");
+    };
+    let text = fs::read_to_string(config(&lab, "a")).unwrap();
+    let changed = |from: &str, to: &str| fs::write(config(&lab, "a"), text.replace(from, to)).unwrap();
+    changed("[fleet]", &format!("[fleet]\nlisten = \"{COORDINATOR}\""));
+    refused("onrampd.toml: fleet.listen: has the agent run the coordinator");
+    changed(COORDINATOR, "10.9.0.2:9472");
+    refused("onrampd.toml: fleet.coordinators: none is at this host's address");
+    let text = String::from_utf8(output(&lab, "a", &["token", "create"]).stderr).unwrap();
+    assert!(text.contains("coordinators: none is at this host's address"), "{text}");
+    let elsewhere = output(&lab, "b", &["token", "create"]);
+    assert!(String::from_utf8_lossy(&elsewhere.stderr).contains("is no coordinator of its fleet"), "{elsewhere:?}");
+    let both = command(&lab, "a", &["coordinator", "--folder", "x"]).output().unwrap();
+    assert_eq!(both.status.code(), Some(2), "{both:?}");
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn found(
         }
     };
     let said = run(first, &["init", "--uses", &hosts.len().to_string()])?;
-    let token = said.split_whitespace().find(|word| word.contains('/')).unwrap_or_default();
+    let token = said.split_whitespace().skip_while(|word| *word != "echo").nth(1).unwrap_or_default();
     let clock = &scenario.clock;
     let [window, interval] = [clock.window, clock.probe_interval].map(|span| span.expect("it is resolved"));
     let listen = coordinator(first);

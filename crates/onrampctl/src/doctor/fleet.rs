@@ -7,6 +7,7 @@ use onrampd::config::{Config, Fleet};
 use onrampd::fleet::pki;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
 
 pub(super) fn all(config: &Config, fleet: &Fleet) -> [Check; 3] {
     [certificates(fleet), port(config, fleet), coordinator(fleet)]
@@ -16,14 +17,21 @@ fn certificates(fleet: &Fleet) -> Check {
     let name = "certificates";
     match pki::check(&fleet.folder, fleet.address) {
         Err(e) => Check::fail(name, e.to_string(), "join, or remove the folder and the configuration and join anew"),
-        Ok(()) => match setup::unreadable(&fleet.folder) {
-            Some(file) => {
-                let found = format!("the agent's user cannot read {}", file.display());
-                Check::fail(name, found, format!("chgrp onrampd {0} && chmod 640 {0}", file.display()))
+        Ok(()) => match unreadable(fleet) {
+            Some((group, file)) => {
+                let found = format!("the group {group} cannot read {}", file.display());
+                Check::fail(name, found, format!("chgrp {group} {0} && chmod g+rX {0}", file.display()))
             }
             None => Check::ok(name, format!("of {}, in {}", fleet.address, fleet.folder.display())),
         },
     }
+}
+
+/// What agent or coordinator cannot read, and the group that should.
+fn unreadable(fleet: &Fleet) -> Option<(&'static str, PathBuf)> {
+    let coordinators = setup::coordinators_group(fleet.listen.is_some());
+    let folders = [(setup::AGENT, fleet.folder.clone()), (coordinators, pki::coordinators(&fleet.folder))];
+    folders.into_iter().find_map(|(group, folder)| Some((group, setup::unreadable(&folder, group)?)))
 }
 
 fn port(config: &Config, fleet: &Fleet) -> Check {
@@ -55,6 +63,7 @@ fn coordinator(fleet: &Fleet) -> Check {
         Err(e) => {
             let mend = match fleet.listen {
                 Some(_) => "start the agent, in which it runs".into(),
+                None if pki::is_coordinator(&fleet.folder) => "systemctl enable --now onrampd-coordinator".into(),
                 None => format!("start the agent there, and let firewalls pass TCP {}", fleet.coordinators[0].port()),
             };
             Check::warn(name, e.to_string(), mend)

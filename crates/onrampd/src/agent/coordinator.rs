@@ -1,15 +1,12 @@
 //! The coordinator that runs in this agent, on a thread of its own.
 
 use crate::fleet::serve;
-use crate::fleet::wire::Realtime;
 use crate::worker::Worker;
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex};
 
 /// A fleet's coordinator; ends when it is dropped.
 pub(super) struct Coordinator {
-    pub(super) realtime: Arc<Mutex<Option<Realtime>>>,
     /// Closed to end the thread, and before it is waited for.
     _stop: UnixStream,
     thread: Worker,
@@ -18,9 +15,8 @@ pub(super) struct Coordinator {
 impl Coordinator {
     pub(super) fn start(mut server: serve::Server) -> io::Result<Self> {
         let (stop, stopped) = UnixStream::pair()?;
-        let realtime = server.realtime();
         let thread = Worker::start("coordinator", move || server.run(&stopped, || {}))?;
-        Ok(Self { realtime, _stop: stop, thread })
+        Ok(Self { _stop: stop, thread })
     }
 
     /// Checks that it is at work.

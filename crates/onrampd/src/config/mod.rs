@@ -215,6 +215,25 @@ pub struct TestClock {
     pub noise: u32,
 }
 
+impl Fleet {
+    /// Returns whether an address is this host's.
+    #[must_use]
+    pub fn is_ours(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        address == self.address || self.aliases.contains(&address)
+    }
+
+    /// Where others call a coordinator on this host: as `listen` says, if that is one address, or by the first of
+    /// the coordinators that is of this host.
+    #[must_use]
+    pub fn own_coordinator(&self) -> Option<SocketAddr> {
+        let listed = || self.coordinators.iter().find(|c| self.is_ours(c.ip())).copied();
+        // All addresses are listened at, and somebody's is listed.
+        let any = || self.listen.and_then(|_| self.coordinators.first().copied());
+        self.listen.filter(|at| !at.ip().is_unspecified()).or_else(listed).or_else(any)
+    }
+}
+
 impl Mesh {
     /// Checks that hosts can do it.
     ///

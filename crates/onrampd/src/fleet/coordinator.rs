@@ -76,7 +76,7 @@ impl Coordinator {
         }
     }
 
-    /// From now on the time of day is this.
+    /// The time of day in this round.
     pub fn set_realtime(&mut self, realtime: Option<Realtime>) {
         self.realtime = realtime;
     }
@@ -194,6 +194,7 @@ impl Coordinator {
         } else if !self.collecting && now >= self.due {
             self.round += 1;
             self.collecting = true;
+            self.realtime = None;
             self.due = now + self.patience();
             self.hosts.values_mut().for_each(|h| h.report = None);
             let collect = FromCoordinator::Collect { round: self.round };

@@ -67,6 +67,13 @@ impl Link {
         self.tls.peer_certificates().and_then(<[_]>::first)
     }
 
+    /// Returns whether the other end is on this host.
+    #[must_use]
+    pub fn is_within_host(&self) -> bool {
+        let ends = [self.socket.local_addr(), self.socket.peer_addr()].map(|end| end.ok().map(|end| end.ip()));
+        ends[0].is_some() && ends[0] == ends[1]
+    }
+
     /// Writes what can be written, and reads what has come.
     ///
     /// # Errors

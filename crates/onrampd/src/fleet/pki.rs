@@ -27,7 +27,7 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,9 @@ const HOST: &str = "host/host.pem";
 const HOST_KEY: &str = "host.key";
 /// The folder of a host's certificate, which its agent writes when that is renewed.
 const WRITTEN_BY_AGENT: &str = "host";
-/// Coordinators only: the authority's key, and what keys of pairs are made from.
+/// The folder of a coordinator, which agents cannot read; all that makes one is in it.
+const COORDINATORS: &str = "coordinator";
+/// In that: the authority's certificate once more, its key, and what keys of pairs are made from.
 const AUTHORITY_KEY: &str = "authority.key";
 const SECRET: &str = "secret";
 
@@ -109,11 +111,27 @@ fn make(folder: &Path, fill: impl FnOnce(&Path) -> io::Result<()>) -> io::Result
     // Of an attempt that was cut off.
     let _ = fs::remove_dir_all(&unfinished);
     fs::create_dir(&unfinished).and_then(|()| open_to_all(&unfinished)).map_err(at(&unfinished))?;
-    let made = fill(&unfinished).and_then(|()| fs::rename(&unfinished, folder).map_err(at(folder)));
+    let made = fill(&unfinished).and_then(|()| put(&unfinished, folder).map_err(at(folder)));
     if made.is_err() {
         let _ = fs::remove_dir_all(&unfinished);
     }
     made
+}
+
+/// Has `folder` be what `made` is. A coordinator that is there stays.
+fn put(made: &Path, folder: &Path) -> io::Result<()> {
+    if !folder.exists() {
+        return fs::rename(made, folder);
+    }
+    // What makes this host a member comes last.
+    for name in [WRITTEN_BY_AGENT, HOST_KEY, AUTHORITY] {
+        let old = folder.join(name);
+        if old.is_dir() {
+            fs::remove_dir_all(&old)?;
+        }
+        fs::rename(made.join(name), old)?;
+    }
+    fs::remove_dir(made)
 }
 
 fn open_to_all(folder: &Path) -> io::Result<()> {
@@ -142,6 +160,18 @@ pub fn is_member(folder: &Path) -> bool {
     folder.join(AUTHORITY).exists()
 }
 
+/// Returns whether this host has what makes a coordinator of the fleet in `folder`.
+#[must_use]
+pub fn is_coordinator(folder: &Path) -> bool {
+    coordinators(folder).exists()
+}
+
+/// The folder of what makes a coordinator of the fleet in `folder`.
+#[must_use]
+pub fn coordinators(folder: &Path) -> PathBuf {
+    folder.join(COORDINATORS)
+}
+
 /// Founds a fleet: a new authority, and a certificate for the host at `address`, in `folder`,
 /// which is made.
 ///
@@ -149,15 +179,22 @@ pub fn is_member(folder: &Path) -> bool {
 /// There is a fleet already, or something cannot be written.
 pub fn found(folder: &Path, address: IpAddr) -> io::Result<()> {
     must_be_new(folder)?;
+    if is_coordinator(folder) {
+        let before = format!("{}: is of another fleet's coordinator: move it away", coordinators(folder).display());
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, before));
+    }
     let key = KeyPair::generate().map_err(other)?;
     let certificate = authority_params().self_signed(&key).map_err(other)?;
     let mut secret = [0; 32];
     SystemRandom::new().fill(&mut secret).map_err(other)?;
     make(folder, |folder| {
-        write_new(folder, AUTHORITY_KEY, &key.serialize_pem(), 0o640)?;
-        write_new(folder, SECRET, &format!("{}\n", hex::encode(secret)), 0o640)?;
+        let coordinators = coordinators(folder);
+        make_private(&coordinators, 0o2750)?;
+        write_new(&coordinators, AUTHORITY_KEY, &key.serialize_pem(), 0o640)?;
+        write_new(&coordinators, SECRET, &format!("{}\n", hex::encode(secret)), 0o640)?;
+        write_new(&coordinators, AUTHORITY, &certificate.pem(), 0o644)?;
+        make_private(&coordinators.join(tokens::FOLDER), 0o2770)?;
         write_new(folder, AUTHORITY, &certificate.pem(), 0o644)?;
-        make_private(&folder.join(tokens::FOLDER))?;
         let host = KeyPair::generate().map_err(other)?;
         let signed = Authority::open(folder)?.admit(address, host.public_key_raw(), CERTIFICATE_LIFE)?;
         store(folder, &signed, &host)
@@ -165,19 +202,20 @@ pub fn found(folder: &Path, address: IpAddr) -> io::Result<()> {
 }
 
 fn must_be_new(folder: &Path) -> io::Result<()> {
-    let before = format!("{}: this host is in a fleet already: remove the folder to leave it", folder.display());
+    let all = if is_coordinator(folder) { "all in it but coordinator" } else { "the folder" };
+    let before = format!("{}: this host is in a fleet already: remove {all} to leave it", folder.display());
     if is_member(folder) { Err(io::Error::new(io::ErrorKind::AlreadyExists, before)) } else { Ok(()) }
 }
 
-/// Makes a folder in which the group of its user writes, too.
-fn make_private(folder: &Path) -> io::Result<()> {
-    let private = Permissions::from_mode(0o770);
+/// Makes a folder that is nobody's but its owner's and its group's.
+fn make_private(folder: &Path, mode: u32) -> io::Result<()> {
+    let private = Permissions::from_mode(mode);
     fs::create_dir(folder).and_then(|()| fs::set_permissions(folder, private)).map_err(at(folder))
 }
 
 fn store(folder: &Path, certificate: &str, key: &KeyPair) -> io::Result<()> {
     write_new(folder, HOST_KEY, &key.serialize_pem(), 0o640)?;
-    make_private(&folder.join(WRITTEN_BY_AGENT))?;
+    make_private(&folder.join(WRITTEN_BY_AGENT), 0o770)?;
     write_new(folder, HOST, certificate, 0o644)
 }
 
@@ -191,11 +229,12 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Reads what [`found`] wrote.
+    /// Reads what [`found`] wrote for coordinators of the fleet in `folder`.
     ///
     /// # Errors
     /// This host is no coordinator, or the files are broken.
     pub fn open(folder: &Path) -> io::Result<Self> {
+        let folder = coordinators(folder);
         let read = |name: &str| {
             let path = folder.join(name);
             fs::read_to_string(&path).map_err(at(&path))
@@ -586,7 +625,6 @@ fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::path::PathBuf;
 
     /// A folder that goes with this.
     struct Folder(PathBuf);
@@ -722,11 +760,11 @@ mod tests {
         let cut_off = Folder::new("cut");
         let unfinished = Folder(cut_off.0.with_extension("new"));
         fs::create_dir(&unfinished.0).unwrap();
-        fs::write(unfinished.0.join(AUTHORITY_KEY), "half").unwrap();
+        fs::write(unfinished.0.join(AUTHORITY), "half").unwrap();
         found(&cut_off.0, US).unwrap();
         assert!(!unfinished.0.exists() && Authority::open(&cut_off.0).is_ok());
         for name in [AUTHORITY, AUTHORITY_KEY, SECRET] {
-            let path = folder.0.join(name);
+            let path = folder.0.join(COORDINATORS).join(name);
             let whole = fs::read(&path).unwrap();
             fs::write(&path, &whole[..whole.len() / 2]).unwrap();
             let error = Authority::open(&folder.0).err().expect("it is broken").to_string();
@@ -734,6 +772,23 @@ mod tests {
             fs::write(&path, whole).unwrap();
         }
         assert!(Authority::open(&folder.0).is_ok() && client(&folder.0).is_ok());
+    }
+
+    #[test]
+    fn a_coordinator_joins_anew_and_stays_one() {
+        let folder = Folder::new("anew");
+        found(&folder.0, US).unwrap();
+        let authority = Authority::open(&folder.0).unwrap();
+        // What was cut off after the host's own folder.
+        fs::remove_file(folder.0.join(AUTHORITY)).unwrap();
+        fs::remove_file(folder.0.join(HOST_KEY)).unwrap();
+        assert!(found(&folder.0, US).unwrap_err().to_string().contains("another fleet's coordinator"));
+        let newcomer = Newcomer::new(&folder.0).unwrap();
+        let certificate = authority.admit(US, newcomer.public_key(), 60).unwrap();
+        let token = authority.token("10.0.0.1:9472".parse().unwrap(), [0; 16]);
+        newcomer.store(&folder.0, &token, &certificate, authority.certificate()).unwrap();
+        assert!(check(&folder.0, US).is_ok() && Authority::open(&folder.0).is_ok());
+        assert!(!folder.0.with_extension("new").exists());
     }
 
     proptest! {

@@ -26,7 +26,7 @@ impl Removed {
     /// # Errors
     /// The list is broken: nobody is admitted by guess.
     pub fn open(folder: &Path) -> io::Result<Self> {
-        let mut this = Self { path: folder.join(FILE), seen: None, hosts: BTreeMap::new() };
+        let mut this = Self { path: pki::coordinators(folder).join(FILE), seen: None, hosts: BTreeMap::new() };
         this.refresh()?;
         Ok(this)
     }
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn what_was_issued_before_is_worth_nothing_and_what_comes_later_is() {
         let folder = std::env::temp_dir().join(format!("orremoved{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        fs::create_dir_all(pki::coordinators(&folder)).unwrap();
         let mut list = Removed::open(&folder).unwrap();
         let mut coordinator = Removed::open(&folder).unwrap();
         let identity = |last: u8, joined: u64| {
@@ -90,7 +90,7 @@ mod tests {
             assert!(list.has(&identity(2, 50)) && list.has(&identity(2, 100)));
             assert!(!list.has(&identity(2, 101)) && !list.has(&identity(3, 50)));
         }
-        fs::write(folder.join(FILE), "{\"10.0.0.3\"").unwrap();
+        fs::write(pki::coordinators(&folder).join(FILE), "{\"10.0.0.3\"").unwrap();
         assert!(Removed::open(&folder).err().unwrap().to_string().contains("removed.json: "));
         assert!(coordinator.refresh().is_err() && coordinator.has(&identity(2, 50)), "what was known stays");
         fs::remove_dir_all(folder).unwrap();

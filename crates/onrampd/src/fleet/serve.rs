@@ -5,7 +5,7 @@ use super::link::Link;
 use super::pki::{Authority, Identity, other};
 use super::removed::Removed;
 use super::tokens::{Tokens, today};
-use super::wire::{self, FromCoordinator, FromHost, MAX_FROM_HOST, Realtime};
+use super::wire::{self, FromCoordinator, FromHost, MAX_FROM_HOST};
 use crate::clock::now;
 use crate::config::Mesh;
 use crate::wait::{ready, wait};
@@ -19,7 +19,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 const SECOND: u64 = 1_000_000_000;
 const MAX_CONNECTIONS: usize = 8192;
@@ -56,7 +56,6 @@ pub struct Server {
     connections: BTreeMap<Conn, Connection>,
     next: Conn,
     silence: u64,
-    realtime: Arc<Mutex<Option<Realtime>>>,
 }
 
 struct Connection {
@@ -110,14 +109,7 @@ impl Server {
             connections: BTreeMap::new(),
             next: 0,
             silence: PATIENCE + SILENT_ROUNDS * mesh.window,
-            realtime: Arc::default(),
         })
-    }
-
-    /// Where this host's agent keeps the time of day up to date.
-    #[must_use]
-    pub fn realtime(&self) -> Arc<Mutex<Option<Realtime>>> {
-        self.realtime.clone()
     }
 
     /// Serves until `stop` has something to read. Each time it has come round, at least once a
@@ -138,7 +130,6 @@ impl Server {
             self.accept(now);
             self.tend(now);
             self.look_at_certificates(now);
-            self.coordinator.set_realtime(*self.realtime.lock().unwrap_or_else(PoisonError::into_inner));
             for (conn, what) in self.coordinator.tick(now) {
                 self.say(conn, &what);
             }
@@ -278,7 +269,11 @@ impl Server {
                 let old = self.coordinator.hello(now, conn, identity, correction, by_programs, aliases);
                 old.and_then(|old| self.connections.remove(&old));
             }
-            FromHost::Report { round, edges } if connection.host.is_some() => {
+            FromHost::Report { round, edges, realtime } if connection.host.is_some() => {
+                // Nobody else knows the time of day of this host.
+                if connection.link.is_within_host() {
+                    self.coordinator.set_realtime(realtime);
+                }
                 self.coordinator.report(conn, round, edges);
             }
             FromHost::Renewed if connection.host.is_some() => self.renewed(conn),

@@ -3,7 +3,7 @@
 //! Who may write the folder makes tokens: root, and the coordinator, which counts their uses. Times
 //! are of the coordinator's system clock, and compared with no other.
 
-use super::pki::{other, replace, write_new};
+use super::pki::{coordinators, other, replace, write_new};
 use hex::FromHex as _;
 use ipnet::IpNet;
 use ring::digest;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use subtle::ConstantTimeEq as _;
 
-/// The tokens' folder in the fleet's.
+/// The tokens' folder in the coordinator's.
 pub(super) const FOLDER: &str = "tokens";
 /// Of the secret's digest, in hex digits.
 const ID: usize = 8;
@@ -66,7 +66,7 @@ impl Tokens {
     /// Those of the fleet in `folder`.
     #[must_use]
     pub fn of(folder: &Path) -> Self {
-        Self { folder: folder.join(FOLDER) }
+        Self { folder: coordinators(folder).join(FOLDER) }
     }
 
     /// Makes a token; its secret, which is kept nowhere.
@@ -217,7 +217,7 @@ mod tests {
     impl Lab {
         fn new(name: &str) -> Self {
             let folder = std::env::temp_dir().join(format!("ortokens{}{name}", std::process::id()));
-            fs::create_dir_all(folder.join(FOLDER)).unwrap();
+            fs::create_dir_all(coordinators(&folder).join(FOLDER)).unwrap();
             Self(folder.clone(), Tokens::of(&folder))
         }
 

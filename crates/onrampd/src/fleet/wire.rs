@@ -50,6 +50,9 @@ pub enum FromHost {
         round: u64,
         /// One for each host it probes that answered.
         edges: Vec<Edge>,
+        /// The time of day, if a coordinator on this host serves, and this host's clock is known.
+        #[serde(default)]
+        realtime: Option<Realtime>,
     },
     /// It has kept the renewed certificate.
     Renewed,
@@ -247,7 +250,10 @@ impl FromHost {
                 let its_own = aliases.len() <= MAX_ALIASES && aliases.iter().all(|alias| usable(*alias).is_ok());
                 its_own && correction.is_none_or(|c| is_sound(&c))
             }
-            Self::Report { edges, .. } => edges.len() <= MAX_EDGES && edges.iter().all(Edge::is_sound),
+            Self::Report { edges, realtime, .. } => {
+                let edges_are = edges.len() <= MAX_EDGES && edges.iter().all(Edge::is_sound);
+                edges_are && realtime.is_none_or(|realtime| realtime.is_sound())
+            }
             Self::Join { .. } | Self::Renewed | Self::Fleet | Self::Unknown => true,
         }
     }
@@ -291,7 +297,7 @@ mod tests {
     fn report(fit: EdgeFit) -> FromHost {
         let delays = Delays { min_ns: 1, p50_ns: 2, p99_ns: 3 };
         let edge = Edge { to: [10, 0, 0, 2].into(), fit, forward: delays, backward: delays };
-        FromHost::Report { round: 7, edges: vec![edge] }
+        FromHost::Report { round: 7, edges: vec![edge], realtime: None }
     }
 
     #[test]

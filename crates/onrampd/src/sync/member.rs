@@ -149,7 +149,14 @@ impl Membership {
                 _ => None,
             });
             match (open, refused) {
-                (_, Some(reason)) | (Err(reason), None) => self.not_this_one(now, &reason),
+                (_, Some(reason)) => {
+                    self.not_this_one(now, &reason);
+                    // What the one that served said last may have been lost with its connection.
+                    if self.serving.is_none() {
+                        heard.push(FromCoordinator::Refused { reason });
+                    }
+                }
+                (Err(reason), None) => self.not_this_one(now, &reason),
                 (Ok(()), None) if late => self.not_this_one(now, "does not answer"),
                 (Ok(()), None) if first.is_empty() => {}
                 // It speaks, so it serves.

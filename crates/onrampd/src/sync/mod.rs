@@ -34,6 +34,8 @@ const LOOK: u64 = 20_000_000;
 /// The thread, as the agent holds it.
 pub struct Sync {
     view: Arc<Mutex<View>>,
+    /// The time of day, for a coordinator on this host.
+    realtime: Arc<Mutex<Option<Realtime>>>,
     /// Readable when the view has changed; closed to end the thread, and before it is waited for.
     pipe: UnixStream,
     thread: Worker,
@@ -51,11 +53,13 @@ impl Sync {
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
         let view = Arc::new(Mutex::new(View::default()));
+        let realtime = Arc::new(Mutex::new(None));
         let by_programs = programs.is_some();
         let mut work = Work {
             prober: Prober::open(fleet.address, config, programs)?,
             membership: Membership::new(fleet, by_programs)?,
             view: view.clone(),
+            realtime: realtime.clone(),
             pipe: theirs,
         };
         // Sleeps end when they should, not 50 us later.
@@ -63,13 +67,18 @@ impl Sync {
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
             work.run()
         };
-        Ok(Some(Self { view, pipe: ours, thread: Worker::start("sync", run)? }))
+        Ok(Some(Self { view, realtime, pipe: ours, thread: Worker::start("sync", run)? }))
     }
 
     /// The present view.
     #[must_use]
     pub fn view(&self) -> View {
         self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Keeps the time of day for a coordinator on this host; `None` if there is none, or no clock.
+    pub fn set_realtime(&self, realtime: Option<Realtime>) {
+        *self.realtime.lock().unwrap_or_else(PoisonError::into_inner) = realtime;
     }
 
     /// Returns whether the view has changed since this was last asked.
@@ -96,6 +105,7 @@ struct Work {
     prober: Prober,
     membership: Membership,
     view: Arc<Mutex<View>>,
+    realtime: Arc<Mutex<Option<Realtime>>>,
     pipe: UnixStream,
 }
 
@@ -156,7 +166,8 @@ impl Work {
             FromCoordinator::Collect { round } => {
                 self.look();
                 let edges = self.prober.collect();
-                self.membership.say(&FromHost::Report { round, edges });
+                let realtime = *self.realtime.lock().unwrap_or_else(PoisonError::into_inner);
+                self.membership.say(&FromHost::Report { round, edges, realtime });
             }
             FromCoordinator::Corrected { correction, reason, comparable, noise, realtime } => {
                 self.membership.corrected(correction);
