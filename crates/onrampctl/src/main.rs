@@ -129,7 +129,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Tell what the running agent measures and does. Needs no privileges.
+    /// Tell what the running agent measures and does, to root and the group onrampd.
     Status {
         /// One line of JSON.
         #[arg(long)]
@@ -141,7 +141,7 @@ enum Command {
         #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
         socket: PathBuf,
     },
-    /// Watch paths and flows live. Needs no privileges.
+    /// Watch paths and flows live, as root or in the group onrampd.
     Top {
         /// The agent's socket.
         #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
@@ -331,6 +331,9 @@ fn asked(socket: &Path, done: io::Result<()>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // The reader has seen enough.
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+            fail(format!("{}: only root and the agent's group, onrampd, may ask it", socket.display()))
+        }
         Err(e) if e.raw_os_error().is_some() => fail(format!("no agent answers at {}: {e}", socket.display())),
         Err(e) => fail(e),
     }

@@ -17,7 +17,6 @@ use std::io::{IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::Duration;
@@ -510,10 +509,24 @@ fn without_room_it_does_not_start_and_leaves_nothing() {
 }
 
 #[test]
-fn the_status_is_for_everybody_and_bounded() {
+fn the_status_is_for_the_agents_user_and_group_only() {
     let Some(lab) = Lab::new() else { return };
     let a = lab.agent("a", T);
-    assert_eq!(fs::metadata(&a.socket).unwrap().permissions().mode() & 0o777, 0o666);
+    // Where others may come to it.
+    let client = lab.file("onrampctl");
+    fs::copy(common::lab::client(), &client).unwrap();
+    let ask = |group: u32| {
+        let mut command = std::process::Command::new("setpriv");
+        command.args(["--reuid=65534", &format!("--regid={group}"), "--clear-groups"]).arg(&client);
+        command.args(["status", "--json", "--socket"]).arg(&a.socket).output().unwrap()
+    };
+    let stranger = ask(65_534);
+    let said = String::from_utf8(stranger.stderr).unwrap();
+    let why = "only root and the agent's group, onrampd, may ask it";
+    assert!(said.contains(why) && said.lines().count() == 1, "{said}");
+    assert_eq!(stranger.status.code(), Some(1));
+    let member = ask(0);
+    assert!(member.status.success(), "{member:?}");
     let shown = onrampctl(&["status", "--socket", a.socket.to_str().unwrap()]);
     let text = String::from_utf8(shown.stdout).unwrap();
     assert!(text.contains("observe") && text.contains("10.9.0.2"), "{text}");

@@ -107,7 +107,8 @@ struct Agent {
     acker: Option<(u32, Attached)>,
     problems: Vec<String>,
     bounds: Bounds,
-    flows: (u64, usize, status::Flows),
+    /// Sums over flows and those held longest, and when they were made.
+    flows: Option<(u64, status::Flows)>,
     /// This host's clock as tests have it.
     test_clock: or_clock,
     sync: Option<Sync>,
@@ -184,7 +185,7 @@ impl Agent {
             acker: None,
             problems: Vec::new(),
             bounds: Bounds::default(),
-            flows: (0, 0, status::Flows::default()),
+            flows: None,
             _only: only,
             config,
         })

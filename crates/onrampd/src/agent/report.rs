@@ -4,12 +4,12 @@ use super::{Agent, Error};
 use crate::clock::now;
 use crate::config::Mode;
 use crate::gate::{Choice, Gate};
-use crate::status::protocol::Request;
-use crate::status::{self, Facts, Status};
+use crate::status::protocol::{MAX_FLOWS, Request};
+use crate::status::{self, Facts, Flows, Status};
 use crate::sync::Sync;
 use onramp_netlink::{link, qdisc};
 
-/// Sums over flows are not made anew more often, in nanoseconds: everybody may ask for them.
+/// Sums over flows are not made anew more often, in nanoseconds, however often they are asked for.
 const FLOWS_FRESH: u64 = 200_000_000;
 /// Problems told of.
 const MAX_PROBLEMS: usize = 10;
@@ -24,13 +24,14 @@ impl Agent {
 
     pub(super) fn status(&mut self, top: usize) -> Result<Status, Error> {
         let now = now();
-        let (made, asked, _) = &self.flows;
-        if now - made > FLOWS_FRESH || *asked < top || *made == 0 {
-            let flows = status::flows(self.datapath.flows(), top, self.config.max_flows, now);
-            self.flows = (now, top, flows);
-        }
-        let mut flows = self.flows.2.clone();
-        flows.top.truncate(top);
+        // As many as anybody may ask for: whoever asks for more than the last one has none of it made anew.
+        let made = |made: &&(u64, Flows)| now - made.0 <= FLOWS_FRESH;
+        let (at, all) = match self.flows.take().filter(|flows| made(&flows)) {
+            Some(flows) => flows,
+            None => (now, status::flows(self.datapath.flows(), MAX_FLOWS, self.config.max_flows, now)),
+        };
+        let flows = Flows { top: all.top.iter().take(top).cloned().collect(), ..all };
+        self.flows = Some((at, all));
         let links = link::list(&mut self.socket)?;
         let index = |name: &String| links.iter().find(|l| l.name == *name).map(|l| l.index);
         let interfaces: Vec<_> = self.config.interfaces.iter().map(|n| (n.clone(), index(n))).collect();

@@ -11,6 +11,7 @@ use crate::gate::Choice;
 use crate::sync::{Settings, View};
 use onramp_netlink::message::{u32_at, u64_at};
 use onramp_netlink::qdisc::Qdisc;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::net::{IpAddr, SocketAddr};
@@ -221,13 +222,21 @@ pub fn flows(all: impl Iterator<Item = (or_tuple, or_flow)>, top: usize, capacit
         }
     }
     keep_longest(&mut kept, top);
+    kept.sort_by_key(longest_first);
     sums.top = kept.iter().map(|(held, tuple, flow)| flow_of(*held, tuple, flow, now)).collect();
     sums
 }
 
+/// Leaves the `top` flows held longest, in no order.
 fn keep_longest(flows: &mut Vec<(u64, or_tuple, or_flow)>, top: usize) {
-    flows.sort_by_key(|(held, _, flow)| std::cmp::Reverse((*held, flow.bytes)));
-    flows.truncate(top);
+    if flows.len() > top {
+        flows.select_nth_unstable_by_key(top, longest_first);
+        flows.truncate(top);
+    }
+}
+
+fn longest_first((held, _, flow): &(u64, or_tuple, or_flow)) -> Reverse<(u64, u64)> {
+    Reverse((*held, flow.bytes))
 }
 
 /// A flow that says nothing more while it is stopped is not held for ever.

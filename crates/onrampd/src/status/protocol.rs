@@ -1,5 +1,5 @@
 //! The agent's socket: a line of JSON asks, a line of JSON answers. Nothing can be changed
-//! through it, so everybody on the host may ask.
+//! through it. Root and the group of the agent may ask: every flow of the host can be seen.
 //!
 //! `{"get":"status"}`, or with the flows held longest: `{"get":"status","flows":20}`.
 

@@ -50,7 +50,8 @@ impl Server {
             Err(_) => {}
         }
         let listener = UnixListener::bind(path)?;
-        fs::set_permissions(path, Permissions::from_mode(0o666))?;
+        // Its own user's, that is root's or onrampd's, and its group's: who asks sees every flow of the host.
+        fs::set_permissions(path, Permissions::from_mode(0o660))?;
         listener.set_nonblocking(true)?;
         Ok(Self { path: path.into(), listener, clients: Vec::new() })
     }
