@@ -6,6 +6,7 @@ use onrampd::agent::undo;
 use onrampd::config::quantity::{Life, Time};
 use onrampd::config::{Config, Fleet, Mesh, check_life};
 use onrampd::fleet::serve;
+use onrampd::worker::drop_capabilities;
 use onrampd::{DEFAULT_CONFIG, DEFAULT_STATE_DIR, agent};
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -176,6 +177,8 @@ fn coordinate(Coordination { listen, folder, mesh, certificate_life }: Coordinat
         signal_hook::low_level::pipe::register(signal, signals.try_clone()?)?;
     }
     let mut server = serve::Server::open(listen, &folder, mesh, certificate_life)?;
+    // From here on it reads what others send.
+    drop_capabilities()?;
     agent::ready();
     server.run(&stop, agent::alive)
 }

@@ -1,5 +1,6 @@
 //! Threads that must not end before they are told to: their end is the agent's.
 
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
@@ -18,6 +19,17 @@ impl Worker {
         Ok(Self { name, thread: Some(Builder::new().name(name.into()).spawn(work)?) })
     }
 
+    /// The same for what reads from others: the thread keeps no capabilities, whatever the process has.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn start_unprivileged(
+        name: &'static str,
+        work: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) -> io::Result<Self> {
+        Self::start(name, || drop_capabilities().and_then(|()| work()))
+    }
+
     /// Checks that it is at work.
     ///
     /// # Errors
@@ -33,6 +45,17 @@ impl Worker {
         };
         Err(io::Error::other(format!("the thread {} has ended: {why}", self.name)))
     }
+}
+
+/// This thread does without capabilities from now on; the process's other threads keep theirs.
+///
+/// # Errors
+/// The kernel does not let it.
+pub fn drop_capabilities() -> io::Result<()> {
+    let none = CapabilitySet::empty();
+    // Ambient ones go with those that can be inherited.
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    set_capabilities(None, sets).map_err(|e| io::Error::other(format!("capabilities cannot be dropped: {e}")))
 }
 
 impl Drop for Worker {
@@ -63,6 +86,20 @@ mod tests {
         assert_eq!(end_of(|| Err(io::Error::other("no socket"))), "the thread test has ended: no socket");
         assert_eq!(end_of(|| panic!("on purpose")), "the thread test has ended: it panicked");
         assert_eq!(end_of(|| Ok(())), "the thread test has ended: nobody told it to");
+    }
+
+    #[test]
+    fn a_thread_without_capabilities_leaves_others_theirs() {
+        let effective = |thread: &str| {
+            let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
+            status.lines().find(|line| line.starts_with("CapEff:")).unwrap().to_string()
+        };
+        let before = effective("thread-self");
+        let (tell, told) = channel();
+        let work = move || tell.send(effective("thread-self")).map_err(io::Error::other);
+        let _worker = Worker::start_unprivileged("test", work).unwrap();
+        assert_eq!(told.recv().unwrap(), "CapEff:\t0000000000000000");
+        assert_eq!(effective("thread-self"), before);
     }
 
     #[test]

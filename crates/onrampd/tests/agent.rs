@@ -631,6 +631,10 @@ fn three_capabilities_are_enough() {
     let (a, _b) = (lab.start("a", command), lab.agent("b", T));
     assert!(lab.transfer("10.9.0.2", 1_000_000));
     until("are there delays", || a.path("10.9.0.2")["or_acks"].as_u64() > Some(0));
+    // CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF; none where requests are read.
+    let threads = a.threads();
+    let of = |name: &str| threads.iter().find(|(thread, _)| thread == name).map(|(_, capabilities)| *capabilities);
+    assert_eq!((of("onrampd"), of("status")), (Some(1 << 12 | 1 << 38 | 1 << 39), Some(0)), "{threads:?}");
     assert!(a.end());
     assert_eq!(traces(&lab, "a"), "");
 }

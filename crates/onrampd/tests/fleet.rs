@@ -668,6 +668,18 @@ fn an_expired_certificate_is_refused_and_a_removed_hosts_is_not_renewed() {
     assert!(a.end());
 }
 
+#[test]
+fn threads_that_read_from_the_network_have_no_capabilities() {
+    let Some(lab) = Lab::new() else { return };
+    let (a, _) = founded(&lab);
+    let threads = a.threads();
+    for name in ["sync", "coordinator", "status"] {
+        let of = threads.iter().find(|(thread, _)| thread == name);
+        assert_eq!(of.map(|(_, capabilities)| *capabilities), Some(0), "{name}: {threads:?}");
+    }
+    assert!(threads.iter().any(|(_, capabilities)| *capabilities != 0), "the agent itself needs some: {threads:?}");
+}
+
 /// A folder on a disk of two pages; taken away with this.
 struct SmallDisk(PathBuf);
 

@@ -15,7 +15,7 @@ pub(super) struct Coordinator {
 impl Coordinator {
     pub(super) fn start(mut server: serve::Server) -> io::Result<Self> {
         let (stop, stopped) = UnixStream::pair()?;
-        let thread = Worker::start("coordinator", move || server.run(&stopped, || {}))?;
+        let thread = Worker::start_unprivileged("coordinator", move || server.run(&stopped, || {}))?;
         Ok(Self { _stop: stop, thread })
     }
 

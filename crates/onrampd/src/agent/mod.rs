@@ -10,6 +10,7 @@ mod handover;
 mod heart;
 mod notify;
 mod ports;
+mod questions;
 mod remember;
 mod report;
 mod signals;
@@ -29,7 +30,6 @@ use crate::gate::program::Program as GateProgram;
 use crate::gate::{Choice, Gate};
 use crate::net::{acker, tc};
 use crate::status;
-use crate::status::server::Server;
 use crate::sync::Sync;
 use crate::wait;
 use chrony::Chrony;
@@ -38,6 +38,7 @@ use handover::Legacy;
 use heart::Heart;
 use onramp_netlink::{Socket, Watch};
 use ports::Port;
+use questions::Questions;
 use signals::{Signals, wait_for};
 use std::io;
 use std::os::fd::AsFd as _;
@@ -134,7 +135,7 @@ pub fn run(path: &Path) -> Result<(), Error> {
     let signals = Signals::catch().map_err(io_error("signals"))?;
     let config = Config::open(path).map_err(Error::Config)?;
     let mut agent = Agent::prepare(path, config, legacy)?;
-    let done = agent.start().and_then(|server| agent.serve(server, signals));
+    let done = agent.start().and_then(|questions| agent.serve(questions, signals));
     agent.stop();
     done
 }
@@ -192,8 +193,9 @@ impl Agent {
     }
 
     /// Puts everything in place.
-    fn start(&mut self) -> Result<Server, Error> {
-        let server = Server::open(&self.config.socket).map_err(io_error(self.config.socket.display().to_string()))?;
+    fn start(&mut self) -> Result<Questions, Error> {
+        let socket = &self.config.socket;
+        let questions = Questions::open(socket).map_err(io_error(socket.display().to_string()))?;
         self.remember()?;
         let index = match acker::find(&mut self.socket, acker::NAME)?.filter(|_| self.legacy.is_some()) {
             Some(there) => there.index,
@@ -235,19 +237,19 @@ impl Agent {
             notify::forget_maps();
             self.remember()?;
         }
-        Ok(server)
+        Ok(questions)
     }
 
     /// Works until a signal to end comes.
-    fn serve(&mut self, mut server: Server, mut signals: Signals) -> Result<(), Error> {
+    fn serve(&mut self, mut questions: Questions, mut signals: Signals) -> Result<(), Error> {
         ready();
         let mut next = now() + ROUND;
         loop {
             let ns = next.saturating_sub(now());
-            wait_for(&server, &signals, &self.watch, self.sync.as_ref(), ns).map_err(io_error("poll"))?;
+            wait_for(&questions, &signals, &self.watch, self.sync.as_ref(), ns).map_err(io_error("poll"))?;
             self.heart.iter().for_each(Heart::worked);
             notify::alive();
-            self.check_threads()?;
+            questions.check().and_then(|()| self.check_threads()).map_err(io_error("agent"))?;
             if signals.end() {
                 return Ok(());
             }
@@ -269,16 +271,16 @@ impl Agent {
                 self.look_after_ports().unwrap_or_else(|e| self.problem(e.to_string()));
                 self.tell_the_time();
             }
-            server.tend(&mut |request| self.answer(request));
+            questions.answer(|request| self.answer(request));
         }
     }
 
     /// Without one of its threads the agent is none: systemd starts it anew.
-    fn check_threads(&mut self) -> Result<(), Error> {
+    fn check_threads(&mut self) -> io::Result<()> {
         let sync = self.sync.as_mut().map(Sync::check);
         let coordinator = self.coordinator.as_mut().map(Coordinator::check);
         let heart = self.heart.as_mut().map(Heart::check);
-        [sync, coordinator, heart].into_iter().flatten().collect::<io::Result<()>>().map_err(io_error("agent"))
+        [sync, coordinator, heart].into_iter().flatten().collect()
     }
 
     /// Undoes everything.

@@ -1,10 +1,9 @@
 //! Signals, and waiting for whatever comes first.
 
-use crate::status::server::Server;
+use super::questions::Questions;
 use crate::sync::Sync;
 use crate::wait::{self, wait};
 use onramp_netlink::Watch;
-use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use std::io::{self, Read as _};
 use std::os::fd::AsFd as _;
@@ -47,19 +46,15 @@ fn came(stream: &mut UnixStream) -> bool {
     stream.read(&mut [0; 64]).is_ok_and(|n| n > 0)
 }
 
-/// Waits for a signal, a client, a change of interfaces or qdiscs, or the end of `ns`.
+/// Waits for a signal, a question, a change of interfaces or qdiscs, or the end of `ns`.
 pub(super) fn wait_for(
-    server: &Server,
+    questions: &Questions,
     signals: &Signals,
     watch: &Watch,
     sync: Option<&Sync>,
     ns: u64,
 ) -> io::Result<()> {
-    let readable = [signals.end.as_fd(), signals.reload.as_fd(), signals.upgrade.as_fd(), watch.as_fd()];
-    let readable = readable.into_iter().chain(sync.map(|sync| sync.as_fd()));
-    // A client whose answer is not out yet is not listened to.
-    let clients = server
-        .waits()
-        .map(|(fd, full)| PollFd::from_borrowed_fd(fd, if full { PollFlags::OUT } else { PollFlags::IN }));
-    wait(readable.map(|fd| wait::ready(fd, false)).chain(clients), ns)
+    let Signals { end, reload, upgrade } = signals;
+    let readable = [end.as_fd(), reload.as_fd(), upgrade.as_fd(), watch.as_fd(), questions.as_fd()];
+    wait(readable.into_iter().chain(sync.map(|sync| sync.as_fd())).map(|fd| wait::ready(fd, false)), ns)
 }

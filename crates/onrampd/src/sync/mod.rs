@@ -67,7 +67,7 @@ impl Sync {
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
             work.run()
         };
-        Ok(Some(Self { view, realtime, pipe: ours, thread: Worker::start("sync", run)? }))
+        Ok(Some(Self { view, realtime, pipe: ours, thread: Worker::start_unprivileged("sync", run)? }))
     }
 
     /// The present view.

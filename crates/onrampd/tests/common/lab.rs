@@ -207,6 +207,17 @@ impl Agent {
         })
     }
 
+    /// Names and effective capabilities of its threads.
+    pub fn threads(&self) -> Vec<(String, u64)> {
+        let tasks = format!("/proc/{}/task", self.status()["pid"]);
+        let of = |task: PathBuf| {
+            let status = fs::read_to_string(task.join("status")).unwrap();
+            let value = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).unwrap().trim().to_string();
+            (value("Name:"), u64::from_str_radix(&value("CapEff:"), 16).unwrap())
+        };
+        fs::read_dir(tasks).unwrap().map(|task| of(task.unwrap().path())).collect()
+    }
+
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
