@@ -43,6 +43,7 @@ mod tests {
             address,
             connected: uncertainty_ns.is_some(),
             state: state.into(),
+            certificate_expires: Some(1_800_000_000),
             uncertainty_ns,
             drift_ppm,
         };
@@ -61,8 +62,8 @@ mod tests {
     #[test]
     fn json_keeps_its_keys() {
         let expected = concat!(
-            r#"{"hosts":[{"address":"10.0.0.1","connected":true,"state":"synchronised","uncertainty_ns":24.5,"drift_ppm":-0.25},"#,
-            r#"{"address":"10.0.0.2","connected":false,"state":"alone","uncertainty_ns":null,"drift_ppm":null}],"#,
+            r#"{"hosts":[{"address":"10.0.0.1","connected":true,"state":"synchronised","certificate_expires":1800000000,"uncertainty_ns":24.5,"drift_ppm":-0.25},"#,
+            r#"{"address":"10.0.0.2","connected":false,"state":"alone","certificate_expires":1800000000,"uncertainty_ns":null,"drift_ppm":null}],"#,
             r#""parts":[["10.0.0.1"],["10.0.0.2"]],"excluded":[["10.0.0.1","10.0.0.2",5000.0]],"edge_sigma_ns":34.5,"#,
             r#""rounds":7,"delays":[{"from":"10.0.0.1","to":"10.0.0.2","owd":{"min_ns":1,"p50_ns":2,"p99_ns":3}}]}"#
         );

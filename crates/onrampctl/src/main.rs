@@ -81,7 +81,7 @@ enum Command {
         #[command(subcommand)]
         what: TokenCommand,
     },
-    /// Tell how the fleet's clocks are, as its coordinator knows it; or remove a host from the fleet.
+    /// Tell how the fleet's clocks are, as its coordinator knows it; or remove a host, or vouch for its aliases.
     #[command(args_conflicts_with_subcommands = true)]
     Fleet {
         #[command(subcommand)]
@@ -156,6 +156,18 @@ enum FleetCommand {
     Remove {
         /// Its address.
         address: IpAddr,
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+    },
+    /// On the coordinator: vouch for a host's other addresses, which its configuration lists as aliases.
+    /// They replace those named before; none: it has no others.
+    Alias {
+        /// The host's address.
+        address: IpAddr,
+        /// Its other addresses, or networks of them, such as its pods'.
+        #[arg(value_name = "ADDRESS|NETWORK", value_parser = tokens::network)]
+        aliases: Vec<IpNet>,
         /// Configuration (TOML).
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
@@ -254,6 +266,9 @@ fn main() -> ExitCode {
         }),
         Command::Fleet { what: Some(FleetCommand::Remove { address, config }), .. } => {
             with_config(&config, |config| done(setup::remove(config, address).map(|()| String::new())))
+        }
+        Command::Fleet { what: Some(FleetCommand::Alias { address, aliases, config }), .. } => {
+            with_config(&config, |config| done(setup::vouch(config, address, aliases).map(|()| String::new())))
         }
         Command::Fleet { what: None, config, json } => {
             ask(&config, |fleet| if json { Ok(serde_json::to_string(fleet)? + "\n") } else { Ok(hosts::show(fleet)) })

@@ -1,10 +1,11 @@
 //! The commands `init`, `join` and `token …`: a host's folder of certificates and its configuration.
 
 use crate::coordinator;
+use ipnet::IpNet;
 use nix::unistd::Group;
 use onrampd::config::{Config, Fleet, Mode};
+use onrampd::fleet::lists::{Aliases, Removed};
 use onrampd::fleet::pki::{self, Authority, Token};
-use onrampd::fleet::removed::Removed;
 use onrampd::fleet::tokens::{Terms, Tokens, today};
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
@@ -137,7 +138,18 @@ pub fn remove(config: &Config, address: IpAddr) -> io::Result<()> {
     if address.to_canonical() == fleet.address {
         return Err(wrong(format!("{address}: is this host, the coordinator: it cannot be removed here")));
     }
-    Removed::open(&fleet.folder)?.add(address, today())
+    Removed::open(&fleet.folder)?.add(address, today())?;
+    // Who has its address later has no aliases of its.
+    Aliases::open(&fleet.folder)?.set(address, Vec::new())
+}
+
+/// Vouches, on the coordinator with this configuration, for the other addresses of the host at `address`: those
+/// in `networks`, and no others.
+///
+/// # Errors
+/// This host is no coordinator, or the list cannot be written.
+pub fn vouch(config: &Config, address: IpAddr, networks: Vec<IpNet>) -> io::Result<()> {
+    Aliases::open(&coordinates(config)?.folder)?.set(address, networks)
 }
 
 fn coordinates(config: &Config) -> io::Result<&Fleet> {

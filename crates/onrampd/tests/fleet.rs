@@ -260,6 +260,13 @@ fn a_host_is_the_same_under_all_its_addresses() {
     let aliases = "aliases = [\"fd09::2\", \"10.9.0.1\"]";
     let b = start(&lab, "b", &format!("{QUICK}\n{aliases}"), "clock_offset = \"1000s\"\nclock_drift = \"20ppm\"");
     agree(&[&a, &b]);
+    // Until the operator vouches for them they are nobody's.
+    until("is it told", || b.status()["problems"].to_string().contains("fleet.aliases: fd09::2 is another host's, or"));
+    assert_eq!(a.status()["paths"].as_array().unwrap().len(), 1);
+    for (host, aliases) in [("10.9.0.1", "fd09::1"), ("10.9.0.2", "fd09::/64")] {
+        let vouched = output(&lab, "a", &["fleet", "alias", host, aliases]);
+        assert!(vouched.status.success(), "{vouched:?}");
+    }
     for peer in ["10.9.0.2", "fd09::2"] {
         until("is it measured", || {
             let paths = a.status()["paths"].as_array().unwrap().clone();

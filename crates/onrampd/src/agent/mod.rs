@@ -325,11 +325,18 @@ pub fn measure(config: &Config) -> Result<(), Error> {
     let mut sync =
         sync.ok_or_else(|| Error::Io("fleet".into(), io::Error::other("the configuration has no [fleet]")))?;
     ready();
+    let mut told = None;
     while !signals.end() {
         alive();
         sync.check().map_err(io_error("measure"))?;
-        // What has changed is for `onrampctl owd` only.
-        sync.changed();
+        // What else has changed is for `onrampctl owd` only.
+        if sync.changed() {
+            let not_renewed = sync.view().not_renewed;
+            if let Some(why) = not_renewed.as_ref().filter(|_| told != not_renewed) {
+                eprintln!("onrampd: {}", tell::not_renewed(why));
+            }
+            told = not_renewed;
+        }
         let waits = [signals.end.as_fd(), sync.as_fd()].map(|fd| wait::ready(fd, false));
         wait::wait(waits.into_iter(), SECOND).map_err(io_error("poll"))?;
     }

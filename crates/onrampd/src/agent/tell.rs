@@ -10,6 +10,17 @@ use crate::gate::{self, Gate, install};
 use crate::net::acker;
 use crate::sync::{Settings, Sync};
 use std::collections::HashMap;
+use std::net::IpAddr;
+
+pub(super) fn not_renewed(why: &str) -> String {
+    format!("this host's certificate is not renewed, the one before goes on: {why}")
+}
+
+fn not_yours(alias: &IpAddr) -> String {
+    format!(
+        "fleet.aliases: {alias} is another host's, or not vouched for: see onrampctl fleet alias, on the coordinator"
+    )
+}
 
 impl Agent {
     /// Chooses what is to hold packets, if any are to be held; once there is something, that stays.
@@ -87,11 +98,11 @@ impl Agent {
     pub(super) fn tell(&mut self) -> Result<(), Error> {
         let acker = self.acker.as_ref().map_or(0, |(index, _)| *index);
         let view = self.sync.as_ref().map(Sync::view).unwrap_or_default();
-        for text in view.not_yours.iter().map(|alias| format!("fleet.aliases: {alias} is another host's")) {
+        for text in view.not_yours.iter().map(not_yours) {
             self.problem_once(text);
         }
         if let Some(why) = view.not_renewed {
-            self.problem_once(format!("this host's certificate is not renewed, the one before goes on: {why}"));
+            self.problem_once(not_renewed(&why));
         }
         let (clock, mut peers) = match self.settings() {
             Some(settings) => (settings.clock, settings.peers),

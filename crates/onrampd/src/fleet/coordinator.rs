@@ -4,6 +4,7 @@
 use super::pki::Identity;
 use super::wire::{Certainty, Delays, Edge, Fleet, FromCoordinator, HostState, Member, Pair, Realtime};
 use crate::config::{Key, Mesh};
+use ipnet::IpNet;
 use onramp_clock::{Correction, HostId, NetworkOptions, Solution, mesh, solve};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -33,6 +34,8 @@ pub struct Coordinator {
     mesh: Mesh,
     pair_key: PairKey,
     hosts: BTreeMap<IpAddr, Host>,
+    /// Networks in which hosts may have aliases, by the operator.
+    aliases: BTreeMap<IpAddr, Vec<IpNet>>,
     /// Numbers are not given twice, so that a host keeps its place in the mesh.
     numbers: BTreeMap<IpAddr, HostId>,
     corrections: BTreeMap<HostId, Correction>,
@@ -65,6 +68,7 @@ impl Coordinator {
             mesh,
             pair_key,
             hosts: BTreeMap::new(),
+            aliases: BTreeMap::new(),
             numbers: BTreeMap::new(),
             corrections: BTreeMap::new(),
             round: 0,
@@ -74,6 +78,12 @@ impl Coordinator {
             fleet: Fleet::default(),
             realtime: None,
         }
+    }
+
+    /// From now on hosts may have aliases in these networks, and in no others.
+    pub fn set_aliases(&mut self, now: u64, aliases: BTreeMap<IpAddr, Vec<IpNet>>) {
+        self.aliases = aliases;
+        self.membership_changed(now);
     }
 
     /// The time of day in this round.
@@ -159,6 +169,7 @@ impl Coordinator {
                 address: *address,
                 connected: host.conn.is_ok(),
                 state: host.state.clone(),
+                certificate_expires: Some(host.identity.expires),
                 uncertainty_ns: correction.map(|c| c.sigma),
                 drift_ppm: correction.map(|c| c.drift * 1e6),
             }
@@ -217,14 +228,16 @@ impl Coordinator {
         self.hosts.iter().map(|(address, host)| (host.number, *address)).collect()
     }
 
-    /// Whose every alias is. A certificate's address is nobody else's, and of two hosts that call
-    /// another their own it is the one's that has been known for longer.
+    /// Whose every alias is: of a host for which the operator has vouched. A certificate's address is nobody
+    /// else's, and of two hosts that may have an alias the one has it that joined first.
     fn aliases(&self) -> BTreeMap<IpAddr, HostId> {
         let mut by_age: Vec<&Host> = self.hosts.values().collect();
-        by_age.sort_by_key(|host| host.number);
+        by_age.sort_by_key(|host| host.identity.membership);
         let mut owners = BTreeMap::new();
         for host in by_age {
-            for alias in host.aliases.iter().filter(|alias| !self.hosts.contains_key(alias)) {
+            let networks = self.aliases.get(&host.identity.address).map_or(&[][..], Vec::as_slice);
+            let may_have = |alias: &&IpAddr| networks.iter().any(|network| network.contains(*alias));
+            for alias in host.aliases.iter().filter(may_have).filter(|alias| !self.hosts.contains_key(alias)) {
                 owners.entry(*alias).or_insert(host.number);
             }
         }
@@ -479,8 +492,10 @@ mod tests {
     #[test]
     fn an_alias_is_that_of_one_host() {
         let mut lab = Lab::with([1]);
-        let [ours, shared]: [IpAddr; 2] = [[10, 1, 0, 2].into(), [10, 1, 0, 9].into()];
-        lab.hello_with(2, &[ours, shared, host(3)]);
+        let [ours, shared, unknown]: [IpAddr; 3] = [2, 9, 99].map(|n| [10, 1, 0, n].into());
+        let networks: Vec<IpNet> = ["10.1.0.0/28", "10.0.0.0/24"].map(|net| net.parse().unwrap()).into();
+        lab.coordinator.set_aliases(0, [(host(2), networks.clone()), (host(3), networks)].into());
+        lab.hello_with(2, &[ours, shared, host(3), unknown]);
         lab.hello_with(3, &[shared]);
         let told: BTreeMap<Conn, _> = lab.next().into_iter().collect();
         let of = |conn: Conn| match &told[&conn] {
@@ -491,8 +506,12 @@ mod tests {
             what => panic!("{what:?}"),
         };
         assert_eq!(of(1), (vec![(host(2), ours), (host(2), shared)], vec![]));
-        assert_eq!(of(2), (vec![], vec![host(3)]), "a certificate is worth more");
-        assert_eq!(of(3), (vec![(host(2), ours), (host(2), shared)], vec![shared]), "who came first has it");
+        assert_eq!(of(2), (vec![], vec![host(3), unknown]), "a certificate is worth more, and nobody has vouched");
+        assert_eq!(of(3), (vec![(host(2), ours), (host(2), shared)], vec![shared]), "who joined first has it");
+        lab.coordinator.set_aliases(lab.now, BTreeMap::new());
+        let told: BTreeMap<Conn, _> = lab.next().into_iter().collect();
+        let FromCoordinator::Members { members, .. } = &told[&1] else { panic!("{told:?}") };
+        assert!(members.iter().all(|m| m.aliases.is_empty()), "{members:?}");
     }
 
     #[test]

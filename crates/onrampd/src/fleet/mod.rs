@@ -10,8 +10,8 @@
 
 pub mod coordinator;
 pub mod link;
+pub mod lists;
 pub mod pki;
-pub mod removed;
 pub mod serve;
 pub mod tokens;
 pub mod wire;

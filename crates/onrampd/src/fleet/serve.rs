@@ -2,8 +2,8 @@
 
 use super::coordinator::{Conn, Coordinator};
 use super::link::Link;
+use super::lists::{Aliases, Removed};
 use super::pki::{Authority, Identity, other};
-use super::removed::Removed;
 use super::tokens::{Tokens, today};
 use super::wire::{self, FromCoordinator, FromHost, MAX_FROM_HOST};
 use crate::clock::now;
@@ -34,7 +34,7 @@ const PATIENCE: u64 = 10 * SECOND;
 const AT_ONCE: usize = 64;
 const REMOVED: &str = "was removed from the fleet: join anew, by another token";
 const EXPIRED: &str = "has a certificate that has expired: join anew, by another token";
-/// Between two looks at the members' certificates.
+/// Between two looks at the operator's lists and the members' certificates.
 const LOOK: u64 = SECOND / 2;
 /// Certificates that are renewed in one look.
 const RENEWED_AT_ONCE: usize = 64;
@@ -48,9 +48,10 @@ pub struct Server {
     authority: Arc<Authority>,
     tokens: Tokens,
     removed: Removed,
+    aliases: Aliases,
     /// A host's certificate expires after so many seconds.
     life: u64,
-    /// When certificates are looked at again.
+    /// When certificates and lists are looked at again.
     look: u64,
     coordinator: Coordinator,
     connections: BTreeMap<Conn, Connection>,
@@ -97,9 +98,13 @@ impl Server {
         let listener = TcpListener::bind(listen).map_err(taken)?;
         listener.set_nonblocking(true)?;
         let keys = authority.clone();
+        let aliases = Aliases::open(folder)?;
+        let mut coordinator = Coordinator::new(mesh, Box::new(move |a, b| keys.pair_key(a, b)), now());
+        coordinator.set_aliases(now(), aliases.all().clone());
         Ok(Self {
             tls: authority.server()?,
-            coordinator: Coordinator::new(mesh, Box::new(move |a, b| keys.pair_key(a, b)), now()),
+            coordinator,
+            aliases,
             listener,
             authority,
             tokens: Tokens::of(folder),
@@ -198,6 +203,11 @@ impl Server {
             return;
         }
         self.look = now + LOOK;
+        match self.aliases.refresh() {
+            Ok(true) => self.coordinator.set_aliases(now, self.aliases.all().clone()),
+            Ok(false) => {}
+            Err(e) => eprintln!("onrampd: {e}"),
+        }
         if let Err(e) = self.removed.refresh() {
             eprintln!("onrampd: {e}");
         }

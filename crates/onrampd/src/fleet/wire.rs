@@ -88,7 +88,7 @@ pub enum FromCoordinator {
     Members {
         /// All but the host itself.
         members: Vec<Member>,
-        /// Addresses it called its own, but another host has.
+        /// Addresses it called its own, but another host has, or nobody has vouched for.
         #[serde(default)]
         not_yours: Vec<IpAddr>,
         /// Whom to probe.
@@ -208,6 +208,9 @@ pub struct HostState {
     pub connected: bool,
     /// "synchronised", or what is wrong.
     pub state: String,
+    /// When its certificate expires, in seconds since 1970 by the coordinator's clock.
+    #[serde(default)]
+    pub certificate_expires: Option<u64>,
     /// Standard deviation of its clock, in nanoseconds.
     pub uncertainty_ns: Option<f64>,
     /// How much faster its clock runs than the fleet's time, in parts per million.

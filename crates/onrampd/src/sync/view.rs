@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 pub struct View {
     /// The other members.
     pub members: Vec<Member>,
-    /// Aliases of this host that another host has.
+    /// Aliases of this host that are not its own by the coordinator.
     pub not_yours: Vec<IpAddr>,
     /// Why this host's certificate is not renewed though it was to be.
     pub not_renewed: Option<String>,

@@ -1,0 +1,183 @@
+//! What an operator tells a coordinator about hosts, a file each: who was removed from the fleet, and which other
+//! addresses hosts have.
+
+use super::pki::{self, Identity, other};
+use ipnet::IpNet;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::fs::{self, Metadata};
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+const REMOVED: &str = "removed.json";
+const ALIASES: &str = "aliases.json";
+/// A file is no longer than this: some hundred thousand hosts.
+const LONGEST: u64 = 16 << 20;
+
+/// A list of hosts by their addresses, and what is said of each.
+pub struct List<T> {
+    path: PathBuf,
+    /// The file that was read, and its time.
+    seen: Option<(u64, SystemTime)>,
+    hosts: BTreeMap<IpAddr, T>,
+}
+
+/// Hosts that were removed, and when, in seconds since 1970: a membership that began before is worth nothing, and
+/// so are its certificates, whenever they were renewed.
+pub type Removed = List<u64>;
+
+/// The networks in which hosts may have other addresses.
+pub type Aliases = List<Vec<IpNet>>;
+
+impl<T: Serialize + DeserializeOwned> List<T> {
+    fn in_folder(folder: &Path, file: &str) -> io::Result<Self> {
+        let mut this = Self { path: pki::coordinators(folder).join(file), seen: None, hosts: BTreeMap::new() };
+        this.refresh()?;
+        Ok(this)
+    }
+
+    /// Reads the list again if it has changed; true if it has.
+    ///
+    /// # Errors
+    /// It is broken; what was read before stays.
+    pub fn refresh(&mut self) -> io::Result<bool> {
+        let found = fs::metadata(&self.path).ok();
+        let changed = found.as_ref().and_then(|m| Some((m.ino(), m.modified().ok()?)));
+        if changed == self.seen {
+            return Ok(false);
+        }
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", self.path.display()));
+        if found.as_ref().map_or(0, Metadata::len) > LONGEST {
+            return Err(named(other("is too long")));
+        }
+        let text = if found.is_some() { fs::read(&self.path).map_err(named)? } else { b"{}".into() };
+        self.hosts = serde_json::from_slice(&text).map_err(|e| named(e.into()))?;
+        self.seen = changed;
+        Ok(true)
+    }
+
+    fn write(&self) -> io::Result<()> {
+        pki::replace(&self.path, &serde_json::to_string(&self.hosts)?, 0o644)
+    }
+}
+
+impl Removed {
+    /// Of the fleet in `folder`.
+    ///
+    /// # Errors
+    /// The list is broken: nobody is admitted by guess.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        Self::in_folder(folder, REMOVED)
+    }
+
+    /// Returns whether the host was removed after it had joined.
+    #[must_use]
+    pub fn has(&self, host: &Identity) -> bool {
+        self.hosts.get(&host.address).is_some_and(|removed| host.membership.began() <= *removed)
+    }
+
+    /// Adds `address` to the list at the time `now`.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn add(&mut self, address: IpAddr, now: u64) -> io::Result<()> {
+        self.hosts.insert(address.to_canonical(), now);
+        self.write()
+    }
+}
+
+impl Aliases {
+    /// Of the fleet in `folder`.
+    ///
+    /// # Errors
+    /// The list is broken.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        Self::in_folder(folder, ALIASES)
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn all(&self) -> &BTreeMap<IpAddr, Vec<IpNet>> {
+        &self.hosts
+    }
+
+    /// From now on the host at `address` may have other addresses in these networks, and in no others.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn set(&mut self, address: IpAddr, networks: Vec<IpNet>) -> io::Result<()> {
+        let before = self.hosts.remove(&address.to_canonical());
+        if before.is_none() && networks.is_empty() {
+            return Ok(());
+        }
+        if !networks.is_empty() {
+            self.hosts.insert(address.to_canonical(), networks);
+        }
+        self.write()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::pki::Membership;
+
+    /// A coordinator's folder that goes with this.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("orlists{}{name}", std::process::id()));
+            fs::create_dir_all(pki::coordinators(&folder)).unwrap();
+            Self(folder)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn what_was_issued_before_is_worth_nothing_and_what_comes_later_is() {
+        let folder = Folder::new("removed");
+        let mut list = Removed::open(&folder.0).unwrap();
+        let mut coordinator = Removed::open(&folder.0).unwrap();
+        let identity = |last: u8, joined: u64| {
+            let mut membership = Membership([0; 16]);
+            membership.0[..8].copy_from_slice(&joined.to_be_bytes());
+            Identity { address: [10, 0, 0, last].into(), membership, expires: u64::MAX }
+        };
+        assert!(!list.has(&identity(2, 50)) && !coordinator.refresh().unwrap());
+        list.add(IpAddr::V6([0, 0, 0, 0, 0, 0xffff, 0x0a00, 2].into()), 100).unwrap();
+        assert!(coordinator.refresh().unwrap() && !coordinator.refresh().unwrap());
+        for list in [&list, &coordinator] {
+            assert!(list.has(&identity(2, 50)) && list.has(&identity(2, 100)));
+            assert!(!list.has(&identity(2, 101)) && !list.has(&identity(3, 50)));
+        }
+        fs::write(pki::coordinators(&folder.0).join(REMOVED), "{\"10.0.0.3\"").unwrap();
+        assert!(Removed::open(&folder.0).err().unwrap().to_string().contains("removed.json: "));
+        assert!(coordinator.refresh().is_err() && coordinator.has(&identity(2, 50)), "what was known stays");
+    }
+
+    #[test]
+    fn aliases_are_given_and_taken_away() {
+        let folder = Folder::new("aliases");
+        let mut list = Aliases::open(&folder.0).unwrap();
+        let mut coordinator = Aliases::open(&folder.0).unwrap();
+        let host: IpAddr = [10, 0, 0, 2].into();
+        list.set(host, Vec::new()).unwrap();
+        assert!(!coordinator.refresh().unwrap(), "there is nothing to write");
+        let networks: Vec<IpNet> = vec!["fd09::2/128".parse().unwrap(), "10.244.3.0/24".parse().unwrap()];
+        list.set(host, networks.clone()).unwrap();
+        assert!(coordinator.refresh().unwrap());
+        assert_eq!(coordinator.all().get(&host), Some(&networks));
+        list.set(host, Vec::new()).unwrap();
+        assert!(coordinator.refresh().unwrap() && coordinator.all().is_empty());
+    }
+}
