@@ -134,7 +134,11 @@ impl Server {
             let now = now();
             self.accept(now);
             self.tend(now);
-            self.look_at_certificates(now);
+            if now >= self.look {
+                self.look = now + LOOK;
+                self.look_at_lists(now);
+                self.look_at_certificates(now);
+            }
             for (conn, what) in self.coordinator.tick(now) {
                 self.say(conn, &what);
             }
@@ -197,12 +201,8 @@ impl Server {
         }
     }
 
-    /// Lets go of members that were removed, or whose certificates have expired; renews those that are due.
-    fn look_at_certificates(&mut self, now: u64) {
-        if now < self.look {
-            return;
-        }
-        self.look = now + LOOK;
+    /// Takes up what the operator has said of hosts.
+    fn look_at_lists(&mut self, now: u64) {
         match self.aliases.refresh() {
             Ok(true) => self.coordinator.set_aliases(now, self.aliases.all().clone()),
             Ok(false) => {}
@@ -211,6 +211,10 @@ impl Server {
         if let Err(e) = self.removed.refresh() {
             eprintln!("onrampd: {e}");
         }
+    }
+
+    /// Lets go of members that were removed, or whose certificates have expired; renews those that are due.
+    fn look_at_certificates(&mut self, now: u64) {
         let today = today();
         let shown =
             self.connections.iter().filter(|(_, c)| !c.ending).filter_map(|(conn, c)| Some((*conn, c.identity?)));
