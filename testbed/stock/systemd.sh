@@ -115,6 +115,8 @@ done
 config=/etc/onrampd/onrampd.toml
 rm $config
 check "a fleet" onrampctl init --interface eth0 --address 10.0.0.1
+# init's is for longer: the agent replaces it.
+echo 'certificate_life = "30d"' >>$config
 # key FILE MODE:USER:GROUP: that is whose it is
 key() { [ "$(stat -c %a:%U:%G /etc/onrampd/fleet/coordinator/$1)" = "$2" ]; }
 check "the authority's key is the coordinator's" key authority.key 640:root:onrampd-coordinator
@@ -135,6 +137,16 @@ check "the token is counted" counted
 check "the member on a starts" systemctl start onrampd
 both() { [ "$(onrampctl fleet | grep -c synchronised)" = 2 ]; }
 wait_for "both are synchronised" both
+renewed() { [ "$(stat -c %U /etc/onrampd/fleet/host/host.pem)" = onrampd ]; }
+wait_for "its certificate is renewed" renewed
+# without THREAD: of the agent, capabilities
+without() {
+    for task in /proc/$(systemctl show -P MainPID onrampd)/task/*; do
+        grep -q "^Name:.$1$" $task/status && grep -q "^CapEff:.0*$" $task/status && return
+    done
+    false
+}
+check "the thread of the fleet has no capabilities" without sync
 check "the coordinator crashes" systemctl kill -s KILL onrampd-coordinator
 anew() { [ $(coordinator NRestarts) = 1 ] && both; }
 wait_for "both are synchronised again" anew

@@ -48,8 +48,9 @@ const SECRET: &str = "secret";
 
 /// A host's certificate is good for so long, unless its coordinator is told otherwise [s].
 pub const CERTIFICATE_LIFE: u64 = 90 * 86_400;
-/// A time at which all certificates are valid to TLS: [`Identity::has_expired`] judges them.
-const ALWAYS_VALID: u64 = 1_600_000_000;
+/// A time at which all certificates are valid to TLS, whatever the coordinator's clock shows:
+/// [`Identity::has_expired`] judges them.
+const ALWAYS_VALID: u64 = 1;
 /// The end of the year 9998, beyond which X.509 has no dates.
 const LAST_DATE: u64 = 253_370_764_799;
 
@@ -150,6 +151,7 @@ fn authority_params() -> CertificateParams {
 fn named(name: &str) -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new([name.to_string()])?;
     params.distinguished_name.push(DnType::CommonName, name);
+    params.not_before = rcgen::date_time_ymd(1970, 1, 1);
     params.use_authority_key_identifier_extension = true;
     Ok(params)
 }
@@ -279,7 +281,7 @@ impl Authority {
         serial[0] &= 0x7f;
         serial[4..].copy_from_slice(&membership.0);
         params.serial_number = Some(SerialNumber::from_slice(&serial));
-        let expires = today().saturating_add(life).clamp(ALWAYS_VALID, LAST_DATE);
+        let expires = today().saturating_add(life).min(LAST_DATE);
         params.not_after = rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(expires);
         Ok(params.signed_by(&HostKey(public_key), &self.issuer).map_err(other)?.pem())
     }

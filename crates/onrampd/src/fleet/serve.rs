@@ -65,8 +65,10 @@ struct Connection {
     host: Option<IpAddr>,
     /// Of its certificate, once it has shown one; of a later one that it has kept since.
     identity: Option<Identity>,
-    /// The certificate that it was sent in the place of that, and when.
-    offered: Option<(Identity, u64)>,
+    /// Of the certificate that it was sent in the place of that.
+    offered: Option<Identity>,
+    /// When it was sent one last.
+    renewed: Option<u64>,
     /// When something sensible was last heard.
     heard: u64,
     /// Nothing more is taken from it.
@@ -164,9 +166,11 @@ impl Server {
             let tls = ServerConnection::new(self.tls.clone()).map_err(io::Error::other);
             let Ok(link) = tls.and_then(|tls| Link::new(socket, tls, MAX_FROM_HOST)) else { continue };
             self.next += 1;
-            let (host, identity, offered) = (None, None, None);
-            self.connections
-                .insert(self.next, Connection { link, peer, host, identity, offered, heard: now, ending: false });
+            let (host, identity, offered, renewed) = (None, None, None, None);
+            self.connections.insert(
+                self.next,
+                Connection { link, peer, host, identity, offered, renewed, heard: now, ending: false },
+            );
         }
     }
 
@@ -222,9 +226,9 @@ impl Server {
             shown.filter_map(|(conn, shown)| Some((conn, worthless(&self.removed, &shown, today)?))).collect();
         gone.into_iter().for_each(|(conn, reason)| self.refuse(conn, reason));
         self.coordinator.expel(now, |identity| worthless(&self.removed, identity, today).is_some());
-        // Who could not keep one is sent another after a while.
+        // Who could not keep one is sent another after a while; nobody is sooner.
         let again = (self.life * SECOND / 20).clamp(SECOND, 3_600 * SECOND);
-        let waits = |c: &Connection| c.offered.is_none_or(|(_, at)| now.saturating_sub(at) >= again);
+        let waits = |c: &Connection| c.renewed.is_none_or(|at| now.saturating_sub(at) >= again);
         let is_due = |c: &Connection| c.identity.is_some_and(|i| i.is_due(today, self.life));
         let due = self.connections.iter().filter(|(_, c)| c.host.is_some() && !c.ending && waits(c) && is_due(c));
         let due: Vec<Conn> = due.map(|(conn, _)| *conn).take(RENEWED_AT_ONCE).collect();
@@ -239,7 +243,7 @@ impl Server {
         let Some(shown) = connection.link.certificate() else { return Ok(()) };
         let certificate = self.authority.renew(shown, self.life)?;
         let parsed = CertificateDer::from_pem_slice(certificate.as_bytes()).map_err(other)?;
-        connection.offered = Identity::of(&parsed).map(|identity| (identity, now));
+        (connection.offered, connection.renewed) = (Identity::of(&parsed), Some(now));
         self.say(conn, &FromCoordinator::Renewed { certificate });
         Ok(())
     }
@@ -247,7 +251,7 @@ impl Server {
     /// A member has kept the certificate that it was sent.
     fn renewed(&mut self, conn: Conn) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
-        if let Some((identity, _)) = connection.offered.take() {
+        if let Some(identity) = connection.offered.take() {
             connection.identity = Some(identity);
             self.coordinator.renewed(identity);
         }
