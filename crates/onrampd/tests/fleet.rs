@@ -22,6 +22,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -759,6 +760,55 @@ fn silent_connections_keep_nobody_out() {
     let c = start(&lab, "c", QUICK, "");
     agree(&[&a, &b, &c]);
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+}
+
+/// Ten thousand a second, or as many as this machine can, from one address and from two hundred.
+#[test]
+fn broken_handshakes_by_the_thousands_keep_nobody_out() {
+    const RATE: u32 = 10_000;
+    let Some(lab) = Lab::switched() else { return };
+    let (a, token) = founded(&lab);
+    assert!(join(&lab, "b", &token).status.success());
+    let b = start(&lab, "b", QUICK, "");
+    agree(&[&a, &b]);
+    for n in 0..200 {
+        lab.says("c", &format!("ip addr add 10.9.1.{}/16 dev eth0", 1 + n));
+    }
+    lab.says("a", "ip addr add 10.9.1.254/16 dev eth0");
+    for (addresses, newcomer) in [(1, true), (200, false)] {
+        let flooding = AtomicBool::new(true);
+        let sent = std::thread::scope(|scope| {
+            let flood = scope.spawn(|| {
+                lab.on("c", || {
+                    let (begun, mut sent) = (std::time::Instant::now(), 0u32);
+                    while flooding.load(Ordering::Relaxed) && sent < 20 * RATE {
+                        // What begins like a handshake, and garbage.
+                        let hello = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, sent as u8, 0xff, 0xff, 0xff, 0xff];
+                        let stranger = from_address(&format!("10.9.1.{}", 1 + sent % addresses));
+                        let _ = stranger.map(|mut c| c.write_all(&hello[..16 - sent as usize % 3]));
+                        sent += 1;
+                        sleep((Duration::from_secs(1) * sent / RATE).saturating_sub(begun.elapsed()));
+                    }
+                    (sent, begun.elapsed())
+                })
+            });
+            sleep(Duration::from_secs(2));
+            if newcomer {
+                assert!(join(&lab, "c", &token).status.success());
+            }
+            assert_eq!(fleet(&lab, "b")["hosts"].as_array().map(Vec::len), Some(2));
+            let rounds = || fleet(&lab, "b")["rounds"].as_u64();
+            let before = rounds();
+            until("do rounds go on", || rounds() > before.map(|n| n + 5));
+            assert!(known(&a) && known(&b));
+            flooding.store(false, Ordering::Relaxed);
+            flood.join().unwrap()
+        });
+        println!("{addresses} addresses: {} connections in {:.1?}", sent.0, sent.1);
+        assert!(sent.0 > 1000, "{sent:?}");
+    }
+    let c = start(&lab, "c", QUICK, "");
+    agree(&[&a, &b, &c]);
 }
 
 /// A connection to the coordinator from one of a host's addresses.
