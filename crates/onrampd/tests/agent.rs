@@ -4,7 +4,9 @@ mod common;
 
 use common::lab::{Agent, KEY_BYTES, Lab, onrampctl, until};
 use onramp_core::orack::{Addresses, MAX_LEN, OrAck};
+use onramp_core::orprobe::{Kind, OrProbe};
 use onramp_netlink::{Message, Socket};
+use onrampd::clock;
 use onrampd::config::Parent;
 use onrampd::gate::install::{self, Kinds};
 use onrampd::gate::program;
@@ -609,6 +611,38 @@ fn forged_or_acks_are_counted_and_change_nothing() {
     until("are they counted", || a.counter("or_acks_bad_tag") == 10 && a.counter("or_acks_malformed") == 10);
     assert_eq!(a.path("10.9.0.2")["owd"], serde_json::Value::Null);
     assert_eq!(a.status()["flows"]["pauses"], 0);
+
+    // A million of them between two that do answer, whose transfers go on.
+    const MILLION: u64 = 1_000_000;
+    let b = lab.agent("b", T);
+    let probe = OrProbe { kind: Kind::Probe, pair: 1, second: false, sent: 5, received: 0, returned: 0, tag: 6 };
+    let before = a.counter("or_acks_bad_tag") + a.counter("or_acks_malformed");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0..MILLION {
+                let forged = OrAck { sequence: n as u32, received_at: clock::now(), ..ack };
+                let sent = match n % 3 {
+                    0 => forger.send_to(forged.encode(&mut [0; MAX_LEN]), "10.9.0.1:9471"),
+                    1 => forger.send_to(&probe.encode(), "10.9.0.1:9471"),
+                    _ => forger.send_to(&n.to_be_bytes(), "10.9.0.1:9471"),
+                };
+                sent.unwrap();
+            }
+        });
+        for _ in 0..5 {
+            assert!(lab.transfer("10.9.0.2", 1_000_000));
+        }
+    });
+    let refused =
+        || a.counter("or_acks_bad_tag") + a.counter("or_acks_malformed") + a.counter("probes_refused") - before;
+    // Where the kernel had no room for them they did not come.
+    until("are they counted", || refused() > MILLION / 2);
+    assert!(refused() <= MILLION);
+    until("are all true ones taken", || {
+        let taken = ["or_acks_received", "or_acks_ambiguous", "or_acks_no_stamp"].map(|name| a.counter(name));
+        taken.iter().sum::<u64>() == b.counter("or_acks_sent")
+    });
+    assert_eq!(a.counter("probes_answered"), 0);
 }
 
 #[test]
