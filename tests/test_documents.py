@@ -1,7 +1,8 @@
-"""Pages of docs/ that commands make say what these would say."""
+"""Pages of docs/ that commands make say what these would say, and tests that pages name are there."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -18,3 +19,22 @@ def test_tables_of_verdicts_are_those_that_are_stored(page: str, on: str, comman
     said = command("paper", "ALL", "--on", on, "--markdown", "--out", DOCS / "verdicts").stdout
     written = (DOCS / f"{page}.md").read_text(encoding="utf-8").partition(GENERATED)[2]
     assert written.strip() == said.strip(), f"make docs/{page}.md again; see there"
+
+
+def test_every_promise_of_the_security_page_names_tests_that_are_there() -> None:
+    rows = [
+        row.split(" | ")
+        for row in (DOCS / "security.md").read_text(encoding="utf-8").splitlines()
+        if " | " in row
+    ]
+    assert len(rows) > 10
+    for row in rows[2:]:
+        of, *named = re.findall(r"`([^`]+)`", row[-1]) or ["none"]
+        tests = DOCS.parent / "crates" / "onrampd" / "tests"
+        for name in named:
+            # After another file of tests, a comma, comes the next one.
+            if (tests / f"{name}.rs").exists():
+                of = name
+            elif name.endswith("…") or "_" in name and "/" not in name:
+                text = (tests / f"{of}.rs").read_text(encoding="utf-8")
+                assert f"fn {name.rstrip('…')}" in text, f"{of}: {name}"
