@@ -35,6 +35,6 @@ def test_every_promise_of_the_security_page_names_tests_that_are_there() -> None
             # After another file of tests, a comma, comes the next one.
             if (tests / f"{name}.rs").exists():
                 of = name
-            elif name.endswith("…") or "_" in name and "/" not in name:
+            elif name.endswith("…") or ("_" in name and "/" not in name):
                 text = (tests / f"{of}.rs").read_text(encoding="utf-8")
                 assert f"fn {name.rstrip('…')}" in text, f"{of}: {name}"
