@@ -83,6 +83,7 @@ pub fn examine(config: Option<&Path>) -> Report {
     checks.push(host::clock(config.as_ref()));
     if let Some(config) = &config {
         checks.extend(config.fleet.iter().flat_map(|fleet| fleet::all(config, fleet)));
+        checks.extend(network::tunnels());
         checks.extend(config.interfaces.iter().flat_map(|name| network::interface(name, config, program)));
     }
     Report { ok: checks.iter().all(|c| c.state != State::Fail), programs, checks }

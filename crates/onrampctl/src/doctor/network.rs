@@ -89,10 +89,57 @@ pub(super) fn interface(name: &str, config: &Config, program: bool) -> Vec<Check
     };
     vec![
         up,
+        frames(name),
         place(&mut socket, name, link.index, config),
         offloads(&link, config, program),
         neighbours(&mut socket, name, link.index),
     ]
+}
+
+/// A property of an interface that the kernel tells of in a file.
+fn told(name: &str, file: &str) -> String {
+    fs::read_to_string(format!("/sys/class/net/{name}/{file}")).unwrap_or_default()
+}
+
+/// The programs look for Ethernet's header first.
+fn frames(name: &str) -> Check {
+    let title = format!("{name} frames");
+    match told(name, "type").trim() {
+        "1" | "" => Check::ok(title, "Ethernet"),
+        other => {
+            let found = format!("not Ethernet (ARPHRD {other}): all packets pass unmeasured, and nothing is held");
+            Check::fail(title, found, "name the Ethernet device that its packets leave by")
+        }
+    }
+}
+
+/// Tunnels of this host, whose packets' insides are not seen.
+pub(super) fn tunnels() -> Option<Check> {
+    let names = fs::read_dir("/sys/class/net").ok()?.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let found = names.filter_map(|name| Some((tunnel(&told(&name, "uevent"), &told(&name, "type"))?, name)));
+    let mut found: Vec<_> = found.map(|(kind, name)| format!("{name} ({kind})")).collect();
+    if found.is_empty() {
+        return None;
+    }
+    found.sort_unstable();
+    let told = format!("{}: flows inside are not told apart", found.join(", "));
+    let mend =
+        "those of VXLAN, Geneve, GRE and IPIP pass as without On-Ramp; all of a WireGuard peer's share one pause";
+    Some(Check::warn("tunnels", told, mend))
+}
+
+/// What kind of tunnel an interface is, by its `uevent` and `type`, if it is one.
+fn tunnel(uevent: &str, arphrd: &str) -> Option<&'static str> {
+    let kind = uevent.lines().find_map(|line| line.strip_prefix("DEVTYPE="));
+    match (kind, arphrd.trim()) {
+        (Some("vxlan"), _) => Some("VXLAN"),
+        (Some("geneve"), _) => Some("Geneve"),
+        (Some("wireguard"), _) => Some("WireGuard"),
+        (_, "768" | "769") => Some("IPIP"),
+        (_, "776") => Some("SIT"),
+        (_, "778" | "823") => Some("GRE"),
+        _ => None,
+    }
 }
 
 /// The interface right under that one, as a card is under a VLAN or a bond, if it is configured, too.
@@ -183,5 +230,20 @@ fn foreign(index: u32, hook: bpf_attach_type, tags: &[[u8; 8]]) -> Vec<String> {
         // A kernel without TCX.
         Err(e) if e.raw_os_error() == Some(libc::EINVAL) => Vec::new(),
         Err(e) => vec![format!("not seen ({e})")],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tunnels_are_known_by_what_the_kernel_tells() {
+        assert_eq!(tunnel("DEVTYPE=vxlan\nINTERFACE=flannel.1\nIFINDEX=4\n", "1\n"), Some("VXLAN"));
+        assert_eq!(tunnel("DEVTYPE=wireguard\nINTERFACE=wg0\n", "65534\n"), Some("WireGuard"));
+        assert_eq!(tunnel("INTERFACE=tunl0\n", "768\n"), Some("IPIP"));
+        assert_eq!(tunnel("INTERFACE=eth0\n", "1\n"), None);
+        assert_eq!(tunnel("DEVTYPE=bridge\nINTERFACE=br0\n", "1\n"), None);
+        assert_eq!(tunnel("", ""), None);
     }
 }
