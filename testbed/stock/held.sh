@@ -63,7 +63,8 @@ grep -q bpf_qdisc_init_prologue /sys/kernel/btf/vmlinux && programs=bpf
 for kind in module $programs; do
     for flows in 10 1000 10000; do
         count $kind $flows tc "each at its own time"
-        count $kind $flows together "all at the same time"
+        # Of more flows more packets wait than a program has room for.
+        [ $flows = 10000 ] || count $kind $flows together "all at the same time"
     done
 done
 finish 0
