@@ -149,7 +149,7 @@ OR_INLINE or_u64 gate_opens(struct instance *of, const struct or_limits *l, or_u
 	return wait ? gate_held(&f->gate, wait, now, l->max_hold, &of->gate.stats) : now;
 }
 
-/* Bytes a second at which the packet's flow goes on after a hold; 0: as fast as it can. */
+/* Bytes a second of the packet's socket; 0: as fast as it can. */
 OR_INLINE or_u64 gate_rate(const struct sk_buff *skb, const struct or_limits *l)
 {
 	struct sock *sk = skb->sk;
@@ -160,6 +160,14 @@ OR_INLINE or_u64 gate_rate(const struct sk_buff *skb, const struct or_limits *l)
 		return 0;
 	rate = sk->sk_pacing_rate;
 	return rate == ~0ULL ? 0 : rate;
+}
+
+/* TCP paces itself; what others ask for nobody else sees to. */
+OR_INLINE or_u32 gate_asked(const struct sk_buff *skb)
+{
+	struct sock *sk = skb->sk;
+
+	return sk && sk->sk_protocol != IPPROTO_TCP;
 }
 
 SEC("struct_ops/onramp_dequeue")
@@ -237,7 +245,8 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 				f->last_ack = 0;
 			of->gate.stats.acks_first += !!f->packets;
 		} else {
-			gate_leaves(&f->gate, length, gate_rate(skb, l), now, l->max_hold, &of->gate.stats);
+			gate_leaves(&f->gate, length, gate_rate(skb, l), index != REST && gate_asked(skb), now, l->max_hold,
+				    &of->gate.stats);
 		}
 		sch->q.qlen--;
 		sch->qstats.backlog -= length;

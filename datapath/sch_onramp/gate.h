@@ -25,6 +25,8 @@
 #define GATE_IDLE_NS 3000000000ULL
 /* A flow is paced until it has not been held for so long: many round trips. */
 #define GATE_PACED_NS 10000000ULL
+/* A socket that asked for a rate (SO_MAX_PACING_RATE) waits no longer between two packets, as with fq. */
+#define GATE_GAP_NS 1000000000ULL
 /* A departure time further ahead is a receive stamp in the wall clock's time, not a
  * departure time: forwarded packets may carry one. */
 #define GATE_HORIZON_NS 10000000000ULL
@@ -116,10 +118,10 @@ GATE_INLINE __u64 gate_held(struct gate_flow *f, __u32 wait, __u64 now, __u64 ma
 
 /*
  * The first packet, of so many @bytes, leaves @now; @rate is its socket's pacing rate in bytes a
- * second, or 0. The next one of a flow that was held follows at that rate.
+ * second, or 0. The next one of a flow that was held, or whose socket @asked for it, follows at that rate.
  */
-GATE_INLINE void gate_leaves(struct gate_flow *f, __u32 bytes, __u64 rate, __u64 now, __u64 max_hold,
-			     struct tc_onramp_xstats *stats)
+GATE_INLINE void gate_leaves(struct gate_flow *f, __u32 bytes, __u64 rate, int asked, __u64 now,
+			     __u64 max_hold, struct tc_onramp_xstats *stats)
 {
 	__u64 held_since = f->held_since, gap, late;
 
@@ -128,8 +130,10 @@ GATE_INLINE void gate_leaves(struct gate_flow *f, __u32 bytes, __u64 rate, __u64
 		stats->held_ns += now - held_since;
 		f->held_since = 0;
 	}
-	if (!rate || now >= f->paced_until)
+	if (!rate || (!asked && now >= f->paced_until))
 		return;
+	if (asked)
+		max_hold = GATE_GAP_NS;
 	gap = gate_divide((__u64)bytes * 1000000000ULL, rate);
 	if (gap > max_hold)
 		gap = max_hold;

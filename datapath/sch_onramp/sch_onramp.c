@@ -330,7 +330,7 @@ static void onramp_retire(struct onramp_sched_data *q, struct onramp_queue *f, u
 	q->stats.idle_flows++;
 }
 
-/* Bytes a second at which the packet's flow goes on after a hold; 0: as fast as it can. */
+/* Bytes a second of the packet's socket; 0: as fast as it can. */
 static u64 onramp_rate(const struct onramp_sched_data *q, const struct sk_buff *skb)
 {
 	unsigned long rate;
@@ -339,6 +339,12 @@ static u64 onramp_rate(const struct onramp_sched_data *q, const struct sk_buff *
 		return 0;
 	rate = READ_ONCE(skb->sk->sk_pacing_rate);
 	return rate == ~0UL ? 0 : rate;
+}
+
+/* TCP paces itself; what others ask for nobody else sees to. */
+static bool onramp_asked(const struct onramp_sched_data *q, const struct onramp_queue *f, const struct sk_buff *skb)
+{
+	return f != &q->rest && skb->sk && !sk_is_tcp(skb->sk);
 }
 
 /* Cuts the flow's first packet, a segment, into the packets it stands for. */
@@ -433,7 +439,8 @@ static struct sk_buff *onramp_pop(struct Qdisc *sch, struct onramp_queue *f, u64
 			f->cut = 0;
 			f->packets--;
 		}
-		gate_leaves(&f->gate, qdisc_pkt_len(skb), onramp_rate(q, skb), now, q->max_hold, &q->stats);
+		gate_leaves(&f->gate, qdisc_pkt_len(skb), onramp_rate(q, skb), onramp_asked(q, f, skb), now, q->max_hold,
+			    &q->stats);
 	}
 	qdisc_qstats_backlog_dec(sch, skb);
 	sch->q.qlen--;

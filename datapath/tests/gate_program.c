@@ -87,7 +87,7 @@ static void gate_limit(const struct limits *given)
 	struct or_limits *l = bpf_map_lookup_elem(&limits, &zero);
 
 	*l = (struct or_limits){ MAX_HOLD, given->packets, given->bytes, given->flow_packets, given->flows,
-				 given->quantum };
+				 given->quantum, 1 };
 }
 
 static void gate_open(const struct limits *given)

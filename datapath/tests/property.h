@@ -9,6 +9,7 @@
  * - No packet leaves before its departure time, or against the answer of the program.
  * - After a dequeue that found nothing no packet is left whose wait is over, and there is a timer for the first that will be.
  * - Who shared a flow gets one of its own when there is room again.
+ * - A socket that is not TCP's and asked for a rate has it.
  * - What a packet takes does not depend on how many flows wait.
  *
  *   gate_… SEED RUNS
@@ -407,6 +408,37 @@ static void crowds(void)
 		fail("many flows that wait cost more than few");
 }
 
+/* Packets of a socket with a rate that have all come together. */
+static void paced(unsigned long long rate)
+{
+	struct limits limits = { 1000, 1 << 30, 1000, 1000, 3000 };
+	struct sock udp = { .sk_pacing_rate = rate };
+	unsigned long long start = (now += 1ULL << 32), all = 100 * 1000ULL * 1000000000 / rate;
+	struct packet *packet;
+
+	hold_percent = 0;
+	gate_open(&limits);
+	for (unsigned int i = 0; i < 101; i++) {
+		packet = calloc(1, sizeof(*packet));
+		packet->skb.sk = &udp;
+		packet->hash = 7;
+		packet->bytes = 1000;
+		if (!gate_enqueue(packet))
+			fail("a packet was dropped");
+	}
+	for (unsigned int i = 0; i < 101;) {
+		packet = gate_dequeue();
+		if (!packet && timer <= now)
+			fail("a socket with a rate keeps the gate busy");
+		now = packet ? now : timer;
+		i += !!packet;
+		free(packet);
+	}
+	if (now - start + GRAIN < all || now - start > all + GRAIN * 2)
+		fail("at %llu bytes a second 100 packets left in %llu ns, not %llu", rate, now - start, all);
+	gate_close();
+}
+
 int main(int count, char **words)
 {
 	unsigned int runs = count > 2 ? atoi(words[2]) : 1;
@@ -415,6 +447,8 @@ int main(int count, char **words)
 		random_state = seed;
 		random_run(3000);
 	}
+	paced(100000000);
+	paced(12000);
 	crowds();
 	puts("all held");
 	return 0;
