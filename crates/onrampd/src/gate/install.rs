@@ -10,11 +10,11 @@ use onramp_netlink::{Message, Socket};
 use serde::{Deserialize, Serialize};
 use std::os::fd::RawFd;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Handle of the `mq` that takes the place of the kernel's own, whose classes cannot be named.
 const MQ_HANDLE: u32 = 0x9471_0000;
-/// Longest wait for held packets to leave before the gate is removed.
+/// Longest wait for held packets to leave before gates are removed, all together.
 const DRAIN: Duration = Duration::from_millis(50);
 /// Failure to put a gate in place.
 #[derive(Debug, thiserror::Error)]
@@ -213,12 +213,14 @@ pub fn put_in_place(
     plan: &[Replaced],
     options: &dyn Fn(Message) -> Message,
 ) -> Result<(), Error> {
+    let present = tc::qdiscs(socket, index)?;
+    let others = plan.iter().filter_map(|item| {
+        present.iter().find(|q| q.parent == item.parent && q.handle != 0 && is_gate(&q.kind) && q.kind != item.kind)
+    });
+    drain(socket, index, others.collect());
     for item in plan {
         let place = Place { index, parent: item.parent, handle: 0 };
         let present = tc::qdiscs(socket, index)?.into_iter().find(|q| q.parent == item.parent && q.handle != 0);
-        if let Some(other) = present.as_ref().filter(|q| is_gate(&q.kind) && q.kind != item.kind) {
-            drain(socket, index, other);
-        }
         let done = if item.kind == "mq" {
             qdisc::replace_plain(socket, Place { handle: MQ_HANDLE, ..place }, &item.kind, &[])
         } else if item.kind.starts_with(PROGRAMS) {
@@ -250,17 +252,16 @@ fn missing(e: &onramp_netlink::Error) -> bool {
 /// # Errors
 /// The kernel refuses.
 pub fn restore(socket: &mut Socket, index: u32, plan: &[Replaced]) -> Result<(), Error> {
+    let present = tc::qdiscs(socket, index)?;
+    // A gate that was to be replaced may still be that of the agent before.
+    let ours = |item: &Replaced, kind: &str| kind == item.kind || is_gate(kind) && is_gate(&item.kind);
+    let there =
+        |item: &Replaced| present.iter().find(|q| q.parent == item.parent && ours(item, &q.kind) && q.handle != 0);
+    drain(socket, index, plan.iter().filter_map(&there).filter(|q| is_gate(&q.kind)).collect());
+    // What is below an mq of ours goes with it.
+    let whole = plan.iter().any(|item| item.parent == ROOT && item.kind == "mq" && there(item).is_some());
     let mut failed = None;
-    for item in plan.iter().rev() {
-        let present = tc::qdiscs(socket, index)?;
-        // A gate that was to be replaced may still be that of the agent before.
-        let ours = |kind: &String| *kind == item.kind || is_gate(kind) && is_gate(&item.kind);
-        let Some(ours) = present.iter().find(|q| q.parent == item.parent && ours(&q.kind) && q.handle != 0) else {
-            continue;
-        };
-        if is_gate(&item.kind) {
-            drain(socket, index, ours);
-        }
+    for item in plan.iter().rev().filter(|item| there(item).is_some() && (!whole || item.parent == ROOT)) {
         if let Err(e) = restore_one(socket, index, item) {
             failed = Some(e);
         }
@@ -290,21 +291,22 @@ fn restore_one(socket: &mut Socket, index: u32, item: &Replaced) -> onramp_netli
     qdisc::replace_plain(socket, place(0), "pfifo", &[])
 }
 
-/// Takes the module's program away and waits for what the gate held to leave. What is a program itself has been told
-/// to let everything go, or has had no agent for seconds.
-fn drain(socket: &mut Socket, index: u32, ours: &Qdisc) {
-    let place = Place { index, parent: ours.parent, handle: ours.handle };
+/// Takes the program away from the module's gates and waits for what gates held to leave, for all together. Those that
+/// are programs themselves have been told to let everything go, or have had no agent for seconds.
+fn drain(socket: &mut Socket, index: u32, mut gates: Vec<&Qdisc>) {
     let none = |m: Message| m.u32(abi::TCA_ONRAMP_PROG_FD as u16, u32::MAX);
-    // Without it, packets are dropped with the queue instead.
-    if ours.kind == KIND && qdisc::replace(socket, place, KIND, none).is_err() {
-        return;
-    }
-    let step = DRAIN / 10;
-    for _ in 0..10 {
-        match qdisc::get(socket, index, ours.handle) {
-            Ok(Some(q)) if q.queued_packets > 0 => thread::sleep(step),
-            _ => return,
+    // Where it stays, packets are dropped with the queue instead.
+    gates.retain(|gate| {
+        let place = Place { index, parent: gate.parent, handle: gate.handle };
+        gate.kind != KIND || qdisc::replace(socket, place, KIND, none).is_ok()
+    });
+    let end = Instant::now() + DRAIN;
+    loop {
+        gates.retain(|gate| matches!(qdisc::get(socket, index, gate.handle), Ok(Some(q)) if q.queued_packets > 0));
+        if gates.is_empty() || Instant::now() >= end {
+            return;
         }
+        thread::sleep(DRAIN / 10);
     }
 }
 
