@@ -90,7 +90,7 @@ test: need-all testbed
 	cargo test --workspace
 	cargo test --release -p onramp-sim --test determinism
 	$(MAKE) --quiet -C datapath/tc
-	pytest -n auto --dist loadfile --no-loadscope-reorder
+	pytest -n $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder --durations 25
 
 # For whoever changes one file: the long comparisons of cells and builds are in make test.
 test-quick: install
