@@ -124,23 +124,27 @@ pub fn keep_open(number: i32, keep: bool) -> io::Result<()> {
     Ok(rustix::io::fcntl_setfd(fd, flags)?)
 }
 
-/// Has a socket send its datagrams without a checksum: probes have a tag, and are changed on
-/// their way out.
+/// Has a socket send its datagrams without a checksum, and take such: probes have a tag, and are changed on
+/// their way out. With IPv4 nobody refuses them.
 ///
 /// # Errors
 /// The kernel does not have it.
-pub fn send_no_checksum(socket: &UdpSocket) -> io::Result<()> {
+pub fn no_checksum(socket: &UdpSocket) -> io::Result<()> {
     const UDP_NO_CHECK6_TX: libc::c_int = 101;
-    let (level, option) = match socket.local_addr()? {
-        SocketAddr::V4(_) => (libc::SOL_SOCKET, libc::SO_NO_CHECK),
-        SocketAddr::V6(_) => (libc::IPPROTO_UDP, UDP_NO_CHECK6_TX),
+    const UDP_NO_CHECK6_RX: libc::c_int = 102;
+    let options: &[_] = match socket.local_addr()? {
+        SocketAddr::V4(_) => &[(libc::SOL_SOCKET, libc::SO_NO_CHECK)],
+        SocketAddr::V6(_) => &[(libc::IPPROTO_UDP, UDP_NO_CHECK6_TX), (libc::IPPROTO_UDP, UDP_NO_CHECK6_RX)],
     };
     let on: libc::c_int = 1;
-    // SAFETY: a valid pointer and its size; nobody keeps it.
-    let done = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), size_of_val(&on) as libc::socklen_t)
-    };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    let size = size_of_val(&on) as libc::socklen_t;
+    for (level, option) in options {
+        // SAFETY: a valid pointer and its size; nobody keeps it.
+        if unsafe { libc::setsockopt(socket.as_raw_fd(), *level, *option, (&raw const on).cast(), size) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 /// A datagram and when the kernel saw it, in nanoseconds of CLOCK_REALTIME.

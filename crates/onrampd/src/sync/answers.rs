@@ -46,7 +46,7 @@ impl Answers {
         let named = |e: io::Error| io::Error::new(e.kind(), format!("cannot send probes from {at}: {e}"));
         let socket = UdpSocket::bind(at).map_err(named)?;
         socket.set_nonblocking(true)?;
-        crate::sys::send_no_checksum(&socket)?;
+        crate::sys::no_checksum(&socket)?;
         if programs.is_none() {
             stamp_by_kernel(&socket)?;
         }
