@@ -458,6 +458,7 @@ fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
         correction: None,
         by_programs: true,
         aliases: vec![],
+        changes: false,
     };
     let report = FromHost::Report { round: 1, edges: vec![], realtime: None };
     let stranger = || Newcomer::client(&token).unwrap();

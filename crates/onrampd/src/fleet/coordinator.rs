@@ -2,20 +2,33 @@
 //! is. Pure: connections are numbers, times are arguments.
 
 use super::pki::Identity;
-use super::wire::{Certainty, Delays, Edge, Fleet, FromCoordinator, HostState, Member, Pair, Realtime};
+use super::wire::{Alike, Certainty, Comparable, Delays, Edge, Fleet};
+use super::wire::{FromCoordinator, HostState, Member, Pair, Realtime};
 use crate::config::{Key, Mesh};
 use ipnet::IpNet;
 use onramp_clock::{Correction, HostId, NetworkOptions, Solution, mesh, solve};
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 const MS: u64 = 1_000_000;
 /// A host that lost its connection stays a member for so long: it may come back.
 const GRACE: u64 = 10_000 * MS;
 /// Hosts that come within this time become members together.
 const GATHER: u64 = 200 * MS;
-/// Cost of telling a host of another one: a keyed hash and a part of a line.
-const TELL: u64 = 2_000;
+/// The same for each host there is, so that a large fleet hears of several changes at once.
+const GATHER_PER_HOST: u64 = 50_000;
+/// Most members in the changes told at a time, over all hosts that hear of them. The others follow.
+const MEMBERS_AT_ONCE: usize = 1 << 20;
+/// Most certainties told in a round, over all hosts that hear of them. The others follow.
+const CERTAINTIES_AT_ONCE: usize = 1 << 23;
+/// At least so many hosts' changes are told at a time.
+const LEAST_AT_ONCE: usize = 16;
+/// Factor by which a told certainty exceeds the true one, before it is rounded up.
+const MARGIN: f64 = 1.25;
+/// Factor by which it may exceed it later until it is told anew.
+const LOOSE: f64 = 2.25;
 /// Which mesh is drawn.
 const SEED: u64 = 0x6f6e_7261_6d70;
 const SYNCHRONISED: &str = "synchronised";
@@ -45,6 +58,18 @@ pub struct Coordinator {
     due: u64,
     /// When changed membership is told.
     tell: Option<u64>,
+    /// Addresses of members that are new, gone or have other keys, and of whom the others do not know it yet.
+    changed: BTreeSet<IpAddr>,
+    /// Hosts that wait for the list of all members.
+    lists: VecDeque<IpAddr>,
+    /// Whose connection is whose.
+    conns: BTreeMap<Conn, IpAddr>,
+    /// When hosts lost their connections.
+    lost: VecDeque<(u64, IpAddr)>,
+    /// Hosts whose report is waited for.
+    awaited: usize,
+    /// Parts so far.
+    parts: u32,
     fleet: Fleet,
     realtime: Option<Realtime>,
 }
@@ -56,8 +81,56 @@ struct Host {
     identity: Identity,
     by_programs: bool,
     aliases: Vec<IpAddr>,
+    /// It understands changes.
+    changes: bool,
     report: Option<Vec<Edge>>,
+    awaited: bool,
     state: String,
+    told: Told,
+    listed: Listed,
+    /// Certainty that the others of a part were told.
+    announced: Option<Announced>,
+    /// The part of whose hosts it knows all announced certainties.
+    hears: Option<u32>,
+}
+
+/// Membership as hosts that have the list were told of it.
+#[derive(Default, PartialEq)]
+struct Told {
+    /// Its aliases, as all others know them.
+    aliases: Vec<IpAddr>,
+    /// As it knows them itself.
+    not_yours: Vec<IpAddr>,
+    probe: Vec<IpAddr>,
+}
+
+/// Whether a host was told all members.
+#[derive(Clone, Copy, PartialEq)]
+enum Listed {
+    No,
+    Waits,
+    Yes,
+}
+
+#[derive(Clone, Copy)]
+struct Announced {
+    part: u32,
+    sigma: f64,
+    drift_sigma: f64,
+}
+
+/// What a host says of itself.
+pub struct Hello {
+    /// Identity by its certificate.
+    pub identity: Identity,
+    /// Correction it goes by, of an earlier coordinator.
+    pub correction: Option<Correction>,
+    /// Its probes are stamped and answered by the eBPF programs.
+    pub by_programs: bool,
+    /// Its other addresses.
+    pub aliases: Vec<IpAddr>,
+    /// It understands changes of members and certainties.
+    pub changes: bool,
 }
 
 impl Coordinator {
@@ -75,6 +148,12 @@ impl Coordinator {
             collecting: false,
             due: now + mesh.window,
             tell: None,
+            changed: BTreeSet::new(),
+            lists: VecDeque::new(),
+            conns: BTreeMap::new(),
+            lost: VecDeque::new(),
+            awaited: 0,
+            parts: 0,
             fleet: Fleet::default(),
             realtime: None,
         }
@@ -91,17 +170,9 @@ impl Coordinator {
         self.realtime = realtime;
     }
 
-    /// A host is there, also under other addresses, and goes by a correction of an earlier coordinator.
-    /// Returns the connection it had until now, if it had another.
-    pub fn hello(
-        &mut self,
-        now: u64,
-        conn: Conn,
-        identity: Identity,
-        correction: Option<Correction>,
-        by_programs: bool,
-        aliases: Vec<IpAddr>,
-    ) -> Option<Conn> {
+    /// A host is there. Returns the connection it had until now, if it had another.
+    pub fn hello(&mut self, now: u64, conn: Conn, hello: Hello) -> Option<Conn> {
+        let Hello { identity, correction, by_programs, aliases, changes } = hello;
         let address = identity.address;
         let next = self.numbers.len() as HostId;
         let number = *self.numbers.entry(address).or_insert(next);
@@ -112,26 +183,65 @@ impl Coordinator {
             None => drop(self.corrections.remove(&number)),
         }
         let state = "waiting for its first round".into();
-        let host = Host { conn: Ok(conn), number, identity, by_programs, aliases, report: None, state };
-        let old = self.hosts.insert(address, host);
-        // Everybody hears of a new one; one that came back hears of everybody.
+        let old = self.hosts.remove(&address);
+        if old.as_ref().is_none_or(|old| old.identity.membership != identity.membership) {
+            self.changed.insert(address);
+        }
+        self.awaited -= usize::from(old.as_ref().is_some_and(|old| old.awaited));
+        // One that comes back knows nothing of the others, but they know of it.
+        let (before, told, announced) =
+            old.map_or_else(Default::default, |old| (old.conn.ok(), old.told, old.announced));
+        let host = Host {
+            conn: Ok(conn),
+            number,
+            identity,
+            by_programs,
+            aliases,
+            changes,
+            report: None,
+            awaited: false,
+            state,
+            told,
+            listed: Listed::No,
+            announced,
+            hears: None,
+        };
+        self.hosts.insert(address, host);
+        let before = before.filter(|before| *before != conn);
+        before.and_then(|before| self.conns.remove(&before));
+        self.conns.insert(conn, address);
         self.membership_changed(now);
-        old.and_then(|old| old.conn.ok()).filter(|old| *old != conn)
+        before
+    }
+
+    /// Number of members.
+    #[must_use]
+    pub fn members(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// Returns whether the host at `address` is a member.
+    #[must_use]
+    pub fn is_member(&self, address: IpAddr) -> bool {
+        self.hosts.contains_key(&address)
     }
 
     /// A host's report.
     pub fn report(&mut self, conn: Conn, round: u64, edges: Vec<Edge>) {
-        if let Some(host) = self.hosts.values_mut().find(|h| h.conn == Ok(conn))
-            && self.collecting
-            && round == self.round
-        {
+        let host = self.conns.get(&conn).and_then(|address| self.hosts.get_mut(address));
+        if let Some(host) = host.filter(|_| self.collecting && round == self.round) {
             host.report = Some(edges);
+            self.awaited -= usize::from(std::mem::take(&mut host.awaited));
         }
     }
 
     /// A connection has ended.
     pub fn gone(&mut self, now: u64, conn: Conn) {
-        self.hosts.values_mut().filter(|h| h.conn == Ok(conn)).for_each(|h| h.conn = Err(now));
+        let Some(address) = self.conns.remove(&conn) else { return };
+        let Some(host) = self.hosts.get_mut(&address) else { return };
+        host.conn = Err(now);
+        self.awaited -= usize::from(std::mem::take(&mut host.awaited));
+        self.lost.push_back((now, address));
     }
 
     /// A host has another certificate of its membership.
@@ -148,6 +258,9 @@ impl Coordinator {
             let removed = is_none(&host.identity);
             if removed {
                 self.corrections.remove(&host.number);
+                self.changed.insert(host.identity.address);
+                self.awaited -= usize::from(host.awaited);
+                host.conn.ok().and_then(|conn| self.conns.remove(&conn));
                 self.tell = Some(now);
             }
             !removed
@@ -186,18 +299,27 @@ impl Coordinator {
     /// Does what is due.
     pub fn tick(&mut self, now: u64) -> Said {
         let mut said = Said::new();
-        let lost = |h: &Host| h.conn.is_err_and(|since| now.saturating_sub(since) > GRACE);
-        if self.hosts.values().any(lost) {
-            self.corrections.retain(|n, _| !self.hosts.values().any(|h| h.number == *n && lost(h)));
-            self.hosts.retain(|_, h| !lost(h));
-            self.membership_changed(now);
+        while let Some((since, address)) = self.lost.front().copied()
+            && now.saturating_sub(since) > GRACE
+        {
+            self.lost.pop_front();
+            // It may have come back meanwhile.
+            if self.hosts.get(&address).is_some_and(|host| host.conn == Err(since))
+                && let Some(host) = self.hosts.remove(&address)
+            {
+                self.corrections.remove(&host.number);
+                self.changed.insert(address);
+                self.membership_changed(now);
+            }
         }
         if self.tell.is_some_and(|tell| now >= tell) {
             self.tell = None;
-            said.extend(self.members());
+            said.extend(self.tell_changes());
+            if !self.changed.is_empty() {
+                self.membership_changed(now);
+            }
         }
-        let all_reported = self.hosts.values().all(|h| h.conn.is_err() || h.report.is_some());
-        if self.collecting && (now >= self.due || all_reported) {
+        if self.collecting && (now >= self.due || self.awaited == 0) {
             self.collecting = false;
             // The next round comes when it would have come if nobody had been waited for.
             self.due = self.due - self.patience() + self.mesh.window;
@@ -207,11 +329,48 @@ impl Coordinator {
             self.collecting = true;
             self.realtime = None;
             self.due = now + self.patience();
-            self.hosts.values_mut().for_each(|h| h.report = None);
             let collect = FromCoordinator::Collect { round: self.round };
-            said.extend(self.hosts.values().filter_map(|h| Some((h.conn.ok()?, collect.clone()))));
+            for host in self.hosts.values_mut() {
+                host.report = None;
+                host.awaited = host.conn.is_ok();
+                said.extend(host.conn.ok().map(|conn| (conn, collect.clone())));
+            }
+            self.awaited = said.iter().filter(|(_, what)| *what == collect).count();
         }
         said
+    }
+
+    /// Returns whether [`Self::list`] has something to say.
+    #[must_use]
+    pub fn has_lists(&self) -> bool {
+        !self.lists.is_empty()
+    }
+
+    /// The list of all members for the next host that waits for it. Lists are long, so whoever sends them
+    /// takes one only when those before have left.
+    pub fn list(&mut self) -> Option<(Conn, FromCoordinator)> {
+        while let Some(address) = self.lists.pop_front() {
+            let Some(host) = self.hosts.get_mut(&address).filter(|host| host.listed == Listed::Waits) else { continue };
+            let Ok(conn) = host.conn else { continue };
+            host.listed = Listed::Yes;
+            let host = &self.hosts[&address];
+            let others = self.hosts.values().filter(|other| other.identity.address != address);
+            let members = FromCoordinator::Members {
+                members: others.map(|other| self.member(host, other)).collect(),
+                not_yours: host.told.not_yours.clone(),
+                probe: host.told.probe.clone(),
+                interval: self.mesh.interval,
+                window: self.mesh.window,
+            };
+            return Some((conn, members));
+        }
+        None
+    }
+
+    /// One member as another one is told of it.
+    fn member(&self, host: &Host, other: &Host) -> Member {
+        let key = (self.pair_key)(&host.identity, &other.identity);
+        Member { address: other.identity.address, aliases: other.told.aliases.clone(), key }
     }
 
     /// How long a round waits for reports.
@@ -220,8 +379,7 @@ impl Coordinator {
     }
 
     fn membership_changed(&mut self, now: u64) {
-        let work = TELL * (self.hosts.len() as u64).pow(2);
-        self.tell.get_or_insert(now + GATHER + work);
+        self.tell.get_or_insert(now + GATHER + GATHER_PER_HOST * self.hosts.len() as u64);
     }
 
     fn by_number(&self) -> BTreeMap<HostId, IpAddr> {
@@ -244,7 +402,8 @@ impl Coordinator {
         owners
     }
 
-    fn members(&self) -> Said {
+    /// What each host is to know of membership, by address.
+    fn to_tell(&self) -> BTreeMap<IpAddr, Told> {
         let by_number = self.by_number();
         let owners = self.aliases();
         let numbers: Vec<HostId> = by_number.keys().copied().collect();
@@ -255,25 +414,57 @@ impl Coordinator {
             let (from, to) = if asks && !answers { (to, from) } else { (from, to) };
             probes.entry(from).or_default().push(by_number[&to]);
         }
-        let tell = |(address, host): (&IpAddr, &Host)| {
-            let conn = host.conn.ok()?;
-            let others = self.hosts.keys().filter(|other| *other != address);
-            let of = |host: &Host, alias: &IpAddr| owners.get(alias) == Some(&host.number);
-            let member = |other: &IpAddr| {
-                let its = &self.hosts[other];
-                let aliases = its.aliases.iter().filter(|alias| of(its, alias)).copied().collect();
-                Member { address: *other, aliases, key: (self.pair_key)(&host.identity, &its.identity) }
-            };
-            let members = FromCoordinator::Members {
-                members: others.map(member).collect(),
-                not_yours: host.aliases.iter().filter(|alias| !of(host, alias)).copied().collect(),
-                probe: probes.get(&host.number).cloned().unwrap_or_default(),
-                interval: self.mesh.interval,
-                window: self.mesh.window,
-            };
-            Some((conn, members))
+        let mut told = |(address, host): (&IpAddr, &Host)| {
+            let is_its = |alias: &&IpAddr| owners.get(*alias) == Some(&host.number);
+            let (aliases, not_yours) = host.aliases.iter().partition(is_its);
+            (*address, Told { aliases, not_yours, probe: probes.remove(&host.number).unwrap_or_default() })
         };
-        self.hosts.iter().filter_map(tell).collect()
+        self.hosts.iter().map(&mut told).collect()
+    }
+
+    /// Tells hosts that have the list of what has changed, and has the others wait for it.
+    fn tell_changes(&mut self) -> Said {
+        let mut anew = BTreeSet::new();
+        for (address, told) in self.to_tell() {
+            let Some(host) = self.hosts.get_mut(&address) else { continue };
+            if host.told.aliases != told.aliases {
+                self.changed.insert(address);
+            }
+            if host.told != told {
+                anew.insert(address);
+                host.told = told;
+            }
+        }
+        let (present, gone): (Vec<IpAddr>, Vec<IpAddr>) =
+            std::mem::take(&mut self.changed).into_iter().partition(|address| self.hosts.contains_key(address));
+        let room = at_once(MEMBERS_AT_ONCE, self.hosts.len());
+        self.changed.extend(present.iter().skip(room));
+        let present = &present[..present.len().min(room)];
+        let mut said = Said::new();
+        let mut wait = Vec::new();
+        for (address, host) in &self.hosts {
+            let Ok(conn) = host.conn else { continue };
+            if !host.changes || host.listed == Listed::No {
+                wait.push(*address);
+            } else if host.listed == Listed::Yes {
+                let others = present.iter().filter(|other| *other != address);
+                let members: Vec<Member> = others.map(|other| self.member(host, &self.hosts[other])).collect();
+                // Not sent apart for one of the two: both are short.
+                let own = anew.contains(address).then(|| (host.told.not_yours.clone(), host.told.probe.clone()));
+                if members.is_empty() && gone.is_empty() && own.is_none() {
+                    continue;
+                }
+                let (not_yours, probe) = own.unzip();
+                said.push((conn, FromCoordinator::Changed { members, gone: gone.clone(), not_yours, probe }));
+            }
+        }
+        for address in wait {
+            if let Some(host) = self.hosts.get_mut(&address).filter(|host| host.listed != Listed::Waits) {
+                host.listed = Listed::Waits;
+                self.lists.push_back(address);
+            }
+        }
+        said
     }
 
     /// Ends a round.
@@ -323,14 +514,31 @@ impl Coordinator {
             }
         }
         let alone = self.hosts.len() == 1;
+        let (ids, mut changes) = self.announce(solution, by_number);
+        let mut room = CERTAINTIES_AT_ONCE;
+        let nobody = Arc::new(Comparable { anew: true, factor: 1.0, known: vec![], unknown: vec![] });
         let mut said = Said::new();
         for (address, host) in &mut self.hosts {
-            let (correction, comparable) = match correction_of(solution, host.number) {
-                Some((correction, part)) => {
-                    let others = parts[&part].iter().filter(|c| c.address != *address);
-                    (Some(correction), others.copied().collect())
+            let own = correction_of(solution, host.number);
+            let correction = own.map(|(correction, _)| correction);
+            let comparable = match own.filter(|_| host.conn.is_ok() && !host.changes) {
+                Some((_, part)) => parts[&part].iter().filter(|c| c.address != *address).copied().collect(),
+                None => Vec::new(),
+            };
+            let part = own.map(|(_, part)| ids[part as usize]);
+            let of_part = part.and_then(|part| changes.get_mut(&part));
+            let changes = match of_part {
+                _ if host.conn.is_err() || !host.changes => None,
+                Some(of_part) if host.hears == part => Some(of_part.changes.clone()),
+                Some(of_part) if of_part.announced <= room => {
+                    room -= of_part.announced;
+                    host.hears = part;
+                    Some(of_part.all.clone())
                 }
-                None => (None, Vec::new()),
+                _ => {
+                    host.hears = None;
+                    Some(nobody.clone())
+                }
             };
             host.state = match correction {
                 Some(_) => SYNCHRONISED,
@@ -344,14 +552,156 @@ impl Coordinator {
             .into();
             if let Ok(conn) = host.conn {
                 let reason = if correction.is_some() { String::new() } else { host.state.clone() };
+                let realtime = self.realtime;
                 said.push((
                     conn,
-                    FromCoordinator::Corrected { correction, reason, comparable, noise, realtime: self.realtime },
+                    FromCoordinator::Corrected { correction, reason, comparable, noise, realtime, changes },
                 ));
             }
         }
         said
     }
+
+    /// Chooses the certainties that are told after a round. Returns the parts' names, in the order of the
+    /// solution's, and what is told in each.
+    fn announce(
+        &mut self,
+        solution: &Solution,
+        by_number: &BTreeMap<HostId, IpAddr>,
+    ) -> (Vec<u32>, BTreeMap<u32, OfPart>) {
+        let ids = self.name_parts(solution, by_number);
+        let mut unknown: BTreeMap<u32, Vec<IpAddr>> = BTreeMap::new();
+        for (address, host) in &mut self.hosts {
+            let part = correction_of(solution, host.number).map(|(_, part)| ids[part as usize]);
+            if let Some(announced) = host.announced.take_if(|announced| Some(announced.part) != part) {
+                unknown.entry(announced.part).or_default().push(*address);
+            }
+        }
+        // Those who have left are no members, which the others are told apart from this.
+        let mut told = BTreeMap::new();
+        for (members, id) in solution.parts.iter().zip(&ids) {
+            let addresses: Vec<IpAddr> = members.iter().filter_map(|n| by_number.get(n).copied()).collect();
+            let room = at_once(CERTAINTIES_AT_ONCE, addresses.len());
+            let unknown = unknown.remove(id).unwrap_or_default();
+            let anew = unknown.len() > room;
+            let mut due: Vec<(Due, IpAddr, Correction)> = Vec::new();
+            for address in &addresses {
+                let Some(host) = self.hosts.get_mut(address) else { continue };
+                let Some((correction, _)) = correction_of(solution, host.number) else { continue };
+                host.announced = host.announced.filter(|_| !anew);
+                due.extend(is_due(host.announced, &correction).map(|why| (why, *address, correction)));
+            }
+            due.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            let later = due.split_off(due.len().min(room));
+            // What others were told of these is too good: it is put right for all at once.
+            let factor = later.iter().filter_map(|(why, ..)| why.exceeds()).fold(1.0, f64::max);
+            for (_, address, c) in &due {
+                if let Some(host) = self.hosts.get_mut(address) {
+                    let (sigma, drift_sigma) = (rounded_up(c.sigma, 1.0), rounded_up(c.drift_sigma, 1e-12));
+                    host.announced = Some(Announced { part: *id, sigma, drift_sigma });
+                }
+            }
+            let known = self.alike(due.iter().map(|(_, address, _)| address));
+            let changes = Arc::new(Comparable { anew, factor, known, unknown: if anew { vec![] } else { unknown } });
+            let known = self.alike(addresses.iter());
+            let announced = known.iter().map(|alike| alike.hosts.len()).sum();
+            let all = Arc::new(Comparable { anew: true, factor, known, unknown: vec![] });
+            told.insert(*id, OfPart { changes, all, announced });
+        }
+        (ids, told)
+    }
+
+    /// Names of a solution's parts. One keeps the name by which most of its hosts were announced.
+    fn name_parts(&mut self, solution: &Solution, by_number: &BTreeMap<HostId, IpAddr>) -> Vec<u32> {
+        let mut by_size: Vec<usize> = (0..solution.parts.len()).collect();
+        by_size.sort_by_key(|part| Reverse(solution.parts[*part].len()));
+        let mut ids = vec![0; solution.parts.len()];
+        let mut taken = BTreeSet::new();
+        for part in by_size {
+            let mut before: BTreeMap<u32, usize> = BTreeMap::new();
+            let hosts = solution.parts[part].iter().filter_map(|n| self.hosts.get(by_number.get(n)?));
+            for announced in hosts.filter_map(|host| host.announced) {
+                *before.entry(announced.part).or_default() += 1;
+            }
+            let most = before.iter().filter(|(id, _)| !taken.contains(*id)).max_by_key(|(_, n)| **n);
+            ids[part] = most.map_or_else(|| self.parts + 1, |(id, _)| *id);
+            self.parts = self.parts.max(ids[part]);
+            taken.insert(ids[part]);
+        }
+        ids
+    }
+
+    /// Announced certainties of `addresses`, the same ones together.
+    fn alike<'a>(&self, addresses: impl Iterator<Item = &'a IpAddr>) -> Vec<Alike> {
+        let mut alike: BTreeMap<[u64; 2], Vec<IpAddr>> = BTreeMap::new();
+        for address in addresses {
+            if let Some(a) = self.hosts.get(address).and_then(|host| host.announced) {
+                alike.entry([a.sigma.to_bits(), a.drift_sigma.to_bits()]).or_default().push(*address);
+            }
+        }
+        let of = |([sigma, drift_sigma], hosts): ([u64; 2], Vec<IpAddr>)| {
+            let [sigma, drift_sigma] = [sigma, drift_sigma].map(f64::from_bits);
+            Alike { sigma, drift_sigma, hosts }
+        };
+        alike.into_iter().map(of).collect()
+    }
+}
+
+/// What hosts of a part are told after a round.
+struct OfPart {
+    /// Those that have heard of all before.
+    changes: Arc<Comparable>,
+    /// The others.
+    all: Arc<Comparable>,
+    /// Hosts in `all`.
+    announced: usize,
+}
+
+/// Why a certainty is to be told, the most urgent first.
+#[derive(Clone, Copy, Debug)]
+enum Due {
+    /// What was told is too good, by this factor.
+    TooGood(f64),
+    /// It was not told.
+    New,
+    /// What was told is much too bad.
+    TooBad,
+}
+
+impl Due {
+    fn exceeds(self) -> Option<f64> {
+        if let Self::TooGood(factor) = self { Some(factor) } else { None }
+    }
+
+    fn total_cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let urgency = |due: &Self| match due {
+            Self::TooGood(factor) => *factor,
+            Self::New => 1.0,
+            Self::TooBad => 0.0,
+        };
+        urgency(other).total_cmp(&urgency(self))
+    }
+}
+
+/// Why a host's certainty is to be told, if it is.
+fn is_due(announced: Option<Announced>, c: &Correction) -> Option<Due> {
+    let Some(told) = announced else { return Some(Due::New) };
+    let exceeds = (c.sigma / told.sigma).max(c.drift_sigma / told.drift_sigma);
+    if exceeds > 1.0 {
+        return Some(Due::TooGood(exceeds));
+    }
+    let is_loose = told.sigma > LOOSE * c.sigma.max(1.0) || told.drift_sigma > LOOSE * c.drift_sigma.max(1e-12);
+    is_loose.then_some(Due::TooBad)
+}
+
+/// A certainty as it is told: never less than the true one. Few values, so that many hosts have the same.
+fn rounded_up(truth: f64, least: f64) -> f64 {
+    (((truth.max(least) * MARGIN).log2() * 4.0).ceil() / 4.0).exp2()
+}
+
+/// Hosts of which `hearers` are told at a time.
+fn at_once(most: usize, hearers: usize) -> usize {
+    (most / hearers.max(1)).max(LEAST_AT_ONCE)
 }
 
 fn correction_of(solution: &Solution, number: HostId) -> Option<(Correction, u32)> {
@@ -406,6 +756,11 @@ mod tests {
         Identity { address: host(n), membership: Membership([n; 16]), expires: u64::MAX }
     }
 
+    /// Of a host that does not understand changes.
+    fn hello(n: u8, correction: Option<Correction>, aliases: &[IpAddr]) -> Hello {
+        Hello { identity: identity(n), correction, by_programs: true, aliases: aliases.into(), changes: false }
+    }
+
     /// A report of a host's probes of others, who are as many times [`AHEAD`] as the numbers say.
     fn edge(from: u8, to: u8, now: u64) -> Edge {
         let offset = (i64::from(to) - i64::from(from)) * AHEAD;
@@ -434,14 +789,20 @@ mod tests {
         }
 
         fn hello_with(&mut self, n: u8, aliases: &[IpAddr]) {
-            self.coordinator.hello(self.now, n.into(), identity(n), None, true, aliases.into());
+            self.coordinator.hello(self.now, n.into(), hello(n, None, aliases));
+        }
+
+        fn tick(&mut self) -> Said {
+            let mut said = self.coordinator.tick(self.now);
+            said.extend(std::iter::from_fn(|| self.coordinator.list()));
+            said
         }
 
         /// Goes on until something is said.
         fn next(&mut self) -> Said {
             loop {
                 self.now = self.now.max(self.coordinator.due());
-                let said = self.coordinator.tick(self.now);
+                let said = self.tick();
                 if !said.is_empty() || self.now > 1_000_000 * MS {
                     return said;
                 }
@@ -512,6 +873,76 @@ mod tests {
         let told: BTreeMap<Conn, _> = lab.next().into_iter().collect();
         let FromCoordinator::Members { members, .. } = &told[&1] else { panic!("{told:?}") };
         assert!(members.iter().all(|m| m.aliases.is_empty()), "{members:?}");
+    }
+
+    /// Bytes said to `n` hosts that understand changes: in a second round, and when one host more joins.
+    fn bytes(n: u16) -> [usize; 2] {
+        let mesh = Mesh { probes: 10, window: WINDOW, interval: 8 * MS };
+        let mut coordinator = Coordinator::new(mesh, Box::new(|_, _| Key([7; 16])), 0);
+        let address = |n: u16| IpAddr::from([10, 1, (n >> 8) as u8, n as u8]);
+        let hello = |n: u16| Hello {
+            identity: Identity { address: address(n), ..identity(n as u8) },
+            correction: None,
+            by_programs: true,
+            aliases: vec![],
+            changes: true,
+        };
+        let size = |said: &Said| said.iter().map(|(_, what)| serde_json::to_vec(what).unwrap().len()).sum::<usize>();
+        for n in 0..n {
+            coordinator.hello(0, n.into(), hello(n));
+        }
+        let numbers: Vec<HostId> = (0..n.into()).collect();
+        let pairs = mesh::edges(&numbers, 10, SEED);
+        let mut said = Said::new();
+        for _ in 0..5 {
+            said = coordinator.tick(coordinator.due());
+            said.extend(std::iter::from_fn(|| coordinator.list()));
+            if let Some((_, FromCoordinator::Collect { round })) = said.first() {
+                let at = coordinator.due();
+                for from in 0..n {
+                    let probed = pairs.iter().filter(|(a, _)| *a == HostId::from(from));
+                    let edge = |(_, to): &(HostId, HostId)| Edge { to: address(*to as u16), ..edge(1, 1, at) };
+                    coordinator.report(from.into(), *round, probed.map(edge).collect());
+                }
+            }
+        }
+        assert!(matches!(said[0].1, FromCoordinator::Corrected { .. }), "{:?}", said[0]);
+        let round = size(&said);
+        coordinator.hello(coordinator.due(), n.into(), hello(n));
+        let mut join = 0;
+        for _ in 0..2 {
+            let mut said = coordinator.tick(coordinator.due());
+            said.extend(std::iter::from_fn(|| coordinator.list()));
+            said.retain(|(_, what)| matches!(what, FromCoordinator::Members { .. } | FromCoordinator::Changed { .. }));
+            join += size(&said);
+        }
+        assert!(join > 100 * usize::from(n), "everybody hears of it");
+        [round, join]
+    }
+
+    #[test]
+    fn a_round_and_a_join_take_bytes_in_proportion_to_the_members() {
+        let [few, many] = [100, 400].map(bytes);
+        for (few, many) in few.into_iter().zip(many) {
+            assert!(many < 5 * few, "{few} bytes for 100, {many} for 400");
+        }
+    }
+
+    #[test]
+    fn a_certainty_is_never_told_better_than_it_is() {
+        for truth in [0.0, 1.0, 17.3, 1e4, 3.3e9] {
+            let told = rounded_up(truth, 1.0);
+            assert!(told > truth && told <= 1.5 * truth.max(1.0), "{truth}: {told}");
+        }
+        let announced = Some(Announced { part: 1, sigma: 100.0, drift_sigma: 1e-9 });
+        let due = |sigma, drift_sigma| {
+            let c = Correction { base: 0, offset: 0, drift: 0.0, sigma, drift_sigma, wander: 0.0 };
+            is_due(announced, &c)
+        };
+        assert!(due(99.0, 0.9e-9).is_none());
+        assert!(matches!(due(101.0, 0.9e-9), Some(Due::TooGood(_))));
+        assert!(matches!(due(99.0, 2e-9), Some(Due::TooGood(_))));
+        assert!(matches!(due(40.0, 0.9e-9), Some(Due::TooBad)));
     }
 
     #[test]
@@ -626,8 +1057,8 @@ mod tests {
         lab.round(&[1, 2], full(&[1, 2]));
         assert_eq!(present(&lab), 3);
         // It comes back by another connection; then by a third, while the second is still there.
-        assert_eq!(lab.coordinator.hello(lab.now, 30, identity(3), None, true, vec![]), None);
-        assert_eq!(lab.coordinator.hello(lab.now, 31, identity(3), None, true, vec![]), Some(30));
+        assert_eq!(lab.coordinator.hello(lab.now, 30, hello(3, None, &[])), None);
+        assert_eq!(lab.coordinator.hello(lab.now, 31, hello(3, None, &[])), Some(30));
         lab.coordinator.gone(lab.now, 30);
         assert!(lab.coordinator.fleet().hosts[2].connected, "the old connection's end is not its");
         lab.coordinator.gone(lab.now, 31);
@@ -641,7 +1072,7 @@ mod tests {
         let mut lab = Lab::with(1..=3);
         lab.round(&[1, 2, 3], full(&[1, 2, 3]));
         lab.coordinator.expel(lab.now, |identity| identity.address == host(3));
-        let told = lab.coordinator.tick(lab.now);
+        let told = lab.tick();
         assert_eq!(told.iter().map(|(conn, _)| *conn).collect::<Vec<_>>(), [1, 2]);
         for (conn, what) in told {
             let FromCoordinator::Members { members, .. } = what else { panic!("{what:?}") };
@@ -659,7 +1090,7 @@ mod tests {
         let mut second = Lab::with([]);
         // Host 2 comes first, and would be the reference.
         for n in [2, 1, 3] {
-            second.coordinator.hello(0, n.into(), identity(n), correction(&given[&n]), true, vec![]);
+            second.coordinator.hello(0, n.into(), hello(n, correction(&given[&n]), &[]));
         }
         let then = second.round(&all, full(&all));
         for n in all {
@@ -675,11 +1106,11 @@ mod tests {
         let mut first = Lab::with(all);
         let given = first.round(&all, full(&all));
         let mut second = Lab::with([]);
-        second.coordinator.hello(0, 3, identity(3), correction(&given[&3]), true, vec![]);
+        second.coordinator.hello(0, 3, hello(3, correction(&given[&3]), &[]));
         let alone = second.round(&[3], |_| vec![]);
         assert!(correction(&alone[&3]).is_none());
         for n in [2, 1] {
-            second.coordinator.hello(second.now, n.into(), identity(n), correction(&given[&n]), true, vec![]);
+            second.coordinator.hello(second.now, n.into(), hello(n, correction(&given[&n]), &[]));
         }
         let then = second.round(&all, full(&all));
         for n in all {

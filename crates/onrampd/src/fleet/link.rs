@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bytes of lines that wait for a peer who does not read.
-const MAX_WAITING: usize = 32 << 20;
+const MAX_WAITING: usize = 80 << 20;
 /// Longest line of a peer who has shown no certificate.
 const LONGEST_OF_STRANGERS: usize = 4 << 10;
 
@@ -40,6 +40,8 @@ pub struct Link {
     /// Where the search for the end of a line goes on.
     searched: usize,
     longest: usize,
+    /// Bytes of lines that were said and have not left, but for what TLS adds.
+    waiting: usize,
 }
 
 impl Link {
@@ -52,13 +54,19 @@ impl Link {
         socket.set_nonblocking(true)?;
         let mut tls = tls.into();
         tls.set_buffer_limit(Some(MAX_WAITING));
-        Ok(Self { socket, tls, input: Vec::new(), searched: 0, longest })
+        Ok(Self { socket, tls, input: Vec::new(), searched: 0, longest, waiting: 0 })
     }
 
     /// Returns whether there is something to write.
     #[must_use]
     pub fn wants_write(&self) -> bool {
         self.tls.wants_write()
+    }
+
+    /// Bytes of lines that wait for the other end to read, roughly.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting
     }
 
     /// The other end's certificate, once it has shown it.
@@ -110,16 +118,21 @@ impl Link {
         self.flush()
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    /// Writes what can be written.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn flush(&mut self) -> io::Result<()> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut self.socket) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(_) => {}
-                Err(e) if is_later(&e) => break,
+                Ok(written) => self.waiting = self.waiting.saturating_sub(written),
+                Err(e) if is_later(&e) => return Ok(()),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
         }
+        self.waiting = 0;
         Ok(())
     }
 
@@ -138,13 +151,14 @@ impl Link {
         Some(line)
     }
 
-    /// Says something; it leaves with the next [`Self::tend`].
+    /// Says something; it leaves with the next [`Self::flush`] or [`Self::tend`].
     ///
     /// # Errors
     /// The other end does not read.
     pub fn say(&mut self, what: &impl Serialize) -> io::Result<()> {
         let mut line = serde_json::to_vec(what)?;
         line.push(b'\n');
+        self.waiting += line.len();
         self.tls.writer().write_all(&line)
     }
 }

@@ -1,6 +1,6 @@
 //! A coordinator's sockets.
 
-use super::coordinator::{Conn, Coordinator};
+use super::coordinator::{Conn, Coordinator, Hello};
 use super::link::Link;
 use super::lists::{Aliases, Removed};
 use super::pki::{Authority, Identity, other};
@@ -38,6 +38,10 @@ const EXPIRED: &str = "has a certificate that has expired: join anew, by another
 const LOOK: u64 = SECOND / 2;
 /// Certificates that are renewed in one look.
 const RENEWED_AT_ONCE: usize = 64;
+/// Bytes that wait to be read until no more hosts are told of all members.
+const MAX_LISTS: usize = 64 << 20;
+/// Time for that before something else is done.
+const LISTING: u64 = SECOND / 20;
 /// A host is heard of in every round; one that is silent for so many is gone.
 const SILENT_ROUNDS: u64 = 3;
 
@@ -144,13 +148,15 @@ impl Server {
             for (conn, what) in self.coordinator.tick(now) {
                 self.say(conn, &what);
             }
+            self.say_lists();
             self.clean(now);
         }
     }
 
     fn wait(&self, stop: &UnixStream) -> io::Result<()> {
         // Silence is noticed within a second.
-        let ns = self.coordinator.due().saturating_sub(now()).min(SECOND);
+        let ns = if self.coordinator.has_lists() { LISTING / 5 } else { SECOND };
+        let ns = self.coordinator.due().saturating_sub(now()).min(ns);
         let listening = [stop.as_fd(), self.listener.as_fd()].map(|fd| ready(fd, false));
         let links = self.connections.values().map(|c| ready(c.link.as_fd(), c.link.wants_write()));
         wait(listening.into_iter().chain(links), ns)
@@ -278,13 +284,14 @@ impl Server {
                 Ok(joined) => self.say(conn, &joined),
                 Err(reason) => self.refuse(conn, &reason),
             },
-            FromHost::Hello { address, correction, by_programs, aliases, .. } => {
+            FromHost::Hello { address, correction, by_programs, aliases, changes, .. } => {
                 let Some(identity) = identity.filter(|identity| identity.address == address.to_canonical()) else {
                     return self.refuse(conn, &format!("no certificate of {address}: join first"));
                 };
                 connection.host = Some(identity.address);
                 let aliases = aliases.iter().map(IpAddr::to_canonical).collect();
-                let old = self.coordinator.hello(now, conn, identity, correction, by_programs, aliases);
+                let hello = Hello { identity, correction, by_programs, aliases, changes };
+                let old = self.coordinator.hello(now, conn, hello);
                 old.and_then(|old| self.connections.remove(&old));
             }
             FromHost::Report { round, edges, realtime } if connection.host.is_some() => {
@@ -349,6 +356,19 @@ impl Server {
     fn drop_connection(&mut self, now: u64, conn: Conn) {
         self.connections.remove(&conn);
         self.coordinator.gone(now, conn);
+    }
+
+    /// Tells hosts of all members, as long as lists that were said before do not wait for their readers.
+    fn say_lists(&mut self) {
+        let begun = now();
+        while self.coordinator.has_lists() && now().saturating_sub(begun) < LISTING {
+            let waiting: usize = self.connections.values().map(|c| c.link.waiting()).sum();
+            if waiting > MAX_LISTS {
+                break;
+            }
+            let Some((conn, what)) = self.coordinator.list() else { break };
+            self.say(conn, &what);
+        }
     }
 
     /// Lets go of those that are silent, or refused and told so.

@@ -7,11 +7,12 @@ use onramp_clock::{Correction, EdgeFit};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Longest line a host may say.
 pub const MAX_FROM_HOST: usize = 1 << 20;
-/// Longest line a coordinator may say: the delays of a thousand hosts.
-pub const MAX_FROM_COORDINATOR: usize = 16 << 20;
+/// Longest line a coordinator may say: the delays of 16,384 hosts.
+pub const MAX_FROM_COORDINATOR: usize = 64 << 20;
 /// Hosts a report may be about.
 const MAX_EDGES: usize = 4096;
 /// Clocks do not differ in frequency by more than this: ten times what the worst do.
@@ -43,6 +44,9 @@ pub enum FromHost {
         /// Its other addresses.
         #[serde(default)]
         aliases: Vec<IpAddr>,
+        /// It understands [`FromCoordinator::Changed`] and [`Comparable`]. Earlier versions do not.
+        #[serde(default)]
+        changes: bool,
     },
     /// Result of its probes.
     Report {
@@ -84,7 +88,7 @@ pub enum FromCoordinator {
         /// For the same key.
         certificate: String,
     },
-    /// Who is there, and what to do.
+    /// All members, and what to do. A host that understands changes hears it once a connection.
     Members {
         /// All but the host itself.
         members: Vec<Member>,
@@ -98,6 +102,19 @@ pub enum FromCoordinator {
         /// Nanoseconds between two reports.
         window: u64,
     },
+    /// Changes since [`FromCoordinator::Members`], or since the last of these.
+    Changed {
+        /// Members that are new, or have other aliases or another key; perhaps the host itself.
+        members: Vec<Member>,
+        /// Members no more.
+        gone: Vec<IpAddr>,
+        /// As in `Members`; `None`: no change.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        not_yours: Option<Vec<IpAddr>>,
+        /// As in `Members`; `None`: no change.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        probe: Option<Vec<IpAddr>>,
+    },
     /// Report now.
     Collect {
         /// A number.
@@ -109,12 +126,15 @@ pub enum FromCoordinator {
         correction: Option<Correction>,
         /// Why it is not.
         reason: String,
-        /// Those whose times can be compared with this host's.
+        /// Those whose times can be compared with this host's; empty where there are `changes`.
         comparable: Vec<Certainty>,
         /// Standard deviation of a time stamp's noise, in nanoseconds: the fleet's median.
         noise: f64,
         /// The time of day, if the coordinator's host has a clock that is known.
         realtime: Option<Realtime>,
+        /// For a host that understands changes: those of `comparable`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        changes: Option<Arc<Comparable>>,
     },
     /// How the fleet is.
     Fleet(Fleet),
@@ -169,6 +189,30 @@ pub struct Certainty {
     pub sigma: f64,
     /// The same of its drift.
     pub drift_sigma: f64,
+}
+
+/// Changes of the hosts whose times can be compared with a host's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparable {
+    /// What was said before no longer holds.
+    pub anew: bool,
+    /// Multiplies all certainties, those said before as well. At least 1.
+    pub factor: f64,
+    /// Hosts that are comparable from now on, or whose certainty has changed; perhaps the host itself.
+    pub known: Vec<Alike>,
+    /// Hosts that are not comparable any more.
+    pub unknown: Vec<IpAddr>,
+}
+
+/// Hosts whose clocks are known equally well.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alike {
+    /// As in [`Certainty`].
+    pub sigma: f64,
+    /// As in [`Certainty`].
+    pub drift_sigma: f64,
+    /// The hosts.
+    pub hosts: Vec<IpAddr>,
 }
 
 /// CLOCK_REALTIME of the coordinator's host by the fleet's time.

@@ -56,7 +56,14 @@ impl Answers {
 
     /// Whose probes are answered, and who answers.
     pub fn set_members(&mut self, members: &[Member]) {
-        self.keys = members.iter().map(|m| (m.address, m.key)).collect();
+        self.keys.clear();
+        self.change_members(members, &[]);
+    }
+
+    /// Adds or replaces some of them, and forgets others.
+    pub fn change_members(&mut self, members: &[Member], gone: &[IpAddr]) {
+        self.keys.extend(members.iter().map(|m| (m.address, m.key)));
+        gone.iter().for_each(|address| _ = self.keys.remove(address));
     }
 
     /// Descriptors to wait for: others' probes want an answer at once, if that is done here.

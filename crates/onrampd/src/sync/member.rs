@@ -208,6 +208,7 @@ impl Membership {
             correction: self.correction,
             by_programs: self.by_programs,
             aliases: self.aliases.clone(),
+            changes: true,
         })?;
         Ok(Call { link, which, heard: now })
     }

@@ -23,6 +23,7 @@ use crate::worker::Worker;
 use member::Membership;
 use prober::Prober;
 use std::io::{self, Read as _, Write as _};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,6 +57,7 @@ impl Sync {
         let realtime = Arc::new(Mutex::new(None));
         let by_programs = programs.is_some();
         let mut work = Work {
+            us: fleet.address,
             prober: Prober::open(fleet.address, config, programs)?,
             membership: Membership::new(fleet, by_programs)?,
             view: view.clone(),
@@ -102,6 +104,7 @@ impl AsFd for Sync {
 }
 
 struct Work {
+    us: IpAddr,
     prober: Prober,
     membership: Membership,
     view: Arc<Mutex<View>>,
@@ -161,7 +164,16 @@ impl Work {
             FromCoordinator::Members { members, not_yours, probe, interval, window } => {
                 self.prober.set_members(&members);
                 self.prober.set_targets(&probe, interval, window, now());
+                let members = members.into_iter().map(|member| (member.address, member)).collect();
                 self.change(|view| (view.members, view.not_yours) = (members, not_yours));
+            }
+            FromCoordinator::Changed { mut members, gone, not_yours, probe } => {
+                members.retain(|member| member.address != self.us);
+                self.prober.change_members(&members, &gone);
+                if let Some(probe) = probe {
+                    self.prober.change_targets(&probe, now());
+                }
+                self.change(|view| view.change_members(members, &gone, not_yours));
             }
             FromCoordinator::Collect { round } => {
                 self.look();
@@ -169,10 +181,14 @@ impl Work {
                 let realtime = *self.realtime.lock().unwrap_or_else(PoisonError::into_inner);
                 self.membership.say(&FromHost::Report { round, edges, realtime });
             }
-            FromCoordinator::Corrected { correction, reason, comparable, noise, realtime } => {
+            FromCoordinator::Corrected { correction, reason, comparable, noise, realtime, changes } => {
                 self.membership.corrected(correction);
                 self.change(|view| {
-                    view.correct(correction, reason, comparable, noise);
+                    view.correct(correction, reason, noise);
+                    match changes {
+                        Some(changes) => view.change_comparable(&changes),
+                        None => view.set_comparable(comparable),
+                    }
                     view.realtime = realtime.filter(Realtime::is_sound);
                 });
             }

@@ -28,6 +28,8 @@ pub struct Prober {
     targets: BTreeMap<IpAddr, Target>,
     /// Next probes: when, to whom, whether it is the second of its pair.
     due: BinaryHeap<Reverse<(u64, IpAddr, bool)>>,
+    /// Between two pairs to one host, in nanoseconds.
+    interval: u64,
     /// Between two reports, in nanoseconds.
     window: u64,
     log: Option<ProbeLog>,
@@ -69,12 +71,23 @@ impl Prober {
         let answers = Answers::open(us, config, programs)?;
         let (targets, due) = (BTreeMap::new(), BinaryHeap::new());
         let log = config.fleet.as_ref().and_then(|f| f.log.as_deref()).map(ProbeLog::open).transpose()?;
-        Ok(Self { us, answers, targets, due, window: onramp_clock::WINDOW, log })
+        let (interval, window) = (onramp_clock::schedule::INTERVAL, onramp_clock::WINDOW);
+        Ok(Self { us, answers, targets, due, interval, window, log })
     }
 
     /// Others whose probes are answered.
     pub fn set_members(&mut self, members: &[Member]) {
         self.answers.set_members(members);
+    }
+
+    /// Adds or replaces some of them, and forgets others.
+    pub fn change_members(&mut self, members: &[Member], gone: &[IpAddr]) {
+        self.answers.change_members(members, gone);
+    }
+
+    /// Probes other `targets` from now on, as often as those before.
+    pub fn change_targets(&mut self, targets: &[IpAddr], now: u64) {
+        self.set_targets(targets, self.interval, self.window, now);
     }
 
     /// Descriptors to wait for, if probes of others are answered here.
@@ -94,6 +107,7 @@ impl Prober {
         self.targets.retain(|address, _| wanted.contains(address));
         self.window = window.max(1);
         let interval = interval.clamp(4 * SPACING, 60_000_000_000);
+        self.interval = interval;
         let most = 4 * (window / interval).clamp(1, 100_000) as usize;
         for address in wanted {
             let us = self.us;

@@ -2,7 +2,7 @@
 
 use crate::abi::or_clock;
 use crate::config::{Fleet, MAX_PEERS, Peer};
-use crate::fleet::wire::{Certainty, Member, Realtime};
+use crate::fleet::wire::{Alike, Certainty, Comparable, Member, Realtime};
 use onramp_clock::Correction;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
     /// The other members.
-    pub members: Vec<Member>,
+    pub members: BTreeMap<IpAddr, Member>,
     /// Aliases of this host that are not its own by the coordinator.
     pub not_yours: Vec<IpAddr>,
     /// Why this host's certificate is not renewed though it was to be.
@@ -21,7 +21,9 @@ pub struct View {
     /// Why there is none.
     pub reason: String,
     /// Hosts whose times can be compared with this one's.
-    pub comparable: Vec<Certainty>,
+    pub comparable: BTreeMap<IpAddr, Certainty>,
+    /// Multiplies these certainties.
+    pub factor: f64,
     /// Standard deviation of a time stamp's noise, in nanoseconds.
     pub noise: f64,
     /// The time of day.
@@ -47,11 +49,36 @@ pub struct Settings {
 
 impl View {
     /// Takes over what a round gave.
-    pub fn correct(&mut self, correction: Option<Correction>, reason: String, comparable: Vec<Certainty>, noise: f64) {
+    pub fn correct(&mut self, correction: Option<Correction>, reason: String, noise: f64) {
         self.correction = correction.filter(crate::fleet::wire::is_sound);
         self.reason = reason;
-        self.comparable = comparable;
         self.noise = noise.max(0.0);
+    }
+
+    /// Takes over which hosts are comparable.
+    pub fn set_comparable(&mut self, comparable: Vec<Certainty>) {
+        self.factor = 1.0;
+        self.comparable = comparable.into_iter().map(|c| (c.address, c)).collect();
+    }
+
+    /// The same of changes.
+    pub fn change_comparable(&mut self, changes: &Comparable) {
+        if changes.anew {
+            self.comparable.clear();
+        }
+        self.factor = changes.factor.max(1.0);
+        changes.unknown.iter().for_each(|address| _ = self.comparable.remove(address));
+        for Alike { sigma, drift_sigma, hosts } in &changes.known {
+            let certainty = |address| Certainty { address, sigma: *sigma, drift_sigma: *drift_sigma };
+            self.comparable.extend(hosts.iter().map(|host| (*host, certainty(*host))));
+        }
+    }
+
+    /// Takes over changes of the members.
+    pub fn change_members(&mut self, members: Vec<Member>, gone: &[IpAddr], not_yours: Option<Vec<IpAddr>>) {
+        gone.iter().for_each(|address| _ = self.members.remove(address));
+        self.members.extend(members.into_iter().map(|member| (member.address, member)));
+        self.not_yours = not_yours.unwrap_or(std::mem::take(&mut self.not_yours));
     }
 
     /// The correction no longer holds.
@@ -78,18 +105,18 @@ impl View {
         };
         // Both ends of a path: the clock of each, and the stamp of each.
         let both = |own: &Correction, c: &Certainty| {
-            let other = Correction { sigma: c.sigma, drift_sigma: c.drift_sigma, ..*own }.uncertainty_at(reading);
+            let [sigma, drift_sigma] = [c.sigma, c.drift_sigma].map(|s| s * self.factor.max(1.0));
+            let other = Correction { sigma, drift_sigma, ..*own }.uncertainty_at(reading);
             let u = own.uncertainty_at(reading);
             (other <= limit).then(|| (2.0 * (u * u + other * other).sqrt() + 2.0 * self.noise).ceil().max(1.0) as u64)
         };
-        let certainties: BTreeMap<IpAddr, &Certainty> = self.comparable.iter().map(|c| (c.address, c)).collect();
         let peer = |(address, member): (IpAddr, &Member)| {
-            let certainty = certainties.get(&member.address);
+            let certainty = self.comparable.get(&member.address);
             let uncertainty = known.as_ref().zip(certainty).and_then(|(own, certainty)| both(own, certainty));
             Peer::new(address, member.key, uncertainty.map(|_| 0), uncertainty.unwrap_or(0))
         };
-        let addresses = self.members.iter().map(|m| (m.address, m));
-        let aliases = self.members.iter().flat_map(|m| m.aliases.iter().map(move |alias| (*alias, m)));
+        let addresses = self.members.iter().map(|(address, m)| (*address, m));
+        let aliases = self.members.values().flat_map(|m| m.aliases.iter().map(move |alias| (*alias, m)));
         Settings {
             clock: known.map(|c| or_clock { base: c.base, offset: c.offset, drift: fixed_point(c.drift) }),
             reason,
@@ -123,9 +150,9 @@ mod tests {
         let correction =
             Correction { base: 1_000, offset: -5, drift: 1.0 / 65536.0, sigma: 300.0, drift_sigma: 1e-7, wander: 0.0 };
         View {
-            members: vec![Member { address: PEER, aliases: vec![ALIAS], key: Key([1; 16]) }],
+            members: [(PEER, Member { address: PEER, aliases: vec![ALIAS], key: Key([1; 16]) })].into(),
             correction: Some(correction),
-            comparable: vec![Certainty { address: PEER, sigma: 400.0, drift_sigma: 0.0 }],
+            comparable: [(PEER, Certainty { address: PEER, sigma: 400.0, drift_sigma: 0.0 })].into(),
             noise: 50.0,
             ..View::default()
         }
@@ -155,7 +182,7 @@ mod tests {
     #[test]
     fn who_cannot_be_compared_is_not_measured() {
         let settings = |view: View| view.settings(&fleet(), 1_000);
-        let other_part = settings(View { comparable: vec![], ..view() });
+        let other_part = settings(View { comparable: BTreeMap::new(), ..view() });
         assert!(other_part.clock.is_some() && other_part.peers[0].clock_offset.is_none());
         let mut stepped = view();
         stepped.withdraw("it stepped");
