@@ -8,21 +8,32 @@ use super::tokens::{Tokens, today};
 use super::wire::{self, FromCoordinator, FromHost, MAX_FROM_HOST};
 use crate::clock::now;
 use crate::config::Mesh;
-use crate::wait::{ready, wait};
 use hex::FromHex as _;
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ServerConfig, ServerConnection};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::fd::AsFd as _;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
 const SECOND: u64 = 1_000_000_000;
-const MAX_CONNECTIONS: usize = 8192;
+/// Members, at most, and strangers beside them.
+const MAX_CONNECTIONS: usize = 16_384 + MAX_STRANGERS;
+/// Connections that the kernel keeps until they are taken.
+const BACKLOG: i32 = 4096;
+/// Connections looked at in one round of the loop.
+const EVENTS: usize = 1024;
+/// Names of descriptors that are no connections.
+const STOP: Conn = Conn::MAX;
+const LISTENER: Conn = Conn::MAX - 1;
 /// Connections that have shown no certificate: where there are more, the oldest of the address that
 /// has most of them goes.
 const MAX_STRANGERS: usize = 256;
@@ -59,6 +70,15 @@ pub struct Server {
     look: u64,
     coordinator: Coordinator,
     connections: BTreeMap<Conn, Connection>,
+    /// Connections without a certificate, the oldest of each address first.
+    strangers: BTreeMap<IpAddr, BTreeSet<Conn>>,
+    /// Connections that something was read from or said to since they were last looked at.
+    touched: BTreeSet<Conn>,
+    epoll: OwnedFd,
+    /// When silence is looked for again.
+    sweep: u64,
+    /// A connection was turned away since there was last room.
+    is_full: bool,
     next: Conn,
     silence: u64,
 }
@@ -77,13 +97,11 @@ struct Connection {
     heard: u64,
     /// Nothing more is taken from it.
     ending: bool,
+    /// Room to write is waited for.
+    writes: bool,
 }
 
 impl Connection {
-    fn is_stranger(&self) -> bool {
-        self.link.certificate().is_none()
-    }
-
     fn tend(&mut self) -> io::Result<()> {
         let open = self.link.tend();
         if self.identity.is_none() {
@@ -103,6 +121,10 @@ impl Server {
         let taken = |e: io::Error| io::Error::new(e.kind(), format!("cannot listen at {listen}: {e}"));
         let listener = TcpListener::bind(listen).map_err(taken)?;
         listener.set_nonblocking(true)?;
+        rustix::net::listen(&listener, BACKLOG)?;
+        raise_limit();
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
         let keys = authority.clone();
         let aliases = Aliases::open(folder)?;
         let mut coordinator = Coordinator::new(mesh, Box::new(move |a, b| keys.pair_key(a, b)), now());
@@ -118,6 +140,11 @@ impl Server {
             life,
             look: 0,
             connections: BTreeMap::new(),
+            strangers: BTreeMap::new(),
+            touched: BTreeSet::new(),
+            epoll,
+            sweep: 0,
+            is_full: false,
             next: 0,
             silence: PATIENCE + SILENT_ROUNDS * mesh.window,
         })
@@ -130,16 +157,19 @@ impl Server {
     /// The system does not let us wait.
     pub fn run(&mut self, stop: &UnixStream, alive: impl Fn()) -> io::Result<()> {
         stop.set_nonblocking(true)?;
+        epoll::add(&self.epoll, stop, epoll::EventData::new_u64(STOP), epoll::EventFlags::IN)?;
         loop {
-            self.wait(stop)?;
+            let ready = self.wait()?;
             alive();
             match (&*stop).read(&mut [0; 1]) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 _ => return Ok(()),
             }
             let now = now();
-            self.accept(now);
-            self.tend(now);
+            if ready.contains(&LISTENER) {
+                self.accept(now);
+            }
+            self.tend(now, &ready);
             if now >= self.look {
                 self.look = now + LOOK;
                 self.look_at_lists(now);
@@ -153,55 +183,88 @@ impl Server {
         }
     }
 
-    fn wait(&self, stop: &UnixStream) -> io::Result<()> {
+    /// Waits until something can be done; returns the names of descriptors that are ready.
+    fn wait(&self) -> io::Result<Vec<Conn>> {
         // Silence is noticed within a second.
         let ns = if self.coordinator.has_lists() { LISTING / 5 } else { SECOND };
         let ns = self.coordinator.due().saturating_sub(now()).min(ns);
-        let listening = [stop.as_fd(), self.listener.as_fd()].map(|fd| ready(fd, false));
-        let links = self.connections.values().map(|c| ready(c.link.as_fd(), c.link.wants_write()));
-        wait(listening.into_iter().chain(links), ns)
+        let timeout = Timespec { tv_sec: (ns / SECOND) as i64, tv_nsec: (ns % SECOND) as _ };
+        let mut events = Vec::with_capacity(EVENTS);
+        match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout)) {
+            Err(e) if e != Errno::INTR => return Err(e.into()),
+            _ => {}
+        }
+        Ok(events.iter().map(|event| event.data.u64()).collect())
     }
 
     fn accept(&mut self, now: u64) {
         for _ in 0..AT_ONCE {
             let Ok((socket, peer)) = self.listener.accept() else { break };
-            if self.connections.len() >= MAX_CONNECTIONS || !self.make_room(peer.ip()) {
+            let is_full = self.connections.len() >= MAX_CONNECTIONS;
+            if is_full && !self.is_full {
+                eprintln!("onrampd: {MAX_CONNECTIONS} connections are open, and no more are taken");
+            }
+            self.is_full = is_full;
+            if is_full || !self.make_room(peer.ip()) {
                 continue;
             }
             let _ = socket.set_nodelay(true);
             let tls = ServerConnection::new(self.tls.clone()).map_err(io::Error::other);
             let Ok(link) = tls.and_then(|tls| Link::new(socket, tls, MAX_FROM_HOST)) else { continue };
             self.next += 1;
+            let name = epoll::EventData::new_u64(self.next);
+            if epoll::add(&self.epoll, &link, name, epoll::EventFlags::IN).is_err() {
+                continue;
+            }
+            self.strangers.entry(peer.ip().to_canonical()).or_default().insert(self.next);
             let (host, identity, offered, renewed) = (None, None, None, None);
             self.connections.insert(
                 self.next,
-                Connection { link, peer, host, identity, offered, renewed, heard: now, ending: false },
+                Connection { link, peer, host, identity, offered, renewed, heard: now, ending: false, writes: false },
             );
         }
     }
 
     /// Returns whether one more stranger from `address` may come; another one may have to go.
     fn make_room(&mut self, address: IpAddr) -> bool {
-        let mut strangers: BTreeMap<IpAddr, Vec<Conn>> = BTreeMap::new();
-        for (conn, connection) in self.connections.iter().filter(|(_, c)| c.is_stranger()) {
-            strangers.entry(connection.peer.ip().to_canonical()).or_default().push(*conn);
-        }
-        if strangers.get(&address.to_canonical()).is_some_and(|own| own.len() >= MAX_STRANGERS_OF_ONE) {
+        if self.strangers.get(&address.to_canonical()).is_some_and(|own| own.len() >= MAX_STRANGERS_OF_ONE) {
             return false;
         }
-        if strangers.values().map(Vec::len).sum::<usize>() >= MAX_STRANGERS
-            && let Some(oldest) = strangers.values().max_by_key(|own| own.len()).and_then(|own| own.first())
+        if self.strangers.values().map(BTreeSet::len).sum::<usize>() >= MAX_STRANGERS
+            && let Some(oldest) =
+                self.strangers.values().max_by_key(|own| own.len()).and_then(|own| own.first()).copied()
         {
-            self.connections.remove(oldest);
+            self.remove(oldest);
         }
         true
     }
 
-    fn tend(&mut self, now: u64) {
-        let all: Vec<Conn> = self.connections.keys().copied().collect();
-        for conn in all {
+    fn remove(&mut self, conn: Conn) {
+        if let Some(connection) = self.connections.remove(&conn) {
+            self.no_stranger(conn, connection.peer.ip());
+        }
+    }
+
+    /// A connection has shown a certificate, or is gone.
+    fn no_stranger(&mut self, conn: Conn, address: IpAddr) {
+        let address = address.to_canonical();
+        if let Some(own) = self.strangers.get_mut(&address) {
+            own.remove(&conn);
+            if own.is_empty() {
+                self.strangers.remove(&address);
+            }
+        }
+    }
+
+    fn tend(&mut self, now: u64, ready: &[Conn]) {
+        for &conn in ready {
             let Some(connection) = self.connections.get_mut(&conn) else { continue };
             let open = connection.tend();
+            self.touched.insert(conn);
+            if connection.link.certificate().is_some() {
+                let address = connection.peer.ip();
+                self.no_stranger(conn, address);
+            }
             while let Some(line) = self.next_line(conn) {
                 self.heard(now, conn, &line);
             }
@@ -292,7 +355,7 @@ impl Server {
                 let aliases = aliases.iter().map(IpAddr::to_canonical).collect();
                 let hello = Hello { identity, correction, by_programs, aliases, changes };
                 let old = self.coordinator.hello(now, conn, hello);
-                old.and_then(|old| self.connections.remove(&old));
+                old.into_iter().for_each(|old| self.remove(old));
             }
             FromHost::Report { round, edges, realtime } if connection.host.is_some() => {
                 // Nobody else knows the time of day of this host.
@@ -346,15 +409,17 @@ impl Server {
     }
 
     fn say(&mut self, conn: Conn, what: &FromCoordinator) {
+        self.touched.insert(conn);
+        // Not read from here: nobody would take the lines until more came.
         if let Some(connection) = self.connections.get_mut(&conn)
-            && connection.link.say(what).and_then(|()| connection.link.tend()).is_err()
+            && connection.link.say(what).and_then(|()| connection.link.flush()).is_err()
         {
             connection.ending = true;
         }
     }
 
     fn drop_connection(&mut self, now: u64, conn: Conn) {
-        self.connections.remove(&conn);
+        self.remove(conn);
         self.coordinator.gone(now, conn);
     }
 
@@ -373,13 +438,37 @@ impl Server {
 
     /// Lets go of those that are silent, or refused and told so.
     fn clean(&mut self, now: u64) {
-        let over = |c: &Connection| {
-            let patience = if c.host.is_some() { self.silence } else { PATIENCE };
-            now.saturating_sub(c.heard) > patience || (c.ending && !c.link.wants_write())
-        };
-        let gone: Vec<Conn> = self.connections.iter().filter(|(_, c)| over(c)).map(|(conn, _)| *conn).collect();
+        let mut gone = Vec::new();
+        for conn in std::mem::take(&mut self.touched) {
+            let Some(c) = self.connections.get_mut(&conn) else { continue };
+            let writes = c.link.wants_write();
+            if c.ending && !writes {
+                gone.push(conn);
+            } else if writes != c.writes {
+                let wanted =
+                    if writes { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+                if epoll::modify(&self.epoll, &c.link, epoll::EventData::new_u64(conn), wanted).is_err() {
+                    gone.push(conn);
+                }
+                c.writes = writes;
+            }
+        }
+        if now >= self.sweep {
+            self.sweep = now + SECOND / 2;
+            let is_silent = |c: &Connection| {
+                let patience = if c.host.is_some() { self.silence } else { PATIENCE };
+                now.saturating_sub(c.heard) > patience
+            };
+            gone.extend(self.connections.iter().filter(|(_, c)| is_silent(c)).map(|(conn, _)| *conn));
+        }
         gone.into_iter().for_each(|conn| self.drop_connection(now, conn));
     }
+}
+
+/// Has the process open as many files as it may: each connection is one.
+fn raise_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 /// Why a certificate is worth nothing at the time `today`, if it is.
