@@ -4,7 +4,7 @@ use super::{Agent, BRIDGE, Error};
 use crate::abi;
 use crate::bounds::Limits;
 use crate::clock::now;
-use crate::config::{Config, GateKind, Mode, Parent, Peer};
+use crate::config::{Config, GateKind, MAX_PEERS, Mode, Parent, Peer};
 use crate::gate::program::Program;
 use crate::gate::{self, Gate, install};
 use crate::net::acker;
@@ -14,6 +14,11 @@ use std::net::IpAddr;
 
 pub(super) fn not_renewed(why: &str) -> String {
     format!("this host's certificate is not renewed, the one before goes on: {why}")
+}
+
+/// A fleet that is larger than the programs' maps, as a problem.
+fn left_out() -> String {
+    format!("the fleet has more than {MAX_PEERS} addresses: nothing is measured or held to the others")
 }
 
 fn not_yours(alias: &IpAddr) -> String {
@@ -105,7 +110,12 @@ impl Agent {
             self.problem_once(not_renewed(&why));
         }
         let (clock, mut peers) = match self.settings() {
-            Some(settings) => (settings.clock, settings.peers),
+            Some(settings) => {
+                if settings.left_out > 0 {
+                    self.problem_once(left_out());
+                }
+                (settings.clock, settings.peers)
+            }
             None => (self.config.own_clock(), self.config.peers.clone()),
         };
         // A clock that is not known is withdrawn before anything else.

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Longest file that is read, in bytes.
 pub const MAX_FILE: u64 = 4 << 20;
 /// Hosts with which OR-ACKs are exchanged, at most: the programs' maps have room for so many.
-pub const MAX_PEERS: usize = 4096;
+pub const MAX_PEERS: usize = 16_384;
 /// Most addresses a host of a fleet has beside that of its certificate.
 pub const MAX_ALIASES: usize = 16;
 /// Default `max_pause`, in nanoseconds (docs/algorithm.md).

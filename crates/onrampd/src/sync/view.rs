@@ -45,6 +45,8 @@ pub struct Settings {
     pub uncertainty: Option<f64>,
     /// The other members, under each of their addresses.
     pub peers: Vec<Peer>,
+    /// Addresses of members for which the programs have no room.
+    pub left_out: usize,
 }
 
 impl View {
@@ -117,7 +119,9 @@ impl View {
         };
         let addresses = self.members.iter().map(|(address, m)| (*address, m));
         let aliases = self.members.values().flat_map(|m| m.aliases.iter().map(move |alias| (*alias, m)));
+        let all = self.members.values().map(|m| 1 + m.aliases.len()).sum::<usize>();
         Settings {
+            left_out: all.saturating_sub(MAX_PEERS),
             clock: known.map(|c| or_clock { base: c.base, offset: c.offset, drift: fixed_point(c.drift) }),
             reason,
             uncertainty,
