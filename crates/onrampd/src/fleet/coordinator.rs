@@ -214,18 +214,6 @@ impl Coordinator {
         before
     }
 
-    /// Number of members.
-    #[must_use]
-    pub fn members(&self) -> usize {
-        self.hosts.len()
-    }
-
-    /// Returns whether the host at `address` is a member.
-    #[must_use]
-    pub fn is_member(&self, address: IpAddr) -> bool {
-        self.hosts.contains_key(&address)
-    }
-
     /// A host's report.
     pub fn report(&mut self, conn: Conn, round: u64, edges: Vec<Edge>) {
         let host = self.conns.get(&conn).and_then(|address| self.hosts.get_mut(address));

@@ -23,6 +23,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 const SECOND: u64 = 1_000_000_000;
 /// Members, at most, and strangers beside them.
@@ -41,6 +43,8 @@ const MAX_STRANGERS: usize = 256;
 const MAX_STRANGERS_OF_ONE: usize = 16;
 /// They, and members that have said nothing yet, have so long for it.
 const PATIENCE: u64 = 10 * SECOND;
+/// After a connection that could not be taken.
+const RETRY: Duration = Duration::from_millis(10);
 /// Connections taken at a time: whoever makes many does not keep the others waiting.
 const AT_ONCE: usize = 64;
 const REMOVED: &str = "was removed from the fleet: join anew, by another token";
@@ -199,7 +203,15 @@ impl Server {
 
     fn accept(&mut self, now: u64) {
         for _ in 0..AT_ONCE {
-            let Ok((socket, peer)) = self.listener.accept() else { break };
+            let (socket, peer) = match self.listener.accept() {
+                Ok(taken) => taken,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                // Without descriptors the next try, which is at once, would end alike.
+                Err(_) => {
+                    thread::sleep(RETRY);
+                    break;
+                }
+            };
             let is_full = self.connections.len() >= MAX_CONNECTIONS;
             if is_full && !self.is_full {
                 eprintln!("onrampd: {MAX_CONNECTIONS} connections are open, and no more are taken");
