@@ -265,10 +265,11 @@ fn main() -> ExitCode {
             done(setup::tokens(config).and_then(|kept| kept.revoke(&id)).map(|()| String::new()))
         }),
         Command::Fleet { what: Some(FleetCommand::Remove { address, config }), .. } => {
-            with_config(&config, |config| done(setup::remove(config, address).map(|()| String::new())))
+            with_config(&config, |config| done(setup::remove(config, address).map(|()| tokens::removed(address))))
         }
         Command::Fleet { what: Some(FleetCommand::Alias { address, aliases, config }), .. } => {
-            with_config(&config, |config| done(setup::vouch(config, address, aliases).map(|()| String::new())))
+            let text = tokens::vouched(address, &aliases);
+            with_config(&config, |config| done(setup::vouch(config, address, aliases).map(|()| text)))
         }
         Command::Fleet { what: None, config, json } => {
             ask(&config, |fleet| if json { Ok(serde_json::to_string(fleet)? + "\n") } else { Ok(hosts::show(fleet)) })

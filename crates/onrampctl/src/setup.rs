@@ -2,11 +2,13 @@
 
 use crate::coordinator;
 use ipnet::IpNet;
-use nix::unistd::Group;
+use nix::unistd::{AccessFlags, Group, access};
+use onramp_netlink::Socket;
 use onrampd::config::{Config, Fleet, Mode};
 use onrampd::fleet::lists::{Aliases, Removed};
 use onrampd::fleet::pki::{self, Authority, Token};
 use onrampd::fleet::tokens::{Terms, Tokens, today};
+use onrampd::net::acker;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -44,6 +46,14 @@ impl Host {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, exists));
         }
         let base = self.config.parent().unwrap_or(Path::new(""));
+        // Before a token is used up.
+        let there = base.ancestors().map(|p| if p == Path::new("") { Path::new(".") } else { p }).find(|p| p.exists());
+        let there = there.unwrap_or(Path::new("/"));
+        access(there, AccessFlags::W_OK).map_err(|e| io::Error::other(format!("{}: {}", there.display(), e.desc())))?;
+        let mut socket = Socket::open()?;
+        if acker::find(&mut socket, &self.interface).map_err(io::Error::other)?.is_none() {
+            return Err(wrong(format!("there is no interface {}: `ip link` lists them", self.interface)));
+        }
         let checked = onrampd::config::load(text, &shown.to_string(), base);
         checked.map(|_| ()).map_err(|errors| wrong(format!("{}: {}", errors[0].key, errors[0].message)))
     }

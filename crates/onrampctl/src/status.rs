@@ -55,6 +55,9 @@ pub fn show(status: &Status) -> String {
     for line in path_lines(&status.paths) {
         let _ = writeln!(out, "{line}");
     }
+    for (peer, why) in status.paths.iter().filter_map(|p| Some((p.peer, p.not_held.as_ref()?))) {
+        let _ = writeln!(out, "nothing is held to {peer}: {why}");
+    }
     let f = &status.flows;
     let _ = writeln!(
         out,

@@ -39,6 +39,20 @@ pub fn founded(token: &Token, config: &Path, in_agent: bool) -> String {
     )
 }
 
+/// What `fleet remove` says: that is so whether or not the host was a member.
+pub fn removed(address: IpAddr) -> String {
+    format!("{address} is removed: what it has joined by until now is refused\n")
+}
+
+/// What `fleet alias` says.
+pub fn vouched(address: IpAddr, aliases: &[IpNet]) -> String {
+    if aliases.is_empty() {
+        return format!("{address} has no other addresses\n");
+    }
+    let aliases = aliases.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    format!("{address} may have {aliases}, if its configuration lists them\n")
+}
+
 /// What `token list` says.
 ///
 /// # Errors

@@ -5,18 +5,21 @@ use crate::abi::or_clock;
 use crate::clock::now;
 use crate::config::Config;
 
+/// How problems begin that the next reload ends.
+const NOT_RELOADED: &str = "not reloaded";
+
 impl Agent {
     /// Takes up a changed configuration. One that is wrong changes nothing.
     pub(super) fn reload(&mut self) {
         let new = match Config::open(&self.path) {
             Ok(new) => new,
             Err(errors) => {
-                errors.iter().for_each(|e| self.problem(format!("not reloaded: {e}")));
+                errors.iter().for_each(|e| self.problem(format!("{NOT_RELOADED}: {e}")));
                 return;
             }
         };
         if let Some(key) = self.config.needs_restart(&new) {
-            self.problem(format!("not reloaded: {key} cannot change without a restart"));
+            self.problem(format!("{NOT_RELOADED}: {key} cannot change without a restart"));
             return;
         }
         let old = std::mem::replace(&mut self.config, new);
@@ -25,11 +28,12 @@ impl Agent {
         let offset = self.test_clock.at(now) + self.config.test.offset - was;
         self.test_clock = or_clock { offset, ..self.config.test_clock(now) };
         if let Err(e) = self.apply() {
-            self.problem(format!("not reloaded: {e}"));
+            self.problem(format!("{NOT_RELOADED}: {e}"));
             self.config = old;
             self.apply().unwrap_or_else(|e| self.problem(format!("going back: {e}")));
             return;
         }
+        self.problems.retain(|problem| !problem.starts_with(NOT_RELOADED));
         eprintln!("onrampd: reloaded {}", self.path.display());
     }
 

@@ -106,7 +106,9 @@ struct Agent {
     undo_file: UndoFile,
     ports: Vec<Port>,
     acker: Option<(u32, Attached)>,
+    /// What has happened, and what is wrong now.
     problems: Vec<String>,
+    standing: Vec<String>,
     bounds: Bounds,
     /// Sums over flows and those held longest, and when they were made.
     flows: Option<(u64, status::Flows)>,
@@ -185,6 +187,7 @@ impl Agent {
             ports: Vec::new(),
             acker: None,
             problems: Vec::new(),
+            standing: Vec::new(),
             bounds: Bounds::default(),
             flows: None,
             _only: only,

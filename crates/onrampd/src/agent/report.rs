@@ -53,7 +53,7 @@ impl Agent {
             view: self.sync.as_ref().map(Sync::view),
             settings: self.settings(),
             hooks: self.hooks,
-            problems: &self.problems,
+            problems: &[&self.standing[..], &self.problems[..]].concat(),
             interfaces: &interfaces,
             qdiscs: &qdiscs,
             bounds: &self.bounds,
@@ -67,6 +67,12 @@ impl Agent {
     pub(super) fn note(&mut self, name: &str, done: Result<(), Error>) {
         let Err(e) = done else { return };
         self.problem_once(format!("{name}: {e}"));
+    }
+
+    /// What is wrong now, for as long as it is.
+    pub(super) fn stand(&mut self, standing: Vec<String>) {
+        standing.iter().filter(|text| !self.standing.contains(text)).for_each(|text| eprintln!("onrampd: {text}"));
+        self.standing = standing;
     }
 
     pub(super) fn problem_once(&mut self, text: String) {

@@ -46,9 +46,6 @@ impl Agent {
         let module = || Ok(install::try_module(socket, acker)?);
         (self.gate, self.choice) =
             gate::choose::<_, Error>(self.config.gate.kind, self.config.parent, program, module)?;
-        if matches!(self.gate, Gate::None) && self.config.gate.kind == GateKind::Auto {
-            self.problem(format!("nothing is held: {}", self.choice.why));
-        }
         Ok(())
     }
 
@@ -95,7 +92,8 @@ impl Agent {
             peer.free = self.bounds.free(&peer.address).is_some();
             peer.renewed = self.bounds.renewed(&peer.address);
         }
-        news.into_iter().for_each(|text| self.problem(text));
+        // The status has them with their paths.
+        news.iter().for_each(|text| eprintln!("onrampd: {text}"));
         Ok(())
     }
 
@@ -103,21 +101,20 @@ impl Agent {
     pub(super) fn tell(&mut self) -> Result<(), Error> {
         let acker = self.acker.as_ref().map_or(0, |(index, _)| *index);
         let view = self.sync.as_ref().map(Sync::view).unwrap_or_default();
-        for text in view.not_yours.iter().map(not_yours) {
-            self.problem_once(text);
-        }
-        if let Some(why) = view.not_renewed {
-            self.problem_once(not_renewed(&why));
+        let mut standing: Vec<String> = view.not_yours.iter().map(not_yours).collect();
+        standing.extend(view.not_renewed.as_deref().map(not_renewed));
+        let gate = (self.config.mode, &self.gate, self.config.gate.kind);
+        if let (Mode::Enforce, Gate::None, GateKind::Auto) = gate {
+            standing.push(format!("nothing is held: {}", self.choice.why));
         }
         let (clock, mut peers) = match self.settings() {
             Some(settings) => {
-                if settings.left_out > 0 {
-                    self.problem_once(left_out());
-                }
+                standing.extend((settings.left_out > 0).then(left_out));
                 (settings.clock, settings.peers)
             }
             None => (self.config.own_clock(), self.config.peers.clone()),
         };
+        self.stand(standing);
         // A clock that is not known is withdrawn before anything else.
         let told = Config { mode: self.mode(), ..self.config.clone() };
         let mut config = told.for_programs(acker, clock, self.test_clock);
