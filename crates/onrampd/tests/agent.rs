@@ -293,6 +293,7 @@ fn a_reload_keeps_flows_and_a_wrong_one_changes_nothing() {
     lab.configure("a", T);
     a.signal(Signal::HUP);
     until("is it back", || a.status()["paths"].as_array().unwrap().len() == 2);
+    assert_eq!(a.status()["problems"], serde_json::json!([]), "mistakes of before are put right");
 }
 
 /// What an agent tells systemd, and the descriptors that come with it.

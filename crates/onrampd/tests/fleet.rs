@@ -277,7 +277,9 @@ fn a_host_is_the_same_under_all_its_addresses() {
         let least = a.path(peer)["owd"]["min_ns"].as_i64().unwrap();
         assert!(least.abs() < CLOSE, "{peer}: {least} ns");
     }
-    until("is it told", || b.status()["problems"].to_string().contains("fleet.aliases: 10.9.0.1 is another host's"));
+    let problems = || b.status()["problems"].to_string();
+    until("is it told", || problems().contains("fleet.aliases: 10.9.0.1 is another host's"));
+    until("is that no problem any more", || !problems().contains("fd09::2"));
     assert_eq!(a.status()["paths"].as_array().unwrap().len(), 2);
 }
 
@@ -367,6 +369,13 @@ fn a_token_that_is_not_right_is_refused_and_leaves_nothing() {
         assert!(status == 2 || text.lines().count() == 1, "{text}");
         assert!(!lab.file("b.d/fleet").exists() && !config(&lab, "b").exists(), "{wrong}");
     }
+    // What is wrong here is seen before the token is used up.
+    let nowhere = output(&lab, "b", &["join", "--interface", "eth9", &token]);
+    assert_eq!(nowhere.status.code(), Some(2), "{nowhere:?}");
+    assert_eq!(
+        String::from_utf8_lossy(&nowhere.stderr),
+        "onrampctl: there is no interface eth9: `ip link` lists them\n"
+    );
     assert!(join(&lab, "b", &token).status.success());
     let again = join(&lab, "b", &token);
     assert_eq!(again.status.code(), Some(1));
