@@ -93,13 +93,19 @@ OR_INLINE struct or_window *path_window(struct or_path *path, or_u64 now)
 	return window;
 }
 
-/* A flow to it has to wait until @release: time in which several do counts once. */
-OR_INLINE void path_held(struct or_path *path, or_u64 release, or_u64 now)
+/*
+ * A flow to it has to wait until @release, if that is to come: time in which several do counts once. Not inline, and by its
+ * number: the verifier follows it once, for whatever it is given.
+ */
+__attribute__((noinline)) int path_held(or_u32 number, or_u64 release, or_u64 now)
 {
-	if (release <= path->held_until)
-		return;
+	struct or_path *path = bpf_map_lookup_elem(&paths, &number);
+
+	if (!path || release <= now || release <= path->held_until)
+		return 0;
 	path_window(path, now)->held += release - (path->held_until > now ? path->held_until : now);
 	path->held_until = release;
+	return 0;
 }
 
 /* The algorithm's parameters on a path: T follows its least delay and what clocks are good for. */
@@ -219,7 +225,7 @@ OR_INLINE or_u32 sender_departs(struct or_skb *skb, or_u32 mode, or_u64 now)
 	}
 	if (release > now && holds) {
 		bpf_spin_unlock(&lock->lock);
-		path_held(path, release, now);
+		path_held(peer->path, release, now);
 		if (stopped)
 			count(OR_HELD, 1);
 		/* A pause is far shorter than the 2 s that fit. */
@@ -237,8 +243,7 @@ OR_INLINE or_u32 sender_departs(struct or_skb *skb, or_u32 mode, or_u64 now)
 
 	if (stopped)
 		count(OR_HELD, 1);
-	if (release > now)
-		path_held(path, release, now);
+	path_held(peer->path, release, now);
 left:
 	count_sent(packet.payload, packet.flow.protocol == IPPROTO_TCP ?
 		   sender_keep_tcp(&packet, config, &stamp) : sender_keep_udp(skb, &packet, config, &stamp));
