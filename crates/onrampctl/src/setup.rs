@@ -4,6 +4,7 @@ use crate::coordinator;
 use ipnet::IpNet;
 use nix::unistd::{AccessFlags, Group, access};
 use onramp_netlink::Socket;
+use onrampd::agent::Error::NoInterface;
 use onrampd::config::{Config, Fleet, Mode};
 use onrampd::fleet::lists::{Aliases, Removed};
 use onrampd::fleet::pki::{self, Authority, Token};
@@ -52,7 +53,7 @@ impl Host {
         access(there, AccessFlags::W_OK).map_err(|e| io::Error::other(format!("{}: {}", there.display(), e.desc())))?;
         let mut socket = Socket::open()?;
         if acker::find(&mut socket, &self.interface).map_err(io::Error::other)?.is_none() {
-            return Err(wrong(format!("there is no interface {}: `ip link` lists them", self.interface)));
+            return Err(wrong(NoInterface(self.interface.clone()).to_string()));
         }
         let checked = onrampd::config::load(text, &shown.to_string(), base);
         checked.map(|_| ()).map_err(|errors| wrong(format!("{}: {}", errors[0].key, errors[0].message)))

@@ -96,6 +96,8 @@ impl fmt::Display for Reason {
 #[derive(Debug, Default)]
 pub struct Bounds {
     paths: BTreeMap<IpAddr, Watched>,
+    /// Number of the window in which they were last looked at.
+    looked: u64,
 }
 
 #[derive(Debug, Default)]
@@ -129,6 +131,12 @@ struct Floor {
 }
 
 impl Bounds {
+    /// Returns whether a window has ended since this was last asked: else there is nothing to look at.
+    pub fn are_due(&mut self, now: u64) -> bool {
+        let before = std::mem::replace(&mut self.looked, now / WINDOW);
+        self.looked > before
+    }
+
     /// Looks at a path. Returns why nothing is held on it from now on, if that is new.
     pub fn look(&mut self, peer: IpAddr, path: &or_path, limits: &Limits, now: u64) -> Option<Reason> {
         self.paths.entry(peer).or_default().look(path, limits, now)

@@ -104,14 +104,16 @@ fn main() -> ExitCode {
             }
             Err(e) => fail(e),
         },
-        Command::Coordinator { config: Some(file), listen, .. } => match configured(&file, listen) {
-            Ok(coordination) => coordinate(coordination).map_or_else(fail, |()| ExitCode::SUCCESS),
-            Err(wrong) => wrong,
-        },
-        Command::Coordinator { folder, listen, terms, .. } => match given(folder, listen, &terms) {
-            Ok(coordination) => coordinate(coordination).map_or_else(fail, |()| ExitCode::SUCCESS),
-            Err(wrong) => wrong,
-        },
+        Command::Coordinator { config, folder, listen, terms } => {
+            let coordination = match config {
+                Some(file) => configured(&file, listen),
+                None => given(folder, listen, &terms),
+            };
+            match coordination {
+                Ok(coordination) => coordinate(coordination).map_or_else(fail, |()| ExitCode::SUCCESS),
+                Err(wrong) => wrong,
+            }
+        }
         Command::Measure { config } => measure(&config),
         Command::Undo { state_dir, segments } => {
             let done = if segments { undo::segments_again(&state_dir) } else { undo::after_an_agent(&state_dir) };

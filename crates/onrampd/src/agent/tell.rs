@@ -75,25 +75,32 @@ impl Agent {
     /// Has nothing held where that is in vain, and T follow paths that have become longer.
     fn bound(&mut self, peers: &mut [Peer]) -> Result<(), Error> {
         let now = now();
-        let paths: HashMap<_, _> = self.datapath.paths()?.into_iter().collect();
-        self.bounds.keep(|peer| paths.contains_key(peer));
-        let mut news = Vec::new();
+        if self.bounds.are_due(now) {
+            self.look_at_paths(peers, now)?;
+        }
         for peer in peers {
-            if let Some(path) = paths.get(&peer.address) {
-                let limits = Limits {
-                    threshold: peer.threshold(&self.config, path),
-                    follows: self.config.auto_threshold,
-                    uncertainty: peer.uncertainty,
-                    max_share: self.config.max_share,
-                };
-                let new = self.bounds.look(peer.address, path, &limits, now);
-                news.extend(new.map(|reason| format!("nothing is held to {}: {reason}", peer.address)));
-            }
             peer.free = self.bounds.free(&peer.address).is_some();
             peer.renewed = self.bounds.renewed(&peer.address);
         }
-        // The status has them with their paths.
-        news.iter().for_each(|text| eprintln!("onrampd: {text}"));
+        Ok(())
+    }
+
+    fn look_at_paths(&mut self, peers: &[Peer], now: u64) -> Result<(), Error> {
+        let paths: HashMap<_, _> = self.datapath.paths()?.into_iter().collect();
+        self.bounds.keep(|peer| paths.contains_key(peer));
+        for peer in peers {
+            let Some(path) = paths.get(&peer.address) else { continue };
+            let limits = Limits {
+                threshold: peer.threshold(&self.config, path),
+                follows: self.config.auto_threshold,
+                uncertainty: peer.uncertainty,
+                max_share: self.config.max_share,
+            };
+            // The status has it with the path.
+            if let Some(reason) = self.bounds.look(peer.address, path, &limits, now) {
+                eprintln!("onrampd: nothing is held to {}: {reason}", peer.address);
+            }
+        }
         Ok(())
     }
 

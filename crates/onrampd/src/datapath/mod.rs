@@ -500,8 +500,7 @@ impl Datapath {
     /// # Errors
     /// As for [`Self::test_run`].
     pub fn test_run_joined(&mut self, program: Program, packet: &[u8], packets: u32) -> Result<u32, Error> {
-        // struct __sk_buff up to gso_segs.
-        let mut context = [[0; 164].as_slice(), &packets.to_ne_bytes()].concat();
+        let mut context = context(164, &[packets]);
         Ok(self.run(program, ProgramInput { context_in: Some(&mut context), ..input(packet) })?.return_value)
     }
 
@@ -510,8 +509,8 @@ impl Datapath {
     /// # Errors
     /// As for [`Self::test_run`].
     pub fn test_run_turned_back(&mut self, program: Program, packet: &[u8]) -> Result<Vec<u8>, Error> {
-        // struct __sk_buff up to ingress_ifindex and ifindex: the loopback device.
-        let mut context = [[0; 36].as_slice(), &1u32.to_ne_bytes(), &1u32.to_ne_bytes()].concat();
+        // The loopback device.
+        let mut context = context(36, &[1, 1]);
         let mut out = vec![0; packet.len() + 256];
         let given = ProgramInput { context_in: Some(&mut context), data_out: Some(&mut out), ..input(packet) };
         Ok(self.run(program, given)?.data.unwrap_or_default().to_vec())
@@ -523,8 +522,7 @@ impl Datapath {
     /// # Errors
     /// As for [`Self::test_run`], or there is no such interface.
     pub fn time(&mut self, program: Program, packet: &[u8], interface: u32, repeat: u32) -> Result<u32, Error> {
-        // struct __sk_buff up to ifindex.
-        let mut context = [[0; 40].as_slice(), &interface.to_ne_bytes()].concat();
+        let mut context = context(40, &[interface]);
         let run = self.run(program, ProgramInput { context_in: Some(&mut context), repeat, ..input(packet) })?;
         Ok(run.duration.as_nanos() as u32)
     }
@@ -533,6 +531,12 @@ impl Datapath {
         let run = self.program(program).and_then(|p| p.test_run(input));
         run.map_err(|source| Error::Program { name: program.name(), source })
     }
+}
+
+/// The beginning of a `struct __sk_buff`, with these fields at an offset: ingress_ifindex is at 36, ifindex at 40,
+/// gso_segs at 164.
+fn context(at: usize, fields: &[u32]) -> Vec<u8> {
+    vec![0; at].into_iter().chain(fields.iter().flat_map(|field| field.to_ne_bytes())).collect()
 }
 
 fn input(packet: &[u8]) -> ProgramInput<'_> {

@@ -124,28 +124,19 @@ impl Aliases {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fleet::Folder;
     use crate::fleet::pki::Membership;
 
-    /// A coordinator's folder that goes with this.
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let folder = std::env::temp_dir().join(format!("orlists{}{name}", std::process::id()));
-            fs::create_dir_all(pki::coordinators(&folder)).unwrap();
-            Self(folder)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
+    /// A coordinator's.
+    fn folder(name: &str) -> Folder {
+        let folder = Folder::new(name);
+        fs::create_dir_all(pki::coordinators(&folder.0)).unwrap();
+        folder
     }
 
     #[test]
     fn what_was_issued_before_is_worth_nothing_and_what_comes_later_is() {
-        let folder = Folder::new("removed");
+        let folder = folder("removed");
         let mut list = Removed::open(&folder.0).unwrap();
         let mut coordinator = Removed::open(&folder.0).unwrap();
         let identity = |last: u8, joined: u64| {
@@ -167,7 +158,7 @@ mod tests {
 
     #[test]
     fn aliases_are_given_and_taken_away() {
-        let folder = Folder::new("aliases");
+        let folder = folder("aliases");
         let mut list = Aliases::open(&folder.0).unwrap();
         let mut coordinator = Aliases::open(&folder.0).unwrap();
         let host: IpAddr = [10, 0, 0, 2].into();

@@ -16,6 +16,24 @@ pub mod serve;
 pub mod tokens;
 pub mod wire;
 
+/// A fleet's folder for a test, which goes with this; it is not made.
+#[cfg(test)]
+pub(crate) struct Folder(pub(crate) std::path::PathBuf);
+
+#[cfg(test)]
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("orfleet{}{name}", std::process::id())))
+    }
+}
+
+#[cfg(test)]
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 /// Result of probes that a test may have made.
 #[cfg(test)]
 pub(crate) fn fit(base: u64, offset: i64) -> onramp_clock::EdgeFit {

@@ -626,22 +626,8 @@ fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fleet::Folder;
     use proptest::prelude::*;
-
-    /// A folder that goes with this.
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            Self(std::env::temp_dir().join(format!("orpki{}{name}", std::process::id())))
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
 
     const US: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
     const PEER: IpAddr = IpAddr::V6(std::net::Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 2));

@@ -208,17 +208,19 @@ fn digest_of(secret: &[u8; 16]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fleet::Folder;
 
     const HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
-    /// Tokens of a folder that goes with this.
-    struct Lab(PathBuf, Tokens);
+    /// Tokens of a folder.
+    struct Lab(#[expect(dead_code, reason = "it goes with this")] Folder, Tokens);
 
     impl Lab {
         fn new(name: &str) -> Self {
-            let folder = std::env::temp_dir().join(format!("ortokens{}{name}", std::process::id()));
-            fs::create_dir_all(coordinators(&folder).join(FOLDER)).unwrap();
-            Self(folder.clone(), Tokens::of(&folder))
+            let folder = Folder::new(name);
+            fs::create_dir_all(coordinators(&folder.0).join(FOLDER)).unwrap();
+            let tokens = Tokens::of(&folder.0);
+            Self(folder, tokens)
         }
 
         fn create(&self, uses: u32, expires: u64, within: Option<&str>) -> String {
@@ -228,12 +230,6 @@ mod tests {
 
         fn refusal(&self, secret: &str, address: IpAddr, now: u64) -> String {
             self.1.admits(secret, address, now).err().expect("it is refused")
-        }
-    }
-
-    impl Drop for Lab {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
         }
     }
 
