@@ -97,7 +97,7 @@ wait_for "who looks at their order" grep -q ready /tmp/turns
 flood 50 2 200 4
 limits
 flood 50 2 200 1
-wait $reader || { cat /tmp/turns; fail "packets of a flow overtook others"; }
+wait $reader || { cat /tmp/turns; fail "packets of a flow were lost or overtook others"; }
 say "200 packets, of flows that get a place in between, keep their order"
 
 # Normally all have one.
