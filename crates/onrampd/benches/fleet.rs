@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 const WINDOW: u64 = 2_000_000_000;
-/// Rounds that are looked at, once every host is told of all others: a tenth of the hosts leaves and comes in a minute.
+/// Rounds that are looked at, once every host is told of all others (forty rounds): a tenth of the hosts leaves and comes in a minute.
 const ROUNDS: usize = 5;
 const CHURN: f64 = 0.1 * 2.0 / 60.0;
 
@@ -149,7 +149,7 @@ fn measure(members: u64, authority: &'static Authority) {
         lab.coordinator.hello(0, n, hello(n));
     }
     // All at once, and rounds until everybody's certainty is told.
-    let (all, all_took) = timed(|| (0..20).map(|_| lab.round(members)[1]).sum::<usize>());
+    let (all, all_took) = timed(|| (0..40).map(|_| lab.round(members)[1]).sum::<usize>());
     let churn = (members as f64 * CHURN).ceil() as u64;
     let (mut said, mut heard, mut took) = (0, 0, Duration::ZERO);
     for i in 0..ROUNDS as u64 {
