@@ -11,7 +11,7 @@ RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core $(addprefix crates/o
 
 # What is needed comes before what is built, in this order; builds use all processors by themselves.
 .NOTPARALLEL:
-.PHONY: help install install-fast testbed demo test test-quick test-kernel fuzz lint bindings bench agent install-agent uninstall-agent datapath clean
+.PHONY: help install install-fast testbed demo test test-quick test-kernel test-packages fuzz lint bindings bench agent packages install-agent uninstall-agent datapath clean
 
 help:
 	@echo "make demo     install, then compare DCQCN with and without On-Ramp on 320 servers (minutes)"
@@ -21,8 +21,10 @@ help:
 	@echo "make test     every test"
 	@echo "make test-quick  the simulator and the command: no kernel, no emulated machine (minutes)"
 	@echo "make test-kernel  the gate on debug and stock kernels under QEMU: an hour and a half at first, one later; on a busy machine twice that"
+	@echo "make test-packages  installs, upgrades and removes the packages on Debian 12 and 13 under QEMU"
 	@echo "make fuzz     parsers of others' bytes, RUNS inputs each (a million: minutes)"
 	@echo "make agent    the host agent, its client, and tc's plugin for the gate; then as root: make install-agent"
+	@echo "make packages .deb and .rpm of agent, client, coordinator and the gate's module, in results/packages"
 	@echo "make datapath the gate's module against stock kernels' headers: 6.1, 6.12, the newest"
 	@echo "make lint     formatting, lints, types"
 	@echo "make bindings regenerate the Rust view of the C headers"
@@ -61,14 +63,17 @@ agent: need-agent
 install-agent:
 	@test -x target/release/onrampd -a -x target/release/onrampctl || { echo "run make agent first" >&2; exit 1; }
 	install -D -t $(DESTDIR)/usr/bin target/release/onrampd target/release/onrampctl
-	install -D -m 644 packaging/onrampd.service $(DESTDIR)/etc/systemd/system/onrampd.service
-	install -D -m 644 packaging/onrampd.sysusers $(DESTDIR)/etc/sysusers.d/onrampd.conf
-	install -D -m 644 packaging/onrampd-coordinator.service $(DESTDIR)/etc/systemd/system/onrampd-coordinator.service
+	install -D -m 644 packaging/onrampd.service $(DESTDIR)/usr/lib/systemd/system/onrampd.service
+	install -D -m 644 packaging/onrampd.sysusers $(DESTDIR)/usr/lib/sysusers.d/onrampd.conf
+	install -D -m 644 packaging/onrampd-coordinator.service $(DESTDIR)/usr/lib/systemd/system/onrampd-coordinator.service
 	install -D -m 644 packaging/onrampd.toml $(DESTDIR)/usr/share/doc/onrampd/onrampd.toml
 	install -d $(DESTDIR)/etc/onrampd
 	$(MAKE) --quiet -C datapath/tc install
 	install -d $(DESTDIR)/usr/src/onramp-0.1.0
 	install -m 644 datapath/sch_onramp/* $(DESTDIR)/usr/src/onramp-0.1.0/
+
+packages: need-packages agent
+	packaging/packages/build results/packages
 
 datapath: need-gate
 	testbed/stock/modules
@@ -76,8 +81,8 @@ datapath: need-gate
 
 # As root, once the service is disabled; configuration and keys in /etc/onrampd stay.
 uninstall-agent:
-	rm -f $(DESTDIR)/usr/bin/onrampd $(DESTDIR)/usr/bin/onrampctl $(DESTDIR)/etc/sysusers.d/onrampd.conf
-	rm -f $(DESTDIR)/etc/systemd/system/onrampd.service $(DESTDIR)/etc/systemd/system/onrampd-coordinator.service
+	rm -f $(DESTDIR)/usr/bin/onrampd $(DESTDIR)/usr/bin/onrampctl $(DESTDIR)/usr/lib/sysusers.d/onrampd.conf
+	rm -f $(DESTDIR)/usr/lib/systemd/system/onrampd.service $(DESTDIR)/usr/lib/systemd/system/onrampd-coordinator.service
 	rm -rf $(DESTDIR)/usr/share/doc/onrampd $(DESTDIR)/usr/src/onramp-0.1.0
 	$(MAKE) --quiet -C datapath/tc uninstall
 	@rmdir --ignore-fail-on-non-empty $(DESTDIR)/etc/onrampd 2>/dev/null || true
@@ -107,6 +112,13 @@ test-kernel: need-debug need-stock
 	testbed/debug/boot --kcsan target/release/onrampd churn model stopped fuzz
 	testbed/stock/modules --images newest
 	testbed/stock/boot newest target/release/onrampd --stress 1800
+
+# Packages on Debian 12 and 13: installed, upgraded under traffic, removed.
+test-packages: need-installed packages
+	lintian --allow-root --fail-on error,warning results/packages/*.deb
+	VERSION=$$(sed -n 's/^version = "\(.*\)"$$/\1/p' Cargo.toml | head -n 1)~1 packaging/packages/build results/packages/old
+	testbed/packages/boot bookworm results/packages/old results/packages
+	testbed/packages/boot trixie results/packages/old results/packages
 
 # Parsers of what others say, with coverage to go by.
 fuzz: need-fuzz

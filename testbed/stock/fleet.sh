@@ -9,7 +9,7 @@ check "eth0" sh -c "ip addr add $address/24 dev eth0 && ip link set eth0 up"
 # What systemd-sysusers makes of packaging/onrampd.sysusers.
 printf 'root:x:0:0::/:/bin/sh\nonrampd:x:990:990::/:/bin/sh\nonrampd-coordinator:x:991:991::/:/bin/sh\n' >/etc/passwd
 printf 'root:x:0:\nonrampd:x:990:\nonrampd-coordinator:x:991:\n' >/etc/group
-config=/etc/onrampd/onrampd.toml unit=/etc/systemd/system/onrampd.service
+config=/etc/onrampd/onrampd.toml unit=/usr/lib/systemd/system/onrampd.service
 
 # As with Secure Boot: no module that nobody signed, no writing into the kernel.
 mount -t securityfs security /sys/kernel/security

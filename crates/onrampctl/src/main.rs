@@ -6,6 +6,7 @@
 mod agent;
 mod coordinator;
 mod doctor;
+mod documents;
 mod hosts;
 mod owd;
 mod replay;
@@ -14,7 +15,7 @@ mod status;
 mod tokens;
 mod top;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use ipnet::IpNet;
 use onrampd::config::quantity::Life;
 use onrampd::config::{Config, Fleet, Mode};
@@ -146,6 +147,12 @@ enum Command {
         /// The agent's socket.
         #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
         socket: PathBuf,
+    },
+    /// Write manual pages and the completions of bash, zsh and fish, for packages.
+    #[command(hide = true)]
+    Documents {
+        /// Where `man`, `bash`, `zsh` and `fish` are to be.
+        folder: PathBuf,
     },
 }
 
@@ -282,6 +289,7 @@ fn main() -> ExitCode {
         Command::Doctor { config, json } => diagnose(config.as_deref(), json),
         Command::Status { json, flows, socket } => asked(&socket, show_status(json, flows.unwrap_or(0), &socket)),
         Command::Top { socket } => asked(&socket, top::run(&socket)),
+        Command::Documents { folder } => done(documents::write(Cli::command(), &folder).map(|()| String::new())),
     }
 }
 

@@ -15,6 +15,7 @@
 pub mod abi;
 pub mod agent;
 pub mod bounds;
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod datapath;

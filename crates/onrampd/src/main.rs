@@ -1,14 +1,13 @@
-//! The command line of onrampd, the daemon. All other commands are onrampctl's.
+//! onrampd, the daemon: what its commands do. All other commands are onrampctl's.
 
-use clap::{Args, Parser, Subcommand};
+use clap::Parser as _;
 use onramp_config::Mistake;
+use onrampd::agent;
 use onrampd::agent::undo;
-use onrampd::config::quantity::{Life, Time};
+use onrampd::cli::{Cli, Command, CoordinatorArguments};
 use onrampd::config::{Config, Fleet, Mesh, check_life};
 use onrampd::fleet::serve;
 use onrampd::worker::drop_capabilities;
-use onrampd::{DEFAULT_CONFIG, DEFAULT_STATE_DIR, agent};
-use std::ffi::OsString;
 use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
@@ -16,75 +15,6 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
-
-/// On-Ramp's host agent: holds flows at the sender while their path's one-way delay is high.
-#[derive(Parser)]
-#[command(version, after_help = "All other commands are onrampctl's, and started as such: see onrampctl --help")]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Put everything in place, print "ready", and undo it all on SIGINT or SIGTERM.
-    /// SIGHUP reloads the configuration; flows keep their state.
-    Run {
-        /// Configuration (TOML).
-        #[arg(long, value_name = "FILE")]
-        config: PathBuf,
-    },
-    /// Be a fleet's coordinator, until SIGINT or SIGTERM. Needs no privileges.
-    Coordinator {
-        /// Configuration of this host's agent: its [fleet] says all that follows.
-        #[arg(long, value_name = "FILE", required_unless_present = "folder",
-              conflicts_with_all = ["folder", "probes", "window", "interval", "certificate_life"])]
-        config: Option<PathBuf>,
-        /// Without an agent: the fleet's folder, where the folder `coordinator` of the founder's is copied to.
-        #[arg(long, value_name = "DIR", requires = "listen")]
-        folder: Option<PathBuf>,
-        /// Where hosts connect. Default: at this host's address and port among the configuration's coordinators.
-        #[arg(long, value_name = "ADDRESS:PORT")]
-        listen: Option<SocketAddr>,
-        #[command(flatten)]
-        terms: CoordinatorArguments,
-    },
-    /// Take part in a fleet without eBPF and without privileges: only measure, hold nothing.
-    /// Probes are stamped by the kernel's sockets.
-    Measure {
-        /// Configuration (TOML).
-        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-        config: PathBuf,
-    },
-    /// Take away what an agent that is no more has left: the gate, filters, the device onramp0, small
-    /// segments. Packets pass all of it anyway; it needs neither an agent nor a configuration.
-    Undo {
-        /// Where the agent remembers what it has done.
-        #[arg(long, value_name = "DIR", default_value = DEFAULT_STATE_DIR)]
-        state_dir: PathBuf,
-        /// Only give interfaces their segments again; the next agent takes the rest over.
-        #[arg(long)]
-        segments: bool,
-    },
-    #[command(external_subcommand)]
-    Client(Vec<OsString>),
-}
-
-#[derive(Args)]
-struct CoordinatorArguments {
-    /// How many others each host probes.
-    #[arg(long, value_name = "N", default_value_t = onramp_clock::mesh::PEERS)]
-    probes: usize,
-    /// Time between two corrections.
-    #[arg(long, value_name = "TIME", default_value = "2s")]
-    window: Time,
-    /// Time between two pairs of probes to one host.
-    #[arg(long, value_name = "TIME", default_value = "8ms")]
-    interval: Time,
-    /// A host's certificate expires after so long, unless it is renewed.
-    #[arg(long, value_name = "TIME", default_value = "90d")]
-    certificate_life: Life,
-}
 
 /// What a coordinator goes by.
 struct Coordination {

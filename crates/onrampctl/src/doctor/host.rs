@@ -85,6 +85,30 @@ pub(super) fn jit() -> Check {
     }
 }
 
+pub(super) fn secure_boot(program: bool) -> Check {
+    let variable = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
+    let firmware = std::fs::read(variable).unwrap_or_default();
+    let enforced = std::fs::read_to_string("/sys/module/module/parameters/sig_enforce").unwrap_or_default();
+    let locked = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
+    signatures(&firmware, &enforced, &locked, program)
+}
+
+/// Whether the kernel takes modules without a signature, of what firmware (four bytes of attributes, then the value), module
+/// loader and lockdown say.
+fn signatures(firmware: &[u8], enforced: &str, locked: &str, program: bool) -> Check {
+    let name = "secure boot";
+    let mend = "sign it: DKMS does, with a key that `mokutil --import /var/lib/dkms/mok.pub` enrols at the next boot";
+    let boot = if firmware.get(4) == Some(&1) { "on" } else { "off" };
+    let needed = enforced.trim() == "Y" || locked.contains("[integrity]") || locked.contains("[confidentiality]");
+    match (needed, program) {
+        (_, true) => Check::ok(name, format!("{boot}: the gate is a program and takes no signature")),
+        (true, false) => {
+            Check::warn(name, format!("{boot}: the kernel takes only modules that are signed, sch_onramp too"), mend)
+        }
+        (false, false) => Check::ok(name, format!("{boot}: modules take no signature")),
+    }
+}
+
 pub(super) fn hooks() -> Check {
     if datapath::has_tcx() {
         return Check::ok("hooks", "TCX: all is detached the moment the agent ends");
@@ -132,6 +156,7 @@ fn system_clock() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::State;
 
     #[test]
     fn releases_are_read() {
@@ -146,6 +171,20 @@ mod tests {
         assert_eq!(verified(&[size.clone()]), "; instructions it followed: onramp_gate 5000");
         size.verified = None;
         assert_eq!(verified(&[size]), "");
+    }
+
+    #[test]
+    fn modules_need_a_signature_where_the_kernel_says_so() {
+        let on = [6, 0, 0, 0, 1];
+        let said = |firmware, enforced, locked, program| {
+            let check = signatures(firmware, enforced, locked, program);
+            (check.state, check.found.split(':').next().unwrap().to_owned())
+        };
+        assert_eq!(said(&on, "N\n", "none [integrity] confidentiality\n", false), (State::Warn, "on".into()));
+        assert_eq!(said(&on, "N\n", "none [integrity] confidentiality\n", true), (State::Ok, "on".into()));
+        assert_eq!(said(&on, "N\n", "[none] integrity confidentiality\n", false), (State::Ok, "on".into()));
+        assert_eq!(said(&[], "Y\n", "", false), (State::Warn, "off".into()));
+        assert_eq!(said(&[6, 0, 0, 0, 0], "N\n", "", false), (State::Ok, "off".into()));
     }
 
     #[test]

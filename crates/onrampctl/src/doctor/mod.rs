@@ -79,7 +79,7 @@ pub fn examine(config: Option<&Path>) -> Report {
     let (programs, loaded) = host::programs();
     checks.extend([host::kernel(), host::privileges(), host::btf(), loaded, host::jit(), host::hooks()]);
     let (gate, program) = network::gate(config.as_ref());
-    checks.push(gate);
+    checks.extend([gate, host::secure_boot(program)]);
     checks.push(host::clock(config.as_ref()));
     if let Some(config) = &config {
         checks.extend(config.fleet.iter().flat_map(|fleet| fleet::all(config, fleet)));

@@ -1,0 +1,103 @@
+#!/bin/sh
+# Packages of the agent, its client, a coordinator and the gate's module, on a host with systemd: installed, upgraded
+# under traffic, removed, purged; as .deb, then as .rpm.
+. /root/given/common.sh
+unset TC_LIB_DIR
+mkdir /root/bin
+for applet in nc dd; do ln -s "$(command -v busybox)" /root/bin/$applet; done
+export PATH=/root/bin:/usr/sbin:/usr/bin:/sbin:/bin
+cd /root/given || fail "nothing was given"
+
+config=/etc/onrampd/onrampd.toml
+status() { onrampctl status --json; }
+# is WHAT VALUE [UNIT]: what systemd says of it
+is() { [ "$(systemctl show -P $1 ${3:-onrampd})" = "$2" ]; }
+# Host a is the machine itself.
+ip netns attach a 1
+ip netns add b
+ip -n b link set lo up
+link
+
+# configured MODE: the agent's, with delays that look long, as start() has them
+configured() {
+    cat >$config <<EOF
+interface = "eth0"
+mode = "$1"
+threshold = "500us"
+max_pause = "2ms"
+key_file = "onrampd.key"
+clock = "static"
+clock_uncertainty = "1s"
+max_share = 1
+[[peer]]
+address = "10.0.0.2"
+clock_offset = "-100ms"
+EOF
+    install -m 640 -o root -g onrampd /tmp/key /etc/onrampd/onrampd.key
+}
+
+# everything KIND INSTALL UPGRADE REMOVE: from the first installation to what is left
+everything() {
+    kind=$1
+    check "$kind: it installs" $2
+    check "$kind: the module is there for this kernel" modinfo sch_onramp
+    check "$kind: its users" getent passwd onrampd onrampd-coordinator
+    check "$kind: its unit is well formed" systemd-analyze verify onrampd.service onrampd-coordinator.service
+    refuse "$kind: an agent that runs without a configuration" systemctl --quiet is-active onrampd
+    for file in man/man8/onrampd.8.gz man/man8/onrampctl-join.8.gz bash-completion/completions/onrampctl; do
+        [ -s /usr/share/$file ] || fail "$kind: no $file"
+    done
+    check "$kind: the doctor" sh -c "onrampctl doctor >/tmp/doctor || grep -q . /tmp/doctor"
+
+    configured enforce
+    gate= keys=
+    start b enforce eth0 0ns 10.0.0.1
+    check "$kind: it starts" systemctl enable --now --quiet onrampd
+    was=$(which_gate)
+    begin
+    holds 20
+    pid=$(systemctl show -P MainPID onrampd)
+    kept=$(sha256sum /etc/onrampd/*)
+    check "$kind: an upgrade under traffic" $3
+    upgraded() { is ActiveState active && [ "$(readlink /proc/$pid/exe)" = /usr/bin/onrampd ]; }
+    wait_for "$kind: the new program runs in the old one's place" upgraded
+    holds 20
+    arrives "$kind: a transfer during an upgrade"
+    the_same "$kind: upgrade"
+    [ "$kept" = "$(sha256sum /etc/onrampd/*)" ] || fail "$kind: the configuration has changed"
+    say "$kind: the configuration is kept"
+
+    # A fleet of one: its coordinator is a unit of its own.
+    check "$kind: it stops" systemctl stop onrampd
+    rm -f /etc/onrampd/*
+    check "$kind: a fleet is founded" onrampctl init --interface eth0 --address 10.0.0.1
+    check "$kind: its coordinator starts" systemctl start onrampd-coordinator
+    check "$kind: its first host starts" systemctl start onrampd
+    alone() { onrampctl fleet | grep -q alone; }
+    wait_for "$kind: the coordinator knows it" alone
+
+    check "$kind: it is removed" $4
+    refuse "$kind: an agent that still runs" pgrep -x onrampd
+    check "$kind: the gate is gone" sh -c "! tc qdisc show | grep -q onramp"
+    check "$kind: its module goes" sh -c "modprobe -r sch_onramp && ! modinfo sch_onramp"
+    [ -s $config ] || fail "$kind: the configuration is gone"
+    stop b
+}
+
+deb_install() { dpkg -i old/*.deb; }
+deb_upgrade() { dpkg -i new/*.deb; }
+deb_remove() { dpkg -r onrampd-coordinator onrampd onrampctl onramp-dkms; }
+everything deb deb_install deb_upgrade deb_remove
+check "deb: it is purged" dpkg -P onrampd-coordinator onrampd onrampctl onramp-dkms
+[ ! -e /etc/onrampd ] || fail "deb: purged, and $(ls -R /etc/onrampd) is left"
+left=$(find / -xdev -iname '*onramp*' -not -path '/root/*' -not -path '/proc/*' -not -path '/sys/*' -not -path '/tmp/*')
+[ -z "$left" ] || fail "deb: left: $left"
+say "deb: nothing is left"
+
+# Dependencies have Fedora's names.
+rpm_install() { rpm -i --nodeps old/*.rpm; }
+rpm_upgrade() { rpm -U --nodeps new/*.rpm; }
+rpm_remove() { rpm -e onrampd-coordinator onrampd onrampctl onramp-dkms; }
+everything rpm rpm_install rpm_upgrade rpm_remove
+complain
+finish 0
