@@ -66,6 +66,7 @@ install-agent:
 	install -D -m 644 packaging/onrampd.service $(DESTDIR)/usr/lib/systemd/system/onrampd.service
 	install -D -m 644 packaging/onrampd.sysusers $(DESTDIR)/usr/lib/sysusers.d/onrampd.conf
 	install -D -m 644 packaging/onrampd-coordinator.service $(DESTDIR)/usr/lib/systemd/system/onrampd-coordinator.service
+	install -D -m 644 packaging/onrampd-exporter.service $(DESTDIR)/usr/lib/systemd/system/onrampd-exporter.service
 	install -D -m 644 packaging/onrampd.toml $(DESTDIR)/usr/share/doc/onrampd/onrampd.toml
 	install -d $(DESTDIR)/etc/onrampd
 	$(MAKE) --quiet -C datapath/tc install
@@ -82,7 +83,7 @@ datapath: need-gate
 # As root, once the service is disabled; configuration and keys in /etc/onrampd stay.
 uninstall-agent:
 	rm -f $(DESTDIR)/usr/bin/onrampd $(DESTDIR)/usr/bin/onrampctl $(DESTDIR)/usr/lib/sysusers.d/onrampd.conf
-	rm -f $(DESTDIR)/usr/lib/systemd/system/onrampd.service $(DESTDIR)/usr/lib/systemd/system/onrampd-coordinator.service
+	rm -f $(addprefix $(DESTDIR)/usr/lib/systemd/system/,onrampd.service onrampd-coordinator.service onrampd-exporter.service)
 	rm -rf $(DESTDIR)/usr/share/doc/onrampd $(DESTDIR)/usr/src/onramp-0.1.0
 	$(MAKE) --quiet -C datapath/tc uninstall
 	@rmdir --ignore-fail-on-non-empty $(DESTDIR)/etc/onrampd 2>/dev/null || true

@@ -4,7 +4,7 @@
 . /root/given/common.sh
 unset TC_LIB_DIR
 mkdir /root/bin
-for applet in nc dd; do ln -s "$(command -v busybox)" /root/bin/$applet; done
+for applet in nc dd wget; do ln -s "$(command -v busybox)" /root/bin/$applet; done
 export PATH=/root/bin:/usr/sbin:/usr/bin:/sbin:/bin
 cd /root/given || fail "nothing was given"
 
@@ -42,7 +42,7 @@ everything() {
     check "$kind: it installs" $2
     check "$kind: the module is there for this kernel" modinfo sch_onramp
     check "$kind: its users" getent passwd onrampd onrampd-coordinator
-    check "$kind: its unit is well formed" systemd-analyze verify onrampd.service onrampd-coordinator.service
+    check "$kind: its unit is well formed" systemd-analyze verify onrampd.service onrampd-coordinator.service onrampd-exporter.service
     refuse "$kind: an agent that runs without a configuration" systemctl --quiet is-active onrampd
     for file in man/man8/onrampd.8.gz man/man8/onrampctl-join.8.gz bash-completion/completions/onrampctl; do
         [ -s /usr/share/$file ] || fail "$kind: no $file"
@@ -67,6 +67,10 @@ everything() {
     [ "$kept" = "$(sha256sum /etc/onrampd/*)" ] || fail "$kind: the configuration has changed"
     say "$kind: the configuration is kept"
 
+    check "$kind: its exporter starts" systemctl start onrampd-exporter
+    told() { wget -qO - http://127.0.0.1:9473/metrics | grep -q '^onramp_enforcing 1'; }
+    wait_for "$kind: what Prometheus is told" told
+
     # A fleet of one: its coordinator is a unit of its own.
     check "$kind: it stops" systemctl stop onrampd
     rm -f /etc/onrampd/*
@@ -77,7 +81,7 @@ everything() {
     wait_for "$kind: the coordinator knows it" alone
 
     check "$kind: it is removed" $4
-    refuse "$kind: an agent that still runs" pgrep -x onrampd
+    refuse "$kind: an agent that still runs" systemctl --quiet is-active onrampd onrampd-coordinator onrampd-exporter
     check "$kind: the gate is gone" sh -c "! tc qdisc show | grep -q onramp"
     check "$kind: its module goes" sh -c "modprobe -r sch_onramp && ! modinfo sch_onramp"
     [ -s $config ] || fail "$kind: the configuration is gone"

@@ -27,12 +27,12 @@ impl Client {
         Ok(Self(BufReader::new(stream)))
     }
 
-    /// Asks for the status with `flows` flows: its line of JSON.
+    /// Asks for the status with `flows` flows, and with histograms of one-way delays: its line of JSON.
     ///
     /// # Errors
     /// The agent has gone, or does not answer.
-    pub fn line(&mut self, flows: usize) -> io::Result<String> {
-        let mut request = serde_json::to_vec(&Request::Status { flows })?;
+    pub fn line(&mut self, flows: usize, histograms: bool) -> io::Result<String> {
+        let mut request = serde_json::to_vec(&Request::Status { flows, histograms })?;
         request.push(b'\n');
         self.0.get_mut().write_all(&request)?;
         let mut line = String::new();
@@ -44,7 +44,7 @@ impl Client {
     ///
     /// # Errors
     /// The same, or an answer that cannot be understood.
-    pub fn status(&mut self, flows: usize) -> io::Result<Status> {
-        Ok(serde_json::from_str(&self.line(flows)?)?)
+    pub fn status(&mut self, flows: usize, histograms: bool) -> io::Result<Status> {
+        Ok(serde_json::from_str(&self.line(flows, histograms)?)?)
     }
 }

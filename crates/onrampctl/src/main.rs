@@ -7,6 +7,7 @@ mod agent;
 mod coordinator;
 mod doctor;
 mod documents;
+mod exporter;
 mod hosts;
 mod owd;
 mod replay;
@@ -25,7 +26,7 @@ use onrampd::fleet::wire;
 use onrampd::{DEFAULT_CONFIG, DEFAULT_SOCKET};
 use std::fmt::Display;
 use std::io::{self, Write as _};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -144,6 +145,19 @@ enum Command {
     },
     /// Watch paths and flows live, as root or in the group onrampd.
     Top {
+        /// The agent's socket.
+        #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
+        socket: PathBuf,
+    },
+    /// Serve the agent's state to Prometheus, as OpenMetrics at /metrics, until SIGINT or SIGTERM. Needs no
+    /// privileges but the group onrampd.
+    Exporter {
+        /// Where it listens. Who can reach it sees peers and delays, but no flows.
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = exporter::LISTEN)]
+        listen: SocketAddr,
+        /// Most paths told of one by one, those with the lowest addresses; the others together, as peer "others".
+        #[arg(long, value_name = "N", default_value_t = 32)]
+        max_paths: usize,
         /// The agent's socket.
         #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
         socket: PathBuf,
@@ -289,6 +303,9 @@ fn main() -> ExitCode {
         Command::Doctor { config, json } => diagnose(config.as_deref(), json),
         Command::Status { json, flows, socket } => asked(&socket, show_status(json, flows.unwrap_or(0), &socket)),
         Command::Top { socket } => asked(&socket, top::run(&socket)),
+        Command::Exporter { listen, max_paths, socket } => {
+            exporter::run(listen, max_paths, &socket).map_or_else(fail, |()| ExitCode::SUCCESS)
+        }
         Command::Documents { folder } => done(documents::write(Cli::command(), &folder).map(|()| String::new())),
     }
 }
@@ -373,6 +390,6 @@ fn diagnose(config: Option<&Path>, json: bool) -> ExitCode {
 
 fn show_status(json: bool, flows: usize, socket: &Path) -> io::Result<()> {
     let mut client = Client::connect(socket)?;
-    let text = if json { client.line(flows)? } else { status::show(&client.status(flows)?) };
+    let text = if json { client.line(flows, false)? } else { status::show(&client.status(flows, false)?) };
     io::stdout().write_all(text.as_bytes())
 }

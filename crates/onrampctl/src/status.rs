@@ -102,7 +102,7 @@ pub fn path_lines(paths: &[Path]) -> Vec<String> {
         "path to", "T", "owd now", "min", "p50", "p99", "OR-ACKs"
     );
     let line = |p: &Path| {
-        let owd = p.owd.map(|o| [o.now_ns, o.min_ns, o.p50_ns, o.p99_ns].map(show_time));
+        let owd = p.owd.as_ref().map(|o| [o.now_ns, o.min_ns, o.p50_ns, o.p99_ns].map(show_time));
         let [now, min, p50, p99] = owd.unwrap_or_else(|| ["–"; 4].map(String::from));
         let mark = match (p.clock_known, &p.not_held) {
             (false, _) => "  clock not known",

@@ -32,7 +32,7 @@ pub fn run(socket: &Path) -> io::Result<()> {
     let screen = Screen::open()?;
     let mut before = None;
     while !end.load(Ordering::Relaxed) {
-        let status = client.status(FLOWS)?;
+        let status = client.status(FLOWS, false)?;
         let size = tcgetwinsize(io::stdout())?;
         let lines = frame(before.as_ref(), &status, size.ws_row.into(), size.ws_col.into());
         draw(&lines)?;

@@ -15,7 +15,8 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 const WINDOW: u64 = 2_000_000_000;
-/// Rounds that are looked at, once every host is told of all others (forty rounds): a tenth of the hosts leaves and comes in a minute.
+/// Rounds that are looked at, once every host is told of all others, which takes forty: a tenth of the hosts leaves
+/// and comes in a minute.
 const ROUNDS: usize = 5;
 const CHURN: f64 = 0.1 * 2.0 / 60.0;
 

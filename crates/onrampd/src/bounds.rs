@@ -112,6 +112,8 @@ struct Watched {
     last_break: (u64, u64),
     /// When the least delay was learnt anew.
     renewed: u64,
+    /// Time for which it was held, of all windows looked at.
+    held: u64,
 }
 
 /// How long nothing is held.
@@ -153,6 +155,12 @@ impl Bounds {
         Some(self.paths.get(peer)?.free?.0)
     }
 
+    /// Time in which some packet to `peer` had to wait, in nanoseconds, of the windows that have ended.
+    #[must_use]
+    pub fn held(&self, peer: &IpAddr) -> u64 {
+        self.paths.get(peer).map_or(0, |watched| watched.held)
+    }
+
     /// When the least delay to `peer` was last to be learnt anew.
     #[must_use]
     pub fn renewed(&self, peer: &IpAddr) -> u64 {
@@ -170,6 +178,7 @@ impl Watched {
 
     fn judge(&mut self, window: &or_window, limits: &Limits, now: u64) -> Option<Reason> {
         self.seen = window.number;
+        self.held += window.held.min(WINDOW);
         let misfits = window.refused >= FEW && window.refused > window.or_acks;
         self.misfits = if misfits { self.misfits + 1 } else { 0 };
         if self.misfits >= IN_VAIN {

@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use onrampd::status::protocol;
 
 fuzz_target!(|line: &[u8]| {
-    if let Ok(protocol::Request::Status { flows }) = protocol::parse(line) {
+    if let Ok(protocol::Request::Status { flows, .. }) = protocol::parse(line) {
         assert!(flows <= protocol::MAX_FLOWS);
     }
 });

@@ -16,13 +16,13 @@ const MAX_PROBLEMS: usize = 10;
 
 impl Agent {
     pub(super) fn answer(&mut self, request: Request) -> Vec<u8> {
-        let Request::Status { flows } = request;
-        let status = self.status(flows).map_err(|e| e.to_string());
+        let Request::Status { flows, histograms } = request;
+        let status = self.status(flows, histograms).map_err(|e| e.to_string());
         let reply = status.and_then(|s| serde_json::to_vec(&s).map_err(|e| e.to_string()));
         reply.unwrap_or_else(|error| serde_json::json!({ "error": error }).to_string().into_bytes())
     }
 
-    pub(super) fn status(&mut self, top: usize) -> Result<Status, Error> {
+    pub(super) fn status(&mut self, top: usize, histograms: bool) -> Result<Status, Error> {
         let now = now();
         // As many as anybody may ask for: whoever asks for more than the last one has none of it made anew.
         let made = |made: &&(u64, Flows)| now - made.0 <= FLOWS_FRESH;
@@ -60,6 +60,7 @@ impl Agent {
             paths: &self.datapath.paths()?,
             counters: &self.datapath.counters()?,
             flows,
+            histograms,
         }))
     }
 

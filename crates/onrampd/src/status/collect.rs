@@ -50,6 +50,8 @@ pub struct Facts<'a> {
     pub counters: &'a [u64],
     /// See [`flows`].
     pub flows: Flows,
+    /// With the histograms of one-way delays.
+    pub histograms: bool,
 }
 
 /// Puts the status together.
@@ -104,12 +106,15 @@ fn path_of(peer: IpAddr, path: &or_path, facts: &Facts<'_>) -> Path {
         mean_ns: path.owd_sum / path.or_acks as i64,
         p50_ns: quantile(&path.histogram, 0.5).unwrap_or(path.owd),
         p99_ns: quantile(&path.histogram, 0.99).unwrap_or(path.owd),
+        sum_ns: path.owd_sum,
+        histogram: if facts.histograms { path.histogram.to_vec() } else { Vec::new() },
     });
     Path {
         peer,
         clock_known: entry.is_some_and(|p| p.clock_offset.is_some()),
         threshold_ns: entry.map_or(facts.config.params.threshold, |p| p.threshold(facts.config, path)),
         not_held: facts.bounds.free(&peer).map(|reason| reason.to_string()),
+        held_ns: facts.bounds.held(&peer),
         or_acks: path.or_acks,
         owd,
     }

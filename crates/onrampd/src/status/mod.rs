@@ -139,6 +139,9 @@ pub struct Path {
     /// Why nothing is held on it, if that is so.
     #[serde(default)]
     pub not_held: Option<String>,
+    /// Time in which some packet had to wait, to the second.
+    #[serde(default)]
+    pub held_ns: u64,
     /// OR-ACKs that came back.
     pub or_acks: u64,
     /// One-way delays; none before the first OR-ACK.
@@ -146,7 +149,7 @@ pub struct Path {
 }
 
 /// One-way delays.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Owd {
     /// The latest.
     pub now_ns: i64,
@@ -160,6 +163,12 @@ pub struct Owd {
     pub p50_ns: i64,
     /// 99th percentile of the same.
     pub p99_ns: i64,
+    /// Sum since the start.
+    #[serde(default)]
+    pub sum_ns: i64,
+    /// That histogram, if it was asked for: delays in each bucket, which begins at [`histogram::lower_bound`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub histogram: Vec<u32>,
 }
 
 /// Flows.

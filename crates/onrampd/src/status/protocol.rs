@@ -19,6 +19,9 @@ pub enum Request {
         /// With so many flows.
         #[serde(default)]
         flows: usize,
+        /// With the histograms of one-way delays.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        histograms: bool,
     },
 }
 
@@ -29,8 +32,8 @@ pub enum Request {
 pub fn parse(line: &[u8]) -> Result<Request, String> {
     let text = std::str::from_utf8(line).map_err(|_| "a request is a line of UTF-8".to_string())?;
     let request = serde_json::from_str(text).map_err(|e| format!("no request: {e}: such as {{\"get\":\"status\"}}"))?;
-    let Request::Status { flows } = request;
-    Ok(Request::Status { flows: flows.min(MAX_FLOWS) })
+    let Request::Status { flows, histograms } = request;
+    Ok(Request::Status { flows: flows.min(MAX_FLOWS), histograms })
 }
 
 #[cfg(test)]
@@ -41,9 +44,10 @@ mod tests {
 
     #[test]
     fn requests_are_read_and_bounded() {
-        assert_eq!(parse(br#"{"get":"status"}"#), Ok(Request::Status { flows: 0 }));
-        assert_eq!(parse(br#"{"get":"status","flows":5}"#), Ok(Request::Status { flows: 5 }));
-        assert_eq!(parse(br#"{"get":"status","flows":99999999}"#), Ok(Request::Status { flows: MAX_FLOWS }));
+        let status = |flows, histograms| Ok(Request::Status { flows, histograms });
+        assert_eq!(parse(br#"{"get":"status"}"#), status(0, false));
+        assert_eq!(parse(br#"{"get":"status","flows":5,"histograms":true}"#), status(5, true));
+        assert_eq!(parse(br#"{"get":"status","flows":99999999}"#), status(MAX_FLOWS, false));
         for bad in [&b""[..], b"status", b"{}", br#"{"get":"stop"}"#, br#"{"get":"status","flows":-1}"#, b"\xff"] {
             assert!(parse(bad).is_err());
         }
