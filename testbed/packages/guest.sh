@@ -80,12 +80,12 @@ everything() {
     alone() { onrampctl fleet | grep -q alone; }
     wait_for "$kind: the coordinator knows it" alone
 
+    stop b
     check "$kind: it is removed" $4
     refuse "$kind: an agent that still runs" systemctl --quiet is-active onrampd onrampd-coordinator onrampd-exporter
     check "$kind: the gate is gone" sh -c "! tc qdisc show | grep -q onramp"
     check "$kind: its module goes" sh -c "modprobe -r sch_onramp && ! modinfo sch_onramp"
     [ -s $config ] || fail "$kind: the configuration is gone"
-    stop b
 }
 
 deb_install() { dpkg -i old/*.deb; }
