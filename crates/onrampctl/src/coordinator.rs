@@ -20,8 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The coordinator does not answer or refuses, or the host has joined before.
 pub fn join(token: &Token, address: IpAddr, folder: &Path) -> io::Result<()> {
     let newcomer = Newcomer::new(folder)?;
-    let (secret, public_key) = (hex::encode(token.secret), hex::encode(newcomer.public_key()));
-    let request = FromHost::Join { secret, address, public_key };
+    let [public_key, pair_key] = [newcomer.public_key(), &newcomer.pair_key()].map(hex::encode);
+    let request =
+        FromHost::Join { secret: hex::encode(token.secret), address, public_key, pair_key, speaks: wire::SPEAKS };
     match ask(token.coordinator, Some(address), Newcomer::client(token)?, &request)? {
         FromCoordinator::Joined { certificate, authority } => newcomer.store(folder, token, &certificate, &authority),
         other => Err(unexpected(token.coordinator, other)),

@@ -21,7 +21,7 @@ struct Coordination {
     listen: SocketAddr,
     folder: PathBuf,
     mesh: Mesh,
-    certificate_life: u64,
+    lives: Lives,
 }
 
 fn main() -> ExitCode {
@@ -83,8 +83,8 @@ fn configured(file: &Path, listen: Option<SocketAddr>) -> Result<Coordination, E
     }
     let nowhere = "fleet.coordinators: none is at this host's address: add it, or give --listen";
     let listen = listen.or_else(|| fleet.own_coordinator()).ok_or_else(|| wrong(file.display(), nowhere))?;
-    let Fleet { folder, mesh, certificate_life, .. } = fleet;
-    Ok(Coordination { listen, folder, mesh, certificate_life })
+    let Fleet { folder, mesh, lives, .. } = fleet;
+    Ok(Coordination { listen, folder, mesh, lives })
 }
 
 fn given(
@@ -96,19 +96,19 @@ fn given(
         return Err(wrong("onrampd", "--folder and --listen are needed, or --config"));
     };
     let mesh = Mesh { probes: terms.probes, window: terms.window.0, interval: terms.interval.0 };
-    let certificate_life = terms.certificate_life.0;
+    let lives = Lives { certificate: terms.certificate_life.0, key: terms.key_life.0 };
     mesh.check()
-        .and_then(|()| check_life(certificate_life))
+        .and_then(|()| lives.check())
         .map_err(|Mistake { key, message }| wrong("onrampd", format!("--{}: {message}", key.replace('_', "-"))))?;
-    Ok(Coordination { listen, folder, mesh, certificate_life })
+    Ok(Coordination { listen, folder, mesh, lives })
 }
 
-fn coordinate(Coordination { listen, folder, mesh, certificate_life }: Coordination) -> io::Result<()> {
+fn coordinate(Coordination { listen, folder, mesh, lives }: Coordination) -> io::Result<()> {
     let (signals, stop) = UnixStream::pair()?;
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::low_level::pipe::register(signal, signals.try_clone()?)?;
     }
-    let mut server = serve::Server::open(listen, &folder, mesh, certificate_life)?;
+    let mut server = serve::Server::open(listen, &folder, mesh, lives)?;
     // From here on it reads what others send.
     drop_capabilities()?;
     agent::ready();

@@ -7,9 +7,10 @@ use common::lab::{Agent, Lab, onrampctl, run, until};
 use onramp_core::orprobe::{Kind, OrProbe};
 use onrampd::clock::now;
 use onrampd::fleet::link::Link;
+use onrampd::fleet::pairs::{Epochs, KEY_LIFE, Pairs};
 use onrampd::fleet::pki::{self, Authority, Identity, Newcomer, Token};
 use onrampd::fleet::tokens::today;
-use onrampd::fleet::wire::{FromCoordinator, FromHost, parse};
+use onrampd::fleet::wire::{FromCoordinator, FromHost, SPEAKS, parse};
 use rustix::process::Signal;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -311,8 +312,7 @@ fn probes_that_are_not_the_other_hosts_change_nothing() {
     c.kill();
     let [us, peer]: [IpAddr; 2] = [[10, 9, 0, 3].into(), [10, 9, 0, 1].into()];
     let forger = lab.on("c", move || UdpSocket::bind((us, 9471)).unwrap());
-    let [of_c, of_a] = ["c", "a"].map(|host| identity(&lab, host));
-    let key = Authority::open(&lab.file("a.d/fleet")).unwrap().pair_key(&of_c, &of_a).0;
+    let key = pair_key(&lab, "c", "a", Epochs::at(today(), KEY_LIFE).sign);
     let send = |payload: &[u8]| forger.send_to(payload, (peer, 9471)).unwrap();
     let counters = || ["probes_refused", "probes_answered", "or_acks_malformed"].map(|name| a.counter(name));
     let before = counters();
@@ -468,6 +468,7 @@ fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
         by_programs: true,
         aliases: vec![],
         changes: false,
+        speaks: SPEAKS,
     };
     let report = FromHost::Report { round: 1, edges: vec![], realtime: None };
     let stranger = || Newcomer::client(&token).unwrap();
@@ -565,6 +566,8 @@ fn nobody_joins_as_another_host() {
         secret: hex::encode(parsed.secret),
         address: address.parse().unwrap(),
         public_key: hex::encode(newcomer.public_key()),
+        pair_key: hex::encode(newcomer.pair_key()),
+        speaks: SPEAKS,
     };
     let stranger = || Newcomer::client(&parsed).unwrap();
     // `say` calls from b, whose agent is running.
@@ -621,6 +624,18 @@ fn identity(lab: &Lab, host: &str) -> Identity {
     Identity::of(&CertificateDer::from_pem_file(certificate(lab, host)).unwrap()).unwrap()
 }
 
+/// The key by which a host signs to another, of which the authority has said the truth.
+fn pair_key(lab: &Lab, host: &str, other: &str, epoch: u64) -> [u8; 16] {
+    let other = identity(lab, other);
+    let statement = authority(lab).statement(&other).unwrap();
+    let shared = Pairs::open(&lab.file(&format!("{host}.d/fleet"))).unwrap().shared(other.address, &statement).unwrap();
+    shared.keys(Epochs { sign: epoch, accept: epoch }).sign.0
+}
+
+fn authority(lab: &Lab) -> Authority {
+    Authority::open(&lab.file("a.d/fleet")).unwrap()
+}
+
 /// Adds how long the coordinator's certificates are good.
 fn with_life(life: &str) -> String {
     format!("{QUICK}\ncertificate_life = \"{life}\"")
@@ -660,6 +675,78 @@ fn certificates_are_renewed_and_nobody_notices() {
     // The new one is what it connects with.
     assert!(b.end());
     agree(&[&a, &start(&lab, "b", QUICK, "")]);
+}
+
+#[test]
+fn keys_of_pairs_change_and_no_tag_is_refused() {
+    let Some(lab) = Lab::new() else { return };
+    two(&lab);
+    let short = format!("{QUICK}\nkey_life = \"8s\"");
+    let (a, b) = (start(&lab, "a", &short, ""), start(&lab, "b", QUICK, ""));
+    agree(&[&a, &b]);
+    let epoch = || today() / 8;
+    let first = epoch();
+    let counted = |agent: &Agent| ["or_acks_bad_tag", "probes_refused"].map(|name| agent.counter(name));
+    while epoch() < first + 3 {
+        assert!(lab.transfer("10.9.0.2", 1_000_000));
+        sleep(Duration::from_millis(20));
+    }
+    assert_eq!([counted(&a), counted(&b)], [[0, 0]; 2]);
+    assert!(a.path("10.9.0.2")["or_acks"].as_u64() > Some(100), "{}", a.status());
+    agree(&[&a, &b]);
+    // Nobody's key any more: of the first epoch, and of a time without epochs.
+    drop(b);
+    let forger = lab.on("b", || UdpSocket::bind("10.9.0.2:9471").unwrap());
+    let [us, peer]: [IpAddr; 2] = [[10, 9, 0, 2].into(), [10, 9, 0, 1].into()];
+    let probe = |key: [u8; 16], pair| {
+        let probe = OrProbe { pair, sent: now(), ..OrProbe::default() };
+        let tag = probe.expected_tag(us, peer, &key);
+        forger.send_to(&OrProbe { tag, ..probe }.encode(), (peer, 9471)).unwrap();
+    };
+    let before = (a.counter("probes_refused"), a.counter("probes_answered"));
+    for n in 0..5 {
+        probe(pair_key(&lab, "b", "a", first), n);
+    }
+    until("are they refused", || a.counter("probes_refused") == before.0 + 5);
+    for n in 0..5 {
+        probe(pair_key(&lab, "b", "a", epoch()), n);
+    }
+    until("are they answered", || a.counter("probes_answered") >= before.1 + 5);
+}
+
+/// Whether a process has these bytes somewhere in its memory.
+fn remembers(agent: &Agent, bytes: &[u8]) -> bool {
+    use std::os::unix::fs::FileExt as _;
+    let pid = agent.pid();
+    let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    maps.lines().filter(|line| line.contains(" rw")).any(|line| {
+        let (from, to) = line.split(' ').next().and_then(|range| range.split_once('-')).unwrap();
+        let [from, to] = [from, to].map(|at| u64::from_str_radix(at, 16).unwrap());
+        let mut all = vec![0; usize::try_from(to - from).unwrap()];
+        memory.read_exact_at(&mut all, from).is_ok() && all.windows(bytes.len()).any(|there| there == bytes)
+    })
+}
+
+#[test]
+fn a_coordinator_does_not_know_the_keys_of_pairs() {
+    let Some(lab) = Lab::switched() else { return };
+    two(&lab);
+    for host in ["a", "b"] {
+        adjust(&lab, host, "", "");
+        let written = lab.file(&format!("{host}.written"));
+        let text = fs::read_to_string(&written).unwrap();
+        let text = text.replace(&format!("listen = \"{COORDINATOR}\"\n"), "").replace(COORDINATOR, "10.9.0.3:9472");
+        fs::write(written, text).unwrap();
+    }
+    let coordinator = coordinator(&lab, "10.9.0.3:9472");
+    let (a, b) = (start(&lab, "a", QUICK, ""), start(&lab, "b", QUICK, ""));
+    agree(&[&a, &b]);
+    let key = pair_key(&lab, "a", "b", Epochs::at(today(), KEY_LIFE).sign);
+    assert!(remembers(&a, &key) && remembers(&b, &key), "else this looks for the wrong thing");
+    let statement = authority(&lab).statement(&identity(&lab, "b")).unwrap();
+    assert!(remembers(&coordinator, &statement.as_bytes()[..60]), "else this does not find what is there");
+    assert!(!remembers(&coordinator, &key));
 }
 
 #[test]

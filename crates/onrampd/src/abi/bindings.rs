@@ -13,6 +13,7 @@ pub const OR_INTERVAL_SHIFT_MAX: u32 = 20;
 pub const OR_INTERVAL_SHIFT_DEFAULT: u32 = 14;
 pub const OR_PEER_CLOCK_KNOWN: u32 = 1;
 pub const OR_PEER_FREE: u32 = 2;
+pub const OR_PEER_TWO_KEYS: u32 = 4;
 pub const OR_OWD_FIRST_SHIFT: u32 = 10;
 pub const OR_OWD_SUB_SHIFT: u32 = 2;
 pub const OR_OWD_BUCKETS: u32 = 64;
@@ -150,6 +151,7 @@ const _: () = {
 #[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct or_peer {
     pub key: [or_u64; 2usize],
+    pub other_key: [or_u64; 2usize],
     pub clock: or_clock,
     pub uncertainty: or_u64,
     pub renewed: or_u64,
@@ -158,22 +160,25 @@ pub struct or_peer {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of or_peer"][::core::mem::size_of::<or_peer>() - 64usize];
+    ["Size of or_peer"][::core::mem::size_of::<or_peer>() - 80usize];
     ["Alignment of or_peer"][::core::mem::align_of::<or_peer>() - 8usize];
     ["Offset of field: or_peer::key"][::core::mem::offset_of!(or_peer, key) - 0usize];
     [
+        "Offset of field: or_peer::other_key",
+    ][::core::mem::offset_of!(or_peer, other_key) - 16usize];
+    [
         "Offset of field: or_peer::clock",
-    ][::core::mem::offset_of!(or_peer, clock) - 16usize];
+    ][::core::mem::offset_of!(or_peer, clock) - 32usize];
     [
         "Offset of field: or_peer::uncertainty",
-    ][::core::mem::offset_of!(or_peer, uncertainty) - 40usize];
+    ][::core::mem::offset_of!(or_peer, uncertainty) - 56usize];
     [
         "Offset of field: or_peer::renewed",
-    ][::core::mem::offset_of!(or_peer, renewed) - 48usize];
+    ][::core::mem::offset_of!(or_peer, renewed) - 64usize];
     [
         "Offset of field: or_peer::flags",
-    ][::core::mem::offset_of!(or_peer, flags) - 56usize];
-    ["Offset of field: or_peer::path"][::core::mem::offset_of!(or_peer, path) - 60usize];
+    ][::core::mem::offset_of!(or_peer, flags) - 72usize];
+    ["Offset of field: or_peer::path"][::core::mem::offset_of!(or_peer, path) - 76usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]

@@ -213,7 +213,7 @@ impl Agent {
         if let Some(fleet) = self.config.fleet.clone() {
             let failed = || io_error("fleet");
             if let Some(listen) = fleet.listen {
-                let server = serve::Server::open(listen, &fleet.folder, fleet.mesh, fleet.certificate_life);
+                let server = serve::Server::open(listen, &fleet.folder, fleet.mesh, fleet.lives);
                 let server = server.map_err(failed())?;
                 self.coordinator = Some(Coordinator::start(server).map_err(failed())?);
             }

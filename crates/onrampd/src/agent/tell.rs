@@ -110,6 +110,7 @@ impl Agent {
         let view = self.sync.as_ref().map(Sync::view).unwrap_or_default();
         let mut standing: Vec<String> = view.not_yours.iter().map(not_yours).collect();
         standing.extend(view.not_renewed.as_deref().map(not_renewed));
+        standing.extend(view.without_key);
         let gate = (self.config.mode, &self.gate, self.config.gate.kind);
         if let (Mode::Enforce, Gate::None, GateKind::Auto) = gate {
             standing.push(format!("nothing is held: {}", self.choice.why));

@@ -3,8 +3,9 @@
 use super::file::{Clock, File, Version};
 use super::key::{Key, world_readable};
 use super::quantity::{Drift, Size, Threshold, Time};
-use super::{Attach, Config, Fleet, GateKind, Mesh, Mode, Params, Parent, Peer, TestClock, check_life};
+use super::{Attach, Config, Fleet, GateKind, Lives, Mesh, Mode, Params, Parent, Peer, TestClock};
 use crate::abi;
+use crate::fleet::pairs::KEY_LIFE;
 use crate::fleet::pki::CERTIFICATE_LIFE;
 use onramp_config::{ConfigError, Document, Mistake, Outline, Parsed, Reading};
 use std::collections::HashSet;
@@ -305,8 +306,11 @@ fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
     if let Err(Mistake { key, message }) = mesh.check() {
         mistakes.push(Mistake::new(format!("fleet.{key}"), message));
     }
-    let certificate_life = section.certificate_life.map_or(CERTIFICATE_LIFE, |life| life.0);
-    if let Err(Mistake { key, message }) = check_life(certificate_life) {
+    let lives = Lives {
+        certificate: section.certificate_life.map_or(CERTIFICATE_LIFE, |life| life.0),
+        key: section.key_life.map_or(KEY_LIFE, |life| life.0),
+    };
+    if let Err(Mistake { key, message }) = lives.check() {
         mistakes.push(Mistake::new(format!("fleet.{key}"), message));
     }
     let max_uncertainty = section.max_uncertainty.map_or(MAX_UNCERTAINTY, |t| t.0);
@@ -320,7 +324,7 @@ fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
         folder: base.join(section.folder.as_deref().unwrap_or(Path::new("fleet"))),
         listen: section.listen.map(|at| at.0),
         mesh,
-        certificate_life,
+        lives,
         max_uncertainty,
         chrony: section.chrony.as_ref().map(|socket| base.join(socket)),
         log: section.log.as_ref().map(|file| base.join(file)),

@@ -1,10 +1,11 @@
 //! Decisions of a coordinator: who is a member, who probes whom, what each host's correction
 //! is. Pure: connections are numbers, times are arguments.
 
+use super::pairs::{Epochs, Statement};
 use super::pki::Identity;
 use super::wire::{Alike, Certainty, Comparable, Delays, Edge, Fleet};
 use super::wire::{FromCoordinator, HostState, Member, Pair, Realtime};
-use crate::config::{Key, Mesh};
+use crate::config::Mesh;
 use ipnet::IpNet;
 use onramp_clock::{Correction, HostId, NetworkOptions, Solution, mesh, solve};
 use std::cmp::Reverse;
@@ -39,13 +40,12 @@ pub type Conn = u64;
 /// Messages to hosts.
 pub type Said = Vec<(Conn, FromCoordinator)>;
 
-/// The key of a pair of hosts.
-pub type PairKey = Box<dyn Fn(&Identity, &Identity) -> Key + Send>;
-
 /// A coordinator, but for its sockets.
 pub struct Coordinator {
     mesh: Mesh,
-    pair_key: PairKey,
+    /// Keys of pairs in use, and whether hosts that have the list are to hear of it.
+    epochs: Epochs,
+    turned: bool,
     hosts: BTreeMap<IpAddr, Host>,
     /// Networks in which hosts may have aliases, by the operator.
     aliases: BTreeMap<IpAddr, Vec<IpNet>>,
@@ -79,6 +79,7 @@ struct Host {
     conn: Result<Conn, u64>,
     number: HostId,
     identity: Identity,
+    statement: Statement,
     by_programs: bool,
     aliases: Vec<IpAddr>,
     /// It understands changes.
@@ -123,6 +124,8 @@ struct Announced {
 pub struct Hello {
     /// Identity by its certificate.
     pub identity: Identity,
+    /// What the others are told of that.
+    pub statement: Statement,
     /// Correction it goes by, of an earlier coordinator.
     pub correction: Option<Correction>,
     /// Its probes are stamped and answered by the eBPF programs.
@@ -136,10 +139,11 @@ pub struct Hello {
 impl Coordinator {
     /// One without hosts.
     #[must_use]
-    pub fn new(mesh: Mesh, pair_key: PairKey, now: u64) -> Self {
+    pub fn new(mesh: Mesh, epochs: Epochs, now: u64) -> Self {
         Self {
             mesh,
-            pair_key,
+            epochs,
+            turned: false,
             hosts: BTreeMap::new(),
             aliases: BTreeMap::new(),
             numbers: BTreeMap::new(),
@@ -165,6 +169,12 @@ impl Coordinator {
         self.membership_changed(now);
     }
 
+    /// Keys of pairs in use from now on.
+    pub fn set_epochs(&mut self, epochs: Epochs) {
+        self.turned |= self.epochs != epochs;
+        self.epochs = epochs;
+    }
+
     /// The time of day in this round.
     pub fn set_realtime(&mut self, realtime: Option<Realtime>) {
         self.realtime = realtime;
@@ -172,7 +182,7 @@ impl Coordinator {
 
     /// A host is there. Returns the connection it had until now, if it had another.
     pub fn hello(&mut self, now: u64, conn: Conn, hello: Hello) -> Option<Conn> {
-        let Hello { identity, correction, by_programs, aliases, changes } = hello;
+        let Hello { identity, statement, correction, by_programs, aliases, changes } = hello;
         let address = identity.address;
         let next = self.numbers.len() as HostId;
         let number = *self.numbers.entry(address).or_insert(next);
@@ -195,6 +205,7 @@ impl Coordinator {
             conn: Ok(conn),
             number,
             identity,
+            statement,
             by_programs,
             aliases,
             changes,
@@ -300,6 +311,11 @@ impl Coordinator {
                 self.membership_changed(now);
             }
         }
+        // All at once, and before changes: whoever hears of these has heard of that.
+        if std::mem::take(&mut self.turned) {
+            let listed = self.hosts.values().filter(|host| host.listed == Listed::Yes);
+            said.extend(listed.filter_map(|host| Some((host.conn.ok()?, FromCoordinator::Keys(self.epochs)))));
+        }
         if self.tell.is_some_and(|tell| now >= tell) {
             self.tell = None;
             said.extend(self.tell_changes());
@@ -344,8 +360,9 @@ impl Coordinator {
             let host = &self.hosts[&address];
             let others = self.hosts.values().filter(|other| other.identity.address != address);
             let members = FromCoordinator::Members {
-                members: others.map(|other| self.member(host, other)).collect(),
+                members: others.map(member).collect(),
                 not_yours: host.told.not_yours.clone(),
+                epochs: self.epochs,
                 probe: host.told.probe.clone(),
                 interval: self.mesh.interval,
                 window: self.mesh.window,
@@ -353,12 +370,6 @@ impl Coordinator {
             return Some((conn, members));
         }
         None
-    }
-
-    /// One member as another one is told of it.
-    fn member(&self, host: &Host, other: &Host) -> Member {
-        let key = (self.pair_key)(&host.identity, &other.identity);
-        Member { address: other.identity.address, aliases: other.told.aliases.clone(), key }
     }
 
     /// How long a round waits for reports.
@@ -436,7 +447,7 @@ impl Coordinator {
                 wait.push(*address);
             } else if host.listed == Listed::Yes {
                 let others = present.iter().filter(|other| *other != address);
-                let members: Vec<Member> = others.map(|other| self.member(host, &self.hosts[other])).collect();
+                let members: Vec<Member> = others.map(|other| member(&self.hosts[other])).collect();
                 // Not sent apart for one of the two: both are short.
                 let own = anew.contains(address).then(|| (host.told.not_yours.clone(), host.told.probe.clone()));
                 if members.is_empty() && gone.is_empty() && own.is_none() {
@@ -635,6 +646,12 @@ impl Coordinator {
     }
 }
 
+/// A member as others are told of it.
+fn member(host: &Host) -> Member {
+    let (address, aliases) = (host.identity.address, host.told.aliases.clone());
+    Member { address, aliases, statement: host.statement.clone() }
+}
+
 /// What hosts of a part are told after a round.
 struct OfPart {
     /// Those that have heard of all before.
@@ -741,12 +758,19 @@ mod tests {
     }
 
     fn identity(n: u8) -> Identity {
-        Identity { address: host(n), membership: Membership([n; 16]), expires: u64::MAX }
+        Identity { address: host(n), membership: Membership([n; 16]), public: [n; 32], expires: u64::MAX }
     }
 
     /// Of a host that does not understand changes.
     fn hello(n: u8, correction: Option<Correction>, aliases: &[IpAddr]) -> Hello {
-        Hello { identity: identity(n), correction, by_programs: true, aliases: aliases.into(), changes: false }
+        Hello {
+            identity: identity(n),
+            statement: "signed".into(),
+            correction,
+            by_programs: true,
+            aliases: aliases.into(),
+            changes: false,
+        }
     }
 
     /// A report of a host's probes of others, who are as many times [`AHEAD`] as the numbers say.
@@ -767,7 +791,7 @@ mod tests {
     impl Lab {
         fn with(hosts: impl IntoIterator<Item = u8>) -> Self {
             let mesh = Mesh { probes: 10, window: WINDOW, interval: 8 * MS };
-            let mut lab = Self { coordinator: Coordinator::new(mesh, Box::new(|_, _| Key([7; 16])), 0), now: 0 };
+            let mut lab = Self { coordinator: Coordinator::new(mesh, Epochs::default(), 0), now: 0 };
             hosts.into_iter().for_each(|n| lab.hello(n));
             lab
         }
@@ -866,10 +890,11 @@ mod tests {
     /// Bytes said to `n` hosts that understand changes: in a second round, and when one host more joins.
     fn bytes(n: u16) -> [usize; 2] {
         let mesh = Mesh { probes: 10, window: WINDOW, interval: 8 * MS };
-        let mut coordinator = Coordinator::new(mesh, Box::new(|_, _| Key([7; 16])), 0);
+        let mut coordinator = Coordinator::new(mesh, Epochs::default(), 0);
         let address = |n: u16| IpAddr::from([10, 1, (n >> 8) as u8, n as u8]);
         let hello = |n: u16| Hello {
             identity: Identity { address: address(n), ..identity(n as u8) },
+            statement: "signed".into(),
             correction: None,
             by_programs: true,
             aliases: vec![],

@@ -142,7 +142,7 @@ mod tests {
         let identity = |last: u8, joined: u64| {
             let mut membership = Membership([0; 16]);
             membership.0[..8].copy_from_slice(&joined.to_be_bytes());
-            Identity { address: [10, 0, 0, last].into(), membership, expires: u64::MAX }
+            Identity { address: [10, 0, 0, last].into(), membership, public: [0; 32], expires: u64::MAX }
         };
         assert!(!list.has(&identity(2, 50)) && !coordinator.refresh().unwrap());
         list.add(IpAddr::V6([0, 0, 0, 0, 0, 0xffff, 0x0a00, 2].into()), 100).unwrap();

@@ -3,7 +3,7 @@
 use crate::config::Fleet;
 use crate::fleet::link::{self, Link};
 use crate::fleet::pki;
-use crate::fleet::wire::{self, FromCoordinator, FromHost, MAX_FROM_COORDINATOR};
+use crate::fleet::wire::{self, FromCoordinator, FromHost, MAX_FROM_COORDINATOR, SPEAKS};
 use onramp_clock::Correction;
 use rustls::{ClientConfig, ClientConnection};
 use std::io;
@@ -159,6 +159,14 @@ impl Membership {
                 (Err(reason), None) => self.not_this_one(now, &reason),
                 (Ok(()), None) if late => self.not_this_one(now, "does not answer"),
                 (Ok(()), None) if first.is_empty() => {}
+                (Ok(()), None) if !is_understood(&first[0]) => {
+                    self.not_this_one(
+                        now,
+                        &format!(
+                            "speaks an earlier version of the protocol, and this host {SPEAKS}: upgrade the coordinator"
+                        ),
+                    );
+                }
                 // It speaks, so it serves.
                 (Ok(()), None) => {
                     heard = first;
@@ -209,6 +217,7 @@ impl Membership {
             by_programs: self.by_programs,
             aliases: self.aliases.clone(),
             changes: true,
+            speaks: SPEAKS,
         })?;
         Ok(Call { link, which, heard: now })
     }
@@ -231,6 +240,11 @@ impl Membership {
             self.next_at = 0;
         }
     }
+}
+
+/// Returns whether the first that a coordinator says is by a protocol that is spoken here.
+fn is_understood(first: &FromCoordinator) -> bool {
+    matches!(first, FromCoordinator::Welcome { protocol } if (SPEAKS.oldest..=SPEAKS.newest).contains(protocol))
 }
 
 impl Call {

@@ -2,24 +2,28 @@
 //!
 //! A thread of its own sends probes when they are due ([`prober`]), notices when a clock has
 //! stepped ([`guard`]), keeps what they saw if it is asked to ([`log`]), and talks to a
-//! coordinator ([`member`]). What comes of it is a [`View`], from which the agent sets the
+//! coordinator ([`member`]), which names the others, with whom it shares keys ([`keyring`]). What comes of it is a [`View`], from which the agent sets the
 //! programs' clocks and thresholds.
 
 mod answers;
 mod guard;
+mod keyring;
 mod log;
 mod member;
 mod prober;
 mod view;
 
+pub use keyring::Other;
 pub use view::{Settings, View};
 
 use crate::clock::now;
 use crate::config::Config;
 use crate::datapath::Exchanges;
+use crate::fleet::pairs::Pairs;
 use crate::fleet::wire::{FromCoordinator, FromHost, Realtime};
 use crate::wait::{ready, wait};
 use crate::worker::Worker;
+use keyring::Keyring;
 use member::Membership;
 use prober::Prober;
 use std::io::{self, Read as _, Write as _};
@@ -60,6 +64,7 @@ impl Sync {
             us: fleet.address,
             prober: Prober::open(fleet.address, config, programs)?,
             membership: Membership::new(fleet, by_programs)?,
+            keyring: Keyring::new(Pairs::open(&fleet.folder)?),
             view: view.clone(),
             realtime: realtime.clone(),
             pipe: theirs,
@@ -107,6 +112,7 @@ struct Work {
     us: IpAddr,
     prober: Prober,
     membership: Membership,
+    keyring: Keyring,
     view: Arc<Mutex<View>>,
     realtime: Arc<Mutex<Option<Realtime>>>,
     pipe: UnixStream,
@@ -161,19 +167,36 @@ impl Work {
 
     fn heard(&mut self, message: FromCoordinator) {
         match message {
-            FromCoordinator::Members { members, not_yours, probe, interval, window } => {
+            FromCoordinator::Members { members, not_yours, epochs, probe, interval, window } => {
+                self.keyring.turn(epochs);
+                let members = self.keyring.set_members(members);
                 self.prober.set_members(&members);
                 self.prober.set_targets(&probe, interval, window, now());
+                let without_key = self.keyring.trouble();
                 let members = members.into_iter().map(|member| (member.address, member)).collect();
-                self.change(|view| (view.members, view.not_yours) = (members, not_yours));
+                self.change(|view| {
+                    (view.members, view.not_yours, view.without_key) = (members, not_yours, without_key);
+                });
             }
             FromCoordinator::Changed { mut members, gone, not_yours, probe } => {
                 members.retain(|member| member.address != self.us);
-                self.prober.change_members(&members, &gone);
+                // One whose keys are refused now has those before no more.
+                let named: Vec<IpAddr> = members.iter().map(|member| member.address).chain(gone).collect();
+                let members = self.keyring.change_members(members, &named);
+                self.prober.change_members(&members, &named);
                 if let Some(probe) = probe {
                     self.prober.change_targets(&probe, now());
                 }
-                self.change(|view| view.change_members(members, &gone, not_yours));
+                let without_key = self.keyring.trouble();
+                self.change(|view| {
+                    view.change_members(members, &named, not_yours);
+                    view.without_key = without_key;
+                });
+            }
+            FromCoordinator::Keys(epochs) => {
+                let members = self.keyring.turn(epochs);
+                self.prober.change_members(&members, &[]);
+                self.change(|view| view.change_members(members, &[], None));
             }
             FromCoordinator::Collect { round } => {
                 self.look();
@@ -207,7 +230,10 @@ impl Work {
                 });
             }
             // Answers to questions that are not asked here, and what a later version says.
-            FromCoordinator::Joined { .. } | FromCoordinator::Fleet(_) | FromCoordinator::Unknown => {}
+            FromCoordinator::Welcome { .. }
+            | FromCoordinator::Joined { .. }
+            | FromCoordinator::Fleet(_)
+            | FromCoordinator::Unknown => {}
         }
     }
 

@@ -189,6 +189,10 @@ impl Agent {
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Ends it as an operator would; true if it ended well.
     pub fn end(mut self) -> bool {
         self.signal(rustix::process::Signal::TERM);
