@@ -1,7 +1,7 @@
 //! Short conversations of commands with a coordinator: to join, and to ask how the fleet is.
 
 use onrampd::fleet::link::{Link, call};
-use onrampd::fleet::pki::{self, Newcomer, Token};
+use onrampd::fleet::pki::{self, Authority, Newcomer, Token};
 use onrampd::fleet::wire::{self, Fleet, FromCoordinator, FromHost, MAX_FROM_COORDINATOR};
 use onrampd::wait::{ready, wait};
 use rustls::{ClientConfig, ClientConnection};
@@ -44,6 +44,17 @@ pub fn fleet(coordinators: &[SocketAddr], folder: &Path) -> io::Result<Fleet> {
         }
     }
     Err(last)
+}
+
+/// Has another coordinator keep what the operator has said.
+///
+/// # Errors
+/// It does not answer, or cannot.
+pub fn tell(coordinator: SocketAddr, authority: &Authority, what: &FromHost) -> io::Result<()> {
+    match ask(coordinator, None, authority.client()?, what)? {
+        FromCoordinator::Kept => Ok(()),
+        other => Err(unexpected(coordinator, other)),
+    }
 }
 
 fn unexpected(coordinator: SocketAddr, said: FromCoordinator) -> io::Error {

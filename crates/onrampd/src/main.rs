@@ -35,9 +35,9 @@ fn main() -> ExitCode {
             Err(e) => fail(e),
         },
         Command::Coordinator { config, folder, listen, terms } => {
-            let coordination = match config {
-                Some(file) => configured(&file, listen),
-                None => given(folder, listen, &terms),
+            let coordination = match folder {
+                Some(folder) => given(folder, listen, &terms),
+                None => configured(&config.unwrap_or(DEFAULT_CONFIG.into()), listen),
             };
             match coordination {
                 Ok(coordination) => coordinate(coordination).map_or_else(fail, |()| ExitCode::SUCCESS),
@@ -87,14 +87,8 @@ fn configured(file: &Path, listen: Option<SocketAddr>) -> Result<Coordination, E
     Ok(Coordination { listen, folder, mesh, lives })
 }
 
-fn given(
-    folder: Option<PathBuf>,
-    listen: Option<SocketAddr>,
-    terms: &CoordinatorArguments,
-) -> Result<Coordination, ExitCode> {
-    let (Some(folder), Some(listen)) = (folder, listen) else {
-        return Err(wrong("onrampd", "--folder and --listen are needed, or --config"));
-    };
+fn given(folder: PathBuf, listen: Option<SocketAddr>, terms: &CoordinatorArguments) -> Result<Coordination, ExitCode> {
+    let listen = listen.ok_or_else(|| wrong("onrampd", "--listen is needed beside --folder"))?;
     let mesh = Mesh { probes: terms.probes, window: terms.window.0, interval: terms.interval.0 };
     let lives = Lives { certificate: terms.certificate_life.0, key: terms.key_life.0 };
     mesh.check()

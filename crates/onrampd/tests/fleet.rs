@@ -370,6 +370,13 @@ fn a_token_that_is_not_right_is_refused_and_leaves_nothing() {
         assert!(!lab.file("b.d/fleet").exists() && !config(&lab, "b").exists(), "{wrong}");
     }
     // What is wrong here is seen before the token is used up.
+    let no_file = output(&lab, "b", &["join", "--interface", "eth0", "--token-file", "/nonexistent"]);
+    let text = String::from_utf8_lossy(&no_file.stderr).into_owned();
+    assert_eq!(
+        (no_file.status.code(), text.as_str()),
+        (Some(2), "onrampctl: /nonexistent: No such file or directory (os error 2)\n")
+    );
+    assert_eq!(output(&lab, "a", &["token", "create", "--expires", "0s"]).status.code(), Some(2));
     let nowhere = output(&lab, "b", &["join", "--interface", "eth9", &token]);
     assert_eq!(nowhere.status.code(), Some(2), "{nowhere:?}");
     assert_eq!(
@@ -431,10 +438,14 @@ fn the_doctor_knows_what_a_fleet_needs() {
 }
 
 /// Says something to the coordinator on "a"; its answer, if there is one.
-fn say(lab: &Lab, tls: Arc<ClientConfig>, what: &[&FromHost]) -> Option<FromCoordinator> {
-    let socket = lab.on("b", || TcpStream::connect(COORDINATOR).unwrap());
+fn say(lab: &Lab, tls: Arc<ClientConfig>, what: &FromHost) -> Option<FromCoordinator> {
+    say_to(COORDINATOR, lab, tls, what)
+}
+
+fn say_to(coordinator: &str, lab: &Lab, tls: Arc<ClientConfig>, what: &FromHost) -> Option<FromCoordinator> {
+    let socket = lab.on("b", || TcpStream::connect(coordinator).unwrap());
     let mut link = Link::new(socket, ClientConnection::new(tls, pki::coordinator()).unwrap(), 1 << 20).unwrap();
-    what.iter().for_each(|what| link.say(what).unwrap());
+    link.say(what).unwrap();
     let start = std::time::Instant::now();
     loop {
         let open = link.tend();
@@ -476,11 +487,12 @@ fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
     for (tls, said, reason) in [
         (stranger(), hello("10.9.0.2"), "no certificate of 10.9.0.2: join first"),
         (stranger(), report.clone(), "not known here: join first"),
+        (stranger(), FromHost::Vouch { address: [10, 9, 0, 2].into(), networks: vec![] }, "not known here: join first"),
         (stranger(), FromHost::Fleet, "not known here: join first"),
         (member(), hello("10.9.0.1"), "no certificate of 10.9.0.1: join first"),
         (member(), report, "not known here: join first"),
     ] {
-        assert_eq!(refusal(say(&lab, tls, &[&said])), reason);
+        assert_eq!(refusal(say(&lab, tls, &said)), reason);
     }
 
     // Lines that nobody understands, and one that does not end.
@@ -571,9 +583,9 @@ fn nobody_joins_as_another_host() {
     };
     let stranger = || Newcomer::client(&parsed).unwrap();
     // `say` calls from b, whose agent is running.
-    let other = refusal(say(&lab, stranger(), &[&as_host("10.9.0.3")]));
+    let other = refusal(say(&lab, stranger(), &as_host("10.9.0.3")));
     assert_eq!(other, "wants to join as 10.9.0.3, which is not where it calls from");
-    let live = refusal(say(&lab, stranger(), &[&as_host("10.9.0.2")]));
+    let live = refusal(say(&lab, stranger(), &as_host("10.9.0.2")));
     assert_eq!(live, "wants to join as 10.9.0.2, which a member has that is here: stop its agent first");
     let log = lab.log("a");
     assert!(log.lines().any(|line| line.contains("refused 10.9.0.2:") && line.contains(&other)), "{log}");
@@ -599,6 +611,9 @@ fn a_host_that_is_removed_is_none_at_once_and_may_join_anew() {
     let peers = || b.status()["paths"].as_array().unwrap().iter().filter(|path| path["peer"] == "10.9.0.3").count();
     until("is it gone", || fleet(&lab, "a")["hosts"].as_array().unwrap().len() == 2 && peers() == 0);
     until("is it told why", || c.status()["clock"].to_string().contains("was removed from the fleet"));
+    sleep(Duration::from_millis(2_500));
+    let told = lab.log("c").lines().filter(|line| line.contains("was removed from the fleet: join anew")).count();
+    assert_eq!(told, 1, "it says so itself, and not each time it has called: {}", lab.log("c"));
     let asked = output(&lab, "c", &["fleet"]);
     assert!(String::from_utf8_lossy(&asked.stderr).contains("was removed from the fleet"), "{asked:?}");
     agree(&[&a, &b]);
@@ -613,6 +628,16 @@ fn a_host_that_is_removed_is_none_at_once_and_may_join_anew() {
     for wrong in ["10.9.0.1", "nobody"] {
         assert_eq!(output(&lab, "a", &["fleet", "remove", wrong]).status.code(), Some(2), "{wrong}");
     }
+    for asked in [&["fleet", "remove", "10.9.0.77"][..], &["fleet", "alias", "10.9.0.77", "10.1.0.0/24"]] {
+        let said = output(&lab, "a", asked);
+        let text = String::from_utf8(said.stderr).unwrap();
+        assert!(said.status.code() == Some(2) && text.lines().count() == 1, "{text}");
+        assert!(text.contains("10.9.0.77: no host of the fleet has ever joined as that"), "{text}");
+    }
+    // One that is away is a host of the fleet nevertheless.
+    assert!(c.end());
+    until("is it gone", || fleet(&lab, "a")["hosts"].as_array().unwrap().len() == 2);
+    assert!(output(&lab, "a", &["fleet", "remove", "10.9.0.3"]).status.success());
 }
 
 fn certificate(lab: &Lab, host: &str) -> PathBuf {
@@ -999,8 +1024,10 @@ fn init_has_the_coordinator_run_by_itself_and_it_learns_the_time_of_day() {
     assert!(text.contains("coordinators: none is at this host's address"), "{text}");
     let elsewhere = output(&lab, "b", &["token", "create"]);
     assert!(String::from_utf8_lossy(&elsewhere.stderr).contains("is no coordinator of its fleet"), "{elsewhere:?}");
-    let both = command(&lab, "a", &["coordinator", "--folder", "x"]).output().unwrap();
-    assert_eq!(both.status.code(), Some(2), "{both:?}");
+    for incomplete in [&["--folder", "x"][..], &["--window", "1s"], &["--config", "/nonexistent.toml"]] {
+        let said = command(&lab, "a", &["coordinator"]).args(incomplete).output().unwrap();
+        assert_eq!(said.status.code(), Some(2), "{said:?}");
+    }
 }
 
 #[test]
@@ -1024,6 +1051,59 @@ fn a_standby_takes_over_until_the_first_comes_back() {
     agree(&[&a, &b]);
     let jump = (fleet_ns(&b) - before).abs();
     assert!(jump < 2 * CLOSE, "{jump} ns");
+}
+
+#[test]
+fn what_the_operator_says_on_one_coordinators_host_holds_on_all() {
+    let Some(lab) = Lab::switched() else { return };
+    two(&lab);
+    for host in ["a", "b"] {
+        adjust(&lab, host, "", "");
+        let written = lab.file(&format!("{host}.written"));
+        let text = fs::read_to_string(&written).unwrap();
+        let both = format!("coordinators = [\"{COORDINATOR}\", \"10.9.0.3:9472\"]");
+        fs::write(written, text.replace(&format!("coordinators = [\"{COORDINATOR}\"]"), &both)).unwrap();
+    }
+    // As docs/agent.md has it copied.
+    fs::create_dir_all(lab.file("c.d/fleet")).unwrap();
+    let [from, to] = ["a.d/fleet/coordinator", "c.d/fleet/coordinator"].map(|folder| lab.file(folder));
+    run(&format!("cp -a {} {}", from.display(), to.display()));
+    let standby = || {
+        let mut command =
+            command(&lab, "c", &["coordinator", "--listen", "10.9.0.3:9472", "--window", "200ms", "--interval", "2ms"]);
+        command.arg("--folder").arg(lab.file("c.d/fleet"));
+        lab.start("standby", command)
+    };
+    let running = standby();
+    let a = start(&lab, "a", QUICK, "");
+    let b = start(&lab, "b", &format!("{QUICK}\naliases = [\"fd09::2\"]"), "");
+    agree(&[&a, &b]);
+    assert!(output(&lab, "a", &["fleet", "alias", "10.9.0.2", "fd09::2"]).status.success());
+    let at_standby =
+        |list: &str| fs::read_to_string(lab.file("c.d/fleet/coordinator/lists").join(list)).unwrap_or_default();
+    assert!(at_standby("aliases.json").contains("fd09::2"));
+    assert!(running.end());
+    let removed = output(&lab, "a", &["fleet", "remove", "10.9.0.2"]);
+    let text = String::from_utf8(removed.stderr).unwrap();
+    assert!(removed.status.code() == Some(1) && text.lines().count() == 1, "{text}");
+    assert!(text.contains("coordinator 10.9.0.3:9472: Connection refused") && text.contains("say it again"), "{text}");
+    until("does it hold here", || b.status()["clock"].to_string().contains("was removed from the fleet"));
+    let _running = standby();
+    assert!(output(&lab, "a", &["fleet", "remove", "10.9.0.2"]).status.success());
+    assert!(at_standby("removed.json").contains("10.9.0.2") && !at_standby("aliases.json").contains("fd09::2"));
+    assert!(a.end());
+    until("does it hold there", || {
+        let asked = output(&lab, "b", &["fleet"]);
+        String::from_utf8_lossy(&asked.stderr).contains("10.9.0.3:9472: was removed from the fleet")
+    });
+    // A member cannot say so.
+    let said = say_to(
+        "10.9.0.3:9472",
+        &lab,
+        pki::client(&lab.file("a.d/fleet")).unwrap(),
+        &FromHost::Remove { address: [10, 9, 0, 1].into(), until: u64::MAX },
+    );
+    assert_eq!(refusal(said), "not known here: join first");
 }
 
 #[test]

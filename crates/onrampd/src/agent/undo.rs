@@ -13,7 +13,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 /// Longest file that is read, in bytes.
@@ -52,6 +52,9 @@ pub struct Undo {
     /// and when they mean that: until this machine starts anew.
     #[serde(default)]
     pub boot: String,
+    /// Where the status is answered.
+    #[serde(default)]
+    pub socket: Option<PathBuf>,
 }
 
 /// The file, one for each network namespace.
@@ -221,8 +224,17 @@ pub fn after_an_agent(folder: &Path) -> io::Result<()> {
     let links = onramp_netlink::link::list(&mut socket).map_err(io::Error::other)?;
     let names: Vec<String> = links.into_iter().map(|link| link.name).filter(|name| name != acker::NAME).collect();
     left.look(&mut socket, &names).map_err(io::Error::other)?;
-    let problems = left.run(&mut socket);
+    let mut problems = left.run(&mut socket);
+    problems.extend(left.socket.and_then(|path| Some(format!("{}: {}", path.display(), remove_socket(&path).err()?))));
     if problems.is_empty() { file.remove() } else { Err(io::Error::other(problems.join("; "))) }
+}
+
+/// Removes a socket at which nobody answers: an agent of another network namespace may have taken its place.
+fn remove_socket(path: &Path) -> io::Result<()> {
+    match UnixStream::connect(path) {
+        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        _ => Ok(()),
+    }
 }
 
 /// Gives the interfaces of an agent that is no more their segments again, and leaves all else to the
@@ -280,7 +292,9 @@ mod tests {
         let mut file = UndoFile::in_folder(&folder).unwrap();
         assert_eq!(file.read().unwrap(), None);
         let interfaces = vec![Touched { name: "eth0".into(), index: 2, ..Touched::default() }];
-        let undo = Undo { interfaces, folder_added: true, parent: Some(Parent::Mq), maps: vec![7], boot: boot() };
+        let socket = Some(folder.join("onrampd.sock"));
+        let undo =
+            Undo { interfaces, folder_added: true, parent: Some(Parent::Mq), maps: vec![7], boot: boot(), socket };
         file.write(&undo).unwrap();
         // As the next start finds it.
         let mut file = UndoFile::in_folder(&folder).unwrap();

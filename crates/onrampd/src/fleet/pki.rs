@@ -6,6 +6,7 @@
 //! apart, and none of them is asked. A renewed certificate is of the same membership, which
 //! began when the host joined; [keys of pairs](super::pairs) and removals go by memberships.
 
+use super::lists;
 use super::pairs::{self, Pairs, Public, Secret, Statement};
 use super::tokens::{self, today};
 use hex::FromHex as _;
@@ -32,6 +33,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
+use x509_parser::certificate::X509Certificate;
 use x509_parser::oid_registry::Oid;
 
 /// The coordinator's name in its certificate.
@@ -199,6 +201,8 @@ pub fn found(folder: &Path, address: IpAddr) -> io::Result<()> {
         write_new(&coordinators, AUTHORITY_KEY, &key.serialize_pem(), 0o640)?;
         write_new(&coordinators, AUTHORITY, &certificate.pem(), 0o644)?;
         make_private(&coordinators.join(tokens::FOLDER), 0o2770)?;
+        make_private(&coordinators.join(lists::FOLDER), 0o2770)?;
+        lists::Members::open(folder)?.add([address])?;
         write_new(folder, AUTHORITY, &certificate.pem(), 0o644)?;
         let (host, pair) = (KeyPair::generate().map_err(other)?, Secret::new()?);
         let authority = Authority::open(folder)?;
@@ -317,21 +321,36 @@ impl Authority {
         Ok(pairs::signed(of, &self.issuer.key().sign(&pairs::to_sign(of)).map_err(other)?))
     }
 
+    /// For an operator's command that has something to say to another coordinator, as one.
+    ///
+    /// # Errors
+    /// The authority is broken.
+    pub fn client(&self) -> io::Result<Arc<ClientConfig>> {
+        let (chain, key) = self.as_coordinator()?;
+        let config = client_builder()?.with_root_certificates(roots(&self.certificate)?);
+        Ok(Arc::new(config.with_client_auth_cert(chain, key).map_err(other)?))
+    }
+
+    /// A coordinator's certificate, and its key.
+    fn as_coordinator(&self) -> io::Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
+        let key = KeyPair::generate().map_err(other)?;
+        let signed = named(COORDINATOR).and_then(|p| p.signed_by(&key, &self.issuer)).map_err(other)?;
+        // The authority comes along: who joins knows its fingerprint only.
+        let chain = vec![signed.der().clone(), self.certificate.clone()];
+        Ok((chain, PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()))))
+    }
+
     /// For the coordinator's side of connections; hosts without a certificate may connect, to
     /// join.
     ///
     /// # Errors
     /// The authority is broken.
     pub fn server(&self) -> io::Result<Arc<ServerConfig>> {
-        let key = KeyPair::generate().map_err(other)?;
-        let signed = named(COORDINATOR).and_then(|p| p.signed_by(&key, &self.issuer)).map_err(other)?;
+        let (chain, key) = self.as_coordinator()?;
         let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(&self.certificate)?), crypto())
             .allow_unauthenticated()
             .build()
             .map_err(other)?;
-        // The authority comes along: who joins knows its fingerprint only.
-        let chain = vec![signed.der().clone(), self.certificate.clone()];
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let config = ServerConfig::builder_with_details(crypto(), Arc::new(NoTime))
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(other)?
@@ -404,6 +423,15 @@ impl Identity {
         let left = self.expires.saturating_sub(today);
         left <= life / 3 || left > life
     }
+}
+
+/// Returns whether a certificate that the authority has signed, as TLS has seen to, is a coordinator's.
+#[must_use]
+pub fn is_coordinators(certificate: &CertificateDer<'_>) -> bool {
+    let is_name = |(_, parsed): (_, X509Certificate<'_>)| {
+        parsed.subject().iter_common_name().next().and_then(|name| name.as_str().ok()) == Some(COORDINATOR)
+    };
+    x509_parser::parse_x509_certificate(certificate).is_ok_and(is_name)
 }
 
 fn roots(certificate: &CertificateDer<'static>) -> io::Result<RootCertStore> {

@@ -2,9 +2,9 @@
 
 use super::coordinator::{Conn, Coordinator, Hello};
 use super::link::Link;
-use super::lists::{Aliases, Removed};
+use super::lists::{Aliases, Members, Removed};
 use super::pairs::Epochs;
-use super::pki::{Authority, Identity, other};
+use super::pki::{self, Authority, Identity, other};
 use super::tokens::{Tokens, today};
 use super::wire::{self, FromCoordinator, FromHost, MAX_FROM_HOST, SPEAKS};
 use crate::clock::now;
@@ -69,6 +69,9 @@ pub struct Server {
     tokens: Tokens,
     removed: Removed,
     aliases: Aliases,
+    members: Members,
+    /// Of whom that list does not know.
+    new_members: BTreeSet<IpAddr>,
     lives: Lives,
     /// When certificates and lists are looked at again.
     look: u64,
@@ -136,6 +139,8 @@ impl Server {
             tls: authority.server()?,
             coordinator,
             aliases,
+            members: Members::open(folder)?,
+            new_members: BTreeSet::new(),
             listener,
             authority,
             tokens: Tokens::of(folder),
@@ -296,6 +301,11 @@ impl Server {
         if let Err(e) = self.removed.refresh() {
             eprintln!("onrampd: {e}");
         }
+        if !self.new_members.is_empty()
+            && let Err(e) = self.members.add(std::mem::take(&mut self.new_members))
+        {
+            eprintln!("onrampd: {e}");
+        }
     }
 
     /// Lets go of members that were removed, or whose certificates have expired; renews those that are due.
@@ -378,6 +388,7 @@ impl Server {
                 self.say(conn, &FromCoordinator::Welcome { protocol });
                 let aliases = aliases.iter().map(IpAddr::to_canonical).collect();
                 let hello = Hello { identity, statement, correction, by_programs, aliases, changes };
+                self.new_members.extend(Some(identity.address).filter(|address| !self.members.has(*address)));
                 let old = self.coordinator.hello(now, conn, hello);
                 old.into_iter().for_each(|old| self.remove(old));
             }
@@ -393,16 +404,42 @@ impl Server {
                 let fleet = FromCoordinator::Fleet(self.coordinator.fleet());
                 self.say(conn, &fleet);
             }
-            FromHost::Unknown if identity.is_some() => {}
-            FromHost::Report { .. } | FromHost::Renewed | FromHost::Fleet | FromHost::Unknown => {
-                self.refuse(conn, "not known here: join first")
+            FromHost::Remove { .. } | FromHost::Vouch { .. }
+                if connection.link.certificate().is_some_and(pki::is_coordinators) =>
+            {
+                match self.told(now, message) {
+                    Ok(()) => self.say(conn, &FromCoordinator::Kept),
+                    Err(e) => self.refuse(conn, &e.to_string()),
+                }
             }
+            FromHost::Unknown if identity.is_some() => {}
+            FromHost::Report { .. }
+            | FromHost::Renewed
+            | FromHost::Fleet
+            | FromHost::Remove { .. }
+            | FromHost::Vouch { .. }
+            | FromHost::Unknown => self.refuse(conn, "not known here: join first"),
         }
+    }
+
+    /// Keeps what an operator has said on another coordinator's host.
+    fn told(&mut self, now: u64, what: FromHost) -> io::Result<()> {
+        match what {
+            FromHost::Remove { address, until } => {
+                self.removed.add(address, until)?;
+                self.aliases.set(address, Vec::new())?;
+            }
+            FromHost::Vouch { address, networks } => self.aliases.set(address, networks)?,
+            _ => {}
+        }
+        self.coordinator.set_aliases(now, self.aliases.all().clone());
+        self.look_at_certificates(now);
+        Ok(())
     }
 
     /// Admits the host at the other end of a connection from `peer`: nobody joins for another one.
     fn join(
-        &self,
+        &mut self,
         peer: SocketAddr,
         secret: &str,
         address: IpAddr,
@@ -421,6 +458,9 @@ impl Server {
         let certificate = certificate.map_err(|e| e.to_string())?;
         let token = admission.count().map_err(|e| format!("the token's use cannot be counted: {e}"))?;
         self.tokens.clean(today());
+        if let Err(e) = self.members.add([address]) {
+            eprintln!("onrampd: {e}");
+        }
         eprintln!("onrampd: {address} has joined from {peer} by the token {token}");
         Ok(FromCoordinator::Joined { certificate, authority: self.authority.certificate().into() })
     }

@@ -5,6 +5,7 @@
 
 use super::pairs::{Epochs, Statement};
 use crate::config::{MAX_ALIASES, usable};
+use ipnet::IpNet;
 use onramp_clock::{Correction, EdgeFit};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -109,6 +110,20 @@ pub enum FromHost {
     Renewed,
     /// It wants to know how the fleet is.
     Fleet,
+    /// By an operator, through another coordinator: a host is removed.
+    Remove {
+        /// Its address.
+        address: IpAddr,
+        /// Memberships that began until then are worth nothing, in seconds since 1970.
+        until: u64,
+    },
+    /// The same: which other addresses a host may have.
+    Vouch {
+        /// Its address.
+        address: IpAddr,
+        /// Of these networks, and no others.
+        networks: Vec<IpNet>,
+    },
     /// What a later version says.
     #[serde(other)]
     Unknown,
@@ -194,6 +209,8 @@ pub enum FromCoordinator {
     },
     /// How the fleet is.
     Fleet(Fleet),
+    /// What the operator has said is kept.
+    Kept,
     /// What a later version says.
     #[serde(other)]
     Unknown,
@@ -348,7 +365,12 @@ impl FromHost {
                 let edges_are = edges.len() <= MAX_EDGES && edges.iter().all(Edge::is_sound);
                 edges_are && realtime.is_none_or(|realtime| realtime.is_sound())
             }
-            Self::Join { .. } | Self::Renewed | Self::Fleet | Self::Unknown => true,
+            Self::Join { .. }
+            | Self::Renewed
+            | Self::Fleet
+            | Self::Remove { .. }
+            | Self::Vouch { .. }
+            | Self::Unknown => true,
         }
     }
 }

@@ -42,6 +42,8 @@ pub struct Membership {
     window: u64,
     correction: Option<Correction>,
     trouble: String,
+    /// Which coordinator has refused this host, where that is the trouble: that another one does not answer tells less.
+    refused_by: Option<usize>,
 }
 
 struct Call {
@@ -70,6 +72,7 @@ impl Membership {
             window: 0,
             correction: None,
             trouble: "no coordinator has answered yet".into(),
+            refused_by: None,
         })
     }
 
@@ -150,28 +153,26 @@ impl Membership {
             });
             match (open, refused) {
                 (_, Some(reason)) => {
-                    self.not_this_one(now, &reason);
+                    self.refused_by = None;
+                    self.refused_by = self.not_this_one(now, &reason);
                     // What the one that served said last may have been lost with its connection.
                     if self.serving.is_none() {
                         heard.push(FromCoordinator::Refused { reason });
                     }
                 }
-                (Err(reason), None) => self.not_this_one(now, &reason),
-                (Ok(()), None) if late => self.not_this_one(now, "does not answer"),
+                (Err(reason), None) => _ = self.not_this_one(now, &reason),
+                (Ok(()), None) if late => _ = self.not_this_one(now, "does not answer"),
                 (Ok(()), None) if first.is_empty() => {}
                 (Ok(()), None) if !is_understood(&first[0]) => {
-                    self.not_this_one(
-                        now,
-                        &format!(
-                            "speaks an earlier version of the protocol, and this host {SPEAKS}: upgrade the coordinator"
-                        ),
-                    );
+                    let older = "speaks an earlier version of the protocol";
+                    self.not_this_one(now, &format!("{older}, and this host {SPEAKS}: upgrade the coordinator"));
                 }
                 // It speaks, so it serves.
                 (Ok(()), None) => {
                     heard = first;
                     self.serving = self.calling.take();
                     self.trouble.clear();
+                    self.refused_by = None;
                     self.next = 0;
                     self.next_at = now + RETURN;
                 }
@@ -200,7 +201,7 @@ impl Membership {
         self.next += 1;
         match self.call(which, now) {
             Ok(call) => self.calling = Some(call),
-            Err(e) => self.not_this_one(now, &e.to_string()),
+            Err(e) => _ = self.not_this_one(now, &e.to_string()),
         }
     }
 
@@ -222,13 +223,17 @@ impl Membership {
         Ok(Call { link, which, heard: now })
     }
 
-    /// The coordinator that was called does not serve: the next one is called at once.
-    fn not_this_one(&mut self, now: u64, reason: &str) {
+    /// The coordinator that was called does not serve: the next one is called at once. Returns which it was, if that is
+    /// why none serves.
+    fn not_this_one(&mut self, now: u64, reason: &str) -> Option<usize> {
         let which = self.calling.take().map_or(self.next.saturating_sub(1), |call| call.which);
-        if self.serving.is_none() {
-            self.trouble = format!("coordinator {}: {reason}", self.coordinators[which]);
-        }
         self.next_at = now;
+        if self.serving.is_some() || self.refused_by.is_some_and(|by| by != which) {
+            return None;
+        }
+        self.trouble = format!("coordinator {}: {reason}", self.coordinators[which]);
+        self.refused_by = None;
+        Some(which)
     }
 
     fn lost(&mut self, reason: String) {

@@ -26,6 +26,7 @@ use crate::worker::Worker;
 use keyring::Keyring;
 use member::Membership;
 use prober::Prober;
+use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write as _};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -68,6 +69,7 @@ impl Sync {
             view: view.clone(),
             realtime: realtime.clone(),
             pipe: theirs,
+            logged: BTreeSet::new(),
         };
         // Sleeps end when they should, not 50 us later.
         let run = move || {
@@ -116,6 +118,8 @@ struct Work {
     view: Arc<Mutex<View>>,
     realtime: Arc<Mutex<Option<Realtime>>>,
     pipe: UnixStream,
+    /// Why no coordinator serves, as far as that was logged since one did.
+    logged: BTreeSet<String>,
 }
 
 impl Work {
@@ -142,9 +146,18 @@ impl Work {
             };
             if !told {
                 let trouble = trouble.to_string();
+
                 self.change(|view| (view.coordinator, view.trouble) = (coordinator, trouble));
             }
             heard.into_iter().for_each(|message| self.heard(message));
+            match coordinator {
+                Some(_) => self.logged.clear(),
+                None if !told => {
+                    let trouble = self.membership.trouble().to_string();
+                    self.log(&trouble);
+                }
+                None => {}
+            }
         }
     }
 
@@ -224,16 +237,27 @@ impl Work {
             FromCoordinator::Refused { reason } => {
                 self.prober.set_members(&[]);
                 self.membership.corrected(None);
+                let reason = format!("the coordinator refuses this host: it {reason}");
+                self.log(&reason);
                 self.change(|view| {
                     view.members.clear();
-                    view.withdraw(&format!("the coordinator refuses this host: it {reason}"));
+                    view.withdraw(&reason);
                 });
             }
             // Answers to questions that are not asked here, and what a later version says.
             FromCoordinator::Welcome { .. }
+            | FromCoordinator::Kept
             | FromCoordinator::Joined { .. }
             | FromCoordinator::Fleet(_)
             | FromCoordinator::Unknown => {}
+        }
+    }
+
+    /// Logs why no coordinator serves this host, each reason once.
+    fn log(&mut self, trouble: &str) {
+        let reason = trouble.split_once(": ").map_or(trouble, |(_, reason)| reason);
+        if self.logged.insert(reason.trim_start_matches("it ").into()) {
+            eprintln!("onrampd: {trouble}");
         }
     }
 
