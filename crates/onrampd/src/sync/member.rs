@@ -22,6 +22,9 @@ const PAUSE: u64 = SECOND;
 /// While another coordinator serves, the preferred ones are called this often.
 const RETURN: u64 = 10 * SECOND;
 
+/// Why none serves before one was called.
+pub const UNANSWERED: &str = "no coordinator has answered yet";
+
 /// This host's place in its fleet.
 pub struct Membership {
     us: IpAddr,
@@ -71,7 +74,7 @@ impl Membership {
             next_at: 0,
             window: 0,
             correction: None,
-            trouble: "no coordinator has answered yet".into(),
+            trouble: UNANSWERED.into(),
             refused_by: None,
         })
     }

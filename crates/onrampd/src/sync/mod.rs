@@ -24,7 +24,7 @@ use crate::fleet::wire::{FromCoordinator, FromHost, Realtime};
 use crate::wait::{ready, wait};
 use crate::worker::Worker;
 use keyring::Keyring;
-use member::Membership;
+use member::{Membership, UNANSWERED};
 use prober::Prober;
 use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write as _};
@@ -69,7 +69,7 @@ impl Sync {
             view: view.clone(),
             realtime: realtime.clone(),
             pipe: theirs,
-            logged: BTreeSet::new(),
+            logged: BTreeSet::from([UNANSWERED.into()]),
         };
         // Sleeps end when they should, not 50 us later.
         let run = move || {
