@@ -478,7 +478,6 @@ fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
         correction: None,
         by_programs: true,
         aliases: vec![],
-        changes: false,
         speaks: SPEAKS,
     };
     let report = FromHost::Report { round: 1, edges: vec![], realtime: None };

@@ -3,7 +3,7 @@
 
 use super::pairs::{Epochs, Statement};
 use super::pki::Identity;
-use super::wire::{Alike, Certainty, Comparable, Delays, Edge, Fleet};
+use super::wire::{Alike, Comparable, Delays, Edge, Fleet};
 use super::wire::{FromCoordinator, HostState, Member, Pair, Realtime};
 use crate::config::Mesh;
 use ipnet::IpNet;
@@ -21,7 +21,7 @@ const GATHER: u64 = 200 * MS;
 /// The same for each host there is, so that a large fleet hears of several changes at once.
 const GATHER_PER_HOST: u64 = 50_000;
 /// Most members in the changes told at a time, over all hosts that hear of them. The others follow.
-const MEMBERS_AT_ONCE: usize = 1 << 20;
+const MEMBERS_AT_ONCE: usize = 1 << 19;
 /// Most certainties told in a round, over all hosts that hear of them. The others follow.
 const CERTAINTIES_AT_ONCE: usize = 1 << 23;
 /// At least so many hosts' changes are told at a time.
@@ -82,8 +82,6 @@ struct Host {
     statement: Statement,
     by_programs: bool,
     aliases: Vec<IpAddr>,
-    /// It understands changes.
-    changes: bool,
     report: Option<Vec<Edge>>,
     awaited: bool,
     state: String,
@@ -132,8 +130,6 @@ pub struct Hello {
     pub by_programs: bool,
     /// Its other addresses.
     pub aliases: Vec<IpAddr>,
-    /// It understands changes of members and certainties.
-    pub changes: bool,
 }
 
 impl Coordinator {
@@ -182,7 +178,7 @@ impl Coordinator {
 
     /// A host is there. Returns the connection it had until now, if it had another.
     pub fn hello(&mut self, now: u64, conn: Conn, hello: Hello) -> Option<Conn> {
-        let Hello { identity, statement, correction, by_programs, aliases, changes } = hello;
+        let Hello { identity, statement, correction, by_programs, aliases } = hello;
         let address = identity.address;
         let next = self.numbers.len() as HostId;
         let number = *self.numbers.entry(address).or_insert(next);
@@ -208,7 +204,6 @@ impl Coordinator {
             statement,
             by_programs,
             aliases,
-            changes,
             report: None,
             awaited: false,
             state,
@@ -443,7 +438,7 @@ impl Coordinator {
         let mut wait = Vec::new();
         for (address, host) in &self.hosts {
             let Ok(conn) = host.conn else { continue };
-            if !host.changes || host.listed == Listed::No {
+            if host.listed == Listed::No {
                 wait.push(*address);
             } else if host.listed == Listed::Yes {
                 let others = present.iter().filter(|other| *other != address);
@@ -505,29 +500,18 @@ impl Coordinator {
     ) -> Said {
         let probed: BTreeSet<HostId> = network.iter().flat_map(|e| [e.from, e.to]).collect();
         let noise = onramp_clock::noise(network);
-        let mut parts: BTreeMap<u32, Vec<Certainty>> = BTreeMap::new();
-        for (number, c, part) in &solution.hosts {
-            if let Some(address) = by_number.get(number) {
-                let certainty = Certainty { address: *address, sigma: c.sigma, drift_sigma: c.drift_sigma };
-                parts.entry(*part).or_default().push(certainty);
-            }
-        }
         let alone = self.hosts.len() == 1;
         let (ids, mut changes) = self.announce(solution, by_number);
         let mut room = CERTAINTIES_AT_ONCE;
         let nobody = Arc::new(Comparable { anew: true, factor: 1.0, known: vec![], unknown: vec![] });
         let mut said = Said::new();
-        for (address, host) in &mut self.hosts {
+        for host in self.hosts.values_mut() {
             let own = correction_of(solution, host.number);
             let correction = own.map(|(correction, _)| correction);
-            let comparable = match own.filter(|_| host.conn.is_ok() && !host.changes) {
-                Some((_, part)) => parts[&part].iter().filter(|c| c.address != *address).copied().collect(),
-                None => Vec::new(),
-            };
             let part = own.map(|(_, part)| ids[part as usize]);
             let of_part = part.and_then(|part| changes.get_mut(&part));
-            let changes = match of_part {
-                _ if host.conn.is_err() || !host.changes => None,
+            let comparable = match of_part {
+                _ if host.conn.is_err() => None,
                 Some(of_part) if host.hears == part => Some(of_part.changes.clone()),
                 Some(of_part) if of_part.announced <= room => {
                     room -= of_part.announced;
@@ -549,13 +533,10 @@ impl Coordinator {
                 None => "no probe of its own, or to it, was answered",
             }
             .into();
-            if let Ok(conn) = host.conn {
+            if let (Ok(conn), Some(comparable)) = (host.conn, comparable) {
                 let reason = if correction.is_some() { String::new() } else { host.state.clone() };
                 let realtime = self.realtime;
-                said.push((
-                    conn,
-                    FromCoordinator::Corrected { correction, reason, comparable, noise, realtime, changes },
-                ));
+                said.push((conn, FromCoordinator::Corrected { correction, reason, comparable, noise, realtime }));
             }
         }
         said
@@ -761,7 +742,6 @@ mod tests {
         Identity { address: host(n), membership: Membership([n; 16]), public: [n; 32], expires: u64::MAX }
     }
 
-    /// Of a host that does not understand changes.
     fn hello(n: u8, correction: Option<Correction>, aliases: &[IpAddr]) -> Hello {
         Hello {
             identity: identity(n),
@@ -769,7 +749,6 @@ mod tests {
             correction,
             by_programs: true,
             aliases: aliases.into(),
-            changes: false,
         }
     }
 
@@ -862,6 +841,10 @@ mod tests {
         }
     }
 
+    fn known(comparable: &Comparable) -> BTreeSet<IpAddr> {
+        comparable.known.iter().flat_map(|alike| alike.hosts.iter().copied()).collect()
+    }
+
     #[test]
     fn an_alias_is_that_of_one_host() {
         let mut lab = Lab::with([1]);
@@ -883,11 +866,11 @@ mod tests {
         assert_eq!(of(3), (vec![(host(2), ours), (host(2), shared)], vec![shared]), "who joined first has it");
         lab.coordinator.set_aliases(lab.now, BTreeMap::new());
         let told: BTreeMap<Conn, _> = lab.next().into_iter().collect();
-        let FromCoordinator::Members { members, .. } = &told[&1] else { panic!("{told:?}") };
-        assert!(members.iter().all(|m| m.aliases.is_empty()), "{members:?}");
+        let FromCoordinator::Changed { members, .. } = &told[&1] else { panic!("{told:?}") };
+        assert!(members.len() == 1 && members[0].aliases.is_empty(), "{members:?}");
     }
 
-    /// Bytes said to `n` hosts that understand changes: in a second round, and when one host more joins.
+    /// Bytes said to `n` hosts: in a second round, and when one host more joins.
     fn bytes(n: u16) -> [usize; 2] {
         let mesh = Mesh { probes: 10, window: WINDOW, interval: 8 * MS };
         let mut coordinator = Coordinator::new(mesh, Epochs::default(), 0);
@@ -898,7 +881,6 @@ mod tests {
             correction: None,
             by_programs: true,
             aliases: vec![],
-            changes: true,
         };
         let size = |said: &Said| said.iter().map(|(_, what)| serde_json::to_vec(what).unwrap().len()).sum::<usize>();
         for n in 0..n {
@@ -976,7 +958,8 @@ mod tests {
             assert!((pair[1] - pair[0] - AHEAD).abs() < 10, "{offsets:?}");
         }
         let FromCoordinator::Corrected { comparable, noise, .. } = &given[&2] else { panic!() };
-        assert_eq!((comparable.len(), *noise), (3, 30.0));
+        // With the host itself.
+        assert_eq!((known(comparable).len(), *noise), (4, 30.0));
         let fleet = lab.coordinator.fleet();
         assert_eq!((fleet.delays.len(), fleet.parts.len(), fleet.rounds), (12, 1, 1));
         assert!(fleet.delays.iter().all(|p| (p.owd.p50_ns - 5_000).abs() < 10), "{:?}", fleet.delays);
@@ -1009,7 +992,7 @@ mod tests {
         let given = lab.round(&[1, 2, 3, 4], halves);
         assert_eq!(lab.coordinator.fleet().parts, [[host(1), host(2)], [host(3), host(4)]]);
         let FromCoordinator::Corrected { comparable, .. } = &given[&1] else { panic!() };
-        assert_eq!(comparable.iter().map(|c| c.address).collect::<Vec<_>>(), [host(2)]);
+        assert_eq!(known(comparable), BTreeSet::from([host(1), host(2)]));
     }
 
     #[test]
@@ -1088,8 +1071,8 @@ mod tests {
         let told = lab.tick();
         assert_eq!(told.iter().map(|(conn, _)| *conn).collect::<Vec<_>>(), [1, 2]);
         for (conn, what) in told {
-            let FromCoordinator::Members { members, .. } = what else { panic!("{what:?}") };
-            assert!(members.len() == 1 && members[0].address != host(3), "{conn}: {members:?}");
+            let FromCoordinator::Changed { members, gone, .. } = what else { panic!("{what:?}") };
+            assert!(members.is_empty() && gone == [host(3)], "{conn}: {members:?}, {gone:?}");
         }
         assert!(!lab.coordinator.is_connected(host(3)));
     }

@@ -372,7 +372,7 @@ impl Server {
                     Err(reason) => self.refuse(conn, &reason),
                 }
             }
-            FromHost::Hello { address, correction, by_programs, aliases, changes, speaks, .. } => {
+            FromHost::Hello { address, correction, by_programs, aliases, speaks, .. } => {
                 let protocol = match SPEAKS.with(speaks) {
                     Ok(protocol) => protocol,
                     Err(apart) => return self.refuse(conn, &apart),
@@ -387,7 +387,7 @@ impl Server {
                 };
                 self.say(conn, &FromCoordinator::Welcome { protocol });
                 let aliases = aliases.iter().map(IpAddr::to_canonical).collect();
-                let hello = Hello { identity, statement, correction, by_programs, aliases, changes };
+                let hello = Hello { identity, statement, correction, by_programs, aliases };
                 self.new_members.extend(Some(identity.address).filter(|address| !self.members.has(*address)));
                 let old = self.coordinator.hello(now, conn, hello);
                 old.into_iter().for_each(|old| self.remove(old));

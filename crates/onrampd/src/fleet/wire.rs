@@ -89,9 +89,6 @@ pub enum FromHost {
         /// Its other addresses.
         #[serde(default)]
         aliases: Vec<IpAddr>,
-        /// It understands [`FromCoordinator::Changed`] and [`Comparable`]. Earlier versions do not.
-        #[serde(default)]
-        changes: bool,
         /// Versions of the protocol.
         #[serde(default)]
         speaks: Speaks,
@@ -155,7 +152,7 @@ pub enum FromCoordinator {
         /// For the same key.
         certificate: String,
     },
-    /// All members, and what to do. A host that understands changes hears it once a connection.
+    /// All members, and what to do. A host hears it once a connection.
     Members {
         /// All but the host itself.
         members: Vec<Member>,
@@ -197,15 +194,12 @@ pub enum FromCoordinator {
         correction: Option<Correction>,
         /// Why it is not.
         reason: String,
-        /// Those whose times can be compared with this host's; empty where there are `changes`.
-        comparable: Vec<Certainty>,
+        /// Changes of those whose times can be compared with this host's.
+        comparable: Arc<Comparable>,
         /// Standard deviation of a time stamp's noise, in nanoseconds: the fleet's median.
         noise: f64,
         /// The time of day, if the coordinator's host has a clock that is known.
         realtime: Option<Realtime>,
-        /// For a host that understands changes: those of `comparable`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        changes: Option<Arc<Comparable>>,
     },
     /// How the fleet is.
     Fleet(Fleet),

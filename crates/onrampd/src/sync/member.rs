@@ -220,7 +220,6 @@ impl Membership {
             correction: self.correction,
             by_programs: self.by_programs,
             aliases: self.aliases.clone(),
-            changes: true,
             speaks: SPEAKS,
         })?;
         Ok(Call { link, which, heard: now })

@@ -217,14 +217,11 @@ impl Work {
                 let realtime = *self.realtime.lock().unwrap_or_else(PoisonError::into_inner);
                 self.membership.say(&FromHost::Report { round, edges, realtime });
             }
-            FromCoordinator::Corrected { correction, reason, comparable, noise, realtime, changes } => {
+            FromCoordinator::Corrected { correction, reason, comparable, noise, realtime } => {
                 self.membership.corrected(correction);
                 self.change(|view| {
                     view.correct(correction, reason, noise);
-                    match changes {
-                        Some(changes) => view.change_comparable(&changes),
-                        None => view.set_comparable(comparable),
-                    }
+                    view.change_comparable(&comparable);
                     view.realtime = realtime.filter(Realtime::is_sound);
                 });
             }

@@ -60,13 +60,7 @@ impl View {
         self.noise = noise.max(0.0);
     }
 
-    /// Takes over which hosts are comparable.
-    pub fn set_comparable(&mut self, comparable: Vec<Certainty>) {
-        self.factor = 1.0;
-        self.comparable = comparable.into_iter().map(|c| (c.address, c)).collect();
-    }
-
-    /// The same of changes.
+    /// Takes over changes of which hosts are comparable.
     pub fn change_comparable(&mut self, changes: &Comparable) {
         if changes.anew {
             self.comparable.clear();
