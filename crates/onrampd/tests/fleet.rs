@@ -10,7 +10,7 @@ use onrampd::fleet::link::Link;
 use onrampd::fleet::pairs::{Epochs, KEY_LIFE, Pairs};
 use onrampd::fleet::pki::{self, Authority, Identity, Newcomer, Token};
 use onrampd::fleet::tokens::today;
-use onrampd::fleet::wire::{FromCoordinator, FromHost, SPEAKS, parse};
+use onrampd::fleet::wire::{FromCoordinator, FromHost, SPEAKS, Speaks, parse};
 use rustix::process::Signal;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -525,6 +525,71 @@ fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
     agree(&[&a, &b]);
 }
 
+#[test]
+fn versions_that_do_not_fit_are_named_at_both_ends() {
+    let Some(lab) = Lab::new() else { return };
+    let token: Token = two(&lab).parse().unwrap();
+    let a = start(&lab, "a", QUICK, "");
+    let speaks = |oldest, newest| Speaks { oldest, newest };
+    let hello = |speaks| FromHost::Hello {
+        address: "10.9.0.2".parse().unwrap(),
+        version: String::new(),
+        correction: None,
+        by_programs: true,
+        aliases: vec![],
+        speaks,
+    };
+    let newcomer = Newcomer::new(&lab.file("x")).unwrap();
+    let old = FromHost::Join {
+        secret: hex::encode(token.secret),
+        address: "10.9.0.2".parse().unwrap(),
+        public_key: hex::encode(newcomer.public_key()),
+        pair_key: String::new(),
+        speaks: speaks(0, 0),
+    };
+    let member = || pki::client(&lab.file("b.d/fleet")).unwrap();
+    for (tls, said, reason) in [
+        (
+            member(),
+            hello(speaks(8, 9)),
+            "speaks versions 8 to 9 of the protocol, and the coordinator version 1: upgrade the coordinator",
+        ),
+        (
+            member(),
+            hello(speaks(0, 0)),
+            "speaks an earlier version of the protocol, and the coordinator version 1: upgrade the host",
+        ),
+        (
+            Newcomer::client(&token).unwrap(),
+            old,
+            "speaks an earlier version of the protocol, and the coordinator version 1: upgrade the host",
+        ),
+    ] {
+        assert_eq!(refusal(say(&lab, tls, &said)), reason);
+        assert!(lab.log("a").lines().any(|line| line.contains("refused 10.9.0.2:") && line.contains(reason)));
+    }
+    assert!(a.end());
+
+    // A coordinator of before there were versions: it begins with what it has to say.
+    let tls = authority(&lab).server().unwrap();
+    let listener = lab.on("a", || std::net::TcpListener::bind(COORDINATOR).unwrap());
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let tls = rustls::ServerConnection::new(tls.clone()).unwrap();
+            let mut link = Link::new(socket.unwrap(), tls, 1 << 20).unwrap();
+            link.say(&FromCoordinator::Collect { round: 1 }).unwrap();
+            while link.tend().is_ok() {
+                sleep(Duration::from_millis(1));
+            }
+        }
+    });
+    let b = start(&lab, "b", QUICK, "");
+    let said = "coordinator 10.9.0.1:9472: speaks an earlier version of the protocol, and this host version 1: upgrade the coordinator";
+    until("is it told", || b.status()["clock"]["reason"] == said);
+    sleep(Duration::from_millis(2_500));
+    assert_eq!(lab.log("b").matches(said).count(), 1, "{}", lab.log("b"));
+}
+
 /// A new token of the coordinator on "a".
 fn create(lab: &Lab, arguments: &[&str]) -> String {
     let made = output(lab, "a", &[&["token", "create"], arguments].concat());
@@ -613,6 +678,8 @@ fn a_host_that_is_removed_is_none_at_once_and_may_join_anew() {
     sleep(Duration::from_millis(2_500));
     let told = lab.log("c").lines().filter(|line| line.contains("was removed from the fleet: join anew")).count();
     assert_eq!(told, 1, "it says so itself, and not each time it has called: {}", lab.log("c"));
+    let told = lab.log("a").lines().filter(|line| line.contains("refused 10.9.0.3:")).count();
+    assert_eq!(told, 1, "nor does the coordinator: {}", lab.log("a"));
     let asked = output(&lab, "c", &["fleet"]);
     assert!(String::from_utf8_lossy(&asked.stderr).contains("was removed from the fleet"), "{asked:?}");
     agree(&[&a, &b]);

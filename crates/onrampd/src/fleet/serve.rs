@@ -50,6 +50,8 @@ const RETRY: Duration = Duration::from_millis(10);
 const AT_ONCE: usize = 64;
 const REMOVED: &str = "was removed from the fleet: join anew, by another token";
 const EXPIRED: &str = "has a certificate that has expired: join anew, by another token";
+/// Between two lines of the log that say the same of a member.
+const LOG_AGAIN: u64 = 600 * SECOND;
 /// Between two looks at the operator's lists and the members' certificates.
 const LOOK: u64 = SECOND / 2;
 /// Certificates that are renewed in one look.
@@ -82,6 +84,8 @@ pub struct Server {
     /// Connections that something was read from or said to since they were last looked at.
     touched: BTreeSet<Conn>,
     epoll: OwnedFd,
+    /// Members that were refused, why, and when that was logged: they call again each second.
+    refused: BTreeMap<IpAddr, (String, u64)>,
     /// When silence is looked for again.
     sweep: u64,
     /// A connection was turned away since there was last room.
@@ -151,6 +155,7 @@ impl Server {
             strangers: BTreeMap::new(),
             touched: BTreeSet::new(),
             epoll,
+            refused: BTreeMap::new(),
             sweep: 0,
             is_full: false,
             next: 0,
@@ -468,8 +473,13 @@ impl Server {
     /// Says why, and takes nothing more.
     fn refuse(&mut self, conn: Conn, reason: &str) {
         if let Some(connection) = self.connections.get_mut(&conn) {
-            eprintln!("onrampd: refused {}: {reason}", connection.peer);
             connection.ending = true;
+            let now = now();
+            let before = connection.identity.and_then(|identity| self.refused.get(&identity.address));
+            if before.is_none_or(|(why, at)| why != reason || now.saturating_sub(*at) >= LOG_AGAIN) {
+                eprintln!("onrampd: refused {}: {reason}", connection.peer);
+                self.refused.extend(connection.identity.map(|identity| (identity.address, (reason.into(), now))));
+            }
         }
         self.say(conn, &FromCoordinator::Refused { reason: reason.into() });
     }

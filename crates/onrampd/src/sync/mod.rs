@@ -145,18 +145,16 @@ impl Work {
                 view.coordinator == coordinator && view.trouble == trouble
             };
             if !told {
+                if coordinator.is_some() {
+                    self.logged.clear();
+                }
                 let trouble = trouble.to_string();
-
                 self.change(|view| (view.coordinator, view.trouble) = (coordinator, trouble));
             }
             heard.into_iter().for_each(|message| self.heard(message));
-            match coordinator {
-                Some(_) => self.logged.clear(),
-                None if !told => {
-                    let trouble = self.membership.trouble().to_string();
-                    self.log(&trouble);
-                }
-                None => {}
+            if !told && coordinator.is_none() {
+                let trouble = self.membership.trouble().to_string();
+                self.log(&trouble);
             }
         }
     }
