@@ -59,7 +59,9 @@ pub struct Coordinator {
     /// When changed membership is told.
     tell: Option<u64>,
     /// Addresses of members that are new, gone or have other keys, and of whom the others do not know it yet.
-    changed: BTreeSet<IpAddr>,
+    changed: BTreeMap<IpAddr, u64>,
+    /// Changes so far, by which those in `changed` are numbered.
+    changes: u64,
     /// Hosts that wait for the list of all members.
     lists: VecDeque<IpAddr>,
     /// Whose connection is whose.
@@ -108,7 +110,8 @@ struct Told {
 enum Listed {
     No,
     Waits,
-    Yes,
+    /// As it was after so many changes.
+    Yes(u64),
 }
 
 #[derive(Clone, Copy)]
@@ -148,7 +151,8 @@ impl Coordinator {
             collecting: false,
             due: now + mesh.window,
             tell: None,
-            changed: BTreeSet::new(),
+            changed: BTreeMap::new(),
+            changes: 0,
             lists: VecDeque::new(),
             conns: BTreeMap::new(),
             lost: VecDeque::new(),
@@ -191,7 +195,7 @@ impl Coordinator {
         let state = "waiting for its first round".into();
         let old = self.hosts.remove(&address);
         if old.as_ref().is_none_or(|old| old.identity.membership != identity.membership) {
-            self.changed.insert(address);
+            self.has_changed(address);
         }
         self.awaited -= usize::from(old.as_ref().is_some_and(|old| old.awaited));
         // One that comes back knows nothing of the others, but they know of it.
@@ -248,17 +252,15 @@ impl Coordinator {
 
     /// Hosts that `is_none` names are no members any more, and the others hear of it at once.
     pub fn expel(&mut self, now: u64, is_none: impl Fn(&Identity) -> bool) {
-        self.hosts.retain(|_, host| {
-            let removed = is_none(&host.identity);
-            if removed {
-                self.corrections.remove(&host.number);
-                self.changed.insert(host.identity.address);
-                self.awaited -= usize::from(host.awaited);
-                host.conn.ok().and_then(|conn| self.conns.remove(&conn));
-                self.tell = Some(now);
-            }
-            !removed
-        });
+        let removed = self.hosts.values().map(|host| host.identity).filter(|identity| is_none(identity));
+        for address in removed.map(|identity| identity.address).collect::<Vec<_>>() {
+            let Some(host) = self.hosts.remove(&address) else { continue };
+            self.corrections.remove(&host.number);
+            self.has_changed(address);
+            self.awaited -= usize::from(host.awaited);
+            host.conn.ok().and_then(|conn| self.conns.remove(&conn));
+            self.tell = Some(now);
+        }
     }
 
     /// Returns whether the host at `address` is there.
@@ -302,13 +304,13 @@ impl Coordinator {
                 && let Some(host) = self.hosts.remove(&address)
             {
                 self.corrections.remove(&host.number);
-                self.changed.insert(address);
+                self.has_changed(address);
                 self.membership_changed(now);
             }
         }
         // All at once, and before changes: whoever hears of these has heard of that.
         if std::mem::take(&mut self.turned) {
-            let listed = self.hosts.values().filter(|host| host.listed == Listed::Yes);
+            let listed = self.hosts.values().filter(|host| matches!(host.listed, Listed::Yes(_)));
             said.extend(listed.filter_map(|host| Some((host.conn.ok()?, FromCoordinator::Keys(self.epochs)))));
         }
         if self.tell.is_some_and(|tell| now >= tell) {
@@ -351,7 +353,7 @@ impl Coordinator {
         while let Some(address) = self.lists.pop_front() {
             let Some(host) = self.hosts.get_mut(&address).filter(|host| host.listed == Listed::Waits) else { continue };
             let Ok(conn) = host.conn else { continue };
-            host.listed = Listed::Yes;
+            host.listed = Listed::Yes(self.changes);
             let host = &self.hosts[&address];
             let others = self.hosts.values().filter(|other| other.identity.address != address);
             let members = FromCoordinator::Members {
@@ -370,6 +372,12 @@ impl Coordinator {
     /// How long a round waits for reports.
     fn patience(&self) -> u64 {
         (self.mesh.window / 4).min(500 * MS)
+    }
+
+    /// A member is new, gone or another than before.
+    fn has_changed(&mut self, address: IpAddr) {
+        self.changes += 1;
+        self.changed.insert(address, self.changes);
     }
 
     fn membership_changed(&mut self, now: u64) {
@@ -421,18 +429,28 @@ impl Coordinator {
         let mut anew = BTreeSet::new();
         for (address, told) in self.to_tell() {
             let Some(host) = self.hosts.get_mut(&address) else { continue };
-            if host.told.aliases != told.aliases {
-                self.changed.insert(address);
-            }
+            let renamed = host.told.aliases != told.aliases;
             if host.told != told {
                 anew.insert(address);
                 host.told = told;
             }
+            if renamed {
+                self.has_changed(address);
+            }
         }
-        let (present, gone): (Vec<IpAddr>, Vec<IpAddr>) =
-            std::mem::take(&mut self.changed).into_iter().partition(|address| self.hosts.contains_key(address));
+        let (mut present, gone): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.changed).into_iter().partition(|(address, _)| self.hosts.contains_key(address));
+        let gone: Vec<IpAddr> = gone.into_iter().map(|(address, _)| address).collect();
+        // Who has had the list since knows it; the others, who are to have the list, will.
+        let listed = self
+            .hosts
+            .values()
+            .filter_map(|host| if let Listed::Yes(until) = host.listed { Some(until) } else { None });
+        let known_to_all = listed.min().unwrap_or(u64::MAX);
+        present.retain(|(_, number)| *number > known_to_all);
+        present.sort_by_key(|(_, number)| *number);
         let room = at_once(MEMBERS_AT_ONCE, self.hosts.len());
-        self.changed.extend(present.iter().skip(room));
+        self.changed.extend(present.iter().skip(room).copied());
         let present = &present[..present.len().min(room)];
         let mut said = Said::new();
         let mut wait = Vec::new();
@@ -440,9 +458,9 @@ impl Coordinator {
             let Ok(conn) = host.conn else { continue };
             if host.listed == Listed::No {
                 wait.push(*address);
-            } else if host.listed == Listed::Yes {
-                let others = present.iter().filter(|other| *other != address);
-                let members: Vec<Member> = others.map(|other| member(&self.hosts[other])).collect();
+            } else if let Listed::Yes(until) = host.listed {
+                let others = present.iter().filter(|(other, number)| other != address && *number > until);
+                let members: Vec<Member> = others.map(|(other, _)| member(&self.hosts[other])).collect();
                 // Not sent apart for one of the two: both are short.
                 let own = anew.contains(address).then(|| (host.told.not_yours.clone(), host.told.probe.clone()));
                 if members.is_empty() && gone.is_empty() && own.is_none() {
@@ -921,6 +939,29 @@ mod tests {
         for (few, many) in few.into_iter().zip(many) {
             assert!(many < 5 * few, "{few} bytes for 100, {many} for 400");
         }
+    }
+
+    #[test]
+    fn who_has_had_the_list_is_not_told_of_what_was_in_it() {
+        let mut lab = Lab::with(1..=3);
+        assert!(lab.next().iter().all(|(_, what)| matches!(what, FromCoordinator::Members { .. })));
+        // The fourth hears of all; the others of the fourth, also where they are told of few at a time.
+        lab.hello(4);
+        for (conn, what) in lab.next() {
+            match (conn, what) {
+                (4, FromCoordinator::Members { members, .. }) => assert_eq!(members.len(), 3),
+                (_, FromCoordinator::Changed { members, .. }) => assert_eq!(members[0].address, host(4)),
+                what => panic!("{what:?}"),
+            }
+        }
+        // What is left to tell when a list is made is in that.
+        lab.hello_with(5, &[]);
+        lab.coordinator.has_changed(host(2));
+        lab.coordinator.tell_changes();
+        let (conn, _) = lab.coordinator.list().expect("the fifth waits");
+        assert_eq!(conn, 5);
+        lab.coordinator.changed.insert(host(2), 1);
+        assert!(lab.coordinator.tell_changes().is_empty());
     }
 
     #[test]
