@@ -1,6 +1,6 @@
 //! The other members and the keys that this host shares with them.
 //!
-//! A signature and an X25519 cost a tenth of a millisecond or so, once for each membership: what came of it is kept
+//! A signature and an X25519 take a quarter of a millisecond, once for each membership: what came of it is kept
 //! while the other is a member, and over a connection that was lost. A new epoch costs two hashes for each.
 
 use crate::config::Keys;
