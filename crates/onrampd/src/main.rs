@@ -2,12 +2,13 @@
 
 use clap::Parser as _;
 use onramp_config::Mistake;
-use onrampd::agent;
-use onrampd::agent::undo;
+use onrampd::DEFAULT_CONFIG;
+use onrampd::agent::{self, undo};
 use onrampd::cli::{Cli, Command, CoordinatorArguments};
-use onrampd::config::{Config, Fleet, Mesh, check_life};
+use onrampd::config::{Config, Fleet, Lives, Mesh};
 use onrampd::fleet::serve;
 use onrampd::worker::drop_capabilities;
+
 use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
