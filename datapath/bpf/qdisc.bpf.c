@@ -53,7 +53,7 @@ int BPF_PROG(onramp_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_
 	struct queue *f;
 	struct kept *k, *before;
 	struct sk_buff *old;
-	or_u64 key;
+	or_u64 key, memory;
 
 	if (!of || !l)
 		goto drop;
@@ -61,7 +61,8 @@ int BPF_PROG(onramp_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_
 		of->gate.stats.limit_drops++;
 		goto drop;
 	}
-	if (sch->qstats.backlog + length > l->bytes) {
+	memory = gate_memory(sch->qstats.backlog + length, sch->q.qlen + 1);
+	if ((memory > of->granted || memory > l->bytes) && !memory_grow(number, memory)) {
 		of->gate.stats.bytes_drops++;
 		goto drop;
 	}
@@ -204,8 +205,8 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 		struct bucket *bucket;
 		struct sk_buff *skb;
 		struct kept *k;
+		or_u64 when, spare;
 		or_u32 length;
-		or_u64 when;
 		enum gate_turn turn;
 
 		if (!f) {
@@ -259,6 +260,9 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 		}
 		sch->q.qlen--;
 		sch->qstats.backlog -= length;
+		spare = gate_gives(gate_memory(sch->qstats.backlog, sch->q.qlen), of->granted);
+		if (spare)
+			memory_give(number, spare);
 		k->next = of->free_packet;
 		of->free_packet = at;
 		bpf_qdisc_bstats_update(sch, skb);
@@ -296,6 +300,7 @@ SUBPROGRAM int instance_clear(or_u32 number)
 		if (bucket)
 			*bucket = (struct bucket){};
 	}
+	memory_give(number, of->granted);
 	of->free_flow = 0;
 	of->fresh_flow = REST + 1;
 	of->free_packet = 0;

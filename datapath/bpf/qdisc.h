@@ -10,7 +10,7 @@
  * struct or_limits - map "limits", one: what sch_onramp's options are, by the same names there
  * @max_hold: TCA_ONRAMP_MAX_HOLD64; 0 lets everything go
  * @packets: TCA_ONRAMP_LIMIT
- * @bytes: TCA_ONRAMP_BYTES
+ * @bytes: TCA_ONRAMP_BYTES, of all of these gates
  * @flow_packets: TCA_ONRAMP_FLOW_LIMIT
  * @flows: TCA_ONRAMP_FLOWS
  * @quantum: TCA_ONRAMP_QUANTUM; 0: two MTUs

@@ -30,6 +30,11 @@
 /* A departure time further ahead is a receive stamp in the wall clock's time, not a
  * departure time: forwarded packets may carry one. */
 #define GATE_HORIZON_NS 10000000000ULL
+/* Memory that a packet counts with beside its bytes: the kernel's structures for it. */
+#define GATE_PACKET_BYTES 768
+/* All gates of a host share one limit on memory. Each takes of it in such pieces, so that what they have in common is
+ * not written for every packet, and keeps two at most when it needs less: these it has when another took the rest. */
+#define GATE_PIECE (64U << 10)
 /* Questions, flows that get a turn again, and flows passed over, in one dequeue, which holds the
  * device's lock; the rest follow in the next. */
 #define GATE_QUESTIONS 32
@@ -59,6 +64,24 @@ struct gate_flow {
 GATE_INLINE int gate_has_place(__u32 flows, __u32 most, __u32 shared)
 {
 	return flows < most && !shared;
+}
+
+/* What so many packets of so many bytes count with. */
+GATE_INLINE __u64 gate_memory(__u64 bytes, __u64 packets)
+{
+	return bytes + packets * GATE_PACKET_BYTES;
+}
+
+/* What a gate with @granted asks for first, where it needs @memory. If there is less, it asks for what it needs. */
+GATE_INLINE __u64 gate_asks(__u64 memory, __u64 granted)
+{
+	return (memory - granted + GATE_PIECE - 1) / GATE_PIECE * GATE_PIECE;
+}
+
+/* What a gate with @granted gives back, where it needs @memory. */
+GATE_INLINE __u64 gate_gives(__u64 memory, __u64 granted)
+{
+	return granted > memory + 2 * GATE_PIECE ? granted - memory - GATE_PIECE : 0;
 }
 
 /* What becomes of the flow at the head of its list. */

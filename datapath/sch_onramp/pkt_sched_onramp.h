@@ -11,7 +11,7 @@ enum {
 	TCA_ONRAMP_UNSPEC,
 	TCA_ONRAMP_PAD,
 	TCA_ONRAMP_LIMIT, /* u32, packets in all, segments uncut; default 10240 */
-	TCA_ONRAMP_BYTES, /* u32, bytes in all; default 64 MiB */
+	TCA_ONRAMP_BYTES, /* u32, memory of all gates of the host, 768 bytes for each packet included; default 64 MiB */
 	TCA_ONRAMP_FLOW_LIMIT, /* u32, packets of a flow; default 1024 */
 	TCA_ONRAMP_FLOWS, /* u32, flows, idle ones included; default 65536; others share one */
 	TCA_ONRAMP_QUANTUM, /* u32, bytes a flow sends in its turn; default two MTUs */
@@ -40,7 +40,7 @@ enum {
  * @held_ns: time flows were held, up to their last release
  * @max_hold: packets let go because they were held for the longest time allowed
  * @limit_drops: packets dropped for the limit on all packets
- * @bytes_drops: for the limit on all bytes
+ * @bytes_drops: for the limit on the memory of all gates
  * @flow_limit_drops: for the limit on a flow's packets
  * @no_flow: packets that shared a flow for want of room or memory for another
  * @cut: segments cut into packets

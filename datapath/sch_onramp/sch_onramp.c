@@ -42,6 +42,9 @@
 #include <net/tcp.h>
 #include "gate.h"
 
+/* Memory that all gates have of their limits, see GATE_PIECE. */
+static atomic64_t onramp_taken = ATOMIC64_INIT(0);
+
 /* Flows to a bucket of the table, if all flows there may be are there. */
 #define ONRAMP_FLOWS_A_BUCKET 4
 /* Idle flows looked at when a flow is added. */
@@ -106,6 +109,7 @@ struct onramp_bucket {
  * @rest: the flow of all packets for which there is no room or memory for another. The
  *   program is not asked about them.
  * @cut: packets in the queue that are there only because segments were cut
+ * @granted: memory it has of @onramp_taken
  * @buckets_log: the table has 2^@buckets_log buckets
  * @buckets: the table
  */
@@ -125,6 +129,7 @@ struct onramp_sched_data {
 	struct tc_onramp_xstats stats;
 	struct onramp_queue rest;
 	u32 cut;
+	u64 granted;
 	u32 buckets_log;
 	struct onramp_bucket *buckets;
 };
@@ -230,6 +235,37 @@ static void onramp_add_after(struct onramp_queue *f, struct sk_buff *before, str
 		f->tail = skb;
 }
 
+/* Memory of the packets in the queue. */
+static u64 onramp_memory(const struct Qdisc *sch)
+{
+	const struct onramp_sched_data *q = qdisc_priv(sch);
+
+	return gate_memory(sch->qstats.backlog, sch->q.qlen - q->cut);
+}
+
+static bool onramp_take(struct onramp_sched_data *q, u64 memory)
+{
+	if (atomic64_add_return(memory, &onramp_taken) > q->bytes_limit) {
+		atomic64_sub(memory, &onramp_taken);
+		return false;
+	}
+	q->granted += memory;
+	return true;
+}
+
+/* Whether so much memory may be used, which is more than was granted, or than the limit is now. */
+static noinline bool onramp_grow(struct onramp_sched_data *q, u64 memory)
+{
+	return memory <= q->bytes_limit &&
+	       (onramp_take(q, gate_asks(memory, q->granted)) || onramp_take(q, memory - q->granted));
+}
+
+static void onramp_give(struct onramp_sched_data *q, u64 memory)
+{
+	q->granted -= memory;
+	atomic64_sub(memory, &onramp_taken);
+}
+
 /* A throttled flow gets a turn again. */
 static void onramp_rouse(struct onramp_sched_data *q, struct onramp_queue *f)
 {
@@ -243,12 +279,14 @@ static int onramp_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff
 {
 	struct onramp_sched_data *q = qdisc_priv(sch);
 	struct onramp_queue *f;
+	u64 memory;
 
 	if (unlikely(sch->q.qlen - q->cut >= sch->limit)) {
 		q->stats.limit_drops++;
 		return qdisc_drop(skb, sch, to_free);
 	}
-	if (unlikely(sch->qstats.backlog + qdisc_pkt_len(skb) > q->bytes_limit)) {
+	memory = onramp_memory(sch) + gate_memory(qdisc_pkt_len(skb), 1);
+	if (unlikely(memory > min_t(u64, q->granted, q->bytes_limit)) && !onramp_grow(q, memory)) {
 		q->stats.bytes_drops++;
 		return qdisc_drop(skb, sch, to_free);
 	}
@@ -420,6 +458,7 @@ static struct sk_buff *onramp_pop(struct Qdisc *sch, struct onramp_queue *f, u64
 {
 	struct onramp_sched_data *q = qdisc_priv(sch);
 	struct sk_buff *skb = f->head;
+	u64 spare;
 
 	if (unlikely(f == &q->rest))
 		q->buckets[*onramp_bucket_of(skb)].shared--;
@@ -444,6 +483,9 @@ static struct sk_buff *onramp_pop(struct Qdisc *sch, struct onramp_queue *f, u64
 	}
 	qdisc_qstats_backlog_dec(sch, skb);
 	sch->q.qlen--;
+	spare = gate_gives(onramp_memory(sch), q->granted);
+	if (unlikely(spare))
+		onramp_give(q, spare);
 	qdisc_bstats_update(sch, skb);
 	return skb;
 }
@@ -654,6 +696,7 @@ static void onramp_reset(struct Qdisc *sch)
 	INIT_LIST_HEAD(&q->old_flows);
 	INIT_LIST_HEAD(&q->idle_flows);
 	q->cut = 0;
+	onramp_give(q, q->granted);
 	q->stats.flows = 0;
 	q->stats.idle_flows = 0;
 	q->stats.throttled_flows = 0;

@@ -4,7 +4,18 @@
 #include "module.c"
 #include "property.h"
 
-static struct Qdisc *sch;
+static struct Qdisc *all_gates[GATES], **chosen = all_gates;
+#define sch (*chosen)
+
+static void gate_choose(unsigned int gate)
+{
+	chosen = &all_gates[gate];
+}
+
+static unsigned long long gate_taken(void)
+{
+	return onramp_taken.counter;
+}
 
 static u32 bpf_prog_run(struct bpf_prog *prog, struct sk_buff *skb)
 {

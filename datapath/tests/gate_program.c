@@ -24,7 +24,20 @@ static or_u32 sender_departs(struct or_skb *skb, or_u32 mode, or_u64 now);
 
 static struct net_device device = { .ifindex = 1, .mtu = 1500, .hard_header_len = 14 };
 static struct netdev_queue device_queue = { &device };
-static struct Qdisc sch = { .dev_queue = &device_queue };
+static struct Qdisc all_gates[GATES], *chosen = all_gates;
+#define sch (*chosen)
+
+static void gate_choose(unsigned int gate)
+{
+	chosen = &all_gates[gate];
+}
+
+static unsigned long long gate_taken(void)
+{
+	or_u32 zero = 0;
+
+	return *(or_u64 *)bpf_map_lookup_elem(&taken, &zero);
+}
 
 static or_u32 sender_departs(struct or_skb *skb, or_u32 mode, or_u64 time)
 {
@@ -93,6 +106,7 @@ static void gate_limit(const struct limits *given)
 static void gate_open(const struct limits *given)
 {
 	gate_limit(given);
+	sch = (struct Qdisc){ .dev_queue = &device_queue };
 	if (onramp.init(&sch, NULL, NULL))
 		fail("no gate");
 }

@@ -33,6 +33,8 @@ static unsigned long long now, timer;
 #define likely(x) (x)
 #define unlikely(x) (x)
 #define min(a, b) ((a) < (b) ? (a) : (b))
+#define min_t(type, a, b) min((type)(a), (type)(b))
+#define noinline
 #define clamp(x, low, high) ((x) < (low) ? (low) : (x) > (high) ? (high) : (x))
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof(*(a)))
 #define READ_ONCE(x) (x)
@@ -51,6 +53,13 @@ static inline u64 ktime_get_ns(void)
 {
 	return now;
 }
+
+typedef struct {
+	int64_t counter;
+} atomic64_t;
+#define ATOMIC64_INIT(n) { n }
+#define atomic64_add_return(n, v) ((v)->counter += (n))
+#define atomic64_sub(n, v) ((v)->counter -= (n))
 
 struct kmem_cache;
 #define kmem_cache_create(name, size, align, flags, constructor) ((struct kmem_cache *)(size_t)(size))

@@ -11,6 +11,7 @@
  * - Who shared a flow gets one of its own when there is room again.
  * - A socket that is not TCP's and asked for a rate has it.
  * - What a packet takes does not depend on how many flows wait.
+ * - All gates together have no more memory than the limit, and leave what they do not need to the others.
  *
  *   gate_… SEED RUNS
  */
@@ -58,6 +59,10 @@ static unsigned int gate_length(void);
 static unsigned int gate_backlog(void);
 static const struct tc_onramp_xstats *gate_stats(void);
 static unsigned int gate_bucket(unsigned int hash);
+static void gate_choose(unsigned int gate);
+static unsigned long long gate_taken(void);
+/* Of gate_choose(). */
+#define GATES 4
 
 /* The clock, and when the gate wants to be asked again. */
 static unsigned long long now, timer;
@@ -439,6 +444,83 @@ static void paced(unsigned long long rate)
 	gate_close();
 }
 
+/* Fills the chosen gate with packets of @bytes, which are freed with it: how many it took. */
+static unsigned int fill(unsigned int bytes)
+{
+	unsigned int taken = 0;
+
+	for (;; taken++) {
+		struct packet *packet = calloc(1, sizeof(*packet));
+
+		packet->hash = 1 + taken;
+		packet->bytes = bytes;
+		if (!gate_enqueue(packet)) {
+			free(packet);
+			return taken;
+		}
+	}
+}
+
+static void memory_is_shared(unsigned int bytes, unsigned int limit)
+{
+	struct limits limits = { 10000, limit, 10000, 10000, 3000 };
+	unsigned int most = limit / (bytes + GATE_PACKET_BYTES), i, all = 0;
+	unsigned long long drops;
+
+	now += 1ULL << 32;
+	hold_percent = 0;
+	for (i = 0; i < GATES; i++) {
+		gate_choose(i);
+		gate_open(&limits);
+	}
+	/* One may have it all, whoever it is. */
+	for (i = 0; i < GATES; i++) {
+		gate_choose(i);
+		drops = gate_stats()->bytes_drops;
+		all = fill(bytes);
+		if (all != most || gate_stats()->bytes_drops != drops + 1)
+			fail("%u packets of %u bytes fit in %u, not %u", all, bytes, limit, most);
+		gate_choose((i + 1) % GATES);
+		if (limit > 2 * GATE_PIECE && fill(bytes))
+			fail("more fits in %u bytes than there is", limit);
+		gate_choose(i);
+		while (all--)
+			free(gate_dequeue());
+		if (gate_taken() > 2 * GATE_PIECE)
+			fail("an empty gate keeps %llu bytes", gate_taken());
+		gate_reset();
+		if (gate_taken())
+			fail("%llu bytes are lost", gate_taken());
+	}
+	/* All of them, in turns and at random. */
+	for (i = 0; i < 100000; i++) {
+		struct packet *packet = calloc(1, sizeof(*packet));
+
+		gate_choose(draw(GATES));
+		packet->hash = 1 + draw(100);
+		packet->bytes = bytes;
+		if (!gate_enqueue(packet))
+			free(packet);
+		if (draw(3) == 0)
+			free(gate_dequeue());
+		if (gate_taken() > limit)
+			fail("gates have %llu bytes, of %u", gate_taken(), limit);
+	}
+	for (i = all = 0; i < GATES; i++) {
+		gate_choose(i);
+		all += gate_length();
+	}
+	if (all > most || all + 2 * GATES * GATE_PIECE / (bytes + GATE_PACKET_BYTES) < most)
+		fail("%u packets of %u bytes fit in %u, not %u", all, bytes, limit, most);
+	for (i = 0; i < GATES; i++) {
+		gate_choose(i);
+		gate_close();
+	}
+	if (gate_taken())
+		fail("%llu bytes are lost", gate_taken());
+	gate_choose(0);
+}
+
 int main(int count, char **words)
 {
 	unsigned int runs = count > 2 ? atoi(words[2]) : 1;
@@ -447,6 +529,9 @@ int main(int count, char **words)
 		random_state = seed;
 		random_run(3000);
 	}
+	memory_is_shared(1000, 1 << 20);
+	memory_is_shared(65000, 8 << 20);
+	memory_is_shared(40, 100000);
 	paced(100000000);
 	paced(12000);
 	crowds();

@@ -141,7 +141,7 @@ full() {
     wait_for "the others leave" empty
 }
 full limit 100 1000 1
-full bytes '"100000B"' 1000 1
+full bytes '"176800B"' 1000 1
 full flow_limit 10 10 100
 
 # Two flows take turns, by what a flow may send in one.

@@ -190,9 +190,9 @@ pub struct GateLimits {
     /// Its kind.
     #[serde(default)]
     pub kind: GateKind,
-    /// Packets in all.
+    /// Packets of a gate.
     pub limit: Option<u32>,
-    /// Bytes in all.
+    /// Memory of all gates of the host.
     pub bytes: Option<quantity::Size>,
     /// Packets of a flow.
     pub flow_limit: Option<u32>,

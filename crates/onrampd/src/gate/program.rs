@@ -97,7 +97,7 @@ pub struct Program {
 }
 
 /// The maps that are the gates' alone.
-const OWN: [&str; 5] = ["instances", "kept", "queues", "buckets", "limits"];
+const OWN: [&str; 6] = ["instances", "kept", "queues", "buckets", "limits", "taken"];
 
 /// Hash by which this program is known.
 fn build() -> u64 {
