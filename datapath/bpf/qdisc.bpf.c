@@ -81,9 +81,10 @@ int BPF_PROG(onramp_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_
 		of->gate.stats.limit_drops++;
 		goto drop;
 	}
+	k->note = GATE_STAMP(of->last);
 	if (index == REST) {
-		k->bucket = hash_of(key);
-		bucket = bucket_at(number, k->bucket);
+		k->note = hash_of(key);
+		bucket = bucket_at(number, k->note);
 		if (bucket)
 			bucket->shared++;
 	}
@@ -181,6 +182,28 @@ SUBPROGRAM int queue_leaves(or_u32 number, or_u32 index, or_u32 length, or_u64 r
 	return 0;
 }
 
+/* CoDel: whether the first packet of a flow is dropped; it is taken out then. A program has no means to mark it. */
+SUBPROGRAM int queue_drops(or_u32 number, or_u32 index, or_u64 now)
+{
+	or_u32 zero = 0, at;
+	struct or_limits *l = bpf_map_lookup_elem(&limits, &zero);
+	struct instance *of = instance_at(number);
+	struct queue *f = queue_at(number, index);
+	struct kept *k = f ? kept_at(number, f->head) : 0;
+
+	if (!of || !k || !l || index == REST || f->last_ack || f->gate.next_at > now ||
+	    !gate_is_late(&f->gate, f->packets, k->note, now, l->target) ||
+	    !gate_tells(&f->gate, f->packets, k->note, now, l->target))
+		return 0;
+	gate_dropped(&f->gate, now, &of->gate.stats);
+	at = f->head;
+	f->head = k->next;
+	f->packets--;
+	k->next = of->free_packet;
+	of->free_packet = at;
+	return 1;
+}
+
 SEC("struct_ops/onramp_dequeue")
 struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 {
@@ -197,6 +220,7 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 	if (of->gate.stats.throttled_flows)
 		wheel_turn(number, now);
 	of->questions = 0;
+	of->last = now;
 
 	or_for(i, GATE_PASSES) {
 		or_u32 is_new = !!of->places[PLACE_NEW].first, at;
@@ -231,6 +255,13 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 		skb = bpf_kptr_xchg(&k->skb, 0);
 		if (!skb)
 			break;
+		if (l->target && skb->tstamp <= (or_s64)now && queue_drops(number, index, now)) {
+			sch->q.qlen--;
+			sch->qstats.backlog -= skb_packet_length(skb);
+			sch->qstats.drops++;
+			bpf_kfree_skb(skb);
+			continue;
+		}
 		if (!f->last_ack) {
 			when = gate_opens(of, l, index, f, skb, now);
 			if (when > now) {
@@ -244,7 +275,7 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 				continue;
 			}
 		}
-		bucket = index == REST ? bucket_at(number, k->bucket) : 0;
+		bucket = index == REST ? bucket_at(number, k->note) : 0;
 		if (bucket)
 			bucket->shared--;
 		length = skb_packet_length(skb);

@@ -15,6 +15,7 @@
  * @flows: TCA_ONRAMP_FLOWS
  * @quantum: TCA_ONRAMP_QUANTUM; 0: two MTUs
  * @pacing: TCA_ONRAMP_PACING
+ * @target: TCA_ONRAMP_TARGET64
  * @build: of the program; another one's gates cannot be taken over
  */
 struct or_limits {
@@ -25,6 +26,7 @@ struct or_limits {
 	or_u32 flows;
 	or_u32 quantum;
 	or_u32 pacing;
+	or_u64 target;
 	or_u64 build;
 };
 

@@ -20,6 +20,7 @@ enum {
 	TCA_ONRAMP_PROG_ID, /* u32, its id; dumps only */
 	TCA_ONRAMP_PROG_NAME, /* string, its name; dumps only */
 	TCA_ONRAMP_PACING, /* u32, 1: local flows that were held leave at their pacing rate; default 1 */
+	TCA_ONRAMP_TARGET64, /* u64, ns, at most 100 ms; CoDel's target, its interval is 20 times that; default 0: none */
 	__TCA_ONRAMP_MAX,
 };
 #define TCA_ONRAMP_MAX (__TCA_ONRAMP_MAX - 1)
@@ -47,6 +48,8 @@ enum {
  * @no_time: packets whose departure time was over 10 s ahead, and so was ignored
  * @collected: idle flows forgotten
  * @acks_first: pure ACKs that left before other packets of their flow
+ * @codel_drops: packets dropped since their flow stood for too long
+ * @codel_marks: ECN-marked for the same
  * @flows: flows, idle ones included
  * @idle_flows: flows without a packet
  * @throttled_flows: flows waiting: held, or for their packet's departure time
@@ -64,6 +67,8 @@ struct tc_onramp_xstats {
 	__u64 no_time;
 	__u64 collected;
 	__u64 acks_first;
+	__u64 codel_drops;
+	__u64 codel_marks;
 	__u32 flows;
 	__u32 idle_flows;
 	__u32 throttled_flows;

@@ -27,6 +27,16 @@ static u32 skb_get_hash(struct sk_buff *skb)
 	return ((struct packet *)skb)->hash;
 }
 
+static void test_dropped(struct sk_buff *skb)
+{
+	drop((struct packet *)skb);
+}
+
+static bool test_marks(struct sk_buff *skb)
+{
+	return false;
+}
+
 static void gate_tell(const struct limits *limits, int (*tell)(struct Qdisc *, struct nlattr *, struct netlink_ext_ack *))
 {
 	struct nlattr options[TCA_ONRAMP_MAX + 1] = {
@@ -37,6 +47,7 @@ static void gate_tell(const struct limits *limits, int (*tell)(struct Qdisc *, s
 		[TCA_ONRAMP_QUANTUM] = { limits->quantum },
 		[TCA_ONRAMP_MAX_HOLD64] = { MAX_HOLD },
 		[TCA_ONRAMP_PROG_FD] = { 3 },
+		[TCA_ONRAMP_TARGET64] = { limits->target },
 	};
 
 	if (tell(sch, options, NULL))

@@ -49,9 +49,14 @@ or_u32 bpf_skb_get_hash(struct sk_buff *skb)
 	return ((struct packet *)skb)->hash;
 }
 
+static int resetting;
+
 void bpf_kfree_skb(struct sk_buff *skb)
 {
-	free(skb);
+	if (resetting)
+		free(skb);
+	else
+		drop((struct packet *)skb);
 }
 
 void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free)
@@ -100,7 +105,7 @@ static void gate_limit(const struct limits *given)
 	struct or_limits *l = bpf_map_lookup_elem(&limits, &zero);
 
 	*l = (struct or_limits){ MAX_HOLD, given->packets, given->bytes, given->flow_packets, given->flows,
-				 given->quantum, 1 };
+				 given->quantum, 1, given->target };
 }
 
 static void gate_open(const struct limits *given)
@@ -113,12 +118,14 @@ static void gate_open(const struct limits *given)
 
 static void gate_reset(void)
 {
+	resetting = 1;
 	onramp.reset(&sch);
+	resetting = 0;
 }
 
 static void gate_close(void)
 {
-	onramp.reset(&sch);
+	gate_reset();
 	onramp.destroy(&sch);
 }
 

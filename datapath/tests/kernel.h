@@ -234,6 +234,10 @@ struct qdisc_skb_cb {
 #define netif_skb_features(skb) 0
 #define NETIF_F_GSO_MASK 0
 #define consume_skb(skb) free(skb)
+#define kfree_skb(skb) test_dropped(skb)
+#define INET_ECN_set_ce(skb) test_marks(skb)
+static void test_dropped(struct sk_buff *skb);
+static bool test_marks(struct sk_buff *skb);
 static u32 skb_get_hash(struct sk_buff *skb);
 
 static inline void rtnl_kfree_skbs(struct sk_buff *head, struct sk_buff *tail)
@@ -299,6 +303,7 @@ static struct net_device device;
 #define qdisc_watchdog_schedule_ns(w, at) (timer = (at))
 #define qdisc_qstats_backlog_inc(sch, skb) ((sch)->qstats.backlog += qdisc_pkt_len(skb))
 #define qdisc_qstats_backlog_dec(sch, skb) ((sch)->qstats.backlog -= qdisc_pkt_len(skb))
+#define qdisc_qstats_drop(sch) ((sch)->qstats.drops++)
 #define qdisc_qstats_overlimit(sch) ((sch)->qstats.overlimits++)
 #define qdisc_bstats_update(sch, skb)
 #define qdisc_tree_reduce_backlog(sch, n, bytes)

@@ -10,6 +10,7 @@
  * - After a dequeue that found nothing no packet is left whose wait is over, and there is a timer for the first that will be.
  * - Who shared a flow gets one of its own when there is room again.
  * - A socket that is not TCP's and asked for a rate has it.
+ * - CoDel drops where the device is slow, never a flow's last packet, nor a pure ACK, nor for what the program held.
  * - What a packet takes does not depend on how many flows wait.
  * - All gates together have no more memory than the limit, and leave what they do not need to the others.
  *
@@ -34,7 +35,7 @@ struct packet {
 	struct packet *next; /* in its line */
 	unsigned long long departs; /* asked for by the sender, or 0 */
 	unsigned long long waits; /* by the program's last answer, or 0 */
-	unsigned long long held_since;
+	unsigned long long held_since, came;
 	unsigned int key, hash, number, bytes, ack, line;
 };
 
@@ -46,6 +47,7 @@ struct line {
 
 struct limits {
 	unsigned int packets, bytes, flow_packets, flows, quantum;
+	unsigned long long target;
 };
 
 /* What gate_program.c and gate_module.c have. */
@@ -74,6 +76,8 @@ static unsigned int sent[KEYS], left[KEYS][2];
 static unsigned int inside, inside_bytes;
 static unsigned long long seed, random_state;
 static unsigned int hold_percent;
+/* CoDel's in this run, and how many it dropped. */
+static unsigned long long target, dropped;
 
 static void fail(const char *text, ...)
 {
@@ -166,6 +170,22 @@ static void enqueue(unsigned int key, unsigned int bytes, unsigned int ack, unsi
 		other->waits = 0;
 	inside++;
 	inside_bytes += bytes;
+}
+
+/* CoDel drops a packet. */
+static void drop(struct packet *packet)
+{
+	dropped++;
+	if (!target)
+		fail("a packet is dropped without a target");
+	if (packet->ack)
+		fail("a pure ACK is dropped");
+	if (packet->departs > now)
+		fail("a packet is dropped before its time");
+	take_out(packet);
+	if (!lines[packet->line].first)
+		fail("a flow's last packet is dropped");
+	free(packet);
 }
 
 /* Whether the gate gave a packet. */
@@ -273,6 +293,7 @@ static void limits_at_random(struct limits *limits)
 		.flow_packets = draw(2) ? 1000 : 1 + draw(20),
 		.flows = draw(2) ? 1000 : 1 + draw(20),
 		.quantum = 1 << (8 + draw(8)),
+		.target = target,
 	};
 }
 
@@ -296,6 +317,7 @@ static void random_run(unsigned int steps)
 	timer = NEVER;
 	hold_percent = hold;
 	choose_keys(1 << draw(5));
+	target = draw(2) ? draw_long(24) : 0;
 	limits_at_random(&limits);
 	gate_open(&limits);
 	while (steps--) {
@@ -411,6 +433,77 @@ static void crowds(void)
 	       many[0], few[1], many[1]);
 	if (many[0] > 1.3 * few[0] || many[1] > 1.3 * few[1])
 		fail("many flows that wait cost more than few");
+}
+
+/*
+ * A sender whose window grows by a packet a round trip, and is halved when one is dropped; all of it stands before a device that
+ * takes a packet in 100 us. Returns for how long packets stood on average, in the second half.
+ */
+static double standing(unsigned long long codel)
+{
+	struct limits limits = { 10000, 1 << 30, 10000, 1000, 3000, target = codel };
+	unsigned int flying = 0, steps = 100000, i;
+	unsigned long long before = dropped, sum = 0;
+	struct packet *packet;
+	double window = 2;
+
+	now += 1ULL << 32;
+	hold_percent = 0;
+	memset(lines, 0, sizeof(lines));
+	memset(sent, 0, sizeof(sent));
+	memset(left, 0, sizeof(left));
+	hashes[0] = 1;
+	gate_open(&limits);
+	for (i = 0; i < steps; i++) {
+		while (flying < window) {
+			enqueue(0, 1000, 0, 0);
+			lines[0].last->came = now;
+			flying++;
+		}
+		now += 100000;
+		packet = lines[0].first;
+		sum += i < steps / 2 ? 0 : now - packet->came;
+		if (!dequeue())
+			fail("nothing leaves");
+		flying -= 1 + dropped - before;
+		window = dropped > before && window > 4 ? window / 2 : window + 1 / window;
+		before = dropped;
+	}
+	everything_leaves();
+	gate_close();
+	return sum / (steps / 2.0);
+}
+
+static void codel(void)
+{
+	struct limits limits = { 10000, 1 << 30, 10000, 1000, 3000, 5000000 };
+	unsigned long long before;
+	double without = standing(0), with;
+
+	before = dropped;
+	with = standing(5000000);
+	printf("before a slow device packets stand for %.1f ms, with CoDel %.1f ms, which drops %llu of 100000\n", without / 1e6,
+	       with / 1e6, dropped - before);
+	if (without < 20e6 || with > 10e6 || with < 2e6)
+		fail("CoDel does not keep its target");
+	/* The program holds nearly all the time: many packets stand for longer than that, and none is dropped. */
+	target = 5000000;
+	before = dropped;
+	gate_open(&limits);
+	hold_percent = 95;
+	memset(sent, 0, sizeof(sent));
+	memset(left, 0, sizeof(left));
+	for (unsigned int i = 0; i < 2000; i++)
+		enqueue(0, 1000, 0, 0);
+	while (inside) {
+		while (dequeue())
+			;
+		now = timer > now ? timer : now;
+	}
+	if (dropped > before)
+		fail("what the program held is dropped");
+	gate_close();
+	target = 0;
 }
 
 /* Packets of a socket with a rate that have all come together. */
@@ -534,6 +627,7 @@ int main(int count, char **words)
 	memory_is_shared(40, 100000);
 	paced(100000000);
 	paced(12000);
+	codel();
 	crowds();
 	puts("all held");
 	return 0;

@@ -192,6 +192,7 @@ fn mistakes_say_where_they_are_and_what_would_be_right() {
         ("[gate]\nquantum = \"1B\"", "f.toml:4: gate.quantum: is outside 256B to 1MiB"),
         ("[gate]\nbytes = 100000", "f.toml:4: gate.bytes: 100000 is not a size in quotes with its unit, such as"),
         ("[gate]\nbytes = \"5GiB\"", "f.toml:4: gate.bytes: is outside 64KiB to 4GiB"),
+        ("[gate]\ntarget = \"1s\"", "f.toml:4: gate.target: is above 100ms"),
         ("[gate]\nlimit = 0", "f.toml:4: gate.limit: must be at least 1"),
         ("[gate]\nlimit = -5", "f.toml:4: gate.limit: -5 is not a whole number from 0 to 4294967295"),
         ("[gate]\nkind = 3", "f.toml:4: gate.kind: 3 is not text in quotes"),

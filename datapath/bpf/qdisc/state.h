@@ -84,6 +84,7 @@ struct level {
 /**
  * struct instance - a queueing discipline
  * @gate: what the agent sees of it
+ * @last: when the last dequeue was that found packets
  * @questions: asked in this dequeue
  * @free_flow: first of the flows that were given back, linked by their chain
  * @fresh_flow: the first that was never used
@@ -98,6 +99,7 @@ struct level {
  */
 struct instance {
 	struct or_gate gate;
+	or_u64 last;
 	or_u32 questions;
 	or_u32 free_flow;
 	or_u32 fresh_flow;
@@ -115,12 +117,12 @@ struct instance {
  * struct kept - a packet
  * @skb: the kernel's
  * @next: in its flow
- * @bucket: that of its key, if it is in REST
+ * @note: the bucket of its key, if it is in REST; else when it came
  */
 struct kept {
 	struct sk_buff __kptr *skb;
 	or_u32 next;
-	or_u32 bucket;
+	or_u32 note;
 };
 
 struct {

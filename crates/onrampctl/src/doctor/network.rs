@@ -12,7 +12,7 @@ use onrampd::datapath::{Datapath, is_ours};
 use onrampd::gate::install::{self, Kinds};
 use onrampd::gate::program::{self, Program};
 use onrampd::gate::segments;
-use onrampd::gate::{self, Choice, Gate};
+use onrampd::gate::{self, Choice, Gate, before};
 use onrampd::net::acker;
 use onrampd::net::tc::{self, EGRESS, INGRESS, LOOPBACK};
 use onrampd::sys;
@@ -90,7 +90,7 @@ pub(super) fn interface(name: &str, config: &Config, program: bool) -> Vec<Check
     vec![
         up,
         frames(name),
-        place(&mut socket, name, link.index, config),
+        place(&mut socket, name, link.index, config, program),
         offloads(&link, config, program),
         neighbours(&mut socket, name, link.index),
     ]
@@ -147,8 +147,8 @@ fn below<'a>(name: &str, config: &'a Config) -> Option<&'a String> {
     config.interfaces.iter().find(|lower| fs::exists(format!("/sys/class/net/{name}/lower_{lower}")).unwrap_or(false))
 }
 
-/// Checks the place where the gate goes.
-fn place(socket: &mut Socket, name: &str, index: u32, config: &Config) -> Check {
+/// Checks the place where the gate goes, a program or not, and what of the discipline there it does not do.
+fn place(socket: &mut Socket, name: &str, index: u32, config: &Config, program: bool) -> Check {
     let title = format!("{name} qdisc");
     let present = match tc::qdiscs(socket, index) {
         Ok(present) => present,
@@ -162,7 +162,16 @@ fn place(socket: &mut Socket, name: &str, index: u32, config: &Config) -> Check 
         Err(e) if config.mode == Mode::Enforce => Check::fail(title, e.to_string(), "or mode = \"observe\""),
         Err(e) => Check::warn(title, e.to_string(), "before mode = \"enforce\""),
         Ok(_) if config.mode == Mode::Observe => Check::ok(title, format!("{now}; stays, observing needs no gate")),
-        Ok(_) => Check::ok(title, format!("{now}; the gate takes its place and gives it back")),
+        Ok(plan) => {
+            let replaced = || before::replaced(&present, &plan);
+            let target = config.gate.target.map_or_else(|| before::target(replaced()).unwrap_or(0), |time| time.0);
+            let told = before::told(replaced(), program, target).unwrap_or_else(|| format!("in place of {now}"));
+            let found = format!("the gate is {told}; it gives it back");
+            if replaced().all(|q| before::lost(q, program).is_empty()) {
+                return Check::ok(title, found);
+            }
+            Check::warn(title, found, "fine if nobody needs that; else another parent, such as a class")
+        }
     }
 }
 

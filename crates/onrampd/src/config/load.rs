@@ -119,6 +119,9 @@ fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Optio
             mistakes.push(Mistake::new(key, format!("is outside {low} to {high}")));
         }
     }
+    if gate.target.is_some_and(|target| target.0 > 100_000_000) {
+        mistakes.push(Mistake::new("gate.target", "is above 100ms"));
+    }
     let fleet = fleet(&f, base, mistakes);
     if let (GateKind::Bpf, Some(Parent::Class(_))) = (gate.kind, parent) {
         let message = "\"bpf\" goes to the root or below mq only: it takes \"module\", or another parent";

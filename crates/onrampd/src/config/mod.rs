@@ -202,6 +202,8 @@ pub struct GateLimits {
     pub quantum: Option<quantity::Size>,
     /// Local TCP flows leave at their pacing rate.
     pub pacing: Option<bool>,
+    /// CoDel's target; 0: none. Not given: that of the discipline that was there before, if it had one.
+    pub target: Option<quantity::Time>,
 }
 
 /// Added to every time stamp that leaves the host or is compared with one that came in.

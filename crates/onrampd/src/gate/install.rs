@@ -105,7 +105,8 @@ pub fn options(config: &Config, message: Message) -> Message {
         Some(value) => m.u32(kind as u16, value),
         None => m,
     });
-    message.u64(abi::TCA_ONRAMP_MAX_HOLD64 as u16, max_hold(config))
+    let target = config.gate.target.map_or(0, |time| time.0);
+    message.u64(abi::TCA_ONRAMP_MAX_HOLD64 as u16, max_hold(config)).u64(abi::TCA_ONRAMP_TARGET64 as u16, target)
 }
 
 /// The same with the program, or -1 for none.

@@ -189,6 +189,7 @@ impl Program {
             flows: given.flows.unwrap_or(self.flows).min(self.flows),
             quantum: given.quantum.map_or(0, Size::bytes),
             pacing: given.pacing.unwrap_or(true).into(),
+            target: given.target.map_or(0, |time| time.0),
             build: build(),
         };
         Ok(self.limits.set(&0, &limits)?)
