@@ -11,6 +11,7 @@ mod keyring;
 mod log;
 mod member;
 mod prober;
+mod rest;
 mod view;
 
 pub use keyring::Other;
@@ -168,11 +169,14 @@ impl Work {
     /// Takes in the answers that have come.
     fn look(&mut self) {
         self.prober.take_answers();
-        if self.prober.own_clock_stepped() {
+        let rested = self.rest.see(self.looker.look());
+        if rested.is_some() {
+            self.prober.forget();
+        }
+        let stepped = self.prober.own_clock_stepped().then_some("this host's clock stepped, or changed its frequency");
+        if let Some(why) = rested.or(stepped) {
             self.membership.corrected(None);
-            self.change(|view| {
-                view.withdraw("this host's clock stepped, or changed its frequency: waiting for a round")
-            });
+            self.change(|view| view.withdraw(&format!("{why}: waiting for a round")));
         }
     }
 

@@ -178,6 +178,15 @@ impl Prober {
         own
     }
 
+    /// Forgets what was seen: this host's clock is another one from now on.
+    pub fn forget(&mut self) {
+        for target in self.targets.values_mut() {
+            target.seen.clear();
+            target.guard.expect(None);
+            target.stepped = true;
+        }
+    }
+
     /// Takes what was seen since this was last asked.
     pub fn collect(&mut self) -> Vec<Edge> {
         self.keep();
