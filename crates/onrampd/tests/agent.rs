@@ -709,6 +709,14 @@ fn the_doctor_names_what_is_missing_and_changes_nothing() {
     assert_eq!(named(&report, "eth0 others")["state"], "ok");
     assert_eq!(traces(&lab, "a"), "");
 
+    // A tunnel, where the kernel has such.
+    let vxlan = "link add overlay type vxlan id 7 dstport 4789 dev eth0";
+    let made = std::process::Command::new("ip").args(["-n", &lab.host("a")]).args(vxlan.split(' ')).output().unwrap();
+    if made.status.success() {
+        let found = named(&doctor(&config), "tunnels");
+        assert!(found["state"] == "warn" && found["found"].to_string().contains("overlay (VXLAN)"), "{found}");
+    }
+
     // Another's filter, an interface that is down, another that is absent.
     let a = lab.agent("a", &format!("{T}\nattach = \"clsact\""));
     assert_eq!(named(&doctor(&config), "eth0 others")["state"], "ok", "our own is none");
