@@ -3,14 +3,17 @@
 mod common;
 
 use common::lab::{Agent, KEY_BYTES, Lab, onrampctl, until};
+use libbpf_rs::libbpf_sys::{self, BPF_F_BEFORE, BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_attach_type};
 use onramp_core::orack::{Addresses, MAX_LEN, OrAck};
 use onramp_core::orprobe::{Kind, OrProbe};
 use onramp_netlink::{Message, Socket};
 use onrampd::clock;
 use onrampd::config::Parent;
+use onrampd::datapath::has_tcx;
 use onrampd::gate::install::{self, Kinds};
 use onrampd::gate::program;
 use onrampd::net::{acker, tc};
+use onrampd::sys;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::Signal;
@@ -18,7 +21,7 @@ use std::fs;
 use std::io::{IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::Duration;
@@ -128,6 +131,60 @@ fn filters_of_others_hide_nothing() {
     lab.says("a", "tc qdisc del dev eth0 clsact");
     until("is it told", || a.status()["problems"].to_string().contains("was removed"));
     measured("with its own taken away");
+    assert!(a.end() && b.end());
+}
+
+/// A TCX program that says TCX_PASS, so that none after it is asked, as Cilium's do.
+fn takes_all(hook: bpf_attach_type, index: u32, place: u32) -> [OwnedFd; 2] {
+    let code = [(0xb7_u8, 0_i32), (0x95, 0)]; // r0 = 0; exit
+    let code = code.map(|(code, imm)| libbpf_sys::bpf_insn { code, imm, ..Default::default() });
+    let name = c"takes_all".as_ptr();
+    // SAFETY: a name and a license that end with 0, and two instructions; the kernel keeps none of them.
+    let program = unsafe {
+        let kind = libbpf_sys::BPF_PROG_TYPE_SCHED_CLS;
+        let fd = libbpf_sys::bpf_prog_load(kind, name, c"GPL".as_ptr(), code.as_ptr(), 2, std::ptr::null_mut());
+        assert!(fd >= 0, "a program: {fd}");
+        OwnedFd::from_raw_fd(fd)
+    };
+    let link = sys::attach_tcx(program.as_fd(), index, hook, place).unwrap();
+    [program, link]
+}
+
+/// At cecfa2f, ours were the last of TCX's programs for packets that leave: Cilium's ended the chain before, and nothing was stamped.
+#[test]
+fn tcx_programs_of_others_hide_nothing() {
+    let Some(lab) = Lab::new() else { return };
+    if !has_tcx() {
+        return;
+    }
+    let mut socket = lab.on("a", || Socket::open().unwrap());
+    let index = acker::find(&mut socket, "eth0").unwrap().unwrap().index;
+    let both = |place: u32| [BPF_TCX_INGRESS, BPF_TCX_EGRESS].map(|hook| lab.on("a", || takes_all(hook, index, place)));
+    let _first = both(BPF_F_BEFORE);
+    let (a, b) = (lab.agent("a", T), lab.agent("b", T));
+    let measured = |what: &str| {
+        let before = a.path("10.9.0.2")["or_acks"].as_u64();
+        until(what, || lab.transfer("10.9.0.2", 100_000) && a.path("10.9.0.2")["or_acks"].as_u64() > before);
+    };
+    measured("beside one that was there");
+    let _second = both(BPF_F_BEFORE);
+    until("is it told", || a.status()["problems"].to_string().contains("came before ours"));
+    measured("beside one that came later, before ours");
+    assert!(a.end() && b.end());
+    assert_eq!(traces(&lab, "a"), "");
+}
+
+/// Docker's way: what leaves the host has the host's address, and that is what is measured.
+#[test]
+fn flows_of_translated_pods_are_measured_as_the_hosts_own() {
+    let Some(lab) = Lab::with_pod() else { return };
+    let (a, b) = (lab.agent("a", T), lab.agent("b", T));
+    assert!(lab.transfer_from("pod", "10.9.0.2", 5_000_000));
+    until("are there delays", || a.path("10.9.0.2")["or_acks"].as_u64() > Some(10));
+    let status = a.status();
+    let flow = &status["flows"]["top"][0];
+    assert!(flow["source"].as_str().unwrap().starts_with("10.9.0.1:") && flow["or_acks"].as_u64() > Some(10), "{flow}");
+    assert_eq!(a.counter("or_acks_no_stamp"), 0, "{status}");
     assert!(a.end() && b.end());
 }
 

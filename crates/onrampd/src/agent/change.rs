@@ -1,5 +1,6 @@
 //! Another configuration, or another program, while the agent runs.
 
+use super::ports::Contest;
 use super::{Agent, Error, handover};
 use crate::abi::or_clock;
 use crate::clock::now;
@@ -52,7 +53,7 @@ impl Agent {
         // First, so that nothing is held any more where the gate is to go.
         self.tell()?;
         (0..self.ports.len()).try_for_each(|port| {
-            self.ports[port].put_back = (0, 0);
+            self.ports[port].gate_taken = Contest::default();
             self.engage(port)
         })
     }

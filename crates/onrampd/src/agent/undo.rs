@@ -30,6 +30,9 @@ pub struct Touched {
     pub clsact_added: bool,
     /// Queueing disciplines in place of others.
     pub replaced: Vec<Replaced>,
+    /// CoDel's target in these, in nanoseconds, if they had one.
+    #[serde(default)]
+    pub target: Option<u64>,
     /// Its largest segments before they were made smaller.
     #[serde(default)]
     pub segments: Option<Large>,
@@ -172,6 +175,7 @@ impl Undo {
                 index: link.index,
                 clsact_added: false,
                 replaced,
+                target: None,
                 segments: None,
             });
         }
