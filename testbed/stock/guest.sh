@@ -16,6 +16,28 @@ start a enforce eth0 -100ms 10.0.0.2
 send "with delays that look long"
 held eth0
 
+# Switched off, also where the agent cannot say so, and on again.
+asks() { qdisc | grep -q 'program onramp_gate'; }
+kill -STOP $pid_a
+check "onrampd off beside an agent that hangs" off
+check "the gate asks no program" not asks
+kill -CONT $pid_a
+wait_for "the agent says so" says_off
+wait_for "and takes its gate away" sh -c "! tc -n a qdisc show dev eth0 | grep -q 'qdisc onramp'"
+check "onrampd on" on
+wait_for "the gate is back" asks
+send "with delays that look long, again"
+held eth0
+
+# Five seconds after an agent was killed, and nobody has come for it, its gate holds nothing.
+kill -9 $pid_a
+sleep 5
+was=$(qdisc | sed -n 's/.*held \([0-9]*\) for.*/\1/p')
+send "without an agent"
+[ "$(qdisc | sed -n 's/.*held \([0-9]*\) for.*/\1/p')" = "$was" ] || { qdisc; fail "a gate without an agent holds"; }
+start a enforce eth0 -100ms 10.0.0.2
+send "with the next one"
+
 # Data both ways on one connection: a's ACKs do not wait behind its own data, which is held.
 both_ways
 acks=$(tc -n a -s qdisc show dev eth0 | sed -n 's/.*ACKs before data \([0-9]*\).*/\1/p' | head -n 1)

@@ -46,6 +46,22 @@ fn main() -> ExitCode {
             }
         }
         Command::Measure { config } => measure(&config),
+        Command::Off { state_dir } => match off::off(&state_dir) {
+            Ok((interfaces, programs)) => {
+                println!(
+                    "nothing is held until `onrampd on`: told gates of {interfaces} interfaces and {programs} programs"
+                );
+                ExitCode::SUCCESS
+            }
+            Err(e) => fail(e),
+        },
+        Command::On { state_dir } => match off::on(&state_dir) {
+            Ok(was_off) => {
+                println!("{}", if was_off { "switched on" } else { "it was not switched off" });
+                ExitCode::SUCCESS
+            }
+            Err(e) => fail(e),
+        },
         Command::Undo { state_dir, segments } => {
             let done = if segments { undo::segments_again(&state_dir) } else { undo::after_an_agent(&state_dir) };
             done.map_or_else(fail, |()| ExitCode::SUCCESS)

@@ -792,3 +792,44 @@ fn the_doctor_names_what_is_missing_and_changes_nothing() {
     fs::write(&config, "interface = 7").unwrap();
     assert_eq!(doctor(&config)["ok"], false);
 }
+
+#[test]
+fn switched_off_an_agent_says_so_until_it_is_switched_on_again() {
+    let Some(lab) = Lab::new() else { return };
+    let state = lab.file("a");
+    let say = |what: &str| {
+        let mut command = lab.command("a", env!("CARGO_BIN_EXE_onrampd"));
+        let said = command.args([what, "--state-dir"]).arg(&state).output().unwrap();
+        assert!(said.status.success(), "{said:?}");
+        String::from_utf8(said.stdout).unwrap()
+    };
+    let told = |a: &Agent| a.status()["problems"].to_string().contains("`onrampd off` was said");
+    let more = format!("{T}\nmode = \"enforce\"");
+    // Before there is an agent.
+    say("off");
+    let a = lab.agent("a", &more);
+    assert!(told(&a) && a.status()["mode"] == "observe");
+    assert_eq!(say("on"), "switched on\n");
+    until("is it on again", || !told(&a));
+    assert!(say("on").contains("was not"));
+    say("off");
+    until("is it told", || told(&a));
+    assert!(lab.log("a").contains("`onrampd off` was said"));
+    assert!(lab.transfer("10.9.0.2", 1_000_000));
+    // It outlives the agent, and what the agent takes away.
+    assert!(a.end());
+    assert_eq!(traces(&lab, "a"), "");
+    let a = lab.agent("a", &more);
+    assert!(told(&a));
+    say("on");
+    until("is it on again", || !told(&a));
+    assert!(a.end());
+
+    let program = lab.file("onrampd");
+    fs::copy(env!("CARGO_BIN_EXE_onrampd"), &program).unwrap();
+    let mut command = std::process::Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
+    let refused = command.args(["off", "--state-dir"]).arg(&state).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("a.off: Permission denied"), "{said}");
+}

@@ -1,7 +1,7 @@
 //! Another configuration, or another program, while the agent runs.
 
 use super::ports::Contest;
-use super::{Agent, Error, handover};
+use super::{Agent, Error, handover, off};
 use crate::abi::or_clock;
 use crate::clock::now;
 use crate::config::Config;
@@ -46,6 +46,23 @@ impl Agent {
         }
         let failed = handover::hand_over(&self.program);
         self.problem(format!("not upgraded: {}: {failed}", self.program.display()));
+    }
+
+    /// Goes over to observing where holding was switched off, and back.
+    pub(super) fn look_whether_off(&mut self) {
+        let off = off::file(&self.config.state_dir).exists();
+        if self.off == off {
+            return;
+        }
+        self.off = off;
+        if !off {
+            eprintln!("onrampd: switched on again");
+        }
+        if let Err(e) = self.apply() {
+            // It is tried again: what the programs are told every second holds nothing meanwhile.
+            self.off = !off;
+            self.problem_once(e.to_string());
+        }
     }
 
     pub(super) fn apply(&mut self) -> Result<(), Error> {

@@ -9,6 +9,7 @@ mod coordinator;
 mod handover;
 mod heart;
 mod notify;
+pub mod off;
 mod ports;
 mod questions;
 mod remember;
@@ -98,6 +99,8 @@ struct Agent {
     /// The gate, if the mode is to hold packets.
     gate: Gate<GateProgram>,
     choice: Choice,
+    /// Switched off: see [`off`].
+    off: bool,
     hooks: Hooks,
     heart: Option<Heart>,
     socket: Socket,
@@ -174,6 +177,7 @@ impl Agent {
             datapath,
             gate: Gate::None,
             choice: Choice::observe(),
+            off: off::file(&config.state_dir).exists(),
             legacy,
             told,
             // Now, since another file may be there later.
@@ -270,6 +274,7 @@ impl Agent {
             }
             if now() >= next {
                 next = now() + ROUND;
+                self.look_whether_off();
                 self.tell().unwrap_or_else(|e| self.problem(e.to_string()));
                 self.look_after_ports().unwrap_or_else(|e| self.problem(e.to_string()));
                 self.tell_the_time();

@@ -1,5 +1,6 @@
 //! Tells the eBPF programs mode, clocks and peers.
 
+use super::off::SWITCHED_OFF;
 use super::{Agent, BRIDGE, Error};
 use crate::abi;
 use crate::bounds::Limits;
@@ -49,9 +50,9 @@ impl Agent {
         Ok(())
     }
 
-    /// Mode in force: as configured, if there is a gate.
+    /// Mode in force: as configured, if there is a gate and it is not switched off.
     pub(super) fn mode(&self) -> Mode {
-        if matches!(self.gate, Gate::None) { Mode::Observe } else { self.config.mode }
+        if self.off || matches!(self.gate, Gate::None) { Mode::Observe } else { self.config.mode }
     }
 
     /// Reads this host's uncorrected clock.

@@ -138,6 +138,25 @@ impl UndoFile {
     }
 }
 
+/// Reads what the agents of all network namespaces have to undo that have `folder` in common.
+///
+/// # Errors
+/// The folder cannot be read.
+pub(super) fn all(folder: &Path) -> io::Result<Vec<Undo>> {
+    let entries = match fs::read_dir(folder) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let files =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "json"));
+    let read = |path: PathBuf| {
+        let mut bytes = Vec::new();
+        File::open(path).and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes)).ok()?;
+        Undo::parse(&bytes)
+    };
+    Ok(files.filter_map(read).collect())
+}
+
 /// Identifier of this start of the machine.
 #[must_use]
 pub fn boot() -> String {
