@@ -546,6 +546,28 @@ fn under_mq_each_queue_gets_a_gate_and_all_goes_back() {
     }
 }
 
+/// As many as a large card has. It takes 8 ms where nothing else runs; the gates' own waits are together (tests of `install.rs`).
+#[test]
+fn a_hundred_and_twenty_eight_queues_get_back_what_they_had_within_moments() {
+    let Some(lab) = Lab::new() else { return };
+    lab.says("a", "ip link add many numtxqueues 128 type ifb");
+    lab.says("a", "ip link set many up");
+    lab.says("a", "tc qdisc replace dev many root handle 5: mq");
+    let mut socket = lab.on("a", || Socket::open().unwrap());
+    let index = acker::find(&mut socket, "many").unwrap().unwrap().index;
+    let present = tc::qdiscs(&mut socket, index).unwrap();
+    let stand_in = Kinds { kind: "bfifo".into(), others: Vec::new() };
+    let plan = install::plan("many", &present, Parent::Mq, &stand_in).unwrap();
+    install::put_in_place(&mut socket, index, &plan, &|m| m.push(&500_000u32.to_ne_bytes())).unwrap();
+    let gates = || lab.says("a", "tc qdisc show dev many").matches("bfifo").count();
+    assert_eq!(gates(), 128);
+    let start = std::time::Instant::now();
+    install::restore(&mut socket, index, &plan).unwrap();
+    let took = start.elapsed();
+    eprintln!("128 queues got back what they had within {took:?}");
+    assert!(gates() == 0 && took < Duration::from_secs(10), "{took:?}");
+}
+
 /// What must be undone is written down first; without room nothing is done.
 #[test]
 fn without_room_it_does_not_start_and_leaves_nothing() {
