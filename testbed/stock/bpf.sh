@@ -1,7 +1,7 @@
 #!/bin/dash
 # The gate without a module: an eBPF program as the queueing discipline of two hosts, a and b.
 . /lib/common.sh
-modules veth dummy sch_ingress cls_bpf
+modules veth dummy sch_ingress cls_bpf failover net_failover virtio_net
 hosts
 gate=bpf
 
@@ -250,6 +250,35 @@ stop a
 took=$((($(hundredths) - before) * 10))
 [ $took -lt 6400 ] || fail "128 gates took $took ms to go"
 say "128 gates went in $took ms"
+
+# CoDel: a card whose wire takes 2.5 MB/s is given 6 MB of one flow at once.
+card=$(for card in /sys/class/net/*; do [ ! -e $card/device ] || echo ${card##*/}; done)
+check "a slow card" ip link set $card netns a name slow
+address a slow 10.0.4.1/24
+check "a fq_codel there" tc -n a qdisc replace dev slow root fq_codel target 7ms
+reloads=0
+start a enforce slow 0ns 10.0.4.2
+check "its target is taken over, which is told" grep -q \
+    'in place of fq_codel: flows take turns, CoDel with a target of 7.00 ms, without ECN marks' /tmp/a.log
+# stands [TARGET]: packets that CoDel drops
+stands() {
+    limits "flow_limit = 10000${1:+
+target = \"$1\"}"
+    before=$(gates codel_drops)
+    left=$(gates packets)
+    ip netns exec a load flood slow 1 5000 1200 0 || fail "flood"
+    wait_for "the card takes them" empty
+    codel=$(($(gates codel_drops) - before))
+    left=$(($(gates packets) - left))
+    [ $((left + codel)) -ge 5000 ] && [ "$(gates flow_limit_drops)" = 0 ] || fail "of 5000 packets $left left, $codel were dropped"
+    say "target ${1:-of before}: of 5000 packets, CoDel dropped $codel"
+}
+stands 0ns
+[ $codel = 0 ] || fail "CoDel drops without a target"
+stands
+[ $codel -gt 20 ] || fail "CoDel dropped $codel packets"
+stop a
+check "the fq_codel is back" sh -c "tc -n a qdisc show dev slow | grep -q 'fq_codel.*target [67]'"
 start a enforce eth0 0ns 10.0.0.2
 
 left

@@ -50,18 +50,18 @@ impl Agent {
 
     /// Goes over to observing where holding was switched off, and back.
     pub(super) fn look_whether_off(&mut self) {
-        let off = off::file(&self.config.state_dir).exists();
-        if self.off == off {
+        self.off = off::file(&self.config.state_dir).exists();
+        if self.off == self.off_applied {
             return;
         }
-        self.off = off;
-        if !off {
-            eprintln!("onrampd: switched on again");
-        }
+        // Where it fails it is tried again in the next round; the programs are told meanwhile what is right.
         if let Err(e) = self.apply() {
-            // It is tried again: what the programs are told every second holds nothing meanwhile.
-            self.off = !off;
             self.problem_once(e.to_string());
+            return;
+        }
+        self.off_applied = self.off;
+        if !self.off {
+            eprintln!("onrampd: switched on again");
         }
     }
 

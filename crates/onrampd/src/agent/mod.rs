@@ -99,8 +99,9 @@ struct Agent {
     /// The gate, if the mode is to hold packets.
     gate: Gate<GateProgram>,
     choice: Choice,
-    /// Switched off: see [`off`].
+    /// Switched off: see [`off`]; and whether that is what was last done on the interfaces.
     off: bool,
+    off_applied: bool,
     hooks: Hooks,
     heart: Option<Heart>,
     socket: Socket,
@@ -165,6 +166,7 @@ impl Agent {
         }
         let datapath = datapath.inspect_err(|_| undo_file.leave())?;
         let started = now();
+        let off = off::file(&config.state_dir).exists();
         let told = legacy.as_ref().and_then(|_| datapath.told(started.saturating_sub(BRIDGE)));
         Ok(Self {
             path: path.into(),
@@ -177,7 +179,8 @@ impl Agent {
             datapath,
             gate: Gate::None,
             choice: Choice::observe(),
-            off: off::file(&config.state_dir).exists(),
+            off,
+            off_applied: off,
             legacy,
             told,
             // Now, since another file may be there later.
