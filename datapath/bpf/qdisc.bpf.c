@@ -93,6 +93,11 @@ int BPF_PROG(onramp_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_
 		f->gate.credit = quantum_of(of, l);
 		list_move(of, number, index, f, PLACE_NEW);
 	}
+	/* CoDel is not asked about a flow's only packet: here it ends. */
+	if (!f->packets) {
+		f->gate.late_at = 0;
+		f->gate.dropping = 0;
+	}
 	/* TCP marks its pure ACKs so. */
 	if (skb->truesize == 2) {
 		before = f->last_ack ? kept_at(number, f->last_ack) : 0;
@@ -255,7 +260,7 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 		skb = bpf_kptr_xchg(&k->skb, 0);
 		if (!skb)
 			break;
-		if (l->target && skb->tstamp <= (or_s64)now && queue_drops(number, index, now)) {
+		if (l->target && f->packets > 1 && skb->tstamp <= (or_s64)now && queue_drops(number, index, now)) {
 			sch->q.qlen--;
 			sch->qstats.backlog -= skb_packet_length(skb);
 			sch->qstats.drops++;
