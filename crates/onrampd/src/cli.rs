@@ -48,6 +48,18 @@ pub enum Command {
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
     },
+    /// Hold nothing on this host any more, at once, with an agent or without, until `onrampd on` or a reboot.
+    Off {
+        /// Where the agent remembers what it has done.
+        #[arg(long, value_name = "DIR", default_value = DEFAULT_STATE_DIR)]
+        state_dir: PathBuf,
+    },
+    /// End `onrampd off`: an agent that is to hold packets does so again within a second.
+    On {
+        /// Where the agent remembers what it has done.
+        #[arg(long, value_name = "DIR", default_value = DEFAULT_STATE_DIR)]
+        state_dir: PathBuf,
+    },
     /// Take away what an agent that is no more has left: the gate, filters, the device onramp0, small
     /// segments. Packets pass all of it anyway; it needs neither an agent nor a configuration.
     Undo {

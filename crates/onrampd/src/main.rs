@@ -3,7 +3,7 @@
 use clap::Parser as _;
 use onramp_config::Mistake;
 use onrampd::DEFAULT_CONFIG;
-use onrampd::agent::{self, undo};
+use onrampd::agent::{self, off, undo};
 use onrampd::cli::{Cli, Command, CoordinatorArguments};
 use onrampd::config::{Config, Fleet, Lives, Mesh};
 use onrampd::fleet::serve;

@@ -27,6 +27,7 @@ use crate::worker::Worker;
 use keyring::Keyring;
 use member::{Membership, UNANSWERED};
 use prober::Prober;
+use rest::{Looker, Rest};
 use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write as _};
 use std::net::IpAddr;
@@ -67,6 +68,8 @@ impl Sync {
             prober: Prober::open(fleet.address, config, programs)?,
             membership: Membership::new(fleet, by_programs)?,
             keyring: Keyring::new(Pairs::open(&fleet.folder)?),
+            rest: Rest::default(),
+            looker: Looker::open(),
             view: view.clone(),
             realtime: realtime.clone(),
             pipe: theirs,
@@ -116,6 +119,8 @@ struct Work {
     prober: Prober,
     membership: Membership,
     keyring: Keyring,
+    rest: Rest,
+    looker: Looker,
     view: Arc<Mutex<View>>,
     realtime: Arc<Mutex<Option<Realtime>>>,
     pipe: UnixStream,
