@@ -243,7 +243,7 @@ static void onramp_add_after(struct onramp_queue *f, struct sk_buff *before, str
 }
 
 /* Memory of the packets in the queue. */
-static u64 onramp_memory(const struct Qdisc *sch)
+static u64 onramp_memory(struct Qdisc *sch)
 {
 	const struct onramp_sched_data *q = qdisc_priv(sch);
 
