@@ -42,7 +42,8 @@ status() { onrampctl status --json; }
 # known KEY LEAST: a number of the status has reached it
 known() { [ "$(status | number $1)" -ge $2 ]; }
 # is TEXT: the status has it
-is() { status | grep -q "$1"; }
+# What it says instead is what a failure shows.
+is() { status | tee /tmp/status; grep -q "$1" /tmp/status; }
 # meet PORT: the other machine is as far
 meet() {
     if [ $us = a ]; then
