@@ -2,13 +2,12 @@
 
 use clap::Parser as _;
 use onramp_config::Mistake;
-use onrampd::DEFAULT_CONFIG;
-use onrampd::agent::{self, off, undo};
+use onrampd::agent;
+use onrampd::agent::undo;
 use onrampd::cli::{Cli, Command, CoordinatorArguments};
-use onrampd::config::{Config, Fleet, Lives, Mesh};
+use onrampd::config::{Config, Fleet, Mesh, check_life};
 use onrampd::fleet::serve;
 use onrampd::worker::drop_capabilities;
-
 use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
@@ -22,7 +21,7 @@ struct Coordination {
     listen: SocketAddr,
     folder: PathBuf,
     mesh: Mesh,
-    lives: Lives,
+    certificate_life: u64,
 }
 
 fn main() -> ExitCode {
@@ -36,9 +35,9 @@ fn main() -> ExitCode {
             Err(e) => fail(e),
         },
         Command::Coordinator { config, folder, listen, terms } => {
-            let coordination = match folder {
-                Some(folder) => given(folder, listen, &terms),
-                None => configured(&config.unwrap_or(DEFAULT_CONFIG.into()), listen),
+            let coordination = match config {
+                Some(file) => configured(&file, listen),
+                None => given(folder, listen, &terms),
             };
             match coordination {
                 Ok(coordination) => coordinate(coordination).map_or_else(fail, |()| ExitCode::SUCCESS),
@@ -46,22 +45,6 @@ fn main() -> ExitCode {
             }
         }
         Command::Measure { config } => measure(&config),
-        Command::Off { state_dir } => match off::off(&state_dir) {
-            Ok((interfaces, programs)) => {
-                println!(
-                    "nothing is held until `onrampd on`: told gates of {interfaces} interfaces and {programs} programs"
-                );
-                ExitCode::SUCCESS
-            }
-            Err(e) => fail(e),
-        },
-        Command::On { state_dir } => match off::on(&state_dir) {
-            Ok(was_off) => {
-                println!("{}", if was_off { "switched on" } else { "it was not switched off" });
-                ExitCode::SUCCESS
-            }
-            Err(e) => fail(e),
-        },
         Command::Undo { state_dir, segments } => {
             let done = if segments { undo::segments_again(&state_dir) } else { undo::after_an_agent(&state_dir) };
             done.map_or_else(fail, |()| ExitCode::SUCCESS)
@@ -100,26 +83,32 @@ fn configured(file: &Path, listen: Option<SocketAddr>) -> Result<Coordination, E
     }
     let nowhere = "fleet.coordinators: none is at this host's address: add it, or give --listen";
     let listen = listen.or_else(|| fleet.own_coordinator()).ok_or_else(|| wrong(file.display(), nowhere))?;
-    let Fleet { folder, mesh, lives, .. } = fleet;
-    Ok(Coordination { listen, folder, mesh, lives })
+    let Fleet { folder, mesh, certificate_life, .. } = fleet;
+    Ok(Coordination { listen, folder, mesh, certificate_life })
 }
 
-fn given(folder: PathBuf, listen: Option<SocketAddr>, terms: &CoordinatorArguments) -> Result<Coordination, ExitCode> {
-    let listen = listen.ok_or_else(|| wrong("onrampd", "--listen is needed beside --folder"))?;
+fn given(
+    folder: Option<PathBuf>,
+    listen: Option<SocketAddr>,
+    terms: &CoordinatorArguments,
+) -> Result<Coordination, ExitCode> {
+    let (Some(folder), Some(listen)) = (folder, listen) else {
+        return Err(wrong("onrampd", "--folder and --listen are needed, or --config"));
+    };
     let mesh = Mesh { probes: terms.probes, window: terms.window.0, interval: terms.interval.0 };
-    let lives = Lives { certificate: terms.certificate_life.0, key: terms.key_life.0 };
+    let certificate_life = terms.certificate_life.0;
     mesh.check()
-        .and_then(|()| lives.check())
+        .and_then(|()| check_life(certificate_life))
         .map_err(|Mistake { key, message }| wrong("onrampd", format!("--{}: {message}", key.replace('_', "-"))))?;
-    Ok(Coordination { listen, folder, mesh, lives })
+    Ok(Coordination { listen, folder, mesh, certificate_life })
 }
 
-fn coordinate(Coordination { listen, folder, mesh, lives }: Coordination) -> io::Result<()> {
+fn coordinate(Coordination { listen, folder, mesh, certificate_life }: Coordination) -> io::Result<()> {
     let (signals, stop) = UnixStream::pair()?;
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::low_level::pipe::register(signal, signals.try_clone()?)?;
     }
-    let mut server = serve::Server::open(listen, &folder, mesh, lives)?;
+    let mut server = serve::Server::open(listen, &folder, mesh, certificate_life)?;
     // From here on it reads what others send.
     drop_capabilities()?;
     agent::ready();

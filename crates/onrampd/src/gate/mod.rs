@@ -4,7 +4,6 @@
 //! [`install`] puts one on an interface by netlink; [`segments`] has an interface hand it small
 //! segments where it cannot cut large ones.
 
-pub mod before;
 mod choice;
 pub mod install;
 pub mod program;

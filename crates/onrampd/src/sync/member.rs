@@ -3,7 +3,7 @@
 use crate::config::Fleet;
 use crate::fleet::link::{self, Link};
 use crate::fleet::pki;
-use crate::fleet::wire::{self, FromCoordinator, FromHost, MAX_FROM_COORDINATOR, SPEAKS};
+use crate::fleet::wire::{self, FromCoordinator, FromHost, MAX_FROM_COORDINATOR};
 use onramp_clock::Correction;
 use rustls::{ClientConfig, ClientConnection};
 use std::io;
@@ -21,9 +21,6 @@ const SILENCE: u64 = 10 * SECOND;
 const PAUSE: u64 = SECOND;
 /// While another coordinator serves, the preferred ones are called this often.
 const RETURN: u64 = 10 * SECOND;
-
-/// Why none serves before one was called.
-pub const UNANSWERED: &str = "no coordinator has answered yet";
 
 /// This host's place in its fleet.
 pub struct Membership {
@@ -45,8 +42,6 @@ pub struct Membership {
     window: u64,
     correction: Option<Correction>,
     trouble: String,
-    /// Which coordinator has refused this host, where that is the trouble: that another one does not answer tells less.
-    refused_by: Option<usize>,
 }
 
 struct Call {
@@ -74,8 +69,7 @@ impl Membership {
             next_at: 0,
             window: 0,
             correction: None,
-            trouble: UNANSWERED.into(),
-            refused_by: None,
+            trouble: "no coordinator has answered yet".into(),
         })
     }
 
@@ -156,26 +150,20 @@ impl Membership {
             });
             match (open, refused) {
                 (_, Some(reason)) => {
-                    self.refused_by = None;
-                    self.refused_by = self.not_this_one(now, &reason);
+                    self.not_this_one(now, &reason);
                     // What the one that served said last may have been lost with its connection.
                     if self.serving.is_none() {
                         heard.push(FromCoordinator::Refused { reason });
                     }
                 }
-                (Err(reason), None) => _ = self.not_this_one(now, &reason),
-                (Ok(()), None) if late => _ = self.not_this_one(now, "does not answer"),
+                (Err(reason), None) => self.not_this_one(now, &reason),
+                (Ok(()), None) if late => self.not_this_one(now, "does not answer"),
                 (Ok(()), None) if first.is_empty() => {}
-                (Ok(()), None) if !is_understood(&first[0]) => {
-                    let older = "speaks an earlier version of the protocol";
-                    self.not_this_one(now, &format!("{older}, and this host {SPEAKS}: upgrade the coordinator"));
-                }
                 // It speaks, so it serves.
                 (Ok(()), None) => {
                     heard = first;
                     self.serving = self.calling.take();
                     self.trouble.clear();
-                    self.refused_by = None;
                     self.next = 0;
                     self.next_at = now + RETURN;
                 }
@@ -204,7 +192,7 @@ impl Membership {
         self.next += 1;
         match self.call(which, now) {
             Ok(call) => self.calling = Some(call),
-            Err(e) => _ = self.not_this_one(now, &e.to_string()),
+            Err(e) => self.not_this_one(now, &e.to_string()),
         }
     }
 
@@ -220,22 +208,18 @@ impl Membership {
             correction: self.correction,
             by_programs: self.by_programs,
             aliases: self.aliases.clone(),
-            speaks: SPEAKS,
+            changes: true,
         })?;
         Ok(Call { link, which, heard: now })
     }
 
-    /// The coordinator that was called does not serve: the next one is called at once. Returns which it was, if that is
-    /// why none serves.
-    fn not_this_one(&mut self, now: u64, reason: &str) -> Option<usize> {
+    /// The coordinator that was called does not serve: the next one is called at once.
+    fn not_this_one(&mut self, now: u64, reason: &str) {
         let which = self.calling.take().map_or(self.next.saturating_sub(1), |call| call.which);
-        self.next_at = now;
-        if self.serving.is_some() || self.refused_by.is_some_and(|by| by != which) {
-            return None;
+        if self.serving.is_none() {
+            self.trouble = format!("coordinator {}: {reason}", self.coordinators[which]);
         }
-        self.trouble = format!("coordinator {}: {reason}", self.coordinators[which]);
-        self.refused_by = None;
-        Some(which)
+        self.next_at = now;
     }
 
     fn lost(&mut self, reason: String) {
@@ -247,11 +231,6 @@ impl Membership {
             self.next_at = 0;
         }
     }
-}
-
-/// Returns whether the first that a coordinator says is by a protocol that is spoken here.
-fn is_understood(first: &FromCoordinator) -> bool {
-    matches!(first, FromCoordinator::Welcome { protocol } if (SPEAKS.oldest..=SPEAKS.newest).contains(protocol))
 }
 
 impl Call {
