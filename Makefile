@@ -117,7 +117,7 @@ test-kernel: need-debug need-stock
 # Packages on Debian 12 and 13: installed, upgraded under traffic, removed.
 test-packages: need-installed packages
 	lintian --allow-root --fail-on error,warning results/packages/*.deb
-	VERSION=$$(sed -n 's/^version = "\(.*\)"$$/\1/p' Cargo.toml | head -n 1)~1 packaging/packages/build results/packages/old
+	packaging/packages/build results/packages/old '~1'
 	testbed/packages/boot bookworm results/packages/old results/packages
 	testbed/packages/boot trixie results/packages/old results/packages
 

@@ -10,31 +10,13 @@ cd /root/given || fail "nothing was given"
 
 config=/etc/onrampd/onrampd.toml
 status() { onrampctl status --json; }
-# is WHAT VALUE [UNIT]: what systemd says of it
-is() { [ "$(systemctl show -P $1 ${3:-onrampd})" = "$2" ]; }
+# is WHAT VALUE: what systemd says of the service
+is() { [ "$(systemctl show -P $1 onrampd)" = "$2" ]; }
 # Host a is the machine itself.
 ip netns attach a 1
 ip netns add b
 ip -n b link set lo up
 link
-
-# configured MODE: the agent's, with delays that look long, as start() has them
-configured() {
-    cat >$config <<EOF
-interface = "eth0"
-mode = "$1"
-threshold = "500us"
-max_pause = "2ms"
-key_file = "onrampd.key"
-clock = "static"
-clock_uncertainty = "1s"
-max_share = 1
-[[peer]]
-address = "10.0.0.2"
-clock_offset = "-100ms"
-EOF
-    install -m 640 -o root -g onrampd /tmp/key /etc/onrampd/onrampd.key
-}
 
 # everything KIND INSTALL UPGRADE REMOVE: from the first installation to what is left
 everything() {

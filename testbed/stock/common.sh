@@ -105,6 +105,25 @@ EOF
     eval "pid_$host=$!"
     wait_for "the agent on $host is ready" grep -q '^ready' /tmp/$host.log
 }
+# configured MODE: the same for the agent as systemd runs it, on a, by the kind of gate that it chooses
+configured() {
+    cat >/etc/onrampd/onrampd.toml <<EOF
+interface = "eth0"
+mode = "$1"
+threshold = "500us"
+max_pause = "2ms"
+key_file = "onrampd.key"
+clock = "static"
+clock_uncertainty = "1s"
+max_share = 1
+[[peer]]
+address = "10.0.0.2"
+clock_offset = "-100ms"
+EOF
+    cp /tmp/key /etc/onrampd/onrampd.key
+    chown root:onrampd /etc/onrampd/onrampd.key
+    chmod 640 /etc/onrampd/onrampd.key
+}
 stop() {
     eval "kill \$pid_$1 && wait \$pid_$1"
 }

@@ -26,22 +26,7 @@ is() { [ "$(systemctl show -P $1 onrampd)" = "$2" ]; }
 echo 'root:x:0:0::/:/bin/sh' >/etc/passwd
 echo 'root:x:0:' >/etc/group
 check "its user" systemd-sysusers
-cat >/etc/onrampd/onrampd.toml <<EOF
-interface = "eth0"
-mode = "observe"
-threshold = "500us"
-max_pause = "2ms"
-key_file = "onrampd.key"
-clock = "static"
-clock_uncertainty = "1s"
-max_share = 1
-[[peer]]
-address = "10.0.0.2"
-clock_offset = "-100ms"
-EOF
-cp /tmp/key /etc/onrampd/onrampd.key
-chown root:onrampd /etc/onrampd/onrampd.key
-chmod 640 /etc/onrampd/onrampd.key
+configured observe
 gate=bpf
 start b enforce eth0 0ns 10.0.0.1
 

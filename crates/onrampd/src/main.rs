@@ -7,11 +7,12 @@ use onrampd::agent::undo;
 use onrampd::cli::{Cli, Command, CoordinatorArguments};
 use onrampd::config::{Config, Fleet, Mesh, check_life};
 use onrampd::fleet::serve;
+use onrampd::wait::signalled;
 use onrampd::worker::drop_capabilities;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
@@ -104,10 +105,7 @@ fn given(
 }
 
 fn coordinate(Coordination { listen, folder, mesh, certificate_life }: Coordination) -> io::Result<()> {
-    let (signals, stop) = UnixStream::pair()?;
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::low_level::pipe::register(signal, signals.try_clone()?)?;
-    }
+    let stop = signalled(&[SIGINT, SIGTERM])?;
     let mut server = serve::Server::open(listen, &folder, mesh, certificate_life)?;
     // From here on it reads what others send.
     drop_capabilities()?;

@@ -1,8 +1,9 @@
-//! Waiting for descriptors, and for a time to come.
+//! Waiting for descriptors and signals, and for a time to come.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -17,6 +18,18 @@ pub fn wait<'fd>(fds: impl Iterator<Item = PollFd<'fd>>, ns: u64) -> io::Result<
         Err(e) if e != rustix::io::Errno::INTR => Err(e.into()),
         _ => Ok(()),
     }
+}
+
+/// A pipe that can be read once one of `signals` has come: a byte for each.
+///
+/// # Errors
+/// There is no pipe to be had, or a signal cannot be caught.
+pub fn signalled(signals: &[i32]) -> io::Result<UnixStream> {
+    let (read, write) = UnixStream::pair()?;
+    for signal in signals {
+        signal_hook::low_level::pipe::register(*signal, write.try_clone()?)?;
+    }
+    Ok(read)
 }
 
 /// Something to read, and with `write` also room to write.

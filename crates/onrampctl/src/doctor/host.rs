@@ -87,14 +87,14 @@ pub(super) fn jit() -> Check {
 
 pub(super) fn secure_boot(program: bool) -> Check {
     let variable = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
-    let firmware = std::fs::read(variable).unwrap_or_default();
-    let enforced = std::fs::read_to_string("/sys/module/module/parameters/sig_enforce").unwrap_or_default();
-    let locked = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
+    let firmware = fs::read(variable).unwrap_or_default();
+    let enforced = fs::read_to_string("/sys/module/module/parameters/sig_enforce").unwrap_or_default();
+    let locked = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
     signatures(&firmware, &enforced, &locked, program)
 }
 
-/// Whether the kernel takes modules without a signature, of what firmware (four bytes of attributes, then the value), module
-/// loader and lockdown say.
+/// Judges if the gate needs a signature, by what firmware (four bytes of attributes, then the value), module loader and
+/// lockdown say.
 fn signatures(firmware: &[u8], enforced: &str, locked: &str, program: bool) -> Check {
     let name = "secure boot";
     let mend = "sign it: DKMS does, with a key that `mokutil --import /var/lib/dkms/mok.pub` enrols at the next boot";

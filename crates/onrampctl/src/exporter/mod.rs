@@ -3,9 +3,10 @@
 mod metrics;
 
 use crate::agent::Client;
+use onrampd::wait::signalled;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -27,10 +28,7 @@ const MAX_CLIENTS: usize = 16;
 pub fn run(listen: SocketAddr, max_paths: usize, agent: &Path) -> io::Result<()> {
     let named = |e: io::Error| io::Error::new(e.kind(), format!("{listen}: {e}"));
     let listener = TcpListener::bind(listen).map_err(named)?;
-    let (mut end, signals) = UnixStream::pair()?;
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::low_level::pipe::register(signal, signals.try_clone()?)?;
-    }
+    let mut end = signalled(&[SIGINT, SIGTERM])?;
     println!("ready: http://{}/metrics", listener.local_addr()?);
     let agent: Arc<Path> = agent.into();
     thread::spawn(move || accept(&listener, max_paths, &agent));

@@ -2,7 +2,7 @@
 
 use super::questions::Questions;
 use crate::sync::Sync;
-use crate::wait::{self, wait};
+use crate::wait::{self, signalled, wait};
 use onramp_netlink::Watch;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use std::io::{self, Read as _};
@@ -19,12 +19,9 @@ pub(super) struct Signals {
 impl Signals {
     pub(super) fn catch() -> io::Result<Self> {
         let pipe = |signals: &[i32]| {
-            let (read, write) = UnixStream::pair()?;
-            read.set_nonblocking(true)?;
-            for signal in signals {
-                signal_hook::low_level::pipe::register(*signal, write.try_clone()?)?;
-            }
-            Ok::<_, io::Error>(read)
+            let pipe = signalled(signals)?;
+            pipe.set_nonblocking(true)?;
+            Ok::<_, io::Error>(pipe)
         };
         Ok(Self { end: pipe(&[SIGINT, SIGTERM])?, reload: pipe(&[SIGHUP])?, upgrade: pipe(&[SIGUSR2])? })
     }
