@@ -11,7 +11,7 @@ RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core $(addprefix crates/o
 
 # What is needed comes before what is built, in this order; builds use all processors by themselves.
 .NOTPARALLEL:
-.PHONY: help install install-fast testbed demo test test-quick test-kernel test-packages fuzz lint bindings bench agent packages install-agent uninstall-agent datapath clean
+.PHONY: help install install-fast testbed demo test test-quick test-kernel test-packages test-upgrade fuzz lint bindings bench agent packages install-agent uninstall-agent datapath clean
 
 help:
 	@echo "make demo     install, then compare DCQCN with and without On-Ramp on 320 servers (minutes)"
@@ -22,6 +22,7 @@ help:
 	@echo "make test-quick  the simulator and the command: no kernel, no emulated machine (minutes)"
 	@echo "make test-kernel  the gate on debug and stock kernels under QEMU: an hour and a half at first, one later; on a busy machine twice that"
 	@echo "make test-packages  installs, upgrades and removes the packages on Debian 12 and 13 under QEMU"
+	@echo "make test-upgrade FROM=COMMIT  this agent beside that of another commit, such as the last release (as root; minutes)"
 	@echo "make fuzz     parsers of others' bytes, RUNS inputs each (a million: minutes)"
 	@echo "make agent    the host agent, its client, and tc's plugin for the gate; then as root: make install-agent"
 	@echo "make packages .deb and .rpm of agent, client, coordinator and the gate's module, in results/packages"
@@ -120,6 +121,10 @@ test-packages: need-installed packages
 	packaging/packages/build results/packages/old '~1'
 	testbed/packages/boot bookworm results/packages/old results/packages
 	testbed/packages/boot trixie results/packages/old results/packages
+
+# This tree's agent and coordinator beside those of the last release, while traffic flows.
+test-upgrade: need-upgrade
+	testbed/releases $(FROM)
 
 # Parsers of what others say, with coverage to go by.
 fuzz: need-fuzz

@@ -78,5 +78,5 @@ def enforces(series: str) -> None:
         "a namespace that is deleted",
     ):
         assert f"{step}: ok" in said, said
-    for what in ("10000 flows wait", "limit = 100: 900", 'bytes = "100000B": 900', "flow_limit = 10: 900"):
+    for what in ("10000 flows wait", "limit = 100: 900", 'bytes = "176800B": 900', "flow_limit = 10: 900"):
         assert any(line.startswith(what) for line in said), said

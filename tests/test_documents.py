@@ -30,11 +30,12 @@ def test_every_promise_of_the_security_page_names_tests_that_are_there() -> None
     assert len(rows) > 10
     for row in rows[2:]:
         of, *named = re.findall(r"`([^`]+)`", row[-1]) or ["none"]
-        tests = DOCS.parent / "crates" / "onrampd" / "tests"
+        agent = DOCS.parent / "crates" / "onrampd"
+        files = {path.stem: path for path in [*agent.glob("src/fleet/*.rs"), *agent.glob("tests/*.rs")]}
         for name in named:
             # After another file of tests, a comma, comes the next one.
-            if (tests / f"{name}.rs").exists():
+            if name in files:
                 of = name
             elif name.endswith("…") or ("_" in name and "/" not in name):
-                text = (tests / f"{of}.rs").read_text(encoding="utf-8")
+                text = files[of].read_text(encoding="utf-8")
                 assert f"fn {name.rstrip('…')}" in text, f"{of}: {name}"

@@ -130,7 +130,8 @@ OR_INLINE int sender_acked(struct __sk_buff *skb, const struct or_packet *packet
 		count(OR_ACKS_MALFORMED, 1);
 		return TC_ACT_UNSPEC;
 	}
-	if (orack_tag(&ack, peer->key[0], peer->key[1]) != ack.tag) {
+	if (orack_tag(&ack, peer->key[0], peer->key[1]) != ack.tag &&
+	    (!(peer->flags & OR_PEER_TWO_KEYS) || orack_tag(&ack, peer->other_key[0], peer->other_key[1]) != ack.tag)) {
 		count(OR_ACKS_BAD_TAG, 1);
 		return TC_ACT_UNSPEC;
 	}

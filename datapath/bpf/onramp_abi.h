@@ -102,10 +102,13 @@ struct or_config {
 #define OR_PEER_CLOCK_KNOWN 1
 /* Delays to it are measured and pauses computed, but nothing is held: see bounds.rs. */
 #define OR_PEER_FREE 2
+/* While a pair's key changes, tags by the other one count as well. */
+#define OR_PEER_TWO_KEYS 4
 
 /**
  * struct or_peer - map "peers", by address: a host with which OR-ACKs are exchanged
  * @key: of the tags of OR-ACKs and probes, in both directions
+ * @other_key: see OR_PEER_TWO_KEYS
  * @clock: what the times of the peer's OR-ACKs show above the fleet's, at such a time
  * @uncertainty: of a one-way delay: both clocks and both stamps
  * @renewed: where this is not the path's, the path's least delay is learnt anew
@@ -114,6 +117,7 @@ struct or_config {
  */
 struct or_peer {
 	or_u64 key[2];
+	or_u64 other_key[2];
 	struct or_clock clock;
 	or_u64 uncertainty;
 	or_u64 renewed;

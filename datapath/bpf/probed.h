@@ -32,10 +32,15 @@ OR_INLINE int probed_answers(struct __sk_buff *skb, const struct or_packet *pack
 	probe->returned = 0;
 	/* Else it gets one with its time. */
 	probe->tag = config->flags & OR_FOLLOW_UP ?
-			     prober_tag(probe, &packet->flow.destination, &packet->flow.source, peer) : 0;
+			     prober_tag(probe, &packet->flow.destination, &packet->flow.source, peer->key) : 0;
 	if (prober_write(skb, packet, probe))
 		return TC_ACT_SHOT;
 	return probed_turn_back(skb, packet);
+}
+
+OR_INLINE or_u32 probed_is_by(const struct orprobe *probe, const struct or_packet *packet, const or_u64 *key)
+{
+	return prober_tag(probe, &packet->flow.source, &packet->flow.destination, key) == probe->tag;
 }
 
 /* What becomes of the packet: as for OR-ACKs. */
@@ -44,7 +49,8 @@ OR_INLINE int probed_arrives(struct __sk_buff *skb, const struct or_packet *pack
 {
 	struct or_peer *peer = bpf_map_lookup_elem(&peers, &packet->flow.source);
 
-	if (!peer || prober_tag(probe, &packet->flow.source, &packet->flow.destination, peer) != probe->tag) {
+	if (!peer || (!probed_is_by(probe, packet, peer->key) &&
+		      (!(peer->flags & OR_PEER_TWO_KEYS) || !probed_is_by(probe, packet, peer->other_key)))) {
 		count(OR_PROBES_REFUSED, 1);
 		return TC_ACT_UNSPEC;
 	}

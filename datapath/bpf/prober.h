@@ -33,9 +33,9 @@ OR_INLINE long prober_write(struct or_skb *skb, const struct or_packet *packet, 
 }
 
 OR_INLINE or_u64 prober_tag(const struct orprobe *probe, const struct or_address *source,
-			    const struct or_address *destination, const struct or_peer *peer)
+			    const struct or_address *destination, const or_u64 *key)
 {
-	return orprobe_tag(probe, source, destination, peer->key[0], peer->key[1]);
+	return orprobe_tag(probe, source, destination, key[0], key[1]);
 }
 
 /* Tells the agent, which looks every now and then: nobody has to be woken. Not 0 if that fails. */
@@ -77,7 +77,7 @@ OR_INLINE void prober_departs(struct or_skb *skb, const struct or_packet *packet
 			return;
 		probe->returned = at;
 	}
-	tag = prober_tag(probe, &packet->flow.source, &packet->flow.destination, peer);
+	tag = prober_tag(probe, &packet->flow.source, &packet->flow.destination, peer->key);
 	if (probe->returned) {
 		probe->tag = tag;
 		failed = probe->kind != ORPROBE_ANSWER || prober_write(skb, packet, probe);

@@ -53,7 +53,7 @@ int BPF_PROG(onramp_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_
 	struct queue *f;
 	struct kept *k, *before;
 	struct sk_buff *old;
-	or_u64 key;
+	or_u64 key, memory;
 
 	if (!of || !l)
 		goto drop;
@@ -61,7 +61,8 @@ int BPF_PROG(onramp_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_
 		of->gate.stats.limit_drops++;
 		goto drop;
 	}
-	if (sch->qstats.backlog + length > l->bytes) {
+	memory = gate_memory(sch->qstats.backlog + length, sch->q.qlen + 1);
+	if ((memory > of->granted || memory > l->bytes) && !memory_grow(number, memory)) {
 		of->gate.stats.bytes_drops++;
 		goto drop;
 	}
@@ -80,9 +81,10 @@ int BPF_PROG(onramp_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_
 		of->gate.stats.limit_drops++;
 		goto drop;
 	}
+	k->note = GATE_STAMP(of->last);
 	if (index == REST) {
-		k->bucket = hash_of(key);
-		bucket = bucket_at(number, k->bucket);
+		k->note = hash_of(key);
+		bucket = bucket_at(number, k->note);
 		if (bucket)
 			bucket->shared++;
 	}
@@ -90,6 +92,11 @@ int BPF_PROG(onramp_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_
 		of->gate.stats.idle_flows -= f->place == PLACE_IDLE;
 		f->gate.credit = quantum_of(of, l);
 		list_move(of, number, index, f, PLACE_NEW);
+	}
+	/* CoDel is not asked about a flow's only packet: here it ends. */
+	if (!f->packets) {
+		f->gate.late_at = 0;
+		f->gate.dropping = 0;
 	}
 	/* TCP marks its pure ACKs so. */
 	if (skb->truesize == 2) {
@@ -180,6 +187,28 @@ SUBPROGRAM int queue_leaves(or_u32 number, or_u32 index, or_u32 length, or_u64 r
 	return 0;
 }
 
+/* CoDel: whether the first packet of a flow is dropped; it is taken out then. A program has no means to mark it. */
+SUBPROGRAM int queue_drops(or_u32 number, or_u32 index, or_u64 now)
+{
+	or_u32 zero = 0, at;
+	struct or_limits *l = bpf_map_lookup_elem(&limits, &zero);
+	struct instance *of = instance_at(number);
+	struct queue *f = queue_at(number, index);
+	struct kept *k = f ? kept_at(number, f->head) : 0;
+
+	if (!of || !k || !l || index == REST || f->last_ack || f->gate.next_at > now ||
+	    !gate_is_late(&f->gate, f->packets, k->note, now, l->target) ||
+	    !gate_tells(&f->gate, f->packets, k->note, now, l->target))
+		return 0;
+	gate_dropped(&f->gate, now, &of->gate.stats);
+	at = f->head;
+	f->head = k->next;
+	f->packets--;
+	k->next = of->free_packet;
+	of->free_packet = at;
+	return 1;
+}
+
 SEC("struct_ops/onramp_dequeue")
 struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 {
@@ -196,6 +225,7 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 	if (of->gate.stats.throttled_flows)
 		wheel_turn(number, now);
 	of->questions = 0;
+	of->last = now;
 
 	or_for(i, GATE_PASSES) {
 		or_u32 is_new = !!of->places[PLACE_NEW].first, at;
@@ -204,8 +234,8 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 		struct bucket *bucket;
 		struct sk_buff *skb;
 		struct kept *k;
+		or_u64 when, spare;
 		or_u32 length;
-		or_u64 when;
 		enum gate_turn turn;
 
 		if (!f) {
@@ -230,6 +260,13 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 		skb = bpf_kptr_xchg(&k->skb, 0);
 		if (!skb)
 			break;
+		if (l->target && f->packets > 1 && skb->tstamp <= (or_s64)now && queue_drops(number, index, now)) {
+			sch->q.qlen--;
+			sch->qstats.backlog -= skb_packet_length(skb);
+			sch->qstats.drops++;
+			bpf_kfree_skb(skb);
+			continue;
+		}
 		if (!f->last_ack) {
 			when = gate_opens(of, l, index, f, skb, now);
 			if (when > now) {
@@ -243,7 +280,7 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 				continue;
 			}
 		}
-		bucket = index == REST ? bucket_at(number, k->bucket) : 0;
+		bucket = index == REST ? bucket_at(number, k->note) : 0;
 		if (bucket)
 			bucket->shared--;
 		length = skb_packet_length(skb);
@@ -259,6 +296,9 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 		}
 		sch->q.qlen--;
 		sch->qstats.backlog -= length;
+		spare = gate_gives(gate_memory(sch->qstats.backlog, sch->q.qlen), of->granted);
+		if (spare)
+			memory_give(number, spare);
 		k->next = of->free_packet;
 		of->free_packet = at;
 		bpf_qdisc_bstats_update(sch, skb);
@@ -296,6 +336,7 @@ SUBPROGRAM int instance_clear(or_u32 number)
 		if (bucket)
 			*bucket = (struct bucket){};
 	}
+	memory_give(number, of->granted);
 	of->free_flow = 0;
 	of->fresh_flow = REST + 1;
 	of->free_packet = 0;

@@ -10,11 +10,12 @@
  * struct or_limits - map "limits", one: what sch_onramp's options are, by the same names there
  * @max_hold: TCA_ONRAMP_MAX_HOLD64; 0 lets everything go
  * @packets: TCA_ONRAMP_LIMIT
- * @bytes: TCA_ONRAMP_BYTES
+ * @bytes: TCA_ONRAMP_BYTES, of all of these gates
  * @flow_packets: TCA_ONRAMP_FLOW_LIMIT
  * @flows: TCA_ONRAMP_FLOWS
  * @quantum: TCA_ONRAMP_QUANTUM; 0: two MTUs
  * @pacing: TCA_ONRAMP_PACING
+ * @target: TCA_ONRAMP_TARGET64
  * @build: of the program; another one's gates cannot be taken over
  */
 struct or_limits {
@@ -25,6 +26,7 @@ struct or_limits {
 	or_u32 flows;
 	or_u32 quantum;
 	or_u32 pacing;
+	or_u64 target;
 	or_u64 build;
 };
 

@@ -11,7 +11,7 @@ enum {
 	TCA_ONRAMP_UNSPEC,
 	TCA_ONRAMP_PAD,
 	TCA_ONRAMP_LIMIT, /* u32, packets in all, segments uncut; default 10240 */
-	TCA_ONRAMP_BYTES, /* u32, bytes in all; default 64 MiB */
+	TCA_ONRAMP_BYTES, /* u32, memory of all gates of the host, 768 bytes for each packet included; default 64 MiB */
 	TCA_ONRAMP_FLOW_LIMIT, /* u32, packets of a flow; default 1024 */
 	TCA_ONRAMP_FLOWS, /* u32, flows, idle ones included; default 65536; others share one */
 	TCA_ONRAMP_QUANTUM, /* u32, bytes a flow sends in its turn; default two MTUs */
@@ -20,6 +20,7 @@ enum {
 	TCA_ONRAMP_PROG_ID, /* u32, its id; dumps only */
 	TCA_ONRAMP_PROG_NAME, /* string, its name; dumps only */
 	TCA_ONRAMP_PACING, /* u32, 1: local flows that were held leave at their pacing rate; default 1 */
+	TCA_ONRAMP_TARGET64, /* u64, ns, at most 100 ms; CoDel's target, its interval is 20 times that; default 0: none */
 	__TCA_ONRAMP_MAX,
 };
 #define TCA_ONRAMP_MAX (__TCA_ONRAMP_MAX - 1)
@@ -40,13 +41,15 @@ enum {
  * @held_ns: time flows were held, up to their last release
  * @max_hold: packets let go because they were held for the longest time allowed
  * @limit_drops: packets dropped for the limit on all packets
- * @bytes_drops: for the limit on all bytes
+ * @bytes_drops: for the limit on the memory of all gates
  * @flow_limit_drops: for the limit on a flow's packets
  * @no_flow: packets that shared a flow for want of room or memory for another
  * @cut: segments cut into packets
  * @no_time: packets whose departure time was over 10 s ahead, and so was ignored
  * @collected: idle flows forgotten
  * @acks_first: pure ACKs that left before other packets of their flow
+ * @codel_drops: packets dropped since their flow stood for too long
+ * @codel_marks: ECN-marked for the same
  * @flows: flows, idle ones included
  * @idle_flows: flows without a packet
  * @throttled_flows: flows waiting: held, or for their packet's departure time
@@ -64,6 +67,8 @@ struct tc_onramp_xstats {
 	__u64 no_time;
 	__u64 collected;
 	__u64 acks_first;
+	__u64 codel_drops;
+	__u64 codel_marks;
 	__u32 flows;
 	__u32 idle_flows;
 	__u32 throttled_flows;

@@ -17,6 +17,8 @@
  * by one. Otherwise each pause would end with 64 KB, whatever has been learnt meanwhile:
  * twelve flows so keep 600 us of queue at 10 Gb/s (docs/datapath.md).
  *
+ * Flows that stand for long because of the device, and not for the program, are told by CoDel, as fq_codel does.
+ *
  * Pure ACKs of local connections overtake their flow's data: held data must not stop the
  * other direction.
  *
@@ -35,12 +37,16 @@
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
 #include <net/gso.h>
 #endif
+#include <net/inet_ecn.h>
 #include <net/netlink.h>
 #include <net/pkt_sched.h>
 #include <net/sch_generic.h>
 #include <net/sock.h>
 #include <net/tcp.h>
 #include "gate.h"
+
+/* Memory that all gates have of their limits, see GATE_PIECE. */
+static atomic64_t onramp_taken = ATOMIC64_INIT(0);
 
 /* Flows to a bucket of the table, if all flows there may be are there. */
 #define ONRAMP_FLOWS_A_BUCKET 4
@@ -97,6 +103,8 @@ struct onramp_bucket {
  * @flows_limit: see there
  * @quantum: see there
  * @pacing: see there
+ * @target: see there
+ * @last: when the last dequeue was that found packets
  * @new_flows: those that were idle
  * @old_flows: the others that have packets and wait for nothing but their turn
  * @idle_flows: those without packets, in the order in which they became so
@@ -106,12 +114,15 @@ struct onramp_bucket {
  * @rest: the flow of all packets for which there is no room or memory for another. The
  *   program is not asked about them.
  * @cut: packets in the queue that are there only because segments were cut
+ * @granted: memory it has of @onramp_taken
  * @buckets_log: the table has 2^@buckets_log buckets
  * @buckets: the table
  */
 struct onramp_sched_data {
 	struct bpf_prog *prog;
 	u64 max_hold;
+	u64 target;
+	u64 last;
 	u32 bytes_limit;
 	u32 flow_limit;
 	u32 flows_limit;
@@ -125,19 +136,20 @@ struct onramp_sched_data {
 	struct tc_onramp_xstats stats;
 	struct onramp_queue rest;
 	u32 cut;
+	u64 granted;
 	u32 buckets_log;
 	struct onramp_bucket *buckets;
 };
 
-/* Of a packet in @rest: its bucket. No program, which may write there, sees such packets. */
+/* Of a packet in @rest: its bucket; of others: when they came. No program of ours writes there. */
 struct onramp_cb {
-	u32 bucket;
+	u32 note;
 };
 
-static u32 *onramp_bucket_of(struct sk_buff *skb)
+static u32 *onramp_note(struct sk_buff *skb)
 {
 	qdisc_cb_private_validate(skb, sizeof(struct onramp_cb));
-	return &((struct onramp_cb *)qdisc_skb_cb(skb)->data)->bucket;
+	return &((struct onramp_cb *)qdisc_skb_cb(skb)->data)->note;
 }
 
 static struct kmem_cache *onramp_queues;
@@ -207,7 +219,7 @@ static struct onramp_queue *onramp_find(struct onramp_sched_data *q, struct sk_b
 		f = kmem_cache_alloc(onramp_queues, GFP_ATOMIC | __GFP_NOWARN);
 	if (!f) {
 		q->stats.no_flow++;
-		*onramp_bucket_of(skb) = at;
+		*onramp_note(skb) = at;
 		return &q->rest;
 	}
 	onramp_init_flow(f);
@@ -230,6 +242,37 @@ static void onramp_add_after(struct onramp_queue *f, struct sk_buff *before, str
 		f->tail = skb;
 }
 
+/* Memory of the packets in the queue. */
+static u64 onramp_memory(struct Qdisc *sch)
+{
+	const struct onramp_sched_data *q = qdisc_priv(sch);
+
+	return gate_memory(sch->qstats.backlog, sch->q.qlen - q->cut);
+}
+
+static bool onramp_take(struct onramp_sched_data *q, u64 memory)
+{
+	if (atomic64_add_return(memory, &onramp_taken) > q->bytes_limit) {
+		atomic64_sub(memory, &onramp_taken);
+		return false;
+	}
+	q->granted += memory;
+	return true;
+}
+
+/* Whether so much memory may be used, which is more than was granted, or than the limit is now. */
+static noinline bool onramp_grow(struct onramp_sched_data *q, u64 memory)
+{
+	return memory <= q->bytes_limit &&
+	       (onramp_take(q, gate_asks(memory, q->granted)) || onramp_take(q, memory - q->granted));
+}
+
+static void onramp_give(struct onramp_sched_data *q, u64 memory)
+{
+	q->granted -= memory;
+	atomic64_sub(memory, &onramp_taken);
+}
+
 /* A throttled flow gets a turn again. */
 static void onramp_rouse(struct onramp_sched_data *q, struct onramp_queue *f)
 {
@@ -243,12 +286,14 @@ static int onramp_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff
 {
 	struct onramp_sched_data *q = qdisc_priv(sch);
 	struct onramp_queue *f;
+	u64 memory;
 
 	if (unlikely(sch->q.qlen - q->cut >= sch->limit)) {
 		q->stats.limit_drops++;
 		return qdisc_drop(skb, sch, to_free);
 	}
-	if (unlikely(sch->qstats.backlog + qdisc_pkt_len(skb) > q->bytes_limit)) {
+	memory = onramp_memory(sch) + gate_memory(qdisc_pkt_len(skb), 1);
+	if (unlikely(memory > min_t(u64, q->granted, q->bytes_limit)) && !onramp_grow(q, memory)) {
 		q->stats.bytes_drops++;
 		return qdisc_drop(skb, sch, to_free);
 	}
@@ -259,7 +304,9 @@ static int onramp_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff
 	}
 
 	if (unlikely(f == &q->rest))
-		q->buckets[*onramp_bucket_of(skb)].shared++;
+		q->buckets[*onramp_note(skb)].shared++;
+	else
+		*onramp_note(skb) = GATE_STAMP(q->last);
 	if (f->idle) {
 		f->idle = false;
 		f->gate.credit = q->quantum;
@@ -298,6 +345,7 @@ static void onramp_throttle(struct onramp_sched_data *q, struct onramp_queue *f,
 	}
 	list_del_init(&f->node);
 	f->until = until;
+	f->gate.ready_since = until;
 	rb_link_node(&f->wait, parent, p);
 	rb_insert_color_cached(&f->wait, &q->throttled, leftmost);
 	q->stats.throttled_flows++;
@@ -415,37 +463,70 @@ static u64 onramp_ask(struct Qdisc *sch, struct onramp_queue *f, u64 *now)
 	return gate_held(&f->gate, wait, *now, q->max_hold, &q->stats);
 }
 
-/* Takes the first packet out; it leaves now. */
-static struct sk_buff *onramp_pop(struct Qdisc *sch, struct onramp_queue *f, u64 now)
+/* Takes the first packet out. */
+static struct sk_buff *onramp_take_out(struct Qdisc *sch, struct onramp_queue *f)
 {
 	struct onramp_sched_data *q = qdisc_priv(sch);
 	struct sk_buff *skb = f->head;
+	u64 spare;
 
 	if (unlikely(f == &q->rest))
-		q->buckets[*onramp_bucket_of(skb)].shared--;
+		q->buckets[*onramp_note(skb)].shared--;
 	f->head = skb->next;
 	skb_mark_not_on_list(skb);
+	if (f->cut > 1 && !f->last_ack) {
+		f->cut--;
+		q->cut--;
+	} else {
+		if (!f->last_ack)
+			f->cut = 0;
+		f->packets--;
+	}
+	qdisc_qstats_backlog_dec(sch, skb);
+	sch->q.qlen--;
+	spare = gate_gives(onramp_memory(sch), q->granted);
+	if (unlikely(spare))
+		onramp_give(q, spare);
+	return skb;
+}
+
+/* The first packet leaves now. */
+static struct sk_buff *onramp_pop(struct Qdisc *sch, struct onramp_queue *f, u64 now)
+{
+	struct onramp_sched_data *q = qdisc_priv(sch);
+	struct sk_buff *skb = onramp_take_out(sch, f);
+
 	f->gate.credit -= qdisc_pkt_len(skb);
 	if (f->last_ack) {
 		if (f->last_ack == skb)
 			f->last_ack = NULL;
-		f->packets--;
 		q->stats.acks_first += !!f->packets;
 	} else {
-		if (f->cut > 1) {
-			f->cut--;
-			q->cut--;
-		} else {
-			f->cut = 0;
-			f->packets--;
-		}
 		gate_leaves(&f->gate, qdisc_pkt_len(skb), onramp_rate(q, skb), onramp_asked(q, f, skb), now, q->max_hold,
 			    &q->stats);
 	}
-	qdisc_qstats_backlog_dec(sch, skb);
-	sch->q.qlen--;
 	qdisc_bstats_update(sch, skb);
 	return skb;
+}
+
+/* CoDel: whether the first packet was dropped. There is one behind it. */
+static noinline bool onramp_drops(struct Qdisc *sch, struct onramp_queue *f, u64 now)
+{
+	struct onramp_sched_data *q = qdisc_priv(sch);
+	struct sk_buff *skb = f->head;
+
+	if (!gate_tells(&f->gate, f->packets, *onramp_note(skb), now, q->target))
+		return false;
+	if (INET_ECN_set_ce(skb)) {
+		q->stats.codel_marks++;
+		return false;
+	}
+	gate_dropped(&f->gate, now, &q->stats);
+	skb = onramp_take_out(sch, f);
+	qdisc_qstats_drop(sch);
+	qdisc_tree_reduce_backlog(sch, 1, qdisc_pkt_len(skb));
+	kfree_skb(skb);
+	return true;
 }
 
 static struct sk_buff *onramp_dequeue(struct Qdisc *sch)
@@ -459,6 +540,7 @@ static struct sk_buff *onramp_dequeue(struct Qdisc *sch)
 	if (!sch->q.qlen)
 		return NULL;
 	now = ktime_get_ns();
+	q->last = now;
 	onramp_wake(q, now);
 
 	/* Each pass takes a flow off the list, or ends its turn and gives it credit. */
@@ -489,6 +571,9 @@ static struct sk_buff *onramp_dequeue(struct Qdisc *sch)
 			return onramp_pop(sch, f, now);
 		at = gate_departure(&f->gate, ktime_to_ns(f->head->tstamp), now, &q->stats);
 		if (at <= now) {
+			if (f != &q->rest && unlikely(gate_is_late(&f->gate, f->packets, *onramp_note(f->head), now, q->target)) &&
+			    onramp_drops(sch, f, now))
+				continue;
 			if (questions++ == GATE_QUESTIONS) {
 				qdisc_watchdog_schedule_ns(&q->watchdog, now);
 				return NULL;
@@ -515,6 +600,7 @@ static const struct nla_policy onramp_policy[TCA_ONRAMP_MAX + 1] = {
 	[TCA_ONRAMP_MAX_HOLD64] = { .type = NLA_U64 },
 	[TCA_ONRAMP_PROG_FD] = { .type = NLA_S32 },
 	[TCA_ONRAMP_PACING] = NLA_POLICY_MAX(NLA_U32, 1),
+	[TCA_ONRAMP_TARGET64] = { .type = NLA_U64 },
 };
 
 static int onramp_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
@@ -561,6 +647,8 @@ static int onramp_change(struct Qdisc *sch, struct nlattr *opt, struct netlink_e
 		q->max_hold = nla_get_u64(tb[TCA_ONRAMP_MAX_HOLD64]);
 	if (tb[TCA_ONRAMP_PACING])
 		q->pacing = nla_get_u32(tb[TCA_ONRAMP_PACING]);
+	if (tb[TCA_ONRAMP_TARGET64])
+		q->target = min_t(u64, nla_get_u64(tb[TCA_ONRAMP_TARGET64]), GATE_TARGET_MOST);
 	if (change_prog) {
 		old = q->prog;
 		q->prog = prog;
@@ -654,6 +742,7 @@ static void onramp_reset(struct Qdisc *sch)
 	INIT_LIST_HEAD(&q->old_flows);
 	INIT_LIST_HEAD(&q->idle_flows);
 	q->cut = 0;
+	onramp_give(q, q->granted);
 	q->stats.flows = 0;
 	q->stats.idle_flows = 0;
 	q->stats.throttled_flows = 0;
@@ -685,7 +774,8 @@ static int onramp_dump(struct Qdisc *sch, struct sk_buff *skb)
 	    nla_put_u32(skb, TCA_ONRAMP_FLOWS, q->flows_limit) ||
 	    nla_put_u32(skb, TCA_ONRAMP_QUANTUM, q->quantum) ||
 	    nla_put_u32(skb, TCA_ONRAMP_PACING, q->pacing) ||
-	    nla_put_u64_64bit(skb, TCA_ONRAMP_MAX_HOLD64, q->max_hold, TCA_ONRAMP_PAD))
+	    nla_put_u64_64bit(skb, TCA_ONRAMP_MAX_HOLD64, q->max_hold, TCA_ONRAMP_PAD) ||
+	    nla_put_u64_64bit(skb, TCA_ONRAMP_TARGET64, q->target, TCA_ONRAMP_PAD))
 		goto full;
 	if (q->prog && (nla_put_u32(skb, TCA_ONRAMP_PROG_ID, q->prog->aux->id) ||
 			nla_put_string(skb, TCA_ONRAMP_PROG_NAME, q->prog->aux->name)))

@@ -45,7 +45,7 @@ int parse_rtattr_flags(struct rtattr *tb[], int max, struct rtattr *rta, int len
 static void explain(void)
 {
 	fprintf(stderr, "Usage: ... onramp [ limit PACKETS ] [ bytes SIZE ] [ flow_limit PACKETS ]\n"
-			"                  [ flows NUMBER ] [ quantum SIZE ] [ max_hold TIME ] [ pacing 0|1 ]\n"
+			"                  [ flows NUMBER ] [ quantum SIZE ] [ max_hold TIME ] [ pacing 0|1 ] [ target TIME ]\n"
 			"The program that holds flows is attached by onrampd.\n");
 }
 
@@ -58,7 +58,7 @@ static const struct option {
 	{ "limit", TCA_ONRAMP_LIMIT, NUMBER },	     { "bytes", TCA_ONRAMP_BYTES, SIZE },
 	{ "flow_limit", TCA_ONRAMP_FLOW_LIMIT, NUMBER }, { "flows", TCA_ONRAMP_FLOWS, NUMBER },
 	{ "quantum", TCA_ONRAMP_QUANTUM, SIZE },     { "max_hold", TCA_ONRAMP_MAX_HOLD64, TIME },
-	{ "pacing", TCA_ONRAMP_PACING, NUMBER },
+	{ "pacing", TCA_ONRAMP_PACING, NUMBER },	     { "target", TCA_ONRAMP_TARGET64, TIME },
 };
 #define OPTIONS (sizeof(options) / sizeof(options[0]))
 
@@ -167,6 +167,9 @@ static int onramp_print_xstats(struct qdisc_util *qu, FILE *f, struct rtattr *xs
 	print_color_u64(ANY, "no_flow", "  without a flow of their own %llu ", s.no_flow);
 	print_color_u64(ANY, "acks_first", "ACKs before data %llu ", s.acks_first);
 	print_color_u64(ANY, "no_time", "ignored times %llu", s.no_time);
+	print_nl();
+	print_color_u64(ANY, "codel_drops", "  CoDel dropped %llu ", s.codel_drops);
+	print_color_u64(ANY, "codel_marks", "marked %llu", s.codel_marks);
 	return 0;
 }
 

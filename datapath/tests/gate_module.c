@@ -4,7 +4,18 @@
 #include "module.c"
 #include "property.h"
 
-static struct Qdisc *sch;
+static struct Qdisc *all_gates[GATES], **chosen = all_gates;
+#define sch (*chosen)
+
+static void gate_choose(unsigned int gate)
+{
+	chosen = &all_gates[gate];
+}
+
+static unsigned long long gate_taken(void)
+{
+	return onramp_taken.counter;
+}
 
 static u32 bpf_prog_run(struct bpf_prog *prog, struct sk_buff *skb)
 {
@@ -14,6 +25,16 @@ static u32 bpf_prog_run(struct bpf_prog *prog, struct sk_buff *skb)
 static u32 skb_get_hash(struct sk_buff *skb)
 {
 	return ((struct packet *)skb)->hash;
+}
+
+static void test_dropped(struct sk_buff *skb)
+{
+	drop((struct packet *)skb);
+}
+
+static bool test_marks(struct sk_buff *skb)
+{
+	return false;
 }
 
 static void gate_tell(const struct limits *limits, int (*tell)(struct Qdisc *, struct nlattr *, struct netlink_ext_ack *))
@@ -26,6 +47,7 @@ static void gate_tell(const struct limits *limits, int (*tell)(struct Qdisc *, s
 		[TCA_ONRAMP_QUANTUM] = { limits->quantum },
 		[TCA_ONRAMP_MAX_HOLD64] = { MAX_HOLD },
 		[TCA_ONRAMP_PROG_FD] = { 3 },
+		[TCA_ONRAMP_TARGET64] = { limits->target },
 	};
 
 	if (tell(sch, options, NULL))

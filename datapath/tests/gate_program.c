@@ -24,7 +24,20 @@ static or_u32 sender_departs(struct or_skb *skb, or_u32 mode, or_u64 now);
 
 static struct net_device device = { .ifindex = 1, .mtu = 1500, .hard_header_len = 14 };
 static struct netdev_queue device_queue = { &device };
-static struct Qdisc sch = { .dev_queue = &device_queue };
+static struct Qdisc all_gates[GATES], *chosen = all_gates;
+#define sch (*chosen)
+
+static void gate_choose(unsigned int gate)
+{
+	chosen = &all_gates[gate];
+}
+
+static unsigned long long gate_taken(void)
+{
+	or_u32 zero = 0;
+
+	return *(or_u64 *)bpf_map_lookup_elem(&taken, &zero);
+}
 
 static or_u32 sender_departs(struct or_skb *skb, or_u32 mode, or_u64 time)
 {
@@ -36,9 +49,14 @@ or_u32 bpf_skb_get_hash(struct sk_buff *skb)
 	return ((struct packet *)skb)->hash;
 }
 
+static int resetting;
+
 void bpf_kfree_skb(struct sk_buff *skb)
 {
-	free(skb);
+	if (resetting)
+		free(skb);
+	else
+		drop((struct packet *)skb);
 }
 
 void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free)
@@ -87,24 +105,27 @@ static void gate_limit(const struct limits *given)
 	struct or_limits *l = bpf_map_lookup_elem(&limits, &zero);
 
 	*l = (struct or_limits){ MAX_HOLD, given->packets, given->bytes, given->flow_packets, given->flows,
-				 given->quantum, 1 };
+				 given->quantum, 1, given->target };
 }
 
 static void gate_open(const struct limits *given)
 {
 	gate_limit(given);
+	sch = (struct Qdisc){ .dev_queue = &device_queue };
 	if (onramp.init(&sch, NULL, NULL))
 		fail("no gate");
 }
 
 static void gate_reset(void)
 {
+	resetting = 1;
 	onramp.reset(&sch);
+	resetting = 0;
 }
 
 static void gate_close(void)
 {
-	onramp.reset(&sch);
+	gate_reset();
 	onramp.destroy(&sch);
 }
 

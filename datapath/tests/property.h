@@ -10,7 +10,9 @@
  * - After a dequeue that found nothing no packet is left whose wait is over, and there is a timer for the first that will be.
  * - Who shared a flow gets one of its own when there is room again.
  * - A socket that is not TCP's and asked for a rate has it.
+ * - CoDel drops where the device is slow, never a flow's last packet, nor a pure ACK, nor for what the program held.
  * - What a packet takes does not depend on how many flows wait.
+ * - All gates together have no more memory than the limit, and leave what they do not need to the others.
  *
  *   gate_… SEED RUNS
  */
@@ -33,7 +35,7 @@ struct packet {
 	struct packet *next; /* in its line */
 	unsigned long long departs; /* asked for by the sender, or 0 */
 	unsigned long long waits; /* by the program's last answer, or 0 */
-	unsigned long long held_since;
+	unsigned long long held_since, came;
 	unsigned int key, hash, number, bytes, ack, line;
 };
 
@@ -45,6 +47,7 @@ struct line {
 
 struct limits {
 	unsigned int packets, bytes, flow_packets, flows, quantum;
+	unsigned long long target;
 };
 
 /* What gate_program.c and gate_module.c have. */
@@ -58,6 +61,10 @@ static unsigned int gate_length(void);
 static unsigned int gate_backlog(void);
 static const struct tc_onramp_xstats *gate_stats(void);
 static unsigned int gate_bucket(unsigned int hash);
+static void gate_choose(unsigned int gate);
+static unsigned long long gate_taken(void);
+/* Of gate_choose(). */
+#define GATES 4
 
 /* The clock, and when the gate wants to be asked again. */
 static unsigned long long now, timer;
@@ -69,6 +76,8 @@ static unsigned int sent[KEYS], left[KEYS][2];
 static unsigned int inside, inside_bytes;
 static unsigned long long seed, random_state;
 static unsigned int hold_percent;
+/* CoDel's in this run, and how many it dropped. */
+static unsigned long long target, dropped;
 
 static void fail(const char *text, ...)
 {
@@ -161,6 +170,22 @@ static void enqueue(unsigned int key, unsigned int bytes, unsigned int ack, unsi
 		other->waits = 0;
 	inside++;
 	inside_bytes += bytes;
+}
+
+/* CoDel drops a packet. */
+static void drop(struct packet *packet)
+{
+	dropped++;
+	if (!target)
+		fail("a packet is dropped without a target");
+	if (packet->ack)
+		fail("a pure ACK is dropped");
+	if (packet->departs > now)
+		fail("a packet is dropped before its time");
+	take_out(packet);
+	if (!lines[packet->line].first)
+		fail("a flow's last packet is dropped");
+	free(packet);
 }
 
 /* Whether the gate gave a packet. */
@@ -268,6 +293,7 @@ static void limits_at_random(struct limits *limits)
 		.flow_packets = draw(2) ? 1000 : 1 + draw(20),
 		.flows = draw(2) ? 1000 : 1 + draw(20),
 		.quantum = 1 << (8 + draw(8)),
+		.target = target,
 	};
 }
 
@@ -291,6 +317,7 @@ static void random_run(unsigned int steps)
 	timer = NEVER;
 	hold_percent = hold;
 	choose_keys(1 << draw(5));
+	target = draw(2) ? draw_long(24) : 0;
 	limits_at_random(&limits);
 	gate_open(&limits);
 	while (steps--) {
@@ -408,6 +435,81 @@ static void crowds(void)
 		fail("many flows that wait cost more than few");
 }
 
+/*
+ * A sender whose window grows by a packet a round trip, and is halved when one is dropped; all of it stands before a device that
+ * takes a packet in 100 us. Returns for how long packets stood on average, in the second half.
+ */
+static double standing(unsigned long long codel)
+{
+	struct limits limits = { 10000, 1 << 30, 10000, 1000, 3000, target = codel };
+	unsigned int flying = 0, steps = 100000, i;
+	unsigned long long before = dropped, sum = 0;
+	struct packet *packet;
+	double window = 2;
+
+	now += 1ULL << 32;
+	hold_percent = 0;
+	memset(lines, 0, sizeof(lines));
+	memset(sent, 0, sizeof(sent));
+	memset(left, 0, sizeof(left));
+	hashes[0] = 1;
+	gate_open(&limits);
+	for (i = 0; i < steps; i++) {
+		while (flying < window) {
+			enqueue(0, 1000, 0, 0);
+			lines[0].last->came = now;
+			flying++;
+		}
+		now += 100000;
+		packet = lines[0].first;
+		sum += i < steps / 2 ? 0 : now - packet->came;
+		if (!dequeue())
+			fail("nothing leaves");
+		flying -= 1 + dropped - before;
+		window = dropped > before && window > 4 ? window / 2 : window + 1 / window;
+		before = dropped;
+	}
+	everything_leaves();
+	gate_close();
+	return sum / (steps / 2.0);
+}
+
+static void codel(void)
+{
+	struct limits limits = { 10000, 1 << 30, 10000, 1000, 3000, 5000000 };
+	unsigned long long before;
+	double without = standing(0), with;
+
+	before = dropped;
+	with = standing(5000000);
+	printf("before a slow device packets stand for %.1f ms, with CoDel %.1f ms, which drops %llu of 100000\n", without / 1e6,
+	       with / 1e6, dropped - before);
+	if (without < 20e6 || with > 10e6 || with < 2e6)
+		fail("CoDel does not keep its target");
+	/* The program holds for half of the time: many packets are there for longer than that, and none is dropped. */
+	target = 5000000;
+	before = dropped;
+	gate_open(&limits);
+	hold_percent = 95;
+	memset(sent, 0, sizeof(sent));
+	memset(left, 0, sizeof(left));
+	for (unsigned int i = 0; i < 50000;) {
+		while (inside < 5000)
+			enqueue(0, 1000, 0, 0);
+		if (dequeue()) {
+			i++;
+			now += 10000;
+		} else if (timer > now) {
+			now = timer;
+		}
+	}
+	everything_leaves();
+	if (dropped > before)
+		fail("what the program held is dropped");
+	gate_close();
+	target = 0;
+}
+
 /* Packets of a socket with a rate that have all come together. */
 static void paced(unsigned long long rate)
 {
@@ -439,6 +541,83 @@ static void paced(unsigned long long rate)
 	gate_close();
 }
 
+/* Fills the chosen gate with packets of @bytes, which are freed with it: how many it took. */
+static unsigned int fill(unsigned int bytes)
+{
+	unsigned int taken = 0;
+
+	for (;; taken++) {
+		struct packet *packet = calloc(1, sizeof(*packet));
+
+		packet->hash = 1 + taken;
+		packet->bytes = bytes;
+		if (!gate_enqueue(packet)) {
+			free(packet);
+			return taken;
+		}
+	}
+}
+
+static void memory_is_shared(unsigned int bytes, unsigned int limit)
+{
+	struct limits limits = { 10000, limit, 10000, 10000, 3000 };
+	unsigned int most = limit / (bytes + GATE_PACKET_BYTES), i, all = 0;
+	unsigned long long drops;
+
+	now += 1ULL << 32;
+	hold_percent = 0;
+	for (i = 0; i < GATES; i++) {
+		gate_choose(i);
+		gate_open(&limits);
+	}
+	/* One may have it all, whoever it is. */
+	for (i = 0; i < GATES; i++) {
+		gate_choose(i);
+		drops = gate_stats()->bytes_drops;
+		all = fill(bytes);
+		if (all != most || gate_stats()->bytes_drops != drops + 1)
+			fail("%u packets of %u bytes fit in %u, not %u", all, bytes, limit, most);
+		gate_choose((i + 1) % GATES);
+		if (limit > 2 * GATE_PIECE && fill(bytes))
+			fail("more fits in %u bytes than there is", limit);
+		gate_choose(i);
+		while (all--)
+			free(gate_dequeue());
+		if (gate_taken() > 2 * GATE_PIECE)
+			fail("an empty gate keeps %llu bytes", gate_taken());
+		gate_reset();
+		if (gate_taken())
+			fail("%llu bytes are lost", gate_taken());
+	}
+	/* All of them, in turns and at random. */
+	for (i = 0; i < 100000; i++) {
+		struct packet *packet = calloc(1, sizeof(*packet));
+
+		gate_choose(draw(GATES));
+		packet->hash = 1 + draw(100);
+		packet->bytes = bytes;
+		if (!gate_enqueue(packet))
+			free(packet);
+		if (draw(3) == 0)
+			free(gate_dequeue());
+		if (gate_taken() > limit)
+			fail("gates have %llu bytes, of %u", gate_taken(), limit);
+	}
+	for (i = all = 0; i < GATES; i++) {
+		gate_choose(i);
+		all += gate_length();
+	}
+	if (all > most || all + 2 * GATES * GATE_PIECE / (bytes + GATE_PACKET_BYTES) < most)
+		fail("%u packets of %u bytes fit in %u, not %u", all, bytes, limit, most);
+	for (i = 0; i < GATES; i++) {
+		gate_choose(i);
+		gate_close();
+	}
+	if (gate_taken())
+		fail("%llu bytes are lost", gate_taken());
+	gate_choose(0);
+}
+
 int main(int count, char **words)
 {
 	unsigned int runs = count > 2 ? atoi(words[2]) : 1;
@@ -447,8 +626,12 @@ int main(int count, char **words)
 		random_state = seed;
 		random_run(3000);
 	}
+	memory_is_shared(1000, 1 << 20);
+	memory_is_shared(65000, 8 << 20);
+	memory_is_shared(40, 100000);
 	paced(100000000);
 	paced(12000);
+	codel();
 	crowds();
 	puts("all held");
 	return 0;

@@ -1,7 +1,7 @@
 #!/bin/dash
 # The gate without a module: an eBPF program as the queueing discipline of two hosts, a and b.
 . /lib/common.sh
-modules veth dummy sch_ingress cls_bpf
+modules veth dummy sch_ingress cls_bpf failover net_failover virtio_net
 hosts
 gate=bpf
 
@@ -38,6 +38,31 @@ say "held $(gates held) times, and let go"
 sed -i /^cut/d /tmp/a.toml
 kill -HUP $pid_a
 wait_for "segments are small after a reload" segments 16384
+
+# Switched off, and on again; an agent that starts meanwhile does not hold either.
+check "onrampd off" off
+wait_for "the agent says so" says_off
+wait_for "and takes its gate away" there eth0 0
+check "onrampd on" on
+wait_for "the gate is back" there eth0 1
+send "with delays that look long, again"
+was=$(gates held)
+[ $was -gt 10 ] || fail "held $was times"
+
+# Five seconds after an agent was killed, and nobody has come for it, its gate holds nothing: the next agent finds its counts.
+kill -9 $pid_a
+sleep 5
+send "without an agent"
+start a enforce eth0 -100ms 10.0.0.2
+[ $(gates held) = $was ] || fail "held $was times before, $(gates held) after"
+kill -9 $pid_a
+told() { off | grep -q ' 0 interfaces and 1 programs'; }
+check "onrampd off without an agent" told
+start a enforce eth0 -100ms 10.0.0.2
+check "the next agent says so" says_off
+check "and has no gate" there eth0 0
+check "onrampd on" on
+wait_for "the gate is back, once more" there eth0 1
 
 # Data both ways on one connection: a's ACKs do not wait behind its own data, which is held.
 both_ways
@@ -141,7 +166,7 @@ full() {
     wait_for "the others leave" empty
 }
 full limit 100 1000 1
-full bytes '"100000B"' 1000 1
+full bytes '"176800B"' 1000 1
 full flow_limit 10 10 100
 
 # Two flows take turns, by what a flow may send in one.
@@ -208,6 +233,53 @@ for queues in 3 2 4 1 4; do
 done
 check "traffic goes on while queues come and go" wait $load
 send "through what there is then" a b 10.0.1.2
+
+# Of 128 queues, in each of which packets wait, the gates go together: one after the other they would take 128 times 50 ms.
+stop a
+ip link add m1 netns a numtxqueues 128 numrxqueues 128 type veth peer name m1 netns b numtxqueues 128 numrxqueues 128
+address a m1 10.0.3.1/24
+address b m1 10.0.3.2/24
+check "mq of 128 queues" tc -n a qdisc add dev m1 root handle 7: mq
+start a enforce m1 0ns 10.0.3.2
+check "128 gates" there m1 128
+ip netns exec a load flood m1 2000 1 200 9 || fail "flood"
+[ "$(gates queued_packets)" -ge 1900 ] || fail "$(gates queued_packets) packets wait"
+hundredths() { cut -d ' ' -f 1 /proc/uptime | tr -d .; }
+before=$(hundredths)
+stop a
+took=$((($(hundredths) - before) * 10))
+[ $took -lt 6400 ] || fail "128 gates took $took ms to go"
+say "128 gates went in $took ms"
+
+# CoDel: a card whose wire takes 2.5 MB/s is given 6 MB of one flow at once.
+card=$(for card in /sys/class/net/*; do [ ! -e $card/device ] || echo ${card##*/}; done)
+check "a slow card" ip link set $card netns a name slow
+address a slow 10.0.4.1/24
+check "a fq_codel there" tc -n a qdisc replace dev slow root fq_codel target 7ms
+reloads=0
+start a enforce slow 0ns 10.0.4.2
+check "its target is taken over, which is told" grep -q \
+    'in place of fq_codel: flows take turns, CoDel with a target of 7.00 ms, without ECN marks' /tmp/a.log
+# stands [TARGET]: packets that CoDel drops
+stands() {
+    limits "flow_limit = 10000${1:+
+target = \"$1\"}"
+    before=$(gates codel_drops)
+    left=$(gates packets)
+    ip netns exec a load flood slow 1 5000 1200 0 || fail "flood"
+    wait_for "the card takes them" empty
+    codel=$(($(gates codel_drops) - before))
+    left=$(($(gates packets) - left))
+    [ $((left + codel)) -ge 5000 ] && [ "$(gates flow_limit_drops)" = 0 ] || fail "of 5000 packets $left left, $codel were dropped"
+    say "target ${1:-of before}: of 5000 packets, CoDel dropped $codel"
+}
+stands 0ns
+[ $codel = 0 ] || fail "CoDel drops without a target"
+stands
+[ $codel -gt 20 ] || fail "CoDel dropped $codel packets"
+stop a
+check "the fq_codel is back" sh -c "tc -n a qdisc show dev slow | grep -q 'fq_codel.*target [67]'"
+start a enforce eth0 0ns 10.0.0.2
 
 left
 

@@ -208,6 +208,11 @@ the_same() {
     qdisc | grep -q 'dropped 0,' || { qdisc; fail "$1: packets were lost"; }
     say "$1: the same gate, no packet lost"
 }
+# Switching off: see agent/off.rs.
+off() { ip netns exec a onrampd off --state-dir /run/onrampd-a; }
+on() { ip netns exec a onrampd on --state-dir /run/onrampd-a; }
+says_off() { onrampctl status --json --socket /tmp/a.sock | grep -q 'nothing is held: .onrampd off'; }
+not() { ! "$@"; }
 # left: nothing may be
 left() {
     stop a

@@ -19,7 +19,7 @@ count() {
 # agent PEER KIND: On-Ramp, with one peer and a gate of the kind
 agent() {
     printf '%s\n' 'mode = "enforce"' 'interface = "sink"' 'threshold = "500us"' 'key_file = "/tmp/key"' 'clock = "shared"' \
-        'socket = "/tmp/sock"' 'state_dir = "/run/onrampd"' "peers = [\"$1\"]" "gate.kind = \"$2\"" >/tmp/onrampd.toml
+        'socket = "/tmp/sock"' 'state_dir = "/run/onrampd"' "peers = [\"$1\"]" "gate.kind = \"$2\"" 'gate.target = "5ms"' >/tmp/onrampd.toml
     onrampd run --config /tmp/onrampd.toml >/tmp/last.log 2>&1 &
     pid=$!
     wait_for "the agent is ready" grep -q '^ready' /tmp/last.log

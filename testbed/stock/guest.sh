@@ -1,7 +1,7 @@
 #!/bin/dash
 # The gate between two hosts, a and b, with the agent in each.
 . /lib/common.sh
-modules veth dummy sch_ingress cls_bpf sch_drr sch_onramp
+modules veth dummy sch_ingress cls_bpf sch_drr sch_tbf sch_onramp
 hosts
 gate=module
 
@@ -15,6 +15,28 @@ stop a
 start a enforce eth0 -100ms 10.0.0.2
 send "with delays that look long"
 held eth0
+
+# Switched off, also where the agent cannot say so, and on again.
+asks() { qdisc | grep -q 'program onramp_gate'; }
+kill -STOP $pid_a
+check "onrampd off beside an agent that hangs" off
+check "the gate asks no program" not asks
+kill -CONT $pid_a
+wait_for "the agent says so" says_off
+wait_for "and takes its gate away" sh -c "! tc -n a qdisc show dev eth0 | grep -q 'qdisc onramp'"
+check "onrampd on" on
+wait_for "the gate is back" asks
+send "with delays that look long, again"
+held eth0
+
+# Five seconds after an agent was killed, and nobody has come for it, its gate holds nothing.
+kill -9 $pid_a
+sleep 5
+was=$(qdisc | sed -n 's/.*held \([0-9]*\) for.*/\1/p')
+send "without an agent"
+[ "$(qdisc | sed -n 's/.*held \([0-9]*\) for.*/\1/p')" = "$was" ] || { qdisc; fail "a gate without an agent holds"; }
+start a enforce eth0 -100ms 10.0.0.2
+send "with the next one"
 
 # Data both ways on one connection: a's ACKs do not wait behind its own data, which is held.
 both_ways
@@ -73,6 +95,37 @@ wait $reader || { cat /tmp/turns; fail "packets of a flow were lost or overtook 
 say "200 packets, of flows that get a place in between, keep their order"
 
 left
+
+# CoDel: before a slow device the flows of a host behind this one stand as long as nobody tells them.
+ip netns add c
+ip link add eth0 netns c type veth peer name eth1 netns a
+address c eth0 10.0.2.2/24
+address a eth1 10.0.2.1/24
+ip -n c route add default via 10.0.2.1
+ip -n b route add 10.0.2.0/24 via 10.0.0.1
+ip netns exec a sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'
+check "a slow device" tc -n a qdisc replace dev eth0 root handle 1: tbf rate 20mbit burst 10k limit 10m
+codel() { tc -n a -s qdisc show dev eth0 | sed -n "s/.*CoDel.*$1 \([0-9]*\).*/\1/p"; }
+# stands TARGET: TCP's mean round trip in us, beside UDP that sends more than the device takes
+stands() {
+    check "CoDel's target is $1" tc -n a qdisc replace dev eth0 parent 1:1 onramp target $1
+    ip netns exec b iperf3 -s -1 -D -p 5202 >/dev/null
+    ip netns exec b iperf3 -s -1 -D >/dev/null
+    sleep 1
+    ip netns exec c iperf3 -u -b 30M -t 12 -p 5202 -c 10.0.0.2 >/tmp/udp 2>&1 &
+    udp=$!
+    ip netns exec c iperf3 -J -t 10 -c 10.0.0.2 >/tmp/iperf 2>&1 || { cat /tmp/iperf; fail "iperf3"; }
+    wait $udp || { cat /tmp/udp; fail "iperf3 -u"; }
+    rtt=$(sed -n 's/.*"mean_rtt":[[:space:]]*\([0-9]*\).*/\1/p' /tmp/iperf | tail -n 1)
+    say "target $1: TCP's mean round trip is $rtt us; CoDel dropped $(codel dropped)"
+}
+stands 0ms
+[ "$(codel dropped)" = 0 ] || fail "CoDel drops without a target"
+without=$rtt
+stands 5ms
+[ "$(codel dropped)" -gt 10 ] || fail "CoDel dropped $(codel dropped)"
+[ $((3 * rtt)) -lt $without ] || fail "with CoDel $rtt us, without $without"
+check "the slow device goes" tc -n a qdisc del dev eth0 root
 check "the module unloads" rmmod sch_onramp
 complain
 finish 0

@@ -17,6 +17,9 @@
  *   load turns INTERFACE PACKETS            takes so many of them, and prints after how many a packet of another
  *                                         flow follows; none may overtake another of its flow
  *
+ *   load wire PATH RATE                   takes what comes from a UNIX socket at so many bytes a second, until it ends:
+ *                                         a card's slow wire, for QEMU's netdev "stream"
+ *
  * The last byte of an answer leaves when all that was to follow its request has come.
  */
 #define _GNU_SOURCE
@@ -39,6 +42,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -476,6 +480,33 @@ static void flood(const char *interface, unsigned int flows, unsigned int packet
 	}
 }
 
+static void wire(const char *path, double rate)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	double begun = seconds(), taken = 0;
+	static char bytes[8192];
+	/* Little is on its way, as on a wire. */
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0), room = 8192;
+	ssize_t n;
+
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
+	while (connect(fd, (struct sockaddr *)&at, sizeof(at))) {
+		if (seconds() - begun > PATIENCE)
+			fail("%s: %s", path, strerror(errno));
+		usleep(100000);
+	}
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
+	while ((n = read(fd, bytes, sizeof(bytes))) > 0) {
+		double now = seconds();
+
+		/* Time without packets is not made up for. */
+		if (begun + taken / rate < now)
+			begun = now - taken / rate;
+		taken += n;
+		usleep(1e6 * (begun + taken / rate - now));
+	}
+}
+
 static void turns(const char *interface, unsigned int packets)
 {
 	struct sockaddr_ll at = { .sll_family = AF_PACKET,
@@ -536,12 +567,14 @@ int main(int count, char **words)
 		both(words[2], words[3], atof(words[4]), atoll(words[5]));
 	else if (count == 7 && !strcmp(words[1], "flood"))
 		flood(words[2], atoi(words[3]), atoi(words[4]), atoi(words[5]), atof(words[6]));
+	else if (count == 4 && !strcmp(words[1], "wire"))
+		wire(words[2], atof(words[3]));
 	else if (count == 4 && !strcmp(words[1], "turns"))
 		turns(words[2], atoi(words[3]));
 	else if (count > 9 && !strcmp(words[1], "incast"))
 		incast(words[2], atoll(words[3]), atof(words[4]), atof(words[5]), atoll(words[6]), atof(words[7]),
 		       atof(words[8]), count - 9, words + 9);
 	else
-		fail("serve, both, incast, flood, turns or mark, as load.c says");
+		fail("serve, both, incast, flood, turns, wire or mark, as load.c says");
 	return 0;
 }

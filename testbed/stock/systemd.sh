@@ -106,6 +106,7 @@ echo 'certificate_life = "30d"' >>$config
 key() { [ "$(stat -c %a:%U:%G /etc/onrampd/fleet/coordinator/$1)" = "$2" ]; }
 check "the authority's key is the coordinator's" key authority.key 640:root:onrampd-coordinator
 check "so are tokens" key tokens 2770:root:onrampd-coordinator
+check "so are lists" key lists 2770:root:onrampd-coordinator
 check "its coordinator starts" systemctl start onrampd-coordinator
 token=$(onrampctl token create)
 coordinator() { systemctl show -P $1 onrampd-coordinator; }

@@ -129,6 +129,8 @@ pub struct Link {
     pub gso_ipv4_max_size: Option<u32>,
     /// Transmit queues that it may have.
     pub queues: u32,
+    /// Its kind, such as "vxlan"; a card has none.
+    pub kind: Option<String>,
 }
 
 /// All interfaces of the socket's namespace.
@@ -151,6 +153,7 @@ fn parse(bytes: &[u8]) -> Option<Link> {
         gso_max_size: number(IFLA_GSO_MAX_SIZE).unwrap_or(65_536),
         gso_ipv4_max_size: number(IFLA_GSO_IPV4_MAX_SIZE),
         queues: number(IFLA_NUM_TX_QUEUES).unwrap_or(1),
+        kind: attr(attributes, IFLA_LINKINFO).and_then(|info| attr(info, IFLA_INFO_KIND)).map(text),
     })
 }
 

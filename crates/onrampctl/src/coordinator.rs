@@ -1,7 +1,7 @@
 //! Short conversations of commands with a coordinator: to join, and to ask how the fleet is.
 
 use onrampd::fleet::link::{Link, call};
-use onrampd::fleet::pki::{self, Newcomer, Token};
+use onrampd::fleet::pki::{self, Authority, Newcomer, Token};
 use onrampd::fleet::wire::{self, Fleet, FromCoordinator, FromHost, MAX_FROM_COORDINATOR};
 use onrampd::wait::{ready, wait};
 use rustls::{ClientConfig, ClientConnection};
@@ -20,8 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The coordinator does not answer or refuses, or the host has joined before.
 pub fn join(token: &Token, address: IpAddr, folder: &Path) -> io::Result<()> {
     let newcomer = Newcomer::new(folder)?;
-    let (secret, public_key) = (hex::encode(token.secret), hex::encode(newcomer.public_key()));
-    let request = FromHost::Join { secret, address, public_key };
+    let [public_key, pair_key] = [newcomer.public_key(), &newcomer.pair_key()].map(hex::encode);
+    let request =
+        FromHost::Join { secret: hex::encode(token.secret), address, public_key, pair_key, speaks: wire::SPEAKS };
     match ask(token.coordinator, Some(address), Newcomer::client(token)?, &request)? {
         FromCoordinator::Joined { certificate, authority } => newcomer.store(folder, token, &certificate, &authority),
         other => Err(unexpected(token.coordinator, other)),
@@ -43,6 +44,17 @@ pub fn fleet(coordinators: &[SocketAddr], folder: &Path) -> io::Result<Fleet> {
         }
     }
     Err(last)
+}
+
+/// Has another coordinator keep what the operator has said.
+///
+/// # Errors
+/// It does not answer, or cannot.
+pub fn tell(coordinator: SocketAddr, authority: &Authority, what: &FromHost) -> io::Result<()> {
+    match ask(coordinator, None, authority.client()?, what)? {
+        FromCoordinator::Kept => Ok(()),
+        other => Err(unexpected(coordinator, other)),
+    }
 }
 
 fn unexpected(coordinator: SocketAddr, said: FromCoordinator) -> io::Error {

@@ -18,6 +18,7 @@ mod top;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use ipnet::IpNet;
+use nix::unistd::geteuid;
 use onrampd::config::quantity::Life;
 use onrampd::config::{Config, Fleet, Mode};
 use onrampd::fleet::pki::Token;
@@ -231,7 +232,7 @@ struct TermsArguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     uses: u32,
     /// For how long: 90s, 30min, 2h, 7d.
-    #[arg(long, value_name = "TIME", default_value = "1h")]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = tokens::lasting)]
     expires: Life,
     /// Hosts with this address, or an address of this network, only.
     #[arg(long, value_name = "ADDRESS|NETWORK", value_parser = tokens::network)]
@@ -329,10 +330,16 @@ fn with_config(file: &Path, work: impl FnOnce(&Config) -> ExitCode) -> ExitCode 
     match Config::open(file) {
         Ok(config) => work(&config),
         Err(errors) => {
-            errors.iter().for_each(|e| eprintln!("{e}"));
+            errors.iter().for_each(|e| eprintln!("{}", with_remedy(e.to_string())));
             ExitCode::from(2)
         }
     }
+}
+
+/// What is to be done, where the system does not let this user.
+fn with_remedy(e: String) -> String {
+    let is_refused = ["Permission denied", "Operation not permitted"].iter().any(|refusal| e.contains(refusal));
+    if is_refused && !geteuid().is_root() { e + ": run it as root" } else { e }
 }
 
 /// Prints what `show` makes of the state of the configuration's fleet.
@@ -362,7 +369,7 @@ fn delays(fleet: &wire::Fleet, json: bool, png: Option<&Path>) -> io::Result<Str
 }
 
 fn fail(e: impl Display) -> ExitCode {
-    eprintln!("onrampctl: {e}");
+    eprintln!("onrampctl: {}", with_remedy(e.to_string()));
     ExitCode::FAILURE
 }
 

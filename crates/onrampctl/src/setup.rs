@@ -6,9 +6,10 @@ use nix::unistd::{AccessFlags, Group, access};
 use onramp_netlink::Socket;
 use onrampd::agent::Error::NoInterface;
 use onrampd::config::{Config, Fleet, Mode};
-use onrampd::fleet::lists::{Aliases, Removed};
+use onrampd::fleet::lists::{Aliases, Members, Removed};
 use onrampd::fleet::pki::{self, Authority, Token};
 use onrampd::fleet::tokens::{Terms, Tokens, today};
+use onrampd::fleet::wire::FromHost;
 use onrampd::net::acker;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
@@ -149,9 +150,12 @@ pub fn remove(config: &Config, address: IpAddr) -> io::Result<()> {
     if address.to_canonical() == fleet.address {
         return Err(wrong(format!("{address}: is this host, the coordinator: it cannot be removed here")));
     }
-    Removed::open(&fleet.folder)?.add(address, today())?;
+    must_be_member(fleet, address)?;
+    let until = today();
+    Removed::open(&fleet.folder)?.add(address, until)?;
     // Who has its address later has no aliases of its.
-    Aliases::open(&fleet.folder)?.set(address, Vec::new())
+    Aliases::open(&fleet.folder)?.set(address, Vec::new())?;
+    tell_others(fleet, &FromHost::Remove { address, until })
 }
 
 /// Vouches, on the coordinator with this configuration, for the other addresses of the host at `address`: those
@@ -160,7 +164,34 @@ pub fn remove(config: &Config, address: IpAddr) -> io::Result<()> {
 /// # Errors
 /// This host is no coordinator, or the list cannot be written.
 pub fn vouch(config: &Config, address: IpAddr, networks: Vec<IpNet>) -> io::Result<()> {
-    Aliases::open(&coordinates(config)?.folder)?.set(address, networks)
+    let fleet = coordinates(config)?;
+    must_be_member(fleet, address)?;
+    Aliases::open(&fleet.folder)?.set(address, networks.clone())?;
+    tell_others(fleet, &FromHost::Vouch { address, networks })
+}
+
+/// A host that is away counts as well: what is stolen is to be removed.
+fn must_be_member(fleet: &Fleet, address: IpAddr) -> io::Result<()> {
+    if Members::open(&fleet.folder)?.has(address) {
+        return Ok(());
+    }
+    // A standby that has never served knows nobody.
+    let there = coordinator::fleet(&fleet.coordinators, &fleet.folder).map(|found| found.hosts).unwrap_or_default();
+    let is_there = there.iter().any(|host| host.address == address.to_canonical());
+    let nobody = || wrong(format!("{address}: no host of the fleet has ever joined as that: see onrampctl fleet"));
+    is_there.then_some(()).ok_or_else(nobody)
+}
+
+/// The coordinator on this host reads its lists; the others are told.
+fn tell_others(fleet: &Fleet, what: &FromHost) -> io::Result<()> {
+    let authority = Authority::open(&fleet.folder)?;
+    let own = fleet.own_coordinator();
+    let others = fleet.coordinators.iter().filter(|at| Some(**at) != own && !fleet.is_ours(at.ip()));
+    let deaf: Vec<String> =
+        others.filter_map(|at| coordinator::tell(*at, &authority, what).err()).map(|e| e.to_string()).collect();
+    let again =
+        || io::Error::other(format!("{}; it holds on this one: say it again when that one is back", deaf.join("; ")));
+    if deaf.is_empty() { Ok(()) } else { Err(again()) }
 }
 
 fn coordinates(config: &Config) -> io::Result<&Fleet> {
@@ -182,7 +213,7 @@ pub fn given(token: Option<Token>, file: Option<&Path>) -> io::Result<Token> {
         (Some(token), None) => return Ok(token),
         (None, Some(file)) if file == Path::new("-") => io::read_to_string(io::stdin().take(LONGEST))?,
         (_, Some(file)) => {
-            let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", file.display()));
+            let named = |e: io::Error| wrong(format!("{}: {e}", file.display()));
             io::read_to_string(File::open(file).map_err(named)?.take(LONGEST)).map_err(named)?
         }
         (None, None) => {

@@ -2,6 +2,7 @@
 
 use ipnet::IpNet;
 use onrampd::DEFAULT_CONFIG;
+use onrampd::config::quantity::Life;
 use onrampd::fleet::pki::Token;
 use onrampd::fleet::tokens::{Terms, today};
 use std::fmt::Write as _;
@@ -16,6 +17,15 @@ use std::path::Path;
 pub fn network(text: &str) -> Result<IpNet, String> {
     let one = text.parse::<IpAddr>().map(IpNet::from);
     one.or_else(|_| text.parse()).map_err(|_| "is no address and no network such as 10.0.0.0/24".into())
+}
+
+/// A time that is not over at once.
+///
+/// # Errors
+/// It is none.
+pub fn lasting(text: &str) -> Result<Life, String> {
+    let life: Life = text.parse()?;
+    if life.0 == 0 { Err("would have expired at once".into()) } else { Ok(life) }
 }
 
 /// What `init` says.
@@ -39,7 +49,7 @@ pub fn founded(token: &Token, config: &Path, in_agent: bool) -> String {
     )
 }
 
-/// What `fleet remove` says: that is so whether or not the host was a member.
+/// What `fleet remove` says.
 pub fn removed(address: IpAddr) -> String {
     format!("{address} is removed: what it has joined by until now is refused\n")
 }
@@ -65,7 +75,7 @@ pub fn show(found: &[(String, Terms)], json: bool) -> io::Result<String> {
     if found.is_empty() {
         return Ok("no token admits anybody: onrampctl token create makes one\n".into());
     }
-    let mut text = format!("{:<10}{:>6}  {:>9}  within\n", "token", "hosts", "for");
+    let mut text = format!("{:<10}{:>6}  {:>9}  within\n", "ID", "hosts", "for");
     for (id, terms) in found {
         let left = terms.expires.saturating_sub(today());
         let (count, unit) = if left >= 86_400 {
@@ -84,7 +94,6 @@ pub fn show(found: &[(String, Terms)], json: bool) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onrampd::config::quantity::Life;
 
     #[test]
     fn lives_and_networks_are_read() {
@@ -97,6 +106,7 @@ mod tests {
         for wrong in ["", "10.0.0.0/33", "host", "10.0.0.0/"] {
             assert!(network(wrong).is_err(), "{wrong}");
         }
+        assert!(lasting("0s").is_err() && lasting("often").is_err() && lasting("1s").is_ok());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use onramp_clock::EdgeFit;
 use onramp_random::{normal, stream};
 use onrampd::config::Mesh;
 use onrampd::fleet::coordinator::{Coordinator, Hello, Said};
+use onrampd::fleet::pairs::{Epochs, Pairs, Shared};
 use onrampd::fleet::pki::{self, Authority, Identity, Membership};
 use onrampd::fleet::wire::{Delays, Edge, FromCoordinator, FromHost, parse};
 use std::collections::BTreeMap;
@@ -41,8 +42,11 @@ fn number(address: IpAddr) -> u64 {
 fn hello(n: u64) -> Hello {
     let mut membership = [0; 16];
     membership[..8].copy_from_slice(&n.to_ne_bytes());
-    let identity = Identity { address: address(n), membership: Membership(membership), expires: u64::MAX };
-    Hello { identity, correction: None, by_programs: true, aliases: vec![], changes: true }
+    let identity =
+        Identity { address: address(n), membership: Membership(membership), public: [n as u8; 32], expires: u64::MAX };
+    // As long as the authority's.
+    let statement = "s".repeat(159).into();
+    Hello { identity, statement, correction: None, by_programs: true, aliases: vec![] }
 }
 
 impl Lab {
@@ -141,9 +145,9 @@ fn memory() -> f64 {
     kilobytes.unwrap_or(f64::NAN) / 1e3
 }
 
-fn measure(members: u64, authority: &'static Authority) {
+fn measure(members: u64) {
     let mesh = Mesh { probes: 10, window: WINDOW, interval: 8_000_000 };
-    let coordinator = Coordinator::new(mesh, Box::new(|a, b| authority.pair_key(a, b)), 0);
+    let coordinator = Coordinator::new(mesh, Epochs::default(), 0);
     let mut random = stream(1, "fleet", members);
     let mut lab = Lab { coordinator, probes: BTreeMap::new(), normal: Box::new(move || normal(&mut random)), now: 0 };
     for n in 0..members {
@@ -179,16 +183,34 @@ fn measure(members: u64, authority: &'static Authority) {
     );
 }
 
+/// What a key of a pair takes: at first, and in each later epoch.
+fn keys() -> [Duration; 2] {
+    const MEMBERS: u8 = 250;
+    let folder = std::env::temp_dir().join(format!("onramp-bench-{}", std::process::id()));
+    pki::found(&folder, address(0)).expect("a folder");
+    let (pairs, authority) = (Pairs::open(&folder).expect("founded"), Authority::open(&folder).expect("founded"));
+    let _ = std::fs::remove_dir_all(&folder);
+    let member = |n: u8| {
+        let identity =
+            Identity { address: address(n.into()), membership: Membership([n; 16]), public: [n; 32], expires: 0 };
+        (identity.address, authority.statement(&identity).expect("it is signed"))
+    };
+    let members: Vec<_> = (1..=MEMBERS).map(member).collect();
+    let derive = || members.iter().map(|(address, said)| pairs.shared(*address, said).expect("it is true")).collect();
+    let (shared, first): (Vec<Shared>, _) = timed(derive);
+    let (_, next) =
+        timed(|| shared.iter().map(|shared| shared.keys(Epochs { sign: 1, accept: 2 })).collect::<Vec<_>>());
+    [first, next].map(|took| took / u32::from(MEMBERS))
+}
+
 fn main() {
     let given: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let sizes = if given.is_empty() { vec![1000, 5000, 10_000] } else { given };
-    let folder = std::env::temp_dir().join(format!("onramp-bench-{}", std::process::id()));
-    pki::found(&folder, address(0)).expect("a folder");
-    let authority: &'static Authority = Box::leak(Box::new(Authority::open(&folder).expect("it was founded")));
-    let _ = std::fs::remove_dir_all(&folder);
     println!(
         "| members | all start, MB | s | heard a round, MB | said, quiet | s | said, churn | s at most | memory, MB |\n\
          | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     );
-    sizes.into_iter().for_each(|members| measure(members, authority));
+    sizes.into_iter().for_each(measure);
+    let [first, next] = keys();
+    println!("\nA member's key: {first:.1?} at first, {next:.1?} when it changes.");
 }

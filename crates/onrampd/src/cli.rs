@@ -28,12 +28,11 @@ pub enum Command {
     },
     /// Be a fleet's coordinator, until SIGINT or SIGTERM. Needs no privileges.
     Coordinator {
-        /// Configuration of this host's agent: its [fleet] says all that follows.
-        #[arg(long, value_name = "FILE", required_unless_present = "folder",
-              conflicts_with_all = ["folder", "probes", "window", "interval", "certificate_life"])]
+        /// Configuration of this host's agent, whose [fleet] says all that follows. Default: /etc/onrampd/onrampd.toml.
+        #[arg(long, value_name = "FILE", conflicts_with = "folder")]
         config: Option<PathBuf>,
         /// Without an agent: the fleet's folder, where the folder `coordinator` of the founder's is copied to.
-        #[arg(long, value_name = "DIR", requires = "listen")]
+        #[arg(long, value_name = "DIR")]
         folder: Option<PathBuf>,
         /// Where hosts connect. Default: at this host's address and port among the configuration's coordinators.
         #[arg(long, value_name = "ADDRESS:PORT")]
@@ -48,6 +47,18 @@ pub enum Command {
         /// Configuration (TOML).
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
+    },
+    /// Hold nothing on this host any more, at once, with an agent or without, until `onrampd on` or a reboot.
+    Off {
+        /// Where the agent remembers what it has done.
+        #[arg(long, value_name = "DIR", default_value = DEFAULT_STATE_DIR)]
+        state_dir: PathBuf,
+    },
+    /// End `onrampd off`: an agent that is to hold packets does so again within a second.
+    On {
+        /// Where the agent remembers what it has done.
+        #[arg(long, value_name = "DIR", default_value = DEFAULT_STATE_DIR)]
+        state_dir: PathBuf,
     },
     /// Take away what an agent that is no more has left: the gate, filters, the device onramp0, small
     /// segments. Packets pass all of it anyway; it needs neither an agent nor a configuration.
@@ -68,15 +79,18 @@ pub enum Command {
 #[derive(Args)]
 pub struct CoordinatorArguments {
     /// How many others each host probes.
-    #[arg(long, value_name = "N", default_value_t = onramp_clock::mesh::PEERS)]
+    #[arg(long, requires = "folder", value_name = "N", default_value_t = onramp_clock::mesh::PEERS)]
     pub probes: usize,
     /// Time between two corrections.
-    #[arg(long, value_name = "TIME", default_value = "2s")]
+    #[arg(long, requires = "folder", value_name = "TIME", default_value = "2s")]
     pub window: Time,
     /// Time between two pairs of probes to one host.
-    #[arg(long, value_name = "TIME", default_value = "8ms")]
+    #[arg(long, requires = "folder", value_name = "TIME", default_value = "8ms")]
     pub interval: Time,
     /// A host's certificate expires after so long, unless it is renewed.
-    #[arg(long, value_name = "TIME", default_value = "90d")]
+    #[arg(long, requires = "folder", value_name = "TIME", default_value = "90d")]
     pub certificate_life: Life,
+    /// A pair's key signs for so long; then the next one does.
+    #[arg(long, requires = "folder", value_name = "TIME", default_value = "1d")]
+    pub key_life: Life,
 }

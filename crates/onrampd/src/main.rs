@@ -2,10 +2,10 @@
 
 use clap::Parser as _;
 use onramp_config::Mistake;
-use onrampd::agent;
-use onrampd::agent::undo;
+use onrampd::DEFAULT_CONFIG;
+use onrampd::agent::{self, off, undo};
 use onrampd::cli::{Cli, Command, CoordinatorArguments};
-use onrampd::config::{Config, Fleet, Mesh, check_life};
+use onrampd::config::{Config, Fleet, Lives, Mesh};
 use onrampd::fleet::serve;
 use onrampd::wait::signalled;
 use onrampd::worker::drop_capabilities;
@@ -22,7 +22,7 @@ struct Coordination {
     listen: SocketAddr,
     folder: PathBuf,
     mesh: Mesh,
-    certificate_life: u64,
+    lives: Lives,
 }
 
 fn main() -> ExitCode {
@@ -36,9 +36,9 @@ fn main() -> ExitCode {
             Err(e) => fail(e),
         },
         Command::Coordinator { config, folder, listen, terms } => {
-            let coordination = match config {
-                Some(file) => configured(&file, listen),
-                None => given(folder, listen, &terms),
+            let coordination = match folder {
+                Some(folder) => given(folder, listen, &terms),
+                None => configured(&config.unwrap_or(DEFAULT_CONFIG.into()), listen),
             };
             match coordination {
                 Ok(coordination) => coordinate(coordination).map_or_else(fail, |()| ExitCode::SUCCESS),
@@ -46,6 +46,22 @@ fn main() -> ExitCode {
             }
         }
         Command::Measure { config } => measure(&config),
+        Command::Off { state_dir } => match off::off(&state_dir) {
+            Ok((interfaces, programs)) => {
+                println!(
+                    "nothing is held until `onrampd on`: told gates of {interfaces} interfaces and {programs} programs"
+                );
+                ExitCode::SUCCESS
+            }
+            Err(e) => fail(e),
+        },
+        Command::On { state_dir } => match off::on(&state_dir) {
+            Ok(was_off) => {
+                println!("{}", if was_off { "switched on" } else { "it was not switched off" });
+                ExitCode::SUCCESS
+            }
+            Err(e) => fail(e),
+        },
         Command::Undo { state_dir, segments } => {
             let done = if segments { undo::segments_again(&state_dir) } else { undo::after_an_agent(&state_dir) };
             done.map_or_else(fail, |()| ExitCode::SUCCESS)
@@ -84,29 +100,23 @@ fn configured(file: &Path, listen: Option<SocketAddr>) -> Result<Coordination, E
     }
     let nowhere = "fleet.coordinators: none is at this host's address: add it, or give --listen";
     let listen = listen.or_else(|| fleet.own_coordinator()).ok_or_else(|| wrong(file.display(), nowhere))?;
-    let Fleet { folder, mesh, certificate_life, .. } = fleet;
-    Ok(Coordination { listen, folder, mesh, certificate_life })
+    let Fleet { folder, mesh, lives, .. } = fleet;
+    Ok(Coordination { listen, folder, mesh, lives })
 }
 
-fn given(
-    folder: Option<PathBuf>,
-    listen: Option<SocketAddr>,
-    terms: &CoordinatorArguments,
-) -> Result<Coordination, ExitCode> {
-    let (Some(folder), Some(listen)) = (folder, listen) else {
-        return Err(wrong("onrampd", "--folder and --listen are needed, or --config"));
-    };
+fn given(folder: PathBuf, listen: Option<SocketAddr>, terms: &CoordinatorArguments) -> Result<Coordination, ExitCode> {
+    let listen = listen.ok_or_else(|| wrong("onrampd", "--listen is needed beside --folder"))?;
     let mesh = Mesh { probes: terms.probes, window: terms.window.0, interval: terms.interval.0 };
-    let certificate_life = terms.certificate_life.0;
+    let lives = Lives { certificate: terms.certificate_life.0, key: terms.key_life.0 };
     mesh.check()
-        .and_then(|()| check_life(certificate_life))
+        .and_then(|()| lives.check())
         .map_err(|Mistake { key, message }| wrong("onrampd", format!("--{}: {message}", key.replace('_', "-"))))?;
-    Ok(Coordination { listen, folder, mesh, certificate_life })
+    Ok(Coordination { listen, folder, mesh, lives })
 }
 
-fn coordinate(Coordination { listen, folder, mesh, certificate_life }: Coordination) -> io::Result<()> {
+fn coordinate(Coordination { listen, folder, mesh, lives }: Coordination) -> io::Result<()> {
     let stop = signalled(&[SIGINT, SIGTERM])?;
-    let mut server = serve::Server::open(listen, &folder, mesh, certificate_life)?;
+    let mut server = serve::Server::open(listen, &folder, mesh, lives)?;
     // From here on it reads what others send.
     drop_capabilities()?;
     agent::ready();

@@ -3,14 +3,17 @@
 mod common;
 
 use common::lab::{Agent, KEY_BYTES, Lab, onrampctl, until};
+use libbpf_rs::libbpf_sys::{self, BPF_F_BEFORE, BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_attach_type};
 use onramp_core::orack::{Addresses, MAX_LEN, OrAck};
 use onramp_core::orprobe::{Kind, OrProbe};
 use onramp_netlink::{Message, Socket};
 use onrampd::clock;
 use onrampd::config::Parent;
+use onrampd::datapath::has_tcx;
 use onrampd::gate::install::{self, Kinds};
 use onrampd::gate::program;
 use onrampd::net::{acker, tc};
+use onrampd::sys;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::Signal;
@@ -18,7 +21,7 @@ use std::fs;
 use std::io::{IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::Duration;
@@ -131,6 +134,60 @@ fn filters_of_others_hide_nothing() {
     assert!(a.end() && b.end());
 }
 
+/// A TCX program that says TCX_PASS, so that none after it is asked, as Cilium's do.
+fn takes_all(hook: bpf_attach_type, index: u32, place: u32) -> [OwnedFd; 2] {
+    let code = [(0xb7_u8, 0_i32), (0x95, 0)]; // r0 = 0; exit
+    let code = code.map(|(code, imm)| libbpf_sys::bpf_insn { code, imm, ..Default::default() });
+    let name = c"takes_all".as_ptr();
+    // SAFETY: a name and a license that end with 0, and two instructions; the kernel keeps none of them.
+    let program = unsafe {
+        let kind = libbpf_sys::BPF_PROG_TYPE_SCHED_CLS;
+        let fd = libbpf_sys::bpf_prog_load(kind, name, c"GPL".as_ptr(), code.as_ptr(), 2, std::ptr::null_mut());
+        assert!(fd >= 0, "a program: {fd}");
+        OwnedFd::from_raw_fd(fd)
+    };
+    let link = sys::attach_tcx(program.as_fd(), index, hook, place).unwrap();
+    [program, link]
+}
+
+/// At cecfa2f, ours were the last of TCX's programs for packets that leave: Cilium's ended the chain before, and nothing was stamped.
+#[test]
+fn tcx_programs_of_others_hide_nothing() {
+    let Some(lab) = Lab::new() else { return };
+    if !has_tcx() {
+        return;
+    }
+    let mut socket = lab.on("a", || Socket::open().unwrap());
+    let index = acker::find(&mut socket, "eth0").unwrap().unwrap().index;
+    let both = |place: u32| [BPF_TCX_INGRESS, BPF_TCX_EGRESS].map(|hook| lab.on("a", || takes_all(hook, index, place)));
+    let _first = both(BPF_F_BEFORE);
+    let (a, b) = (lab.agent("a", T), lab.agent("b", T));
+    let measured = |what: &str| {
+        let before = a.path("10.9.0.2")["or_acks"].as_u64();
+        until(what, || lab.transfer("10.9.0.2", 100_000) && a.path("10.9.0.2")["or_acks"].as_u64() > before);
+    };
+    measured("beside one that was there");
+    let _second = both(BPF_F_BEFORE);
+    until("is it told", || a.status()["problems"].to_string().contains("came before ours"));
+    measured("beside one that came later, before ours");
+    assert!(a.end() && b.end());
+    assert_eq!(traces(&lab, "a"), "");
+}
+
+/// Docker's way: what leaves the host has the host's address, and that is what is measured.
+#[test]
+fn flows_of_translated_pods_are_measured_as_the_hosts_own() {
+    let Some(lab) = Lab::with_pod() else { return };
+    let (a, b) = (lab.agent("a", T), lab.agent("b", T));
+    assert!(lab.transfer_from("pod", "10.9.0.2", 5_000_000));
+    until("are there delays", || a.path("10.9.0.2")["or_acks"].as_u64() > Some(10));
+    let status = a.status();
+    let flow = &status["flows"]["top"][0];
+    assert!(flow["source"].as_str().unwrap().starts_with("10.9.0.1:") && flow["or_acks"].as_u64() > Some(10), "{flow}");
+    assert_eq!(a.counter("or_acks_no_stamp"), 0, "{status}");
+    assert!(a.end() && b.end());
+}
+
 #[test]
 fn or_acks_travel_in_the_class_of_the_data() {
     const CLASS: i32 = 0x28;
@@ -218,7 +275,6 @@ fn killed_it_leaves_traffic_alone_and_the_next_start_cleans_up() {
             command.args(["undo", "--state-dir"]).arg(lab.file("b")).output().unwrap()
         };
         assert!(undo().status.success(), "{:?}", undo());
-        fs::remove_file(lab.file("b.sock")).unwrap();
         assert_eq!(traces(&lab, "b"), "");
         assert!(undo().status.success(), "nothing is left to do");
 
@@ -490,6 +546,28 @@ fn under_mq_each_queue_gets_a_gate_and_all_goes_back() {
     }
 }
 
+/// As many as a large card has. It takes 8 ms where nothing else runs; the gates' own waits are together (tests of `install.rs`).
+#[test]
+fn a_hundred_and_twenty_eight_queues_get_back_what_they_had_within_moments() {
+    let Some(lab) = Lab::new() else { return };
+    lab.says("a", "ip link add many numtxqueues 128 type ifb");
+    lab.says("a", "ip link set many up");
+    lab.says("a", "tc qdisc replace dev many root handle 5: mq");
+    let mut socket = lab.on("a", || Socket::open().unwrap());
+    let index = acker::find(&mut socket, "many").unwrap().unwrap().index;
+    let present = tc::qdiscs(&mut socket, index).unwrap();
+    let stand_in = Kinds { kind: "bfifo".into(), others: Vec::new() };
+    let plan = install::plan("many", &present, Parent::Mq, &stand_in).unwrap();
+    install::put_in_place(&mut socket, index, &plan, &|m| m.push(&500_000u32.to_ne_bytes())).unwrap();
+    let gates = || lab.says("a", "tc qdisc show dev many").matches("bfifo").count();
+    assert_eq!(gates(), 128);
+    let start = std::time::Instant::now();
+    install::restore(&mut socket, index, &plan).unwrap();
+    let took = start.elapsed();
+    eprintln!("128 queues got back what they had within {took:?}");
+    assert!(gates() == 0 && took < Duration::from_secs(10), "{took:?}");
+}
+
 /// What must be undone is written down first; without room nothing is done.
 #[test]
 fn without_room_it_does_not_start_and_leaves_nothing() {
@@ -710,6 +788,14 @@ fn the_doctor_names_what_is_missing_and_changes_nothing() {
     assert_eq!(named(&report, "eth0 others")["state"], "ok");
     assert_eq!(traces(&lab, "a"), "");
 
+    // A tunnel, where the kernel has such.
+    let vxlan = "link add overlay type vxlan id 7 dstport 4789 dev eth0";
+    let made = std::process::Command::new("ip").args(["-n", &lab.host("a")]).args(vxlan.split(' ')).output().unwrap();
+    if made.status.success() {
+        let found = named(&doctor(&config), "tunnels");
+        assert!(found["state"] == "warn" && found["found"].to_string().contains("overlay (VXLAN)"), "{found}");
+    }
+
     // Another's filter, an interface that is down, another that is absent.
     let a = lab.agent("a", &format!("{T}\nattach = \"clsact\""));
     assert_eq!(named(&doctor(&config), "eth0 others")["state"], "ok", "our own is none");
@@ -727,4 +813,45 @@ fn the_doctor_names_what_is_missing_and_changes_nothing() {
     assert_eq!((&report["ok"], &named(&report, "eth7")["state"]), (&false.into(), &"fail".into()));
     fs::write(&config, "interface = 7").unwrap();
     assert_eq!(doctor(&config)["ok"], false);
+}
+
+#[test]
+fn switched_off_an_agent_says_so_until_it_is_switched_on_again() {
+    let Some(lab) = Lab::new() else { return };
+    let state = lab.file("a");
+    let say = |what: &str| {
+        let mut command = lab.command("a", env!("CARGO_BIN_EXE_onrampd"));
+        let said = command.args([what, "--state-dir"]).arg(&state).output().unwrap();
+        assert!(said.status.success(), "{said:?}");
+        String::from_utf8(said.stdout).unwrap()
+    };
+    let told = |a: &Agent| a.status()["problems"].to_string().contains("`onrampd off` was said");
+    let more = format!("{T}\nmode = \"enforce\"");
+    // Before there is an agent.
+    say("off");
+    let a = lab.agent("a", &more);
+    assert!(told(&a) && a.status()["mode"] == "observe");
+    assert_eq!(say("on"), "switched on\n");
+    until("is it on again", || !told(&a));
+    assert!(say("on").contains("was not"));
+    say("off");
+    until("is it told", || told(&a));
+    assert!(lab.log("a").contains("`onrampd off` was said"));
+    assert!(lab.transfer("10.9.0.2", 1_000_000));
+    // It outlives the agent, and what the agent takes away.
+    assert!(a.end());
+    assert_eq!(traces(&lab, "a"), "");
+    let a = lab.agent("a", &more);
+    assert!(told(&a));
+    say("on");
+    until("is it on again", || !told(&a));
+    assert!(a.end());
+
+    let program = lab.file("onrampd");
+    fs::copy(env!("CARGO_BIN_EXE_onrampd"), &program).unwrap();
+    let mut command = std::process::Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
+    let refused = command.args(["off", "--state-dir"]).arg(&state).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("a.off: Permission denied"), "{said}");
 }

@@ -101,7 +101,7 @@ fn much_can_be_said() {
     assert_eq!((config.max_share, config.peers[2].uncertainty), (1.0, 3_000));
     let offsets: Vec<_> = config.peers.iter().map(|p| p.clock_offset).collect();
     assert_eq!(offsets, [None, None, Some(-12_000)]);
-    assert_ne!(config.peers[0].key, config.peers[2].key);
+    assert_ne!(config.peers[0].keys, config.peers[2].keys);
     let programs = config.for_programs(5, config.own_clock(), config.test_clock(1));
     assert_eq!((programs.acker_ifindex, programs.test_clock.base), (5, 1));
     assert_eq!(programs.segment_rate, (0.8 * 65_536.0) as u32);
@@ -137,6 +137,7 @@ fn mistakes_about_a_fleet_are_told() {
     let after = [
         ("window = \"1ms\"", "f.toml:5: fleet.window: is outside 10ms to 60s"),
         ("certificate_life = \"4s\"", "f.toml:5: fleet.certificate_life: is outside 5s to 3650d"),
+        ("key_life = \"7s\"", "f.toml:5: fleet.key_life: is outside 8s to 3650d"),
         ("certificate_life = \"90\"", "f.toml:5: fleet.certificate_life: "),
         ("interval = \"1s\"", "f.toml:5: fleet.interval: is outside 100us to a twentieth of the window"),
         ("probes = 0", "f.toml:5: fleet.probes: must be at least 1"),
@@ -191,6 +192,7 @@ fn mistakes_say_where_they_are_and_what_would_be_right() {
         ("[gate]\nquantum = \"1B\"", "f.toml:4: gate.quantum: is outside 256B to 1MiB"),
         ("[gate]\nbytes = 100000", "f.toml:4: gate.bytes: 100000 is not a size in quotes with its unit, such as"),
         ("[gate]\nbytes = \"5GiB\"", "f.toml:4: gate.bytes: is outside 64KiB to 4GiB"),
+        ("[gate]\ntarget = \"1s\"", "f.toml:4: gate.target: is above 100ms"),
         ("[gate]\nlimit = 0", "f.toml:4: gate.limit: must be at least 1"),
         ("[gate]\nlimit = -5", "f.toml:4: gate.limit: -5 is not a whole number from 0 to 4294967295"),
         ("[gate]\nkind = 3", "f.toml:4: gate.kind: 3 is not text in quotes"),
@@ -263,7 +265,7 @@ fn secrets_must_not_be_readable_by_everybody() {
     };
     assert!(with("a", "key_file = \"open\"", 0o644).unwrap_err().contains("chmod o-rwx"));
     let config = with("b", "key_file = \"closed\"", 0o644).unwrap();
-    assert_eq!(config.peers[0].key.0[..3], [0, 1, 2]);
+    assert_eq!(config.peers[0].keys.sign.0[..3], [0, 1, 2]);
     let inline = format!("key = \"{}\"", digits.trim());
     assert!(with("c", &inline, 0o644).unwrap_err().contains("everybody"));
     assert!(with("d", &inline, 0o600).is_ok());

@@ -7,9 +7,10 @@ use common::lab::{Agent, Lab, onrampctl, run, until};
 use onramp_core::orprobe::{Kind, OrProbe};
 use onrampd::clock::now;
 use onrampd::fleet::link::Link;
+use onrampd::fleet::pairs::{Epochs, KEY_LIFE, Pairs};
 use onrampd::fleet::pki::{self, Authority, Identity, Newcomer, Token};
 use onrampd::fleet::tokens::today;
-use onrampd::fleet::wire::{FromCoordinator, FromHost, parse};
+use onrampd::fleet::wire::{FromCoordinator, FromHost, SPEAKS, Speaks, parse};
 use rustix::process::Signal;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -311,8 +312,7 @@ fn probes_that_are_not_the_other_hosts_change_nothing() {
     c.kill();
     let [us, peer]: [IpAddr; 2] = [[10, 9, 0, 3].into(), [10, 9, 0, 1].into()];
     let forger = lab.on("c", move || UdpSocket::bind((us, 9471)).unwrap());
-    let [of_c, of_a] = ["c", "a"].map(|host| identity(&lab, host));
-    let key = Authority::open(&lab.file("a.d/fleet")).unwrap().pair_key(&of_c, &of_a).0;
+    let key = pair_key(&lab, "c", "a", Epochs::at(today(), KEY_LIFE).sign);
     let send = |payload: &[u8]| forger.send_to(payload, (peer, 9471)).unwrap();
     let counters = || ["probes_refused", "probes_answered", "or_acks_malformed"].map(|name| a.counter(name));
     let before = counters();
@@ -370,6 +370,13 @@ fn a_token_that_is_not_right_is_refused_and_leaves_nothing() {
         assert!(!lab.file("b.d/fleet").exists() && !config(&lab, "b").exists(), "{wrong}");
     }
     // What is wrong here is seen before the token is used up.
+    let no_file = output(&lab, "b", &["join", "--interface", "eth0", "--token-file", "/nonexistent"]);
+    let text = String::from_utf8_lossy(&no_file.stderr).into_owned();
+    assert_eq!(
+        (no_file.status.code(), text.as_str()),
+        (Some(2), "onrampctl: /nonexistent: No such file or directory (os error 2)\n")
+    );
+    assert_eq!(output(&lab, "a", &["token", "create", "--expires", "0s"]).status.code(), Some(2));
     let nowhere = output(&lab, "b", &["join", "--interface", "eth9", &token]);
     assert_eq!(nowhere.status.code(), Some(2), "{nowhere:?}");
     assert_eq!(
@@ -431,10 +438,14 @@ fn the_doctor_knows_what_a_fleet_needs() {
 }
 
 /// Says something to the coordinator on "a"; its answer, if there is one.
-fn say(lab: &Lab, tls: Arc<ClientConfig>, what: &[&FromHost]) -> Option<FromCoordinator> {
-    let socket = lab.on("b", || TcpStream::connect(COORDINATOR).unwrap());
+fn say(lab: &Lab, tls: Arc<ClientConfig>, what: &FromHost) -> Option<FromCoordinator> {
+    say_to(COORDINATOR, lab, tls, what)
+}
+
+fn say_to(coordinator: &str, lab: &Lab, tls: Arc<ClientConfig>, what: &FromHost) -> Option<FromCoordinator> {
+    let socket = lab.on("b", || TcpStream::connect(coordinator).unwrap());
     let mut link = Link::new(socket, ClientConnection::new(tls, pki::coordinator()).unwrap(), 1 << 20).unwrap();
-    what.iter().for_each(|what| link.say(what).unwrap());
+    link.say(what).unwrap();
     let start = std::time::Instant::now();
     loop {
         let open = link.tend();
@@ -467,7 +478,7 @@ fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
         correction: None,
         by_programs: true,
         aliases: vec![],
-        changes: false,
+        speaks: SPEAKS,
     };
     let report = FromHost::Report { round: 1, edges: vec![], realtime: None };
     let stranger = || Newcomer::client(&token).unwrap();
@@ -475,11 +486,12 @@ fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
     for (tls, said, reason) in [
         (stranger(), hello("10.9.0.2"), "no certificate of 10.9.0.2: join first"),
         (stranger(), report.clone(), "not known here: join first"),
+        (stranger(), FromHost::Vouch { address: [10, 9, 0, 2].into(), networks: vec![] }, "not known here: join first"),
         (stranger(), FromHost::Fleet, "not known here: join first"),
         (member(), hello("10.9.0.1"), "no certificate of 10.9.0.1: join first"),
         (member(), report, "not known here: join first"),
     ] {
-        assert_eq!(refusal(say(&lab, tls, &[&said])), reason);
+        assert_eq!(refusal(say(&lab, tls, &said)), reason);
     }
 
     // Lines that nobody understands, and one that does not end.
@@ -511,6 +523,71 @@ fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
     let before = rounds();
     until("does it go on", || rounds() > before + 2);
     agree(&[&a, &b]);
+}
+
+#[test]
+fn versions_that_do_not_fit_are_named_at_both_ends() {
+    let Some(lab) = Lab::new() else { return };
+    let token: Token = two(&lab).parse().unwrap();
+    let a = start(&lab, "a", QUICK, "");
+    let speaks = |oldest, newest| Speaks { oldest, newest };
+    let hello = |speaks| FromHost::Hello {
+        address: "10.9.0.2".parse().unwrap(),
+        version: String::new(),
+        correction: None,
+        by_programs: true,
+        aliases: vec![],
+        speaks,
+    };
+    let newcomer = Newcomer::new(&lab.file("x")).unwrap();
+    let old = FromHost::Join {
+        secret: hex::encode(token.secret),
+        address: "10.9.0.2".parse().unwrap(),
+        public_key: hex::encode(newcomer.public_key()),
+        pair_key: String::new(),
+        speaks: speaks(0, 0),
+    };
+    let member = || pki::client(&lab.file("b.d/fleet")).unwrap();
+    for (tls, said, reason) in [
+        (
+            member(),
+            hello(speaks(8, 9)),
+            "speaks versions 8 to 9 of the protocol, and the coordinator version 1: upgrade the coordinator",
+        ),
+        (
+            member(),
+            hello(speaks(0, 0)),
+            "speaks an earlier version of the protocol, and the coordinator version 1: upgrade the host",
+        ),
+        (
+            Newcomer::client(&token).unwrap(),
+            old,
+            "speaks an earlier version of the protocol, and the coordinator version 1: upgrade the host",
+        ),
+    ] {
+        assert_eq!(refusal(say(&lab, tls, &said)), reason);
+        assert!(lab.log("a").lines().any(|line| line.contains("refused 10.9.0.2:") && line.contains(reason)));
+    }
+    assert!(a.end());
+
+    // A coordinator of before there were versions: it begins with what it has to say.
+    let tls = authority(&lab).server().unwrap();
+    let listener = lab.on("a", || std::net::TcpListener::bind(COORDINATOR).unwrap());
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let tls = rustls::ServerConnection::new(tls.clone()).unwrap();
+            let mut link = Link::new(socket.unwrap(), tls, 1 << 20).unwrap();
+            link.say(&FromCoordinator::Collect { round: 1 }).unwrap();
+            while link.tend().is_ok() {
+                sleep(Duration::from_millis(1));
+            }
+        }
+    });
+    let b = start(&lab, "b", QUICK, "");
+    let said = "coordinator 10.9.0.1:9472: speaks an earlier version of the protocol, and this host version 1: upgrade the coordinator";
+    until("is it told", || b.status()["clock"]["reason"] == said);
+    sleep(Duration::from_millis(2_500));
+    assert_eq!(lab.log("b").matches(said).count(), 1, "{}", lab.log("b"));
 }
 
 /// A new token of the coordinator on "a".
@@ -565,12 +642,14 @@ fn nobody_joins_as_another_host() {
         secret: hex::encode(parsed.secret),
         address: address.parse().unwrap(),
         public_key: hex::encode(newcomer.public_key()),
+        pair_key: hex::encode(newcomer.pair_key()),
+        speaks: SPEAKS,
     };
     let stranger = || Newcomer::client(&parsed).unwrap();
     // `say` calls from b, whose agent is running.
-    let other = refusal(say(&lab, stranger(), &[&as_host("10.9.0.3")]));
+    let other = refusal(say(&lab, stranger(), &as_host("10.9.0.3")));
     assert_eq!(other, "wants to join as 10.9.0.3, which is not where it calls from");
-    let live = refusal(say(&lab, stranger(), &[&as_host("10.9.0.2")]));
+    let live = refusal(say(&lab, stranger(), &as_host("10.9.0.2")));
     assert_eq!(live, "wants to join as 10.9.0.2, which a member has that is here: stop its agent first");
     let log = lab.log("a");
     assert!(log.lines().any(|line| line.contains("refused 10.9.0.2:") && line.contains(&other)), "{log}");
@@ -596,6 +675,11 @@ fn a_host_that_is_removed_is_none_at_once_and_may_join_anew() {
     let peers = || b.status()["paths"].as_array().unwrap().iter().filter(|path| path["peer"] == "10.9.0.3").count();
     until("is it gone", || fleet(&lab, "a")["hosts"].as_array().unwrap().len() == 2 && peers() == 0);
     until("is it told why", || c.status()["clock"].to_string().contains("was removed from the fleet"));
+    sleep(Duration::from_millis(2_500));
+    let told = lab.log("c").lines().filter(|line| line.contains("was removed from the fleet: join anew")).count();
+    assert_eq!(told, 1, "it says so itself, and not each time it has called: {}", lab.log("c"));
+    let told = lab.log("a").lines().filter(|line| line.contains("refused 10.9.0.3:")).count();
+    assert_eq!(told, 1, "nor does the coordinator: {}", lab.log("a"));
     let asked = output(&lab, "c", &["fleet"]);
     assert!(String::from_utf8_lossy(&asked.stderr).contains("was removed from the fleet"), "{asked:?}");
     agree(&[&a, &b]);
@@ -610,6 +694,16 @@ fn a_host_that_is_removed_is_none_at_once_and_may_join_anew() {
     for wrong in ["10.9.0.1", "nobody"] {
         assert_eq!(output(&lab, "a", &["fleet", "remove", wrong]).status.code(), Some(2), "{wrong}");
     }
+    for asked in [&["fleet", "remove", "10.9.0.77"][..], &["fleet", "alias", "10.9.0.77", "10.1.0.0/24"]] {
+        let said = output(&lab, "a", asked);
+        let text = String::from_utf8(said.stderr).unwrap();
+        assert!(said.status.code() == Some(2) && text.lines().count() == 1, "{text}");
+        assert!(text.contains("10.9.0.77: no host of the fleet has ever joined as that"), "{text}");
+    }
+    // One that is away is a host of the fleet nevertheless.
+    assert!(c.end());
+    until("is it gone", || fleet(&lab, "a")["hosts"].as_array().unwrap().len() == 2);
+    assert!(output(&lab, "a", &["fleet", "remove", "10.9.0.3"]).status.success());
 }
 
 fn certificate(lab: &Lab, host: &str) -> PathBuf {
@@ -619,6 +713,18 @@ fn certificate(lab: &Lab, host: &str) -> PathBuf {
 /// Who a host's certificate says it is.
 fn identity(lab: &Lab, host: &str) -> Identity {
     Identity::of(&CertificateDer::from_pem_file(certificate(lab, host)).unwrap()).unwrap()
+}
+
+/// The key by which a host signs to another, of which the authority has said the truth.
+fn pair_key(lab: &Lab, host: &str, other: &str, epoch: u64) -> [u8; 16] {
+    let other = identity(lab, other);
+    let statement = authority(lab).statement(&other).unwrap();
+    let shared = Pairs::open(&lab.file(&format!("{host}.d/fleet"))).unwrap().shared(other.address, &statement).unwrap();
+    shared.keys(Epochs { sign: epoch, accept: epoch }).sign.0
+}
+
+fn authority(lab: &Lab) -> Authority {
+    Authority::open(&lab.file("a.d/fleet")).unwrap()
 }
 
 /// Adds how long the coordinator's certificates are good.
@@ -660,6 +766,80 @@ fn certificates_are_renewed_and_nobody_notices() {
     // The new one is what it connects with.
     assert!(b.end());
     agree(&[&a, &start(&lab, "b", QUICK, "")]);
+}
+
+#[test]
+fn keys_of_pairs_change_and_no_tag_is_refused() {
+    let Some(lab) = Lab::new() else { return };
+    two(&lab);
+    // Both keys count for three seconds before a change and after it: a busy machine leaves an agent without a processor
+    // for longer than one.
+    let short = format!("{QUICK}\nkey_life = \"24s\"");
+    let (a, b) = (start(&lab, "a", &short, ""), start(&lab, "b", QUICK, ""));
+    agree(&[&a, &b]);
+    let epoch = || today() / 24;
+    let first = epoch();
+    let counted = |agent: &Agent| ["or_acks_bad_tag", "probes_refused"].map(|name| agent.counter(name));
+    while epoch() < first + 2 {
+        assert!(lab.transfer("10.9.0.2", 1_000_000));
+        sleep(Duration::from_millis(20));
+    }
+    assert_eq!([counted(&a), counted(&b)], [[0, 0]; 2]);
+    assert!(a.path("10.9.0.2")["or_acks"].as_u64() > Some(100), "{}", a.status());
+    agree(&[&a, &b]);
+    // Nobody's key any more: of the first epoch, and of a time without epochs.
+    drop(b);
+    let forger = lab.on("b", || UdpSocket::bind("10.9.0.2:9471").unwrap());
+    let [us, peer]: [IpAddr; 2] = [[10, 9, 0, 2].into(), [10, 9, 0, 1].into()];
+    let probe = |key: [u8; 16], pair| {
+        let probe = OrProbe { pair, sent: now(), ..OrProbe::default() };
+        let tag = probe.expected_tag(us, peer, &key);
+        forger.send_to(&OrProbe { tag, ..probe }.encode(), (peer, 9471)).unwrap();
+    };
+    let before = (a.counter("probes_refused"), a.counter("probes_answered"));
+    for n in 0..5 {
+        probe(pair_key(&lab, "b", "a", first), n);
+    }
+    until("are they refused", || a.counter("probes_refused") == before.0 + 5);
+    for n in 0..5 {
+        probe(pair_key(&lab, "b", "a", epoch()), n);
+    }
+    until("are they answered", || a.counter("probes_answered") >= before.1 + 5);
+}
+
+/// Whether a process has these bytes somewhere in its memory.
+fn remembers(agent: &Agent, bytes: &[u8]) -> bool {
+    use std::os::unix::fs::FileExt as _;
+    let pid = agent.pid();
+    let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    maps.lines().filter(|line| line.contains(" rw")).any(|line| {
+        let (from, to) = line.split(' ').next().and_then(|range| range.split_once('-')).unwrap();
+        let [from, to] = [from, to].map(|at| u64::from_str_radix(at, 16).unwrap());
+        let mut all = vec![0; usize::try_from(to - from).unwrap()];
+        memory.read_exact_at(&mut all, from).is_ok() && all.windows(bytes.len()).any(|there| there == bytes)
+    })
+}
+
+#[test]
+fn a_coordinator_does_not_know_the_keys_of_pairs() {
+    let Some(lab) = Lab::switched() else { return };
+    two(&lab);
+    for host in ["a", "b"] {
+        adjust(&lab, host, "", "");
+        let written = lab.file(&format!("{host}.written"));
+        let text = fs::read_to_string(&written).unwrap();
+        let text = text.replace(&format!("listen = \"{COORDINATOR}\"\n"), "").replace(COORDINATOR, "10.9.0.3:9472");
+        fs::write(written, text).unwrap();
+    }
+    let coordinator = coordinator(&lab, "10.9.0.3:9472");
+    let (a, b) = (start(&lab, "a", QUICK, ""), start(&lab, "b", QUICK, ""));
+    agree(&[&a, &b]);
+    let key = pair_key(&lab, "a", "b", Epochs::at(today(), KEY_LIFE).sign);
+    assert!(remembers(&a, &key) && remembers(&b, &key), "else this looks for the wrong thing");
+    let statement = authority(&lab).statement(&identity(&lab, "b")).unwrap();
+    assert!(remembers(&coordinator, &statement.as_bytes()[..60]), "else this does not find what is there");
+    assert!(!remembers(&coordinator, &key));
 }
 
 #[test]
@@ -912,8 +1092,10 @@ fn init_has_the_coordinator_run_by_itself_and_it_learns_the_time_of_day() {
     assert!(text.contains("coordinators: none is at this host's address"), "{text}");
     let elsewhere = output(&lab, "b", &["token", "create"]);
     assert!(String::from_utf8_lossy(&elsewhere.stderr).contains("is no coordinator of its fleet"), "{elsewhere:?}");
-    let both = command(&lab, "a", &["coordinator", "--folder", "x"]).output().unwrap();
-    assert_eq!(both.status.code(), Some(2), "{both:?}");
+    for incomplete in [&["--folder", "x"][..], &["--window", "1s"], &["--config", "/nonexistent.toml"]] {
+        let said = command(&lab, "a", &["coordinator"]).args(incomplete).output().unwrap();
+        assert_eq!(said.status.code(), Some(2), "{said:?}");
+    }
 }
 
 #[test]
@@ -937,6 +1119,59 @@ fn a_standby_takes_over_until_the_first_comes_back() {
     agree(&[&a, &b]);
     let jump = (fleet_ns(&b) - before).abs();
     assert!(jump < 2 * CLOSE, "{jump} ns");
+}
+
+#[test]
+fn what_the_operator_says_on_one_coordinators_host_holds_on_all() {
+    let Some(lab) = Lab::switched() else { return };
+    two(&lab);
+    for host in ["a", "b"] {
+        adjust(&lab, host, "", "");
+        let written = lab.file(&format!("{host}.written"));
+        let text = fs::read_to_string(&written).unwrap();
+        let both = format!("coordinators = [\"{COORDINATOR}\", \"10.9.0.3:9472\"]");
+        fs::write(written, text.replace(&format!("coordinators = [\"{COORDINATOR}\"]"), &both)).unwrap();
+    }
+    // As docs/agent.md has it copied.
+    fs::create_dir_all(lab.file("c.d/fleet")).unwrap();
+    let [from, to] = ["a.d/fleet/coordinator", "c.d/fleet/coordinator"].map(|folder| lab.file(folder));
+    run(&format!("cp -a {} {}", from.display(), to.display()));
+    let standby = || {
+        let mut command =
+            command(&lab, "c", &["coordinator", "--listen", "10.9.0.3:9472", "--window", "200ms", "--interval", "2ms"]);
+        command.arg("--folder").arg(lab.file("c.d/fleet"));
+        lab.start("standby", command)
+    };
+    let running = standby();
+    let a = start(&lab, "a", QUICK, "");
+    let b = start(&lab, "b", &format!("{QUICK}\naliases = [\"fd09::2\"]"), "");
+    agree(&[&a, &b]);
+    assert!(output(&lab, "a", &["fleet", "alias", "10.9.0.2", "fd09::2"]).status.success());
+    let at_standby =
+        |list: &str| fs::read_to_string(lab.file("c.d/fleet/coordinator/lists").join(list)).unwrap_or_default();
+    assert!(at_standby("aliases.json").contains("fd09::2"));
+    assert!(running.end());
+    let removed = output(&lab, "a", &["fleet", "remove", "10.9.0.2"]);
+    let text = String::from_utf8(removed.stderr).unwrap();
+    assert!(removed.status.code() == Some(1) && text.lines().count() == 1, "{text}");
+    assert!(text.contains("coordinator 10.9.0.3:9472: Connection refused") && text.contains("say it again"), "{text}");
+    until("does it hold here", || b.status()["clock"].to_string().contains("was removed from the fleet"));
+    let _running = standby();
+    assert!(output(&lab, "a", &["fleet", "remove", "10.9.0.2"]).status.success());
+    assert!(at_standby("removed.json").contains("10.9.0.2") && !at_standby("aliases.json").contains("fd09::2"));
+    assert!(a.end());
+    until("does it hold there", || {
+        let asked = output(&lab, "b", &["fleet"]);
+        String::from_utf8_lossy(&asked.stderr).contains("10.9.0.3:9472: was removed from the fleet")
+    });
+    // A member cannot say so.
+    let said = say_to(
+        "10.9.0.3:9472",
+        &lab,
+        pki::client(&lab.file("a.d/fleet")).unwrap(),
+        &FromHost::Remove { address: [10, 9, 0, 1].into(), until: u64::MAX },
+    );
+    assert_eq!(refusal(said), "not known here: join first");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use onramp_core::orack::{Addresses, OrAck};
 use onramp_core::orprobe::{Kind, OrProbe};
 use onrampd::abi::{self, or_config, or_counter};
 use onrampd::clock::now;
-use onrampd::config::{Config, Mode, Peer, load};
+use onrampd::config::{Config, Key, Keys, Mode, Peer, load};
 use onrampd::datapath::{Alive, Datapath, Program, Step};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Runs, TestRunner};
@@ -86,7 +86,7 @@ impl Host {
 
 fn peer(address: IpAddr) -> Peer {
     // Delays here are of our choice.
-    Peer::new(address, onrampd::config::Key(KEY), Some(0), 10_000 * MS)
+    Peer::new(address, Key(KEY), Some(0), 10_000 * MS)
 }
 
 fn data(seq: u32, flags: u8, payload: usize) -> Vec<u8> {
@@ -641,6 +641,26 @@ fn where_holding_is_in_vain_pauses_are_reckoned_and_nothing_is_held() {
     assert!((1..=300 * MS).contains(&held), "{held}");
     host.datapath.set_peers(&[peer(PEER)]).unwrap();
     assert!(host.run(Program::Gate, &data(2, PSH_ACK, 1)) > 0, "held again at once");
+}
+
+#[test]
+fn while_a_pairs_key_changes_both_count() {
+    let other = [8; 16];
+    let both = Keys { sign: Key(KEY), accept: Key(other) };
+    for (keys, counts) in [(both, true), (Key(KEY).into(), false)] {
+        for (key, right) in [(KEY, true), (other, counts), ([9; 16], false)] {
+            let Some(mut host) = Host::with(Mode::Enforce, |config| config.peers[0].keys = keys) else { return };
+            host.run(Program::Gate, &data(0, PSH_ACK, 1));
+            host.counted();
+            host.run(Program::Ingress, &or_ack(US, PEER, &key, ack(0, now() + 300 * MS)));
+            let counter = if right { abi::OR_ACKS_RECEIVED } else { abi::OR_ACKS_BAD_TAG };
+            assert_eq!(host.counted(), [(counter, 1)], "{key:?}");
+            let asked = OrProbe { pair: 1, sent: 5, ..OrProbe::default() };
+            let tagged = OrProbe { tag: asked.expected_tag(PEER, US, &key), ..asked };
+            let verdict = host.datapath.test_run(Program::Ingress, &probe(PEER, US, tagged)).unwrap().0;
+            assert_eq!(verdict, if right { REDIRECT } else { NEXT }, "{key:?}");
+        }
+    }
 }
 
 #[test]

@@ -84,11 +84,13 @@ struct level {
 /**
  * struct instance - a queueing discipline
  * @gate: what the agent sees of it
+ * @last: when the last dequeue was that found packets
  * @questions: asked in this dequeue
  * @free_flow: first of the flows that were given back, linked by their chain
  * @fresh_flow: the first that was never used
  * @free_packet: first of the packets' places that were given back
  * @fresh_packet: the first that was never used
+ * @granted: memory it has of what all have taken
  * @pointer: what was one is a number when it is read here
  * @room: for copies of parts of the packet that is asked about
  * @places: lists of flows
@@ -97,11 +99,13 @@ struct level {
  */
 struct instance {
 	struct or_gate gate;
+	or_u64 last;
 	or_u32 questions;
 	or_u32 free_flow;
 	or_u32 fresh_flow;
 	or_u32 free_packet;
 	or_u32 fresh_packet;
+	or_u64 granted;
 	volatile or_u64 pointer;
 	or_u64 room[SKB_ROOM / 8];
 	struct ends places[PLACES];
@@ -113,12 +117,12 @@ struct instance {
  * struct kept - a packet
  * @skb: the kernel's
  * @next: in its flow
- * @bucket: that of its key, if it is in REST
+ * @note: the bucket of its key, if it is in REST; else when it came
  */
 struct kept {
 	struct sk_buff __kptr *skb;
 	or_u32 next;
-	or_u32 bucket;
+	or_u32 note;
 };
 
 struct {
@@ -156,6 +160,14 @@ struct {
 	__type(value, struct or_limits);
 } limits SEC(".maps");
 
+/* Memory that all instances have of their limit, see GATE_PIECE. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, or_u32);
+	__type(value, or_u64);
+} taken SEC(".maps");
+
 /* The verifier follows these once, for whatever they are given, and not from where they are called. */
 #define SUBPROGRAM __attribute__((noinline))
 
@@ -188,6 +200,44 @@ OR_INLINE struct bucket *bucket_at(or_u32 number, or_u32 hash)
 	or_u32 at = number * qdisc_flows + (hash & (qdisc_flows - 1));
 
 	return bpf_map_lookup_elem(&buckets, &at);
+}
+
+OR_INLINE or_u32 memory_take(struct instance *of, or_u64 *all, or_u64 limit, or_u64 memory)
+{
+	if (__sync_fetch_and_add(all, memory) + memory > limit) {
+		__sync_fetch_and_add(all, -memory);
+		return 0;
+	}
+	of->granted += memory;
+	return 1;
+}
+
+/* Whether so much memory may be used, which is more than was granted, or than the limit is now. */
+SUBPROGRAM or_u32 memory_grow(or_u32 number, or_u64 memory)
+{
+	or_u32 zero = 0;
+	struct or_limits *l = bpf_map_lookup_elem(&limits, &zero);
+	or_u64 *all = bpf_map_lookup_elem(&taken, &zero);
+	struct instance *of = instance_at(number);
+
+	if (!of || !l || !all || memory > l->bytes)
+		return 0;
+	return memory_take(of, all, l->bytes, gate_asks(memory, of->granted)) ||
+	       memory_take(of, all, l->bytes, memory - of->granted);
+}
+
+/* Gives back what is not needed any more. */
+SUBPROGRAM int memory_give(or_u32 number, or_u64 memory)
+{
+	struct instance *of = instance_at(number);
+	or_u32 zero = 0;
+	or_u64 *all = bpf_map_lookup_elem(&taken, &zero);
+
+	if (of && all) {
+		of->granted -= memory;
+		__sync_fetch_and_add(all, -memory);
+	}
+	return 0;
 }
 
 /* A place for a packet; 0 if there is none. */

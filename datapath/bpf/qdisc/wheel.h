@@ -90,6 +90,7 @@ SUBPROGRAM int wheel_add(or_u32 number, or_u32 index, or_u64 until, or_u64 now)
 	}
 	at = slot & (WHEEL_SLOTS - 1);
 	f->until = until;
+	f->gate.ready_since = until;
 	list_move(of, number, index, f, PLACE_WHEEL + level * WHEEL_SLOTS + at);
 	l->filled[at / 64] |= 1ULL << (at & 63);
 	l->words |= 1U << at / 64;

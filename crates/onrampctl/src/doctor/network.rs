@@ -4,7 +4,7 @@ use super::Check;
 use libbpf_rs::ProgramHandle;
 use libbpf_rs::libbpf_sys::{BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_attach_type};
 use onramp_netlink::Socket;
-use onramp_netlink::link::Link;
+use onramp_netlink::link::{self, Link};
 use onramp_netlink::qdisc::ROOT;
 use onrampd::config::quantity::show_time;
 use onrampd::config::{Config, GateKind, Mode, Parent};
@@ -12,7 +12,7 @@ use onrampd::datapath::{Datapath, is_ours};
 use onrampd::gate::install::{self, Kinds};
 use onrampd::gate::program::{self, Program};
 use onrampd::gate::segments;
-use onrampd::gate::{self, Choice, Gate};
+use onrampd::gate::{self, Choice, Gate, before};
 use onrampd::net::acker;
 use onrampd::net::tc::{self, EGRESS, INGRESS, LOOPBACK};
 use onrampd::sys;
@@ -90,7 +90,7 @@ pub(super) fn interface(name: &str, config: &Config, program: bool) -> Vec<Check
     vec![
         up,
         frames(name),
-        place(&mut socket, name, link.index, config),
+        place(&mut socket, name, link.index, config, program),
         offloads(&link, config, program),
         neighbours(&mut socket, name, link.index),
     ]
@@ -115,9 +115,9 @@ fn frames(name: &str) -> Check {
 
 /// Tunnels of this host, whose packets' insides are not seen.
 pub(super) fn tunnels() -> Option<Check> {
-    let names = fs::read_dir("/sys/class/net").ok()?.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let found = names.filter_map(|name| Some((tunnel(&told(&name, "uevent"), &told(&name, "type"))?, name)));
-    let mut found: Vec<_> = found.map(|(kind, name)| format!("{name} ({kind})")).collect();
+    let links = link::list(&mut Socket::open().ok()?).ok()?;
+    let mut found: Vec<_> =
+        links.iter().filter_map(|link| Some(format!("{} ({})", link.name, tunnel(link.kind.as_ref()?)?))).collect();
     if found.is_empty() {
         return None;
     }
@@ -128,18 +128,19 @@ pub(super) fn tunnels() -> Option<Check> {
     Some(Check::warn("tunnels", told, mend))
 }
 
-/// What kind of tunnel an interface is, by its `uevent` and `type`, if it is one.
-fn tunnel(uevent: &str, arphrd: &str) -> Option<&'static str> {
-    let kind = uevent.lines().find_map(|line| line.strip_prefix("DEVTYPE="));
-    match (kind, arphrd.trim()) {
-        (Some("vxlan"), _) => Some("VXLAN"),
-        (Some("geneve"), _) => Some("Geneve"),
-        (Some("wireguard"), _) => Some("WireGuard"),
-        (_, "768" | "769") => Some("IPIP"),
-        (_, "776") => Some("SIT"),
-        (_, "778" | "823") => Some("GRE"),
-        _ => None,
-    }
+/// A tunnel by the kernel's name of its kind; none if it is none.
+fn tunnel(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "vxlan" => "VXLAN",
+        "geneve" => "Geneve",
+        "wireguard" => "WireGuard",
+        "ipip" | "ip6tnl" => "IPIP",
+        "sit" => "SIT",
+        "gre" | "gretap" | "ip6gre" | "ip6gretap" | "erspan" | "ip6erspan" => "GRE",
+        "vti" | "vti6" | "xfrm" => "IPsec",
+        "bareudp" | "fou" | "gtp" => "UDP",
+        _ => return None,
+    })
 }
 
 /// The interface right under that one, as a card is under a VLAN or a bond, if it is configured, too.
@@ -147,8 +148,8 @@ fn below<'a>(name: &str, config: &'a Config) -> Option<&'a String> {
     config.interfaces.iter().find(|lower| fs::exists(format!("/sys/class/net/{name}/lower_{lower}")).unwrap_or(false))
 }
 
-/// Checks the place where the gate goes.
-fn place(socket: &mut Socket, name: &str, index: u32, config: &Config) -> Check {
+/// Checks the place where the gate goes, a program or not, and what of the discipline there it does not do.
+fn place(socket: &mut Socket, name: &str, index: u32, config: &Config, program: bool) -> Check {
     let title = format!("{name} qdisc");
     let present = match tc::qdiscs(socket, index) {
         Ok(present) => present,
@@ -162,7 +163,16 @@ fn place(socket: &mut Socket, name: &str, index: u32, config: &Config) -> Check 
         Err(e) if config.mode == Mode::Enforce => Check::fail(title, e.to_string(), "or mode = \"observe\""),
         Err(e) => Check::warn(title, e.to_string(), "before mode = \"enforce\""),
         Ok(_) if config.mode == Mode::Observe => Check::ok(title, format!("{now}; stays, observing needs no gate")),
-        Ok(_) => Check::ok(title, format!("{now}; the gate takes its place and gives it back")),
+        Ok(plan) => {
+            let replaced = || before::replaced(&present, &plan);
+            let target = config.gate.target.map_or_else(|| before::target(replaced()).unwrap_or(0), |time| time.0);
+            let told = before::told(replaced(), program, target).unwrap_or_else(|| format!("in place of {now}"));
+            let found = format!("the gate is {told}; it gives it back");
+            if replaced().all(|q| before::lost(q, program).is_empty()) {
+                return Check::ok(title, found);
+            }
+            Check::warn(title, found, "fine if nobody needs that; else another parent, such as a class")
+        }
     }
 }
 
@@ -238,12 +248,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tunnels_are_known_by_what_the_kernel_tells() {
-        assert_eq!(tunnel("DEVTYPE=vxlan\nINTERFACE=flannel.1\nIFINDEX=4\n", "1\n"), Some("VXLAN"));
-        assert_eq!(tunnel("DEVTYPE=wireguard\nINTERFACE=wg0\n", "65534\n"), Some("WireGuard"));
-        assert_eq!(tunnel("INTERFACE=tunl0\n", "768\n"), Some("IPIP"));
-        assert_eq!(tunnel("INTERFACE=eth0\n", "1\n"), None);
-        assert_eq!(tunnel("DEVTYPE=bridge\nINTERFACE=br0\n", "1\n"), None);
-        assert_eq!(tunnel("", ""), None);
+    fn tunnels_are_known_by_their_kind() {
+        let told = ["vxlan", "geneve", "wireguard", "ipip", "sit", "gretap", "xfrm", "bridge", "veth", ""].map(tunnel);
+        let known = ["VXLAN", "Geneve", "WireGuard", "IPIP", "SIT", "GRE", "IPsec"].map(Some);
+        assert_eq!(told[..7], known);
+        assert_eq!(told[7..], [None; 3]);
     }
 }

@@ -214,9 +214,10 @@ fn gates(out: &mut Families<'_>, status: &Status) -> fmt::Result {
         let gated = status.interfaces.iter().filter(|i| !i.gates.is_empty());
         gated.map(move |i| (vec![("interface", i.name.clone())], i.gates.iter().map(of).sum::<f64>()))
     };
-    let totals: [(&str, &str, Number); 4] = [
+    let totals: [(&str, &str, Number); 5] = [
         ("gate_packets", "Packets that went through the gate.", |g| g.packets as f64),
         ("gate_held", "Times that the gate held a flow.", |g| g.held as f64),
+        ("gate_marks", "Packets that CoDel marked.", |g| g.codel_marks as f64),
         ("gate_cut", "Segments that the gate cut into packets.", |g| g.cut as f64),
         ("gate_shared", "Packets whose flow had no place of its own, and was not held.", |g| g.no_flow as f64),
     ];
@@ -232,18 +233,25 @@ fn gates(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     out.write(MetricType::Gauge, "gate_queued_packets", help, None, sum(|g| f64::from(g.queued_packets)))?;
     let help = "Packets in the gate, in bytes.";
     out.write(MetricType::Gauge, "gate_queued", help, Some(&Unit::Bytes), sum(|g| f64::from(g.queued_bytes)))?;
-    let reasons: [(&str, Number); 3] = [
+    let reasons: [(&str, Number); 4] = [
         ("packets", |g| g.limit_drops as f64),
         ("bytes", |g| g.bytes_drops as f64),
         ("flow", |g| g.flow_limit_drops as f64),
+        ("codel", |g| g.codel_drops as f64),
     ];
-    let drops = reasons.into_iter().flat_map(|(limit, of)| {
+    let drops = reasons.into_iter().flat_map(|(reason, of)| {
         sum(of).map(move |(mut labels, n)| {
-            labels.push(("limit", limit.into()));
+            labels.push(("reason", reason.into()));
             (labels, n)
         })
     });
-    out.write(MetricType::Counter, "gate_drops", "Packets that the gate had no room for.", None, drops)
+    out.write(
+        MetricType::Counter,
+        "gate_drops",
+        "Packets that the gate dropped: for want of room, or by CoDel.",
+        None,
+        drops,
+    )
 }
 
 fn counters(out: &mut Families<'_>, status: &Status) -> fmt::Result {
@@ -329,7 +337,7 @@ mod tests {
             "onramp_clock_drift_ratio -0.000003",
             "onramp_gate_held_seconds_total{interface=\"eth0\"} 0.01",
             "onramp_gate_bytes_total{interface=\"eth0\"} 2000.0",
-            "onramp_gate_drops_total{interface=\"eth0\",limit=\"bytes\"} 4.0",
+            "onramp_gate_drops_total{interface=\"eth0\",reason=\"bytes\"} 4.0",
             "onramp_or_acks_refused_total{reason=\"bad_tag\"} 11.0",
             "onramp_path_held_seconds_total{peer=\"10.0.0.2\"} 2.0",
             "onramp_path_held_seconds_total{peer=\"others\"} 4.0",

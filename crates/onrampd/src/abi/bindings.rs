@@ -13,6 +13,7 @@ pub const OR_INTERVAL_SHIFT_MAX: u32 = 20;
 pub const OR_INTERVAL_SHIFT_DEFAULT: u32 = 14;
 pub const OR_PEER_CLOCK_KNOWN: u32 = 1;
 pub const OR_PEER_FREE: u32 = 2;
+pub const OR_PEER_TWO_KEYS: u32 = 4;
 pub const OR_OWD_FIRST_SHIFT: u32 = 10;
 pub const OR_OWD_SUB_SHIFT: u32 = 2;
 pub const OR_OWD_BUCKETS: u32 = 64;
@@ -150,6 +151,7 @@ const _: () = {
 #[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct or_peer {
     pub key: [or_u64; 2usize],
+    pub other_key: [or_u64; 2usize],
     pub clock: or_clock,
     pub uncertainty: or_u64,
     pub renewed: or_u64,
@@ -158,22 +160,25 @@ pub struct or_peer {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of or_peer"][::core::mem::size_of::<or_peer>() - 64usize];
+    ["Size of or_peer"][::core::mem::size_of::<or_peer>() - 80usize];
     ["Alignment of or_peer"][::core::mem::align_of::<or_peer>() - 8usize];
     ["Offset of field: or_peer::key"][::core::mem::offset_of!(or_peer, key) - 0usize];
     [
+        "Offset of field: or_peer::other_key",
+    ][::core::mem::offset_of!(or_peer, other_key) - 16usize];
+    [
         "Offset of field: or_peer::clock",
-    ][::core::mem::offset_of!(or_peer, clock) - 16usize];
+    ][::core::mem::offset_of!(or_peer, clock) - 32usize];
     [
         "Offset of field: or_peer::uncertainty",
-    ][::core::mem::offset_of!(or_peer, uncertainty) - 40usize];
+    ][::core::mem::offset_of!(or_peer, uncertainty) - 56usize];
     [
         "Offset of field: or_peer::renewed",
-    ][::core::mem::offset_of!(or_peer, renewed) - 48usize];
+    ][::core::mem::offset_of!(or_peer, renewed) - 64usize];
     [
         "Offset of field: or_peer::flags",
-    ][::core::mem::offset_of!(or_peer, flags) - 56usize];
-    ["Offset of field: or_peer::path"][::core::mem::offset_of!(or_peer, path) - 60usize];
+    ][::core::mem::offset_of!(or_peer, flags) - 72usize];
+    ["Offset of field: or_peer::path"][::core::mem::offset_of!(or_peer, path) - 76usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -376,7 +381,8 @@ pub const TCA_ONRAMP_PROG_FD: _bindgen_ty_1 = 8;
 pub const TCA_ONRAMP_PROG_ID: _bindgen_ty_1 = 9;
 pub const TCA_ONRAMP_PROG_NAME: _bindgen_ty_1 = 10;
 pub const TCA_ONRAMP_PACING: _bindgen_ty_1 = 11;
-pub const __TCA_ONRAMP_MAX: _bindgen_ty_1 = 12;
+pub const TCA_ONRAMP_TARGET64: _bindgen_ty_1 = 12;
+pub const __TCA_ONRAMP_MAX: _bindgen_ty_1 = 13;
 pub type _bindgen_ty_1 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -392,6 +398,8 @@ pub struct tc_onramp_xstats {
     pub no_time: __u64,
     pub collected: __u64,
     pub acks_first: __u64,
+    pub codel_drops: __u64,
+    pub codel_marks: __u64,
     pub flows: __u32,
     pub idle_flows: __u32,
     pub throttled_flows: __u32,
@@ -399,7 +407,7 @@ pub struct tc_onramp_xstats {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of tc_onramp_xstats"][::core::mem::size_of::<tc_onramp_xstats>() - 104usize];
+    ["Size of tc_onramp_xstats"][::core::mem::size_of::<tc_onramp_xstats>() - 120usize];
     [
         "Alignment of tc_onramp_xstats",
     ][::core::mem::align_of::<tc_onramp_xstats>() - 8usize];
@@ -437,17 +445,23 @@ const _: () = {
         "Offset of field: tc_onramp_xstats::acks_first",
     ][::core::mem::offset_of!(tc_onramp_xstats, acks_first) - 80usize];
     [
+        "Offset of field: tc_onramp_xstats::codel_drops",
+    ][::core::mem::offset_of!(tc_onramp_xstats, codel_drops) - 88usize];
+    [
+        "Offset of field: tc_onramp_xstats::codel_marks",
+    ][::core::mem::offset_of!(tc_onramp_xstats, codel_marks) - 96usize];
+    [
         "Offset of field: tc_onramp_xstats::flows",
-    ][::core::mem::offset_of!(tc_onramp_xstats, flows) - 88usize];
+    ][::core::mem::offset_of!(tc_onramp_xstats, flows) - 104usize];
     [
         "Offset of field: tc_onramp_xstats::idle_flows",
-    ][::core::mem::offset_of!(tc_onramp_xstats, idle_flows) - 92usize];
+    ][::core::mem::offset_of!(tc_onramp_xstats, idle_flows) - 108usize];
     [
         "Offset of field: tc_onramp_xstats::throttled_flows",
-    ][::core::mem::offset_of!(tc_onramp_xstats, throttled_flows) - 96usize];
+    ][::core::mem::offset_of!(tc_onramp_xstats, throttled_flows) - 112usize];
     [
         "Offset of field: tc_onramp_xstats::reserved",
-    ][::core::mem::offset_of!(tc_onramp_xstats, reserved) - 100usize];
+    ][::core::mem::offset_of!(tc_onramp_xstats, reserved) - 116usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -459,11 +473,12 @@ pub struct or_limits {
     pub flows: or_u32,
     pub quantum: or_u32,
     pub pacing: or_u32,
+    pub target: or_u64,
     pub build: or_u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of or_limits"][::core::mem::size_of::<or_limits>() - 40usize];
+    ["Size of or_limits"][::core::mem::size_of::<or_limits>() - 48usize];
     ["Alignment of or_limits"][::core::mem::align_of::<or_limits>() - 8usize];
     [
         "Offset of field: or_limits::max_hold",
@@ -487,8 +502,11 @@ const _: () = {
         "Offset of field: or_limits::pacing",
     ][::core::mem::offset_of!(or_limits, pacing) - 28usize];
     [
+        "Offset of field: or_limits::target",
+    ][::core::mem::offset_of!(or_limits, target) - 32usize];
+    [
         "Offset of field: or_limits::build",
-    ][::core::mem::offset_of!(or_limits, build) - 32usize];
+    ][::core::mem::offset_of!(or_limits, build) - 40usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -501,7 +519,7 @@ pub struct or_gate {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of or_gate"][::core::mem::size_of::<or_gate>() - 120usize];
+    ["Size of or_gate"][::core::mem::size_of::<or_gate>() - 136usize];
     ["Alignment of or_gate"][::core::mem::align_of::<or_gate>() - 8usize];
     ["Offset of field: or_gate::used"][::core::mem::offset_of!(or_gate, used) - 0usize];
     [

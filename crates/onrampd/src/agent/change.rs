@@ -1,6 +1,7 @@
 //! Another configuration, or another program, while the agent runs.
 
-use super::{Agent, Error, handover};
+use super::ports::Contest;
+use super::{Agent, Error, handover, off};
 use crate::abi::or_clock;
 use crate::clock::now;
 use crate::config::Config;
@@ -47,12 +48,29 @@ impl Agent {
         self.problem(format!("not upgraded: {}: {failed}", self.program.display()));
     }
 
+    /// Goes over to observing where holding was switched off, and back.
+    pub(super) fn look_whether_off(&mut self) {
+        self.off = off::file(&self.config.state_dir).exists();
+        if self.off == self.off_applied {
+            return;
+        }
+        // Where it fails it is tried again in the next round; the programs are told meanwhile what is right.
+        if let Err(e) = self.apply() {
+            self.problem_once(e.to_string());
+            return;
+        }
+        self.off_applied = self.off;
+        if !self.off {
+            eprintln!("onrampd: switched on again");
+        }
+    }
+
     pub(super) fn apply(&mut self) -> Result<(), Error> {
         self.choose_gate()?;
         // First, so that nothing is held any more where the gate is to go.
         self.tell()?;
         (0..self.ports.len()).try_for_each(|port| {
-            self.ports[port].put_back = (0, 0);
+            self.ports[port].gate_taken = Contest::default();
             self.engage(port)
         })
     }

@@ -9,6 +9,7 @@ mod coordinator;
 mod handover;
 mod heart;
 mod notify;
+pub mod off;
 mod ports;
 mod questions;
 mod remember;
@@ -98,6 +99,9 @@ struct Agent {
     /// The gate, if the mode is to hold packets.
     gate: Gate<GateProgram>,
     choice: Choice,
+    /// Switched off: see [`off`]; and whether that is what was last done on the interfaces.
+    off: bool,
+    off_applied: bool,
     hooks: Hooks,
     heart: Option<Heart>,
     socket: Socket,
@@ -162,6 +166,7 @@ impl Agent {
         }
         let datapath = datapath.inspect_err(|_| undo_file.leave())?;
         let started = now();
+        let off = off::file(&config.state_dir).exists();
         let told = legacy.as_ref().and_then(|_| datapath.told(started.saturating_sub(BRIDGE)));
         Ok(Self {
             path: path.into(),
@@ -174,6 +179,8 @@ impl Agent {
             datapath,
             gate: Gate::None,
             choice: Choice::observe(),
+            off,
+            off_applied: off,
             legacy,
             told,
             // Now, since another file may be there later.
@@ -213,7 +220,7 @@ impl Agent {
         if let Some(fleet) = self.config.fleet.clone() {
             let failed = || io_error("fleet");
             if let Some(listen) = fleet.listen {
-                let server = serve::Server::open(listen, &fleet.folder, fleet.mesh, fleet.certificate_life);
+                let server = serve::Server::open(listen, &fleet.folder, fleet.mesh, fleet.lives);
                 let server = server.map_err(failed())?;
                 self.coordinator = Some(Coordinator::start(server).map_err(failed())?);
             }
@@ -270,6 +277,7 @@ impl Agent {
             }
             if now() >= next {
                 next = now() + ROUND;
+                self.look_whether_off();
                 self.tell().unwrap_or_else(|e| self.problem(e.to_string()));
                 self.look_after_ports().unwrap_or_else(|e| self.problem(e.to_string()));
                 self.tell_the_time();

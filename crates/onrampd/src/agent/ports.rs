@@ -3,17 +3,54 @@
 use super::undo::remove_filters;
 use super::{Agent, Error};
 use crate::clock::now;
-use crate::config::Mode;
-use crate::datapath::{Attached, Hooks, Program, is_ours};
+use crate::config::quantity::Time;
+use crate::config::{Config, Mode};
+use crate::datapath::{Attached, Hooks, Overtaken, Program, is_ours};
 use crate::gate::install::{self, Kinds};
-use crate::gate::{Gate, segments};
+use crate::gate::{Gate, before, segments};
 use crate::net::tc;
 use onramp_netlink::link;
 
-/// A gate that others keep replacing is put back so often within [`CONTEST`], then no more.
+/// A place that others keep taking is taken back so often within [`CONTEST`], then no more.
 const MOST_PUT_BACK: u32 = 10;
-/// Time in which others' replacements of a gate are counted, in nanoseconds.
+/// Time in which that is counted, in nanoseconds.
 const CONTEST: u64 = 60_000_000_000;
+
+/// How often others took a place of ours, since when.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Contest {
+    times: u32,
+    since: u64,
+}
+
+/// What is done about a place that was taken.
+#[derive(Debug, PartialEq, Eq)]
+enum Turn {
+    TakeBack,
+    /// Now, and that is told.
+    GiveUp,
+    Leave,
+}
+
+impl Contest {
+    /// A place was found taken.
+    fn taken(&mut self, now: u64) -> Turn {
+        if now - self.since > CONTEST {
+            *self = Self { times: 0, since: now };
+        }
+        self.times = (self.times + 1).min(MOST_PUT_BACK + 2);
+        match self.times {
+            0..=MOST_PUT_BACK => Turn::TakeBack,
+            times if times == MOST_PUT_BACK + 1 => Turn::GiveUp,
+            _ => Turn::Leave,
+        }
+    }
+}
+
+/// CoDel's target in nanoseconds; 0: none.
+fn target(config: &Config) -> u64 {
+    config.gate.target.map_or(0, |time| time.0)
+}
 
 /// An interface and what is attached to it.
 pub(super) struct Port {
@@ -22,8 +59,9 @@ pub(super) struct Port {
     pub(super) ingress: Option<Attached>,
     pub(super) reply: Option<Attached>,
     pub(super) egress: Option<Attached>,
-    /// How often the gate was put back since when.
-    pub(super) put_back: (u32, u64),
+    /// About the gate's place, and about being the first programs.
+    pub(super) gate_taken: Contest,
+    pub(super) order_taken: Contest,
 }
 
 impl Port {
@@ -51,7 +89,15 @@ impl Agent {
         let ingress = Some(self.datapath.attach(Program::Ingress, &name, self.hooks)?);
         let reply = Some(self.datapath.attach(Program::Reply, &name, self.hooks)?);
         self.ports.retain(|p| p.name != name);
-        self.ports.push(Port { name, index, ingress, reply, egress: None, put_back: (0, 0) });
+        self.ports.push(Port {
+            name,
+            index,
+            ingress,
+            reply,
+            egress: None,
+            gate_taken: Contest::default(),
+            order_taken: Contest::default(),
+        });
         let last = self.ports.len() - 1;
         self.engage(last)
     }
@@ -65,29 +111,36 @@ impl Agent {
                 self.let_go();
                 let plan = self.touched(&name).replaced.clone();
                 install::restore(&mut self.socket, index, &plan)?;
-                self.touched(&name).replaced.clear();
+                let touched = self.touched(&name);
+                (touched.replaced, touched.target) = (Vec::new(), None);
                 if self.ports[port].egress.is_none() {
                     self.ports[port].egress = Some(self.datapath.attach(Program::Egress, &name, self.hooks)?);
                 }
                 self.remember()
             }
             Mode::Enforce => {
-                if let Gate::Program(gate) = &self.gate {
-                    gate.limit(&self.config)?;
-                    gate.cut(&self.config).into_iter().for_each(|text| self.problem_once(text));
-                }
                 let kinds = self.kinds(index)?;
                 let present = tc::qdiscs(&mut self.socket, index)?;
                 let mut plan = self.touched(&name).replaced.clone();
                 kinds.adapt(&mut plan, &present);
                 if plan.is_empty() {
                     plan = install::plan(&name, &present, self.config.parent, &kinds)?;
+                    self.touched(&name).target = before::target(before::replaced(&present, &plan));
                 }
                 if self.touched(&name).replaced != plan {
                     self.touched(&name).replaced.clone_from(&plan);
                     self.remember()?;
                 }
-                let (config, program) = (self.config.clone(), self.datapath.gate_fd()?);
+                let config = self.with_target();
+                if let Some(told) = before::told(before::replaced(&present, &plan), self.is_program(), target(&config))
+                {
+                    eprintln!("onrampd: {name}: the gate is {told}");
+                }
+                if let Gate::Program(gate) = &self.gate {
+                    gate.limit(&config)?;
+                    gate.cut(&config).into_iter().for_each(|text| self.problem_once(text));
+                }
+                let program = self.datapath.gate_fd()?;
                 let options = |m| install::options_with(&config, program, m);
                 install::put_in_place(&mut self.socket, index, &plan, &options)?;
                 self.ports[port].egress = None;
@@ -96,9 +149,23 @@ impl Agent {
         }
     }
 
+    /// The configuration with CoDel's target as what was there before had it, unless it says another. All gates of a
+    /// program have one.
+    fn with_target(&self) -> Config {
+        let mut config = self.config.clone();
+        let before = self.undo.interfaces.iter().filter_map(|touched| touched.target).min();
+        config.gate.target = config.gate.target.or(before.map(Time));
+        config
+    }
+
+    /// Returns whether the gate is a program.
+    fn is_program(&self) -> bool {
+        matches!(self.gate, Gate::Program(_))
+    }
+
     /// Gives an interface small segments, if they are to be cut and the gate cannot do it.
     pub(super) fn resize(&mut self, name: &str, index: u32) -> Result<(), Error> {
-        if !segments::are_small(&self.config, matches!(self.gate, Gate::Program(_))) {
+        if !segments::are_small(&self.config, self.is_program()) {
             let Some(before) = self.touched(name).segments else { return Ok(()) };
             segments::restore(&mut self.socket, index, before)?;
             self.touched(name).segments = None;
@@ -127,10 +194,11 @@ impl Agent {
         let there: Vec<usize> = (0..self.ports.len()).filter(|i| there(&self.ports[*i])).collect();
         for port in there {
             let name = self.ports[port].name.clone();
-            if self.hooks == Hooks::Clsact {
-                let done = self.look_after_filters(port);
-                self.note(&name, done);
-            }
+            let done = match self.hooks {
+                Hooks::Clsact => self.look_after_filters(port),
+                Hooks::Tcx => self.look_after_order(port),
+            };
+            self.note(&name, done);
             if self.mode() == Mode::Enforce {
                 let done = self.look_after_gate(port);
                 self.note(&name, done);
@@ -166,15 +234,38 @@ impl Agent {
         Ok(())
     }
 
+    /// The same with TCX.
+    pub(super) fn look_after_order(&mut self, port: usize) -> Result<(), Error> {
+        let (name, index) = (self.ports[port].name.clone(), self.ports[port].index);
+        let egress =
+            if self.ports[port].egress.is_some() { &[Program::Reply, Program::Egress][..] } else { &[Program::Reply] };
+        for programs in [&[Program::Ingress][..], egress] {
+            let what = match self.datapath.overtaken(index, programs)? {
+                None => continue,
+                Some(Overtaken::By(id)) => format!("another TCX program (number {id}) came before ours"),
+                Some(Overtaken::Removed) => "our TCX program was removed".into(),
+            };
+            match self.ports[port].order_taken.taken(now()) {
+                Turn::TakeBack => self.problem(format!("{name}: {what}: it is put first")),
+                Turn::GiveUp => {
+                    self.problem(format!("{name}: {what} again and again: it may see no packets for a while"));
+                    continue;
+                }
+                Turn::Leave => continue,
+            }
+            for program in programs {
+                // One program has one place.
+                *self.ports[port].link(*program) = None;
+                *self.ports[port].link(*program) = Some(self.datapath.attach(*program, &name, self.hooks)?);
+            }
+        }
+        Ok(())
+    }
+
     /// Puts the gate back where somebody else has put something in its place, and where there are
     /// more queues than there were.
     pub(super) fn look_after_gate(&mut self, port: usize) -> Result<(), Error> {
         let (name, index) = (self.ports[port].name.clone(), self.ports[port].index);
-        let (times, since) = self.ports[port].put_back;
-        let (times, since) = if now() - since > CONTEST { (0, now()) } else { (times, since) };
-        if times > MOST_PUT_BACK {
-            return Ok(());
-        }
         let present = tc::qdiscs(&mut self.socket, index)?;
         let ours = self.touched(&name).replaced.clone();
         let kinds = self.kinds(index)?;
@@ -182,12 +273,15 @@ impl Agent {
         let Some((found, plan)) = lost else {
             return Ok(());
         };
-        self.ports[port].put_back = (times + 1, since);
-        if times == MOST_PUT_BACK {
-            self.problem(format!(
-                "{name}: its gate is replaced by {found} again and again: nothing is held for a while"
-            ));
-            return Ok(());
+        match self.ports[port].gate_taken.taken(now()) {
+            Turn::TakeBack => {}
+            Turn::GiveUp => {
+                self.problem(format!(
+                    "{name}: its gate is replaced by {found} again and again: nothing is held for a while"
+                ));
+                return Ok(());
+            }
+            Turn::Leave => return Ok(()),
         }
         self.problem(format!("{name}: the gate was replaced by {found}: it is put back"));
         self.touched(&name).replaced = plan;
@@ -209,5 +303,20 @@ impl Agent {
         {
             self.problem(e.to_string());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_is_taken_again_and_again_is_left_for_a_minute() {
+        let mut contest = Contest::default();
+        let start = 2 * CONTEST;
+        assert!((0..10).all(|i| contest.taken(start + i) == Turn::TakeBack));
+        assert_eq!(contest.taken(start + 10), Turn::GiveUp);
+        assert!((0..9999).all(|i| contest.taken(start + 11 + i) == Turn::Leave));
+        assert_eq!(contest.taken(start + CONTEST + 1), Turn::TakeBack);
     }
 }

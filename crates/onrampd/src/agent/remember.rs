@@ -22,6 +22,7 @@ impl Agent {
         self.undo.maps = maps.iter().filter_map(|map| Some(map.info().ok()?.id)).collect();
         self.undo.boot = boot();
         self.undo.parent = Some(self.config.parent);
+        self.undo.socket = Some(self.config.socket.clone());
         notify::keep(&maps);
         self.undo_file.write(&self.undo).map_err(io_error("what must be undone cannot be written down"))
     }

@@ -1,5 +1,6 @@
 //! Tells the eBPF programs mode, clocks and peers.
 
+use super::off::SWITCHED_OFF;
 use super::{Agent, BRIDGE, Error};
 use crate::abi;
 use crate::bounds::Limits;
@@ -49,9 +50,9 @@ impl Agent {
         Ok(())
     }
 
-    /// Mode in force: as configured, if there is a gate.
+    /// Mode in force: as configured, if there is a gate and it is not switched off.
     pub(super) fn mode(&self) -> Mode {
-        if matches!(self.gate, Gate::None) { Mode::Observe } else { self.config.mode }
+        if self.off || matches!(self.gate, Gate::None) { Mode::Observe } else { self.config.mode }
     }
 
     /// Reads this host's uncorrected clock.
@@ -110,6 +111,8 @@ impl Agent {
         let view = self.sync.as_ref().map(Sync::view).unwrap_or_default();
         let mut standing: Vec<String> = view.not_yours.iter().map(not_yours).collect();
         standing.extend(view.not_renewed.as_deref().map(not_renewed));
+        standing.extend(view.without_key);
+        standing.extend(self.off.then(|| SWITCHED_OFF.to_owned()));
         let gate = (self.config.mode, &self.gate, self.config.gate.kind);
         if let (Mode::Enforce, Gate::None, GateKind::Auto) = gate {
             standing.push(format!("nothing is held: {}", self.choice.why));

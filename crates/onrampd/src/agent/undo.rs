@@ -13,7 +13,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 /// Longest file that is read, in bytes.
@@ -30,6 +30,9 @@ pub struct Touched {
     pub clsact_added: bool,
     /// Queueing disciplines in place of others.
     pub replaced: Vec<Replaced>,
+    /// CoDel's target in these, in nanoseconds, if they had one.
+    #[serde(default)]
+    pub target: Option<u64>,
     /// Its largest segments before they were made smaller.
     #[serde(default)]
     pub segments: Option<Large>,
@@ -52,6 +55,9 @@ pub struct Undo {
     /// and when they mean that: until this machine starts anew.
     #[serde(default)]
     pub boot: String,
+    /// Where the status is answered.
+    #[serde(default)]
+    pub socket: Option<PathBuf>,
 }
 
 /// The file, one for each network namespace.
@@ -132,6 +138,25 @@ impl UndoFile {
     }
 }
 
+/// Reads what the agents of all network namespaces have to undo that have `folder` in common.
+///
+/// # Errors
+/// The folder cannot be read.
+pub(super) fn all(folder: &Path) -> io::Result<Vec<Undo>> {
+    let entries = match fs::read_dir(folder) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let files =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "json"));
+    let read = |path: PathBuf| {
+        let mut bytes = Vec::new();
+        File::open(path).and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes)).ok()?;
+        Undo::parse(&bytes)
+    };
+    Ok(files.filter_map(read).collect())
+}
+
 /// Identifier of this start of the machine.
 #[must_use]
 pub fn boot() -> String {
@@ -169,6 +194,7 @@ impl Undo {
                 index: link.index,
                 clsact_added: false,
                 replaced,
+                target: None,
                 segments: None,
             });
         }
@@ -221,8 +247,17 @@ pub fn after_an_agent(folder: &Path) -> io::Result<()> {
     let links = onramp_netlink::link::list(&mut socket).map_err(io::Error::other)?;
     let names: Vec<String> = links.into_iter().map(|link| link.name).filter(|name| name != acker::NAME).collect();
     left.look(&mut socket, &names).map_err(io::Error::other)?;
-    let problems = left.run(&mut socket);
+    let mut problems = left.run(&mut socket);
+    problems.extend(left.socket.and_then(|path| Some(format!("{}: {}", path.display(), remove_socket(&path).err()?))));
     if problems.is_empty() { file.remove() } else { Err(io::Error::other(problems.join("; "))) }
+}
+
+/// Removes a socket at which nobody answers: an agent of another network namespace may have taken its place.
+fn remove_socket(path: &Path) -> io::Result<()> {
+    match UnixStream::connect(path) {
+        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        _ => Ok(()),
+    }
 }
 
 /// Gives the interfaces of an agent that is no more their segments again, and leaves all else to the
@@ -280,7 +315,9 @@ mod tests {
         let mut file = UndoFile::in_folder(&folder).unwrap();
         assert_eq!(file.read().unwrap(), None);
         let interfaces = vec![Touched { name: "eth0".into(), index: 2, ..Touched::default() }];
-        let undo = Undo { interfaces, folder_added: true, parent: Some(Parent::Mq), maps: vec![7], boot: boot() };
+        let socket = Some(folder.join("onrampd.sock"));
+        let undo =
+            Undo { interfaces, folder_added: true, parent: Some(Parent::Mq), maps: vec![7], boot: boot(), socket };
         file.write(&undo).unwrap();
         // As the next start finds it.
         let mut file = UndoFile::in_folder(&folder).unwrap();

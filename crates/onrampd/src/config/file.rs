@@ -121,6 +121,8 @@ pub struct FleetSection {
     pub interval: Option<Time>,
     /// As coordinator: a host's certificate expires after so long, unless it is renewed. Default 90d.
     pub certificate_life: Option<Life>,
+    /// As coordinator: a pair's key signs for so long. Default 1d.
+    pub key_life: Option<Life>,
     /// Where the clocks' difference is less certain than this, nothing is held. Default 25us.
     pub max_uncertainty: Option<Time>,
     /// A socket of chrony's (`refclock SOCK`) that is told the fleet's time.

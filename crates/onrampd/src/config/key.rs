@@ -44,6 +44,21 @@ impl Key {
     }
 }
 
+/// Keys of a pair of hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keys {
+    /// By which tags are made.
+    pub sign: Key,
+    /// The other one whose tags count, while the key changes; else the same.
+    pub accept: Key,
+}
+
+impl From<Key> for Keys {
+    fn from(key: Key) -> Self {
+        Self { sign: key, accept: key }
+    }
+}
+
 impl FromStr for Key {
     type Err = String;
 

@@ -3,8 +3,9 @@
 use super::file::{Clock, File, Version};
 use super::key::{Key, world_readable};
 use super::quantity::{Drift, Size, Threshold, Time};
-use super::{Attach, Config, Fleet, GateKind, Mesh, Mode, Params, Parent, Peer, TestClock, check_life};
+use super::{Attach, Config, Fleet, GateKind, Lives, Mesh, Mode, Params, Parent, Peer, TestClock};
 use crate::abi;
+use crate::fleet::pairs::KEY_LIFE;
 use crate::fleet::pki::CERTIFICATE_LIFE;
 use onramp_config::{ConfigError, Document, Mistake, Outline, Parsed, Reading};
 use std::collections::HashSet;
@@ -117,6 +118,9 @@ fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Optio
         if value.is_some_and(|v| v.0 < low.0 || v.0 > high.0) {
             mistakes.push(Mistake::new(key, format!("is outside {low} to {high}")));
         }
+    }
+    if gate.target.is_some_and(|target| target.0 > 100_000_000) {
+        mistakes.push(Mistake::new("gate.target", "is above 100ms"));
     }
     let fleet = fleet(&f, base, mistakes);
     if let (GateKind::Bpf, Some(Parent::Class(_))) = (gate.kind, parent) {
@@ -305,8 +309,11 @@ fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
     if let Err(Mistake { key, message }) = mesh.check() {
         mistakes.push(Mistake::new(format!("fleet.{key}"), message));
     }
-    let certificate_life = section.certificate_life.map_or(CERTIFICATE_LIFE, |life| life.0);
-    if let Err(Mistake { key, message }) = check_life(certificate_life) {
+    let lives = Lives {
+        certificate: section.certificate_life.map_or(CERTIFICATE_LIFE, |life| life.0),
+        key: section.key_life.map_or(KEY_LIFE, |life| life.0),
+    };
+    if let Err(Mistake { key, message }) = lives.check() {
         mistakes.push(Mistake::new(format!("fleet.{key}"), message));
     }
     let max_uncertainty = section.max_uncertainty.map_or(MAX_UNCERTAINTY, |t| t.0);
@@ -320,7 +327,7 @@ fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
         folder: base.join(section.folder.as_deref().unwrap_or(Path::new("fleet"))),
         listen: section.listen.map(|at| at.0),
         mesh,
-        certificate_life,
+        lives,
         max_uncertainty,
         chrony: section.chrony.as_ref().map(|socket| base.join(socket)),
         log: section.log.as_ref().map(|file| base.join(file)),

@@ -12,7 +12,7 @@ use onramp_config::Mistake;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-pub use key::Key;
+pub use key::{Key, Keys};
 pub use load::{MAX_ALIASES, MAX_FILE, MAX_PEERS, load, read, usable};
 pub use onramp_config::ConfigError;
 
@@ -120,8 +120,8 @@ pub struct Params {
 pub struct Peer {
     /// Its address.
     pub address: IpAddr,
-    /// Key of the tags.
-    pub key: Key,
+    /// Keys of the tags.
+    pub keys: Keys,
     /// Difference of its clock to ours, in nanoseconds; none: not known, nothing is measured.
     pub clock_offset: Option<i64>,
     /// Uncertainty of a one-way delay to it, in nanoseconds: both clocks and both stamps.
@@ -147,8 +147,8 @@ pub struct Fleet {
     pub listen: Option<SocketAddr>,
     /// Probing that this coordinator has the hosts do.
     pub mesh: Mesh,
-    /// Seconds for which this coordinator gives certificates.
-    pub certificate_life: u64,
+    /// How long what this coordinator gives is good.
+    pub lives: Lives,
     /// Where the clocks' difference is less certain than so many nanoseconds, nothing is held.
     pub max_uncertainty: u64,
     /// A socket of chrony's that is told the fleet's time.
@@ -190,9 +190,9 @@ pub struct GateLimits {
     /// Its kind.
     #[serde(default)]
     pub kind: GateKind,
-    /// Packets in all.
+    /// Packets of a gate.
     pub limit: Option<u32>,
-    /// Bytes in all.
+    /// Memory of all gates of the host.
     pub bytes: Option<quantity::Size>,
     /// Packets of a flow.
     pub flow_limit: Option<u32>,
@@ -202,6 +202,8 @@ pub struct GateLimits {
     pub quantum: Option<quantity::Size>,
     /// Local TCP flows leave at their pacing rate.
     pub pacing: Option<bool>,
+    /// CoDel's target; 0: none. Not given: that of the discipline that was there before, if it had one.
+    pub target: Option<quantity::Time>,
 }
 
 /// Added to every time stamp that leaves the host or is compared with one that came in.
@@ -253,13 +255,29 @@ impl Mesh {
     }
 }
 
-/// Checks for how many seconds certificates are given: hosts must come to renew them.
-///
-/// # Errors
-/// It is too short, or too long for dates.
-pub fn check_life(life: u64) -> Result<(), Mistake> {
-    let fits = (5..=3_650 * 86_400).contains(&life);
-    fits.then_some(()).ok_or_else(|| Mistake::new("certificate_life", "is outside 5s to 3650d"))
+/// For how many seconds what a coordinator gives is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lives {
+    /// Hosts' certificates.
+    pub certificate: u64,
+    /// Keys of pairs.
+    pub key: u64,
+}
+
+impl Lives {
+    /// Checks that hosts can keep up.
+    ///
+    /// # Errors
+    /// The first key that is too short, or too long for dates.
+    pub fn check(&self) -> Result<(), Mistake> {
+        const LONGEST: u64 = 3_650 * 86_400;
+        if !(5..=LONGEST).contains(&self.certificate) {
+            return Err(Mistake::new("certificate_life", "is outside 5s to 3650d"));
+        }
+        // An eighth is a second or more.
+        let fits = (8..=LONGEST).contains(&self.key);
+        fits.then_some(()).ok_or_else(|| Mistake::new("key_life", "is outside 8s to 3650d"))
+    }
 }
 
 impl Config {
@@ -352,9 +370,13 @@ fn segment_rate(rate: u64) -> u32 {
 impl From<(abi::or_address, abi::or_peer)> for Peer {
     /// As the programs were told of it.
     fn from((address, peer): (abi::or_address, abi::or_peer)) -> Self {
+        let two = peer.flags & abi::OR_PEER_TWO_KEYS != 0;
         Self {
             address: address.into(),
-            key: Key::from_halves(peer.key),
+            keys: Keys {
+                sign: Key::from_halves(peer.key),
+                accept: Key::from_halves(if two { peer.other_key } else { peer.key }),
+            },
             clock_offset: (peer.flags & abi::OR_PEER_CLOCK_KNOWN != 0).then_some(peer.clock.offset),
             uncertainty: peer.uncertainty,
             free: peer.flags & abi::OR_PEER_FREE != 0,
@@ -366,8 +388,8 @@ impl From<(abi::or_address, abi::or_peer)> for Peer {
 impl Peer {
     /// A peer whose clock is known or not, with nothing known of the path to it.
     #[must_use]
-    pub fn new(address: IpAddr, key: Key, clock_offset: Option<i64>, uncertainty: u64) -> Self {
-        Self { address, key, clock_offset, uncertainty, free: false, renewed: 0 }
+    pub fn new(address: IpAddr, keys: impl Into<Keys>, clock_offset: Option<i64>, uncertainty: u64) -> Self {
+        Self { address, keys: keys.into(), clock_offset, uncertainty, free: false, renewed: 0 }
     }
 
     /// T on the path to it, in nanoseconds: sender_params() in sender.h.
@@ -383,12 +405,14 @@ impl Peer {
     pub fn for_programs(&self, path: u32) -> abi::or_peer {
         let known = if self.clock_offset.is_some() { abi::OR_PEER_CLOCK_KNOWN } else { 0 };
         let free = if self.free { abi::OR_PEER_FREE } else { 0 };
+        let two = if self.keys.sign == self.keys.accept { 0 } else { abi::OR_PEER_TWO_KEYS };
         abi::or_peer {
-            key: self.key.halves(),
+            key: self.keys.sign.halves(),
+            other_key: self.keys.accept.halves(),
             clock: abi::or_clock { base: 0, offset: self.clock_offset.unwrap_or(0), drift: 0 },
             uncertainty: self.uncertainty,
             renewed: self.renewed,
-            flags: known | free,
+            flags: known | free | two,
             path,
         }
     }

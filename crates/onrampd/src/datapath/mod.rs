@@ -11,9 +11,7 @@ use crate::net::acker;
 use crate::net::tc::{self, Filter};
 use crate::sys;
 use bytemuck::Pod;
-use libbpf_rs::libbpf_sys::{
-    BPF_F_AFTER, BPF_F_BEFORE, BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_attach_type, bpf_prog_info,
-};
+use libbpf_rs::libbpf_sys::{BPF_F_BEFORE, BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_attach_type, bpf_prog_info};
 use libbpf_rs::{
     ErrorKind, MapCore as _, Object, ProgramInput, ProgramMut, ProgramOutput, RingBuffer, RingBufferBuilder,
 };
@@ -431,9 +429,8 @@ impl Datapath {
         let index = found.ok_or_else(|| io::Error::other("there is no such interface"))?.index;
         let (tcx, hook) = program.hooks();
         if how == Hooks::Tcx {
-            // The first one, so that nothing is taken away before its time is taken.
-            let place = if program == Program::Ingress { BPF_F_BEFORE } else { BPF_F_AFTER };
-            return sys::attach_tcx(loaded.as_fd(), index, tcx, place).map(Attached::Tcx);
+            // Before all others, of which one may let no program look at a packet after it.
+            return sys::attach_tcx(loaded.as_fd(), index, tcx, BPF_F_BEFORE).map(Attached::Tcx);
         }
         let mut add = |priority| {
             let handle = FILTER_HANDLE + u32::from(program == Program::Reply);
@@ -443,6 +440,19 @@ impl Datapath {
         };
         let [first, otherwise] = FILTER_PRIORITIES;
         add(first).or_else(|_| add(otherwise)).map_err(|e: onramp_netlink::Error| io::Error::other(e))
+    }
+
+    /// Whether programs, which are attached by TCX to the same hook of an interface, are not before all others: what is.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn overtaken(&self, index: u32, programs: &[Program]) -> Result<Option<Overtaken>, Error> {
+        let Some(first) = programs.first() else { return Ok(None) };
+        let ours: Vec<u32> =
+            programs.iter().map(|program| Ok(self.info(*program)?.id)).collect::<Result<_, Error>>()?;
+        let there = sys::tcx_programs(index, first.hooks().0);
+        let there = there.map_err(|e| Error::Program { name: first.name(), source: e.into() })?;
+        Ok(overtaken(&there, &ours))
     }
 
     /// The gate's program, as the gate takes it. Valid while `self` is.
@@ -533,6 +543,23 @@ impl Datapath {
     }
 }
 
+/// How programs of ours lost their place before others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overtaken {
+    /// By the program of this number.
+    By(u32),
+    /// One is not there any more.
+    Removed,
+}
+
+/// Looks for programs in the order `there` that are before some of `ours`.
+fn overtaken(there: &[u32], ours: &[u32]) -> Option<Overtaken> {
+    if ours.iter().any(|id| !there.contains(id)) {
+        return Some(Overtaken::Removed);
+    }
+    there.iter().take(ours.len()).find(|id| !ours.contains(id)).map(|id| Overtaken::By(*id))
+}
+
 /// The beginning of a `struct __sk_buff`, with these fields at an offset: ingress_ifindex is at 36, ifindex at 40,
 /// gso_segs at 164.
 fn context(at: usize, fields: &[u32]) -> Vec<u8> {
@@ -602,4 +629,24 @@ impl Hooks {
 #[must_use]
 pub fn has_tcx() -> bool {
     !matches!(sys::tcx_programs(tc::LOOPBACK, BPF_TCX_INGRESS), Err(e) if e.raw_os_error() == Some(libc::EINVAL))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_are_first_or_it_is_seen() {
+        for (there, seen) in [
+            (&[1, 2, 8, 9][..], None),
+            (&[2, 1, 8], None),
+            (&[8, 1, 2], Some(Overtaken::By(8))),
+            (&[1, 8, 2], Some(Overtaken::By(8))),
+            (&[8, 1], Some(Overtaken::Removed)),
+            (&[], Some(Overtaken::Removed)),
+        ] {
+            assert_eq!(overtaken(there, &[1, 2]), seen, "{there:?}");
+        }
+        assert_eq!(overtaken(&[8], &[]), None);
+    }
 }

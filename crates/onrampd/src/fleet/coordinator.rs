@@ -1,10 +1,11 @@
 //! Decisions of a coordinator: who is a member, who probes whom, what each host's correction
 //! is. Pure: connections are numbers, times are arguments.
 
+use super::pairs::{Epochs, Statement};
 use super::pki::Identity;
-use super::wire::{Alike, Certainty, Comparable, Delays, Edge, Fleet};
+use super::wire::{Alike, Comparable, Delays, Edge, Fleet};
 use super::wire::{FromCoordinator, HostState, Member, Pair, Realtime};
-use crate::config::{Key, Mesh};
+use crate::config::Mesh;
 use ipnet::IpNet;
 use onramp_clock::{Correction, HostId, NetworkOptions, Solution, mesh, solve};
 use std::cmp::Reverse;
@@ -20,7 +21,7 @@ const GATHER: u64 = 200 * MS;
 /// The same for each host there is, so that a large fleet hears of several changes at once.
 const GATHER_PER_HOST: u64 = 50_000;
 /// Most members in the changes told at a time, over all hosts that hear of them. The others follow.
-const MEMBERS_AT_ONCE: usize = 1 << 20;
+const MEMBERS_AT_ONCE: usize = 1 << 19;
 /// Most certainties told in a round, over all hosts that hear of them. The others follow.
 const CERTAINTIES_AT_ONCE: usize = 1 << 23;
 /// At least so many hosts' changes are told at a time.
@@ -39,13 +40,12 @@ pub type Conn = u64;
 /// Messages to hosts.
 pub type Said = Vec<(Conn, FromCoordinator)>;
 
-/// The key of a pair of hosts.
-pub type PairKey = Box<dyn Fn(&Identity, &Identity) -> Key + Send>;
-
 /// A coordinator, but for its sockets.
 pub struct Coordinator {
     mesh: Mesh,
-    pair_key: PairKey,
+    /// Keys of pairs in use, and whether hosts that have the list are to hear of it.
+    epochs: Epochs,
+    turned: bool,
     hosts: BTreeMap<IpAddr, Host>,
     /// Networks in which hosts may have aliases, by the operator.
     aliases: BTreeMap<IpAddr, Vec<IpNet>>,
@@ -59,7 +59,9 @@ pub struct Coordinator {
     /// When changed membership is told.
     tell: Option<u64>,
     /// Addresses of members that are new, gone or have other keys, and of whom the others do not know it yet.
-    changed: BTreeSet<IpAddr>,
+    changed: BTreeMap<IpAddr, u64>,
+    /// Changes so far, by which those in `changed` are numbered.
+    changes: u64,
     /// Hosts that wait for the list of all members.
     lists: VecDeque<IpAddr>,
     /// Whose connection is whose.
@@ -79,10 +81,9 @@ struct Host {
     conn: Result<Conn, u64>,
     number: HostId,
     identity: Identity,
+    statement: Statement,
     by_programs: bool,
     aliases: Vec<IpAddr>,
-    /// It understands changes.
-    changes: bool,
     report: Option<Vec<Edge>>,
     awaited: bool,
     state: String,
@@ -109,7 +110,8 @@ struct Told {
 enum Listed {
     No,
     Waits,
-    Yes,
+    /// As it was after so many changes.
+    Yes(u64),
 }
 
 #[derive(Clone, Copy)]
@@ -123,23 +125,24 @@ struct Announced {
 pub struct Hello {
     /// Identity by its certificate.
     pub identity: Identity,
+    /// What the others are told of that.
+    pub statement: Statement,
     /// Correction it goes by, of an earlier coordinator.
     pub correction: Option<Correction>,
     /// Its probes are stamped and answered by the eBPF programs.
     pub by_programs: bool,
     /// Its other addresses.
     pub aliases: Vec<IpAddr>,
-    /// It understands changes of members and certainties.
-    pub changes: bool,
 }
 
 impl Coordinator {
     /// One without hosts.
     #[must_use]
-    pub fn new(mesh: Mesh, pair_key: PairKey, now: u64) -> Self {
+    pub fn new(mesh: Mesh, epochs: Epochs, now: u64) -> Self {
         Self {
             mesh,
-            pair_key,
+            epochs,
+            turned: false,
             hosts: BTreeMap::new(),
             aliases: BTreeMap::new(),
             numbers: BTreeMap::new(),
@@ -148,7 +151,8 @@ impl Coordinator {
             collecting: false,
             due: now + mesh.window,
             tell: None,
-            changed: BTreeSet::new(),
+            changed: BTreeMap::new(),
+            changes: 0,
             lists: VecDeque::new(),
             conns: BTreeMap::new(),
             lost: VecDeque::new(),
@@ -165,6 +169,12 @@ impl Coordinator {
         self.membership_changed(now);
     }
 
+    /// Keys of pairs in use from now on.
+    pub fn set_epochs(&mut self, epochs: Epochs) {
+        self.turned |= self.epochs != epochs;
+        self.epochs = epochs;
+    }
+
     /// The time of day in this round.
     pub fn set_realtime(&mut self, realtime: Option<Realtime>) {
         self.realtime = realtime;
@@ -172,7 +182,7 @@ impl Coordinator {
 
     /// A host is there. Returns the connection it had until now, if it had another.
     pub fn hello(&mut self, now: u64, conn: Conn, hello: Hello) -> Option<Conn> {
-        let Hello { identity, correction, by_programs, aliases, changes } = hello;
+        let Hello { identity, statement, correction, by_programs, aliases } = hello;
         let address = identity.address;
         let next = self.numbers.len() as HostId;
         let number = *self.numbers.entry(address).or_insert(next);
@@ -185,7 +195,7 @@ impl Coordinator {
         let state = "waiting for its first round".into();
         let old = self.hosts.remove(&address);
         if old.as_ref().is_none_or(|old| old.identity.membership != identity.membership) {
-            self.changed.insert(address);
+            self.has_changed(address);
         }
         self.awaited -= usize::from(old.as_ref().is_some_and(|old| old.awaited));
         // One that comes back knows nothing of the others, but they know of it.
@@ -195,9 +205,9 @@ impl Coordinator {
             conn: Ok(conn),
             number,
             identity,
+            statement,
             by_programs,
             aliases,
-            changes,
             report: None,
             awaited: false,
             state,
@@ -242,17 +252,15 @@ impl Coordinator {
 
     /// Hosts that `is_none` names are no members any more, and the others hear of it at once.
     pub fn expel(&mut self, now: u64, is_none: impl Fn(&Identity) -> bool) {
-        self.hosts.retain(|_, host| {
-            let removed = is_none(&host.identity);
-            if removed {
-                self.corrections.remove(&host.number);
-                self.changed.insert(host.identity.address);
-                self.awaited -= usize::from(host.awaited);
-                host.conn.ok().and_then(|conn| self.conns.remove(&conn));
-                self.tell = Some(now);
-            }
-            !removed
-        });
+        let removed = self.hosts.values().map(|host| host.identity).filter(|identity| is_none(identity));
+        for address in removed.map(|identity| identity.address).collect::<Vec<_>>() {
+            let Some(host) = self.hosts.remove(&address) else { continue };
+            self.corrections.remove(&host.number);
+            self.has_changed(address);
+            self.awaited -= usize::from(host.awaited);
+            host.conn.ok().and_then(|conn| self.conns.remove(&conn));
+            self.tell = Some(now);
+        }
     }
 
     /// Returns whether the host at `address` is there.
@@ -296,9 +304,14 @@ impl Coordinator {
                 && let Some(host) = self.hosts.remove(&address)
             {
                 self.corrections.remove(&host.number);
-                self.changed.insert(address);
+                self.has_changed(address);
                 self.membership_changed(now);
             }
+        }
+        // All at once, and before changes: whoever hears of these has heard of that.
+        if std::mem::take(&mut self.turned) {
+            let listed = self.hosts.values().filter(|host| matches!(host.listed, Listed::Yes(_)));
+            said.extend(listed.filter_map(|host| Some((host.conn.ok()?, FromCoordinator::Keys(self.epochs)))));
         }
         if self.tell.is_some_and(|tell| now >= tell) {
             self.tell = None;
@@ -340,12 +353,13 @@ impl Coordinator {
         while let Some(address) = self.lists.pop_front() {
             let Some(host) = self.hosts.get_mut(&address).filter(|host| host.listed == Listed::Waits) else { continue };
             let Ok(conn) = host.conn else { continue };
-            host.listed = Listed::Yes;
+            host.listed = Listed::Yes(self.changes);
             let host = &self.hosts[&address];
             let others = self.hosts.values().filter(|other| other.identity.address != address);
             let members = FromCoordinator::Members {
-                members: others.map(|other| self.member(host, other)).collect(),
+                members: others.map(member).collect(),
                 not_yours: host.told.not_yours.clone(),
+                epochs: self.epochs,
                 probe: host.told.probe.clone(),
                 interval: self.mesh.interval,
                 window: self.mesh.window,
@@ -355,15 +369,15 @@ impl Coordinator {
         None
     }
 
-    /// One member as another one is told of it.
-    fn member(&self, host: &Host, other: &Host) -> Member {
-        let key = (self.pair_key)(&host.identity, &other.identity);
-        Member { address: other.identity.address, aliases: other.told.aliases.clone(), key }
-    }
-
     /// How long a round waits for reports.
     fn patience(&self) -> u64 {
         (self.mesh.window / 4).min(500 * MS)
+    }
+
+    /// A member is new, gone or another than before.
+    fn has_changed(&mut self, address: IpAddr) {
+        self.changes += 1;
+        self.changed.insert(address, self.changes);
     }
 
     fn membership_changed(&mut self, now: u64) {
@@ -415,28 +429,38 @@ impl Coordinator {
         let mut anew = BTreeSet::new();
         for (address, told) in self.to_tell() {
             let Some(host) = self.hosts.get_mut(&address) else { continue };
-            if host.told.aliases != told.aliases {
-                self.changed.insert(address);
-            }
+            let renamed = host.told.aliases != told.aliases;
             if host.told != told {
                 anew.insert(address);
                 host.told = told;
             }
+            if renamed {
+                self.has_changed(address);
+            }
         }
-        let (present, gone): (Vec<IpAddr>, Vec<IpAddr>) =
-            std::mem::take(&mut self.changed).into_iter().partition(|address| self.hosts.contains_key(address));
+        let (mut present, gone): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.changed).into_iter().partition(|(address, _)| self.hosts.contains_key(address));
+        let gone: Vec<IpAddr> = gone.into_iter().map(|(address, _)| address).collect();
+        // Who has had the list since knows it; the others, who are to have the list, will.
+        let listed = self
+            .hosts
+            .values()
+            .filter_map(|host| if let Listed::Yes(until) = host.listed { Some(until) } else { None });
+        let known_to_all = listed.min().unwrap_or(u64::MAX);
+        present.retain(|(_, number)| *number > known_to_all);
+        present.sort_by_key(|(_, number)| *number);
         let room = at_once(MEMBERS_AT_ONCE, self.hosts.len());
-        self.changed.extend(present.iter().skip(room));
+        self.changed.extend(present.iter().skip(room).copied());
         let present = &present[..present.len().min(room)];
         let mut said = Said::new();
         let mut wait = Vec::new();
         for (address, host) in &self.hosts {
             let Ok(conn) = host.conn else { continue };
-            if !host.changes || host.listed == Listed::No {
+            if host.listed == Listed::No {
                 wait.push(*address);
-            } else if host.listed == Listed::Yes {
-                let others = present.iter().filter(|other| *other != address);
-                let members: Vec<Member> = others.map(|other| self.member(host, &self.hosts[other])).collect();
+            } else if let Listed::Yes(until) = host.listed {
+                let others = present.iter().filter(|(other, number)| other != address && *number > until);
+                let members: Vec<Member> = others.map(|(other, _)| member(&self.hosts[other])).collect();
                 // Not sent apart for one of the two: both are short.
                 let own = anew.contains(address).then(|| (host.told.not_yours.clone(), host.told.probe.clone()));
                 if members.is_empty() && gone.is_empty() && own.is_none() {
@@ -494,29 +518,18 @@ impl Coordinator {
     ) -> Said {
         let probed: BTreeSet<HostId> = network.iter().flat_map(|e| [e.from, e.to]).collect();
         let noise = onramp_clock::noise(network);
-        let mut parts: BTreeMap<u32, Vec<Certainty>> = BTreeMap::new();
-        for (number, c, part) in &solution.hosts {
-            if let Some(address) = by_number.get(number) {
-                let certainty = Certainty { address: *address, sigma: c.sigma, drift_sigma: c.drift_sigma };
-                parts.entry(*part).or_default().push(certainty);
-            }
-        }
         let alone = self.hosts.len() == 1;
         let (ids, mut changes) = self.announce(solution, by_number);
         let mut room = CERTAINTIES_AT_ONCE;
         let nobody = Arc::new(Comparable { anew: true, factor: 1.0, known: vec![], unknown: vec![] });
         let mut said = Said::new();
-        for (address, host) in &mut self.hosts {
+        for host in self.hosts.values_mut() {
             let own = correction_of(solution, host.number);
             let correction = own.map(|(correction, _)| correction);
-            let comparable = match own.filter(|_| host.conn.is_ok() && !host.changes) {
-                Some((_, part)) => parts[&part].iter().filter(|c| c.address != *address).copied().collect(),
-                None => Vec::new(),
-            };
             let part = own.map(|(_, part)| ids[part as usize]);
             let of_part = part.and_then(|part| changes.get_mut(&part));
-            let changes = match of_part {
-                _ if host.conn.is_err() || !host.changes => None,
+            let comparable = match of_part {
+                _ if host.conn.is_err() => None,
                 Some(of_part) if host.hears == part => Some(of_part.changes.clone()),
                 Some(of_part) if of_part.announced <= room => {
                     room -= of_part.announced;
@@ -538,13 +551,10 @@ impl Coordinator {
                 None => "no probe of its own, or to it, was answered",
             }
             .into();
-            if let Ok(conn) = host.conn {
+            if let (Ok(conn), Some(comparable)) = (host.conn, comparable) {
                 let reason = if correction.is_some() { String::new() } else { host.state.clone() };
                 let realtime = self.realtime;
-                said.push((
-                    conn,
-                    FromCoordinator::Corrected { correction, reason, comparable, noise, realtime, changes },
-                ));
+                said.push((conn, FromCoordinator::Corrected { correction, reason, comparable, noise, realtime }));
             }
         }
         said
@@ -633,6 +643,12 @@ impl Coordinator {
         };
         alike.into_iter().map(of).collect()
     }
+}
+
+/// A member as others are told of it.
+fn member(host: &Host) -> Member {
+    let (address, aliases) = (host.identity.address, host.told.aliases.clone());
+    Member { address, aliases, statement: host.statement.clone() }
 }
 
 /// What hosts of a part are told after a round.
@@ -741,12 +757,17 @@ mod tests {
     }
 
     fn identity(n: u8) -> Identity {
-        Identity { address: host(n), membership: Membership([n; 16]), expires: u64::MAX }
+        Identity { address: host(n), membership: Membership([n; 16]), public: [n; 32], expires: u64::MAX }
     }
 
-    /// Of a host that does not understand changes.
     fn hello(n: u8, correction: Option<Correction>, aliases: &[IpAddr]) -> Hello {
-        Hello { identity: identity(n), correction, by_programs: true, aliases: aliases.into(), changes: false }
+        Hello {
+            identity: identity(n),
+            statement: "signed".into(),
+            correction,
+            by_programs: true,
+            aliases: aliases.into(),
+        }
     }
 
     /// A report of a host's probes of others, who are as many times [`AHEAD`] as the numbers say.
@@ -767,7 +788,7 @@ mod tests {
     impl Lab {
         fn with(hosts: impl IntoIterator<Item = u8>) -> Self {
             let mesh = Mesh { probes: 10, window: WINDOW, interval: 8 * MS };
-            let mut lab = Self { coordinator: Coordinator::new(mesh, Box::new(|_, _| Key([7; 16])), 0), now: 0 };
+            let mut lab = Self { coordinator: Coordinator::new(mesh, Epochs::default(), 0), now: 0 };
             hosts.into_iter().for_each(|n| lab.hello(n));
             lab
         }
@@ -838,6 +859,10 @@ mod tests {
         }
     }
 
+    fn known(comparable: &Comparable) -> BTreeSet<IpAddr> {
+        comparable.known.iter().flat_map(|alike| alike.hosts.iter().copied()).collect()
+    }
+
     #[test]
     fn an_alias_is_that_of_one_host() {
         let mut lab = Lab::with([1]);
@@ -859,21 +884,21 @@ mod tests {
         assert_eq!(of(3), (vec![(host(2), ours), (host(2), shared)], vec![shared]), "who joined first has it");
         lab.coordinator.set_aliases(lab.now, BTreeMap::new());
         let told: BTreeMap<Conn, _> = lab.next().into_iter().collect();
-        let FromCoordinator::Members { members, .. } = &told[&1] else { panic!("{told:?}") };
-        assert!(members.iter().all(|m| m.aliases.is_empty()), "{members:?}");
+        let FromCoordinator::Changed { members, .. } = &told[&1] else { panic!("{told:?}") };
+        assert!(members.len() == 1 && members[0].aliases.is_empty(), "{members:?}");
     }
 
-    /// Bytes said to `n` hosts that understand changes: in a second round, and when one host more joins.
+    /// Bytes said to `n` hosts: in a second round, and when one host more joins.
     fn bytes(n: u16) -> [usize; 2] {
         let mesh = Mesh { probes: 10, window: WINDOW, interval: 8 * MS };
-        let mut coordinator = Coordinator::new(mesh, Box::new(|_, _| Key([7; 16])), 0);
+        let mut coordinator = Coordinator::new(mesh, Epochs::default(), 0);
         let address = |n: u16| IpAddr::from([10, 1, (n >> 8) as u8, n as u8]);
         let hello = |n: u16| Hello {
             identity: Identity { address: address(n), ..identity(n as u8) },
+            statement: "signed".into(),
             correction: None,
             by_programs: true,
             aliases: vec![],
-            changes: true,
         };
         let size = |said: &Said| said.iter().map(|(_, what)| serde_json::to_vec(what).unwrap().len()).sum::<usize>();
         for n in 0..n {
@@ -917,6 +942,29 @@ mod tests {
     }
 
     #[test]
+    fn who_has_had_the_list_is_not_told_of_what_was_in_it() {
+        let mut lab = Lab::with(1..=3);
+        assert!(lab.next().iter().all(|(_, what)| matches!(what, FromCoordinator::Members { .. })));
+        // The fourth hears of all; the others of the fourth, also where they are told of few at a time.
+        lab.hello(4);
+        for (conn, what) in lab.next() {
+            match (conn, what) {
+                (4, FromCoordinator::Members { members, .. }) => assert_eq!(members.len(), 3),
+                (_, FromCoordinator::Changed { members, .. }) => assert_eq!(members[0].address, host(4)),
+                what => panic!("{what:?}"),
+            }
+        }
+        // What is left to tell when a list is made is in that.
+        lab.hello_with(5, &[]);
+        lab.coordinator.has_changed(host(2));
+        lab.coordinator.tell_changes();
+        let (conn, _) = lab.coordinator.list().expect("the fifth waits");
+        assert_eq!(conn, 5);
+        lab.coordinator.changed.insert(host(2), 1);
+        assert!(lab.coordinator.tell_changes().is_empty());
+    }
+
+    #[test]
     fn a_certainty_is_never_told_better_than_it_is() {
         for truth in [0.0, 1.0, 17.3, 1e4, 3.3e9] {
             let told = rounded_up(truth, 1.0);
@@ -951,7 +999,8 @@ mod tests {
             assert!((pair[1] - pair[0] - AHEAD).abs() < 10, "{offsets:?}");
         }
         let FromCoordinator::Corrected { comparable, noise, .. } = &given[&2] else { panic!() };
-        assert_eq!((comparable.len(), *noise), (3, 30.0));
+        // With the host itself.
+        assert_eq!((known(comparable).len(), *noise), (4, 30.0));
         let fleet = lab.coordinator.fleet();
         assert_eq!((fleet.delays.len(), fleet.parts.len(), fleet.rounds), (12, 1, 1));
         assert!(fleet.delays.iter().all(|p| (p.owd.p50_ns - 5_000).abs() < 10), "{:?}", fleet.delays);
@@ -984,7 +1033,7 @@ mod tests {
         let given = lab.round(&[1, 2, 3, 4], halves);
         assert_eq!(lab.coordinator.fleet().parts, [[host(1), host(2)], [host(3), host(4)]]);
         let FromCoordinator::Corrected { comparable, .. } = &given[&1] else { panic!() };
-        assert_eq!(comparable.iter().map(|c| c.address).collect::<Vec<_>>(), [host(2)]);
+        assert_eq!(known(comparable), BTreeSet::from([host(1), host(2)]));
     }
 
     #[test]
@@ -1063,8 +1112,8 @@ mod tests {
         let told = lab.tick();
         assert_eq!(told.iter().map(|(conn, _)| *conn).collect::<Vec<_>>(), [1, 2]);
         for (conn, what) in told {
-            let FromCoordinator::Members { members, .. } = what else { panic!("{what:?}") };
-            assert!(members.len() == 1 && members[0].address != host(3), "{conn}: {members:?}");
+            let FromCoordinator::Changed { members, gone, .. } = what else { panic!("{what:?}") };
+            assert!(members.is_empty() && gone == [host(3)], "{conn}: {members:?}, {gone:?}");
         }
         assert!(!lab.coordinator.is_connected(host(3)));
     }

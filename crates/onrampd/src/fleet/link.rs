@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use rustls::pki_types::CertificateDer;
-use rustls::{AlertDescription, Connection};
+use rustls::{AlertDescription, CertificateError, Connection};
 use serde::Serialize;
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -166,6 +166,13 @@ impl Link {
 /// Meaning of a TLS error here.
 fn in_words(e: rustls::Error) -> String {
     match e {
+        // Those of today say so of no time.
+        rustls::Error::InvalidCertificate(
+            CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. }
+            | CertificateError::Expired
+            | CertificateError::ExpiredContext { .. },
+        ) => "has a certificate by an earlier version: upgrade the coordinator".into(),
         rustls::Error::InvalidCertificate(_) => {
             "is of another fleet: its certificate is not by the same authority".into()
         }
@@ -235,6 +242,13 @@ mod tests {
                 return (lines, e.to_string());
             }
         }
+    }
+
+    #[test]
+    fn an_earlier_versions_certificate_is_none_of_another_fleet() {
+        let said = |e| in_words(rustls::Error::InvalidCertificate(e));
+        assert!(said(CertificateError::NotValidYet).contains("upgrade the coordinator"));
+        assert!(said(CertificateError::UnknownIssuer).contains("another fleet"));
     }
 
     #[test]

@@ -1,20 +1,26 @@
-//! What an operator tells a coordinator about hosts, a file each: who was removed from the fleet, and which other
-//! addresses hosts have.
+//! What coordinators keep of hosts, a file each: who was removed from the fleet and which other addresses hosts have,
+//! as an operator says; and who has ever been a member.
+//!
+//! The operator's commands write the lists of their host, and tell the other coordinators, which write theirs.
 
 use super::pki::{self, Identity, other};
 use ipnet::IpNet;
+use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+/// The lists' folder in the coordinator's.
+pub(super) const FOLDER: &str = "lists";
 const REMOVED: &str = "removed.json";
 const ALIASES: &str = "aliases.json";
+const MEMBERS: &str = "members.json";
 /// A file is no longer than this: some hundred thousand hosts.
 const LONGEST: u64 = 16 << 20;
 
@@ -33,9 +39,13 @@ pub type Removed = List<u64>;
 /// The networks in which hosts may have other addresses.
 pub type Aliases = List<Vec<IpNet>>;
 
+/// Hosts that are or were members.
+pub type Members = List<()>;
+
 impl<T: Serialize + DeserializeOwned> List<T> {
     fn in_folder(folder: &Path, file: &str) -> io::Result<Self> {
-        let mut this = Self { path: pki::coordinators(folder).join(file), seen: None, hosts: BTreeMap::new() };
+        let path = pki::coordinators(folder).join(FOLDER).join(file);
+        let mut this = Self { path, seen: None, hosts: BTreeMap::new() };
         this.refresh()?;
         Ok(this)
     }
@@ -60,7 +70,16 @@ impl<T: Serialize + DeserializeOwned> List<T> {
         Ok(true)
     }
 
-    fn write(&self) -> io::Result<()> {
+    /// Has `change` change the list as it is now, and writes it if that returns true.
+    fn change(&mut self, change: impl FnOnce(&mut BTreeMap<IpAddr, T>) -> bool) -> io::Result<()> {
+        // Commands and the coordinator may do so at the same time.
+        let folder = self.path.parent().map(File::open).ok_or(io::ErrorKind::InvalidInput)?;
+        let folder = folder.map_err(pki::at(&self.path))?;
+        flock(&folder, FlockOperation::LockExclusive)?;
+        self.refresh()?;
+        if !change(&mut self.hosts) {
+            return Ok(());
+        }
         pki::replace(&self.path, &serde_json::to_string(&self.hosts)?, 0o644)
     }
 }
@@ -85,8 +104,7 @@ impl Removed {
     /// # Errors
     /// It cannot be written.
     pub fn add(&mut self, address: IpAddr, now: u64) -> io::Result<()> {
-        self.hosts.insert(address.to_canonical(), now);
-        self.write()
+        self.change(|hosts| hosts.insert(address.to_canonical(), now) != Some(now))
     }
 }
 
@@ -110,14 +128,42 @@ impl Aliases {
     /// # Errors
     /// It cannot be written.
     pub fn set(&mut self, address: IpAddr, networks: Vec<IpNet>) -> io::Result<()> {
-        let before = self.hosts.remove(&address.to_canonical());
-        if before.is_none() && networks.is_empty() {
-            return Ok(());
-        }
-        if !networks.is_empty() {
-            self.hosts.insert(address.to_canonical(), networks);
-        }
-        self.write()
+        self.change(|hosts| {
+            let before = hosts.remove(&address.to_canonical());
+            let is_other = before.as_ref().map_or(!networks.is_empty(), |before| *before != networks);
+            if !networks.is_empty() {
+                hosts.insert(address.to_canonical(), networks);
+            }
+            is_other
+        })
+    }
+}
+
+impl Members {
+    /// Of the fleet in `folder`.
+    ///
+    /// # Errors
+    /// The list is broken.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        Self::in_folder(folder, MEMBERS)
+    }
+
+    /// Returns whether the host at `address` is or was a member.
+    #[must_use]
+    pub fn has(&self, address: IpAddr) -> bool {
+        self.hosts.contains_key(&address.to_canonical())
+    }
+
+    /// These are members, too.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn add(&mut self, addresses: impl IntoIterator<Item = IpAddr>) -> io::Result<()> {
+        self.change(|hosts| {
+            let before = hosts.len();
+            hosts.extend(addresses.into_iter().map(|address| (address.to_canonical(), ())));
+            hosts.len() > before
+        })
     }
 }
 
@@ -130,7 +176,7 @@ mod tests {
     /// A coordinator's.
     fn folder(name: &str) -> Folder {
         let folder = Folder::new(name);
-        fs::create_dir_all(pki::coordinators(&folder.0)).unwrap();
+        fs::create_dir_all(pki::coordinators(&folder.0).join(FOLDER)).unwrap();
         folder
     }
 
@@ -142,7 +188,7 @@ mod tests {
         let identity = |last: u8, joined: u64| {
             let mut membership = Membership([0; 16]);
             membership.0[..8].copy_from_slice(&joined.to_be_bytes());
-            Identity { address: [10, 0, 0, last].into(), membership, expires: u64::MAX }
+            Identity { address: [10, 0, 0, last].into(), membership, public: [0; 32], expires: u64::MAX }
         };
         assert!(!list.has(&identity(2, 50)) && !coordinator.refresh().unwrap());
         list.add(IpAddr::V6([0, 0, 0, 0, 0, 0xffff, 0x0a00, 2].into()), 100).unwrap();
@@ -151,9 +197,20 @@ mod tests {
             assert!(list.has(&identity(2, 50)) && list.has(&identity(2, 100)));
             assert!(!list.has(&identity(2, 101)) && !list.has(&identity(3, 50)));
         }
-        fs::write(pki::coordinators(&folder.0).join(REMOVED), "{\"10.0.0.3\"").unwrap();
+        fs::write(pki::coordinators(&folder.0).join(FOLDER).join(REMOVED), "{\"10.0.0.3\"").unwrap();
         assert!(Removed::open(&folder.0).err().unwrap().to_string().contains("removed.json: "));
         assert!(coordinator.refresh().is_err() && coordinator.has(&identity(2, 50)), "what was known stays");
+    }
+
+    #[test]
+    fn who_was_a_member_is_known_to_all_who_write_the_list() {
+        let folder = folder("members");
+        let [mut ours, mut theirs] = [(); 2].map(|()| Members::open(&folder.0).unwrap());
+        let [two, three]: [IpAddr; 2] = [[10, 0, 0, 2].into(), [10, 0, 0, 3].into()];
+        ours.add([two]).unwrap();
+        theirs.add([three, two]).unwrap();
+        assert!(theirs.has(two) && theirs.has(three) && !ours.has(three));
+        assert!(ours.refresh().unwrap() && ours.has(three) && !ours.has([10, 0, 0, 4].into()));
     }
 
     #[test]

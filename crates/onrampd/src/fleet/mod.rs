@@ -6,11 +6,13 @@
 //! restart it takes the fleet's time over from its hosts.
 //!
 //! Hosts and coordinator talk in lines of JSON ([`wire`]) over TLS with certificates on
-//! both sides ([`pki`], [`link`]); a token admits a new host.
+//! both sides ([`pki`], [`link`]); a token admits a new host. Two hosts derive the key of their OR-ACKs and probes
+//! by themselves ([`pairs`]).
 
 pub mod coordinator;
 pub mod link;
 pub mod lists;
+pub mod pairs;
 pub mod pki;
 pub mod serve;
 pub mod tokens;

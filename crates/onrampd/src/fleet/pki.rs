@@ -1,19 +1,21 @@
-//! Who is who: the fleet's certificates, the token that admits a host, the keys of pairs.
+//! Who is who: the fleet's certificates, and the token that admits a host.
 //!
 //! The authority signs a certificate for each host, which holds its address, and one for
 //! the coordinator, which holds a name no host gets. A host's certificate expires. Only the
 //! coordinator judges that, by the clock by which it issued it: hosts' clocks may be years
 //! apart, and none of them is asked. A renewed certificate is of the same membership, which
-//! began when the host joined; keys of pairs and removals go by memberships.
+//! began when the host joined; [keys of pairs](super::pairs) and removals go by memberships.
 
+use super::lists;
+use super::pairs::{self, Pairs, Public, Secret, Statement};
 use super::tokens::{self, today};
-use crate::config::Key;
 use hex::FromHex as _;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SerialNumber,
+    BasicConstraints, CertificateParams, CustomExtension, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    PublicKeyData, SerialNumber, SigningKey as _,
 };
+use ring::digest;
 use ring::rand::{SecureRandom as _, SystemRandom};
-use ring::{digest, hmac};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring as provider, verify_tls12_signature, verify_tls13_signature};
@@ -31,6 +33,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::oid_registry::Oid;
 
 /// The coordinator's name in its certificate.
 const COORDINATOR: &str = "coordinator.onramp";
@@ -42,9 +46,13 @@ const HOST_KEY: &str = "host.key";
 const WRITTEN_BY_AGENT: &str = "host";
 /// The folder of a coordinator, which agents cannot read; all that makes one is in it.
 const COORDINATORS: &str = "coordinator";
-/// In that: the authority's certificate once more, its key, and what keys of pairs are made from.
+/// In that: the authority's certificate once more, and its key.
 const AUTHORITY_KEY: &str = "authority.key";
-const SECRET: &str = "secret";
+/// In a host's certificate: the public part of what its keys of pairs are made from, an octet string. A number below
+/// 2.25 is nobody else's with luck only, and needs no registration.
+const PAIR_KEY: &[u64] = &[2, 25, 0x6f6e_7261_6d70];
+/// Tag and length of such a string.
+const OCTETS: [u8; 2] = [4, 32];
 
 /// A host's certificate is good for so long, unless its coordinator is told otherwise [s].
 pub const CERTIFICATE_LIFE: u64 = 90 * 86_400;
@@ -73,7 +81,7 @@ pub(super) fn other(e: impl fmt::Display) -> io::Error {
 }
 
 /// Puts the path before an error.
-fn at<E: fmt::Display>(path: &Path) -> impl FnOnce(E) -> io::Error {
+pub(super) fn at<E: fmt::Display>(path: &Path) -> impl FnOnce(E) -> io::Error {
     let path = path.display().to_string();
     move |e| other(format!("{path}: {e}"))
 }
@@ -125,7 +133,7 @@ fn put(made: &Path, folder: &Path) -> io::Result<()> {
         return fs::rename(made, folder);
     }
     // What makes this host a member comes last.
-    for name in [WRITTEN_BY_AGENT, HOST_KEY, AUTHORITY] {
+    for name in [WRITTEN_BY_AGENT, pairs::FILE, HOST_KEY, AUTHORITY] {
         let old = folder.join(name);
         if old.is_dir() {
             fs::remove_dir_all(&old)?;
@@ -187,19 +195,19 @@ pub fn found(folder: &Path, address: IpAddr) -> io::Result<()> {
     }
     let key = KeyPair::generate().map_err(other)?;
     let certificate = authority_params().self_signed(&key).map_err(other)?;
-    let mut secret = [0; 32];
-    SystemRandom::new().fill(&mut secret).map_err(other)?;
     make(folder, |folder| {
         let coordinators = coordinators(folder);
         make_private(&coordinators, 0o2750)?;
         write_new(&coordinators, AUTHORITY_KEY, &key.serialize_pem(), 0o640)?;
-        write_new(&coordinators, SECRET, &format!("{}\n", hex::encode(secret)), 0o640)?;
         write_new(&coordinators, AUTHORITY, &certificate.pem(), 0o644)?;
         make_private(&coordinators.join(tokens::FOLDER), 0o2770)?;
+        make_private(&coordinators.join(lists::FOLDER), 0o2770)?;
+        lists::Members::open(folder)?.add([address])?;
         write_new(folder, AUTHORITY, &certificate.pem(), 0o644)?;
-        let host = KeyPair::generate().map_err(other)?;
-        let signed = Authority::open(folder)?.admit(address, host.public_key_raw(), CERTIFICATE_LIFE)?;
-        store(folder, &signed, &host)
+        let (host, pair) = (KeyPair::generate().map_err(other)?, Secret::new()?);
+        let authority = Authority::open(folder)?;
+        let signed = authority.admit(address, host.public_key_raw(), &pair.public(), CERTIFICATE_LIFE)?;
+        store(folder, &signed, &host, &pair)
     })
 }
 
@@ -215,19 +223,19 @@ fn make_private(folder: &Path, mode: u32) -> io::Result<()> {
     fs::create_dir(folder).and_then(|()| fs::set_permissions(folder, private)).map_err(at(folder))
 }
 
-fn store(folder: &Path, certificate: &str, key: &KeyPair) -> io::Result<()> {
+fn store(folder: &Path, certificate: &str, key: &KeyPair, pair: &Secret) -> io::Result<()> {
+    pair.store(folder)?;
     write_new(folder, HOST_KEY, &key.serialize_pem(), 0o640)?;
     make_private(&folder.join(WRITTEN_BY_AGENT), 0o770)?;
     write_new(folder, HOST, certificate, 0o644)
 }
 
-/// The fleet's authority and secret: what makes a coordinator.
+/// The fleet's authority: what makes a coordinator.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
     /// The same as text.
     pem: String,
-    secret: hmac::Key,
 }
 
 impl Authority {
@@ -243,33 +251,38 @@ impl Authority {
         };
         let broken = |name: &str| at(&folder.join(name))("is broken: copy it anew from the first coordinator");
         let key = KeyPair::from_pem(&read(AUTHORITY_KEY)?).map_err(|_| broken(AUTHORITY_KEY))?;
-        let secret = <[u8; 32]>::from_hex(read(SECRET)?.trim()).map_err(|_| broken(SECRET))?;
         let pem = read(AUTHORITY)?;
         let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|_| broken(AUTHORITY))?;
-        let secret = hmac::Key::new(hmac::HMAC_SHA256, &secret);
-        Ok(Self { issuer: Issuer::new(authority_params(), key), certificate, pem, secret })
+        Ok(Self { issuer: Issuer::new(authority_params(), key), certificate, pem })
     }
 
-    /// A new member's certificate for its public key, a point of P-256, which expires after `life` seconds.
+    /// A new member's certificate for its public key, a point of P-256, and the one of its keys of pairs. It expires
+    /// after `life` seconds. That the host has the secret of `pair` need not be shown: without it, it has no keys.
     ///
     /// # Errors
-    /// It is none.
-    pub fn admit(&self, address: IpAddr, public_key: &[u8], life: u64) -> io::Result<String> {
-        self.certify(address, Membership::new()?, public_key, life)
+    /// The public key is none.
+    pub fn admit(&self, address: IpAddr, public_key: &[u8], pair: &Public, life: u64) -> io::Result<String> {
+        self.certify(address, Membership::new()?, public_key, pair, life)
     }
 
-    /// A certificate in the place of a member's, for the same address, membership and public key.
+    /// A certificate in the place of a member's, for the same address, membership and public keys.
     ///
     /// # Errors
     /// It is no host's.
     pub fn renew(&self, certificate: &CertificateDer<'_>, life: u64) -> io::Result<String> {
         let of_no_host = || other("the certificate is no host's");
-        let Identity { address, membership, .. } = Identity::of(certificate).ok_or_else(of_no_host)?;
-        let (_, parsed) = x509_parser::parse_x509_certificate(certificate).map_err(other)?;
-        self.certify(address, membership, &parsed.public_key().subject_public_key.data, life)
+        let Identity { address, membership, public, .. } = Identity::of(certificate).ok_or_else(of_no_host)?;
+        self.certify(address, membership, &public_key(certificate)?, &public, life)
     }
 
-    fn certify(&self, address: IpAddr, membership: Membership, public_key: &[u8], life: u64) -> io::Result<String> {
+    fn certify(
+        &self,
+        address: IpAddr,
+        membership: Membership,
+        public_key: &[u8],
+        pair: &Public,
+        life: u64,
+    ) -> io::Result<String> {
         // Uncompressed: 4, then two coordinates.
         if public_key.len() != 65 || public_key[0] != 4 {
             return Err(other("the public key is no point of P-256"));
@@ -280,6 +293,8 @@ impl Authority {
         SystemRandom::new().fill(&mut serial[..4]).map_err(other)?;
         serial[0] &= 0x7f;
         serial[4..].copy_from_slice(&membership.0);
+        let pair = [&OCTETS[..], pair].concat();
+        params.custom_extensions = vec![CustomExtension::from_oid_content(PAIR_KEY, pair)];
         params.serial_number = Some(SerialNumber::from_slice(&serial));
         let expires = today().saturating_add(life).min(LAST_DATE);
         params.not_after = rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(expires);
@@ -292,24 +307,37 @@ impl Authority {
         &self.pem
     }
 
-    fn derive(&self, parts: &[&[u8]]) -> [u8; 16] {
-        let mut context = hmac::Context::with_key(&self.secret);
-        parts.iter().for_each(|part| context.update(part));
-        *context.sign().as_ref().first_chunk().expect("SHA-256 has 32 bytes")
-    }
-
     /// The token of a secret of `coordinator`'s.
     #[must_use]
     pub fn token(&self, coordinator: SocketAddr, secret: [u8; 16]) -> Token {
         Token { coordinator, fingerprint: fingerprint(&self.certificate), secret }
     }
 
-    /// The key of a pair's OR-ACKs and probes, the same in both directions. It is of their memberships:
-    /// renewed certificates keep it, and who gets another's address later does not get its keys.
-    #[must_use]
-    pub fn pair_key(&self, a: &Identity, b: &Identity) -> Key {
-        let [first, second] = [a.membership.min(b.membership), a.membership.max(b.membership)];
-        Key(self.derive(&[b"pair", &first.0, &second.0]))
+    /// What the authority says of the host with this certificate, for the others.
+    ///
+    /// # Errors
+    /// There is no randomness.
+    pub fn statement(&self, of: &Identity) -> io::Result<Statement> {
+        Ok(pairs::signed(of, &self.issuer.key().sign(&pairs::to_sign(of)).map_err(other)?))
+    }
+
+    /// For an operator's command that has something to say to another coordinator, as one.
+    ///
+    /// # Errors
+    /// The authority is broken.
+    pub fn client(&self) -> io::Result<Arc<ClientConfig>> {
+        let (chain, key) = self.as_coordinator()?;
+        let config = client_builder()?.with_root_certificates(roots(&self.certificate)?);
+        Ok(Arc::new(config.with_client_auth_cert(chain, key).map_err(other)?))
+    }
+
+    /// A coordinator's certificate, and its key.
+    fn as_coordinator(&self) -> io::Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
+        let key = KeyPair::generate().map_err(other)?;
+        let signed = named(COORDINATOR).and_then(|p| p.signed_by(&key, &self.issuer)).map_err(other)?;
+        // The authority comes along: who joins knows its fingerprint only.
+        let chain = vec![signed.der().clone(), self.certificate.clone()];
+        Ok((chain, PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()))))
     }
 
     /// For the coordinator's side of connections; hosts without a certificate may connect, to
@@ -318,15 +346,11 @@ impl Authority {
     /// # Errors
     /// The authority is broken.
     pub fn server(&self) -> io::Result<Arc<ServerConfig>> {
-        let key = KeyPair::generate().map_err(other)?;
-        let signed = named(COORDINATOR).and_then(|p| p.signed_by(&key, &self.issuer)).map_err(other)?;
+        let (chain, key) = self.as_coordinator()?;
         let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(&self.certificate)?), crypto())
             .allow_unauthenticated()
             .build()
             .map_err(other)?;
-        // The authority comes along: who joins knows its fingerprint only.
-        let chain = vec![signed.der().clone(), self.certificate.clone()];
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let config = ServerConfig::builder_with_details(crypto(), Arc::new(NoTime))
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(other)?
@@ -364,6 +388,8 @@ pub struct Identity {
     pub address: IpAddr,
     /// The same of all its certificates until it joins anew.
     pub membership: Membership,
+    /// Public part of what its keys of pairs are made from; the same as well.
+    pub public: Public,
     /// When the certificate expires, in seconds since 1970 by the coordinator's clock.
     pub expires: u64,
 }
@@ -377,8 +403,11 @@ impl Identity {
         // Without leading zeros, as numbers are written.
         let mut membership = [0; 16];
         membership.iter_mut().rev().zip(parsed.raw_serial().iter().rev()).for_each(|(to, from)| *to = *from);
+        let is_pair_key = |oid: &Oid| oid.iter().is_some_and(|numbers| numbers.eq(PAIR_KEY.iter().copied()));
+        let pair = parsed.extensions().iter().find(|extension| is_pair_key(&extension.oid))?;
+        let public = pair.value.strip_prefix(&OCTETS)?.try_into().ok()?;
         let expires = u64::try_from(parsed.validity().not_after.timestamp()).ok()?;
-        Some(Self { address, membership: Membership(membership), expires })
+        Some(Self { address, membership: Membership(membership), public, expires })
     }
 
     /// Returns whether the certificate is worth nothing at the time `today`.
@@ -394,6 +423,15 @@ impl Identity {
         let left = self.expires.saturating_sub(today);
         left <= life / 3 || left > life
     }
+}
+
+/// Returns whether a certificate that the authority has signed, as TLS has seen to, is a coordinator's.
+#[must_use]
+pub fn is_coordinators(certificate: &CertificateDer<'_>) -> bool {
+    let is_name = |(_, parsed): (_, X509Certificate<'_>)| {
+        parsed.subject().iter_common_name().next().and_then(|name| name.as_str().ok()) == Some(COORDINATOR)
+    };
+    x509_parser::parse_x509_certificate(certificate).is_ok_and(is_name)
 }
 
 fn roots(certificate: &CertificateDer<'static>) -> io::Result<RootCertStore> {
@@ -419,6 +457,22 @@ pub fn client(folder: &Path) -> io::Result<Arc<ClientConfig>> {
     client_with(folder, certificate(folder, HOST)?)
 }
 
+fn public_key(certificate: &CertificateDer<'_>) -> io::Result<Vec<u8>> {
+    let (_, parsed) = x509_parser::parse_x509_certificate(certificate).map_err(other)?;
+    Ok(parsed.public_key().subject_public_key.data.to_vec())
+}
+
+/// The public key of the authority that a host knows.
+pub(super) fn authority_key(folder: &Path) -> io::Result<Vec<u8>> {
+    public_key(&certificate(folder, AUTHORITY)?)
+}
+
+/// Who this host is by its certificate.
+pub(super) fn identity(folder: &Path) -> io::Result<Identity> {
+    let of_old = || at(&folder.join(HOST))("is no certificate of a host's, or an earlier version's: join anew");
+    Identity::of(&certificate(folder, HOST)?).ok_or_else(of_old)
+}
+
 fn certificate(folder: &Path, name: &str) -> io::Result<CertificateDer<'static>> {
     let path = folder.join(name);
     CertificateDer::from_pem_file(&path).map_err(at(&path))
@@ -441,8 +495,10 @@ fn client_with(folder: &Path, own: CertificateDer<'static>) -> io::Result<Arc<Cl
 /// It is not this host's, or cannot be written. The one before stays.
 pub fn keep_renewed(folder: &Path, address: IpAddr, pem: &str) -> io::Result<Arc<ClientConfig>> {
     let renewed = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(other)?;
-    if !is_of(&renewed, address) {
-        return Err(other(format!("the coordinator sent a certificate that is not of {address}")));
+    let before = identity(folder)?;
+    let fits = |new: Identity| new.address == address.to_canonical() && new.public == before.public;
+    if !Identity::of(&renewed).is_some_and(fits) {
+        return Err(other(format!("the coordinator sent a certificate that is not of {address} and its keys")));
     }
     // Refuses one of another key.
     let client = client_with(folder, renewed)?;
@@ -456,6 +512,7 @@ pub fn keep_renewed(folder: &Path, address: IpAddr, pem: &str) -> io::Result<Arc
 /// It has not joined, its files are broken, or it has joined as another address.
 pub fn check(folder: &Path, address: IpAddr) -> io::Result<()> {
     client(folder)?;
+    Pairs::open(folder)?;
     let wrong = || other(format!("{}: is not of the address {address}", folder.join(HOST).display()));
     is_of(&certificate(folder, HOST)?, address).then_some(()).ok_or_else(wrong)
 }
@@ -472,23 +529,32 @@ pub fn coordinator() -> ServerName<'static> {
     ServerName::try_from(COORDINATOR).expect("it is a name")
 }
 
-/// A host about to join: its key.
-pub struct Newcomer(KeyPair);
+/// A host about to join: its keys.
+pub struct Newcomer {
+    key: KeyPair,
+    pair: Secret,
+}
 
 impl Newcomer {
-    /// With a new key.
+    /// With new keys.
     ///
     /// # Errors
     /// The host has joined before, or there is no randomness.
     pub fn new(folder: &Path) -> io::Result<Self> {
         must_be_new(folder)?;
-        Ok(Self(KeyPair::generate().map_err(other)?))
+        Ok(Self { key: KeyPair::generate().map_err(other)?, pair: Secret::new()? })
     }
 
     /// Its public key.
     #[must_use]
     pub fn public_key(&self) -> &[u8] {
-        self.0.public_key_raw()
+        self.key.public_key_raw()
+    }
+
+    /// Public part of what its keys of pairs are made from.
+    #[must_use]
+    pub fn pair_key(&self) -> Public {
+        self.pair.public()
     }
 
     /// For a connection to a coordinator with the token's authority.
@@ -508,13 +574,18 @@ impl Newcomer {
     /// It is not the token's authority, or something cannot be written.
     pub fn store(&self, folder: &Path, token: &Token, certificate: &str, authority: &str) -> io::Result<()> {
         let parsed = CertificateDer::from_pem_slice(authority.as_bytes()).map_err(other)?;
-        CertificateDer::from_pem_slice(certificate.as_bytes()).map_err(other)?;
+        let own = CertificateDer::from_pem_slice(certificate.as_bytes()).map_err(other)?;
         if fingerprint(&parsed) != token.fingerprint {
             return Err(other("the coordinator sent another authority than the token's"));
         }
+        if Identity::of(&own).is_none_or(|own| own.public != self.pair_key()) {
+            return Err(other(
+                "the coordinator's certificate does not name this host's keys: is it an earlier version?",
+            ));
+        }
         make(folder, |folder| {
             write_new(folder, AUTHORITY, authority, 0o644)?;
-            store(folder, certificate, &self.0)
+            store(folder, certificate, &self.key, &self.pair)
         })
     }
 }
@@ -652,52 +723,40 @@ mod tests {
         let authority = Authority::open(&folder.0).unwrap();
         let key = KeyPair::generate().unwrap();
         for (own, other) in [(US, PEER), (PEER, US)] {
-            let pem = authority.admit(own, key.public_key_raw(), CERTIFICATE_LIFE).unwrap();
+            let pem = authority.admit(own, key.public_key_raw(), &[9; 32], CERTIFICATE_LIFE).unwrap();
             let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
             assert!(is_of(&certificate, own) && !is_of(&certificate, other));
         }
         let mapped = IpAddr::V6([0, 0, 0, 0, 0, 0xffff, 0x0a00, 1].into());
-        let pem = authority.admit(mapped, key.public_key_raw(), CERTIFICATE_LIFE).unwrap();
+        let pem = authority.admit(mapped, key.public_key_raw(), &[9; 32], CERTIFICATE_LIFE).unwrap();
         assert!(is_of(&CertificateDer::from_pem_slice(pem.as_bytes()).unwrap(), US), "IPv4 written as IPv6");
         let raw = key.public_key_raw();
         for wrong in [&raw[..64], &[], &[&[2], &raw[1..]].concat()] {
-            assert!(authority.admit(US, wrong, CERTIFICATE_LIFE).is_err());
+            assert!(authority.admit(US, wrong, &[9; 32], CERTIFICATE_LIFE).is_err());
         }
     }
 
     #[test]
-    fn a_pairs_key_is_the_same_from_both_ends_and_no_other_pairs() {
-        let folder = Folder::new("pairs");
+    fn a_renewed_certificate_is_of_the_same_membership() {
+        let folder = Folder::new("same");
         found(&folder.0, US).unwrap();
         let authority = Authority::open(&folder.0).unwrap();
         let parsed = |pem: String| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
-        let admitted = |address: IpAddr| {
-            let key = KeyPair::generate().unwrap();
-            parsed(authority.admit(address, key.public_key_raw(), CERTIFICATE_LIFE).unwrap())
-        };
-        let identity = |address: IpAddr| Identity::of(&admitted(address)).expect("it is a host's");
         let before = today();
-        let [us, peer, third] = [US, PEER, IpAddr::from([10, 0, 0, 3])].map(identity);
-        assert_eq!([us.address, peer.address], [US, PEER]);
-        assert!((before..=today()).contains(&us.membership.began()), "{us:?}");
-        assert_eq!(authority.pair_key(&us, &peer).0, authority.pair_key(&peer, &us).0);
-        let again = identity(PEER);
-        let pairs = [(&us, &peer), (&us, &third), (&third, &peer), (&us, &again)];
-        let keys: std::collections::BTreeSet<_> = pairs.iter().map(|(a, b)| authority.pair_key(a, b).0).collect();
-        assert_eq!(keys.len(), 4, "who gets an address later does not get its keys");
-
-        let first = admitted(PEER);
+        let key = KeyPair::generate().unwrap();
+        let first = parsed(authority.admit(PEER, key.public_key_raw(), &[9; 32], CERTIFICATE_LIFE).unwrap());
         let second = parsed(authority.renew(&first, 5_000_000_000).unwrap());
         let [old, new] = [&first, &second].map(|certificate| Identity::of(certificate).unwrap());
+        assert_eq!((old.address, old.public), (PEER, [9; 32]));
+        assert!((before..=today()).contains(&old.membership.began()), "{old:?}");
         assert!(first != second && new.expires > old.expires);
         assert_eq!(Identity { expires: old.expires, ..new }, old, "the same membership");
-        assert_eq!(authority.pair_key(&us, &old).0, authority.pair_key(&us, &new).0, "a renewed one keeps them");
         assert!(authority.renew(&authority.certificate, 1).is_err(), "the authority is no host");
     }
 
     #[test]
     fn a_certificate_is_renewed_before_it_expires_and_if_it_was_given_for_longer() {
-        let identity = Identity { address: US, membership: Membership([0; 16]), expires: 1_000 };
+        let identity = Identity { address: US, membership: Membership([0; 16]), public: [0; 32], expires: 1_000 };
         for (today, due, expired) in [
             (0, true, false),
             (909, true, false),
@@ -720,7 +779,10 @@ mod tests {
         let path = folder.0.join(HOST);
         let old = fs::read_to_string(&path).unwrap();
         let own = CertificateDer::from_pem_slice(old.as_bytes()).unwrap();
-        let of_others = |address| authority.admit(address, KeyPair::generate().unwrap().public_key_raw(), 60).unwrap();
+        let of_others = |address| {
+            let key = KeyPair::generate().unwrap();
+            authority.admit(address, key.public_key_raw(), &identity(&folder.0).unwrap().public, 60).unwrap()
+        };
         for wrong in ["", "-----BEGIN CERTIFICATE-----", &of_others(US), &of_others(PEER)] {
             assert!(keep_renewed(&folder.0, US, wrong).is_err());
         }
@@ -751,7 +813,7 @@ mod tests {
         fs::write(unfinished.0.join(AUTHORITY), "half").unwrap();
         found(&cut_off.0, US).unwrap();
         assert!(!unfinished.0.exists() && Authority::open(&cut_off.0).is_ok());
-        for name in [AUTHORITY, AUTHORITY_KEY, SECRET] {
+        for name in [AUTHORITY, AUTHORITY_KEY] {
             let path = folder.0.join(COORDINATORS).join(name);
             let whole = fs::read(&path).unwrap();
             fs::write(&path, &whole[..whole.len() / 2]).unwrap();
@@ -772,7 +834,7 @@ mod tests {
         fs::remove_file(folder.0.join(HOST_KEY)).unwrap();
         assert!(found(&folder.0, US).unwrap_err().to_string().contains("another fleet's coordinator"));
         let newcomer = Newcomer::new(&folder.0).unwrap();
-        let certificate = authority.admit(US, newcomer.public_key(), 60).unwrap();
+        let certificate = authority.admit(US, newcomer.public_key(), &newcomer.pair_key(), 60).unwrap();
         let token = authority.token("10.0.0.1:9472".parse().unwrap(), [0; 16]);
         newcomer.store(&folder.0, &token, &certificate, authority.certificate()).unwrap();
         assert!(check(&folder.0, US).is_ok() && Authority::open(&folder.0).is_ok());

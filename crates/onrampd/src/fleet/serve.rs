@@ -2,12 +2,13 @@
 
 use super::coordinator::{Conn, Coordinator, Hello};
 use super::link::Link;
-use super::lists::{Aliases, Removed};
-use super::pki::{Authority, Identity, other};
+use super::lists::{Aliases, Members, Removed};
+use super::pairs::Epochs;
+use super::pki::{self, Authority, Identity, other};
 use super::tokens::{Tokens, today};
-use super::wire::{self, FromCoordinator, FromHost, MAX_FROM_HOST};
+use super::wire::{self, FromCoordinator, FromHost, MAX_FROM_HOST, SPEAKS};
 use crate::clock::now;
-use crate::config::Mesh;
+use crate::config::{Lives, Mesh};
 use hex::FromHex as _;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
@@ -49,6 +50,8 @@ const RETRY: Duration = Duration::from_millis(10);
 const AT_ONCE: usize = 64;
 const REMOVED: &str = "was removed from the fleet: join anew, by another token";
 const EXPIRED: &str = "has a certificate that has expired: join anew, by another token";
+/// Between two lines of the log that say the same of a member.
+const LOG_AGAIN: u64 = 600 * SECOND;
 /// Between two looks at the operator's lists and the members' certificates.
 const LOOK: u64 = SECOND / 2;
 /// Certificates that are renewed in one look.
@@ -64,12 +67,14 @@ const SILENT_ROUNDS: u64 = 3;
 pub struct Server {
     listener: TcpListener,
     tls: Arc<ServerConfig>,
-    authority: Arc<Authority>,
+    authority: Authority,
     tokens: Tokens,
     removed: Removed,
     aliases: Aliases,
-    /// A host's certificate expires after so many seconds.
-    life: u64,
+    members: Members,
+    /// Of whom that list does not know.
+    new_members: BTreeSet<IpAddr>,
+    lives: Lives,
     /// When certificates and lists are looked at again.
     look: u64,
     coordinator: Coordinator,
@@ -79,6 +84,8 @@ pub struct Server {
     /// Connections that something was read from or said to since they were last looked at.
     touched: BTreeSet<Conn>,
     epoll: OwnedFd,
+    /// Members that were refused, why, and when that was logged: they call again each second.
+    refused: BTreeMap<IpAddr, (String, u64)>,
     /// When silence is looked for again.
     sweep: u64,
     /// A connection was turned away since there was last room.
@@ -116,12 +123,12 @@ impl Connection {
 }
 
 impl Server {
-    /// Takes up the fleet in `folder` at `listen`. Certificates are given for `life` seconds.
+    /// Takes up the fleet in `folder` at `listen`. What it gives is good for so long as `lives` says.
     ///
     /// # Errors
     /// There is no authority, or the address cannot be had.
-    pub fn open(listen: SocketAddr, folder: &Path, mesh: Mesh, life: u64) -> io::Result<Self> {
-        let authority = Arc::new(Authority::open(folder)?);
+    pub fn open(listen: SocketAddr, folder: &Path, mesh: Mesh, lives: Lives) -> io::Result<Self> {
+        let authority = Authority::open(folder)?;
         let taken = |e: io::Error| io::Error::new(e.kind(), format!("cannot listen at {listen}: {e}"));
         let listener = TcpListener::bind(listen).map_err(taken)?;
         listener.set_nonblocking(true)?;
@@ -129,24 +136,26 @@ impl Server {
         raise_limit();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
-        let keys = authority.clone();
         let aliases = Aliases::open(folder)?;
-        let mut coordinator = Coordinator::new(mesh, Box::new(move |a, b| keys.pair_key(a, b)), now());
+        let mut coordinator = Coordinator::new(mesh, Epochs::at(today(), lives.key), now());
         coordinator.set_aliases(now(), aliases.all().clone());
         Ok(Self {
             tls: authority.server()?,
             coordinator,
             aliases,
+            members: Members::open(folder)?,
+            new_members: BTreeSet::new(),
             listener,
             authority,
             tokens: Tokens::of(folder),
             removed: Removed::open(folder)?,
-            life,
+            lives,
             look: 0,
             connections: BTreeMap::new(),
             strangers: BTreeMap::new(),
             touched: BTreeSet::new(),
             epoll,
+            refused: BTreeMap::new(),
             sweep: 0,
             is_full: false,
             next: 0,
@@ -178,6 +187,7 @@ impl Server {
                 self.look = now + LOOK;
                 self.look_at_lists(now);
                 self.look_at_certificates(now);
+                self.coordinator.set_epochs(Epochs::at(today(), self.lives.key));
             }
             for (conn, what) in self.coordinator.tick(now) {
                 self.say(conn, &what);
@@ -296,6 +306,11 @@ impl Server {
         if let Err(e) = self.removed.refresh() {
             eprintln!("onrampd: {e}");
         }
+        if !self.new_members.is_empty()
+            && let Err(e) = self.members.add(std::mem::take(&mut self.new_members))
+        {
+            eprintln!("onrampd: {e}");
+        }
     }
 
     /// Lets go of members that were removed, or whose certificates have expired; renews those that are due.
@@ -308,9 +323,9 @@ impl Server {
         gone.into_iter().for_each(|(conn, reason)| self.refuse(conn, reason));
         self.coordinator.expel(now, |identity| worthless(&self.removed, identity, today).is_some());
         // Who could not keep one is sent another after a while; nobody is sooner.
-        let again = (self.life * SECOND / 20).clamp(SECOND, 3_600 * SECOND);
+        let again = (self.lives.certificate * SECOND / 20).clamp(SECOND, 3_600 * SECOND);
         let waits = |c: &Connection| c.renewed.is_none_or(|at| now.saturating_sub(at) >= again);
-        let is_due = |c: &Connection| c.identity.is_some_and(|i| i.is_due(today, self.life));
+        let is_due = |c: &Connection| c.identity.is_some_and(|i| i.is_due(today, self.lives.certificate));
         let due = self.connections.iter().filter(|(_, c)| c.host.is_some() && !c.ending && waits(c) && is_due(c));
         let due: Vec<Conn> = due.map(|(conn, _)| *conn).take(RENEWED_AT_ONCE).collect();
         for conn in due {
@@ -322,7 +337,7 @@ impl Server {
     fn renew(&mut self, now: u64, conn: Conn) -> io::Result<()> {
         let Some(connection) = self.connections.get_mut(&conn) else { return Ok(()) };
         let Some(shown) = connection.link.certificate() else { return Ok(()) };
-        let certificate = self.authority.renew(shown, self.life)?;
+        let certificate = self.authority.renew(shown, self.lives.certificate)?;
         let parsed = CertificateDer::from_pem_slice(certificate.as_bytes()).map_err(other)?;
         (connection.offered, connection.renewed) = (Identity::of(&parsed), Some(now));
         self.say(conn, &FromCoordinator::Renewed { certificate });
@@ -355,17 +370,30 @@ impl Server {
             return self.refuse(conn, reason);
         }
         match message {
-            FromHost::Join { secret, address, public_key } => match self.join(peer, &secret, address, &public_key) {
-                Ok(joined) => self.say(conn, &joined),
-                Err(reason) => self.refuse(conn, &reason),
-            },
-            FromHost::Hello { address, correction, by_programs, aliases, changes, .. } => {
+            FromHost::Join { secret, address, public_key, pair_key, speaks } => {
+                let keys = [public_key, pair_key];
+                match SPEAKS.with(speaks).and_then(|_| self.join(peer, &secret, address, &keys)) {
+                    Ok(joined) => self.say(conn, &joined),
+                    Err(reason) => self.refuse(conn, &reason),
+                }
+            }
+            FromHost::Hello { address, correction, by_programs, aliases, speaks, .. } => {
+                let protocol = match SPEAKS.with(speaks) {
+                    Ok(protocol) => protocol,
+                    Err(apart) => return self.refuse(conn, &apart),
+                };
                 let Some(identity) = identity.filter(|identity| identity.address == address.to_canonical()) else {
                     return self.refuse(conn, &format!("no certificate of {address}: join first"));
                 };
                 connection.host = Some(identity.address);
+                let statement = match self.authority.statement(&identity) {
+                    Ok(statement) => statement,
+                    Err(e) => return self.refuse(conn, &format!("cannot be vouched for: {e}")),
+                };
+                self.say(conn, &FromCoordinator::Welcome { protocol });
                 let aliases = aliases.iter().map(IpAddr::to_canonical).collect();
-                let hello = Hello { identity, correction, by_programs, aliases, changes };
+                let hello = Hello { identity, statement, correction, by_programs, aliases };
+                self.new_members.extend(Some(identity.address).filter(|address| !self.members.has(*address)));
                 let old = self.coordinator.hello(now, conn, hello);
                 old.into_iter().for_each(|old| self.remove(old));
             }
@@ -381,20 +409,46 @@ impl Server {
                 let fleet = FromCoordinator::Fleet(self.coordinator.fleet());
                 self.say(conn, &fleet);
             }
-            FromHost::Unknown if identity.is_some() => {}
-            FromHost::Report { .. } | FromHost::Renewed | FromHost::Fleet | FromHost::Unknown => {
-                self.refuse(conn, "not known here: join first")
+            FromHost::Remove { .. } | FromHost::Vouch { .. }
+                if connection.link.certificate().is_some_and(pki::is_coordinators) =>
+            {
+                match self.told(now, message) {
+                    Ok(()) => self.say(conn, &FromCoordinator::Kept),
+                    Err(e) => self.refuse(conn, &e.to_string()),
+                }
             }
+            FromHost::Unknown if identity.is_some() => {}
+            FromHost::Report { .. }
+            | FromHost::Renewed
+            | FromHost::Fleet
+            | FromHost::Remove { .. }
+            | FromHost::Vouch { .. }
+            | FromHost::Unknown => self.refuse(conn, "not known here: join first"),
         }
+    }
+
+    /// Keeps what an operator has said on another coordinator's host.
+    fn told(&mut self, now: u64, what: FromHost) -> io::Result<()> {
+        match what {
+            FromHost::Remove { address, until } => {
+                self.removed.add(address, until)?;
+                self.aliases.set(address, Vec::new())?;
+            }
+            FromHost::Vouch { address, networks } => self.aliases.set(address, networks)?,
+            _ => {}
+        }
+        self.coordinator.set_aliases(now, self.aliases.all().clone());
+        self.look_at_certificates(now);
+        Ok(())
     }
 
     /// Admits the host at the other end of a connection from `peer`: nobody joins for another one.
     fn join(
-        &self,
+        &mut self,
         peer: SocketAddr,
         secret: &str,
         address: IpAddr,
-        public_key: &str,
+        [public_key, pair_key]: &[String; 2],
     ) -> Result<FromCoordinator, String> {
         let admission = self.tokens.admits(secret, address, today())?;
         if address.to_canonical() != peer.ip().to_canonical() {
@@ -404,9 +458,14 @@ impl Server {
             return Err(format!("wants to join as {address}, which a member has that is here: stop its agent first"));
         }
         let key = <[u8; 65]>::from_hex(public_key).map_err(|_| "the public key is not 65 bytes in hex digits")?;
-        let certificate = self.authority.admit(address, &key, self.life).map_err(|e| e.to_string())?;
+        let pair = <[u8; 32]>::from_hex(pair_key).map_err(|_| "the key of pairs is not 32 bytes in hex digits")?;
+        let certificate = self.authority.admit(address, &key, &pair, self.lives.certificate);
+        let certificate = certificate.map_err(|e| e.to_string())?;
         let token = admission.count().map_err(|e| format!("the token's use cannot be counted: {e}"))?;
         self.tokens.clean(today());
+        if let Err(e) = self.members.add([address]) {
+            eprintln!("onrampd: {e}");
+        }
         eprintln!("onrampd: {address} has joined from {peer} by the token {token}");
         Ok(FromCoordinator::Joined { certificate, authority: self.authority.certificate().into() })
     }
@@ -414,8 +473,13 @@ impl Server {
     /// Says why, and takes nothing more.
     fn refuse(&mut self, conn: Conn, reason: &str) {
         if let Some(connection) = self.connections.get_mut(&conn) {
-            eprintln!("onrampd: refused {}: {reason}", connection.peer);
             connection.ending = true;
+            let now = now();
+            let before = connection.identity.and_then(|identity| self.refused.get(&identity.address));
+            if before.is_none_or(|(why, at)| why != reason || now.saturating_sub(*at) >= LOG_AGAIN) {
+                eprintln!("onrampd: refused {}: {reason}", connection.peer);
+                self.refused.extend(connection.identity.map(|identity| (identity.address, (reason.into(), now))));
+            }
         }
         self.say(conn, &FromCoordinator::Refused { reason: reason.into() });
     }

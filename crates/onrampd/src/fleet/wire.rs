@@ -1,11 +1,15 @@
 //! Messages of hosts and coordinator: lines of JSON, read with bounds.
 //!
-//! Another version may say more: fields that are not known are ignored, and so are messages.
+//! Another version may say more: fields that are not known are ignored, and so are messages. What one end must
+//! understand is a matter of the protocol's version, which they [agree on](Speaks) first.
 
-use crate::config::{Key, MAX_ALIASES, usable};
+use super::pairs::{Epochs, Statement};
+use crate::config::{MAX_ALIASES, usable};
+use ipnet::IpNet;
 use onramp_clock::{Correction, EdgeFit};
-use serde::de::{DeserializeOwned, Error as _};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -17,6 +21,41 @@ pub const MAX_FROM_COORDINATOR: usize = 64 << 20;
 const MAX_EDGES: usize = 4096;
 /// Clocks do not differ in frequency by more than this: ten times what the worst do.
 const MAX_DRIFT: f64 = 1e-3;
+
+/// Versions of the protocol that one end speaks. An end that says none is older than they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Speaks {
+    /// The first.
+    pub oldest: u32,
+    /// The last.
+    pub newest: u32,
+}
+
+/// What this program speaks.
+pub const SPEAKS: Speaks = Speaks { oldest: 1, newest: 1 };
+
+impl Speaks {
+    /// The newest version that both ends speak.
+    ///
+    /// # Errors
+    /// There is none; which end is to be upgraded.
+    pub fn with(self, host: Self) -> Result<u32, String> {
+        let version = self.newest.min(host.newest);
+        let upgrade = if host.newest < self.oldest { "the host" } else { "the coordinator" };
+        let apart = format!("speaks {host} of the protocol, and the coordinator {self}: upgrade {upgrade}");
+        (version >= self.oldest.max(host.oldest)).then_some(version).ok_or(apart)
+    }
+}
+
+impl fmt::Display for Speaks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.oldest, self.newest) {
+            (_, 0) => f.write_str("an earlier version"),
+            (oldest, newest) if oldest == newest => write!(f, "version {newest}"),
+            (oldest, newest) => write!(f, "versions {oldest} to {newest}"),
+        }
+    }
+}
 
 /// A message of a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +69,12 @@ pub enum FromHost {
         address: IpAddr,
         /// To be signed, in hex digits.
         public_key: String,
+        /// Public part of what its keys of pairs are made from, in hex digits.
+        #[serde(default)]
+        pair_key: String,
+        /// Versions of the protocol.
+        #[serde(default)]
+        speaks: Speaks,
     },
     /// It is there.
     Hello {
@@ -44,9 +89,9 @@ pub enum FromHost {
         /// Its other addresses.
         #[serde(default)]
         aliases: Vec<IpAddr>,
-        /// It understands [`FromCoordinator::Changed`] and [`Comparable`]. Earlier versions do not.
+        /// Versions of the protocol.
         #[serde(default)]
-        changes: bool,
+        speaks: Speaks,
     },
     /// Result of its probes.
     Report {
@@ -62,6 +107,20 @@ pub enum FromHost {
     Renewed,
     /// It wants to know how the fleet is.
     Fleet,
+    /// By an operator, through another coordinator: a host is removed.
+    Remove {
+        /// Its address.
+        address: IpAddr,
+        /// Memberships that began until then are worth nothing, in seconds since 1970.
+        until: u64,
+    },
+    /// The same: which other addresses a host may have.
+    Vouch {
+        /// Its address.
+        address: IpAddr,
+        /// Of these networks, and no others.
+        networks: Vec<IpNet>,
+    },
     /// What a later version says.
     #[serde(other)]
     Unknown,
@@ -76,6 +135,11 @@ pub enum FromCoordinator {
         /// In words.
         reason: String,
     },
+    /// The host is heard from now on. The first that is said to it.
+    Welcome {
+        /// Version of the protocol that is spoken.
+        protocol: u32,
+    },
     /// The host is admitted.
     Joined {
         /// Its certificate.
@@ -88,13 +152,15 @@ pub enum FromCoordinator {
         /// For the same key.
         certificate: String,
     },
-    /// All members, and what to do. A host that understands changes hears it once a connection.
+    /// All members, and what to do. A host hears it once a connection.
     Members {
         /// All but the host itself.
         members: Vec<Member>,
         /// Addresses it called its own, but another host has, or nobody has vouched for.
         #[serde(default)]
         not_yours: Vec<IpAddr>,
+        /// Keys of pairs in use.
+        epochs: Epochs,
         /// Whom to probe.
         probe: Vec<IpAddr>,
         /// Nanoseconds between two pairs of probes to one host.
@@ -104,7 +170,7 @@ pub enum FromCoordinator {
     },
     /// Changes since [`FromCoordinator::Members`], or since the last of these.
     Changed {
-        /// Members that are new, or have other aliases or another key; perhaps the host itself.
+        /// Members that are new, or have other aliases or keys; perhaps the host itself.
         members: Vec<Member>,
         /// Members no more.
         gone: Vec<IpAddr>,
@@ -115,6 +181,8 @@ pub enum FromCoordinator {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         probe: Option<Vec<IpAddr>>,
     },
+    /// Keys of pairs in use from now on.
+    Keys(Epochs),
     /// Report now.
     Collect {
         /// A number.
@@ -126,18 +194,17 @@ pub enum FromCoordinator {
         correction: Option<Correction>,
         /// Why it is not.
         reason: String,
-        /// Those whose times can be compared with this host's; empty where there are `changes`.
-        comparable: Vec<Certainty>,
+        /// Changes of those whose times can be compared with this host's.
+        comparable: Arc<Comparable>,
         /// Standard deviation of a time stamp's noise, in nanoseconds: the fleet's median.
         noise: f64,
         /// The time of day, if the coordinator's host has a clock that is known.
         realtime: Option<Realtime>,
-        /// For a host that understands changes: those of `comparable`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        changes: Option<Arc<Comparable>>,
     },
     /// How the fleet is.
     Fleet(Fleet),
+    /// What the operator has said is kept.
+    Kept,
     /// What a later version says.
     #[serde(other)]
     Unknown,
@@ -175,9 +242,8 @@ pub struct Member {
     /// Its other addresses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<IpAddr>,
-    /// Key by which the two sign OR-ACKs and probes.
-    #[serde(serialize_with = "write_key", deserialize_with = "read_key")]
-    pub key: Key,
+    /// What the authority says of it, from which the other derives their keys.
+    pub statement: Statement,
 }
 
 /// How well a host's clock is known.
@@ -272,14 +338,6 @@ pub struct Pair {
     pub owd: Delays,
 }
 
-fn write_key<S: Serializer>(key: &Key, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&hex::encode(key.0))
-}
-
-fn read_key<'de, D: Deserializer<'de>>(from: D) -> Result<Key, D::Error> {
-    String::deserialize(from)?.parse().map_err(D::Error::custom)
-}
-
 /// Reads a line, without its end.
 ///
 /// # Errors
@@ -301,7 +359,12 @@ impl FromHost {
                 let edges_are = edges.len() <= MAX_EDGES && edges.iter().all(Edge::is_sound);
                 edges_are && realtime.is_none_or(|realtime| realtime.is_sound())
             }
-            Self::Join { .. } | Self::Renewed | Self::Fleet | Self::Unknown => true,
+            Self::Join { .. }
+            | Self::Renewed
+            | Self::Fleet
+            | Self::Remove { .. }
+            | Self::Vouch { .. }
+            | Self::Unknown => true,
         }
     }
 }
@@ -350,10 +413,9 @@ mod tests {
     #[test]
     fn what_is_said_is_heard() {
         let (address, alias) = ([10, 0, 0, 2].into(), [10, 1, 0, 2].into());
-        let member = Member { address, aliases: vec![alias], key: Key([0xa5; 16]) };
-        let members = vec![member];
-        let members =
-            FromCoordinator::Members { members, not_yours: vec![alias], probe: vec![], interval: 1, window: 2 };
+        let members = vec![Member { address, aliases: vec![alias], statement: "c2F5cw".into() }];
+        let (not_yours, epochs) = (vec![alias], Epochs { sign: 3, accept: 4 });
+        let members = FromCoordinator::Members { members, not_yours, epochs, probe: vec![], interval: 1, window: 2 };
         let line = serde_json::to_vec(&members).unwrap();
         assert_eq!(parse::<FromCoordinator>(&line), Ok(members));
         let line = serde_json::to_vec(&report(fit())).unwrap();
@@ -369,6 +431,20 @@ mod tests {
         assert_eq!(parse(more.as_bytes()), Ok(report(fit())));
         assert_eq!(parse(b"{\"say\":\"policy\",\"version\":7}"), Ok(FromHost::Unknown));
         assert_eq!(parse(b"{\"say\":\"policy\",\"version\":7}"), Ok(FromCoordinator::Unknown));
+    }
+
+    #[test]
+    fn the_newest_version_that_both_speak_is_spoken_and_who_is_older_is_named() {
+        let speaks = |oldest, newest| Speaks { oldest, newest };
+        assert_eq!(speaks(2, 4).with(speaks(1, 3)), Ok(3));
+        assert_eq!(speaks(2, 4).with(speaks(4, 9)), Ok(4));
+        let older = "speaks an earlier version of the protocol, and the coordinator versions 2 to 4: upgrade the host";
+        assert_eq!(speaks(2, 4).with(Speaks::default()), Err(older.into()));
+        let newer = "speaks version 5 of the protocol, and the coordinator versions 2 to 4: upgrade the coordinator";
+        assert_eq!(speaks(2, 4).with(speaks(5, 5)), Err(newer.into()));
+        let old = b"{\"say\":\"hello\",\"address\":\"10.0.0.2\",\"version\":\"0.1.0\",\"by_programs\":true}";
+        let Ok(FromHost::Hello { speaks, .. }) = parse(old) else { panic!("an old host is understood as far as that") };
+        assert!(SPEAKS.with(speaks).is_err());
     }
 
     #[test]

@@ -105,7 +105,8 @@ pub fn options(config: &Config, message: Message) -> Message {
         Some(value) => m.u32(kind as u16, value),
         None => m,
     });
-    message.u64(abi::TCA_ONRAMP_MAX_HOLD64 as u16, max_hold(config))
+    let target = config.gate.target.map_or(0, |time| time.0);
+    message.u64(abi::TCA_ONRAMP_MAX_HOLD64 as u16, max_hold(config)).u64(abi::TCA_ONRAMP_TARGET64 as u16, target)
 }
 
 /// The same with the program, or -1 for none.
@@ -294,20 +295,41 @@ fn restore_one(socket: &mut Socket, index: u32, item: &Replaced) -> onramp_netli
 /// Takes the program away from the module's gates and waits for what gates held to leave, for all together. Those that
 /// are programs themselves have been told to let everything go, or have had no agent for seconds.
 fn drain(socket: &mut Socket, index: u32, mut gates: Vec<&Qdisc>) {
-    let none = |m: Message| m.u32(abi::TCA_ONRAMP_PROG_FD as u16, u32::MAX);
     // Where it stays, packets are dropped with the queue instead.
-    gates.retain(|gate| {
-        let place = Place { index, parent: gate.parent, handle: gate.handle };
-        gate.kind != KIND || qdisc::replace(socket, place, KIND, none).is_ok()
-    });
+    gates.retain(|gate| gate.kind != KIND || release_one(socket, index, gate).is_ok());
     let end = Instant::now() + DRAIN;
+    let has_packets =
+        |gate: &&Qdisc| matches!(qdisc::get(socket, index, gate.handle), Ok(Some(q)) if q.queued_packets > 0);
+    wait_for_all(gates, has_packets, || {
+        thread::sleep(DRAIN / 10);
+        Instant::now() < end
+    });
+}
+
+/// Waits until none is busy, or `pause` says that time is over: for all together.
+fn wait_for_all<T>(mut all: Vec<T>, mut is_busy: impl FnMut(&T) -> bool, mut pause: impl FnMut() -> bool) {
     loop {
-        gates.retain(|gate| matches!(qdisc::get(socket, index, gate.handle), Ok(Some(q)) if q.queued_packets > 0));
-        if gates.is_empty() || Instant::now() >= end {
+        all.retain(&mut is_busy);
+        if all.is_empty() || !pause() {
             return;
         }
-        thread::sleep(DRAIN / 10);
     }
+}
+
+/// Has the module's gates of an interface hold nothing any more: their program is taken away. Returns how many there are.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn release(socket: &mut Socket, index: u32) -> onramp_netlink::Result<usize> {
+    let present = tc::qdiscs(socket, index)?;
+    let gates: Vec<_> = present.iter().filter(|q| q.kind == KIND && q.handle != 0).collect();
+    gates.iter().try_for_each(|gate| release_one(socket, index, gate))?;
+    Ok(gates.len())
+}
+
+fn release_one(socket: &mut Socket, index: u32, gate: &Qdisc) -> onramp_netlink::Result<()> {
+    let place = Place { index, parent: gate.parent, handle: gate.handle };
+    qdisc::replace(socket, place, KIND, |m| m.u32(abi::TCA_ONRAMP_PROG_FD as u16, u32::MAX))
 }
 
 #[cfg(test)]
@@ -388,6 +410,24 @@ mod tests {
         let parents: Vec<_> = again.iter().map(|r| (r.parent, r.kind.as_str())).collect();
         assert_eq!(parents, [(ROOT, "mq"), (MQ_HANDLE | 1, KIND), (MQ_HANDLE | 2, KIND)]);
         assert_eq!(again[0].before.as_ref().unwrap().handle, 0);
+    }
+
+    #[test]
+    fn a_hundred_gates_are_waited_for_together() {
+        // The time of all is as long as that of one, whether they become empty or not.
+        for (busy_for, pauses) in [(0, 0), (3, 3), (100, 10)] {
+            let (mut looks, mut paused) = (vec![0; 128], 0);
+            let is_busy = |gate: &usize| {
+                looks[*gate] += 1;
+                looks[*gate] <= busy_for
+            };
+            wait_for_all((0..128).collect(), is_busy, || {
+                paused += 1;
+                paused < 10
+            });
+            assert_eq!(paused, pauses);
+            assert!(looks.iter().all(|n| *n == pauses.min(9) + 1), "{looks:?}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! [`install`] puts one on an interface by netlink; [`segments`] has an interface hand it small
 //! segments where it cannot cut large ones.
 
+pub mod before;
 mod choice;
 pub mod install;
 pub mod program;

@@ -72,6 +72,17 @@ fn random() -> Result<u32, Error> {
     Ok(u32::from_ne_bytes(bytes))
 }
 
+/// Has the gates of a program, ours or another, hold nothing any more, by its map of limits.
+///
+/// # Errors
+/// The map cannot be written.
+pub fn release(limits: &Shared) -> io::Result<()> {
+    const { assert!(offset_of!(or_limits, max_hold) == 0, "in every program's limits") };
+    let mut value = sys::first_value(limits)?;
+    put(Some(&mut value), &[0; size_of::<u64>()]);
+    sys::set_first_value(limits, &value)
+}
+
 /// Asks whether the kernel takes a queueing discipline that is an eBPF program.
 ///
 /// # Errors
@@ -97,7 +108,7 @@ pub struct Program {
 }
 
 /// The maps that are the gates' alone.
-const OWN: [&str; 5] = ["instances", "kept", "queues", "buckets", "limits"];
+const OWN: [&str; 6] = ["instances", "kept", "queues", "buckets", "limits", "taken"];
 
 /// Hash by which this program is known.
 fn build() -> u64 {
@@ -119,8 +130,7 @@ impl Program {
         let before = |name: &str| inherited.iter().find(|one| one.name == name);
         let own: Vec<_> = OWN.into_iter().filter_map(before).collect();
         let told = before("limits").and_then(|map| sys::first_value(map).ok());
-        let builder =
-            told.as_ref().and_then(|value| Some(bytemuck::try_pod_read_unaligned::<or_limits>(value).ok()?.build));
+        let builder = told.and_then(|value| Some(bytemuck::try_pod_read_unaligned::<or_limits>(&value).ok()?.build));
         let same = own.len() == OWN.len()
             && builder == Some(build())
             && before("instances").is_some_and(|map| map.info().is_ok_and(|info| info.max_entries >= places))
@@ -133,10 +143,8 @@ impl Program {
         }
         let program = Self::with(shared, &[], places)?;
         // What is there of another program holds nothing any more: ours are to take its place.
-        if let (Some(map), Some(mut value)) = (before("limits"), told) {
-            const { assert!(offset_of!(or_limits, max_hold) == 0, "in every program's limits") };
-            put(Some(&mut value), &[0; size_of::<u64>()]);
-            sys::set_first_value(map, &value)?;
+        if let Some(map) = before("limits") {
+            release(map)?;
         }
         Ok(program)
     }
@@ -189,6 +197,7 @@ impl Program {
             flows: given.flows.unwrap_or(self.flows).min(self.flows),
             quantum: given.quantum.map_or(0, Size::bytes),
             pacing: given.pacing.unwrap_or(true).into(),
+            target: given.target.map_or(0, |time| time.0),
             build: build(),
         };
         Ok(self.limits.set(&0, &limits)?)

@@ -201,6 +201,8 @@ fn gate_of(q: &Qdisc) -> Gate {
         no_time: x64!(no_time),
         collected: x64!(collected),
         acks_first: x64!(acks_first),
+        codel_drops: x64!(codel_drops),
+        codel_marks: x64!(codel_marks),
         flows: x32!(flows),
         idle_flows: x32!(idle_flows),
         throttled_flows: x32!(throttled_flows),

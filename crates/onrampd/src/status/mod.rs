@@ -78,6 +78,10 @@ pub struct Gate {
     pub no_time: u64,
     pub collected: u64,
     pub acks_first: u64,
+    #[serde(default)]
+    pub codel_drops: u64,
+    #[serde(default)]
+    pub codel_marks: u64,
     pub flows: u32,
     pub idle_flows: u32,
     pub throttled_flows: u32,

@@ -1,10 +1,10 @@
 //! How probes leave and what is seen of them: by the eBPF programs, or, where they are not loaded, by
 //! a socket that the kernel stamps.
 
+use super::keyring::Other;
 use crate::abi::or_clock;
-use crate::config::{Config, Key};
+use crate::config::{Config, Key, Keys};
 use crate::datapath::{Exchanges, Step};
-use crate::fleet::wire::Member;
 use crate::sys::{receive_stamped, stamp_by_kernel};
 use onramp_core::orprobe::{Kind, LEN, OrProbe};
 use rustix::time::{ClockId, clock_gettime};
@@ -25,7 +25,7 @@ pub struct Answers {
     socket: UdpSocket,
     /// This host's clock as tests have it.
     test_clock: or_clock,
-    keys: BTreeMap<IpAddr, Key>,
+    keys: BTreeMap<IpAddr, Keys>,
     /// The programs, which stamp probes where data is stamped, and answer those of others. None: the
     /// kernel's socket layer stamps (`SO_TIMESTAMPING`, in software), by CLOCK_REALTIME.
     programs: Option<Exchanges>,
@@ -55,14 +55,14 @@ impl Answers {
     }
 
     /// Whose probes are answered, and who answers.
-    pub fn set_members(&mut self, members: &[Member]) {
+    pub fn set_members(&mut self, members: &[Other]) {
         self.keys.clear();
         self.change_members(members, &[]);
     }
 
     /// Adds or replaces some of them, and forgets others.
-    pub fn change_members(&mut self, members: &[Member], gone: &[IpAddr]) {
-        self.keys.extend(members.iter().map(|m| (m.address, m.key)));
+    pub fn change_members(&mut self, members: &[Other], gone: &[IpAddr]) {
+        self.keys.extend(members.iter().map(|m| (m.address, m.keys)));
         gone.iter().for_each(|address| _ = self.keys.remove(address));
     }
 
@@ -85,8 +85,8 @@ impl Answers {
 
     /// Sends with a tag. What is not sent does not come back.
     fn post(&self, mut probe: OrProbe, to: IpAddr) {
-        let Some(key) = self.keys.get(&to) else { return };
-        probe.tag = probe.expected_tag(self.us, to, &key.0);
+        let Some(keys) = self.keys.get(&to) else { return };
+        probe.tag = probe.expected_tag(self.us, to, &keys.sign.0);
         let _ = self.socket.send_to(&probe.encode(), SocketAddr::new(to, self.port));
     }
 
@@ -155,7 +155,8 @@ impl Answers {
             let payload: Option<&[u8; LEN]> = bytes[..got.length.min(bytes.len())].try_into().ok();
             let Some(probe) = payload.and_then(OrProbe::decode) else { continue };
             let peer = from.ip().to_canonical();
-            let known = self.keys.get(&peer).is_some_and(|k| probe.expected_tag(peer, self.us, &k.0) == probe.tag);
+            let is_by = |key: &Key| probe.expected_tag(peer, self.us, &key.0) == probe.tag;
+            let known = self.keys.get(&peer).is_some_and(|keys| [keys.sign, keys.accept].iter().any(is_by));
             if !known || from.port() != self.port {
                 continue;
             }
@@ -192,7 +193,7 @@ mod tests {
     /// Two addresses of the loopback, each with a socket that the kernel stamps.
     fn host(last: u8, other: u8, port: u16) -> Answers {
         let mut host = Answers::at(SocketAddr::from(([127, 0, 0, last], port)), NO_TEST, None).unwrap();
-        host.keys = BTreeMap::from([(IpAddr::from([127, 0, 0, other]), Key([7; 16]))]);
+        host.keys = BTreeMap::from([(IpAddr::from([127, 0, 0, other]), Key([7; 16]).into())]);
         host
     }
 

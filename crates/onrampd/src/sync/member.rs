@@ -3,7 +3,7 @@
 use crate::config::Fleet;
 use crate::fleet::link::{self, Link};
 use crate::fleet::pki;
-use crate::fleet::wire::{self, FromCoordinator, FromHost, MAX_FROM_COORDINATOR};
+use crate::fleet::wire::{self, FromCoordinator, FromHost, MAX_FROM_COORDINATOR, SPEAKS};
 use onramp_clock::Correction;
 use rustls::{ClientConfig, ClientConnection};
 use std::io;
@@ -21,6 +21,9 @@ const SILENCE: u64 = 10 * SECOND;
 const PAUSE: u64 = SECOND;
 /// While another coordinator serves, the preferred ones are called this often.
 const RETURN: u64 = 10 * SECOND;
+
+/// Why none serves before one was called.
+pub const UNANSWERED: &str = "no coordinator has answered yet";
 
 /// This host's place in its fleet.
 pub struct Membership {
@@ -42,6 +45,8 @@ pub struct Membership {
     window: u64,
     correction: Option<Correction>,
     trouble: String,
+    /// Which coordinator has refused this host, where that is the trouble: that another one does not answer tells less.
+    refused_by: Option<usize>,
 }
 
 struct Call {
@@ -69,7 +74,8 @@ impl Membership {
             next_at: 0,
             window: 0,
             correction: None,
-            trouble: "no coordinator has answered yet".into(),
+            trouble: UNANSWERED.into(),
+            refused_by: None,
         })
     }
 
@@ -150,20 +156,26 @@ impl Membership {
             });
             match (open, refused) {
                 (_, Some(reason)) => {
-                    self.not_this_one(now, &reason);
+                    self.refused_by = None;
+                    self.refused_by = self.not_this_one(now, &reason);
                     // What the one that served said last may have been lost with its connection.
                     if self.serving.is_none() {
                         heard.push(FromCoordinator::Refused { reason });
                     }
                 }
-                (Err(reason), None) => self.not_this_one(now, &reason),
-                (Ok(()), None) if late => self.not_this_one(now, "does not answer"),
+                (Err(reason), None) => _ = self.not_this_one(now, &reason),
+                (Ok(()), None) if late => _ = self.not_this_one(now, "does not answer"),
                 (Ok(()), None) if first.is_empty() => {}
+                (Ok(()), None) if !is_understood(&first[0]) => {
+                    let older = "speaks an earlier version of the protocol";
+                    self.not_this_one(now, &format!("{older}, and this host {SPEAKS}: upgrade the coordinator"));
+                }
                 // It speaks, so it serves.
                 (Ok(()), None) => {
                     heard = first;
                     self.serving = self.calling.take();
                     self.trouble.clear();
+                    self.refused_by = None;
                     self.next = 0;
                     self.next_at = now + RETURN;
                 }
@@ -192,7 +204,7 @@ impl Membership {
         self.next += 1;
         match self.call(which, now) {
             Ok(call) => self.calling = Some(call),
-            Err(e) => self.not_this_one(now, &e.to_string()),
+            Err(e) => _ = self.not_this_one(now, &e.to_string()),
         }
     }
 
@@ -208,18 +220,22 @@ impl Membership {
             correction: self.correction,
             by_programs: self.by_programs,
             aliases: self.aliases.clone(),
-            changes: true,
+            speaks: SPEAKS,
         })?;
         Ok(Call { link, which, heard: now })
     }
 
-    /// The coordinator that was called does not serve: the next one is called at once.
-    fn not_this_one(&mut self, now: u64, reason: &str) {
+    /// The coordinator that was called does not serve: the next one is called at once. Returns which it was, if that is
+    /// why none serves.
+    fn not_this_one(&mut self, now: u64, reason: &str) -> Option<usize> {
         let which = self.calling.take().map_or(self.next.saturating_sub(1), |call| call.which);
-        if self.serving.is_none() {
-            self.trouble = format!("coordinator {}: {reason}", self.coordinators[which]);
-        }
         self.next_at = now;
+        if self.serving.is_some() || self.refused_by.is_some_and(|by| by != which) {
+            return None;
+        }
+        self.trouble = format!("coordinator {}: {reason}", self.coordinators[which]);
+        self.refused_by = None;
+        Some(which)
     }
 
     fn lost(&mut self, reason: String) {
@@ -231,6 +247,11 @@ impl Membership {
             self.next_at = 0;
         }
     }
+}
+
+/// Returns whether the first that a coordinator says is by a protocol that is spoken here.
+fn is_understood(first: &FromCoordinator) -> bool {
+    matches!(first, FromCoordinator::Welcome { protocol } if (SPEAKS.oldest..=SPEAKS.newest).contains(protocol))
 }
 
 impl Call {

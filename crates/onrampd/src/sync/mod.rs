@@ -2,26 +2,33 @@
 //!
 //! A thread of its own sends probes when they are due ([`prober`]), notices when a clock has
 //! stepped ([`guard`]), keeps what they saw if it is asked to ([`log`]), and talks to a
-//! coordinator ([`member`]). What comes of it is a [`View`], from which the agent sets the
+//! coordinator ([`member`]), which names the others, with whom it shares keys ([`keyring`]). What comes of it is a [`View`], from which the agent sets the
 //! programs' clocks and thresholds.
 
 mod answers;
 mod guard;
+mod keyring;
 mod log;
 mod member;
 mod prober;
+mod rest;
 mod view;
 
+pub use keyring::Other;
 pub use view::{Settings, View};
 
 use crate::clock::now;
 use crate::config::Config;
 use crate::datapath::Exchanges;
+use crate::fleet::pairs::Pairs;
 use crate::fleet::wire::{FromCoordinator, FromHost, Realtime};
 use crate::wait::{ready, wait};
 use crate::worker::Worker;
-use member::Membership;
+use keyring::Keyring;
+use member::{Membership, UNANSWERED};
 use prober::Prober;
+use rest::{Looker, Rest};
+use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write as _};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -60,9 +67,13 @@ impl Sync {
             us: fleet.address,
             prober: Prober::open(fleet.address, config, programs)?,
             membership: Membership::new(fleet, by_programs)?,
+            keyring: Keyring::new(Pairs::open(&fleet.folder)?),
+            rest: Rest::default(),
+            looker: Looker::open(),
             view: view.clone(),
             realtime: realtime.clone(),
             pipe: theirs,
+            logged: BTreeSet::from([UNANSWERED.into()]),
         };
         // Sleeps end when they should, not 50 us later.
         let run = move || {
@@ -107,9 +118,14 @@ struct Work {
     us: IpAddr,
     prober: Prober,
     membership: Membership,
+    keyring: Keyring,
+    rest: Rest,
+    looker: Looker,
     view: Arc<Mutex<View>>,
     realtime: Arc<Mutex<Option<Realtime>>>,
     pipe: UnixStream,
+    /// Why no coordinator serves, as far as that was logged since one did.
+    logged: BTreeSet<String>,
 }
 
 impl Work {
@@ -135,10 +151,17 @@ impl Work {
                 view.coordinator == coordinator && view.trouble == trouble
             };
             if !told {
+                if coordinator.is_some() {
+                    self.logged.clear();
+                }
                 let trouble = trouble.to_string();
                 self.change(|view| (view.coordinator, view.trouble) = (coordinator, trouble));
             }
             heard.into_iter().for_each(|message| self.heard(message));
+            if !told && coordinator.is_none() {
+                let trouble = self.membership.trouble().to_string();
+                self.log(&trouble);
+            }
         }
     }
 
@@ -151,29 +174,49 @@ impl Work {
     /// Takes in the answers that have come.
     fn look(&mut self) {
         self.prober.take_answers();
-        if self.prober.own_clock_stepped() {
+        let rested = self.rest.see(self.looker.look());
+        if rested.is_some() {
+            self.prober.forget();
+        }
+        let stepped = self.prober.own_clock_stepped().then_some("this host's clock stepped, or changed its frequency");
+        if let Some(why) = rested.or(stepped) {
             self.membership.corrected(None);
-            self.change(|view| {
-                view.withdraw("this host's clock stepped, or changed its frequency: waiting for a round")
-            });
+            self.change(|view| view.withdraw(&format!("{why}: waiting for a round")));
         }
     }
 
     fn heard(&mut self, message: FromCoordinator) {
         match message {
-            FromCoordinator::Members { members, not_yours, probe, interval, window } => {
+            FromCoordinator::Members { members, not_yours, epochs, probe, interval, window } => {
+                self.keyring.turn(epochs);
+                let members = self.keyring.set_members(members);
                 self.prober.set_members(&members);
                 self.prober.set_targets(&probe, interval, window, now());
+                let without_key = self.keyring.trouble();
                 let members = members.into_iter().map(|member| (member.address, member)).collect();
-                self.change(|view| (view.members, view.not_yours) = (members, not_yours));
+                self.change(|view| {
+                    (view.members, view.not_yours, view.without_key) = (members, not_yours, without_key);
+                });
             }
             FromCoordinator::Changed { mut members, gone, not_yours, probe } => {
                 members.retain(|member| member.address != self.us);
-                self.prober.change_members(&members, &gone);
+                // One whose keys are refused now has those before no more.
+                let named: Vec<IpAddr> = members.iter().map(|member| member.address).chain(gone).collect();
+                let members = self.keyring.change_members(members, &named);
+                self.prober.change_members(&members, &named);
                 if let Some(probe) = probe {
                     self.prober.change_targets(&probe, now());
                 }
-                self.change(|view| view.change_members(members, &gone, not_yours));
+                let without_key = self.keyring.trouble();
+                self.change(|view| {
+                    view.change_members(members, &named, not_yours);
+                    view.without_key = without_key;
+                });
+            }
+            FromCoordinator::Keys(epochs) => {
+                let members = self.keyring.turn(epochs);
+                self.prober.change_members(&members, &[]);
+                self.change(|view| view.change_members(members, &[], None));
             }
             FromCoordinator::Collect { round } => {
                 self.look();
@@ -181,14 +224,11 @@ impl Work {
                 let realtime = *self.realtime.lock().unwrap_or_else(PoisonError::into_inner);
                 self.membership.say(&FromHost::Report { round, edges, realtime });
             }
-            FromCoordinator::Corrected { correction, reason, comparable, noise, realtime, changes } => {
+            FromCoordinator::Corrected { correction, reason, comparable, noise, realtime } => {
                 self.membership.corrected(correction);
                 self.change(|view| {
                     view.correct(correction, reason, noise);
-                    match changes {
-                        Some(changes) => view.change_comparable(&changes),
-                        None => view.set_comparable(comparable),
-                    }
+                    view.change_comparable(&comparable);
                     view.realtime = realtime.filter(Realtime::is_sound);
                 });
             }
@@ -201,13 +241,27 @@ impl Work {
             FromCoordinator::Refused { reason } => {
                 self.prober.set_members(&[]);
                 self.membership.corrected(None);
+                let reason = format!("the coordinator refuses this host: it {reason}");
+                self.log(&reason);
                 self.change(|view| {
                     view.members.clear();
-                    view.withdraw(&format!("the coordinator refuses this host: it {reason}"));
+                    view.withdraw(&reason);
                 });
             }
             // Answers to questions that are not asked here, and what a later version says.
-            FromCoordinator::Joined { .. } | FromCoordinator::Fleet(_) | FromCoordinator::Unknown => {}
+            FromCoordinator::Welcome { .. }
+            | FromCoordinator::Kept
+            | FromCoordinator::Joined { .. }
+            | FromCoordinator::Fleet(_)
+            | FromCoordinator::Unknown => {}
+        }
+    }
+
+    /// Logs why no coordinator serves this host, each reason once.
+    fn log(&mut self, trouble: &str) {
+        let reason = trouble.split_once(": ").map_or(trouble, |(_, reason)| reason);
+        if self.logged.insert(reason.trim_start_matches("it ").into()) {
+            eprintln!("onrampd: {trouble}");
         }
     }
 

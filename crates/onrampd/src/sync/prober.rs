@@ -2,10 +2,11 @@
 
 use super::answers::Answers;
 use super::guard::Guard;
+use super::keyring::Other;
 use super::log::ProbeLog;
 use crate::config::Config;
 use crate::datapath::{Exchanges, Step};
-use crate::fleet::wire::{Delays, Edge, Member};
+use crate::fleet::wire::{Delays, Edge};
 use onramp_clock::log::Record;
 use onramp_clock::schedule::{SPACING, Schedule};
 use onramp_clock::{EdgeFit, Exchange, FitOptions, Memory};
@@ -76,12 +77,12 @@ impl Prober {
     }
 
     /// Others whose probes are answered.
-    pub fn set_members(&mut self, members: &[Member]) {
+    pub fn set_members(&mut self, members: &[Other]) {
         self.answers.set_members(members);
     }
 
     /// Adds or replaces some of them, and forgets others.
-    pub fn change_members(&mut self, members: &[Member], gone: &[IpAddr]) {
+    pub fn change_members(&mut self, members: &[Other], gone: &[IpAddr]) {
         self.answers.change_members(members, gone);
     }
 
@@ -175,6 +176,15 @@ impl Prober {
             target.stepped = true;
         }
         own
+    }
+
+    /// Forgets what was seen: this host's clock is another one from now on.
+    pub fn forget(&mut self) {
+        for target in self.targets.values_mut() {
+            target.seen.clear();
+            target.guard.expect(None);
+            target.stepped = true;
+        }
     }
 
     /// Takes what was seen since this was last asked.

@@ -1,8 +1,9 @@
 //! A host's knowledge of its clock and the others', as the programs are told of it. Pure.
 
+use super::Other;
 use crate::abi::or_clock;
 use crate::config::{Fleet, MAX_PEERS, Peer};
-use crate::fleet::wire::{Alike, Certainty, Comparable, Member, Realtime};
+use crate::fleet::wire::{Alike, Certainty, Comparable, Realtime};
 use onramp_clock::Correction;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -11,9 +12,11 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
     /// The other members.
-    pub members: BTreeMap<IpAddr, Member>,
+    pub members: BTreeMap<IpAddr, Other>,
     /// Aliases of this host that are not its own by the coordinator.
     pub not_yours: Vec<IpAddr>,
+    /// Members that have no key with this host, and why.
+    pub without_key: Option<String>,
     /// Why this host's certificate is not renewed though it was to be.
     pub not_renewed: Option<String>,
     /// Correction of this host's clock.
@@ -57,13 +60,7 @@ impl View {
         self.noise = noise.max(0.0);
     }
 
-    /// Takes over which hosts are comparable.
-    pub fn set_comparable(&mut self, comparable: Vec<Certainty>) {
-        self.factor = 1.0;
-        self.comparable = comparable.into_iter().map(|c| (c.address, c)).collect();
-    }
-
-    /// The same of changes.
+    /// Takes over changes of which hosts are comparable.
     pub fn change_comparable(&mut self, changes: &Comparable) {
         if changes.anew {
             self.comparable.clear();
@@ -77,7 +74,7 @@ impl View {
     }
 
     /// Takes over changes of the members.
-    pub fn change_members(&mut self, members: Vec<Member>, gone: &[IpAddr], not_yours: Option<Vec<IpAddr>>) {
+    pub fn change_members(&mut self, members: Vec<Other>, gone: &[IpAddr], not_yours: Option<Vec<IpAddr>>) {
         gone.iter().for_each(|address| _ = self.members.remove(address));
         self.members.extend(members.into_iter().map(|member| (member.address, member)));
         self.not_yours = not_yours.unwrap_or(std::mem::take(&mut self.not_yours));
@@ -112,10 +109,10 @@ impl View {
             let u = own.uncertainty_at(reading);
             (other <= limit).then(|| (2.0 * (u * u + other * other).sqrt() + 2.0 * self.noise).ceil().max(1.0) as u64)
         };
-        let peer = |(address, member): (IpAddr, &Member)| {
+        let peer = |(address, member): (IpAddr, &Other)| {
             let certainty = self.comparable.get(&member.address);
             let uncertainty = known.as_ref().zip(certainty).and_then(|(own, certainty)| both(own, certainty));
-            Peer::new(address, member.key, uncertainty.map(|_| 0), uncertainty.unwrap_or(0))
+            Peer::new(address, member.keys, uncertainty.map(|_| 0), uncertainty.unwrap_or(0))
         };
         let addresses = self.members.iter().map(|(address, m)| (*address, m));
         let aliases = self.members.values().flat_map(|m| m.aliases.iter().map(move |alias| (*alias, m)));
@@ -154,7 +151,7 @@ mod tests {
         let correction =
             Correction { base: 1_000, offset: -5, drift: 1.0 / 65536.0, sigma: 300.0, drift_sigma: 1e-7, wander: 0.0 };
         View {
-            members: [(PEER, Member { address: PEER, aliases: vec![ALIAS], key: Key([1; 16]) })].into(),
+            members: [(PEER, Other { address: PEER, aliases: vec![ALIAS], keys: Key([1; 16]).into() })].into(),
             correction: Some(correction),
             comparable: [(PEER, Certainty { address: PEER, sigma: 400.0, drift_sigma: 0.0 })].into(),
             noise: 50.0,

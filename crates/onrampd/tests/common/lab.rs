@@ -34,6 +34,30 @@ impl Lab {
         Some(lab)
     }
 
+    /// The same, and "pod" on host "a", behind a bridge and with its address translated, as Docker has it; `None` also where
+    /// there is no `nft`.
+    pub fn with_pod() -> Option<Self> {
+        if Command::new("nft").arg("--version").output().is_err() {
+            eprintln!("skipped: there is no nft");
+            return None;
+        }
+        let lab = Self::with(&["a", "b", "pod"])?;
+        lab.cable();
+        lab.says("a", "ip link add docker0 type bridge");
+        lab.says("a", "ip addr add 172.17.0.1/16 dev docker0");
+        lab.says("a", "ip link set docker0 up");
+        let (a, pod) = (lab.host("a"), lab.host("pod"));
+        run(&format!("ip link add eth0 netns {pod} type veth peer name pod netns {a}"));
+        lab.says("a", "ip link set pod master docker0 up");
+        lab.says("pod", "ip addr add 172.17.0.2/16 dev eth0");
+        lab.says("pod", "ip link set eth0 up");
+        lab.says("pod", "ip route add default via 172.17.0.1");
+        lab.on("a", || fs::write("/proc/sys/net/ipv4/ip_forward", "1")).unwrap();
+        let rules = "table ip nat { chain post { type nat hook postrouting priority srcnat; ip saddr 172.17.0.0/16 masquerade; }; }";
+        assert!(lab.command("a", "nft").arg(rules).status().unwrap().success());
+        Some(lab)
+    }
+
     /// Three hosts at a switch; `None` where there can be none.
     pub fn switched() -> Option<Self> {
         let lab = Self::with(&["a", "b", "c", "switch"])?;
@@ -149,6 +173,11 @@ impl Lab {
 
     /// Sends `bytes` from "a" to "b" by TCP; true if all arrived in time.
     pub fn transfer(&self, to: &str, bytes: usize) -> bool {
+        self.transfer_from("a", to, bytes)
+    }
+
+    /// The same from another host.
+    pub fn transfer_from(&self, from: &str, to: &str, bytes: usize) -> bool {
         let to: IpAddr = to.parse().unwrap();
         let patience = Some(Duration::from_secs(60));
         let listener = self.on("b", move || TcpListener::bind((to, 0)).unwrap());
@@ -159,7 +188,7 @@ impl Lab {
                 stream.set_read_timeout(patience).unwrap();
                 std::io::copy(&mut stream, &mut std::io::sink()).unwrap_or(0)
             });
-            self.on("a", move || {
+            self.on(from, move || {
                 let mut stream = TcpStream::connect((to, port)).unwrap();
                 stream.set_write_timeout(patience).unwrap();
                 stream.write_all(&vec![1; bytes]).unwrap();
@@ -187,6 +216,10 @@ pub struct Agent {
 impl Agent {
     pub fn signal(&self, signal: rustix::process::Signal) {
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Ends it as an operator would; true if it ended well.
