@@ -60,10 +60,10 @@ impl Answers {
         self.change_members(members, &[]);
     }
 
-    /// Adds or replaces some of them, and forgets others.
+    /// Forgets those that are `gone`, then adds or replaces `members`, which may be among them.
     pub fn change_members(&mut self, members: &[Other], gone: &[IpAddr]) {
-        self.keys.extend(members.iter().map(|m| (m.address, m.keys)));
         gone.iter().for_each(|address| _ = self.keys.remove(address));
+        self.keys.extend(members.iter().map(|m| (m.address, m.keys)));
     }
 
     /// Descriptors to wait for: others' probes want an answer at once, if that is done here.
@@ -221,6 +221,20 @@ mod tests {
             assert!(came.probe.received <= came.probe.returned && came.probe.returned <= came.at, "{came:?}");
         }
         assert!(them.ready.is_empty());
+    }
+
+    #[test]
+    fn who_is_replaced_keeps_a_key_and_who_is_gone_has_none() {
+        let mut host = host(73, 74, 0);
+        let member = |last: u8, key: u8| Other {
+            address: [127, 0, 0, last].into(),
+            aliases: vec![],
+            keys: Key([key; 16]).into(),
+        };
+        host.set_members(&[member(74, 1), member(75, 1)]);
+        host.change_members(&[member(74, 2), member(76, 2)], &[74, 75, 76].map(|last| [127, 0, 0, last].into()));
+        let expected = [74, 76].map(|last| (IpAddr::from([127, 0, 0, last]), Keys::from(Key([2; 16]))));
+        assert_eq!(host.keys, BTreeMap::from(expected));
     }
 
     #[test]

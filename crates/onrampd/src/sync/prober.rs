@@ -81,7 +81,7 @@ impl Prober {
         self.answers.set_members(members);
     }
 
-    /// Adds or replaces some of them, and forgets others.
+    /// Forgets those that are `gone`, then adds or replaces `members`, which may be among them.
     pub fn change_members(&mut self, members: &[Other], gone: &[IpAddr]) {
         self.answers.change_members(members, gone);
     }
