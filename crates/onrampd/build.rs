@@ -23,6 +23,7 @@ fn main() {
     regenerate();
     compile("onramp.bpf.c", &[]);
     compile("qdisc.bpf.c", &["-mcpu=v3"]);
+    compile("record.bpf.c", &[]);
     // For the tests only: an instant, and an integration test finds it.
     compile("tests/vectors.bpf.c", &[]);
 }
@@ -90,7 +91,7 @@ impl bindgen::callbacks::ParseCallbacks for Core {
 #[cfg(feature = "regenerate")]
 fn regenerate() {
     let text = bindgen::Builder::default()
-        .header(format!("{BPF}/onramp_abi.h"))
+        .header(format!("{BPF}/record_abi.h"))
         .header(format!("{BPF}/qdisc.h"))
         // The compiler's own stdint.h: which libclang is used must not matter.
         .clang_args(["-I", CORE, "-std=c11", "-ffreestanding", "-I/usr/include/x86_64-linux-gnu"])

@@ -10,6 +10,7 @@ mod documents;
 mod exporter;
 mod hosts;
 mod owd;
+mod record;
 mod replay;
 mod setup;
 mod status;
@@ -19,7 +20,7 @@ mod top;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use ipnet::IpNet;
 use nix::unistd::geteuid;
-use onrampd::config::quantity::Life;
+use onrampd::config::quantity::{Life, Size};
 use onrampd::config::{Config, Fleet, Mode};
 use onrampd::fleet::pki::Token;
 use onrampd::fleet::tokens::{Terms, today};
@@ -162,6 +163,29 @@ enum Command {
         /// The agent's socket.
         #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
         socket: PathBuf,
+    },
+    /// Record when this host sends how much to whom by TCP, for `onramp forecast`; as root. Holds nothing and reads no
+    /// payload.
+    Record {
+        /// The recording; it must not be there yet.
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+        /// Until so long is over; default: until SIGINT or SIGTERM.
+        #[arg(long = "for", value_name = "TIME")]
+        lasts: Option<Life>,
+        /// It ends when the recording is so large: some 80 bytes a flow.
+        #[arg(long, value_name = "SIZE", default_value = "64MB")]
+        max_size: Size,
+        /// Write hashes in the place of addresses, by the key in this file: the same on all hosts.
+        #[arg(long, value_name = "FILE")]
+        hash_addresses: Option<PathBuf>,
+        /// Interfaces to look at; default: those of the configuration.
+        #[arg(long, value_name = "NAME")]
+        interface: Vec<String>,
+        /// Configuration of this host's agent, whose clock recordings share: the fleet's. Without an agent it is the
+        /// system's clock.
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
     },
     /// Write manual pages and the completions of bash, zsh and fish, for packages.
     #[command(hide = true)]
@@ -307,6 +331,15 @@ fn main() -> ExitCode {
         Command::Exporter { listen, max_paths, socket } => {
             exporter::run(listen, max_paths, &socket).map_or_else(fail, |()| ExitCode::SUCCESS)
         }
+        Command::Record { out, lasts, max_size, hash_addresses: key, interface, config } => {
+            recorded_from(interface, &config).map_or_else(
+                |wrong| wrong,
+                |(interfaces, socket)| {
+                    let lasts = lasts.map(|lasts| lasts.0.saturating_mul(1_000_000_000));
+                    done(record::run(&record::Order { interfaces, socket, out, most: max_size.0, lasts, key }))
+                },
+            )
+        }
         Command::Documents { folder } => done(documents::write(Cli::command(), &folder).map(|()| String::new())),
     }
 }
@@ -357,6 +390,18 @@ fn with_fleet(config: &Path, work: impl FnOnce(&Fleet) -> ExitCode) -> ExitCode 
             ExitCode::from(2)
         }
     })
+}
+
+/// Interfaces to record and the agent's socket: of the configuration, without which the interfaces are to be named.
+fn recorded_from(named: Vec<String>, file: &Path) -> Result<(Vec<String>, PathBuf), ExitCode> {
+    if !named.is_empty() && !file.exists() {
+        return Ok((named, DEFAULT_SOCKET.into()));
+    }
+    let config = Config::open(file).map_err(|errors| {
+        errors.iter().for_each(|e| eprintln!("{}", with_remedy(e.to_string())));
+        ExitCode::from(2)
+    })?;
+    Ok((if named.is_empty() { config.interfaces } else { named }, config.socket))
 }
 
 fn delays(fleet: &wire::Fleet, json: bool, png: Option<&Path>) -> io::Result<String> {

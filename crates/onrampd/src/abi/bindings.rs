@@ -21,6 +21,15 @@ pub const OR_WINDOW_SHIFT: u32 = 30;
 pub const OR_LEAST_SETTLED: u64 = 10000000000;
 pub const OR_SHORTER: u32 = 16;
 pub const OR_SENT_AGAIN: i32 = -1;
+pub const OR_BUSY_NOT: u32 = 0;
+pub const OR_BUSY_OPEN: u32 = 1;
+pub const OR_BUSY_ACKED: u32 = 2;
+pub const OR_BUSY_GAP: u32 = 100000;
+pub const OR_BUSY_ANSWERED: u32 = 1;
+pub const OR_BUSY_CLOSING: u32 = 2;
+pub const OR_ENDED_ACKED: u32 = 0;
+pub const OR_ENDED_RESET: u32 = 1;
+pub const OR_ENDED_OPEN: u32 = 2;
 pub const ONRAMP_CUT: u32 = 2147483648;
 pub const ONRAMP_PROG_PREFIX: &[u8; 12] = b"onramp_gate\0";
 #[repr(C)]
@@ -367,6 +376,82 @@ pub const OR_UNPARSED: or_counter = 22;
 pub const OR_TABLE_FULL: or_counter = 23;
 pub const OR_COUNTERS: or_counter = 24;
 pub type or_counter = ::core::ffi::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct or_busy {
+    pub began: or_u64,
+    pub last: or_u64,
+    pub acked: or_u64,
+    pub bytes: or_u64,
+    pub again: or_u64,
+    pub packets: or_u32,
+    pub next: or_u32,
+    pub state: or_u32,
+    pub flags: or_u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of or_busy"][::core::mem::size_of::<or_busy>() - 56usize];
+    ["Alignment of or_busy"][::core::mem::align_of::<or_busy>() - 8usize];
+    [
+        "Offset of field: or_busy::began",
+    ][::core::mem::offset_of!(or_busy, began) - 0usize];
+    ["Offset of field: or_busy::last"][::core::mem::offset_of!(or_busy, last) - 8usize];
+    [
+        "Offset of field: or_busy::acked",
+    ][::core::mem::offset_of!(or_busy, acked) - 16usize];
+    [
+        "Offset of field: or_busy::bytes",
+    ][::core::mem::offset_of!(or_busy, bytes) - 24usize];
+    [
+        "Offset of field: or_busy::again",
+    ][::core::mem::offset_of!(or_busy, again) - 32usize];
+    [
+        "Offset of field: or_busy::packets",
+    ][::core::mem::offset_of!(or_busy, packets) - 40usize];
+    ["Offset of field: or_busy::next"][::core::mem::offset_of!(or_busy, next) - 44usize];
+    [
+        "Offset of field: or_busy::state",
+    ][::core::mem::offset_of!(or_busy, state) - 48usize];
+    [
+        "Offset of field: or_busy::flags",
+    ][::core::mem::offset_of!(or_busy, flags) - 52usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct or_recorded {
+    pub flow: or_tuple,
+    pub how: or_u32,
+    pub reserved: or_u32,
+    pub ended: or_u64,
+    pub busy: or_busy,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of or_recorded"][::core::mem::size_of::<or_recorded>() - 112usize];
+    ["Alignment of or_recorded"][::core::mem::align_of::<or_recorded>() - 8usize];
+    [
+        "Offset of field: or_recorded::flow",
+    ][::core::mem::offset_of!(or_recorded, flow) - 0usize];
+    [
+        "Offset of field: or_recorded::how",
+    ][::core::mem::offset_of!(or_recorded, how) - 40usize];
+    [
+        "Offset of field: or_recorded::reserved",
+    ][::core::mem::offset_of!(or_recorded, reserved) - 44usize];
+    [
+        "Offset of field: or_recorded::ended",
+    ][::core::mem::offset_of!(or_recorded, ended) - 48usize];
+    [
+        "Offset of field: or_recorded::busy",
+    ][::core::mem::offset_of!(or_recorded, busy) - 56usize];
+};
+pub const OR_RECORD_LOST: or_record_counter = 0;
+pub const OR_RECORD_UDP: or_record_counter = 1;
+pub const OR_RECORD_UDP_BYTES: or_record_counter = 2;
+pub const OR_RECORD_UNPARSED: or_record_counter = 3;
+pub const OR_RECORD_COUNTERS: or_record_counter = 4;
+pub type or_record_counter = ::core::ffi::c_uint;
 pub type __u32 = ::core::ffi::c_uint;
 pub type __u64 = ::core::ffi::c_ulonglong;
 pub const TCA_ONRAMP_UNSPEC: _bindgen_ty_1 = 0;

@@ -1,9 +1,10 @@
 //! The maps of eBPF programs, by what their keys and values are.
 
 use bytemuck::{Pod, bytes_of};
-use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object, Result};
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object, Result, RingBuffer, RingBufferBuilder};
 use std::io;
 use std::marker::PhantomData;
+use std::sync::mpsc::{Receiver, channel};
 
 /// A map of keys and values of these kinds. Where each CPU has its own value, `get_all` is for it.
 pub struct Map<K, V> {
@@ -69,8 +70,36 @@ impl<K: Pod, V: Pod> Map<K, V> {
     }
 }
 
+/// A ring buffer, read record by record.
+pub struct Ring {
+    ring: RingBuffer<'static>,
+    records: Receiver<Vec<u8>>,
+}
+
+impl Ring {
+    /// The one of an object, which it may outlive.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn find(object: &Object, name: &str) -> Result<Self> {
+        let map = object.maps().find(|map| map.name() == name).ok_or_else(absent)?;
+        let (sender, records) = channel();
+        let mut builder = RingBufferBuilder::new();
+        // Zero is "go on".
+        builder.add(&map, move |record| sender.send(record.to_vec()).map_or(-1, |()| 0))?;
+        Ok(Self { ring: builder.build()?, records })
+    }
+
+    /// The next record.
+    pub fn take(&mut self) -> Option<Vec<u8>> {
+        // One at a time: the ring has more room for the others.
+        self.ring.consume_raw_n(1);
+        self.records.try_recv().ok()
+    }
+}
+
 /// A value of these bytes, if they are as many as it has.
-fn read<T: Pod>(bytes: &[u8]) -> Option<T> {
+pub(super) fn read<T: Pod>(bytes: &[u8]) -> Option<T> {
     bytemuck::try_pod_read_unaligned(bytes).ok()
 }
 

@@ -2,8 +2,10 @@
 
 pub mod maps;
 pub mod object;
+mod record;
 
 pub use object::Shared;
+pub use record::{Recorded, Recorder};
 
 use crate::abi::{self, or_address, or_clock, or_config, or_exchange, or_flow, or_path, or_peer, or_tuple};
 use crate::config::{Attach, MAX_PEERS, Peer};
@@ -12,10 +14,8 @@ use crate::net::tc::{self, Filter};
 use crate::sys;
 use bytemuck::Pod;
 use libbpf_rs::libbpf_sys::{BPF_F_BEFORE, BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_attach_type, bpf_prog_info};
-use libbpf_rs::{
-    ErrorKind, MapCore as _, Object, ProgramInput, ProgramMut, ProgramOutput, RingBuffer, RingBufferBuilder,
-};
-use maps::Map;
+use libbpf_rs::{ErrorKind, Object, ProgramInput, ProgramMut, ProgramOutput};
+use maps::{Map, Ring};
 use object::Aligned;
 use onramp_core::orprobe::{Kind, OrProbe};
 use onramp_netlink::Socket;
@@ -25,7 +25,6 @@ use std::io;
 use std::mem::offset_of;
 use std::net::IpAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
-use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/onramp.bpf.o")));
@@ -198,28 +197,12 @@ pub struct Step {
 }
 
 /// The steps of exchanges, in their order.
-pub struct Exchanges {
-    ring: RingBuffer<'static>,
-    /// Records of the ring.
-    records: Receiver<Vec<u8>>,
-}
+pub struct Exchanges(Ring);
 
 impl Exchanges {
-    fn new(object: &Object) -> libbpf_rs::Result<Self> {
-        let map =
-            object.maps().find(|map| map.name() == "exchanges").ok_or(io::Error::from(io::ErrorKind::NotFound))?;
-        let (sender, records) = channel();
-        let mut builder = RingBufferBuilder::new();
-        // Zero is "go on".
-        builder.add(&map, move |record| sender.send(record.to_vec()).map_or(-1, |()| 0))?;
-        Ok(Self { ring: builder.build()?, records })
-    }
-
     /// The next one.
     pub fn take(&mut self) -> Option<Step> {
-        // One at a time: the ring has more room for the others.
-        self.ring.consume_raw_n(1);
-        let item = self.records.try_recv().ok()?;
+        let item = self.0.take()?;
         let u64_at = |at: usize| u64::from_ne_bytes(bytes_at(&item, at));
         let u32_at = |at: usize| u32::from_ne_bytes(bytes_at(&item, at));
         let [kind] = bytes_at(&item, offset_of!(or_exchange, probe.kind));
@@ -270,7 +253,9 @@ impl Datapath {
         let current: Map<u32, u32> = map(&object, "current")?;
         let slot = current.get(&0).map_err(|source| Error::Map { name: "current", source })? & 1;
         let peers: Map<or_address, or_peer> = map(&object, "peers")?;
-        let exchanges = Exchanges::new(&object).map_err(|source| Error::Map { name: "exchanges", source })?;
+        let exchanges = Ring::find(&object, "exchanges")
+            .map(Exchanges)
+            .map_err(|source| Error::Map { name: "exchanges", source })?;
         Ok(Self {
             config: map(&object, "config")?,
             current,

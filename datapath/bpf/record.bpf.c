@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What a host sends by TCP, for `onrampd record`: how much went whither and when, and no payload.
+ *
+ * Packets do not tell where a message ends. They tell when a connection is busy: from the first byte that is sent while
+ * nothing is outstanding until all is acknowledged. That is a flow here, but for two things. One acknowledgement may be
+ * for a whole window, and the next one leaves at once: that is still the same flow. And a message that follows before the
+ * one before is acknowledged is part of it.
+ *
+ * Data and acknowledgements of a connection may be seen on two CPUs at once, without a lock: at worst a flow's last
+ * packets are told of as another flow.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/pkt_cls.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "record_abi.h"
+#include "packet.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct or_tuple);
+	__type(value, struct or_busy);
+} busy SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 22);
+} recorded SEC(".maps");
+
+struct record_counted {
+	or_u64 of[OR_RECORD_COUNTERS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, or_u32);
+	__type(value, struct record_counted);
+} record_counters SEC(".maps");
+
+OR_INLINE void record_count(enum or_record_counter counter, or_u64 n)
+{
+	or_u32 zero = 0;
+	struct record_counted *counted = bpf_map_lookup_elem(&record_counters, &zero);
+
+	if (counted)
+		counted->of[counter] += n;
+}
+
+OR_INLINE void record_end(const struct or_tuple *flow, struct or_busy *present, or_u64 now, or_u32 how)
+{
+	struct or_recorded *row = bpf_ringbuf_reserve(&recorded, sizeof(*row), 0);
+
+	present->state = OR_BUSY_NOT;
+	if (!row) {
+		record_count(OR_RECORD_LOST, 1);
+		return;
+	}
+	row->flow = *flow;
+	row->how = how;
+	row->reserved = 0;
+	row->ended = now;
+	row->busy = *present;
+	/* Who reads looks every now and then. */
+	bpf_ringbuf_submit(row, BPF_RB_NO_WAKEUP);
+}
+
+OR_INLINE or_u32 record_goes_on(const struct or_busy *present, or_u64 now)
+{
+	return present->state == OR_BUSY_OPEN || (present->state == OR_BUSY_ACKED &&
+	       !(present->flags & OR_BUSY_ANSWERED) && now - present->acked < OR_BUSY_GAP);
+}
+
+OR_INLINE struct or_busy *record_connection(const struct or_packet *packet)
+{
+	struct or_busy fresh = { .next = packet->seq }, *present = bpf_map_lookup_elem(&busy, &packet->flow);
+
+	if (present)
+		return present;
+	bpf_map_update_elem(&busy, &packet->flow, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&busy, &packet->flow);
+}
+
+OR_INLINE void record_data(struct __sk_buff *skb, const struct or_packet *packet, or_u64 now)
+{
+	struct or_busy *present = record_connection(packet);
+	or_u32 end = packet->seq + packet->payload, segments = skb->gso_segs;
+	int ahead;
+
+	if (!present)
+		return;
+	ahead = (int)(end - present->next);
+	/* Sent again after all was acknowledged; unless the connection is another that has these ports now. */
+	if (present->state != OR_BUSY_OPEN && ahead <= 0 && ahead > -(1 << 30))
+		return;
+	if (!record_goes_on(present, now)) {
+		if (present->state == OR_BUSY_ACKED)
+			record_end(&packet->flow, present, present->acked, OR_ENDED_ACKED);
+		*present = (struct or_busy){ .began = now, .next = packet->seq };
+		ahead = packet->payload;
+	}
+	present->state = OR_BUSY_OPEN;
+	if (ahead > 0) {
+		/* What was not seen between counts too: it was sent. */
+		present->bytes += ahead;
+		present->next = end;
+	}
+	if (ahead < (int)packet->payload)
+		present->again += packet->payload - (ahead > 0 ? ahead : 0);
+	present->packets += segments ? segments : 1;
+	present->last = now;
+}
+
+OR_INLINE void record_ack(const struct or_tuple *flow, struct or_busy *present, or_u32 ack, or_u64 now)
+{
+	if (present->state != OR_BUSY_OPEN || (int)(ack - present->next) < 0)
+		return;
+	present->state = OR_BUSY_ACKED;
+	present->acked = now;
+	present->flags &= ~OR_BUSY_ANSWERED;
+	if (present->flags & OR_BUSY_CLOSING)
+		record_end(flow, present, now, OR_ENDED_ACKED);
+}
+
+/* The headers of TCP, which has been found to be there. */
+OR_INLINE long record_tcp(struct __sk_buff *skb, const struct or_packet *packet, struct tcphdr *tcp)
+{
+	or_u32 ip = address_is_v4(&packet->flow.source) ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
+
+	return bpf_skb_load_bytes(skb, ETH_HLEN + ip, tcp, sizeof(*tcp));
+}
+
+/* At TC egress. */
+SEC("classifier")
+int onramp_record_out(struct __sk_buff *skb)
+{
+	or_u64 now = bpf_ktime_get_ns();
+	struct or_packet packet;
+	struct or_busy *present;
+	struct tcphdr tcp;
+
+	if (!packet_parse(skb, &packet)) {
+		record_count(OR_RECORD_UNPARSED, 1);
+		return TC_ACT_UNSPEC;
+	}
+	if (packet.flow.protocol == IPPROTO_UDP) {
+		record_count(OR_RECORD_UDP, 1);
+		record_count(OR_RECORD_UDP_BYTES, packet.payload);
+		return TC_ACT_UNSPEC;
+	}
+	if (packet.payload)
+		record_data(skb, &packet, now);
+	if (record_tcp(skb, &packet, &tcp) || !(tcp.fin || tcp.rst))
+		return TC_ACT_UNSPEC;
+	present = bpf_map_lookup_elem(&busy, &packet.flow);
+	if (!present)
+		return TC_ACT_UNSPEC;
+	present->flags |= OR_BUSY_CLOSING;
+	if (present->state == OR_BUSY_ACKED)
+		record_end(&packet.flow, present, present->acked, OR_ENDED_ACKED);
+	else if (present->state == OR_BUSY_OPEN && tcp.rst)
+		record_end(&packet.flow, present, now, OR_ENDED_RESET);
+	return TC_ACT_UNSPEC;
+}
+
+/* At TC ingress: what comes back. */
+SEC("classifier")
+int onramp_record_in(struct __sk_buff *skb)
+{
+	or_u64 now = bpf_ktime_get_ns();
+	struct or_packet packet;
+	struct or_busy *present;
+	struct or_tuple sent;
+	struct tcphdr tcp;
+
+	if (!packet_parse(skb, &packet) || packet.flow.protocol != IPPROTO_TCP || record_tcp(skb, &packet, &tcp))
+		return TC_ACT_UNSPEC;
+	sent = (struct or_tuple){
+		.source = packet.flow.destination, .destination = packet.flow.source,
+		.sport = packet.flow.dport, .dport = packet.flow.sport, .protocol = IPPROTO_TCP,
+	};
+	present = bpf_map_lookup_elem(&busy, &sent);
+	if (!present)
+		return TC_ACT_UNSPEC;
+	if (tcp.ack)
+		record_ack(&sent, present, bpf_ntohl(tcp.ack_seq), now);
+	if (packet.payload)
+		present->flags |= OR_BUSY_ANSWERED;
+	if (tcp.rst && present->state == OR_BUSY_OPEN)
+		record_end(&sent, present, now, OR_ENDED_RESET);
+	return TC_ACT_UNSPEC;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
