@@ -31,6 +31,13 @@ struct {
 } busy SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct or_tuple);
+	__type(value, struct or_came);
+} came SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 22);
 } recorded SEC(".maps");
@@ -130,6 +137,39 @@ OR_INLINE void record_ack(const struct or_tuple *flow, struct or_busy *present, 
 		record_end(flow, present, now, OR_ENDED_ACKED);
 }
 
+OR_INLINE void record_came(const struct or_tuple *flow, struct or_came *present)
+{
+	struct or_busy told = { .next = present->next };
+
+	if (!present->last)
+		return;
+	record_end(flow, &told, present->last, OR_ENDED_CAME);
+	present->last = 0;
+}
+
+OR_INLINE void record_arrival(const struct or_packet *packet, or_u32 closes, or_u64 now)
+{
+	struct or_came fresh = {}, *present = bpf_map_lookup_elem(&came, &packet->flow);
+	or_u32 end = packet->seq + packet->payload;
+
+	if (!present) {
+		bpf_map_update_elem(&came, &packet->flow, &fresh, BPF_NOEXIST);
+		present = bpf_map_lookup_elem(&came, &packet->flow);
+		if (!present)
+			return;
+	}
+	if (packet->payload) {
+		if (now - present->last > OR_BUSY_GAP)
+			record_came(&packet->flow, present);
+		/* What fills a gap comes later, and is then the last. */
+		if (!present->last || (int)(end - present->next) > 0)
+			present->next = end;
+		present->last = now;
+	}
+	if (closes)
+		record_came(&packet->flow, present);
+}
+
 /* The headers of TCP, which has been found to be there. */
 OR_INLINE long record_tcp(struct __sk_buff *skb, const struct or_packet *packet, struct tcphdr *tcp)
 {
@@ -183,6 +223,8 @@ int onramp_record_in(struct __sk_buff *skb)
 
 	if (!packet_parse(skb, &packet) || packet.flow.protocol != IPPROTO_TCP || record_tcp(skb, &packet, &tcp))
 		return TC_ACT_UNSPEC;
+	if (packet.payload || tcp.fin)
+		record_arrival(&packet, tcp.fin, now);
 	sent = (struct or_tuple){
 		.source = packet.flow.destination, .destination = packet.flow.source,
 		.sport = packet.flow.dport, .dport = packet.flow.sport, .protocol = IPPROTO_TCP,

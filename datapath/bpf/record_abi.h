@@ -11,7 +11,7 @@
 #define OR_BUSY_ACKED 2
 
 /* More that follows within this time, with nothing from the other side between, is of the same flow. */
-#define OR_BUSY_GAP 100000ULL
+#define OR_BUSY_GAP 20000ULL
 
 /**
  * struct or_busy - map "busy", by tuple: what this host sends on a connection
@@ -42,10 +42,26 @@ struct or_busy {
 /* The connection sends no more. */
 #define OR_BUSY_CLOSING 2
 
-/* Its last byte was acknowledged; the connection was reset; still open when the recording ended. */
+/**
+ * struct or_came - map "came", by tuple: what this host receives on a connection
+ * @last: when data came last; 0: what came was told of
+ * @next: sequence number after its last byte
+ * @reserved: 0
+ */
+struct or_came {
+	or_u64 last;
+	or_u32 next;
+	or_u32 reserved;
+};
+
+/*
+ * Its last byte was acknowledged; the connection was reset; still open when the recording ended. Or no flow that was
+ * sent: data came, and then none for OR_BUSY_GAP. By its @next a flow of another host is known that ended with it.
+ */
 #define OR_ENDED_ACKED 0
 #define OR_ENDED_RESET 1
 #define OR_ENDED_OPEN 2
+#define OR_ENDED_CAME 3
 
 /**
  * struct or_recorded - ring buffer "recorded": a flow that has ended

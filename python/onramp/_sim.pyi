@@ -28,6 +28,9 @@ class Loaded:
     @property
     def advice(self) -> list[str]:
         """Values that are possible, but hardly meant: a line each."""
+    @property
+    def hosts(self) -> list[str]:
+        """Names of the network's hosts, in order."""
     def check_traced(self, flows: list[int]) -> None:
         """Refuse flows that cannot be traced."""
 

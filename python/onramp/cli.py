@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onramp import ScenarioError, api, terminal, tracing
+from onramp import ScenarioError, api, folders, terminal, tracing
 from onramp.cache import Cache
 from onramp.comparison import Comparison, Plan
 from onramp.engine import Stop, Watch
@@ -21,7 +21,7 @@ from onramp.folders import unused
 from onramp.metrics import MARK, ROUGH_NOTE, is_rough, number
 from onramp.progress import Progress
 from onramp.result import Result
-from onramp.scenario import load
+from onramp.scenario import dimension, load, quantity
 
 if TYPE_CHECKING:
     from onramp.sweep import Point
@@ -295,6 +295,84 @@ def _print_comparison(found: Comparison) -> None:
         texts = (terminal.deadlock_text(first), terminal.unfinished_text(first))
         lines += [f"{side}: {text}" for text in texts if text]
     console.print("", *lines, sep="\n", soft_wrap=True)
+
+
+@commands.command("forecast")
+@click.argument("recordings", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="RECORDING…")
+@click.option(
+    "--network",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="A scenario whose network, transport and hosts are the recorded ones; its traffic does not count.",
+)
+@click.option(
+    "--threshold",
+    "thresholds",
+    callback=lambda _context, _option, given: given.split(",") if given else [],
+    metavar="T,T,…",
+    help="Thresholds to try, such as 30us,50us,auto.  [default: the scenario's]",
+)
+@click.option(
+    "--hosts",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Lines ADDRESS,HOST.  [default: addresses in their order are the network's hosts in theirs]",
+)
+@click.option(
+    "--gap",
+    default="20us",
+    show_default=True,
+    metavar="TIME",
+    help="Flows of several hosts to one that begin within this time of each other are a request's answers.",
+)
+@OUT
+@FORCE
+@JOBS
+@click.option("--json", "as_json", is_flag=True, help="Print forecast.json instead of a table.")
+def forecast_command(
+    recordings: tuple[Path, ...],
+    network: Path,
+    thresholds: list[str],
+    hosts: Path | None,
+    gap: str,
+    out: Path | None,
+    force: bool,
+    jobs: int,
+    as_json: bool,
+) -> int:
+    """Say what On-Ramp would gain for the traffic of each RECORDING.
+
+    `onrampctl record` writes them, one on each host at the same time. Their flows are simulated with and
+    without On-Ramp. The last line is the path of an HTML page.
+    """
+    from onramp import forecast, report
+
+    gap_ns = _time_ns("--gap", gap)
+    target = out or unused(RESULTS / f"{network.stem}-forecast")
+    with folders.staged(target, force=force) as folder:
+        made = forecast.plan(recordings, network, folder, thresholds, hosts=hosts, gap_ns=gap_ns)
+        _advise(line for scenario in made.runs.values() for line in scenario.advice)
+        with Stop() as stop, Progress(made.without.name, len(made.runs), quiet=as_json) as progress:
+            found = forecast.execute(made, folder, workers=jobs, watch=Watch(stop, progress))
+        report.write([found, *found.comparisons.values()], folder / "index.html")
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+    else:
+        console = terminal.console()
+        console.print(terminal.forecast_table(found))
+        console.print("", *found.notes, sep="\n", soft_wrap=True)
+        click.echo(target / "index.html")
+    return INTERRUPTED if len(found.comparisons) < len(made.with_) else 0
+
+
+def _time_ns(option: str, text: str) -> int:
+    try:
+        if dimension(text) == "s":
+            return round(quantity(text) * 1e9)
+    except ValueError:
+        pass
+    raise click.UsageError(f"{option} {text}: is no time, such as 20us")
 
 
 @commands.command("trace")

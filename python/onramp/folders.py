@@ -13,7 +13,7 @@ from typing import IO
 from onramp.errors import OnRampError, RunError, of_os
 
 #: A folder with one of these was written by us.
-MARKS = ("summary.json", "comparison.json", "trace.json", "sweep.csv")
+MARKS = ("summary.json", "comparison.json", "forecast.json", "trace.json", "sweep.csv")
 
 
 #: Whether a folder holds the beginning of what is to be made.

@@ -13,8 +13,9 @@ from onramp import equivalence, folders, plots
 from onramp.agreement import SIDES, Agreement
 from onramp.comparison import Comparison
 from onramp.errors import OnRampError
+from onramp.forecast import Forecast
 from onramp.metrics import MARK, Metric, is_rough, metrics, number
-from onramp.plots import forest, style
+from onramp.plots import forest, style, thresholds
 from onramp.result import Result
 from onramp.scenario import SUBSTRATES, Scenario
 from onramp.summary import SIZES, Summary
@@ -73,7 +74,7 @@ def read(folder: Path) -> Comparison | Agreement | Result:
 
 
 def write(
-    results: Sequence[Comparison | Agreement | Result],
+    results: Sequence[Comparison | Agreement | Forecast | Result],
     page: Path,
     tests: Mapping[str, Sequence[equivalence.Test]] | None = None,
 ) -> None:
@@ -84,6 +85,7 @@ def write(
     of: dict[type, Callable[[Any], Part]] = {
         Comparison: _of_comparison,
         Agreement: _of_agreement,
+        Forecast: _of_forecast,
         Result: _of_run,
     }
     parts = [_of_tests(title, found, page.parent) for title, found in (tests or {}).items() if found]
@@ -174,6 +176,34 @@ def _of_agreement(a: Agreement) -> Part:
         svgs=svgs,
         parameters=parameters(a.scenario, a.seeds, result.summary),
         scenario=a.scenario.text,
+    )
+
+
+def _of_forecast(f: Forecast) -> Part:
+    rows: list[list[str]] = []
+    group = ""
+    for line in f.rows:
+        if line.metric.group != group:
+            group = line.metric.group
+            rows.append([group])
+        ratios = [
+            f"{ratio_text(row)} {interval_text(row.interval)}" if row else "–"
+            for row in (line.with_.get(t) for t in f.comparisons)
+        ]
+        rough = MARK * is_rough(line.metric, f.without.summary)
+        rows.append([line.metric.heading + rough, number(line.recorded), number(line.without), *ratios])
+    stem = f.folder / "forecast"
+    with style.styled():
+        style.save(thresholds.draw(f), stem)
+    return Part(
+        title=f"Forecast for {f.without.scenario.document['name']}",
+        subtitle="The recorded flows, replayed with and without On-Ramp: without over with",
+        head=["", "recorded", "without", *(f"T = {t}" for t in f.comparisons)],
+        rows=rows,
+        notes=[*f.notes, *filter(None, [rough_text(f.without.summary)]), DEFINITIONS["sim"]],
+        svgs=_svgs([stem.with_suffix(".svg")]),
+        parameters=[],
+        scenario="",
     )
 
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from onramp import equivalence
 from onramp.agreement import Agreement, overview
 from onramp.comparison import Comparison, Row
+from onramp.forecast import Forecast
 from onramp.metrics import MARK, ROUGH_NOTE, completed, is_rough, metrics, number
 from onramp.paper.common import Verdict
 from onramp.paper.verdict import INCONCLUSIVE, NOT, REPRODUCED
@@ -63,6 +64,27 @@ def comparison_table(comparison: Comparison) -> Table:
             number(row.with_),
             ratio_text(row),
             interval_text(row.interval),
+        )
+    return table
+
+
+def forecast_table(forecast: Forecast) -> Table:
+    """Recorded, replayed without On-Ramp, and for each threshold how many times as long it takes without."""
+    title = f"{forecast.without.scenario.document['name']} · without over with On-Ramp"
+    table = _table(title, "recorded", "without", *(f"T = {t}" for t in forecast.comparisons))
+    group = ""
+    for line in forecast.rows:
+        first = line.metric.group != group
+        group = line.metric.group
+        if first and table.row_count:
+            table.add_row()
+        rows = (line.with_.get(t) for t in forecast.comparisons)
+        table.add_row(
+            group if first else "",
+            line.metric.heading + MARK * is_rough(line.metric, forecast.without.summary),
+            number(line.recorded),
+            number(line.without),
+            *(ratio_text(row) if row else "–" for row in rows),
         )
     return table
 

@@ -66,6 +66,12 @@ impl Loaded {
         self.scenario.to_toml()
     }
 
+    /// Names of the network's hosts, in order.
+    #[getter]
+    fn hosts(&self) -> Vec<String> {
+        (0..self.topology.hosts() as u32).map(|host| self.topology.name(host).to_string()).collect()
+    }
+
     /// Values that are possible, but hardly meant: a line each.
     #[getter]
     fn advice(&self) -> Vec<String> {

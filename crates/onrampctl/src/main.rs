@@ -332,13 +332,24 @@ fn main() -> ExitCode {
             exporter::run(listen, max_paths, &socket).map_or_else(fail, |()| ExitCode::SUCCESS)
         }
         Command::Record { out, lasts, max_size, hash_addresses: key, interface, config } => {
-            recorded_from(interface, &config).map_or_else(
-                |wrong| wrong,
-                |(interfaces, socket)| {
-                    let lasts = lasts.map(|lasts| lasts.0.saturating_mul(1_000_000_000));
-                    done(record::run(&record::Order { interfaces, socket, out, most: max_size.0, lasts, key }))
-                },
-            )
+            let lasts = lasts.map(|lasts| lasts.0.saturating_mul(1_000_000_000));
+            let order = |interfaces, socket, coordinators| record::Order {
+                interfaces,
+                socket,
+                coordinators,
+                out,
+                most: max_size.0,
+                lasts,
+                key,
+            };
+            if !interface.is_empty() && !config.exists() {
+                return done(record::run(&order(interface, DEFAULT_SOCKET.into(), Vec::new())));
+            }
+            with_config(&config, |found| {
+                let interfaces = if interface.is_empty() { found.interfaces.clone() } else { interface };
+                let coordinators = found.fleet.as_ref().map_or(Vec::new(), |fleet| fleet.coordinators.clone());
+                done(record::run(&order(interfaces, found.socket.clone(), coordinators)))
+            })
         }
         Command::Documents { folder } => done(documents::write(Cli::command(), &folder).map(|()| String::new())),
     }
@@ -390,18 +401,6 @@ fn with_fleet(config: &Path, work: impl FnOnce(&Fleet) -> ExitCode) -> ExitCode 
             ExitCode::from(2)
         }
     })
-}
-
-/// Interfaces to record and the agent's socket: of the configuration, without which the interfaces are to be named.
-fn recorded_from(named: Vec<String>, file: &Path) -> Result<(Vec<String>, PathBuf), ExitCode> {
-    if !named.is_empty() && !file.exists() {
-        return Ok((named, DEFAULT_SOCKET.into()));
-    }
-    let config = Config::open(file).map_err(|errors| {
-        errors.iter().for_each(|e| eprintln!("{}", with_remedy(e.to_string())));
-        ExitCode::from(2)
-    })?;
-    Ok((if named.is_empty() { config.interfaces } else { named }, config.socket))
 }
 
 fn delays(fleet: &wire::Fleet, json: bool, png: Option<&Path>) -> io::Result<String> {

@@ -9,13 +9,13 @@ mod time;
 use onrampd::abi;
 use onrampd::clock::now;
 use onrampd::config::quantity::show_time;
-use onrampd::datapath::Recorder;
+use onrampd::datapath::{Recorded, Recorder};
 use onrampd::wait::{ready, signalled, wait};
 use onrampd::worker::drop_capabilities;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal as _, Read as _, Write as _};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,8 @@ const SECOND: u64 = 1_000_000_000;
 const LOOK: u64 = SECOND / 50;
 /// A clock that is not known yet is waited for.
 const PATIENCE: u64 = 60 * SECOND;
+/// Between the first two looks at the clock.
+const APART: u64 = SECOND / 5;
 /// A key for hashing has at least so many bytes.
 const LEAST_KEY: usize = 16;
 
@@ -36,6 +38,8 @@ pub struct Order {
     pub interfaces: Vec<String>,
     /// The agent whose clock counts.
     pub socket: PathBuf,
+    /// Coordinators: what goes to and from them is the fleet's own.
+    pub coordinators: Vec<SocketAddr>,
     /// The recording.
     pub out: PathBuf,
     /// Its largest size, in bytes.
@@ -77,7 +81,9 @@ pub fn run(order: &Order) -> io::Result<String> {
     ])?;
     // What it reads from now on others have sent.
     drop_capabilities()?;
-    Recording { recorder, writer, addresses, source, line, began, stale: 0 }.run(order, &mut end)
+    let coordinators = order.coordinators.clone();
+    Recording { recorder, writer, addresses, source, line, began, stale: 0, flows: 0, coordinators }
+        .run(order, &mut end)
 }
 
 struct Recording {
@@ -89,6 +95,9 @@ struct Recording {
     began: u64,
     /// Looks at the clock that were in vain.
     stale: u64,
+    /// Written so far.
+    flows: u64,
+    coordinators: Vec<SocketAddr>,
 }
 
 impl Recording {
@@ -103,7 +112,7 @@ impl Recording {
             if now >= second {
                 second = now + SECOND;
                 self.look()?;
-                progress.show(&self.writer, now - self.began, until.saturating_sub(now), order.lasts.is_some());
+                progress.show(self.flows, now - self.began, until.saturating_sub(now), order.lasts.is_some());
             }
             if is_full {
                 break "the file is full";
@@ -120,9 +129,13 @@ impl Recording {
     /// Once a second: what is written is safe, and the clock is the present one.
     fn look(&mut self) -> io::Result<()> {
         match self.source.look() {
-            Ok(line) => self.line = line,
-            // It runs on as it did.
-            Err(_) => self.stale += 1,
+            Ok(look) => self.line = self.line.seen(look),
+            Err(e) => {
+                if self.stale == 0 {
+                    eprintln!("onrampctl: the clock is not known, and is taken to run on as it did: {e}");
+                }
+                self.stale += 1;
+            }
         }
         self.writer.flush()
     }
@@ -130,17 +143,30 @@ impl Recording {
     /// Writes what has ended; returns whether there is no room for more.
     fn take(&mut self) -> io::Result<bool> {
         while let Some(flow) = self.recorder.take() {
-            if !self.writer.row(&text::row(&flow, &self.addresses, &self.line))? {
+            if !self.write(&flow)? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
+    /// Returns whether there was room.
+    fn write(&mut self, flow: &Recorded) -> io::Result<bool> {
+        let tuple = &flow.flow;
+        let ends = [(tuple.source, tuple.sport), (tuple.destination, tuple.dport)];
+        if ends.iter().any(|(address, port)| self.coordinators.contains(&SocketAddr::new((*address).into(), *port))) {
+            return Ok(true);
+        }
+        let written = self.writer.row(&text::row(flow, &self.addresses, &self.line))?;
+        self.flows += u64::from(written && flow.how != abi::OR_ENDED_CAME);
+        Ok(written)
+    }
+
     fn close(mut self, why: &str) -> io::Result<String> {
         let mut unwritten = 0;
-        for flow in self.recorder.rest() {
-            unwritten += u64::from(!self.writer.row(&text::row(&flow, &self.addresses, &self.line))?);
+        let rest: Vec<_> = self.recorder.rest().collect();
+        for flow in rest {
+            unwritten += u64::from(!self.write(&flow)?);
         }
         let counted = self.recorder.counters().map_err(io::Error::other)?;
         let of = |counter: abi::or_record_counter| counted[counter as usize];
@@ -155,7 +181,7 @@ impl Recording {
             format!("# unparsed_packets = {}", of(abi::OR_RECORD_UNPARSED)),
             format!("# clock_unknown_s = {}", self.stale),
         ])?;
-        let Writer { flows, path, .. } = self.writer;
+        let (flows, path) = (self.flows, self.writer.path);
         let took = show_time(lasted.cast_signed());
         Ok(format!(
             "{flows} flows in {took} in {}: {why}; {lost} lost, {udp} packets of UDP not recorded\n",
@@ -171,7 +197,10 @@ fn first_look(source: &Source, end: &mut UnixStream) -> io::Result<Line> {
         match source.look() {
             Err(e) if now() >= until => return Err(io::Error::other(format!("the agent's clock is not known: {e}"))),
             Err(_) => wait([ready(end.as_fd(), false)].into_iter(), SECOND)?,
-            found => return found,
+            Ok(first) => {
+                wait([ready(end.as_fd(), false)].into_iter(), APART)?;
+                return Ok(source.look().map_or(Line::new(first), |second| Line::new(first).seen(second)));
+            }
         }
         if end.read(&mut [0]).is_ok() {
             return Err(io::Error::other("stopped before the agent's clock was known"));
@@ -205,14 +234,13 @@ struct Writer {
     file: BufWriter<File>,
     path: PathBuf,
     left: u64,
-    flows: u64,
 }
 
 impl Writer {
     /// One that is there is not written over.
     fn create(path: &Path, most: u64) -> io::Result<Self> {
         let file = File::options().write(true).create_new(true).open(path).map_err(|e| named(path, e))?;
-        Ok(Self { file: BufWriter::new(file), path: path.into(), left: most, flows: 0 })
+        Ok(Self { file: BufWriter::new(file), path: path.into(), left: most })
     }
 
     fn head(&mut self, lines: &[String]) -> io::Result<()> {
@@ -226,7 +254,7 @@ impl Writer {
     /// Returns whether there was room.
     fn row(&mut self, row: &str) -> io::Result<bool> {
         let Some(left) = self.left.checked_sub(row.len() as u64) else { return Ok(false) };
-        (self.left, self.flows) = (left, self.flows + 1);
+        self.left = left;
         self.file.write_all(row.as_bytes()).map_err(|e| named(&self.path, e))?;
         Ok(true)
     }
@@ -251,10 +279,10 @@ impl Progress {
         Self(io::stderr().is_terminal())
     }
 
-    fn show(&self, writer: &Writer, so_far: u64, left: u64, ends: bool) {
+    fn show(&self, flows: u64, so_far: u64, left: u64, ends: bool) {
         if self.0 {
             let left = if ends { format!(", {} left", show_time(left.cast_signed())) } else { String::new() };
-            eprint!("\r\x1b[K{} flows in {}{left}", writer.flows, show_time(so_far.cast_signed()));
+            eprint!("\r\x1b[K{flows} flows in {}{left}", show_time(so_far.cast_signed()));
         }
     }
 

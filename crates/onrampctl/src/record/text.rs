@@ -10,7 +10,8 @@ use std::net::IpAddr;
 /// The first line, of this version.
 pub const FIRST: &str = "# onramp recording 1";
 /// Names of the columns.
-pub const COLUMNS: &str = "source,destination,source_port,destination_port,began_ns,ended_ns,bytes,again,packets,ended";
+pub const COLUMNS: &str =
+    "source,destination,source_port,destination_port,began_ns,ended_ns,bytes,again,packets,next,ended";
 
 /// How addresses are written.
 pub enum Addresses {
@@ -52,17 +53,21 @@ pub fn row(flow: &Recorded, addresses: &Addresses, line: &Line) -> String {
     let ended = match flow.how {
         abi::OR_ENDED_ACKED => "acked",
         abi::OR_ENDED_RESET => "reset",
+        abi::OR_ENDED_CAME => "came",
         _ => "open",
     };
     let mut text = format!("{source},{destination},{},{},", tuple.sport, tuple.dport);
-    let [began, end] = [busy.began, flow.ended].map(|at| line.time(at));
+    let end = line.time(flow.ended);
+    // What came began elsewhere.
+    let began = if flow.how == abi::OR_ENDED_CAME { end } else { line.time(busy.began) };
     // Writing to a string does not fail.
-    let _ = writeln!(text, "{began},{end},{},{},{},{ended}", busy.bytes, busy.again, busy.packets);
+    let _ = writeln!(text, "{began},{end},{},{},{},{},{ended}", busy.bytes, busy.again, busy.packets, busy.next);
     text
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::time::Look;
     use super::*;
     use onrampd::abi::{or_busy, or_tuple};
 
@@ -88,14 +93,14 @@ mod tests {
                 bytes: 4_000,
                 again: 7,
                 packets: 3,
-                next: 0,
+                next: 4_001,
                 state: 0,
                 flags: 0,
             },
         };
-        let line = Line::at(0, 500);
+        let line = Line::new(Look { at: 0, ahead: 500 });
         let plain = row(&flow, &Addresses::Plain, &line);
-        assert_eq!(plain, "10.0.0.1,10.0.0.2,5000,80,1500,3500,4000,7,3,acked\n");
+        assert_eq!(plain, "10.0.0.1,10.0.0.2,5000,80,1500,3500,4000,7,3,4001,acked\n");
         assert_eq!(plain.split(',').count(), COLUMNS.split(',').count());
         let hashed = |key: &[u8]| row(&flow, &Addresses::new(Some(key)), &line);
         assert!(!hashed(b"one").contains("10.0.0"));

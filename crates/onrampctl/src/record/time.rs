@@ -6,29 +6,46 @@ use onrampd::status::Clock;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A clock that hosts share, as a line on this host's CLOCK_MONOTONIC.
+/// Clocks whose frequencies differ by more are none to go by.
+const MOST_DRIFT: f64 = 1e-3;
+
+/// A look at the clock that hosts share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Look {
+    /// CLOCK_MONOTONIC.
+    pub at: u64,
+    /// The shared clock less CLOCK_MONOTONIC, in nanoseconds.
+    pub ahead: i64,
+}
+
+/// That clock as a line on this host's CLOCK_MONOTONIC, through two looks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
-    /// Where drift counts from.
-    base: u64,
-    /// The shared clock less CLOCK_MONOTONIC, at `base`, in nanoseconds.
-    ahead: i64,
-    /// How much faster this host's clock runs, in parts per million.
-    drift_ppm: f64,
+    last: Look,
+    /// How much faster it runs.
+    drift: f64,
 }
 
 impl Line {
-    /// Without drift.
-    #[cfg(test)]
-    pub fn at(base: u64, ahead: i64) -> Self {
-        Self { base, ahead, drift_ppm: 0.0 }
+    /// From the first look on, until there is another.
+    #[must_use]
+    pub fn new(first: Look) -> Self {
+        Self { last: first, drift: 0.0 }
+    }
+
+    /// With one look more.
+    #[must_use]
+    pub fn seen(self, look: Look) -> Self {
+        let passed = look.at.wrapping_sub(self.last.at).cast_signed() as f64;
+        let drift = look.ahead.wrapping_sub(self.last.ahead) as f64 / passed;
+        Self { last: look, drift: if drift.abs() < MOST_DRIFT { drift } else { 0.0 } }
     }
 
     /// The shared clock when CLOCK_MONOTONIC shows `at`.
     #[must_use]
     pub fn time(&self, at: u64) -> i64 {
-        let since = at.wrapping_sub(self.base).cast_signed();
-        at.wrapping_add_signed(self.ahead).cast_signed() - (since as f64 * self.drift_ppm / 1e6).round() as i64
+        let since = at.wrapping_sub(self.last.at).cast_signed() as f64;
+        at.wrapping_add_signed(self.last.ahead).cast_signed() + (since * self.drift).round() as i64
     }
 }
 
@@ -67,18 +84,17 @@ impl Source {
     ///
     /// # Errors
     /// The agent is gone, or does not know its clock.
-    pub fn look(&self) -> io::Result<Line> {
-        let (base, realtime) = both();
-        let line = |ahead, drift_ppm| Line { base, ahead, drift_ppm };
-        match self {
-            Self::Own => Ok(line(0, 0.0)),
-            Self::System => Ok(line(realtime.wrapping_sub(base.cast_signed()), 0.0)),
+    pub fn look(&self) -> io::Result<Look> {
+        let (at, realtime) = both();
+        let ahead = match self {
+            Self::Own => 0,
+            Self::System => realtime.wrapping_sub(at.cast_signed()),
             Self::Fleet(socket) => {
                 let clock = ask(socket)?;
-                let ahead = clock.fleet_ns.ok_or_else(|| io::Error::other(clock.reason))?;
-                Ok(line(ahead, clock.drift_ppm.unwrap_or(0.0)))
+                clock.fleet_ns.ok_or_else(|| io::Error::other(clock.reason))?
             }
-        }
+        };
+        Ok(Look { at, ahead })
     }
 }
 
@@ -91,10 +107,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_is_fast_gains_on_the_shared_one() {
-        let line = Line { base: 1_000_000_000, ahead: -400, drift_ppm: 20.0 };
-        assert_eq!(line.time(1_000_000_000), 999_999_600);
-        assert_eq!(line.time(2_000_000_000), 1_999_999_600 - 20_000);
-        assert_eq!(line.time(0), -400 + 20_000);
+    fn times_are_on_the_line_through_the_last_two_looks() {
+        let [first, second] = [(1_000_000_000, -400), (2_000_000_000, -20_400)].map(|(at, ahead)| Look { at, ahead });
+        let line = Line::new(first);
+        assert_eq!([0, 3_000_000_000].map(|at| line.time(at)), [-400, 2_999_999_600]);
+        let line = line.seen(second);
+        assert_eq!([1_000_000_000, 3_000_000_000].map(|at| line.time(at)), [999_999_600, 2_999_959_600]);
+        // The clock was set, or both looks are of the same time.
+        for odd in [Look { at: 3_000_000_000, ahead: 1_000_000_000 }, Look { ahead: -20_399, ..second }] {
+            assert_eq!(line.seen(odd), Line::new(odd));
+        }
     }
 }

@@ -30,6 +30,7 @@ pub const OR_BUSY_CLOSING: u32 = 2;
 pub const OR_ENDED_ACKED: u32 = 0;
 pub const OR_ENDED_RESET: u32 = 1;
 pub const OR_ENDED_OPEN: u32 = 2;
+pub const OR_ENDED_CAME: u32 = 3;
 pub const ONRAMP_CUT: u32 = 2147483648;
 pub const ONRAMP_PROG_PREFIX: &[u8; 12] = b"onramp_gate\0";
 #[repr(C)]
@@ -416,6 +417,23 @@ const _: () = {
     [
         "Offset of field: or_busy::flags",
     ][::core::mem::offset_of!(or_busy, flags) - 52usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct or_came {
+    pub last: or_u64,
+    pub next: or_u32,
+    pub reserved: or_u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of or_came"][::core::mem::size_of::<or_came>() - 16usize];
+    ["Alignment of or_came"][::core::mem::align_of::<or_came>() - 8usize];
+    ["Offset of field: or_came::last"][::core::mem::offset_of!(or_came, last) - 0usize];
+    ["Offset of field: or_came::next"][::core::mem::offset_of!(or_came, next) - 8usize];
+    [
+        "Offset of field: or_came::reserved",
+    ][::core::mem::offset_of!(or_came, reserved) - 12usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]

@@ -3,9 +3,10 @@
 use super::maps::{self, Map, Ring};
 use super::object::{self, Aligned};
 use super::{Error, has_tcx};
-use crate::abi::{self, or_busy, or_recorded, or_tuple};
+use crate::abi::{self, or_busy, or_came, or_recorded, or_tuple};
 use crate::net::acker;
 use crate::sys;
+use bytemuck::Zeroable as _;
 use libbpf_rs::Object;
 use libbpf_rs::libbpf_sys::{BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_attach_type};
 use onramp_netlink::Socket;
@@ -25,6 +26,7 @@ pub struct Recorder {
     object: Object,
     recorded: Ring,
     busy: Map<or_tuple, or_busy>,
+    came: Map<or_tuple, or_came>,
     counters: Map<u32, [u64; abi::OR_RECORD_COUNTERS as usize]>,
     links: Vec<OwnedFd>,
 }
@@ -44,6 +46,7 @@ impl Recorder {
         Ok(Self {
             recorded: Ring::find(&object, "recorded").map_err(failed("recorded"))?,
             busy: Map::find(&object, "busy").map_err(failed("busy"))?,
+            came: Map::find(&object, "came").map_err(failed("came"))?,
             counters: Map::find(&object, "record_counters").map_err(failed("record_counters"))?,
             links: Vec::new(),
             object,
@@ -76,14 +79,19 @@ impl Recorder {
 
     /// Flows that the programs have not told of: they are open, or may still go on.
     pub fn rest(&self) -> impl Iterator<Item = Recorded> + '_ {
-        self.busy.iter().filter_map(|(flow, busy)| {
+        let row = |flow, how, ended, busy| or_recorded { flow, how, reserved: 0, ended, busy };
+        let sent = self.busy.iter().filter_map(move |(flow, busy)| {
             let (how, ended) = match busy.state {
                 abi::OR_BUSY_OPEN => (abi::OR_ENDED_OPEN, busy.last),
                 abi::OR_BUSY_ACKED => (abi::OR_ENDED_ACKED, busy.acked),
                 _ => return None,
             };
-            Some(or_recorded { flow, how, reserved: 0, ended, busy })
-        })
+            Some(row(flow, how, ended, busy))
+        });
+        let came = self.came.iter().filter(|(_, came)| came.last != 0).map(move |(flow, came)| {
+            row(flow, abi::OR_ENDED_CAME, came.last, or_busy { next: came.next, ..or_busy::zeroed() })
+        });
+        sent.chain(came)
     }
 
     /// The counters, by `OR_RECORD_LOST` and so on.
