@@ -11,7 +11,7 @@ RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core $(addprefix crates/o
 
 # What is needed comes before what is built, in this order; builds use all processors by themselves.
 .NOTPARALLEL:
-.PHONY: help install install-fast testbed demo test test-quick test-kernel test-packages fuzz lint bindings bench agent packages install-agent uninstall-agent datapath clean
+.PHONY: help install install-fast testbed demo test test-quick test-kernel test-packages test-chart fuzz lint bindings bench agent packages image install-agent uninstall-agent datapath clean
 
 help:
 	@echo "make demo     install, then compare DCQCN with and without On-Ramp on 320 servers (minutes)"
@@ -25,6 +25,7 @@ help:
 	@echo "make fuzz     parsers of others' bytes, RUNS inputs each (a million: minutes)"
 	@echo "make agent    the host agent, its client, and tc's plugin for the gate; then as root: make install-agent"
 	@echo "make packages .deb and .rpm of agent, client, coordinator and the gate's module, in results/packages"
+	@echo "make image    the same programs as a container image of 18 MB, in results/packages"
 	@echo "make datapath the gate's module against stock kernels' headers: 6.1, 6.12, the newest"
 	@echo "make lint     formatting, lints, types"
 	@echo "make bindings regenerate the Rust view of the C headers"
@@ -75,6 +76,9 @@ install-agent:
 
 packages: need-packages agent
 	packaging/packages/build results/packages
+
+image: need-image packages
+	packaging/container/build results/packages
 
 datapath: need-gate
 	testbed/stock/modules
