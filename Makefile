@@ -22,6 +22,7 @@ help:
 	@echo "make test-quick  the simulator and the command: no kernel, no emulated machine (minutes)"
 	@echo "make test-kernel  the gate on debug and stock kernels under QEMU: an hour and a half at first, one later; on a busy machine twice that"
 	@echo "make test-packages  installs, upgrades and removes the packages on Debian 12 and 13 under QEMU"
+	@echo "make test-chart  the Helm chart and the container image: helm, kubeconform, Podman; builds helm once (minutes)"
 	@echo "make fuzz     parsers of others' bytes, RUNS inputs each (a million: minutes)"
 	@echo "make agent    the host agent, its client, and tc's plugin for the gate; then as root: make install-agent"
 	@echo "make packages .deb and .rpm of agent, client, coordinator and the gate's module, in results/packages"
@@ -124,6 +125,11 @@ test-packages: need-installed packages
 	packaging/packages/build results/packages/old '~1'
 	testbed/packages/boot bookworm results/packages/old results/packages
 	testbed/packages/boot trixie results/packages/old results/packages
+
+# The Helm chart: rendered, held to Kubernetes' schemas, and its containers on two nodes.
+test-chart: need-chart install image
+	pip install --quiet --disable-pip-version-check "kubernetes-validate==1.37.0" "pyyaml>=6"
+	pytest -rs tests/test_chart.py tests/test_chart_nodes.py
 
 # Parsers of what others say, with coverage to go by.
 fuzz: need-fuzz

@@ -20,18 +20,27 @@ OPERATOR = "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitori
 #: What a parsed YAML or JSON file has.
 Object = dict[str, Any]
 
-_gopath = subprocess.run(["go", "env", "GOPATH"], capture_output=True, text=True, check=False).stdout.strip() if shutil.which("go") else ""
+
+def _gopath() -> str:
+    go = shutil.which("go")
+    if go is None:
+        return ""
+    return subprocess.run([go, "env", "GOPATH"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+GO_PROGRAMS = f"{_gopath()}/bin"
 
 
 def tool(name: str) -> str | None:
     """Where a program is that packaging/need installs, if it is."""
-    return shutil.which(name) or shutil.which(name, path=f"{_gopath}/bin")
+    return shutil.which(name) or shutil.which(name, path=GO_PROGRAMS)
 
 
 def needs(*tools: str) -> pytest.MarkDecorator:
     """Skip where one of these programs is not installed."""
     missing = [name for name in tools if tool(name) is None]
-    return pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)}: not installed: make test-chart does")
+    reason = f"{', '.join(missing)}: not installed: make test-chart does"
+    return pytest.mark.skipif(bool(missing), reason=reason)
 
 
 def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -82,9 +91,13 @@ def schemas(folder: Path) -> None:
     """Write JSON schemas for kubeconform, strict ones: an object's unknown keys are mistakes."""
     import kubernetes_validate
 
-    bundled = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema" / f"v{KUBERNETES}-local-strict"
+    bundled = (
+        Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema" / f"v{KUBERNETES}-local-strict"
+    )
     for source in bundled.glob("*.json"):
-        schema = json.loads(source.read_text(encoding="utf-8").replace('"/api/_definitions.json#', '"_definitions.json#'))
+        schema = json.loads(
+            source.read_text(encoding="utf-8").replace('"/api/_definitions.json#', '"_definitions.json#')
+        )
         # By which references would be looked for elsewhere.
         schema.pop("$id", None)
         (folder / source.name).write_text(json.dumps(schema), encoding="utf-8")
@@ -95,7 +108,9 @@ def schemas(folder: Path) -> None:
 def _pod_monitor(folder: Path) -> Object:
     import yaml
 
-    got = subprocess.run(["go", "mod", "download", "-json", OPERATOR], capture_output=True, text=True, check=True)
+    got = subprocess.run(
+        ["go", "mod", "download", "-json", OPERATOR], capture_output=True, text=True, check=True
+    )
     types = folder / "types"
     # The module cache is not to be written.
     subprocess.run(["cp", "-r", "--no-preserve=mode", json.loads(got.stdout)["Dir"], types], check=True)

@@ -37,7 +37,10 @@ MOST: Object = {
     "podMonitor": {"enabled": True, "interval": "1m", "labels": {"release": "prometheus"}},
     "serviceAccount": {"name": "other", "annotations": {"a": "b"}},
 }
-ELSEWHERE: Object = {"interfaces": ["eth0", "eth1"], "fleet.coordinators": ["10.9.0.9:9472", "[fd09::9]:9472"]}
+ELSEWHERE: Object = {
+    "interfaces": ["eth0", "eth1"],
+    "fleet.coordinators": ["10.9.0.9:9472", "[fd09::9]:9472"],
+}
 WITHOUT: Object = {**LEAST, "exporter.enabled": False, "coordinator.storage.persistent": False}
 ALL = {"least": LEAST, "most": MOST, "elsewhere": ELSEWHERE, "without": WITHOUT}
 
@@ -76,7 +79,9 @@ def json_of(value: Any) -> str:
 
 @needs("kubeconform", "controller-gen", "go")
 def test_kubernetes_would_take_every_object(tmp_path: Path) -> None:
-    pytest.importorskip("kubernetes_validate", reason="kubernetes-validate: not installed: make test-chart does")
+    pytest.importorskip(
+        "kubernetes_validate", reason="kubernetes-validate: not installed: make test-chart does"
+    )
     schemas(tmp_path)
     kubeconform = tool("kubeconform")
     assert kubeconform is not None
@@ -170,7 +175,9 @@ def test_coordinators_are_on_their_nodes_or_not_of_this_chart() -> None:
     stateful = rendered.one("StatefulSet")["spec"]
     assert stateful["replicas"] == 2 and rendered.one("PodDisruptionBudget")
     pod = stateful["template"]["spec"]
-    terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
     assert [term["matchFields"][0]["values"] for term in terms] == [["node-a"], ["node-b"]]
     assert pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     text = rendered.one("ConfigMap", "onramp")["data"]["onrampd.toml"]
@@ -216,10 +223,16 @@ def test_it_is_of_the_programs_version() -> None:
         ({"interface": "eth0"}, "at '': additional properties 'interface' not allowed"),
         ({"coordinator.nodes": []}, "coordinator.nodes: is empty: name the nodes"),
         ({"coordinator.nodes": [{"name": "a"}]}, "at '/coordinator/nodes/0': missing property 'address'"),
-        ({"coordinator.nodes": [{"name": "a", "address": "a"}]}, "at '/coordinator/nodes/0/address': 'a' does not match"),
+        (
+            {"coordinator.nodes": [{"name": "a", "address": "a"}]},
+            "at '/coordinator/nodes/0/address': 'a' does not match",
+        ),
         ({"coordinator.port": 0}, "at '/coordinator/port': minimum: got 0, want 1"),
         ({"fleet.coordinators": ["10.0.0.1:9472"]}, "fleet.coordinators: is given beside coordinator.nodes"),
-        ({"fleet.coordinators": ["a.example:9472"]}, "at '/fleet/coordinators/0': 'a.example:9472' does not match"),
+        (
+            {"fleet.coordinators": ["a.example:9472"]},
+            "at '/fleet/coordinators/0': 'a.example:9472' does not match",
+        ),
         ({"config": {"mode": "enforce"}}, "config.mode: is no key of this chart's"),
         ({"config": {"gate": {"kind": "bpf"}}}, "at '/config/gate': got object, want boolean or number"),
         ({"fleet.config": {"address": "10.9.0.1"}}, "fleet.config.address: is no key of this chart's"),

@@ -1,6 +1,7 @@
-"""The chart's containers on two nodes, as a kubelet would start them: same image, commands, users, capabilities, mounts.
+"""The chart's containers on two nodes, as a kubelet would start them.
 
-A node is a network namespace and a folder of its own; containers are podman's.
+They have the rendered commands, users, capabilities and mounts, and the image of `make image`. A node is a
+network namespace and a folder of its own; containers are podman's.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from kubernetes import ROOT, Object, Rendered, containers, needs, tool
+from kubernetes import ROOT, Object, Rendered, containers, needs
 
 pytest.importorskip("yaml", reason="PyYAML: not installed: make test-chart does")
 pytestmark = [
@@ -33,13 +34,17 @@ VALUES: Object = {
     "coordinator.storage.persistent": False,
     "fleet.config": {"window": "200ms", "interval": "2ms", "max_uncertainty": "1ms"},
 }
+#: CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON.
+CAPABILITIES = 1 << 39 | 1 << 12 | 1 << 38
 #: Podman's own are above those of machines that are containers themselves.
 LIMITS = ["--ulimit=nofile=16384:16384", "--ulimit=nproc=4096:4096"]
 #: By what it is known what an agent attaches.
 DEVICE = "onramp0"
 
 
-def run(*command: str | Path, check: bool = True, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+def run(
+    *command: str | Path, check: bool = True, stdin: str | None = None
+) -> subprocess.CompletedProcess[str]:
     """How a command ended, well unless `check` is False."""
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
     assert not check or done.returncode == 0, f"{' '.join(map(str, command))}: {done.stdout}{done.stderr}"
@@ -82,7 +87,7 @@ class Cluster:
         """Where a pod's volume is on a node, with what it is to have."""
         [volume] = [v for v in pod["volumes"] if v["name"] == name]
         if "hostPath" in volume:
-            path = node.folder / volume["hostPath"]["path"].strip("/")
+            path: Path = node.folder / volume["hostPath"]["path"].strip("/")
             path.mkdir(parents=True, exist_ok=True)
             return path
         path = node.folder / f"{kind}-{name}"
@@ -91,7 +96,7 @@ class Cluster:
         mode = 0o644
         files: dict[str, str] = {}
         if "configMap" in volume:
-            files = self.rendered.one("ConfigMap", volume["configMap"]["name"])["data"]
+            files = dict(self.rendered.one("ConfigMap", volume["configMap"]["name"])["data"])
         elif "secret" in volume:
             secret = volume["secret"]["secretName"]
             assert secret in self.secrets or volume["secret"].get("optional"), f"no Secret {secret}"
@@ -118,7 +123,9 @@ class Node:
     def container(self, name: str) -> str:
         return f"{self.namespace}-{name}"
 
-    def start(self, kind: str, name: str, *, wait: bool = False, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def start(
+        self, kind: str, name: str, *, wait: bool = False, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
         """Start a container of the pod of the DaemonSet or StatefulSet, and wait for its end if asked to."""
         pod = self.cluster.rendered.pods()[kind]
         spec = containers(pod)[name]
@@ -128,7 +135,12 @@ class Node:
         assert pod["hostNetwork"] and security["seccompProfile"] == {"type": "RuntimeDefault"}
         capabilities = security["capabilities"].get("add", [])
         user = f"{security['runAsUser']}:{security['runAsGroup']}"
-        options = ["--runtime=runc", f"--network=ns:/run/netns/{self.namespace}", "--pull=never", f"--user={user}"]
+        options = [
+            "--runtime=runc",
+            f"--network=ns:/run/netns/{self.namespace}",
+            "--pull=never",
+            f"--user={user}",
+        ]
         options += [f"--name={self.container(name)}", "--replace", "--cap-drop=all"]
         options += [f"--cap-add={capability}" for capability in capabilities]
         options += [f"--security-opt=seccomp={self.cluster.seccomp}"] if "BPF" in capabilities else []
@@ -156,6 +168,11 @@ class Node:
         command = containers(self.cluster.rendered.pods()[kind])[name][probe]["exec"]["command"]
         return self.execute(name, *command, check=False).returncode == 0
 
+    def serve(self, kind: str, name: str, probe: str) -> None:
+        """Start a container, and wait until a probe of it succeeds."""
+        self.start(kind, name)
+        until(f"does {name} serve", lambda: self.probe(kind, name, probe), lambda: self.log(name))
+
     def status(self) -> Any:
         """The agent's, or None while there is none."""
         done = self.execute("agent", "onrampctl", "status", "--json", check=False)
@@ -171,6 +188,21 @@ class Node:
     def log(self, name: str) -> str:
         done = run("podman", "logs", self.container(name), check=False)
         return done.stdout + done.stderr
+
+    def rights(self, name: str) -> dict[str, int]:
+        """Rights of a container's first process, as the kernel tells them."""
+        lines = self.execute(name, "cat", "/proc/1/status").stdout.splitlines()
+        pairs = (line.split(":\t") for line in lines if re.match("CapEff|CapBnd|NoNewPrivs|Seccomp:", line))
+        return {key: int(value, 16) for key, value in pairs}
+
+    def metrics(self) -> str:
+        """What Prometheus gets."""
+        get = f"import urllib.request as r; print(r.urlopen('http://{self.address}:9473/metrics').read().decode())"
+        return run("ip", "netns", "exec", self.namespace, "python3", "-c", get).stdout
+
+    def clock(self) -> Any:
+        """What the agent says of its clock; nothing while there is none."""
+        return (self.status() or {}).get("clock", {})
 
     def links(self) -> str:
         return run("ip", "-n", self.namespace, "link").stdout
@@ -188,7 +220,21 @@ def cluster(tmp_path: Path) -> Iterator[tuple[Node, Node]]:
     try:
         for node in (a, b):
             run("ip", "netns", "add", node.namespace)
-        run("ip", "link", "add", "eth0", "netns", a.namespace, "type", "veth", "peer", "name", "eth0", "netns", b.namespace)
+        run(
+            "ip",
+            "link",
+            "add",
+            "eth0",
+            "netns",
+            a.namespace,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "netns",
+            b.namespace,
+        )
         for node in (a, b):
             run("ip", "-n", node.namespace, "address", "add", f"{node.address}/24", "dev", "eth0")
             for link in ("lo", "eth0"):
@@ -210,7 +256,10 @@ def found(node: Node) -> dict[str, str]:
     init = ["onrampctl", "init", "--interface=lo", f"--address={node.address}", "--config=/out/onrampd.toml"]
     run("podman", "run", *options, image, *init)
     made = folder / "fleet" / "coordinator"
-    return {name: (made / name).read_text(encoding="utf-8") for name in ("authority.key", "authority.pem", "secret")}
+    return {
+        name: (made / name).read_text(encoding="utf-8")
+        for name in ("authority.key", "authority.pem", "secret")
+    }
 
 
 def test_two_nodes_join_and_get_clocks_and_nothing_is_left(cluster: tuple[Node, Node]) -> None:
@@ -219,63 +268,56 @@ def test_two_nodes_join_and_get_clocks_and_nothing_is_left(cluster: tuple[Node, 
     secrets["onramp-coordinator"] = found(a)
     for node in cluster:
         node.start("StatefulSet", "tokens", wait=True)
-        node.start("StatefulSet", "coordinator")
-        until("does it listen", lambda node=node: node.probe("StatefulSet", "coordinator", "readinessProbe"))  # type: ignore[misc]
+        node.serve("StatefulSet", "coordinator", "readinessProbe")
 
     # Before there is a token it is said what is missing, and nothing is kept.
     early = a.start("DaemonSet", "join", wait=True, check=False)
     assert early.returncode == 1 and "/token/token: No such file" in early.stderr, early.stderr
-    secrets["onramp-token"] = {"token": a.execute("coordinator", "onrampctl", "token", "create", "--uses=2").stdout}
+    token = a.execute("coordinator", "onrampctl", "token", "create", "--uses=2").stdout
+    secrets["onramp-token"] = {"token": token}
     for node in cluster:
-        before = node.links()
+        assert DEVICE not in node.links()
         node.start("DaemonSet", "join", wait=True)
-        node.start("DaemonSet", "agent")
+        node.serve("DaemonSet", "agent", "startupProbe")
         node.start("DaemonSet", "exporter")
-        until("does the agent answer", lambda node=node: node.probe("DaemonSet", "agent", "startupProbe"), lambda node=node: node.log("agent"))  # type: ignore[misc]
-        assert DEVICE in node.links() and DEVICE not in before
+        assert DEVICE in node.links()
 
-    until("are both clocks known", lambda: all(n.status()["clock"]["known"] for n in cluster))
+    until("are both clocks known", lambda: all(node.clock().get("known") for node in cluster))
     assert all(node.status()["mode"] == "observe" for node in cluster)
     hosts = json.loads(b.execute("agent", "onrampctl", "fleet", "--json").stdout)["hosts"]
     assert {host["address"]: host["connected"] for host in hosts} == {"10.9.0.1": True, "10.9.0.2": True}
     for node in cluster:
-        # Bits 39, 12 and 38: CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON; and none for those that have none.
-        for name, capabilities in (("agent", 1 << 39 | 1 << 12 | 1 << 38), ("exporter", 0), ("coordinator", 0)):
-            of = node.execute(name, "grep", "-E", "^(CapEff|CapBnd|NoNewPrivs|Seccomp):", "/proc/1/status").stdout
-            values = dict(line.split(":\t") for line in of.splitlines())
-            assert (int(values["CapBnd"], 16), int(values["CapEff"], 16)) == (capabilities, capabilities), (name, of)
-            assert (values["NoNewPrivs"], values["Seccomp"]) == ("1", "2"), (name, of)
-        url = f"http://{node.address}:9473/metrics"
-        get = f"import urllib.request; print(urllib.request.urlopen('{url}').read().decode())"
-        metrics = run("ip", "netns", "exec", node.namespace, "python3", "-c", get).stdout
+        for name, capabilities in (("agent", CAPABILITIES), ("exporter", 0), ("coordinator", 0)):
+            held = {"CapBnd": capabilities, "CapEff": capabilities, "NoNewPrivs": 1, "Seccomp": 2}
+            assert node.rights(name) == held, name
+        metrics = node.metrics()
         assert "\nonramp_up 1.0\n" in metrics and "\nonramp_clock_synchronised 1.0\n" in metrics, metrics
         assert node.probe("DaemonSet", "agent", "livenessProbe")
 
     # The standby takes over.
-    assert a.status()["clock"]["coordinator"] == "10.9.0.1:9472"
+    assert a.clock()["coordinator"] == "10.9.0.1:9472"
     assert a.end("coordinator") == 0
-    until("is the standby's asked", lambda: all(n.status()["clock"]["coordinator"] == "10.9.0.2:9472" for n in cluster))
+    standby = "10.9.0.2:9472"
+    until("is the standby asked", lambda: all(node.clock()["coordinator"] == standby for node in cluster))
 
-    # A node that has joined starts without a token, and after a crash.
+    # A node that has joined starts without a token, also after a crash.
     del secrets["onramp-token"]
     (a.folder / "DaemonSet-token" / "token").unlink()
     run("podman", "kill", "--signal=KILL", a.container("agent"))
     assert not a.probe("DaemonSet", "agent", "livenessProbe")
     a.start("DaemonSet", "join", wait=True)
-    a.start("DaemonSet", "agent")
-    until("is its clock known again", lambda: bool((a.status() or {"clock": {}})["clock"].get("known")))
+    a.serve("DaemonSet", "agent", "startupProbe")
+    until("is its clock known again", lambda: a.clock().get("known") is True)
+
+    # What an operator says in a coordinator's pod is kept there.
+    b.execute("coordinator", "onrampctl", "fleet", "remove", a.address)
+    until("is it out of the fleet", lambda: "was removed from the fleet" in (a.clock().get("reason") or ""))
 
     for node in cluster:
         assert node.end("exporter") == 0
         assert node.end("agent") == 0, node.log("agent")
         assert DEVICE not in node.links()
-        for hook in ("ingress", "egress"):
-            assert not run("tc", "-n", node.namespace, "filter", "show", "dev", "eth0", hook).stdout
-        assert not list((node.folder / "run" / "onrampd").iterdir())
-        assert sorted(path.name for path in (node.folder / "var/lib/onrampd").iterdir()) == [
-            "fleet",
-            "joined.toml",
-            "onrampd.toml",
-        ]
+        assert not list((node.folder / "run/onrampd").iterdir())
+        kept = sorted(path.name for path in (node.folder / "var/lib/onrampd").iterdir())
+        assert kept == ["fleet", "joined.toml", "onrampd.toml"]
     assert b.end("coordinator") == 0
-    assert tool("podman")
