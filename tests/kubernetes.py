@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 CHART = ROOT / "packaging" / "helm" / "onramp"
-#: The version that the chart is rendered for, and whose schemas it is held to.
-KUBERNETES = "1.37.0"
+#: The oldest that the chart is for (Chart.yaml), and the newest that there are schemas of.
+OLDEST, NEWEST = "1.25.0", "1.37.0"
 #: The Prometheus Operator's types; its schema is made from them, as its own is.
 OPERATOR = "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring@v0.95.2"
 
@@ -50,10 +50,15 @@ def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
 
 
-def template(values: Object) -> subprocess.CompletedProcess[str]:
+def given(values: Object) -> list[str]:
+    """Return helm's arguments for some values."""
+    return [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
+
+
+def template(values: Object, version: str = NEWEST) -> subprocess.CompletedProcess[str]:
     """How helm renders the chart with some values, in release and namespace onramp."""
-    sets = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
-    return helm("template", "onramp", CHART, "--namespace=onramp", f"--kube-version={KUBERNETES}", *sets)
+    options = ["--namespace=onramp", f"--kube-version={version}"]
+    return helm("template", "onramp", CHART, *options, *given(values))
 
 
 class Rendered:
@@ -87,12 +92,12 @@ def containers(pod: Object) -> dict[str, Object]:
     return {c["name"]: c for c in [*pod.get("initContainers", []), *pod["containers"]]}
 
 
-def schemas(folder: Path) -> None:
+def schemas(folder: Path, version: str) -> None:
     """Write JSON schemas for kubeconform, strict ones: an object's unknown keys are mistakes."""
     import kubernetes_validate
 
     bundled = (
-        Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema" / f"v{KUBERNETES}-local-strict"
+        Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema" / f"v{version}-local-strict"
     )
     for source in bundled.glob("*.json"):
         schema = json.loads(

@@ -5,11 +5,24 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kubernetes import CHART, ROOT, Object, Rendered, containers, helm, needs, schemas, template, tool
+from kubernetes import (
+    CHART,
+    NEWEST,
+    OLDEST,
+    ROOT,
+    Object,
+    Rendered,
+    containers,
+    given,
+    helm,
+    needs,
+    schemas,
+    template,
+    tool,
+)
 
 pytest.importorskip("yaml", reason="PyYAML: not installed: make test-chart does")
 pytestmark = needs("helm")
@@ -66,23 +79,17 @@ def onrampctl(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 def test_helm_finds_nothing_to_complain_of() -> None:
     for values in ALL.values():
-        sets = [f"--set-json={key}={json_of(value)}" for key, value in values.items()]
-        done = helm("lint", CHART, "--strict", *sets)
+        done = helm("lint", CHART, "--strict", *given(values))
         assert done.returncode == 0 and "WARNING" not in done.stdout, done.stdout + done.stderr
 
 
-def json_of(value: Any) -> str:
-    import json
-
-    return json.dumps(value)
-
-
 @needs("kubeconform", "controller-gen", "go")
-def test_kubernetes_would_take_every_object(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+def test_kubernetes_would_take_every_object(version: str, tmp_path: Path) -> None:
     pytest.importorskip(
         "kubernetes_validate", reason="kubernetes-validate: not installed: make test-chart does"
     )
-    schemas(tmp_path)
+    schemas(tmp_path, version)
     kubeconform = tool("kubeconform")
     assert kubeconform is not None
 
@@ -208,7 +215,9 @@ def test_a_pod_monitor_finds_the_exporters_port() -> None:
     assert not monitor["spec"]["selector"]["matchLabels"].items() <= coordinators.items()
 
 
-def test_it_is_of_the_programs_version() -> None:
+def test_it_is_of_the_programs_version_and_for_kubernetes_1_25_and_newer() -> None:
+    assert template(LEAST, OLDEST).returncode == 0
+    assert "requires kubeVersion" in template(LEAST, "1.24.0").stderr
     cargo = (ROOT / "Cargo.toml").read_text(encoding="utf-8")
     [version] = re.findall(r'^version = "(.*)"$', cargo, re.M)
     assert f"appVersion: {version}\n" in (CHART / "Chart.yaml").read_text(encoding="utf-8")
