@@ -168,13 +168,20 @@ def test_the_mode_is_to_observe_unless_it_is_said() -> None:
     assert 'mode = "enforce"' in Rendered(MOST).one("ConfigMap", "onramp")["data"]["onrampd.toml"]
 
 
-def test_a_changed_configuration_starts_agents_anew_and_nothing_else_does() -> None:
-    def of(values: Object) -> Object:
-        template: Object = Rendered({**LEAST, **values}).one("DaemonSet")["spec"]["template"]
-        return template
+def test_a_changed_configuration_starts_those_anew_who_read_it() -> None:
+    def changed(values: Object) -> set[str]:
+        before, after = Rendered(LEAST), Rendered({**LEAST, **values})
+        both = zip(before.all, after.all, strict=False)
+        pods = [
+            (old["kind"], old["spec"], new["spec"]) for old, new in both if "template" in old.get("spec", {})
+        ]
+        assert len(pods) == 2
+        return {kind for kind, old, new in pods if old["template"] != new["template"]}
 
-    assert of({}) == of({"podMonitor.enabled": True})
-    assert of({})["metadata"]["annotations"] != of({"mode": "enforce"})["metadata"]["annotations"]
+    assert changed({"podMonitor.enabled": True}) == set()
+    assert changed({"mode": "enforce"}) == {"DaemonSet"}
+    assert changed({"config": {"cut": False}, "gate": {"kind": "bpf"}}) == {"DaemonSet"}
+    assert changed({"fleet.config": {"window": "1s"}}) == {"DaemonSet", "StatefulSet"}
 
 
 def test_coordinators_are_on_their_nodes_or_not_of_this_chart() -> None:

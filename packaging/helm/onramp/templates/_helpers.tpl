@@ -53,23 +53,25 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end -}}
 
-{{- /* The configuration of the host with an address. */ -}}
+{{- /* The configuration of the host with an address; what only agents read, with `agent`. */ -}}
 {{- define "onramp.toml" -}}
 {{- $values := .root.Values -}}
 {{- if not $values.interfaces -}}
 {{- fail "interfaces: is empty: name the interface that packets leave the nodes by, such as [eth0]" -}}
 {{- end -}}
 interfaces = {{ toJson $values.interfaces }}
+{{- if .agent }}
 mode = {{ toJson $values.mode }}
 {{- include "onramp.keys" (dict "at" "config" "keys" $values.config "others" (list "interface" "interfaces" "mode" "socket" "state_dir")) }}
+{{- end }}
 
 [fleet]
 address = {{ toJson .address }}
 coordinators = {{ include "onramp.coordinators" .root }}
 {{- include "onramp.keys" (dict "at" "fleet.config" "keys" $values.fleet.config "others" (list "address" "aliases" "chrony" "coordinators" "folder" "listen")) }}
-{{- with $values.gate }}
+{{- if and .agent $values.gate }}
 
 [gate]
-{{- include "onramp.keys" (dict "at" "gate" "keys" . "others" list) }}
+{{- include "onramp.keys" (dict "at" "gate" "keys" $values.gate "others" list) }}
 {{- end }}
 {{- end -}}
