@@ -11,7 +11,7 @@ RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core $(addprefix crates/o
 
 # What is needed comes before what is built, in this order; builds use all processors by themselves.
 .NOTPARALLEL:
-.PHONY: help install install-fast testbed demo test test-quick test-kernel test-packages test-upgrade fuzz lint bindings bench agent packages install-agent uninstall-agent datapath clean
+.PHONY: help install install-fast testbed demo test test-quick test-kernel test-packages test-upgrade test-chart test-kubernetes fuzz lint bindings bench agent packages image install-agent uninstall-agent datapath clean
 
 help:
 	@echo "make demo     install, then compare DCQCN with and without On-Ramp on 320 servers (minutes)"
@@ -23,9 +23,12 @@ help:
 	@echo "make test-kernel  the gate on debug and stock kernels under QEMU: an hour and a half at first, one later; on a busy machine twice that"
 	@echo "make test-packages  installs, upgrades and removes the packages on Debian 12 and 13 under QEMU"
 	@echo "make test-upgrade FROM=COMMIT  this agent beside that of another commit, such as the last release (as root; minutes)"
+	@echo "make test-chart  the Helm chart and the container image: helm, kubeconform, Podman; builds helm once (minutes)"
+	@echo "make test-kubernetes  installs, changes and removes the chart in a cluster of two nodes; builds Kubernetes once (a quarter of an hour)"
 	@echo "make fuzz     parsers of others' bytes, RUNS inputs each (a million: minutes)"
 	@echo "make agent    the host agent, its client, and tc's plugin for the gate; then as root: make install-agent"
 	@echo "make packages .deb and .rpm of agent, client, coordinator and the gate's module, in results/packages"
+	@echo "make image    the same programs as a container image of 18 MB, in results/packages"
 	@echo "make datapath the gate's module against stock kernels' headers: 6.1, 6.12, the newest"
 	@echo "make lint     formatting, lints, types"
 	@echo "make bindings regenerate the Rust view of the C headers"
@@ -77,6 +80,9 @@ install-agent:
 packages: need-packages agent
 	packaging/packages/build results/packages
 
+image: need-image packages
+	packaging/container/build results/packages
+
 datapath: need-gate
 	testbed/stock/modules
 	$(MAKE) --quiet -C datapath/tc
@@ -125,6 +131,15 @@ test-packages: need-installed packages
 # This tree's agent and coordinator beside those of the last release, while traffic flows.
 test-upgrade: need-upgrade
 	testbed/releases $(FROM)
+
+# The Helm chart: rendered, held to Kubernetes' schemas, and its containers on two nodes.
+test-chart: need-chart install image
+	pip install --quiet --disable-pip-version-check "kubernetes-validate==1.37.0" "pyyaml>=6"
+	pytest -rs tests/test_chart.py tests/test_chart_nodes.py
+
+# The same in a Kubernetes cluster of two nodes, which is built from source at first.
+test-kubernetes: need-kubernetes image
+	testbed/kubernetes/boot results/packages/onramp-image_*.tar
 
 # Parsers of what others say, with coverage to go by.
 fuzz: need-fuzz
