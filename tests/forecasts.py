@@ -1,4 +1,4 @@
-"""Forecasts held to what came: recorded on the Linux cluster by real agents that observe, then enforced there.
+"""Forecasts held to what came: on the Linux cluster recorded by agents that observe, then enforced.
 
 `python tests/forecasts.py [LOAD…]` prints a table for two networks.
 """
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cluster
 import numpy as np
 
+import cluster
 from onramp import forecast, testbed
 from onramp.engine import Stop, Watch
 from onramp.scenario import to_toml
@@ -70,11 +70,11 @@ def recorded(folder: Path, played: Mapping[str, Any]) -> tuple[cluster.Played, l
     client = cluster.seen(program.resolve().with_name("onrampctl"))
     # Each agent reads its configuration anew before the first flow.
     jobs = [
-        f"h{h}: sed -i s/enforce/observe/ /run/onramp/{h}.toml; kill -HUP $(cat /run/onramp/{h}.pid); sleep 0.01; "
-        f"exec {client} record --config /run/onramp/{h}.toml --for 5s --out /run/out/{h}.csv"
+        f"h{h}: sed -i s/enforce/observe/ /run/onramp/{h}.toml; kill -HUP $(cat /run/onramp/{h}.pid); "
+        f"sleep 0.01; exec {client} record --config /run/onramp/{h}.toml --for 5s --out /run/out/{h}.csv"
         for h in range(HOSTS)
     ]
-    # Each command starts 50 ms after the one before, and recorders need 0.3 s; the last one's end is the end of all.
+    # Commands start 50 ms apart, and recorders need 0.3 s; the end of the last one is the end of all.
     done = cluster.play(folder, dict(played), *jobs, *["h0: true"] * 6, "h0: sleep 6")
     for said in done.said[:HOSTS]:
         assert "0 lost" in said, said
@@ -129,7 +129,9 @@ def main(loads: list[float]) -> None:
                 held = hold(Path(folder), scenario(network, load))
                 for sample, came in held.enforced.items():
                     said = held.forecast.get(sample, float("nan"))
-                    numbers = f"{held.observed[sample]:.0f} | {came:.0f} | {said:.0f} | {said / came - 1:+.1%}"
+                    numbers = (
+                        f"{held.observed[sample]:.0f} | {came:.0f} | {said:.0f} | {said / came - 1:+.1%}"
+                    )
                     print(f"| {network} | {load:.0%} | {sample} | {numbers} |", flush=True)
                 print(*held.found.notes, sep="\n", file=sys.stderr, flush=True)
 

@@ -35,6 +35,9 @@ TOTALS = ("lost", "udp_packets", "udp_bytes", "unparsed_packets", "clock_unknown
 #: In the place of a time or a request that is not there.
 NONE = -1
 
+#: No answer of a request is so many times as large as the middle one.
+ALIKE = 8
+
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -162,7 +165,7 @@ def combine(
         Names by address; empty: addresses in their order are the network's hosts in theirs.
     gap_ns : int
         Flows of several hosts to one, of which none begins later than this after the one before, are the
-        answers of a request.
+        answers of a request, unless they are far larger than the others.
 
     Raises
     ------
@@ -218,7 +221,7 @@ def combine(
         # Clocks that differ by more than it took tell nothing.
         np.where(arrived[kept] > began[kept], arrived[kept] - began[kept], NONE),
         sizes[kept],
-        _requests(by, to, starts, gap_ns),
+        _requests(by, to, starts, sizes[kept], gap_ns),
         end - first,
         [*missing, *_missing(recordings)],
     )
@@ -265,16 +268,21 @@ def _order(address: str) -> tuple[int, int, str]:
     return (parsed.version, int(parsed), "")
 
 
-def _requests(source: Sequence[str], destination: Sequence[str], start_ns: Ints, gap_ns: int) -> Ints:
-    """Numbers of requests: of flows of several hosts to one that begin together."""
+def _requests(
+    source: Sequence[str], destination: Sequence[str], start_ns: Ints, sizes: Ints, gap_ns: int
+) -> Ints:
+    """Numbers of requests: of flows of several hosts to one that begin together and are of like sizes."""
     found = np.full(len(start_ns), NONE)
     bunches: dict[str, list[int]] = {}
     done = 0
 
     def close(bunch: Sequence[int]) -> None:
         nonlocal done
-        if len({source[i] for i in bunch}) > 1:
-            found[list(bunch)] = done
+        # What else goes there at that moment is hardly as small.
+        middle = sorted(sizes[bunch])[(len(bunch) - 1) // 2]
+        answers = [i for i in bunch if sizes[i] <= ALIKE * middle]
+        if len({source[i] for i in answers}) > 1:
+            found[answers] = done
             done += 1
 
     for i, to in enumerate(destination):

@@ -19,33 +19,28 @@ def draw(forecast: Forecast) -> Figure:
     ]
     samples = list(dict.fromkeys(line.metric.sample for line in lines if line.metric.sample != "all"))
     figure, axes = style.panels(1, max(len(samples), 1), (2.4, 2.6), sharey=True)
-    places = range(len(forecast.comparisons))
     for axis, sample in zip(axes, samples, strict=False):
         for shift, line in enumerate(line for line in lines if line.metric.sample == sample):
             axis.set_title(line.metric.group)
             rows = [line.with_.get(t) for t in forecast.comparisons]
-            shown = [
-                (place + 0.2 * shift - 0.1, row)
-                for place, row in zip(places, rows, strict=True)
+            points = [
+                (place + 0.2 * shift - 0.1, row.ratio, row.interval or (row.ratio, row.ratio))
+                for place, row in enumerate(rows)
                 if row and row.ratio
             ]
-            x = [place for place, _ in shown]
-            y = [row.ratio for _, row in shown]
-            errors = [
-                [row.ratio - row.interval[0] if row.interval else 0 for _, row in shown],
-                [row.interval[1] - row.ratio if row.interval else 0 for _, row in shown],
-            ]
-            colour = (style.WITH, style.INK)[shift % 2]
             axis.errorbar(
-                x,
-                y,
-                [[max(e, 0) for e in side] for side in errors],
+                [x for x, _, _ in points],
+                [y for _, y, _ in points],
+                [
+                    [max(0.0, y - low) for _, y, (low, _) in points],
+                    [max(0.0, high - y) for _, y, (_, high) in points],
+                ],
                 fmt="o",
-                color=colour,
+                color=(style.WITH, style.INK)[shift % 2],
                 label=line.metric.label,
             )
         axis.axhline(1, color=style.WITHOUT, linewidth=1)
-        axis.set_xticks(list(places), list(forecast.comparisons))
+        axis.set_xticks(range(len(forecast.comparisons)), list(forecast.comparisons))
         axis.set_xlim(-0.5, len(forecast.comparisons) - 0.5)
         axis.set_xlabel("threshold T")
     axes[0].set_yscale("log")

@@ -35,6 +35,16 @@ impl Clocks {
         self.interval
     }
 
+    /// Time between two corrections; 0 if nothing is synchronised.
+    pub fn window(&self) -> Ps {
+        self.interval.map_or(0, |interval| LOOKS * interval)
+    }
+
+    /// Returns whether all agents know their clocks, or need not.
+    pub fn all_known(&self, agents: &Agents) -> Result<bool> {
+        Ok(self.interval.is_none() || agents.clocks()?.len() == agents.len())
+    }
+
     /// Takes a look at all agents.
     pub fn sample(&mut self, now: Ps, agents: &Agents) -> Result<()> {
         let known = agents.clocks()?;

@@ -42,6 +42,8 @@ const TURNS: u32 = 256;
 const LOOKS: u32 = 8;
 /// Quiet time before the first arrival.
 const QUIET: Ps = 10 * MS;
+/// Windows after the lead in which agents are waited for that do not know their clocks yet.
+const WINDOWS: u64 = 4;
 /// When the kernel's timers fire depends on its jiffies at time 0, and the more so the further ahead they are. As in
 /// the simulator, those are a multiple of 64 ms, which is what timers of up to four seconds see.
 const ROUND: Ps = 64 * MS;
@@ -139,7 +141,8 @@ pub fn run(
     };
     let lead = scenario.clock.lead.filter(|_| load.clocks.interval().is_some());
     load.open_channels(&plan.channels, &hosts)?;
-    load.open(&arrivals, lead.map_or(QUIET, |lead| lead.0.max(QUIET)))?;
+    load.open(&arrivals)?;
+    load.settle(lead.map_or(QUIET, |lead| lead.0.max(QUIET)))?;
     load.programs.begin(&load.epoll)?;
     let opened = load.connections.len();
     let limit = load.warmup.saturating_add(scenario.time_limit.expect("it is resolved").0);
@@ -251,13 +254,24 @@ impl Load<'_> {
 
     /// Opens the connections that the arrivals will probably need, and lets the
     /// network come to rest for `quiet` or longer. Then it is time 0.
-    fn open(&mut self, arrivals: &[Arrival], quiet: Ps) -> Result<()> {
+    fn open(&mut self, arrivals: &[Arrival]) -> Result<()> {
         let wanted = wanted::connections(arrivals.iter().copied(), self.topology);
         for (src, dst) in wanted.into_iter().flat_map(|(pair, count)| std::iter::repeat_n(pair, count)) {
             self.connections.open(src, dst, self.cluster, &self.epoll)?;
             self.wait_until_open()?;
         }
-        let jiffies = (sys::now_ns() * NS + quiet).saturating_sub(JIFFIES_BEGIN).next_multiple_of(ROUND);
+        Ok(())
+    }
+
+    /// Time 0 is after `quiet`, and once all agents know their clocks, if they do within a few windows.
+    fn settle(&mut self, quiet: Ps) -> Result<()> {
+        let least = self.now() + quiet;
+        let most = least + WINDOWS * self.clocks.window();
+        while self.now() < least || (self.now() < most && !self.clocks.all_known(self.agents)?) {
+            let next = if self.now() < least { least } else { self.now() + self.clocks.interval().unwrap_or(QUIET) };
+            self.wait(next - self.now())?;
+        }
+        let jiffies = (sys::now_ns() * NS).saturating_sub(JIFFIES_BEGIN).next_multiple_of(ROUND);
         let begin = (jiffies + JIFFIES_BEGIN) / NS;
         let rest = begin.saturating_sub(self.zero_ns) * NS;
         while self.now() < rest {
