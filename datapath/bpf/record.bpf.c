@@ -4,8 +4,8 @@
  *
  * Packets do not tell where a message ends. They tell when a connection is busy: from the first byte that is sent while
  * nothing is outstanding until all is acknowledged. That is a flow here, but for two things. One acknowledgement may be
- * for a whole window, and the next one leaves at once: that is still the same flow. And a message that follows before the
- * one before is acknowledged is part of it.
+ * for a whole window, and the next one leaves at once: that is still the same flow. And where a write has ended (PSH), and
+ * more leaves later, though no acknowledgement has called for it: that is the next flow.
  *
  * Data and acknowledgements of a connection may be seen on two CPUs at once, without a lock: at worst a flow's last
  * packets are told of as another flow.
@@ -82,8 +82,16 @@ OR_INLINE void record_end(const struct or_tuple *flow, struct or_busy *present, 
 
 OR_INLINE or_u32 record_goes_on(const struct or_busy *present, or_u64 now)
 {
-	return present->state == OR_BUSY_OPEN || (present->state == OR_BUSY_ACKED &&
-	       !(present->flags & OR_BUSY_ANSWERED) && now - present->acked < OR_BUSY_GAP);
+	if (present->state == OR_BUSY_ACKED)
+		return !(present->flags & OR_BUSY_ANSWERED) && now - present->acked < OR_BUSY_GAP;
+	return present->state == OR_BUSY_OPEN && !(present->flags & OR_BUSY_PUSHED &&
+	       now - present->last > OR_BUSY_GAP && now - present->heard > OR_BUSY_GAP);
+}
+
+/* Nothing beyond what was seen; a number that is far off is of another connection with the same ports. */
+OR_INLINE or_u32 record_is_old(int ahead)
+{
+	return ahead <= 0 && ahead > -(1 << 30);
 }
 
 OR_INLINE struct or_busy *record_connection(const struct or_packet *packet)
@@ -105,23 +113,27 @@ OR_INLINE void record_data(struct __sk_buff *skb, const struct or_packet *packet
 	if (!present)
 		return;
 	ahead = (int)(end - present->next);
-	/* Sent again after all was acknowledged; unless the connection is another that has these ports now. */
-	if (present->state != OR_BUSY_OPEN && ahead <= 0 && ahead > -(1 << 30))
+	/* Sent again; after all was acknowledged it begins nothing. */
+	if (record_is_old(ahead)) {
+		if (present->state == OR_BUSY_OPEN)
+			present->again += packet->payload;
 		return;
+	}
 	if (!record_goes_on(present, now)) {
 		if (present->state == OR_BUSY_ACKED)
 			record_end(&packet->flow, present, present->acked, OR_ENDED_ACKED);
-		*present = (struct or_busy){ .began = now, .next = packet->seq };
+		else if (present->state == OR_BUSY_OPEN)
+			record_end(&packet->flow, present, present->last, OR_ENDED_FOLLOWED);
+		*present = (struct or_busy){ .began = now, .heard = present->heard, .next = packet->seq };
 		ahead = packet->payload;
 	}
 	present->state = OR_BUSY_OPEN;
-	if (ahead > 0) {
-		/* What was not seen between counts too: it was sent. */
-		present->bytes += ahead;
-		present->next = end;
-	}
+	/* What was not seen between counts too: it was sent. */
+	present->bytes += ahead;
+	present->next = end;
+	present->flags = (present->flags & ~OR_BUSY_PUSHED) | (packet->push ? OR_BUSY_PUSHED : 0);
 	if (ahead < (int)packet->payload)
-		present->again += packet->payload - (ahead > 0 ? ahead : 0);
+		present->again += packet->payload - ahead;
 	present->packets += segments ? segments : 1;
 	present->last = now;
 }
@@ -149,7 +161,7 @@ OR_INLINE void record_came(const struct or_tuple *flow, struct or_came *present)
 
 OR_INLINE void record_arrival(const struct or_packet *packet, or_u32 closes, or_u64 now)
 {
-	struct or_came fresh = {}, *present = bpf_map_lookup_elem(&came, &packet->flow);
+	struct or_came fresh = { .next = packet->seq }, *present = bpf_map_lookup_elem(&came, &packet->flow);
 	or_u32 end = packet->seq + packet->payload;
 
 	if (!present) {
@@ -161,12 +173,12 @@ OR_INLINE void record_arrival(const struct or_packet *packet, or_u32 closes, or_
 	if (packet->payload) {
 		if (now - present->last > OR_BUSY_GAP)
 			record_came(&packet->flow, present);
-		/* What fills a gap comes later, and is then the last. */
-		if (!present->last || (int)(end - present->next) > 0)
+		/* What fills a gap comes later, and all is there by then. */
+		if (!record_is_old((int)(end - present->next)))
 			present->next = end;
 		present->last = now;
 	}
-	if (closes)
+	if (closes || packet->push)
 		record_came(&packet->flow, present);
 }
 
@@ -232,6 +244,7 @@ int onramp_record_in(struct __sk_buff *skb)
 	present = bpf_map_lookup_elem(&busy, &sent);
 	if (!present)
 		return TC_ACT_UNSPEC;
+	present->heard = now;
 	if (tcp.ack)
 		record_ack(&sent, present, bpf_ntohl(tcp.ack_seq), now);
 	if (packet.payload)

@@ -10,7 +10,7 @@
 #define OR_BUSY_OPEN 1
 #define OR_BUSY_ACKED 2
 
-/* More that follows within this time, with nothing from the other side between, is of the same flow. */
+/* What follows within this time, with no data from the other side between, is of the same flow. */
 #define OR_BUSY_GAP 20000ULL
 
 /**
@@ -18,17 +18,19 @@
  * @began: when its present flow began, or the last one
  * @last: when data was last seen
  * @acked: when all of it was acknowledged
+ * @heard: when a packet last came back
  * @bytes: payload of the flow, each byte once
  * @again: bytes that were sent again
  * @packets: that were seen, those sent again too
  * @next: sequence number after the last byte seen
  * @state: OR_BUSY_*
- * @flags: OR_BUSY_ANSWERED, OR_BUSY_CLOSING
+ * @flags: OR_BUSY_*, below
  */
 struct or_busy {
 	or_u64 began;
 	or_u64 last;
 	or_u64 acked;
+	or_u64 heard;
 	or_u64 bytes;
 	or_u64 again;
 	or_u32 packets;
@@ -41,11 +43,13 @@ struct or_busy {
 #define OR_BUSY_ANSWERED 1
 /* The connection sends no more. */
 #define OR_BUSY_CLOSING 2
+/* The last byte ended a write. */
+#define OR_BUSY_PUSHED 4
 
 /**
  * struct or_came - map "came", by tuple: what this host receives on a connection
- * @last: when data came last; 0: what came was told of
- * @next: sequence number after its last byte
+ * @last: when data came last; 0: all that came was told of
+ * @next: sequence number after the last byte
  * @reserved: 0
  */
 struct or_came {
@@ -55,13 +59,15 @@ struct or_came {
 };
 
 /*
- * Its last byte was acknowledged; the connection was reset; still open when the recording ended. Or no flow that was
- * sent: data came, and then none for OR_BUSY_GAP. By its @next a flow of another host is known that ended with it.
+ * Its last byte was acknowledged; the connection was reset; still open when the recording ended; another flow followed
+ * before it was acknowledged. Or no flow that was sent: data came that ended a write, or none followed for OR_BUSY_GAP.
+ * By its @next a flow of another host is known that ended with it; of several the last counts.
  */
 #define OR_ENDED_ACKED 0
 #define OR_ENDED_RESET 1
 #define OR_ENDED_OPEN 2
-#define OR_ENDED_CAME 3
+#define OR_ENDED_FOLLOWED 3
+#define OR_ENDED_CAME 4
 
 /**
  * struct or_recorded - ring buffer "recorded": a flow that has ended

@@ -75,8 +75,9 @@ pub fn run(order: &Order) -> io::Result<String> {
         ),
         format!("# time = {}, from {}", source.name(), line.time(began)),
         format!("# addresses = {}", addresses.name()),
-        "# flows = all sent by TCP: from the first byte while nothing was outstanding until all was acknowledged"
-            .into(),
+        "# flows = all sent by TCP but to and from the fleet's coordinators: from the first byte while nothing".into(),
+        "# was outstanding until all was acknowledged, or more followed that no acknowledgement called for".into(),
+        "# came = data by TCP that ended a write, or after which none came for 20 us".into(),
         text::COLUMNS.into(),
     ])?;
     // What it reads from now on others have sent.

@@ -53,6 +53,7 @@ pub fn row(flow: &Recorded, addresses: &Addresses, line: &Line) -> String {
     let ended = match flow.how {
         abi::OR_ENDED_ACKED => "acked",
         abi::OR_ENDED_RESET => "reset",
+        abi::OR_ENDED_FOLLOWED => "followed",
         abi::OR_ENDED_CAME => "came",
         _ => "open",
     };
@@ -90,6 +91,7 @@ mod tests {
                 began: 1_000,
                 last: 2_000,
                 acked: 3_000,
+                heard: 3_000,
                 bytes: 4_000,
                 again: 7,
                 packets: 3,

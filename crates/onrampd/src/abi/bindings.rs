@@ -24,13 +24,15 @@ pub const OR_SENT_AGAIN: i32 = -1;
 pub const OR_BUSY_NOT: u32 = 0;
 pub const OR_BUSY_OPEN: u32 = 1;
 pub const OR_BUSY_ACKED: u32 = 2;
-pub const OR_BUSY_GAP: u32 = 100000;
+pub const OR_BUSY_GAP: u32 = 20000;
 pub const OR_BUSY_ANSWERED: u32 = 1;
 pub const OR_BUSY_CLOSING: u32 = 2;
+pub const OR_BUSY_PUSHED: u32 = 4;
 pub const OR_ENDED_ACKED: u32 = 0;
 pub const OR_ENDED_RESET: u32 = 1;
 pub const OR_ENDED_OPEN: u32 = 2;
-pub const OR_ENDED_CAME: u32 = 3;
+pub const OR_ENDED_FOLLOWED: u32 = 3;
+pub const OR_ENDED_CAME: u32 = 4;
 pub const ONRAMP_CUT: u32 = 2147483648;
 pub const ONRAMP_PROG_PREFIX: &[u8; 12] = b"onramp_gate\0";
 #[repr(C)]
@@ -383,6 +385,7 @@ pub struct or_busy {
     pub began: or_u64,
     pub last: or_u64,
     pub acked: or_u64,
+    pub heard: or_u64,
     pub bytes: or_u64,
     pub again: or_u64,
     pub packets: or_u32,
@@ -392,7 +395,7 @@ pub struct or_busy {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of or_busy"][::core::mem::size_of::<or_busy>() - 56usize];
+    ["Size of or_busy"][::core::mem::size_of::<or_busy>() - 64usize];
     ["Alignment of or_busy"][::core::mem::align_of::<or_busy>() - 8usize];
     [
         "Offset of field: or_busy::began",
@@ -402,21 +405,24 @@ const _: () = {
         "Offset of field: or_busy::acked",
     ][::core::mem::offset_of!(or_busy, acked) - 16usize];
     [
+        "Offset of field: or_busy::heard",
+    ][::core::mem::offset_of!(or_busy, heard) - 24usize];
+    [
         "Offset of field: or_busy::bytes",
-    ][::core::mem::offset_of!(or_busy, bytes) - 24usize];
+    ][::core::mem::offset_of!(or_busy, bytes) - 32usize];
     [
         "Offset of field: or_busy::again",
-    ][::core::mem::offset_of!(or_busy, again) - 32usize];
+    ][::core::mem::offset_of!(or_busy, again) - 40usize];
     [
         "Offset of field: or_busy::packets",
-    ][::core::mem::offset_of!(or_busy, packets) - 40usize];
-    ["Offset of field: or_busy::next"][::core::mem::offset_of!(or_busy, next) - 44usize];
+    ][::core::mem::offset_of!(or_busy, packets) - 48usize];
+    ["Offset of field: or_busy::next"][::core::mem::offset_of!(or_busy, next) - 52usize];
     [
         "Offset of field: or_busy::state",
-    ][::core::mem::offset_of!(or_busy, state) - 48usize];
+    ][::core::mem::offset_of!(or_busy, state) - 56usize];
     [
         "Offset of field: or_busy::flags",
-    ][::core::mem::offset_of!(or_busy, flags) - 52usize];
+    ][::core::mem::offset_of!(or_busy, flags) - 60usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -446,7 +452,7 @@ pub struct or_recorded {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of or_recorded"][::core::mem::size_of::<or_recorded>() - 112usize];
+    ["Size of or_recorded"][::core::mem::size_of::<or_recorded>() - 120usize];
     ["Alignment of or_recorded"][::core::mem::align_of::<or_recorded>() - 8usize];
     [
         "Offset of field: or_recorded::flow",
