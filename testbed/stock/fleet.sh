@@ -97,7 +97,14 @@ more() { [ $(($(exchanges) - before)) -ge 1000 ]; }
 wait_for "probes and answers" more
 wait_for "the clock is known still" is '"known":true'
 say "$(onrampctl status | grep '^clock')"
+onrampctl record --for 20s --out /tmp/recording >/tmp/recorder.log 2>&1 &
+recorder=$!
 load "while they enforce"
+[ $us = a ] || {
+    kill $recorder && wait $recorder
+    check "it records flows by the fleet's time" sh -c "grep -q '^# time = fleet' /tmp/recording && grep -q '^10.0.0.2,.*,acked' /tmp/recording"
+    say "$(cat /tmp/recorder.log)"
+}
 [ $us = a ] || { check "it held" known held 10; say "held $(status | number held) times"; }
 wait_for "the fleet" sh -c "onrampctl fleet | grep -c synchronised | grep -q 2"
 onrampctl status

@@ -127,6 +127,11 @@ taken "VLAN, the agents on it" a b 10.5.0.2
 sed 's/^interfaces = .*/interfaces = ["eth0", "eth0.5"]/' /tmp/a.toml >/tmp/both.toml
 check "the doctor refuses both" sh -c "ip netns exec a onrampctl doctor --config /tmp/both.toml | grep -q '^FAIL eth0.5 .*above eth0'"
 left
+record() { onrampctl record --interface lo --config /none --for 1s --out /tmp/recording; }
+case $(uname -r) in
+6.1.*) refuse "a recording without TCX" record ;;
+*) check "it records" record ;;
+esac
 check "the module unloads" rmmod sch_onramp
 complain
 finish 0
