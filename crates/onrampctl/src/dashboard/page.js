@@ -13,7 +13,7 @@ let serverGone = null;
 let inVain = 0;
 
 function fresh(id) {
-  return { id, data: null, seconds: [], at: new Map(), paths: new Map(), clock: 0 };
+  return { id, data: null, seconds: [], at: new Map(), modes: new Map(), paths: new Map(), clock: 0 };
 }
 
 // --- numbers as people read them ---
@@ -70,6 +70,7 @@ function take(data) {
   state.seconds.push(...data.seconds);
   state.seconds = state.seconds.filter((s) => s.n >= data.oldest);
   state.at = new Map(state.seconds.map((s) => [s.n, s.at_ms]));
+  state.modes = new Map(state.seconds.map((s) => [s.n, s.mode]));
   const known = new Map((data.agent?.paths ?? []).map((p) => [p.peer, p]));
   const paths = new Map();
   for (const { peer, delays, by_mode } of data.paths) {
@@ -134,7 +135,7 @@ function drawAnswers() {
   if (!agent.problems.length) {
     put(problems, 'b', 'None.', 'good');
   } else {
-    put(problems, 'b', `${agent.problems.length}, the latest last:`, 'bad');
+    put(problems, 'b', agent.problems.length > 1 ? `${agent.problems.length}, the latest last:` : '1:', 'bad');
     const list = put(problems, 'ul');
     for (const problem of agent.problems) put(list, 'li', problem);
   }
@@ -156,10 +157,10 @@ function drawSynchronised(agent) {
 }
 
 function drawHolding(agent) {
-  const waited = mean('waited');
+  const packets = mean('waited');
   if (agent.mode !== 'enforce') {
-    const would = waited ? `Enforcing would have had about ${rate(waited)} packets/s wait in the last 10 s.` : 'Enforcing would have held nothing in the last 10 s.';
-    answer('holding', 'No.', null, `The agent observes (gate ${agent.gate.kind || 'none'}: ${agent.gate.why || 'not told'}). ${would}`);
+    const would = packets ? `Enforcing would have had about ${rate(packets)} packets/s wait in the last 10 s.` : 'Enforcing would have held nothing in the last 10 s.';
+    answer('holding', 'No.', null, `The agent observes${agent.gate.why ? `: ${agent.gate.why}` : ''}. ${would}`);
     return false;
   }
   const shares = [...state.paths.values()].map((p) => [latest(p)?.held ?? 0, p.peer]).sort((a, b) => b[0] - a[0]);
@@ -291,8 +292,11 @@ function drawRow(path, colours) {
   link.setAttribute('aria-label', `Path to ${path.peer}: p99 now ${time(last?.p99)}, T ${time(path.delays.at(-1).t)}, ${of} above T in ${above.textContent} of the seconds; opens its history`);
 }
 
+// Observing, nothing waits: the agent tells of what would have.
+const waited = (d) => `packets ${state.modes.get(d.n) === 'enforce' ? 'waited' : 'would have waited'} ${percent(d.held)} of the time`;
+
 function numbers(peer, d) {
-  return `${peer} · ${clock(state.at.get(d.n))} · ${plural(d.count, 'OR-ACK', 'OR-ACKs')} · p50 ${time(d.p50)} · p99 ${time(d.p99)} · T ${time(d.t)} · ${percent(d.above)} of them above T · held ${percent(d.held)} of the time`;
+  return `${peer} · ${clock(state.at.get(d.n))} · ${plural(d.count, 'OR-ACK', 'OR-ACKs')} · p50 ${time(d.p50)} · p99 ${time(d.p99)} · T ${time(d.t)} · ${percent(d.above)} of them above T · ${waited(d)}`;
 }
 
 function tell(peer, part) {
@@ -329,7 +333,8 @@ function drawHistory() {
   const last = path.delays.at(-1);
   const not = path.about?.not_held ? ` Nothing is held on it: ${path.about.not_held}.` : '';
   const least = path.about ? ` Least ${time(path.about.min_ns)}, T ${time(path.about.threshold_ns)}.` : '';
-  $('history-text').textContent = `Last OR-ACKs at ${clock(state.at.get(last.n))}: p50 ${time(last.p50)}, p99 ${time(last.p99)}, held ${percent(last.held)} of the time.${least}${not}`;
+  $('history-text').textContent = `Last OR-ACKs at ${clock(state.at.get(last.n))}: p50 ${time(last.p50)}, p99 ${time(last.p99)}, ${waited(last)}.${least}${not}`;
+  $('held-title').textContent = state.modes.get(last.n) === 'enforce' ? 'Share of time in which packets waited' : 'Share of time in which packets would have waited';
   drawOwd(path);
   drawHeld(path);
   const body = $('numbers').tBodies[0];
@@ -412,7 +417,7 @@ function drawOwd(path) {
 }
 
 function drawHeld(path) {
-  const y = (v, height) => 4 + (1 - v) * (height - BOTTOM - 8);
+  const y = (v, height) => 8 + (1 - v) * (height - BOTTOM - 12);
   const { pen, height, x } = frame($('held'), [[0, '0%'], [0.5, '50%'], [1, '100%']], y);
   pen.fillStyle = colour('--p99');
   for (const run of runs(path.delays)) {
