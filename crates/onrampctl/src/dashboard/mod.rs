@@ -111,7 +111,7 @@ pub fn run(listen: SocketAddr, agent: &Path, fleet: Fleet) -> io::Result<()> {
     let listener = http::bind(listen)?;
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let congestion = match &fleet {
-        Fleet::Coordinators(..) => Err("the coordinator is being asked".into()),
+        Fleet::Coordinators(..) => Err("the coordinator has not answered yet".into()),
         Fleet::Unknown(why) => Err(why.clone()),
     };
     let shared = Arc::new(Shared {

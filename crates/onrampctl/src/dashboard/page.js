@@ -2,7 +2,7 @@
 // All text goes into the page by textContent: what peers and configurations are called is never markup.
 
 const $ = (id) => document.getElementById(id);
-const WINDOWS = [120, 300, 900].map((s) => s * 1000);
+const WINDOWS = [60, 120, 180, 300, 480, 720, 900].map((s) => s * 1000);
 // Upper bounds of delay / T for the colours c0 to c5.
 const BOUNDS = [0.5, 1, 1.5, 2, 4, Infinity];
 const BOUND_NAMES = ['< ½', '½ – 1', '1 – 1½', '1½ – 2', '2 – 4', '> 4'];
@@ -32,6 +32,11 @@ function digits(value) {
 function lasting(ms) {
   const s = Math.max(0, Math.round(ms / 1000));
   return s < 120 ? `${s} s` : s < 7200 ? `${Math.round(s / 60)} min` : `${Math.round(s / 3600)} h`;
+}
+// A place on an axis of time: minutes and seconds.
+function ago(ms) {
+  const s = Math.round(ms / 1000);
+  return `−${Math.floor(s / 60)}:${String(s % 60).padStart(2, '0')}`;
 }
 const percent = (share) => (share > 0 && share < 0.01 ? '< 1%' : `${Math.round(100 * share)}%`);
 // Times of the server as times of day here.
@@ -222,7 +227,7 @@ function drawHeat() {
   $('no-paths').hidden = paths.length > 0;
   $('heat').hidden = paths.length === 0;
   for (const [peer, row] of rowOf) {
-    if (!state.paths.has(peer)) {
+    if (!paths.some((p) => p.peer === peer)) {
       row.remove();
       rowOf.delete(peer);
     }
@@ -239,7 +244,7 @@ function drawHeat() {
   const { width } = span();
   const axis = $('axis');
   axis.replaceChildren();
-  for (const part of [1, 2 / 3, 1 / 3]) put(axis, 'span', `${lasting(part * width)} ago`);
+  for (const part of [1, 2 / 3, 1 / 3]) put(axis, 'span', ago(part * width));
   put(axis, 'span', 'now');
   const colours = BOUNDS.map((_, i) => colour(`--c${i}`));
   for (const path of paths) drawRow(path, colours);
@@ -325,8 +330,8 @@ function drawHistory() {
   if (peer === null) return;
   const path = state.paths.get(peer);
   $('history-title').textContent = `History of the path to ${peer}`;
-  $('charts').hidden = !path;
-  if (!path) {
+  $('charts').hidden = !path?.delays.length;
+  if (!path?.delays.length) {
     $('history-text').textContent = 'No delays of this path are remembered.';
     return;
   }
@@ -369,7 +374,7 @@ function frame(canvas, ticks, y) {
   pen.textBaseline = 'bottom';
   for (let i = 0; i <= 4; i += 1) {
     pen.textAlign = i === 0 ? 'left' : i === 4 ? 'right' : 'center';
-    const name = i === 4 ? 'now' : `${lasting((1 - i / 4) * window)} ago`;
+    const name = i === 4 ? 'now' : ago((1 - i / 4) * window);
     pen.fillText(name, LEFT + (i / 4) * (width - LEFT), height);
   }
   const x = (n) => width - ((now - state.at.get(n)) / window) * (width - LEFT);
@@ -390,8 +395,10 @@ function runs(delays) {
 function drawOwd(path) {
   const delays = path.delays.filter((d) => d.p99 !== null);
   const values = delays.flatMap((d) => [d.p50, d.p99, d.t]).map((v) => Math.max(v, 100));
-  const low = Math.min(...values, 1e4) / 1.3;
-  const high = Math.max(...values, 1e5) * 1.3;
+  // At least a decade, so that noise does not look like more.
+  const [least, most] = values.length ? [Math.min(...values), Math.max(...values)] : [1e4, 1e5];
+  const wider = Math.max(1.3, Math.sqrt(10 / (most / least)));
+  const [low, high] = [least / wider, most * wider];
   const rounds = [];
   for (let decade = 100; decade <= 1e12; decade *= 10) rounds.push(decade, 2 * decade, 5 * decade);
   let ticks = rounds.filter((r) => r >= low && r <= high);
