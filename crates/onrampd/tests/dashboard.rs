@@ -190,8 +190,7 @@ fn browse(folder: &Path, at: SocketAddr, look: impl FnOnce(&mut Browser)) {
     let Some(mut browser) = Browser::open(folder) else { return };
     let size = json!({"width": 1280, "height": 1600, "deviceScaleFactor": 1, "mobile": false});
     browser.call("Emulation.setDeviceMetricsOverride", size);
-    browser.call("Page.navigate", json!({"url": format!("http://{at}/")}));
-    browser.until("location.href !== 'about:blank' && document.readyState === 'complete'");
+    browser.open_page(at);
     look(&mut browser);
     assert_eq!(browser.complaints(), Vec::<&Value>::new());
     let loaded = browser.loaded();

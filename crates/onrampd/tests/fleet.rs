@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::browser::Browser;
 use common::http::{get, serving};
 use common::lab::{Agent, Lab, onrampctl, run, until};
 use onramp_core::orprobe::{Kind, OrProbe};
@@ -224,6 +225,13 @@ fn the_dashboard_shows_who_is_congested_with_whom_while_somebody_looks() {
     until("are both hosts told of", || data()["fleet"]["hosts"] == serde_json::json!(["10.9.0.1", "10.9.0.2"]));
     until("are there delays", || data()["fleet"]["delays"].as_array().is_some_and(|delays| delays.len() == 2));
     assert_eq!(data()["agent"]["clock"]["coordinator"], COORDINATOR);
+    lab.on("a", || {
+        let Some(mut page) = Browser::open(&lab.folder) else { return };
+        page.open_page(at);
+        page.until("document.getElementById('synchronised').innerText.startsWith('Yes.')");
+        page.until("document.querySelectorAll('#matrix td[title^=\"10.9.0.\"][class^=c]').length === 2");
+        assert_eq!(page.complaints(), Vec::<&Value>::new());
+    });
 
     // Without its coordinator it says why.
     assert!(a.end());

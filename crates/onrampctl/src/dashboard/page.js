@@ -254,7 +254,10 @@ function makeRow(peer) {
   const item = document.createElement('li');
   const link = put(item, 'a', undefined, 'row');
   link.href = `#path=${encodeURIComponent(peer)}`;
-  put(link, 'span', peer, 'peer').title = peer;
+  // Where it is too long, its beginning is left out: that is what peers have in common.
+  const name = put(link, 'span', undefined, 'peer');
+  name.title = peer;
+  put(name, 'bdi', peer).dir = 'ltr';
   const canvas = put(link, 'canvas');
   put(link, 'span', '', 'number');
   put(link, 'span', '', 'number');

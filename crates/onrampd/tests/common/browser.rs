@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -70,6 +71,12 @@ impl Browser {
             }
             self.events.push(message);
         }
+    }
+
+    /// Opens the page that is served there, and waits until it is there.
+    pub fn open_page(&mut self, at: SocketAddr) {
+        self.call("Page.navigate", json!({"url": format!("http://{at}/")}));
+        self.until("location.href !== 'about:blank' && document.readyState === 'complete'");
     }
 
     /// The value of an expression of JavaScript on the page.
