@@ -48,3 +48,15 @@ impl Client {
         Ok(serde_json::from_str(&self.line(flows, histograms)?)?)
     }
 }
+
+/// Says why the agent at `socket` could not be asked.
+#[must_use]
+pub fn unanswered(socket: &Path, e: &io::Error) -> String {
+    match e.kind() {
+        io::ErrorKind::PermissionDenied => {
+            format!("{}: only root and the agent's group, onrampd, may ask it", socket.display())
+        }
+        _ if e.raw_os_error().is_some() => format!("no agent answers at {}: {e}", socket.display()),
+        _ => e.to_string(),
+    }
+}

@@ -5,10 +5,12 @@
 
 mod agent;
 mod coordinator;
+mod dashboard;
 mod doctor;
 mod documents;
 mod exporter;
 mod hosts;
+mod http;
 mod owd;
 mod record;
 mod replay;
@@ -163,6 +165,20 @@ enum Command {
         /// The agent's socket.
         #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
         socket: PathBuf,
+    },
+    /// Serve a page that shows the agent's state of the last quarter of an hour, until SIGINT or SIGTERM: is the clock
+    /// synchronised, are packets held, which paths are congested. As root or in the group onrampd.
+    Dashboard {
+        /// Where it listens. Who can reach it sees peers and delays, but no flows.
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = dashboard::LISTEN)]
+        listen: SocketAddr,
+        /// The agent's socket; default: the configuration's.
+        #[arg(long, value_name = "PATH")]
+        socket: Option<PathBuf>,
+        /// Configuration (TOML), by which the fleet's coordinator is asked; default: /etc/onrampd/onrampd.toml, if it
+        /// is there.
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
     },
     /// Record when this host sends how much to whom by TCP, for `onramp forecast`; as root. Holds nothing and reads no
     /// payload.
@@ -331,6 +347,16 @@ fn main() -> ExitCode {
         Command::Exporter { listen, max_paths, socket } => {
             exporter::run(listen, max_paths, &socket).map_or_else(fail, |()| ExitCode::SUCCESS)
         }
+        Command::Dashboard { listen, socket, config } => {
+            let run =
+                |socket: &Path, fleet| dashboard::run(listen, socket, fleet).map_or_else(fail, |()| ExitCode::SUCCESS);
+            // Without its file the agent can still be asked.
+            let Some(config) = config else {
+                let (default, fleet) = dashboard::unasked(Path::new(DEFAULT_CONFIG));
+                return run(&socket.unwrap_or(default), fleet);
+            };
+            with_config(&config, |found| run(socket.as_ref().unwrap_or(&found.socket), dashboard::fleet(found)))
+        }
         Command::Record { out, lasts, max_size, hash_addresses: key, interface, config } => {
             let lasts = lasts.map(|lasts| lasts.0.saturating_mul(1_000_000_000));
             let order = |interfaces, socket, coordinators| record::Order {
@@ -423,11 +449,7 @@ fn asked(socket: &Path, done: io::Result<()>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // The reader has seen enough.
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
-            fail(format!("{}: only root and the agent's group, onrampd, may ask it", socket.display()))
-        }
-        Err(e) if e.raw_os_error().is_some() => fail(format!("no agent answers at {}: {e}", socket.display())),
-        Err(e) => fail(e),
+        Err(e) => fail(agent::unanswered(socket, &e)),
     }
 }
 

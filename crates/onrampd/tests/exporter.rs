@@ -2,48 +2,19 @@
 
 mod common;
 
+use common::http::{Program, ask, get, serving};
 use common::lab::{Agent, Lab, client, until};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
-
-/// Ends with this.
-struct Program(Child);
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use std::process::{Command, Stdio};
 
 fn exporter(socket: &Path, more: &[&str]) -> (Program, SocketAddr) {
     let mut command = Command::new(client());
     command.args(["exporter", "--listen", "127.0.0.1:0", "--socket"]).arg(socket).args(more);
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let at = line.trim().strip_prefix("ready: http://").and_then(|l| l.strip_suffix("/metrics")).expect(&line);
-    (Program(child), at.parse().unwrap())
-}
-
-/// The whole answer to some bytes.
-fn ask(at: SocketAddr, request: &[u8]) -> String {
-    let mut stream = TcpStream::connect(at).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    // It may answer, and close, before all has come.
-    let _ = stream.write_all(request);
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
-    String::from_utf8(answer).unwrap()
-}
-
-fn get(at: SocketAddr, path: &str) -> String {
-    ask(at, format!("GET {path} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n\r\n").as_bytes())
+    serving(command, "/metrics")
 }
 
 fn scrape(at: SocketAddr) -> String {

@@ -3,6 +3,8 @@
 
 mod common;
 
+use common::browser::Browser;
+use common::http::{get, serving};
 use common::lab::{Agent, Lab, onrampctl, run, until};
 use onramp_core::orprobe::{Kind, OrProbe};
 use onrampd::clock::now;
@@ -204,6 +206,36 @@ fn hosts_whose_clocks_are_years_apart_agree() {
             assert_eq!(window["hosts"].as_array().unwrap().len(), 2, "{window}");
         }
     }
+}
+
+#[test]
+fn the_dashboard_shows_who_is_congested_with_whom_while_somebody_looks() {
+    let Some(lab) = Lab::new() else { return };
+    two(&lab);
+    let (a, b) = (start(&lab, "a", QUICK, ""), start(&lab, "b", QUICK, ""));
+    agree(&[&a, &b]);
+    // Where the coordinator is reached; the agent's socket is the configuration's.
+    let mut dashboard = command(&lab, "a", &["dashboard", "--listen", "127.0.0.1:0", "--config"]);
+    dashboard.arg(config(&lab, "a"));
+    let (_dashboard, at) = serving(dashboard, "/");
+    let data = || -> Value {
+        let answer = lab.on("a", || get(at, "/data.json"));
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    };
+    until("are both hosts told of", || data()["fleet"]["hosts"] == serde_json::json!(["10.9.0.1", "10.9.0.2"]));
+    until("are there delays", || data()["fleet"]["delays"].as_array().is_some_and(|delays| delays.len() == 2));
+    assert_eq!(data()["agent"]["clock"]["coordinator"], COORDINATOR);
+    lab.on("a", || {
+        let Some(mut page) = Browser::open(&lab.folder) else { return };
+        page.open_page(at);
+        page.until("document.getElementById('synchronised').innerText.startsWith('Yes.')");
+        page.until("document.querySelectorAll('#matrix td[title^=\"10.9.0.\"][class^=c]').length === 2");
+        assert_eq!(page.complaints(), Vec::<&Value>::new());
+    });
+
+    // Without its coordinator it says why.
+    assert!(a.end());
+    until("is it missed", || data()["fleet"]["why"].as_str().is_some_and(|why| why.contains(COORDINATOR)));
 }
 
 #[test]
