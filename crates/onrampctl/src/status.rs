@@ -2,7 +2,7 @@
 
 use onrampd::config::Mode;
 use onrampd::config::quantity::show_time;
-use onrampd::status::{Clock, Flow, Path, Status};
+use onrampd::status::{Clock, Flow, Path, Policy, Status};
 use std::fmt::Write as _;
 
 /// The whole status, a few lines a subject.
@@ -27,6 +27,7 @@ pub fn show(status: &Status) -> String {
         p.port
     );
     let _ = writeln!(out, "gate {} ({})", status.gate.kind, status.gate.why);
+    out.extend(status.policy.as_ref().map(policy_line));
     out.push_str(&clock_line(&status.clock));
     for problem in &status.problems {
         let _ = writeln!(out, "problem: {problem}");
@@ -79,6 +80,26 @@ pub fn show(status: &Status) -> String {
         let _ = writeln!(out, "{name:<22}{value:>16}");
     }
     out
+}
+
+/// What the policy says, and what counts.
+fn policy_line(policy: &Policy) -> String {
+    let says = match policy.mode {
+        _ if policy.stopped => "holding is stopped in the whole fleet".into(),
+        Some(mode) => {
+            let rule = policy.rule.map_or("no rule".into(), |rule| format!("rule {rule}"));
+            let threshold = policy.threshold.as_ref().map_or(String::new(), |threshold| format!(", T {threshold}"));
+            format!("{mode}{threshold} ({rule})")
+        }
+        None => "none".into(),
+    };
+    let version = if policy.version > 0 { format!("version {}: {says}", policy.version) } else { says };
+    let runs_out = match policy.runs_out_ns {
+        _ if policy.version == 0 || policy.has_run_out => String::new(),
+        Some(ns) => format!(" · runs out in {} without a coordinator", show_time(ns as i64)),
+        None => String::new(),
+    };
+    format!("policy {version}{runs_out} · T by {} · {}\n", policy.threshold_by, policy.why)
 }
 
 fn clock_line(clock: &Clock) -> String {

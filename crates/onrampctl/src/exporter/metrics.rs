@@ -151,6 +151,9 @@ fn agent(out: &mut Families<'_>, status: &Status) -> fmt::Result {
         [(vec![], seconds(status.uptime_ns as f64))],
     )?;
     out.gauge("enforcing", "The agent holds packets: 1; it observes: 0.", flag(status.mode == Mode::Enforce))?;
+    let version = status.policy.as_ref().map(|policy| (vec![], policy.version as f64));
+    let help = "Version of the fleet's policy that the agent goes by; 0: none.";
+    out.write(MetricType::Gauge, "policy_version", help, None, version)?;
     out.gauge("problems", "Problems that the agent tells of, at most ten.", status.problems.len() as f64)?;
     out.gauge("flows", "Flows remembered.", status.flows.count as f64)?;
     out.gauge("flows_held", "Flows held at this moment.", status.flows.held_now as f64)

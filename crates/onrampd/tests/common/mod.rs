@@ -2,6 +2,7 @@
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test uses a part")]
 
+pub mod fleet;
 pub mod lab;
 pub mod packet;
 
