@@ -84,7 +84,7 @@ pub fn show(status: &Status) -> String {
 
 /// What the policy says, and what counts.
 fn policy_line(policy: &Policy) -> String {
-    let says = match policy.mode {
+    let says = match policy.says {
         _ if policy.stopped => "holding is stopped in the whole fleet".into(),
         Some(mode) => {
             let rule = policy.rule.map_or("no rule".into(), |rule| format!("rule {rule}"));

@@ -129,7 +129,7 @@ impl Agent {
         Some(status::Policy {
             version: said.map_or(0, |said| said.version),
             by: said.map(policy::Said::who),
-            mode: says.map(|says| says.mode),
+            says: says.map(|says| says.mode),
             threshold: says.and_then(|says| says.threshold).map(|threshold| threshold.to_string()),
             rule: says.and_then(|says| says.rule),
             stopped: said.is_some_and(|said| said.stopped),

@@ -20,9 +20,6 @@ pub struct Status {
     pub version: String,
     /// Observing, or holding packets.
     pub mode: Mode,
-    /// The fleet's policy and what counts; none without a fleet.
-    #[serde(default)]
-    pub policy: Option<Policy>,
     /// Kind of gate, and why it is that. Agents before there was a choice do not tell.
     #[serde(default)]
     pub gate: Choice,
@@ -38,6 +35,9 @@ pub struct Status {
     pub interfaces: Vec<Interface>,
     /// In force.
     pub parameters: Parameters,
+    /// The fleet's policy and what counts; none without a fleet.
+    #[serde(default)]
+    pub policy: Option<Policy>,
     /// This host's clock.
     pub clock: Clock,
     /// One for each peer.
@@ -56,7 +56,7 @@ pub struct Policy {
     /// Who made that, from where and when.
     pub by: Option<String>,
     /// Mode that it says; none: there is no policy.
-    pub mode: Option<Mode>,
+    pub says: Option<Mode>,
     /// T that it says.
     pub threshold: Option<String>,
     /// The rule, from 1 on; none: no rule matches.
