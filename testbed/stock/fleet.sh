@@ -123,7 +123,8 @@ check "the gate is gone" sh -c "! tc qdisc show dev eth0 | grep -q 'qdisc onramp
 meet 7009
 [ $us = b ] || check "end of that" onrampctl stop-holding --fleet --end
 wait_for "it enforces again" is '"mode":"enforce","gate":{"kind":"bpf"'
-[ $us = b ] || onrampctl policy show
+say "$(onrampctl status | head -n 5)"
+[ $us = b ] || say "$(onrampctl policy show && onrampctl policy history)"
 meet 7010
 kill $agent && wait $agent
 check "nothing is left" sh -c "! tc qdisc show | grep onramp && ! ip link show onramp0 && [ -z \"\$(ls /run/onrampd)\" ]"

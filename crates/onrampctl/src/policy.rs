@@ -2,14 +2,13 @@
 
 use crate::coordinator;
 use crate::setup::{coordinates, tell_others, wrong};
-use nix::unistd::{User, getuid};
 use onrampd::config::{self, Config, Fleet, Mode};
 use onrampd::fleet::pki::Authority;
 use onrampd::fleet::policies::Policies;
 use onrampd::fleet::tokens::today;
 use onrampd::fleet::wire::{self, FromHost, HostState, Progress};
+use onrampd::operator::operator;
 use onrampd::policy::{self, Policy, Version, file};
-use std::env;
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
@@ -50,17 +49,6 @@ impl Change {
         let (what, message) = (self.what.clone(), self.message.as_deref().map(policy::text));
         Some(Version { version, at: today(), by, from, what, message, stopped, policy })
     }
-}
-
-/// User, and the host with where the user came from.
-fn operator() -> (String, String) {
-    let named = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
-    let user = User::from_uid(getuid()).ok().flatten().map_or_else(|| getuid().to_string(), |user| user.name);
-    let by = named("SUDO_USER").map_or(user.clone(), |sudo| format!("{sudo} (as {user})"));
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let client = named("SSH_CONNECTION").and_then(|ends| ends.split(' ').next().map(String::from));
-    let from = client.map_or(host.clone(), |client| format!("{host} (SSH from {client})"));
-    (policy::text(&by), policy::text(&from))
 }
 
 /// Reads a policy's file.

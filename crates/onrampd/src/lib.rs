@@ -22,6 +22,7 @@ pub mod datapath;
 pub mod fleet;
 pub mod gate;
 pub mod net;
+pub mod operator;
 pub mod policy;
 pub mod status;
 pub mod sync;

@@ -106,6 +106,10 @@ fn hosts_of_one_rack_enforce_and_all_confirm_and_it_is_rolled_back() {
     assert!(agents[0].path("10.9.0.2")["or_acks"].as_u64() >= before, "what is known of paths is kept");
     assert_eq!(policy_of(&agents[1])["threshold_by"], "policy");
 
+    // A new program goes on with it.
+    agents[1].upgrade(|| ());
+    assert_eq!(state(&agents[1]), (2, true));
+
     // The other way round, and back.
     said(&set(&lab, "[[rule]]\nlabels = { rack = \"b6\" }\nmode = \"enforce\"\n", &[]));
     assert_eq!(states(), [(3, true), (3, false), (3, false)]);
@@ -233,6 +237,7 @@ fn holding_is_stopped_everywhere_within_a_second_and_stays_stopped() {
     };
     here(&[]);
     until("does it observe", || why(&b).contains("`onrampd off` was said"));
+    assert!(lab.log("b").contains("`onrampd on` ends it; by root from "), "{}", lab.log("b"));
     assert_eq!(state(&c), (4, true), "the others go on");
     until("is that told", || shown(&lab, "a")["hosts"][1]["why"].to_string().contains("`onrampd off` was said"));
     here(&["--end"]);

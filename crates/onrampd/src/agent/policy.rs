@@ -1,6 +1,6 @@
 //! Mode and T between the configuration and the fleet's policy.
 
-use super::off::SWITCHED_OFF;
+use super::off::{self, SWITCHED_OFF};
 use super::{Agent, Error};
 use crate::clock::now;
 use crate::config::Mode;
@@ -105,7 +105,10 @@ impl Agent {
         let version = held.said.as_ref().map_or(0, |said| said.version);
         let applied = Applied { version, mode: self.mode(), why };
         let who = held.said.as_ref().filter(|said| said.version > 0);
-        let who = who.map_or(String::new(), |said| format!("; policy version {version}, {}", said.who()));
+        let mut who = who.map_or(String::new(), |said| format!("; policy version {version}, {}", said.who()));
+        if self.off {
+            who = format!("; {}{who}", off::who(&self.file.state_dir));
+        }
         let logged = Some((applied, who));
         if self.in_force.logged != logged
             && let Some((Applied { mode, why, .. }, who)) = &logged

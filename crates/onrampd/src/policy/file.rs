@@ -108,6 +108,7 @@ pub fn render(policy: Option<&Policy>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const TEXT: &str = "keep = \"10min\"\n\n[[rule]]\nlabels = { \"zone.a\" = \"1\", rack = \"b7\" }\nmode = \"enforce\"\nthreshold = \"80us\"\n\n\
                         [[rule]]\nmode = \"observe\"\n";
@@ -127,6 +128,24 @@ mod tests {
         assert!(again.contains("labels = { rack = \"b7\", \"zone.a\" = \"1\" }\n"), "{again}");
         let auto = load("[[rule]]\nmode = \"enforce\"\nthreshold = \"auto\"", "p.toml").unwrap();
         assert_eq!((auto.keep, auto.rules[0].threshold), (KEEP, Some(Threshold::Auto)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_policy_or_refused(text in ".{0,200}") {
+            let _ = load(&text, "p.toml");
+        }
+
+        #[test]
+        fn a_changed_file_is_refused_or_says_the_same_when_it_is_written_again(at in 0usize..200, byte in 32u8..127) {
+            let mut text = TEXT.as_bytes().to_vec();
+            let length = text.len();
+            text[at % length] = byte;
+            if let Ok(policy) = load(std::str::from_utf8(&text).unwrap(), "p.toml") {
+                prop_assert!(policy.is_sound());
+                prop_assert_eq!(load(&render(Some(&policy)), "p.toml"), Ok(policy));
+            }
+        }
     }
 
     #[test]
