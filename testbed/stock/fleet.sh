@@ -84,7 +84,9 @@ load "while they observe"
 meet 7003
 
 # policy RULE: the fleet's, by an operator on a
-policy() { [ $us = b ] || { echo "$1" >/tmp/policy.toml && onrampctl policy set /tmp/policy.toml; }; }
+policy() { [ $us = b ] || { echo "$1" >/tmp/policy.toml && onrampctl policy set /tmp/policy.toml --message trial; }; }
+# tells COMMAND…: what it says, line by line
+tells() { "$@" | while IFS= read -r line; do say "$line"; done; }
 check "the policy of b" policy '[[rule]]
 labels = { machine = "b" }
 mode = "enforce"'
@@ -123,8 +125,9 @@ check "the gate is gone" sh -c "! tc qdisc show dev eth0 | grep -q 'qdisc onramp
 meet 7009
 [ $us = b ] || check "end of that" onrampctl stop-holding --fleet --end
 wait_for "it enforces again" is '"mode":"enforce","gate":{"kind":"bpf"'
-say "$(onrampctl status | head -n 5)"
-[ $us = b ] || say "$(onrampctl policy show && onrampctl policy history)"
+tells sh -c "onrampctl status | head -n 5"
+[ $us = b ] || { tells onrampctl policy show && tells onrampctl policy history; }
+tells grep -h 'policy version\|mode of' /tmp/coordinator.log /tmp/agent.log
 meet 7010
 kill $agent && wait $agent
 check "nothing is left" sh -c "! tc qdisc show | grep onramp && ! ip link show onramp0 && [ -z \"\$(ls /run/onrampd)\" ]"

@@ -1049,6 +1049,7 @@ fn a_host_without_programs_takes_part_with_the_kernels_stamps() {
         until("synchronised", || {
             fleet(&lab, "a")["hosts"].as_array().unwrap().iter().filter(|h| synchronised(h)).count() == 2
         });
+        until("is its mode told", || fleet(&lab, "a")["hosts"][1]["policy"]["why"] == "it only measures");
         // Delays that fit, so offset and drift were found: both are between namespaces.
         until("measured", || {
             let delays = fleet(&lab, "a")["delays"].take();

@@ -382,19 +382,3 @@ fn a_wrong_policy_is_a_line_and_changes_nothing() {
     let refused = output(&lab, "a", &["policy", "rollback"]);
     assert!(refused.status.code() == Some(1) && String::from_utf8_lossy(&refused.stderr).contains("policy.json: "));
 }
-
-#[test]
-fn labels_are_checked() {
-    let Some(lab) = Lab::new() else { return };
-    two(&lab);
-    for (labels, wrong) in [
-        ("{ rack = \"b 7\" }", "fleet.labels.rack: \"b 7\": a label's value takes"),
-        ("{ \"\" = \"b7\" }", "fleet.labels: \"\": a label's name takes"),
-        ("{ rack = 7 }", "fleet.labels.rack: 7 is not"),
-    ] {
-        adjust(&lab, "a", &format!("labels = {labels}"), "");
-        let said = onrampctl(&["check-config", config(&lab, "a").to_str().unwrap()]);
-        let line = String::from_utf8(said.stderr).unwrap();
-        assert!(said.status.code() == Some(2) && line.contains(wrong), "{line}");
-    }
-}

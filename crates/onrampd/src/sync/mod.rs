@@ -311,10 +311,10 @@ impl Work {
             let (held, trouble) = (self.policy.held().clone(), self.policy.trouble().map(String::from));
             self.change(|view| (view.policy, view.policy_not_kept) = (held, trouble));
         }
-        let applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if applied != self.told && self.membership.coordinator().is_some() {
-            applied.iter().for_each(|applied| self.membership.say(&FromHost::Applied(applied.clone())));
-            self.told = applied;
+        let is_told = *self.applied.lock().unwrap_or_else(PoisonError::into_inner) == self.told;
+        if !is_told && self.membership.coordinator().is_some() {
+            self.told.clone_from(&self.applied.lock().unwrap_or_else(PoisonError::into_inner));
+            self.told.iter().for_each(|applied| self.membership.say(&FromHost::Applied(applied.clone())));
         }
     }
 
