@@ -127,7 +127,7 @@ meet 7009
 wait_for "it enforces again" is '"mode":"enforce","gate":{"kind":"bpf"'
 tells sh -c "onrampctl status | head -n 5"
 [ $us = b ] || { tells onrampctl policy show && tells onrampctl policy history; }
-tells grep -h 'policy version\|mode of' /tmp/coordinator.log /tmp/agent.log
+tells grep -sh 'policy version\|mode of' /tmp/coordinator.log /tmp/agent.log
 meet 7010
 kill $agent && wait $agent
 check "nothing is left" sh -c "! tc qdisc show | grep onramp && ! ip link show onramp0 && [ -z \"\$(ls /run/onrampd)\" ]"
