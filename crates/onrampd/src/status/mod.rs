@@ -50,6 +50,7 @@ pub struct Status {
 
 /// The fleet's policy, as far as it concerns this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Policy {
     /// Its version; 0: none was heard.
     pub version: u64,
