@@ -17,7 +17,7 @@ check "the kernel is locked down" grep -q '\[integrity\]' /sys/kernel/security/l
 
 # Emulated processors stamp within some 40 us where a machine's do within 0.3, and worse beside other work.
 lax() {
-    sed -i 's/^\[fleet\]$/&\nmax_uncertainty = "200us"/' $config
+    sed -i 's/^\[fleet\]$/&\nmax_uncertainty = "200us"\nlabels = { machine = "'$us'" }/' $config
     check "clocks may be off by 200 us" grep -q '^max_uncertainty = "200us"' $config
 }
 
@@ -83,9 +83,23 @@ meet 7002
 load "while they observe"
 meet 7003
 
-sed -i 's/^mode = .*/mode = "enforce"/' $config
-grep -q enforce $config || fail "$(cat $config)"
-kill -HUP $agent
+# policy RULE: the fleet's, by an operator on a
+policy() { [ $us = b ] || { echo "$1" >/tmp/policy.toml && onrampctl policy set /tmp/policy.toml --message trial; }; }
+# tells COMMAND…: what it says, line by line
+tells() { "$@" | while IFS= read -r line; do say "$line"; done; }
+check "the policy of b" policy '[[rule]]
+labels = { machine = "b" }
+mode = "enforce"'
+if [ $us = a ]; then
+    check "no rule is about it" is 'no rule of policy version 1'
+    check "it observes still" is '"mode":"observe","gate"'
+else
+    wait_for "it enforces" is '"mode":"enforce","gate":{"kind":"bpf"'
+    check "the agent's user keeps the policy" [ "$(stat -c %U /etc/onrampd/fleet/host/policy.json)" = onrampd ]
+fi
+meet 7008
+check "the policy of both" policy '[[rule]]
+mode = "enforce"'
 wait_for "it enforces" is '"mode":"enforce","gate":{"kind":"bpf"'
 check "by a program" sh -c "tc qdisc show dev eth0 | grep -q 'qdisc onramp_'"
 meet 7004
@@ -110,6 +124,18 @@ wait_for "the fleet" sh -c "onrampctl fleet | grep -c synchronised | grep -q 2"
 onrampctl status
 check "no problems" is '"problems":\[\]'
 meet 7005
+# Both hold nothing any more, and their queueing disciplines of before are back.
+[ $us = b ] || say "$(onrampctl stop-holding --fleet)"
+wait_for "holding is stopped" is '"mode":"observe","gate"'
+check "by the operator" is 'holding is stopped in the whole fleet, by '
+check "the gate is gone" sh -c "! tc qdisc show dev eth0 | grep -q 'qdisc onramp_'"
+meet 7009
+[ $us = b ] || check "end of that" onrampctl stop-holding --fleet --end
+wait_for "it enforces again" is '"mode":"enforce","gate":{"kind":"bpf"'
+tells sh -c "onrampctl status | head -n 5"
+[ $us = b ] || { tells onrampctl policy show && tells onrampctl policy history; }
+tells grep -sh 'policy version\|mode of' /tmp/coordinator.log /tmp/agent.log
+meet 7010
 kill $agent && wait $agent
 check "nothing is left" sh -c "! tc qdisc show | grep onramp && ! ip link show onramp0 && [ -z \"\$(ls /run/onrampd)\" ]"
 complain

@@ -125,6 +125,12 @@ both() { [ "$(onrampctl fleet | grep -c synchronised)" = 2 ]; }
 wait_for "both are synchronised" both
 renewed() { [ "$(stat -c %U /etc/onrampd/fleet/host/host.pem)" = onrampd ]; }
 wait_for "its certificate is renewed" renewed
+# An operator writes the policy, and the agent keeps it, each in its sandbox.
+printf '[[rule]]\nmode = "observe"\n' >/tmp/policy.toml
+check "a policy" onrampctl policy set /tmp/policy.toml
+check "it is the coordinator's" key lists/policy.json 644:root:onrampd-coordinator
+kept() { [ "$(stat -c %U /etc/onrampd/fleet/host/policy.json)" = onrampd ]; }
+wait_for "the agent keeps it" kept
 # without THREAD: of the agent, capabilities
 without() {
     for task in /proc/$(systemctl show -P MainPID onrampd)/task/*; do

@@ -2,7 +2,7 @@
 
 use onrampd::fleet::link::{Link, call};
 use onrampd::fleet::pki::{self, Authority, Newcomer, Token};
-use onrampd::fleet::wire::{self, Fleet, FromCoordinator, FromHost, MAX_FROM_COORDINATOR};
+use onrampd::fleet::wire::{self, Fleet, FromCoordinator, FromHost, MAX_FROM_COORDINATOR, Progress};
 use onrampd::wait::{ready, wait};
 use rustls::{ClientConfig, ClientConnection};
 use std::io;
@@ -10,6 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -57,6 +58,19 @@ pub fn tell(coordinator: SocketAddr, authority: &Authority, what: &FromHost) -> 
     }
 }
 
+/// How far the policy has come, by those of `coordinators` that answer within `patience`. All are asked at once.
+#[must_use]
+pub fn progress(coordinators: &[SocketAddr], authority: &Authority, patience: Duration) -> Vec<Progress> {
+    let asked = |at: SocketAddr| match ask_within(at, None, authority.client().ok()?, &FromHost::Progress, patience) {
+        Ok(FromCoordinator::Progress(progress)) => Some(progress),
+        _ => None,
+    };
+    thread::scope(|scope| {
+        let asked: Vec<_> = coordinators.iter().map(|at| scope.spawn(|| asked(*at))).collect();
+        asked.into_iter().filter_map(|thread| thread.join().ok()?).collect()
+    })
+}
+
 fn unexpected(coordinator: SocketAddr, said: FromCoordinator) -> io::Error {
     match said {
         FromCoordinator::Refused { reason } => io::Error::other(format!("coordinator {coordinator}: {reason}")),
@@ -71,6 +85,16 @@ fn ask(
     tls: Arc<ClientConfig>,
     question: &FromHost,
 ) -> io::Result<FromCoordinator> {
+    ask_within(coordinator, from, tls, question, PATIENCE)
+}
+
+fn ask_within(
+    coordinator: SocketAddr,
+    from: Option<IpAddr>,
+    tls: Arc<ClientConfig>,
+    question: &FromHost,
+    patience: Duration,
+) -> io::Result<FromCoordinator> {
     // Without the code of the error: that would look as if the agent had not answered.
     let named = |e: io::Error| io::Error::other(format!("coordinator {coordinator}: {e}"));
     let socket = call(coordinator, from).map_err(named)?;
@@ -84,7 +108,7 @@ fn ask(
             return wire::parse(&line).map_err(|e| named(io::Error::other(e)));
         }
         open.map_err(named)?;
-        let left = PATIENCE.checked_sub(begun.elapsed()).ok_or_else(|| named(io::ErrorKind::TimedOut.into()))?;
+        let left = patience.checked_sub(begun.elapsed()).ok_or_else(|| named(io::ErrorKind::TimedOut.into()))?;
         wait([ready(link.as_fd(), link.wants_write())].into_iter(), left.as_nanos() as u64)?;
     }
 }

@@ -2,6 +2,7 @@
 
 use onrampd::config::quantity::show_time;
 use onrampd::fleet::wire::Fleet;
+use onrampd::policy;
 use std::fmt::Write as _;
 
 /// Hosts and what is wrong, a line each.
@@ -24,7 +25,9 @@ pub fn show(fleet: &Fleet) -> String {
         let uncertainty = host.uncertainty_ns.map_or("–".into(), |ns| show_time(ns.round() as i64));
         let drift = host.drift_ppm.map_or("–".into(), |ppm| format!("{ppm:+.3}"));
         let gone = if host.connected { "" } else { " (not connected)" };
-        let _ = writeln!(out, "{:<40}{uncertainty:>12}{drift:>12}  {}{gone}", host.address.to_string(), host.state);
+        let labels = if host.labels.is_empty() { String::new() } else { format!(" · {}", policy::show(&host.labels)) };
+        let (address, state) = (host.address.to_string(), &host.state);
+        let _ = writeln!(out, "{address:<40}{uncertainty:>12}{drift:>12}  {state}{gone}{labels}");
     }
     for (a, b, ns) in &fleet.excluded {
         let _ = writeln!(out, "left out: probes between {a} and {b} disagree by {}", show_time(ns.round() as i64));
@@ -35,7 +38,9 @@ pub fn show(fleet: &Fleet) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use onrampd::config::Mode;
     use onrampd::fleet::wire::{Delays, HostState, Pair};
+    use onrampd::policy::Applied;
 
     fn fleet() -> Fleet {
         let [a, b] = [1, 2].map(|n| [10, 0, 0, n].into());
@@ -46,6 +51,8 @@ mod tests {
             certificate_expires: Some(1_800_000_000),
             uncertainty_ns,
             drift_ppm,
+            labels: [("rack".to_owned(), "b7".to_owned())].into(),
+            policy: uncertainty_ns.map(|_| Applied { version: 7, mode: Mode::Enforce, why: "so".into() }),
         };
         let owd = Delays { min_ns: 1, p50_ns: 2, p99_ns: 3 };
         Fleet {
@@ -55,6 +62,7 @@ mod tests {
             edge_sigma_ns: 34.5,
             rounds: 7,
             delays: vec![Pair { from: a, to: b, owd }],
+            policy: None,
         }
     }
 
@@ -62,10 +70,10 @@ mod tests {
     #[test]
     fn json_keeps_its_keys() {
         let expected = concat!(
-            r#"{"hosts":[{"address":"10.0.0.1","connected":true,"state":"synchronised","certificate_expires":1800000000,"uncertainty_ns":24.5,"drift_ppm":-0.25},"#,
-            r#"{"address":"10.0.0.2","connected":false,"state":"alone","certificate_expires":1800000000,"uncertainty_ns":null,"drift_ppm":null}],"#,
+            r#"{"hosts":[{"address":"10.0.0.1","connected":true,"state":"synchronised","certificate_expires":1800000000,"uncertainty_ns":24.5,"drift_ppm":-0.25,"labels":{"rack":"b7"},"policy":{"version":7,"mode":"enforce","why":"so"}},"#,
+            r#"{"address":"10.0.0.2","connected":false,"state":"alone","certificate_expires":1800000000,"uncertainty_ns":null,"drift_ppm":null,"labels":{"rack":"b7"},"policy":null}],"#,
             r#""parts":[["10.0.0.1"],["10.0.0.2"]],"excluded":[["10.0.0.1","10.0.0.2",5000.0]],"edge_sigma_ns":34.5,"#,
-            r#""rounds":7,"delays":[{"from":"10.0.0.1","to":"10.0.0.2","owd":{"min_ns":1,"p50_ns":2,"p99_ns":3}}]}"#
+            r#""rounds":7,"delays":[{"from":"10.0.0.1","to":"10.0.0.2","owd":{"min_ns":1,"p50_ns":2,"p99_ns":3}}],"policy":null}"#
         );
         assert_eq!(serde_json::to_string(&fleet()).unwrap(), expected);
     }
@@ -79,7 +87,7 @@ mod tests {
             lines[0],
             "2 hosts · round 7 · a pair's probes say it within 35 ns · in 2 parts that do not reach each other"
         );
-        assert!(lines[3].starts_with("10.0.0.2 ") && lines[3].ends_with("alone (not connected)"), "{text}");
+        assert!(lines[3].starts_with("10.0.0.2 ") && lines[3].ends_with("alone (not connected) · rack=b7"), "{text}");
         assert_eq!(lines[4], "left out: probes between 10.0.0.1 and 10.0.0.2 disagree by 5.00 µs");
     }
 }

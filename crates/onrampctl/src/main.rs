@@ -12,6 +12,7 @@ mod exporter;
 mod hosts;
 mod http;
 mod owd;
+mod policy;
 mod record;
 mod replay;
 mod setup;
@@ -22,12 +23,13 @@ mod top;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use ipnet::IpNet;
 use nix::unistd::geteuid;
+use onrampd::agent::off;
 use onrampd::config::quantity::{Life, Size};
 use onrampd::config::{Config, Fleet, Mode};
 use onrampd::fleet::pki::Token;
 use onrampd::fleet::tokens::{Terms, today};
 use onrampd::fleet::wire;
-use onrampd::{DEFAULT_CONFIG, DEFAULT_SOCKET};
+use onrampd::{DEFAULT_CONFIG, DEFAULT_SOCKET, DEFAULT_STATE_DIR};
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
@@ -98,6 +100,30 @@ enum Command {
         /// JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// The fleet's policy: which hosts hold packets, and at which T. `show` asks the coordinator; the others are for
+    /// the coordinator's host.
+    Policy {
+        #[command(subcommand)]
+        what: PolicyCommand,
+    },
+    /// Hold nothing any more, at once and until --end: on this host, as `onrampd off` does, or in the whole fleet.
+    StopHolding {
+        /// On the coordinator: on every host of the fleet that it reaches, whatever the policy says.
+        #[arg(long)]
+        fleet: bool,
+        /// End it: hosts hold again as policy and configuration say.
+        #[arg(long)]
+        end: bool,
+        /// What for, for history and log.
+        #[arg(long, value_name = "TEXT", requires = "fleet")]
+        message: Option<String>,
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", requires = "fleet", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+        /// Without --fleet: where the agent remembers what it has done.
+        #[arg(long, value_name = "DIR", conflicts_with = "fleet", default_value = DEFAULT_STATE_DIR)]
+        state_dir: PathBuf,
     },
     /// Show the one-way delays between the fleet's hosts, as its coordinator knows them.
     Owd {
@@ -237,6 +263,63 @@ enum FleetCommand {
 }
 
 #[derive(Subcommand)]
+enum PolicyCommand {
+    /// Show the policy, which hosts have confirmed it, their modes and why.
+    Show {
+        /// JSON.
+        #[arg(long)]
+        json: bool,
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+    },
+    /// Show what changes between two policies. Without arguments: what the present version changed; with one version:
+    /// from that to the present one; with one file: what setting it would change.
+    Diff {
+        /// A version, 0 for none, or a file.
+        #[arg(value_name = "VERSION|FILE")]
+        a: Option<String>,
+        /// Another one.
+        #[arg(value_name = "VERSION|FILE")]
+        b: Option<String>,
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+    },
+    /// Make a file the fleet's policy: its next version, which hosts follow at once.
+    Set {
+        /// The policy (TOML).
+        file: PathBuf,
+        /// What for, for history and log.
+        #[arg(long, value_name = "TEXT")]
+        message: Option<String>,
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+    },
+    /// List the last 100 versions: who made them, from where, when and what for.
+    History {
+        /// JSON.
+        #[arg(long)]
+        json: bool,
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+    },
+    /// Make an old version's policy the newest one. Default: the one before the present policy.
+    Rollback {
+        /// The old version; 0: no policy, each host's own configuration counts.
+        version: Option<u64>,
+        /// What for, for history and log.
+        #[arg(long, value_name = "TEXT")]
+        message: Option<String>,
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+    },
+}
+
+#[derive(Subcommand)]
 enum TokenCommand {
     /// Make a token and print it.
     Create {
@@ -336,6 +419,11 @@ fn main() -> ExitCode {
         Command::Fleet { what: None, config, json } => {
             ask(&config, |fleet| if json { Ok(serde_json::to_string(fleet)? + "\n") } else { Ok(hosts::show(fleet)) })
         }
+        Command::Policy { what } => change_policy(what),
+        Command::StopHolding { fleet: true, end, message, config, .. } => {
+            with_config(&config, |config| done(policy::stop_holding(config, end, message)))
+        }
+        Command::StopHolding { end, state_dir, .. } => done(stop_here(&state_dir, end)),
         Command::Owd { config, json, png } => ask(&config, |fleet| delays(fleet, json, png.as_deref())),
         Command::Replay { files, json } => done(replay::run(&files).and_then(|windows| {
             if json { Ok(serde_json::to_string(&windows)? + "\n") } else { Ok(replay::show(&windows)) }
@@ -379,6 +467,41 @@ fn main() -> ExitCode {
         }
         Command::Documents { folder } => done(documents::write(Cli::command(), &folder).map(|()| String::new())),
     }
+}
+
+fn change_policy(what: PolicyCommand) -> ExitCode {
+    match what {
+        PolicyCommand::Show { json, config } => with_config(&config, |config| done(policy::show(config, json))),
+        PolicyCommand::Diff { a, b, config } => {
+            with_config(&config, |config| done(policy::diff(config, a.as_deref(), b.as_deref())))
+        }
+        PolicyCommand::Set { file, message, config } => with_config(&config, |config| match policy::read(&file) {
+            Ok(policy) => done(policy::set(config, policy, message)),
+            Err(errors) => {
+                errors.iter().for_each(|e| eprintln!("{e}"));
+                ExitCode::from(2)
+            }
+        }),
+        PolicyCommand::History { json, config } => with_config(&config, |config| done(policy::history(config, json))),
+        PolicyCommand::Rollback { version, message, config } => {
+            with_config(&config, |config| done(policy::rollback(config, version, message)))
+        }
+    }
+}
+
+/// Stops holding on this host, or ends that.
+fn stop_here(state_dir: &Path, end: bool) -> io::Result<String> {
+    if end {
+        let was = off::on(state_dir)?;
+        return Ok(if was {
+            "this host holds again as policy and configuration say\n"
+        } else {
+            "holding was not stopped\n"
+        }
+        .into());
+    }
+    off::off(state_dir)?;
+    Ok("this host holds nothing until onrampctl stop-holding --end or a reboot\n".into())
 }
 
 fn done(text: io::Result<String>) -> ExitCode {

@@ -16,6 +16,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 /// The group whose agent must read the host's key.
 pub const AGENT: &str = "onrampd";
@@ -62,7 +63,11 @@ impl Host {
 
     fn text(&self, address: IpAddr, coordinator: SocketAddr, listen: Option<SocketAddr>) -> String {
         let mode = match self.mode {
-            Mode::Observe => "# Measures and computes pauses, holds nothing. Then: \"enforce\".\nmode = \"observe\"",
+            // Left to the fleet's policy, which a mode here would bound.
+            Mode::Observe => {
+                "# mode: as the fleet's policy says (onrampctl policy set), and \"observe\" while there is none. \"observe\"\n\
+                 # here holds nothing whatever that says; \"enforce\" holds packets while there is none."
+            }
             Mode::Enforce => "mode = \"enforce\"",
         };
         let listen = listen.map_or(String::new(), |at| format!("listen = \"{at}\"\n"));
@@ -182,19 +187,30 @@ fn must_be_member(fleet: &Fleet, address: IpAddr) -> io::Result<()> {
     is_there.then_some(()).ok_or_else(nobody)
 }
 
-/// The coordinator on this host reads its lists; the others are told.
-fn tell_others(fleet: &Fleet, what: &FromHost) -> io::Result<()> {
+/// The coordinator on this host reads its lists; the others are told, all at once: one that does not answer keeps
+/// nobody waiting.
+///
+/// # Errors
+/// One does not answer, or cannot keep it.
+pub fn tell_others(fleet: &Fleet, what: &FromHost) -> io::Result<()> {
     let authority = Authority::open(&fleet.folder)?;
     let own = fleet.own_coordinator();
     let others = fleet.coordinators.iter().filter(|at| Some(**at) != own && !fleet.is_ours(at.ip()));
-    let deaf: Vec<String> =
-        others.filter_map(|at| coordinator::tell(*at, &authority, what).err()).map(|e| e.to_string()).collect();
+    let deaf: Vec<String> = thread::scope(|scope| {
+        let told: Vec<_> = others.map(|at| scope.spawn(|| coordinator::tell(*at, &authority, what))).collect();
+        let failed = told.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(io::Error::other("panicked"))));
+        failed.filter_map(Result::err).map(|e| e.to_string()).collect()
+    });
     let again =
         || io::Error::other(format!("{}; it holds on this one: say it again when that one is back", deaf.join("; ")));
     if deaf.is_empty() { Ok(()) } else { Err(again()) }
 }
 
-fn coordinates(config: &Config) -> io::Result<&Fleet> {
+/// The fleet whose coordinator has this configuration.
+///
+/// # Errors
+/// This host is no coordinator.
+pub fn coordinates(config: &Config) -> io::Result<&Fleet> {
     let fleet = config.fleet.as_ref().filter(|fleet| pki::is_coordinator(&fleet.folder));
     fleet.ok_or_else(|| wrong("this host is no coordinator of its fleet: ask on the coordinator"))
 }
@@ -223,7 +239,8 @@ pub fn given(token: Option<Token>, file: Option<&Path>) -> io::Result<Token> {
     text.parse().map_err(wrong)
 }
 
-fn wrong(what: impl Into<String>) -> io::Error {
+/// What is wrong with an argument.
+pub fn wrong(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what.into())
 }
 

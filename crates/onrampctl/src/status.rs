@@ -2,7 +2,7 @@
 
 use onrampd::config::Mode;
 use onrampd::config::quantity::show_time;
-use onrampd::status::{Clock, Flow, Path, Status};
+use onrampd::status::{Clock, Flow, Path, Policy, Status};
 use std::fmt::Write as _;
 
 /// The whole status, a few lines a subject.
@@ -27,6 +27,7 @@ pub fn show(status: &Status) -> String {
         p.port
     );
     let _ = writeln!(out, "gate {} ({})", status.gate.kind, status.gate.why);
+    out.extend(status.policy.as_ref().map(|policy| policy_line(policy, status.mode)));
     out.push_str(&clock_line(&status.clock));
     for problem in &status.problems {
         let _ = writeln!(out, "problem: {problem}");
@@ -81,6 +82,28 @@ pub fn show(status: &Status) -> String {
     out
 }
 
+/// What the policy says, and why that is not what counts, if so.
+fn policy_line(policy: &Policy, mode: Mode) -> String {
+    let says = match policy.says {
+        _ if policy.stopped => "holding is stopped in the whole fleet".into(),
+        Some(mode) => {
+            let rule = policy.rule.map_or("no rule".into(), |rule| format!("rule {rule}"));
+            let threshold = policy.threshold.as_ref().map_or(String::new(), |threshold| format!(", T {threshold}"));
+            format!("{mode}{threshold} ({rule})")
+        }
+        None => "none".into(),
+    };
+    let version = if policy.version > 0 { format!("version {}: {says}", policy.version) } else { says };
+    let runs_out = match policy.runs_out_ns {
+        _ if policy.version == 0 || policy.has_run_out => String::new(),
+        Some(ns) => format!(" · runs out in {} without a coordinator", show_time(ns as i64)),
+        None => String::new(),
+    };
+    let is_followed = policy.says == Some(mode) && !policy.stopped && !policy.has_run_out;
+    let why = if is_followed { String::new() } else { format!(" · {mode}: {}", policy.why) };
+    format!("policy {version}{runs_out} · T by {}{why}\n", policy.threshold_by)
+}
+
 fn clock_line(clock: &Clock) -> String {
     if clock.source != "fleet" {
         return format!("clock {}\n", clock.source);
@@ -130,4 +153,34 @@ pub fn flow_lines(flows: &[(&Flow, Option<f64>)]) -> Vec<String> {
         format!("{ends:<48}{owd:>10}{held:>10}{beta:>7.3}{pauses:>9}{rate:>10}{bytes:>14}{mark}")
     };
     [heading].into_iter().chain(flows.iter().map(line)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_a_line_and_what_does_not_follow_it_says_why() {
+        let says = Some(Mode::Enforce);
+        let (threshold_by, why) = ("policy".to_owned(), "the configuration says observe".to_owned());
+        let threshold = Some("80us".to_owned());
+        let policy = Policy { version: 7, says, threshold, rule: Some(2), threshold_by, why, ..Policy::default() };
+        let line = policy_line(&policy, Mode::Enforce);
+        assert_eq!(line, "policy version 7: enforce, T 80us (rule 2) · T by policy\n");
+        let line = policy_line(&policy, Mode::Observe);
+        assert!(line.ends_with(" · observe: the configuration says observe\n"), "{line}");
+        let left = Policy { runs_out_ns: Some(90_000_000_000), ..policy.clone() };
+        assert!(policy_line(&left, Mode::Enforce).contains(" · runs out in 90.0 s without a coordinator · "));
+        let stopped = Policy { stopped: true, ..policy };
+        assert!(
+            policy_line(&stopped, Mode::Observe)
+                .starts_with("policy version 7: holding is stopped in the whole fleet ·")
+        );
+        let none =
+            Policy { threshold_by: "default".into(), why: "the fleet has no policy".into(), ..Policy::default() };
+        assert_eq!(
+            policy_line(&none, Mode::Observe),
+            "policy none · T by default · observe: the fleet has no policy\n"
+        );
+    }
 }

@@ -159,6 +159,7 @@ mod tests {
         Status {
             version: "0".into(),
             mode: Mode::Observe,
+            policy: None,
             gate: onrampd::gate::Choice::observe(),
             pid: 1,
             uptime_ns: seconds * 1_000_000_000,

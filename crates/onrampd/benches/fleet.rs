@@ -46,7 +46,7 @@ fn hello(n: u64) -> Hello {
         Identity { address: address(n), membership: Membership(membership), public: [n as u8; 32], expires: u64::MAX };
     // As long as the authority's.
     let statement = "s".repeat(159).into();
-    Hello { identity, statement, correction: None, by_programs: true, aliases: vec![] }
+    Hello { identity, statement, correction: None, by_programs: true, aliases: vec![], labels: [].into() }
 }
 
 impl Lab {

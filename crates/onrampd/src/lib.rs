@@ -5,7 +5,7 @@
 //! start if it could not. Packets never pass through it: if it dies, they flow as if
 //! On-Ramp were not there within three seconds.
 //!
-//! Pure parts take the time as an argument and know no socket: [`bounds`], [`config`],
+//! Pure parts take the time as an argument and know no socket: [`bounds`], [`config`], [`policy`],
 //! [`status`] but for its server, a fleet's coordinator. Edges are [`datapath`] (eBPF), [`gate`] and [`net`] (netlink),
 //! [`status::server`] (the socket), [`sync`] (probes), [`sys`] (unsafe system calls), and [`agent`],
 //! which holds them together and which none of them knows.
@@ -22,6 +22,8 @@ pub mod datapath;
 pub mod fleet;
 pub mod gate;
 pub mod net;
+pub mod operator;
+pub mod policy;
 pub mod status;
 pub mod sync;
 pub mod sys;

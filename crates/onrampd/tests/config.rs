@@ -1,6 +1,8 @@
 //! Mistakes in a configuration: one line each, with file, line, key and what would be right.
 
+use onrampd::config::quantity::{Threshold, Time};
 use onrampd::config::{Attach, Config, Mode, Parent, load};
+use onrampd::policy::{Decision, Own};
 use proptest::prelude::*;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -122,6 +124,21 @@ fn a_fleet_needs_little() {
 }
 
 #[test]
+fn a_policy_is_laid_over_what_a_fleets_host_does_not_say_itself() {
+    let config = read(&format!("{FLEET}labels = {{ rack = \"b7\" }}")).unwrap();
+    assert_eq!(config.own, Own::default());
+    assert_eq!(config.fleet.as_ref().unwrap().labels, [("rack".to_owned(), "b7".to_owned())].into());
+    let decision = |mode, threshold| Decision { mode, threshold, why: String::new(), threshold_by: "policy" };
+    let with = config.with(&decision(Mode::Enforce, Some(Threshold::Fixed(Time(80_000)))));
+    assert_eq!((with.mode, with.params.threshold, with.auto_threshold), (Mode::Enforce, 80_000, false));
+    let with = config.with(&decision(Mode::Enforce, Some(Threshold::Auto)));
+    assert_eq!((with.params, with.auto_threshold), (config.params, true), "the floor of its own");
+    assert_eq!(config.with(&decision(Mode::Observe, None)), config);
+    let own = read(&format!("mode = \"observe\"\nthreshold = \"90us\"\n{FLEET}")).unwrap().own;
+    assert_eq!(own, Own { mode: Some(Mode::Observe), threshold: Some(Threshold::Fixed(Time(90_000))) });
+}
+
+#[test]
 fn mistakes_about_a_fleet_are_told() {
     let before = [
         ("clock = \"shared\"", "f.toml:1: clock: is given beside [fleet], which synchronises clocks"),
@@ -146,6 +163,10 @@ fn mistakes_about_a_fleet_are_told() {
         ("aliases = [\"::\"]", "f.toml:5: fleet.aliases[0]: ::: no other host can send there"),
         ("aliases = [\"fd00::1\", \"10.0.0.2\"]", "f.toml:5: fleet.aliases[1]: 10.0.0.2 is given twice"),
         ("name = \"a\"", "f.toml:5: fleet.name: is not a known key"),
+        ("labels = { rack = \"b 7\" }", "f.toml:5: fleet.labels.rack: \"b 7\": a label's value takes 1 to 63 letters"),
+        ("labels = { \"\" = \"b7\" }", "f.toml:5: fleet.labels: \"\": a label's name takes"),
+        ("labels = { rack = 7 }", "f.toml:5: fleet.labels.rack: 7 is not"),
+        ("label = { rack = \"b7\" }", "f.toml:5: fleet.label: is not a known key: did you mean labels?"),
     ];
     let cases = before.map(|(more, said)| (format!("{more}\n{FLEET}"), said)).into_iter();
     for (text, message) in cases.chain(after.map(|(more, said)| (format!("{FLEET}{more}"), said))) {

@@ -4,6 +4,7 @@
 mod common;
 
 use common::browser::Browser;
+use common::fleet::*;
 use common::http::{get, serving};
 use common::lab::{Agent, Lab, onrampctl, run, until};
 use onramp_core::orprobe::{Kind, OrProbe};
@@ -12,137 +13,21 @@ use onrampd::fleet::link::Link;
 use onrampd::fleet::pairs::{Epochs, KEY_LIFE, Pairs};
 use onrampd::fleet::pki::{self, Authority, Identity, Newcomer, Token};
 use onrampd::fleet::tokens::today;
-use onrampd::fleet::wire::{FromCoordinator, FromHost, SPEAKS, Speaks, parse};
+use onrampd::fleet::wire::{FromCoordinator, FromHost, SPEAKS, Speaks};
 use rustix::process::Signal;
+use rustls::ClientConnection;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, ClientConnection};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, TcpStream, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
-use std::process::{Command, Output};
-use std::sync::Arc;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
-
-/// Short rounds; and this machine's processors are shared, so clocks may be uncertain.
-const QUICK: &str = "window = \"200ms\"\ninterval = \"2ms\"\nmax_uncertainty = \"1ms\"";
-/// What two hosts' times may differ by, in nanoseconds. While a window lasts causality bounds it by the
-/// delay of a packet between two namespaces, some 10 us; for two windows after it the rate's error adds
-/// to that, which short windows on busy processors put off by a hundred ppm and more.
-const CLOSE: i64 = 200_000;
-const COORDINATOR: &str = "10.9.0.1:9472";
-
-/// A command on a host, by the daemon, which starts the client for those that are its own.
-fn command(lab: &Lab, host: &str, arguments: &[&str]) -> Command {
-    let mut command = lab.command(host, env!("CARGO_BIN_EXE_onrampd"));
-    command.args(arguments);
-    command
-}
-
-fn config(lab: &Lab, host: &str) -> PathBuf {
-    lab.file(&format!("{host}.d/onrampd.toml"))
-}
-
-/// Output of a command that reads or writes the host's configuration.
-fn output(lab: &Lab, host: &str, arguments: &[&str]) -> Output {
-    command(lab, host, arguments).arg("--config").arg(config(lab, host)).output().unwrap()
-}
-
-/// Founds a fleet on "a"; a token for several hosts.
-fn found(lab: &Lab, address: &str) -> String {
-    fs::create_dir_all(lab.file("a.d")).unwrap();
-    let said = output(lab, "a", &["init", "--interface", "eth0", "--address", address, "--uses", "9", "--in-agent"]);
-    assert!(said.status.success(), "{said:?}");
-    token_in(&said)
-}
-
-/// The token in the command that `init` prints.
-fn token_in(said: &Output) -> String {
-    let said = String::from_utf8_lossy(&said.stdout);
-    said.split("echo ").nth(1).and_then(|s| s.split(' ').next()).expect("it prints the command").into()
-}
-
-fn join(lab: &Lab, host: &str, token: &str) -> Output {
-    fs::create_dir_all(lab.file(&format!("{host}.d"))).unwrap();
-    let file = lab.file("token");
-    fs::write(&file, token).unwrap();
-    output(lab, host, &["join", "--token-file", file.to_str().unwrap(), "--interface", "eth0"])
-}
-
-/// Adds to what `init` or `join` wrote.
-fn adjust(lab: &Lab, host: &str, fleet: &str, test: &str) {
-    let written = lab.file(&format!("{host}.written"));
-    if !written.exists() {
-        fs::copy(config(lab, host), &written).unwrap();
-    }
-    let text = fs::read_to_string(written).unwrap();
-    let [socket, state] = [format!("{host}.sock"), host.to_string()].map(|name| lab.file(&name).display().to_string());
-    let text = format!("socket = \"{socket}\"\nstate_dir = \"{state}\"\n{text}\n{fleet}\n[test]\n{test}\n");
-    fs::write(config(lab, host), text).unwrap();
-}
-
-/// Founds a fleet and starts the agent of its first host, which is the coordinator; the token.
-fn founded(lab: &Lab) -> (Agent, String) {
-    let token = found(lab, "10.9.0.1");
-    (start(lab, "a", QUICK, ""), token)
-}
-
-/// Starts a host's agent.
-fn start(lab: &Lab, host: &str, fleet: &str, test: &str) -> Agent {
-    adjust(lab, host, fleet, test);
-    let mut command = command(lab, host, &["run", "--config"]);
-    command.arg(config(lab, host));
-    lab.start(host, command)
-}
-
-/// Two hosts that have joined, not yet started.
-fn two(lab: &Lab) -> String {
-    let (a, token) = founded(lab);
-    let joined = join(lab, "b", &token);
-    assert!(joined.status.success(), "{joined:?}");
-    assert!(a.end());
-    token
-}
-
-/// A coordinator of its own on "c", for the fleet founded on "a".
-fn coordinator(lab: &Lab, address: &str) -> Agent {
-    let mut command =
-        command(lab, "c", &["coordinator", "--listen", address, "--window", "200ms", "--interval", "2ms"]);
-    command.arg("--folder").arg(lab.file("a.d/fleet"));
-    lab.start("coordinator", command)
-}
-
-fn known(agent: &Agent) -> bool {
-    agent.status()["clock"]["known"] == true
-}
-
-/// The fleet's time less this machine's, by a host's reckoning.
-fn fleet_ns(agent: &Agent) -> i64 {
-    let status = agent.status();
-    status["clock"]["fleet_ns"].as_i64().unwrap_or_else(|| panic!("{status}"))
-}
-
-/// Whether hosts have the same time.
-fn agree(agents: &[&Agent]) {
-    let mut times = Vec::new();
-    // One look for both: a clock may be withdrawn between two.
-    until("are all clocks known", || {
-        times = agents.iter().filter_map(|a| a.status()["clock"]["fleet_ns"].as_i64()).collect();
-        times.len() == agents.len()
-    });
-    let spread = times.iter().max().unwrap() - times.iter().min().unwrap();
-    assert!(spread < CLOSE, "{spread} ns: {times:?}");
-}
-
-fn fleet(lab: &Lab, host: &str) -> Value {
-    let said = output(lab, host, &["fleet", "--json"]);
-    serde_json::from_slice(&said.stdout).unwrap_or_else(|_| panic!("{said:?}"))
-}
 
 #[test]
 fn hosts_whose_clocks_are_years_apart_agree() {
@@ -469,34 +354,6 @@ fn the_doctor_knows_what_a_fleet_needs() {
     assert_eq!(probes, "fail UDP 10.9.0.2:9471 is taken by another program");
 }
 
-/// Says something to the coordinator on "a"; its answer, if there is one.
-fn say(lab: &Lab, tls: Arc<ClientConfig>, what: &FromHost) -> Option<FromCoordinator> {
-    say_to(COORDINATOR, lab, tls, what)
-}
-
-fn say_to(coordinator: &str, lab: &Lab, tls: Arc<ClientConfig>, what: &FromHost) -> Option<FromCoordinator> {
-    let socket = lab.on("b", || TcpStream::connect(coordinator).unwrap());
-    let mut link = Link::new(socket, ClientConnection::new(tls, pki::coordinator()).unwrap(), 1 << 20).unwrap();
-    link.say(what).unwrap();
-    let start = std::time::Instant::now();
-    loop {
-        let open = link.tend();
-        if let Some(line) = link.line() {
-            return Some(parse(&line).unwrap());
-        }
-        open.ok()?;
-        assert!(start.elapsed() < Duration::from_secs(60), "no answer");
-        sleep(Duration::from_millis(1));
-    }
-}
-
-fn refusal(said: Option<FromCoordinator>) -> String {
-    match said {
-        Some(FromCoordinator::Refused { reason }) => reason,
-        other => panic!("{other:?}"),
-    }
-}
-
 #[test]
 fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
     let Some(lab) = Lab::new() else { return };
@@ -510,6 +367,7 @@ fn strangers_and_garbage_are_refused_and_the_coordinator_goes_on() {
         correction: None,
         by_programs: true,
         aliases: vec![],
+        labels: [].into(),
         speaks: SPEAKS,
     };
     let report = FromHost::Report { round: 1, edges: vec![], realtime: None };
@@ -569,6 +427,7 @@ fn versions_that_do_not_fit_are_named_at_both_ends() {
         correction: None,
         by_programs: true,
         aliases: vec![],
+        labels: [].into(),
         speaks,
     };
     let newcomer = Newcomer::new(&lab.file("x")).unwrap();
@@ -1222,6 +1081,7 @@ fn a_host_without_programs_takes_part_with_the_kernels_stamps() {
         until("synchronised", || {
             fleet(&lab, "a")["hosts"].as_array().unwrap().iter().filter(|h| synchronised(h)).count() == 2
         });
+        until("is its mode told", || fleet(&lab, "a")["hosts"][1]["policy"]["why"] == "it only measures");
         // Delays that fit, so offset and drift were found: both are between namespaces.
         until("measured", || {
             let delays = fleet(&lab, "a")["delays"].take();

@@ -151,6 +151,9 @@ fn agent(out: &mut Families<'_>, status: &Status) -> fmt::Result {
         [(vec![], seconds(status.uptime_ns as f64))],
     )?;
     out.gauge("enforcing", "The agent holds packets: 1; it observes: 0.", flag(status.mode == Mode::Enforce))?;
+    let version = status.policy.as_ref().map(|policy| (vec![], policy.version as f64));
+    let help = "Version of the fleet's policy that the agent goes by; 0: none.";
+    out.write(MetricType::Gauge, "policy_version", help, None, version)?;
     out.gauge("problems", "Problems that the agent tells of, at most ten.", status.problems.len() as f64)?;
     out.gauge("flows", "Flows remembered.", status.flows.count as f64)?;
     out.gauge("flows_held", "Flows held at this moment.", status.flows.held_now as f64)
@@ -317,6 +320,7 @@ mod tests {
             "interfaces": [{"name": "eth0", "present": true, "gates": [gate, gate]}],
             "parameters": {"threshold_ns": 1, "max_pause_ns": 1, "gain": 0.5, "version": "final", "beta_start": 1.0,
                            "or_ack_interval_bytes": 1, "port": 1, "idle_ns": 1, "line_rate_bps": null},
+            "policy": {"version": 7, "says": "enforce"},
             "clock": {"source": "fleet", "known": true, "reason": "", "uncertainty_ns": 250.0, "drift_ppm": -3.0,
                       "fleet_ns": 1, "noise_ns": 1.0, "coordinator": "10.0.0.1:9472"},
             "paths": [path("10.0.0.2"), path("10.0.0.3"), path("10.0.0.4")],
@@ -333,6 +337,7 @@ mod tests {
             "onramp_up 1.0",
             "onramp_agent{version=\"0.1.0\",gate=\"bpf\"} 1.0",
             "onramp_uptime_seconds 2.5",
+            "onramp_policy_version 7.0",
             "onramp_clock_uncertainty_seconds 2.5e-7",
             "onramp_clock_drift_ratio -0.000003",
             "onramp_gate_held_seconds_total{interface=\"eth0\"} 0.01",

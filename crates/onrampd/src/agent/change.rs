@@ -19,23 +19,26 @@ impl Agent {
                 return;
             }
         };
-        if let Some(key) = self.config.needs_restart(&new) {
+        if let Some(key) = self.file.needs_restart(&new) {
             self.problem(format!("{NOT_RELOADED}: {key} cannot change without a restart"));
             return;
         }
-        let old = std::mem::replace(&mut self.config, new);
+        let old = (std::mem::replace(&mut self.file, new), self.config.clone());
+        self.decide_anew();
         // A test's clock goes on from where it is.
-        let (now, was) = (now(), old.test.offset);
+        let (now, was) = (now(), old.0.test.offset);
         let offset = self.test_clock.at(now) + self.config.test.offset - was;
         self.test_clock = or_clock { offset, ..self.config.test_clock(now) };
         if let Err(e) = self.apply() {
             self.problem(format!("{NOT_RELOADED}: {e}"));
-            self.config = old;
+            (self.file, self.config) = old;
             self.apply().unwrap_or_else(|e| self.problem(format!("going back: {e}")));
+            self.follow_policy();
             return;
         }
         self.problems.retain(|problem| !problem.starts_with(NOT_RELOADED));
         eprintln!("onrampd: reloaded {}", self.path.display());
+        self.confirm();
     }
 
     /// Goes over to what is now in this program's file, without letting go of anything.
@@ -60,6 +63,7 @@ impl Agent {
             return;
         }
         self.off_applied = self.off;
+        self.confirm();
         if !self.off {
             eprintln!("onrampd: switched on again");
         }

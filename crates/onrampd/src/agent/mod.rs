@@ -10,6 +10,7 @@ mod handover;
 mod heart;
 mod notify;
 pub mod off;
+mod policy;
 mod ports;
 mod questions;
 mod remember;
@@ -24,12 +25,13 @@ pub use notify::{alive, ready};
 use crate::abi::or_clock;
 use crate::bounds::Bounds;
 use crate::clock::now;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Mode};
 use crate::datapath::{Attached, Datapath, Hooks, Program, Told};
 use crate::fleet::serve;
 use crate::gate::program::Program as GateProgram;
 use crate::gate::{Choice, Gate};
 use crate::net::{acker, tc};
+use crate::policy::{Applied, Held, decide};
 use crate::status;
 use crate::sync::Sync;
 use crate::wait;
@@ -38,6 +40,7 @@ use coordinator::Coordinator;
 use handover::Legacy;
 use heart::Heart;
 use onramp_netlink::{Socket, Watch};
+use policy::InForce;
 use ports::Port;
 use questions::Questions;
 use signals::{Signals, wait_for};
@@ -93,7 +96,10 @@ fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
 
 struct Agent {
     path: PathBuf,
+    /// The configuration as its file has it, and with what the fleet's policy says.
+    file: Config,
     config: Config,
+    in_force: InForce,
     started: u64,
     datapath: Datapath,
     /// The gate, if the mode is to hold packets.
@@ -198,6 +204,8 @@ impl Agent {
             bounds: Bounds::default(),
             flows: None,
             _only: only,
+            in_force: InForce::new(decide(config.own, &Held::default(), started)),
+            file: config.clone(),
             config,
         })
     }
@@ -228,14 +236,20 @@ impl Agent {
             let exchanges = self.datapath.take_exchanges();
             self.sync = Sync::start(&self.config, exchanges).map_err(failed())?;
         }
-        self.choose_gate()?;
+        self.decide_anew();
+        let chosen = self.choose_gate();
+        self.unless_by_policy(chosen)?;
         self.remember()?;
         self.tell()?;
         self.heart = self.datapath.take_alive().map(Heart::start).transpose()?;
         for name in self.config.interfaces.clone() {
             let found = acker::find(&mut self.socket, &name)?.ok_or(Error::NoInterface(name))?;
-            self.plug(found.name, found.index)?;
+            let plugged = self.plug(found.name, found.index);
+            // Of programs that cannot be attached the policy is not the reason.
+            let is_there = self.ports.iter().any(|port| port.index == found.index);
+            if is_there { self.unless_by_policy(plugged) } else { plugged }?;
         }
+        self.confirm();
         // Ours are attached: the old ones may go, and what is there no more in the configuration.
         if self.legacy.take().is_some() {
             let (ours, others) = std::mem::take(&mut self.undo.interfaces)
@@ -270,6 +284,7 @@ impl Agent {
                 self.upgrade();
             }
             if self.sync.as_mut().is_some_and(Sync::changed) {
+                self.follow_policy();
                 self.tell().unwrap_or_else(|e| self.problem(e.to_string()));
             }
             if self.watch.changed() {
@@ -278,6 +293,7 @@ impl Agent {
             if now() >= next {
                 next = now() + ROUND;
                 self.look_whether_off();
+                self.follow_policy();
                 self.tell().unwrap_or_else(|e| self.problem(e.to_string()));
                 self.look_after_ports().unwrap_or_else(|e| self.problem(e.to_string()));
                 self.tell_the_time();
@@ -337,11 +353,17 @@ pub fn measure(config: &Config) -> Result<(), Error> {
         sync.ok_or_else(|| Error::Io("fleet".into(), io::Error::other("the configuration has no [fleet]")))?;
     ready();
     let mut told = None;
+    let applied = |held: Held| {
+        let version = held.said.map_or(0, |said| said.version);
+        Applied { version, mode: Mode::Observe, why: "it only measures".into() }
+    };
+    sync.set_applied(applied(sync.policy()));
     while !signals.end() {
         alive();
         sync.check().map_err(io_error("measure"))?;
         // What else has changed is for `onrampctl owd` only.
         if sync.changed() {
+            sync.set_applied(applied(sync.policy()));
             let not_renewed = sync.view().not_renewed;
             if let Some(why) = not_renewed.as_ref().filter(|_| told != not_renewed) {
                 eprintln!("onrampd: {}", tell::not_renewed(why));

@@ -6,15 +6,21 @@
 
 use super::handover;
 use super::undo::{self, boot};
+use crate::fleet::tokens::today;
 use crate::gate::install;
 use crate::gate::program;
+use crate::operator::operator;
+use crate::policy::{text, utc};
 use onramp_netlink::{Socket, link};
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 /// What an agent says that finds the file.
 pub(super) const SWITCHED_OFF: &str = "nothing is held: `onrampd off` was said on this host; `onrampd on` ends it";
+
+/// Bytes that are read of the file.
+const LONGEST: u64 = 1024;
 
 /// The file that is there while holding is switched off.
 #[must_use]
@@ -25,6 +31,14 @@ pub fn file(state_dir: &Path) -> PathBuf {
     name.into()
 }
 
+/// Who switched off, from where and when, as far as the file says.
+pub(super) fn who(state_dir: &Path) -> String {
+    let mut who = String::new();
+    // One that was made by hand is empty, and may hold anything.
+    let _ = File::open(file(state_dir)).and_then(|file| file.take(LONGEST).read_to_string(&mut who));
+    text(who.trim())
+}
+
 /// Switches off. Returns how many interfaces and agents' programs were told.
 ///
 /// # Errors
@@ -32,7 +46,9 @@ pub fn file(state_dir: &Path) -> PathBuf {
 pub fn off(state_dir: &Path) -> io::Result<(usize, usize)> {
     let path = file(state_dir);
     // First: an agent must not have its gate hold again.
-    fs::write(&path, "").map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+    let (by, from) = operator();
+    let who = format!("by {by} from {from} at {}", utc(today()));
+    fs::write(&path, who).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
     let programs = undo::all(state_dir)?.into_iter().filter(|left| left.boot == boot());
     let maps = programs.filter_map(|left| handover::by_number(&left.maps)).flat_map(|legacy| legacy.maps);
     let limits: Vec<_> = maps.filter(|map| map.name == "limits").collect();

@@ -48,6 +48,7 @@ impl Agent {
             started: self.started,
             config: &self.config,
             mode: self.mode(),
+            policy: self.policy_status(now),
             gate: if self.config.mode == Mode::Observe { Choice::observe() } else { self.choice.clone() },
             test_clock: self.test_clock,
             view: self.sync.as_ref().map(Sync::view),

@@ -112,6 +112,7 @@ impl Agent {
         let mut standing: Vec<String> = view.not_yours.iter().map(not_yours).collect();
         standing.extend(view.not_renewed.as_deref().map(not_renewed));
         standing.extend(view.without_key);
+        standing.extend(view.policy_not_kept);
         standing.extend(self.off.then(|| SWITCHED_OFF.to_owned()));
         let gate = (self.config.mode, &self.gate, self.config.gate.kind);
         if let (Mode::Enforce, Gate::None, GateKind::Auto) = gate {

@@ -2,6 +2,7 @@
 
 use super::quantity::{Drift, Life, Offset, Rate, Size, Threshold, Time};
 use super::{Attach, GateLimits, Mode};
+use crate::policy::Labels;
 use onramp_config::Parsed;
 use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
@@ -12,7 +13,7 @@ use std::path::PathBuf;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    /// `"observe"` or `"enforce"`. Default observe.
+    /// `"observe"` or `"enforce"`. Default: as the fleet's policy says, and observe without one.
     pub mode: Option<Mode>,
     /// The interface, if it is one.
     pub interface: Option<String>,
@@ -107,6 +108,9 @@ pub struct FleetSection {
     /// Its other addresses: those of its other interfaces, or of the other kind.
     #[serde(default)]
     pub aliases: Vec<Parsed<IpAddr>>,
+    /// What the fleet's policy knows it by.
+    #[serde(default)]
+    pub labels: Labels,
     /// Coordinators, the preferred one first.
     pub coordinators: Vec<Parsed<SocketAddr>>,
     /// Where certificates are. Default fleet.

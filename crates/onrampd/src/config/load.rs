@@ -7,6 +7,7 @@ use super::{Attach, Config, Fleet, GateKind, Lives, Mesh, Mode, Params, Parent, 
 use crate::abi;
 use crate::fleet::pairs::KEY_LIFE;
 use crate::fleet::pki::CERTIFICATE_LIFE;
+use crate::policy::{self, Own};
 use onramp_config::{ConfigError, Document, Mistake, Outline, Parsed, Reading};
 use std::collections::HashSet;
 use std::io::Read as _;
@@ -132,6 +133,7 @@ fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Optio
     let in_run = |given: Option<PathBuf>, default: &str| given.map_or(default.into(), |p| base.join(p));
     Some(Config {
         mode: f.mode.unwrap_or(Mode::Observe),
+        own: Own { mode: f.mode, threshold: f.threshold },
         interfaces: interfaces?,
         parent: parent?,
         attach: f.attach.unwrap_or(Attach::Auto),
@@ -286,6 +288,10 @@ fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
     if section.aliases.len() > MAX_ALIASES {
         mistakes.push(Mistake::new("fleet.aliases", format!("are more than {MAX_ALIASES}")));
     }
+    if let Err((key, message)) = policy::check(&section.labels) {
+        let dot = if key.is_empty() { "" } else { "." };
+        mistakes.push(Mistake::new(format!("fleet.labels{dot}{key}"), message));
+    }
     if section.listen.is_some_and(|at| at.0.port() == 0) {
         mistakes.push(Mistake::new("fleet.listen", "0 is no port: write one such as 9472"));
     }
@@ -323,6 +329,7 @@ fn fleet(f: &File, base: &Path, mistakes: &mut Vec<Mistake>) -> Option<Fleet> {
     Some(Fleet {
         address: section.address.0.to_canonical(),
         aliases: section.aliases.iter().map(|alias| alias.0.to_canonical()).collect(),
+        labels: section.labels.clone(),
         coordinators: section.coordinators.iter().map(|coordinator| coordinator.0).collect(),
         folder: base.join(section.folder.as_deref().unwrap_or(Path::new("fleet"))),
         listen: section.listen.map(|at| at.0),

@@ -8,7 +8,9 @@ mod load;
 pub mod quantity;
 
 use crate::abi;
+use crate::policy::{Decision, Labels, Own};
 use onramp_config::Mistake;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -19,8 +21,10 @@ pub use onramp_config::ConfigError;
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Observing, or holding packets.
+    /// Observing, or holding packets: as the configuration and [`Config::with`] say.
     pub mode: Mode,
+    /// Of that and T, what the file itself names.
+    pub own: Own,
     /// Where OR-ACKs leave and arrive, and packets are held.
     pub interfaces: Vec<String>,
     /// Where on each interface the gate goes.
@@ -139,6 +143,8 @@ pub struct Fleet {
     pub address: IpAddr,
     /// Its other addresses.
     pub aliases: Vec<IpAddr>,
+    /// What the fleet's policy knows it by.
+    pub labels: Labels,
     /// Coordinators, the preferred one first.
     pub coordinators: Vec<SocketAddr>,
     /// Where certificates are.
@@ -280,7 +286,28 @@ impl Lives {
     }
 }
 
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Observe => "observe",
+            Self::Enforce => "enforce",
+        })
+    }
+}
+
 impl Config {
+    /// The configuration with mode and T as decided between it and the fleet's policy.
+    #[must_use]
+    pub fn with(&self, decision: &Decision) -> Self {
+        let mut with = Self { mode: decision.mode, ..self.clone() };
+        // "auto" is what a fleet's host has without a T of its own.
+        if let Some(quantity::Threshold::Fixed(quantity::Time(threshold))) = decision.threshold {
+            with.params.threshold = threshold;
+            with.auto_threshold = false;
+        }
+        with
+    }
+
     /// Reads the configuration at `path`.
     ///
     /// # Errors

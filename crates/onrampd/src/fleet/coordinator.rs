@@ -4,8 +4,9 @@
 use super::pairs::{Epochs, Statement};
 use super::pki::Identity;
 use super::wire::{Alike, Comparable, Delays, Edge, Fleet};
-use super::wire::{FromCoordinator, HostState, Member, Pair, Realtime};
-use crate::config::Mesh;
+use super::wire::{FromCoordinator, HostState, Member, Pair, Progress, Realtime};
+use crate::config::{Mesh, Mode};
+use crate::policy::{Applied, Labels, Version};
 use ipnet::IpNet;
 use onramp_clock::{Correction, HostId, NetworkOptions, Solution, mesh, solve};
 use std::cmp::Reverse;
@@ -32,6 +33,9 @@ const MARGIN: f64 = 1.25;
 const LOOSE: f64 = 2.25;
 /// Which mesh is drawn.
 const SEED: u64 = 0x6f6e_7261_6d70;
+/// Most lines of the log about one host's mode in [`LOG_SPAN`].
+const MOST_LINES: u32 = 10;
+const LOG_SPAN: u64 = 60_000 * MS;
 const SYNCHRONISED: &str = "synchronised";
 
 /// A connection's number.
@@ -74,6 +78,7 @@ pub struct Coordinator {
     parts: u32,
     fleet: Fleet,
     realtime: Option<Realtime>,
+    policy: Option<Version>,
 }
 
 struct Host {
@@ -84,6 +89,9 @@ struct Host {
     statement: Statement,
     by_programs: bool,
     aliases: Vec<IpAddr>,
+    labels: Labels,
+    applied: Option<Applied>,
+    logged: Logged,
     report: Option<Vec<Edge>>,
     awaited: bool,
     state: String,
@@ -93,6 +101,18 @@ struct Host {
     announced: Option<Announced>,
     /// The part of whose hosts it knows all announced certainties.
     hears: Option<u32>,
+}
+
+/// Log lines about one host's mode and policy.
+#[derive(Clone, Copy, Default)]
+struct Logged {
+    /// Mode of the last one.
+    mode: Option<Mode>,
+    /// Newest version of the policy beyond the coordinator's own.
+    ahead: u64,
+    /// Lines since then.
+    lines: u32,
+    since: u64,
 }
 
 /// Membership as hosts that have the list were told of it.
@@ -133,6 +153,8 @@ pub struct Hello {
     pub by_programs: bool,
     /// Its other addresses.
     pub aliases: Vec<IpAddr>,
+    /// Its labels.
+    pub labels: Labels,
 }
 
 impl Coordinator {
@@ -160,6 +182,7 @@ impl Coordinator {
             parts: 0,
             fleet: Fleet::default(),
             realtime: None,
+            policy: None,
         }
     }
 
@@ -182,7 +205,7 @@ impl Coordinator {
 
     /// A host is there. Returns the connection it had until now, if it had another.
     pub fn hello(&mut self, now: u64, conn: Conn, hello: Hello) -> Option<Conn> {
-        let Hello { identity, statement, correction, by_programs, aliases } = hello;
+        let Hello { identity, statement, correction, by_programs, aliases, labels } = hello;
         let address = identity.address;
         let next = self.numbers.len() as HostId;
         let number = *self.numbers.entry(address).or_insert(next);
@@ -199,8 +222,8 @@ impl Coordinator {
         }
         self.awaited -= usize::from(old.as_ref().is_some_and(|old| old.awaited));
         // One that comes back knows nothing of the others, but they know of it.
-        let (before, told, announced) =
-            old.map_or_else(Default::default, |old| (old.conn.ok(), old.told, old.announced));
+        let (before, told, announced, logged) =
+            old.map_or_else(Default::default, |old| (old.conn.ok(), old.told, old.announced, old.logged));
         let host = Host {
             conn: Ok(conn),
             number,
@@ -208,6 +231,9 @@ impl Coordinator {
             statement,
             by_programs,
             aliases,
+            labels,
+            applied: None,
+            logged,
             report: None,
             awaited: false,
             state,
@@ -230,6 +256,63 @@ impl Coordinator {
         if let Some(host) = host.filter(|_| self.collecting && round == self.round) {
             host.report = Some(edges);
             self.awaited -= usize::from(std::mem::take(&mut host.awaited));
+        }
+    }
+
+    /// The policy's present version. Returns what its hosts are told.
+    pub fn set_policy(&mut self, version: Version) -> Said {
+        let told = |host: &Host| Some((host.conn.ok()?, FromCoordinator::Policy(version.said(&host.labels))));
+        let said = self.hosts.values().filter_map(told).collect();
+        self.policy = Some(version);
+        said
+    }
+
+    /// What the policy says of the host of a connection, if there is one.
+    #[must_use]
+    pub fn policy_of(&self, conn: Conn) -> Option<FromCoordinator> {
+        let host = self.hosts.get(self.conns.get(&conn)?)?;
+        self.policy.as_ref().map(|version| FromCoordinator::Policy(version.said(&host.labels)))
+    }
+
+    /// A host says which policy it goes by. Returns a line for the log if its mode has changed, or if it has a newer
+    /// version. A host that goes to and fro does not fill the log.
+    pub fn applied(&mut self, now: u64, conn: Conn, applied: Applied) -> Option<String> {
+        let own = self.policy.as_ref().map_or(0, |policy| policy.version);
+        let address = self.conns.get(&conn)?;
+        let host = self.hosts.get_mut(address)?;
+        let Applied { version, mode, why } = applied.clone();
+        host.applied = Some(applied);
+        let logged = &mut host.logged;
+        if now.saturating_sub(logged.since) > LOG_SPAN {
+            (logged.since, logged.lines) = (now, 0);
+        }
+        let is_ahead = version > own.max(logged.ahead);
+        if !is_ahead && logged.mode == Some(mode) || logged.lines == MOST_LINES {
+            return None;
+        }
+        logged.lines += 1;
+        (logged.mode, logged.ahead) = (Some(mode), if is_ahead { version } else { logged.ahead });
+        let ahead = format!(
+            "{address} has version {version} of the policy, and this coordinator {own}, which is older and not followed: \
+             run onrampctl policy set here"
+        );
+        Some(if is_ahead { ahead } else { format!("mode of {address}: {mode}: {why}") })
+    }
+
+    /// How far the policy has come.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        let version = self.policy.as_ref().map_or(0, |policy| policy.version);
+        let known = self.hosts.values().filter_map(|host| Some(host.applied.as_ref()?.version)).max();
+        let there = || self.hosts.values().filter(|host| host.conn.is_ok());
+        let count =
+            |is: &dyn Fn(&Applied) -> bool| there().filter(|host| host.applied.as_ref().is_some_and(is)).count();
+        Progress {
+            version,
+            newest: version.max(known.unwrap_or(0)),
+            hosts: there().count(),
+            confirmed: count(&|applied| applied.version == version),
+            enforcing: count(&|applied| applied.mode == Mode::Enforce),
         }
     }
 
@@ -281,9 +364,12 @@ impl Coordinator {
                 certificate_expires: Some(host.identity.expires),
                 uncertainty_ns: correction.map(|c| c.sigma),
                 drift_ppm: correction.map(|c| c.drift * 1e6),
+                labels: host.labels.clone(),
+                policy: host.applied.clone(),
             }
         };
-        Fleet { hosts: self.hosts.iter().map(state).collect(), rounds: self.round, ..self.fleet.clone() }
+        let policy = self.policy.clone();
+        Fleet { hosts: self.hosts.iter().map(state).collect(), rounds: self.round, policy, ..self.fleet.clone() }
     }
 
     /// When [`Self::tick`] has something to do.
@@ -744,6 +830,7 @@ fn delays(
 mod tests {
     use super::*;
     use crate::fleet::pki::Membership;
+    use crate::policy::labels;
     use onramp_clock::EdgeFit;
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -767,6 +854,7 @@ mod tests {
             correction,
             by_programs: true,
             aliases: aliases.into(),
+            labels: Labels::new(),
         }
     }
 
@@ -864,6 +952,57 @@ mod tests {
     }
 
     #[test]
+    fn each_host_is_told_what_the_policy_says_of_it_and_confirms() {
+        let mut lab = Lab::with([1]);
+        let rack = |n: u8, rack: &str| Hello { labels: labels(&[("rack", rack)]), ..hello(n, None, &[]) };
+        lab.coordinator.hello(0, 2, rack(2, "b7"));
+        assert!(lab.coordinator.policy_of(2).is_none() && lab.coordinator.progress().version == 0);
+        let text = "[[rule]]\nlabels = { rack = \"b7\" }\nmode = \"enforce\"";
+        let version = |version| Version {
+            version,
+            at: 0,
+            by: "root".into(),
+            from: "a".into(),
+            what: "set".into(),
+            message: None,
+            stopped: false,
+            policy: Some(crate::policy::file::load(text, "p.toml").unwrap()),
+        };
+        let modes = |said: Said| {
+            let mode = |(conn, what)| match what {
+                FromCoordinator::Policy(said) => (conn, said.says.map(|says| says.mode)),
+                what => panic!("{what:?}"),
+            };
+            said.into_iter().map(mode).collect::<Vec<_>>()
+        };
+        assert_eq!(modes(lab.coordinator.set_policy(version(5))), [(1, Some(Mode::Observe)), (2, Some(Mode::Enforce))]);
+        lab.coordinator.hello(0, 3, rack(3, "b7"));
+        let of_third = lab.coordinator.policy_of(3).expect("there is one");
+        assert_eq!(modes(vec![(3, of_third)]), [(3, Some(Mode::Enforce))]);
+        // Confirmations; a line for each change of a mode.
+        let mut say =
+            |now, conn, version, mode| lab.coordinator.applied(now, conn, Applied { version, mode, why: "so".into() });
+        assert_eq!(say(0, 1, 5, Mode::Observe).as_deref(), Some("mode of 10.0.0.1: observe: so"));
+        assert_eq!(say(0, 2, 4, Mode::Observe).as_deref(), Some("mode of 10.0.0.2: observe: so"));
+        assert_eq!(say(1, 2, 5, Mode::Enforce).as_deref(), Some("mode of 10.0.0.2: enforce: so"));
+        assert_eq!(say(2, 2, 5, Mode::Enforce), None, "it has not changed");
+        let modes = [Mode::Observe, Mode::Enforce].into_iter().cycle().take(100);
+        let lines = modes.filter_map(|mode| say(3, 2, 5, mode)).count();
+        assert_eq!(lines, MOST_LINES as usize - 2, "a host that goes to and fro is told of so often");
+        assert_eq!(say(2 * LOG_SPAN, 2, 5, Mode::Observe).as_deref(), Some("mode of 10.0.0.2: observe: so"));
+        assert_eq!(say(2 * LOG_SPAN, 2, 5, Mode::Enforce).as_deref(), Some("mode of 10.0.0.2: enforce: so"));
+        let progress = lab.coordinator.progress();
+        assert_eq!(progress, Progress { version: 5, newest: 5, hosts: 3, confirmed: 2, enforcing: 1 });
+        // Who has heard a later one is no member that has confirmed.
+        let ahead = lab.coordinator.applied(0, 3, Applied { version: 9, mode: Mode::Observe, why: "so".into() });
+        assert!(ahead.unwrap().starts_with("10.0.0.3 has version 9 of the policy, and this coordinator 5"));
+        let progress = lab.coordinator.progress();
+        assert_eq!((progress.newest, progress.confirmed), (9, 2));
+        lab.coordinator.gone(0, 2);
+        assert_eq!(lab.coordinator.progress().confirmed, 1, "who is not reached has confirmed nothing");
+    }
+
+    #[test]
     fn an_alias_is_that_of_one_host() {
         let mut lab = Lab::with([1]);
         let [ours, shared, unknown]: [IpAddr; 3] = [2, 9, 99].map(|n| [10, 1, 0, n].into());
@@ -899,6 +1038,7 @@ mod tests {
             correction: None,
             by_programs: true,
             aliases: vec![],
+            labels: Labels::new(),
         };
         let size = |said: &Said| said.iter().map(|(_, what)| serde_json::to_vec(what).unwrap().len()).sum::<usize>();
         for n in 0..n {

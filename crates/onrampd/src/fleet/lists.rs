@@ -22,7 +22,7 @@ const REMOVED: &str = "removed.json";
 const ALIASES: &str = "aliases.json";
 const MEMBERS: &str = "members.json";
 /// A file is no longer than this: some hundred thousand hosts.
-const LONGEST: u64 = 16 << 20;
+pub(super) const LONGEST: u64 = 16 << 20;
 
 /// A list of hosts by their addresses, and what is said of each.
 pub struct List<T> {
@@ -56,7 +56,7 @@ impl<T: Serialize + DeserializeOwned> List<T> {
     /// It is broken; what was read before stays.
     pub fn refresh(&mut self) -> io::Result<bool> {
         let found = fs::metadata(&self.path).ok();
-        let changed = found.as_ref().and_then(|m| Some((m.ino(), m.modified().ok()?)));
+        let changed = found.as_ref().and_then(stamp);
         if changed == self.seen {
             return Ok(false);
         }
@@ -82,6 +82,11 @@ impl<T: Serialize + DeserializeOwned> List<T> {
         }
         pki::replace(&self.path, &serde_json::to_string(&self.hosts)?, 0o644)
     }
+}
+
+/// A file as it is now: another one, or the same written again, has another stamp.
+pub(super) fn stamp(file: &Metadata) -> Option<(u64, SystemTime)> {
+    Some((file.ino(), file.modified().ok()?))
 }
 
 impl Removed {

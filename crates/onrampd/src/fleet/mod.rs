@@ -14,6 +14,7 @@ pub mod link;
 pub mod lists;
 pub mod pairs;
 pub mod pki;
+pub mod policies;
 pub mod serve;
 pub mod tokens;
 pub mod wire;

@@ -95,7 +95,7 @@ pub(super) fn write_new(folder: &Path, name: &str, text: &str, mode: u32) -> io:
 }
 
 /// Replaces a file as a whole: after a crash, or where there is no room, the old one is there.
-pub(super) fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
@@ -174,6 +174,13 @@ pub fn is_member(folder: &Path) -> bool {
 #[must_use]
 pub fn is_coordinator(folder: &Path) -> bool {
     coordinators(folder).exists()
+}
+
+/// The file in which a host's agent keeps what the fleet's policy says of it; beside its certificate, so that who leaves
+/// the fleet leaves that as well.
+#[must_use]
+pub fn policy(folder: &Path) -> PathBuf {
+    folder.join(WRITTEN_BY_AGENT).join("policy.json")
 }
 
 /// The folder of what makes a coordinator of the fleet in `folder`.

@@ -5,6 +5,7 @@ use super::link::Link;
 use super::lists::{Aliases, Members, Removed};
 use super::pairs::Epochs;
 use super::pki::{self, Authority, Identity, other};
+use super::policies::Policies;
 use super::tokens::{Tokens, today};
 use super::wire::{self, FromCoordinator, FromHost, MAX_FROM_HOST, SPEAKS};
 use crate::clock::now;
@@ -54,6 +55,8 @@ const EXPIRED: &str = "has a certificate that has expired: join anew, by another
 const LOG_AGAIN: u64 = 600 * SECOND;
 /// Between two looks at the operator's lists and the members' certificates.
 const LOOK: u64 = SECOND / 2;
+/// Between two looks at the fleet's policy: who stops holding waits for no more than this.
+const PEEK: u64 = SECOND / 5;
 /// Certificates that are renewed in one look.
 const RENEWED_AT_ONCE: usize = 64;
 /// Bytes that wait to be read until no more hosts are told of all members.
@@ -72,11 +75,14 @@ pub struct Server {
     removed: Removed,
     aliases: Aliases,
     members: Members,
+    policies: Policies,
     /// Of whom that list does not know.
     new_members: BTreeSet<IpAddr>,
     lives: Lives,
     /// When certificates and lists are looked at again.
     look: u64,
+    /// When the policy is.
+    peek: u64,
     coordinator: Coordinator,
     connections: BTreeMap<Conn, Connection>,
     /// Connections without a certificate, the oldest of each address first.
@@ -139,18 +145,26 @@ impl Server {
         let aliases = Aliases::open(folder)?;
         let mut coordinator = Coordinator::new(mesh, Epochs::at(today(), lives.key), now());
         coordinator.set_aliases(now(), aliases.all().clone());
+        let policies = Policies::open(folder)?;
+        if let Some(version) = policies.present() {
+            // It may have been made while no coordinator ran.
+            eprintln!("onrampd: {}", version.audit());
+            coordinator.set_policy(version.clone());
+        }
         Ok(Self {
             tls: authority.server()?,
             coordinator,
             aliases,
             members: Members::open(folder)?,
             new_members: BTreeSet::new(),
+            policies,
             listener,
             authority,
             tokens: Tokens::of(folder),
             removed: Removed::open(folder)?,
             lives,
             look: 0,
+            peek: 0,
             connections: BTreeMap::new(),
             strangers: BTreeMap::new(),
             touched: BTreeSet::new(),
@@ -183,6 +197,10 @@ impl Server {
                 self.accept(now);
             }
             self.tend(now, &ready);
+            if now >= self.peek {
+                self.peek = now + PEEK;
+                self.look_at_policy();
+            }
             if now >= self.look {
                 self.look = now + LOOK;
                 self.look_at_lists(now);
@@ -199,8 +217,7 @@ impl Server {
 
     /// Waits until something can be done; returns the names of descriptors that are ready.
     fn wait(&self) -> io::Result<Vec<Conn>> {
-        // Silence is noticed within a second.
-        let ns = if self.coordinator.has_lists() { LISTING / 5 } else { SECOND };
+        let ns = if self.coordinator.has_lists() { LISTING / 5 } else { PEEK };
         let ns = self.coordinator.due().saturating_sub(now()).min(ns);
         let timeout = Timespec { tv_sec: (ns / SECOND) as i64, tv_nsec: (ns % SECOND) as _ };
         let mut events = Vec::with_capacity(EVENTS);
@@ -313,6 +330,22 @@ impl Server {
         }
     }
 
+    /// Takes up a new version of the policy, and tells hosts at once.
+    fn look_at_policy(&mut self) {
+        match self.policies.refresh() {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(e) => return eprintln!("onrampd: the policy before goes on: {e}"),
+        }
+        let Some(version) = self.policies.present().cloned() else {
+            return eprintln!("onrampd: the policy's file is gone: the version before goes on");
+        };
+        eprintln!("onrampd: {}", version.audit());
+        for (conn, what) in self.coordinator.set_policy(version) {
+            self.say(conn, &what);
+        }
+    }
+
     /// Lets go of members that were removed, or whose certificates have expired; renews those that are due.
     fn look_at_certificates(&mut self, now: u64) {
         let today = today();
@@ -377,7 +410,7 @@ impl Server {
                     Err(reason) => self.refuse(conn, &reason),
                 }
             }
-            FromHost::Hello { address, correction, by_programs, aliases, speaks, .. } => {
+            FromHost::Hello { address, correction, by_programs, aliases, labels, speaks, .. } => {
                 let protocol = match SPEAKS.with(speaks) {
                     Ok(protocol) => protocol,
                     Err(apart) => return self.refuse(conn, &apart),
@@ -392,10 +425,18 @@ impl Server {
                 };
                 self.say(conn, &FromCoordinator::Welcome { protocol });
                 let aliases = aliases.iter().map(IpAddr::to_canonical).collect();
-                let hello = Hello { identity, statement, correction, by_programs, aliases };
+                let hello = Hello { identity, statement, correction, by_programs, aliases, labels };
                 self.new_members.extend(Some(identity.address).filter(|address| !self.members.has(*address)));
                 let old = self.coordinator.hello(now, conn, hello);
                 old.into_iter().for_each(|old| self.remove(old));
+                if let Some(policy) = self.coordinator.policy_of(conn) {
+                    self.say(conn, &policy);
+                }
+            }
+            FromHost::Applied(applied) if connection.host.is_some() => {
+                if let Some(line) = self.coordinator.applied(now, conn, applied) {
+                    eprintln!("onrampd: {line}");
+                }
             }
             FromHost::Report { round, edges, realtime } if connection.host.is_some() => {
                 // Nobody else knows the time of day of this host.
@@ -409,7 +450,13 @@ impl Server {
                 let fleet = FromCoordinator::Fleet(self.coordinator.fleet());
                 self.say(conn, &fleet);
             }
-            FromHost::Remove { .. } | FromHost::Vouch { .. }
+            FromHost::Progress if connection.link.certificate().is_some_and(pki::is_coordinators) => {
+                // Whoever asks has just written it.
+                self.look_at_policy();
+                let progress = FromCoordinator::Progress(self.coordinator.progress());
+                self.say(conn, &progress);
+            }
+            FromHost::Remove { .. } | FromHost::Vouch { .. } | FromHost::Policy(_)
                 if connection.link.certificate().is_some_and(pki::is_coordinators) =>
             {
                 match self.told(now, message) {
@@ -420,9 +467,12 @@ impl Server {
             FromHost::Unknown if identity.is_some() => {}
             FromHost::Report { .. }
             | FromHost::Renewed
+            | FromHost::Applied(_)
             | FromHost::Fleet
             | FromHost::Remove { .. }
             | FromHost::Vouch { .. }
+            | FromHost::Policy(_)
+            | FromHost::Progress
             | FromHost::Unknown => self.refuse(conn, "not known here: join first"),
         }
     }
@@ -435,6 +485,11 @@ impl Server {
                 self.aliases.set(address, Vec::new())?;
             }
             FromHost::Vouch { address, networks } => self.aliases.set(address, networks)?,
+            FromHost::Policy(version) => {
+                self.policies.keep(version)?;
+                self.look_at_policy();
+                return Ok(());
+            }
             _ => {}
         }
         self.coordinator.set_aliases(now, self.aliases.all().clone());

@@ -5,6 +5,7 @@
 
 use super::pairs::{Epochs, Statement};
 use crate::config::{MAX_ALIASES, usable};
+use crate::policy::{self, Applied, Labels, Said, Version};
 use ipnet::IpNet;
 use onramp_clock::{Correction, EdgeFit};
 use serde::de::DeserializeOwned;
@@ -89,6 +90,9 @@ pub enum FromHost {
         /// Its other addresses.
         #[serde(default)]
         aliases: Vec<IpAddr>,
+        /// What the fleet's policy knows it by.
+        #[serde(default, skip_serializing_if = "Labels::is_empty")]
+        labels: Labels,
         /// Versions of the protocol.
         #[serde(default)]
         speaks: Speaks,
@@ -105,6 +109,8 @@ pub enum FromHost {
     },
     /// It has kept the renewed certificate.
     Renewed,
+    /// The policy it goes by, and its mode: on each connection, and whenever they change.
+    Applied(Applied),
     /// It wants to know how the fleet is.
     Fleet,
     /// By an operator, through another coordinator: a host is removed.
@@ -121,6 +127,10 @@ pub enum FromHost {
         /// Of these networks, and no others.
         networks: Vec<IpNet>,
     },
+    /// The same: a new version of the fleet's policy.
+    Policy(Version),
+    /// An operator's command wants to know how far the policy has come.
+    Progress,
     /// What a later version says.
     #[serde(other)]
     Unknown,
@@ -183,6 +193,8 @@ pub enum FromCoordinator {
     },
     /// Keys of pairs in use from now on.
     Keys(Epochs),
+    /// What the fleet's policy says of the host: on each connection, and whenever it changes.
+    Policy(Said),
     /// Report now.
     Collect {
         /// A number.
@@ -203,6 +215,8 @@ pub enum FromCoordinator {
     },
     /// How the fleet is.
     Fleet(Fleet),
+    /// How far the policy has come.
+    Progress(Progress),
     /// What the operator has said is kept.
     Kept,
     /// What a later version says.
@@ -307,6 +321,24 @@ pub struct Fleet {
     pub rounds: u64,
     /// One-way delays of each pair that probes, in both directions.
     pub delays: Vec<Pair>,
+    /// The policy's present version.
+    #[serde(default)]
+    pub policy: Option<Version>,
+}
+
+/// How far a fleet's policy has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// The coordinator's version; 0: it has none.
+    pub version: u64,
+    /// The newest that it or any of its hosts has.
+    pub newest: u64,
+    /// Hosts that are connected.
+    pub hosts: usize,
+    /// Those of them that go by the coordinator's version.
+    pub confirmed: usize,
+    /// Those that hold packets.
+    pub enforcing: usize,
 }
 
 /// A host of the fleet.
@@ -325,6 +357,12 @@ pub struct HostState {
     pub uncertainty_ns: Option<f64>,
     /// How much faster its clock runs than the fleet's time, in parts per million.
     pub drift_ppm: Option<f64>,
+    /// Its labels.
+    #[serde(default)]
+    pub labels: Labels,
+    /// The policy it goes by, and its mode; `None`: it has said nothing of that, as an earlier version does.
+    #[serde(default)]
+    pub policy: Option<Applied>,
 }
 
 /// One-way delays from one host to another.
@@ -351,17 +389,20 @@ impl FromHost {
     #[must_use]
     pub fn is_sound(&self) -> bool {
         match self {
-            Self::Hello { correction, aliases, .. } => {
+            Self::Hello { correction, aliases, labels, .. } => {
                 let its_own = aliases.len() <= MAX_ALIASES && aliases.iter().all(|alias| usable(*alias).is_ok());
-                its_own && correction.is_none_or(|c| is_sound(&c))
+                its_own && policy::check(labels).is_ok() && correction.is_none_or(|c| is_sound(&c))
             }
             Self::Report { edges, realtime, .. } => {
                 let edges_are = edges.len() <= MAX_EDGES && edges.iter().all(Edge::is_sound);
                 edges_are && realtime.is_none_or(|realtime| realtime.is_sound())
             }
+            Self::Applied(applied) => applied.is_sound(),
+            Self::Policy(version) => version.is_sound(),
             Self::Join { .. }
             | Self::Renewed
             | Self::Fleet
+            | Self::Progress
             | Self::Remove { .. }
             | Self::Vouch { .. }
             | Self::Unknown => true,
@@ -397,6 +438,8 @@ impl Realtime {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Mode;
+    use crate::config::quantity::Threshold;
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -429,8 +472,8 @@ mod tests {
         let more = line.replace("\"to\"", "\"why\":{\"a\":[1]},\"to\"").replace("\"round\"", "\"more\":1,\"round\"");
         assert_ne!(line, more);
         assert_eq!(parse(more.as_bytes()), Ok(report(fit())));
-        assert_eq!(parse(b"{\"say\":\"policy\",\"version\":7}"), Ok(FromHost::Unknown));
-        assert_eq!(parse(b"{\"say\":\"policy\",\"version\":7}"), Ok(FromCoordinator::Unknown));
+        assert_eq!(parse(b"{\"say\":\"canary\",\"version\":7}"), Ok(FromHost::Unknown));
+        assert_eq!(parse(b"{\"say\":\"canary\",\"version\":7}"), Ok(FromCoordinator::Unknown));
     }
 
     #[test]
@@ -445,6 +488,26 @@ mod tests {
         let old = b"{\"say\":\"hello\",\"address\":\"10.0.0.2\",\"version\":\"0.1.0\",\"by_programs\":true}";
         let Ok(FromHost::Hello { speaks, .. }) = parse(old) else { panic!("an old host is understood as far as that") };
         assert!(SPEAKS.with(speaks).is_err());
+    }
+
+    #[test]
+    fn a_policy_is_heard_and_what_has_no_bounds_is_not_sound() {
+        let says = Some(policy::Says { mode: Mode::Enforce, threshold: Some(Threshold::Auto), rule: Some(1) });
+        let (by, from) = ("root".to_owned(), "a".to_owned());
+        let said = Said { version: u64::MAX, at: 7, by, from, stopped: true, keep: policy::KEEP, says };
+        let line = serde_json::to_vec(&FromCoordinator::Policy(said.clone())).unwrap();
+        assert_eq!(parse(&line), Ok(FromCoordinator::Policy(said)));
+        let applied = |why: String| FromHost::Applied(Applied { version: 7, mode: Mode::Observe, why });
+        let line = serde_json::to_vec(&applied("so".into())).unwrap();
+        assert_eq!(parse(&line), Ok(applied("so".into())));
+        assert!(applied("so".into()).is_sound());
+        assert!(!applied("x".repeat(policy::MAX_TEXT + 1)).is_sound() && !applied("a\nb".into()).is_sound());
+        let labels: Labels = (0..99).map(|n| (n.to_string(), "x".into())).collect();
+        let (address, version) = ([10, 0, 0, 2].into(), "0".into());
+        let (correction, aliases) = (None, vec![]);
+        let hello =
+            FromHost::Hello { address, version, correction, by_programs: true, aliases, labels, speaks: SPEAKS };
+        assert!(!hello.is_sound());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! From maps and netlink to [`Status`].
 
 use super::histogram::quantile;
-use super::{Clock, Flow, Flows, Gate, Interface, Owd, Parameters, Path, Status};
+use super::{Clock, Flow, Flows, Gate, Interface, Owd, Parameters, Path, Policy, Status};
 use crate::abi::{self, or_clock, or_flow, or_path, or_tuple, tc_onramp_xstats};
 use crate::bounds::Bounds;
 use crate::config::{Config, Mode};
@@ -26,6 +26,8 @@ pub struct Facts<'a> {
     pub config: &'a Config,
     /// Mode in force.
     pub mode: Mode,
+    /// What the fleet's policy says, in a fleet.
+    pub policy: Option<Policy>,
     /// Kind of gate.
     pub gate: Choice,
     /// This host's clock as tests have it.
@@ -68,6 +70,7 @@ pub fn collect(facts: Facts<'_>) -> Status {
     Status {
         version: env!("CARGO_PKG_VERSION").into(),
         mode: facts.mode,
+        policy: facts.policy.clone(),
         gate: facts.gate.clone(),
         pid: std::process::id(),
         uptime_ns: facts.now.saturating_sub(facts.started),

@@ -35,6 +35,9 @@ pub struct Status {
     pub interfaces: Vec<Interface>,
     /// In force.
     pub parameters: Parameters,
+    /// The fleet's policy and what counts; none without a fleet.
+    #[serde(default)]
+    pub policy: Option<Policy>,
     /// This host's clock.
     pub clock: Clock,
     /// One for each peer.
@@ -43,6 +46,36 @@ pub struct Status {
     pub counters: BTreeMap<String, u64>,
     /// Flows remembered.
     pub flows: Flows,
+}
+
+/// The fleet's policy, as far as it concerns this host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Policy {
+    /// Its version; 0: none was heard.
+    pub version: u64,
+    /// Who made that, from where and when.
+    pub by: Option<String>,
+    /// Mode that it says; none: there is no policy.
+    pub says: Option<Mode>,
+    /// T that it says.
+    pub threshold: Option<String>,
+    /// The rule, from 1 on; none: no rule matches.
+    pub rule: Option<usize>,
+    /// Holding is stopped in the whole fleet.
+    pub stopped: bool,
+    /// Mode that the configuration names.
+    pub own_mode: Option<Mode>,
+    /// T that the configuration names.
+    pub own_threshold: Option<String>,
+    /// Why the mode in force is that.
+    pub why: String,
+    /// Where T comes from: "configuration", "policy" or "default".
+    pub threshold_by: String,
+    /// Time until it runs out; none while a coordinator stands by it.
+    pub runs_out_ns: Option<u64>,
+    /// It counts no more.
+    pub has_run_out: bool,
 }
 
 /// An interface.

@@ -4,6 +4,7 @@ use crate::config::Fleet;
 use crate::fleet::link::{self, Link};
 use crate::fleet::pki;
 use crate::fleet::wire::{self, FromCoordinator, FromHost, MAX_FROM_COORDINATOR, SPEAKS};
+use crate::policy::Labels;
 use onramp_clock::Correction;
 use rustls::{ClientConfig, ClientConnection};
 use std::io;
@@ -31,6 +32,7 @@ pub struct Membership {
     /// Where certificates are.
     folder: PathBuf,
     aliases: Vec<IpAddr>,
+    labels: Labels,
     /// This host's stamps are the programs'.
     by_programs: bool,
     coordinators: Vec<SocketAddr>,
@@ -65,6 +67,7 @@ impl Membership {
             us: fleet.address,
             folder: fleet.folder.clone(),
             aliases: fleet.aliases.clone(),
+            labels: fleet.labels.clone(),
             by_programs,
             coordinators: fleet.coordinators.clone(),
             tls: pki::client(&fleet.folder)?,
@@ -220,6 +223,7 @@ impl Membership {
             correction: self.correction,
             by_programs: self.by_programs,
             aliases: self.aliases.clone(),
+            labels: self.labels.clone(),
             speaks: SPEAKS,
         })?;
         Ok(Call { link, which, heard: now })

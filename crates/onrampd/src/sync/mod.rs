@@ -10,6 +10,7 @@ mod guard;
 mod keyring;
 mod log;
 mod member;
+mod policy;
 mod prober;
 mod rest;
 mod view;
@@ -22,10 +23,12 @@ use crate::config::Config;
 use crate::datapath::Exchanges;
 use crate::fleet::pairs::Pairs;
 use crate::fleet::wire::{FromCoordinator, FromHost, Realtime};
+use crate::policy::{Applied, Held};
 use crate::wait::{ready, wait};
 use crate::worker::Worker;
 use keyring::Keyring;
 use member::{Membership, UNANSWERED};
+use policy::Keeper;
 use prober::Prober;
 use rest::{Looker, Rest};
 use std::collections::BTreeSet;
@@ -44,6 +47,8 @@ pub struct Sync {
     view: Arc<Mutex<View>>,
     /// The time of day, for a coordinator on this host.
     realtime: Arc<Mutex<Option<Realtime>>>,
+    /// The policy that the agent goes by, for the coordinator.
+    applied: Arc<Mutex<Option<Applied>>>,
     /// Readable when the view has changed; closed to end the thread, and before it is waited for.
     pipe: UnixStream,
     thread: Worker,
@@ -60,8 +65,12 @@ impl Sync {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
-        let view = Arc::new(Mutex::new(View::default()));
+        let view: Arc<Mutex<View>> = Arc::default();
         let realtime = Arc::new(Mutex::new(None));
+        let applied = Arc::new(Mutex::new(None));
+        let policy = Keeper::open(&fleet.folder, now());
+        let held = policy.held().clone();
+        view.lock().unwrap_or_else(PoisonError::into_inner).policy = held;
         let by_programs = programs.is_some();
         let mut work = Work {
             us: fleet.address,
@@ -72,6 +81,9 @@ impl Sync {
             looker: Looker::open(),
             view: view.clone(),
             realtime: realtime.clone(),
+            applied: applied.clone(),
+            told: None,
+            policy,
             pipe: theirs,
             logged: BTreeSet::from([UNANSWERED.into()]),
         };
@@ -80,7 +92,7 @@ impl Sync {
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
             work.run()
         };
-        Ok(Some(Self { view, realtime, pipe: ours, thread: Worker::start_unprivileged("sync", run)? }))
+        Ok(Some(Self { view, realtime, applied, pipe: ours, thread: Worker::start_unprivileged("sync", run)? }))
     }
 
     /// The present view.
@@ -89,9 +101,26 @@ impl Sync {
         self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The fleet's policy, as far as it was heard.
+    #[must_use]
+    pub fn policy(&self) -> Held {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner).policy.clone()
+    }
+
     /// Keeps the time of day for a coordinator on this host; `None` if there is none, or no clock.
     pub fn set_realtime(&self, realtime: Option<Realtime>) {
         *self.realtime.lock().unwrap_or_else(PoisonError::into_inner) = realtime;
+    }
+
+    /// Has the coordinator told which policy the agent goes by.
+    pub fn set_applied(&self, applied: Applied) {
+        let applied = Some(applied.bounded());
+        let mut slot = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        if *slot != applied {
+            *slot = applied;
+            // If the pipe is full, the thread wakes anyway.
+            let _ = (&self.pipe).write(&[1]);
+        }
     }
 
     /// Returns whether the view has changed since this was last asked.
@@ -123,6 +152,10 @@ struct Work {
     looker: Looker,
     view: Arc<Mutex<View>>,
     realtime: Arc<Mutex<Option<Realtime>>>,
+    applied: Arc<Mutex<Option<Applied>>>,
+    /// As much of that as the coordinator that serves was told.
+    told: Option<Applied>,
+    policy: Keeper,
     pipe: UnixStream,
     /// Why no coordinator serves, as far as that was logged since one did.
     logged: BTreeSet<String>,
@@ -155,9 +188,13 @@ impl Work {
                     self.logged.clear();
                 }
                 let trouble = trouble.to_string();
+                if coordinator.is_none() {
+                    self.policy.lost(now());
+                }
                 self.change(|view| (view.coordinator, view.trouble) = (coordinator, trouble));
             }
             heard.into_iter().for_each(|message| self.heard(message));
+            self.tend_policy();
             if !told && coordinator.is_none() {
                 let trouble = self.membership.trouble().to_string();
                 self.log(&trouble);
@@ -248,12 +285,36 @@ impl Work {
                     view.withdraw(&reason);
                 });
             }
+            FromCoordinator::Policy(said) => self.policy.hear(said, now()),
+            // Another connection, whose coordinator knows nothing of this host and has not said its policy yet.
+            FromCoordinator::Welcome { .. } => {
+                self.told = None;
+                self.policy.lost(now());
+            }
             // Answers to questions that are not asked here, and what a later version says.
-            FromCoordinator::Welcome { .. }
-            | FromCoordinator::Kept
+            FromCoordinator::Kept
             | FromCoordinator::Joined { .. }
             | FromCoordinator::Fleet(_)
+            | FromCoordinator::Progress(_)
             | FromCoordinator::Unknown => {}
+        }
+    }
+
+    /// Shows the agent the policy, and the coordinator what the agent makes of it.
+    fn tend_policy(&mut self) {
+        self.policy.tend(now());
+        let is_shown = {
+            let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+            view.policy == *self.policy.held() && view.policy_not_kept.as_deref() == self.policy.trouble()
+        };
+        if !is_shown {
+            let (held, trouble) = (self.policy.held().clone(), self.policy.trouble().map(String::from));
+            self.change(|view| (view.policy, view.policy_not_kept) = (held, trouble));
+        }
+        let is_told = *self.applied.lock().unwrap_or_else(PoisonError::into_inner) == self.told;
+        if !is_told && self.membership.coordinator().is_some() {
+            self.told.clone_from(&self.applied.lock().unwrap_or_else(PoisonError::into_inner));
+            self.told.iter().for_each(|applied| self.membership.say(&FromHost::Applied(applied.clone())));
         }
     }
 

@@ -4,6 +4,7 @@ use super::Other;
 use crate::abi::or_clock;
 use crate::config::{Fleet, MAX_PEERS, Peer};
 use crate::fleet::wire::{Alike, Certainty, Comparable, Realtime};
+use crate::policy::Held;
 use onramp_clock::Correction;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -35,6 +36,10 @@ pub struct View {
     pub coordinator: Option<SocketAddr>,
     /// Why it is not.
     pub trouble: String,
+    /// The fleet's policy.
+    pub policy: Held,
+    /// Why that does not outlive this agent.
+    pub policy_not_kept: Option<String>,
 }
 
 /// Clock and peers that the programs are told.

@@ -3,6 +3,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test uses a part")]
 
 pub mod browser;
+pub mod fleet;
 pub mod http;
 pub mod lab;
 pub mod packet;

@@ -1,0 +1,486 @@
+//! The commands `policy …` and `stop-holding --fleet`: the fleet's policy on its coordinators.
+
+use crate::coordinator;
+use crate::setup::{coordinates, tell_others, wrong};
+use onrampd::config::{self, Config, Fleet, Mode};
+use onrampd::fleet::pki::Authority;
+use onrampd::fleet::policies::Policies;
+use onrampd::fleet::tokens::today;
+use onrampd::fleet::wire::{self, FromHost, HostState, Progress};
+use onrampd::operator::operator;
+use onrampd::policy::{self, Policy, Version, file};
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+/// A command waits for hosts' confirmations no longer than this.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(20);
+/// Nor for one answer of a coordinator.
+const ANSWER: Duration = Duration::from_secs(1);
+/// Who stops holding waits no longer for coordinators that do not answer.
+const QUICK: Duration = Duration::from_millis(300);
+
+/// A change of the policy: what is done, and the operator's words.
+pub struct Change {
+    /// The command, for history and log.
+    pub what: String,
+    /// The operator's own words.
+    pub message: Option<String>,
+    /// Whether nothing is to be held, whatever the policy says; `None`: as before.
+    pub stopped: Option<bool>,
+    /// The policy, or that there is none; outer `None`: as before.
+    pub policy: Option<Option<Policy>>,
+}
+
+impl Change {
+    /// The version that it makes of the present one; `None` if that says the same already.
+    fn of(&self, present: Option<&Version>, version: u64) -> Option<Version> {
+        let stopped = self.stopped.unwrap_or_else(|| present.is_some_and(|present| present.stopped));
+        let before = present.and_then(|present| present.policy.clone());
+        let is_same = |present: &Version| present.stopped == stopped && present.version + 1 == version;
+        let policy = self.policy.clone().unwrap_or_else(|| before.clone());
+        if policy == before && present.map_or(!stopped && version == 1, is_same) {
+            return None;
+        }
+        let (by, from) = operator();
+        let (what, message) = (self.what.clone(), self.message.as_deref().map(policy::text));
+        Some(Version { version, at: today(), by, from, what, message, stopped, policy })
+    }
+}
+
+/// Reads a policy's file.
+///
+/// # Errors
+/// Every mistake in it.
+pub fn read(path: &Path) -> Result<Policy, Vec<config::ConfigError>> {
+    file::load(&config::read(path)?, &path.display().to_string())
+}
+
+/// Makes a change the fleet's policy on this coordinator, which tells its hosts within a fifth of a second. Returns the
+/// version before and the one that counts now; they are the same if the change says nothing new.
+///
+/// # Errors
+/// This host is no coordinator, or it cannot be written.
+pub fn publish(fleet: &Fleet, change: &Change) -> io::Result<(Option<Version>, Option<Version>)> {
+    let known = newest(fleet)?;
+    let mut policies = Policies::open(&fleet.folder)?;
+    let mut before = None;
+    let now = policies.add(known, |present, next| {
+        before = present.cloned();
+        change.of(present, next)
+    })?;
+    let now = now.cloned();
+    Ok((before, now))
+}
+
+/// How far a version has come.
+pub struct Spread {
+    /// Hosts of all coordinators that answer; `None`: none does.
+    pub progress: Option<Progress>,
+    /// When that was known.
+    pub at: Instant,
+    /// Other coordinators that do not answer, or do not take it.
+    pub told: io::Result<()>,
+}
+
+/// Tells the other coordinators of a version, also if it is not new, and waits meanwhile until hosts have confirmed it.
+///
+/// # Errors
+/// This host is no coordinator.
+pub fn spread(fleet: &Fleet, version: &Version) -> io::Result<Spread> {
+    thread::scope(|scope| {
+        let told = scope.spawn(|| tell_others(fleet, &FromHost::Policy(version.clone())));
+        let progress = confirmed(fleet, version.version)?;
+        let at = Instant::now();
+        let told = told.join().unwrap_or_else(|_| Err(io::Error::other("panicked")));
+        Ok(Spread { progress, at, told })
+    })
+}
+
+/// The newest version that coordinators which answer, and their hosts, know of.
+fn newest(fleet: &Fleet) -> io::Result<u64> {
+    let authority = Authority::open(&fleet.folder)?;
+    let found = coordinator::progress(&fleet.coordinators, &authority, QUICK);
+    Ok(found.iter().map(|progress| progress.newest).max().unwrap_or(0))
+}
+
+/// Waits until all hosts that are connected to coordinators have confirmed `version`, or for [`PATIENCE`]; how far they have
+/// come. `None`: no coordinator answers.
+fn confirmed(fleet: &Fleet, version: u64) -> io::Result<Option<Progress>> {
+    let authority = Authority::open(&fleet.folder)?;
+    let begun = Instant::now();
+    loop {
+        let found = coordinator::progress(&fleet.coordinators, &authority, ANSWER);
+        // What hosts have confirmed of another version counts for nothing.
+        let of_this = |p: Progress| Progress { confirmed: if p.version == version { p.confirmed } else { 0 }, ..p };
+        let sum = found.into_iter().map(of_this).reduce(|a, b| Progress {
+            version: a.version.min(b.version),
+            newest: a.newest.max(b.newest),
+            hosts: a.hosts + b.hosts,
+            confirmed: a.confirmed + b.confirmed,
+            enforcing: a.enforcing + b.enforcing,
+        });
+        let Some(sum) = sum else { return Ok(None) };
+        if (sum.version >= version && sum.confirmed == sum.hosts) || begun.elapsed() >= PATIENCE {
+            return Ok(Some(sum));
+        }
+        sleep(LOOK);
+    }
+}
+
+/// Sets a policy; what is said of it.
+///
+/// # Errors
+/// As those of [`publish`], or another coordinator does not answer.
+pub fn set(config: &Config, policy: Policy, message: Option<String>) -> io::Result<String> {
+    let fleet = coordinates(config)?;
+    let change = Change { what: "set".into(), message, stopped: None, policy: Some(Some(policy)) };
+    changed(fleet, &change)
+}
+
+/// Makes the policy of an old version the newest one: without a number, of the version before the present one.
+///
+/// # Errors
+/// There is no such version; and as those of [`publish`].
+pub fn rollback(config: &Config, version: Option<u64>, message: Option<String>) -> io::Result<String> {
+    let fleet = coordinates(config)?;
+    let policies = Policies::open(&fleet.folder)?;
+    let version = match version {
+        Some(version) => version,
+        None => before(&policies)?,
+    };
+    let policy = Some(policies.policy(version)?.cloned());
+    let what = format!("rollback to version {version}");
+    changed(fleet, &Change { what, message, stopped: None, policy })
+}
+
+/// The newest version with another policy than the present one.
+fn before(policies: &Policies) -> io::Result<u64> {
+    let Some(present) = policies.present() else {
+        return Err(wrong("the fleet has no policy: onrampctl policy set FILE makes one"));
+    };
+    let other = policies.all().iter().rev().find(|version| version.policy != present.policy);
+    Ok(other.map_or(0, |version| version.version))
+}
+
+fn changed(fleet: &Fleet, change: &Change) -> io::Result<String> {
+    let (before, now) = publish(fleet, change)?;
+    let Some(now) = now else { return Ok("the fleet has no policy, as before\n".into()) };
+    if before.as_ref() == Some(&now) {
+        // A coordinator may have been away when it was made.
+        return spread(fleet, &now)?.told.map(|()| format!("version {} says that already\n", now.version));
+    }
+    let mut out = format!("version {}\n\n", now.version);
+    let [old, new] = [before.as_ref(), Some(&now)].map(|v| file::render(v.and_then(|v| v.policy.as_ref())));
+    out.push_str(&difference(&old, &new));
+    out.push('\n');
+    if now.stopped {
+        out.push_str(
+            "holding is stopped in the whole fleet: nothing is held until onrampctl stop-holding --fleet --end\n",
+        );
+    }
+    let Spread { progress, told, .. } = spread(fleet, &now)?;
+    match coordinator::fleet(&fleet.coordinators, &fleet.folder) {
+        Ok(found) => out.push_str(&reach(now.policy.as_ref(), &found.hosts)),
+        Err(e) => _ = writeln!(out, "how many hosts each rule is about is not known: {e}"),
+    }
+    out.push_str(&progress.map_or_else(no_answer, |progress| shown(&progress)));
+    with(out, told)
+}
+
+/// What was done, and then what was not.
+fn with(out: String, told: io::Result<()>) -> io::Result<String> {
+    if told.is_err() {
+        print!("{out}");
+    }
+    told.map(|()| out)
+}
+
+fn no_answer() -> String {
+    "no coordinator answers: hosts hear of it when one runs\n".into()
+}
+
+fn shown(progress: &Progress) -> String {
+    let Progress { hosts, confirmed, enforcing, .. } = progress;
+    let hint = if confirmed < hosts { ": onrampctl policy show says which have not" } else { "" };
+    format!("confirmed by {confirmed} of {hosts} hosts; {enforcing} enforce{hint}\n")
+}
+
+/// How many hosts each rule is about.
+fn reach(policy: Option<&Policy>, hosts: &[HostState]) -> String {
+    let Some(policy) = policy else { return String::new() };
+    let matched: Vec<_> = hosts.iter().map(|host| policy.of(&host.labels).rule).collect();
+    let count = |rule| matched.iter().filter(|matched| **matched == rule).count();
+    let all = hosts.len();
+    let mut out = String::new();
+    for (i, rule) in policy.rules.iter().enumerate() {
+        let (of, scope, mode) = (count(Some(i + 1)), rule.scope(), rule.mode);
+        let _ = writeln!(out, "rule {} ({scope}): {mode} · {of} of {all} hosts", i + 1);
+    }
+    let none = count(None);
+    if none > 0 {
+        let _ = writeln!(out, "no rule: observe · {none} of {all} hosts");
+    }
+    out
+}
+
+/// Stops holding in the whole fleet, or ends that.
+///
+/// # Errors
+/// As those of [`publish`], or a host that is connected has not confirmed it.
+pub fn stop_holding(config: &Config, end: bool, message: Option<String>) -> io::Result<String> {
+    let fleet = coordinates(config)?;
+    let what = if end { "stop-holding --end" } else { "stop-holding" };
+    let change = Change { what: what.into(), message, stopped: Some(!end), policy: None };
+    let begun = Instant::now();
+    let (before, now) = publish(fleet, &change)?;
+    let Some(now) = now.filter(|now| !end || before.as_ref() != Some(now)) else {
+        return Ok("holding was not stopped\n".into());
+    };
+    let Spread { progress, at, told } = spread(fleet, &now)?;
+    let version = now.version;
+    let Some(progress) = progress else {
+        return Err(io::Error::other(format!("version {version}: {}", no_answer().trim_end())));
+    };
+    if end {
+        let line = format!("version {version}: hosts hold again as policy and configuration say\n{}", shown(&progress));
+        return with(line, told);
+    }
+    let Progress { hosts, confirmed, enforcing, .. } = progress;
+    let seconds = at.duration_since(begun).as_secs_f64();
+    let line = format!("version {version}: {confirmed} of {hosts} hosts hold nothing any more, after {seconds:.2} s");
+    if confirmed < hosts || enforcing > 0 {
+        return Err(io::Error::other(format!(
+            "{line}: onrampctl policy show names the others; onrampd off stops one there"
+        )));
+    }
+    with(line + "\nuntil onrampctl stop-holding --fleet --end\n", told)
+}
+
+/// The present policy, and how far each host has come.
+///
+/// # Errors
+/// No coordinator answers, and this host is none.
+pub fn show(config: &Config, json: bool) -> io::Result<String> {
+    let fleet = config.fleet.as_ref().ok_or_else(|| wrong("the configuration has no [fleet]"))?;
+    let (found, silent) = match coordinator::fleet(&fleet.coordinators, &fleet.folder) {
+        Ok(found) => (found, None),
+        Err(e) => {
+            let Ok(fleet) = coordinates(config) else { return Err(e) };
+            let policy = Policies::open(&fleet.folder)?.present().cloned();
+            (wire::Fleet { policy, ..wire::Fleet::default() }, Some(e))
+        }
+    };
+    if json {
+        let host = |host: &HostState| {
+            serde_json::json!({ "address": host.address, "connected": host.connected, "labels": host.labels,
+                "version": host.policy.as_ref().map(|applied| applied.version),
+                "mode": host.policy.as_ref().map(|applied| applied.mode),
+                "why": host.policy.as_ref().map(|applied| &applied.why) })
+        };
+        let hosts: Vec<_> = found.hosts.iter().map(host).collect();
+        let said = serde_json::json!({ "policy": found.policy, "answered": silent.is_none(), "hosts": hosts });
+        return Ok(said.to_string() + "\n");
+    }
+    let mut out = shown_policy(found.policy.as_ref());
+    if let Some(e) = silent {
+        let _ = writeln!(out, "\nno coordinator answers, so what hosts do is not known: {e}");
+        return Ok(out);
+    }
+    out.push('\n');
+    out.push_str(&hosts(found.policy.as_ref(), &found.hosts));
+    Ok(out)
+}
+
+fn shown_policy(version: Option<&Version>) -> String {
+    let Some(version) = version else {
+        return "the fleet has no policy: each host's own configuration counts\n".into();
+    };
+    let Version { version: number, at, by, from, what, message, stopped, policy } = version;
+    let message = message.as_ref().map_or(String::new(), |message| format!(" · {message}"));
+    let mut out = format!("version {number} · {what} · {} · {by}, {from}{message}\n", policy::utc(*at));
+    if *stopped {
+        out.push_str("holding is stopped in the whole fleet, whatever follows\n");
+    }
+    out.push('\n');
+    out.push_str(&file::render(policy.as_ref()));
+    out
+}
+
+fn hosts(version: Option<&Version>, hosts: &[HostState]) -> String {
+    let number = version.map_or(0, |version| version.version);
+    let mut out = format!("{:<40}{:>8}  {:<9}why\n", "host", "version", "mode");
+    for host in hosts {
+        let gone = if host.connected { "" } else { " (not connected)" };
+        let labels = if host.labels.is_empty() { String::new() } else { format!(" {}", policy::show(&host.labels)) };
+        let name = format!("{}{labels}", host.address);
+        let _ = match &host.policy {
+            None => writeln!(out, "{name:<40}{:>8}  {:<9}has said nothing: an earlier version?{gone}", "–", "–"),
+            Some(applied) => {
+                let mark = if applied.version == number { "" } else { " ≠" };
+                let shown = format!("{}{mark}", applied.version);
+                writeln!(out, "{name:<40}{shown:>8}  {:<9}{}{gone}", applied.mode.to_string(), applied.why)
+            }
+        };
+    }
+    let there = hosts.iter().filter(|host| host.connected);
+    let is_confirmed = |host: &&HostState| host.policy.as_ref().is_some_and(|applied| applied.version == number);
+    let enforces = |host: &&HostState| host.policy.as_ref().is_some_and(|applied| applied.mode == Mode::Enforce);
+    let [confirmed, enforcing] = [there.clone().filter(is_confirmed).count(), there.clone().filter(enforces).count()];
+    let _ = writeln!(out, "\nconfirmed by {confirmed} of {} connected hosts; {enforcing} enforce", there.count());
+    out
+}
+
+/// The versions that are kept, the newest first.
+///
+/// # Errors
+/// This host is no coordinator, or the file is broken.
+pub fn history(config: &Config, json: bool) -> io::Result<String> {
+    let policies = Policies::open(&coordinates(config)?.folder)?;
+    if json {
+        return Ok(serde_json::to_string(policies.all())? + "\n");
+    }
+    if policies.all().is_empty() {
+        return Ok("the fleet has no policy: onrampctl policy set FILE makes one\n".into());
+    }
+    let mut out = format!("{:>7}  {:<24}{:<24}who, from where, and what for\n", "version", "when", "what");
+    for Version { version, at, by, from, what, message, .. } in policies.all().iter().rev() {
+        let message = message.as_ref().map_or(String::new(), |message| format!(": {message}"));
+        let _ = writeln!(out, "{version:>7}  {:<24}{what:<24}{by}, {from}{message}", policy::utc(*at));
+    }
+    Ok(out)
+}
+
+/// What changes from one policy to another, each a version's number or a file: from the version before to the present one,
+/// from `a` to the present one, or from the present one to a file.
+///
+/// # Errors
+/// There is no such version, or the file is wrong, which is exit status 2.
+pub fn diff(config: &Config, a: Option<&str>, b: Option<&str>) -> io::Result<String> {
+    let policies = Policies::open(&coordinates(config)?.folder)?;
+    let present = || file::render(policies.present().and_then(|present| present.policy.as_ref()));
+    let text = |named: &str| match named.parse() {
+        Ok(version) => policies.policy(version).map(file::render),
+        Err(_) => {
+            let lines = |errors: Vec<config::ConfigError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
+            read(Path::new(named)).map(|policy| file::render(Some(&policy))).map_err(|e| wrong(lines(e).join("\n")))
+        }
+    };
+    let [old, new] = match (a, b) {
+        (Some(a), Some(b)) => [text(a)?, text(b)?],
+        (Some(a), None) if a.parse::<u64>().is_err() => [present(), text(a)?],
+        (Some(a), None) => [text(a)?, present()],
+        (None, _) => [text(&before(&policies)?.to_string())?, present()],
+    };
+    Ok(difference(&old, &new))
+}
+
+/// Lines of both texts, marked where they are of one only: by their longest common subsequence.
+fn difference(old: &str, new: &str) -> String {
+    let [a, b] = [old, new].map(|text| text.lines().collect::<Vec<_>>());
+    if a == b {
+        return "no difference\n".into();
+    }
+    let mut common = vec![vec![0usize; b.len() + 1]; a.len() + 1];
+    for i in (0..a.len()).rev() {
+        for j in (0..b.len()).rev() {
+            common[i][j] = if a[i] == b[j] { common[i + 1][j + 1] + 1 } else { common[i + 1][j].max(common[i][j + 1]) };
+        }
+    }
+    let (mut i, mut j, mut out) = (0, 0, String::new());
+    while i < a.len() || j < b.len() {
+        let (mark, line) = if i < a.len() && j < b.len() && a[i] == b[j] {
+            (i, j) = (i + 1, j + 1);
+            (' ', a[i - 1])
+        } else if j == b.len() || (i < a.len() && common[i + 1][j] >= common[i][j + 1]) {
+            i += 1;
+            ('-', a[i - 1])
+        } else {
+            j += 1;
+            ('+', b[j - 1])
+        };
+        let line = format!("{mark} {line}");
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onrampd::policy::{Applied, Labels};
+
+    const B7: &str = "[[rule]]\nlabels = { rack = \"b7\" }\nmode = \"enforce\"\n";
+
+    fn policy(text: &str) -> Policy {
+        file::load(text, "p.toml").unwrap()
+    }
+
+    fn change(stopped: Option<bool>, policy: Option<Option<Policy>>) -> Change {
+        Change { what: "set".into(), message: Some("a\nb".into()), stopped, policy }
+    }
+
+    #[test]
+    fn a_change_makes_a_version_and_what_says_nothing_new_makes_none() {
+        let set = change(None, Some(Some(policy(B7))));
+        let first = set.of(None, 1).unwrap();
+        assert_eq!((first.version, first.stopped, first.message.as_deref()), (1, false, Some("a b")));
+        assert!(first.is_sound() && set.of(Some(&first), 2).is_none());
+        assert!(set.of(Some(&first), 9).is_some(), "hosts have a later one, so this one would not be heard");
+        let stopped = change(Some(true), None).of(Some(&first), 2).unwrap();
+        assert!(stopped.stopped && stopped.policy == first.policy);
+        let other = change(None, Some(None)).of(Some(&stopped), 3).unwrap();
+        assert!(other.stopped && other.policy.is_none(), "it stands above any policy until it is ended");
+        assert!(!change(Some(false), None).of(Some(&other), 4).unwrap().stopped);
+        assert!(change(Some(false), None).of(None, 1).is_none(), "there is nothing to end");
+        assert!(change(Some(true), None).of(None, 1).unwrap().policy.is_none());
+    }
+
+    #[test]
+    fn lines_of_one_side_only_are_marked() {
+        let old = file::render(Some(&policy(B7)));
+        let new = file::render(Some(&policy(&format!("keep = \"2h\"\n{B7}threshold = \"80us\"\n"))));
+        let expected = "- keep = \"1h\"\n+ keep = \"2h\"\n\n  [[rule]]\n  labels = { rack = \"b7\" }\n  mode = \"enforce\"\n+ threshold = \"80us\"\n";
+        assert_eq!(difference(&old, &new), expected);
+        assert_eq!(difference(&old, &old), "no difference\n");
+        assert!(difference(&file::render(None), &old).starts_with("- # no policy"));
+    }
+
+    fn host(last: u8, rack: &str, applied: Option<(u64, Mode)>) -> HostState {
+        HostState {
+            address: [10, 0, 0, last].into(),
+            connected: last < 9,
+            state: "synchronised".into(),
+            certificate_expires: None,
+            uncertainty_ns: None,
+            drift_ppm: None,
+            labels: [("rack".to_owned(), rack.to_owned())].into_iter().filter(|_| !rack.is_empty()).collect::<Labels>(),
+            policy: applied.map(|(version, mode)| Applied { version, mode, why: "so".into() }),
+        }
+    }
+
+    #[test]
+    fn who_has_confirmed_what_is_a_line_each() {
+        let version = change(None, Some(Some(policy(B7)))).of(None, 1).unwrap();
+        let all = [
+            host(1, "b7", Some((1, Mode::Enforce))),
+            host(2, "b8", Some((0, Mode::Observe))),
+            host(3, "", None),
+            host(9, "b7", Some((1, Mode::Enforce))),
+        ];
+        let text = hosts(Some(&version), &all);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1], "10.0.0.1 rack=b7                               1  enforce  so");
+        assert_eq!(lines[2], "10.0.0.2 rack=b8                             0 ≠  observe  so");
+        assert!(
+            lines[3].ends_with("has said nothing: an earlier version?") && lines[4].ends_with("so (not connected)")
+        );
+        assert_eq!(lines[6], "confirmed by 1 of 3 connected hosts; 1 enforce");
+        let said = reach(version.policy.as_ref(), &all);
+        assert_eq!(said, "rule 1 (rack=b7): enforce · 2 of 4 hosts\nno rule: observe · 2 of 4 hosts\n");
+    }
+}

@@ -1,0 +1,444 @@
+//! A fleet's policy: which hosts hold packets, and at which T. Pure.
+//!
+//! An operator writes it as a file ([`file`]). The coordinator numbers its versions and tells each host what
+//! concerns it ([`Said`]). A host keeps that for a time without a coordinator ([`Held`]), and its own configuration
+//! may say less, never more ([`decide`]).
+
+mod decide;
+pub mod file;
+mod held;
+
+pub use decide::{Decision, Own, decide};
+pub use file::KEEP;
+pub use held::{Heard, Held};
+
+use crate::config::Mode;
+use crate::config::quantity::{Life, Threshold, Time};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Labels of a host, or those a rule asks for.
+pub type Labels = BTreeMap<String, String>;
+
+/// Most labels of a host or a rule.
+pub const MAX_LABELS: usize = 16;
+/// Longest key or value of a label, in bytes.
+pub const MAX_LABEL: usize = 63;
+/// Most rules of a policy.
+pub const MAX_RULES: usize = 100;
+/// Longest text that an operator or a host gives along, in bytes.
+pub const MAX_TEXT: usize = 300;
+/// Longest `keep`, in seconds.
+pub const MAX_KEEP: u64 = 30 * 86_400;
+
+/// A fleet's policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// How long hosts keep it that have lost every coordinator.
+    pub keep: Life,
+    /// The first one that matches a host counts.
+    pub rules: Vec<Rule>,
+}
+
+/// One rule of a policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// A host must have all of these.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// What such hosts do, at most.
+    #[serde(deserialize_with = "or_observe")]
+    pub mode: Mode,
+    /// T; `None`: the host's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<Threshold>,
+}
+
+/// One version of a fleet's policy, with who made it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    /// Its number, from 1 on.
+    pub version: u64,
+    /// When it was made, in seconds since 1970 by the clock of the operator's host.
+    pub at: u64,
+    /// The user.
+    pub by: String,
+    /// The host, and where the user had come from.
+    pub from: String,
+    /// The command: "set", "rollback to version 3", "stop-holding" or "stop-holding --end".
+    pub what: String,
+    /// The operator's own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Nothing is held in the whole fleet, whatever the policy says.
+    #[serde(default)]
+    pub stopped: bool,
+    /// The policy; `None`: there is none, and each host's own configuration counts.
+    pub policy: Option<Policy>,
+}
+
+/// Order of versions: where two coordinators gave the same number, the one that stops holding is newer.
+pub type Stamp = (u64, bool, u64);
+
+/// A version as one host is told of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// As in [`Version`].
+    pub version: u64,
+    /// As in [`Version`].
+    pub at: u64,
+    /// As in [`Version`].
+    pub by: String,
+    /// As in [`Version`].
+    pub from: String,
+    /// As in [`Version`].
+    #[serde(default)]
+    pub stopped: bool,
+    /// As in [`Policy`].
+    pub keep: Life,
+    /// What the policy says of this host; `None`: there is no policy.
+    pub says: Option<Says>,
+}
+
+/// What a policy says of one host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Says {
+    /// Observing, or holding packets.
+    #[serde(deserialize_with = "or_observe")]
+    pub mode: Mode,
+    /// T; `None`: the host's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<Threshold>,
+    /// The rule, from 1 on; `None`: none matches, and the host observes.
+    #[serde(default)]
+    pub rule: Option<usize>,
+}
+
+/// A host's confirmation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    /// The version it goes by; 0: it has heard of none.
+    pub version: u64,
+    /// Mode in force.
+    #[serde(deserialize_with = "or_observe")]
+    pub mode: Mode,
+    /// Why it is that.
+    pub why: String,
+}
+
+/// What a later version calls something else is not taken for holding.
+fn or_observe<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mode, D::Error> {
+    let word = String::deserialize(deserializer)?;
+    Ok(if word == "enforce" { Mode::Enforce } else { Mode::Observe })
+}
+
+impl Policy {
+    /// What it says of a host with these labels: as the first rule does of which it has all labels. Where no rule
+    /// matches, it observes.
+    #[must_use]
+    pub fn of(&self, labels: &Labels) -> Says {
+        match self.rules.iter().position(|rule| rule.matches(labels)) {
+            Some(at) => Says { mode: self.rules[at].mode, threshold: self.rules[at].threshold, rule: Some(at + 1) },
+            None => Says { mode: Mode::Observe, threshold: None, rule: None },
+        }
+    }
+
+    /// Checks its bounds, which [`file::load`] names in words.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let keeps = (1..=MAX_KEEP).contains(&self.keep.0);
+        keeps && self.rules.len() <= MAX_RULES && self.rules.iter().all(Rule::is_sound)
+    }
+
+    /// All of it on one line.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let rules = self.rules.iter().map(|rule| format!("{}: {}", rule.scope(), shown(rule.mode, rule.threshold)));
+        let others = self.rules.iter().all(|rule| !rule.labels.is_empty()).then(|| "others: observe".to_owned());
+        let rules: Vec<String> = rules.chain(others).collect();
+        format!("{} (kept for {})", rules.join("; "), self.keep)
+    }
+}
+
+fn shown(mode: Mode, threshold: Option<Threshold>) -> String {
+    threshold.map_or_else(|| mode.to_string(), |threshold| format!("{mode}, T {threshold}"))
+}
+
+impl Rule {
+    /// Returns whether a host with these labels has all that it asks for.
+    #[must_use]
+    pub fn matches(&self, labels: &Labels) -> bool {
+        self.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+    }
+
+    /// Hosts it is about, in words.
+    #[must_use]
+    pub fn scope(&self) -> String {
+        if self.labels.is_empty() { "every host".into() } else { show(&self.labels) }
+    }
+
+    fn is_sound(&self) -> bool {
+        check(&self.labels).is_ok() && is_sound_threshold(self.threshold)
+    }
+}
+
+fn is_sound_threshold(threshold: Option<Threshold>) -> bool {
+    threshold != Some(Threshold::Fixed(Time(0)))
+}
+
+impl Version {
+    /// Its place in the order of versions.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        (self.version, self.stopped, self.at)
+    }
+
+    /// What a host with these labels is told.
+    #[must_use]
+    pub fn said(&self, labels: &Labels) -> Said {
+        let Self { version, at, by, from, stopped, policy, .. } = self;
+        Said {
+            version: *version,
+            at: *at,
+            by: by.clone(),
+            from: from.clone(),
+            stopped: *stopped,
+            keep: policy.as_ref().map_or(KEEP, |policy| policy.keep),
+            says: policy.as_ref().map(|policy| policy.of(labels)),
+        }
+    }
+
+    /// Checks its bounds, so that it can be kept, told and logged.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let texts = [Some(&self.by), Some(&self.from), Some(&self.what), self.message.as_ref()];
+        texts.into_iter().flatten().all(|text| is_text(text)) && self.policy.as_ref().is_none_or(Policy::is_sound)
+    }
+
+    /// A line for the log: what was done, by whom, from where and when.
+    #[must_use]
+    pub fn audit(&self) -> String {
+        let Self { version, what, .. } = self;
+        let mut line = format!("policy version {version}: {what}, {}", who(&self.by, &self.from, self.at));
+        let _ = match &self.policy {
+            _ if self.stopped => write!(line, ": nothing is held in the whole fleet"),
+            Some(policy) => write!(line, ": {}", policy.summary()),
+            None => write!(line, ": none, each host's own configuration counts"),
+        };
+        if let Some(message) = &self.message {
+            let _ = write!(line, ": {message:?}");
+        }
+        line
+    }
+}
+
+impl Said {
+    /// Its place in the order of versions.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        (self.version, self.stopped, self.at)
+    }
+
+    /// Checks its bounds: who says another is not heard.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let texts = is_text(&self.by) && is_text(&self.from);
+        texts && self.keep.0 <= MAX_KEEP && self.says.is_none_or(|says| is_sound_threshold(says.threshold))
+    }
+
+    /// Who made it, from where and when.
+    #[must_use]
+    pub fn who(&self) -> String {
+        who(&self.by, &self.from, self.at)
+    }
+}
+
+impl Applied {
+    /// Checks its bounds.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        is_text(&self.why)
+    }
+
+    /// The same with a reason that others take.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        self.why = text(&self.why);
+        self
+    }
+}
+
+fn who(by: &str, from: &str, at: u64) -> String {
+    format!("by {by} from {from} at {}", utc(at))
+}
+
+/// Returns whether a text is short enough and one line.
+fn is_text(text: &str) -> bool {
+    text.len() <= MAX_TEXT && !text.contains(char::is_control)
+}
+
+/// A text as [`is_text`] wants it: cut, and without what would end a line.
+#[must_use]
+pub fn text(of: &str) -> String {
+    let mut text: String = of.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    while text.len() > MAX_TEXT {
+        text.pop();
+    }
+    text
+}
+
+/// Checks labels of a host or a rule.
+///
+/// # Errors
+/// The key that is wrong, or an empty one, and what would be right.
+pub fn check(labels: &Labels) -> Result<(), (&str, String)> {
+    if labels.len() > MAX_LABELS {
+        return Err(("", format!("are more than {MAX_LABELS}")));
+    }
+    let is_word = |text: &str| {
+        let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-/".contains(&b);
+        (1..=MAX_LABEL).contains(&text.len()) && text.bytes().all(fits)
+    };
+    let word = format!("takes 1 to {MAX_LABEL} letters, digits, or of . _ - /, such as rack = \"b7\"");
+    for (key, value) in labels {
+        if !is_word(key) {
+            return Err(("", format!("{:?}: a label's name {word}", text(key))));
+        }
+        if !is_word(value) {
+            return Err((key, format!("{:?}: a label's value {word}", text(value))));
+        }
+    }
+    Ok(())
+}
+
+/// Labels as people read them.
+#[must_use]
+pub fn show(labels: &Labels) -> String {
+    labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+}
+
+/// A time since 1970 as people read it.
+#[must_use]
+pub fn utc(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // H. Hinnant, chrono-Compatible Low-Level Date Algorithms, civil_from_days: years begin in March.
+    let z = days + 719_468;
+    let (era, day_of_era) = (z / 146_097, z % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * march + 2) / 5 + 1;
+    let month = if march < 10 { march + 3 } else { march - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+#[cfg(test)]
+pub(crate) fn labels(of: &[(&str, &str)]) -> Labels {
+    of.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(of: &[(&str, &str)], mode: Mode) -> Rule {
+        Rule { labels: labels(of), mode, threshold: None }
+    }
+
+    #[test]
+    fn the_first_rule_counts_of_which_a_host_has_all_labels() {
+        let fixed = Some(Threshold::Fixed(Time(80_000)));
+        let canary = Rule { threshold: fixed, ..rule(&[("rack", "b7"), ("role", "web")], Mode::Enforce) };
+        let policy = Policy { keep: KEEP, rules: vec![canary, rule(&[("rack", "b7")], Mode::Observe)] };
+        let of = |of: &[(&str, &str)]| {
+            let Says { mode, rule, .. } = policy.of(&labels(of));
+            (mode, rule)
+        };
+        assert_eq!(policy.of(&labels(&[("role", "web"), ("rack", "b7"), ("x", "y")])).threshold, fixed);
+        assert_eq!(of(&[("rack", "b7"), ("role", "web")]), (Mode::Enforce, Some(1)));
+        assert_eq!(of(&[("rack", "b7")]), (Mode::Observe, Some(2)));
+        assert_eq!(of(&[("rack", "b8"), ("role", "web")]), (Mode::Observe, None), "no rule: it observes");
+        let all = Policy { keep: KEEP, rules: vec![rule(&[], Mode::Enforce)] };
+        assert_eq!(all.of(&Labels::new()).rule, Some(1));
+        assert_eq!(
+            policy.summary(),
+            "rack=b7,role=web: enforce, T 80us; rack=b7: observe; others: observe (kept for 1h)"
+        );
+    }
+
+    #[test]
+    fn versions_go_up_and_of_two_with_one_number_the_one_that_stops_is_newer() {
+        assert!((3, false, 9) > (2, true, 99) && (3, true, 1) > (3, false, 9) && (3, false, 9) > (3, false, 8));
+    }
+
+    #[test]
+    fn what_is_too_much_is_not_sound() {
+        let said = Said {
+            version: 1,
+            at: 0,
+            by: "root".into(),
+            from: "a".into(),
+            stopped: false,
+            keep: KEEP,
+            says: Some(Says { mode: Mode::Enforce, threshold: Some(Threshold::Auto), rule: Some(1) }),
+        };
+        assert!(said.is_sound());
+        let zero = Says { mode: Mode::Enforce, threshold: Some(Threshold::Fixed(Time(0))), rule: None };
+        for bad in [
+            Said { by: "x\nonrampd: enforces".into(), ..said.clone() },
+            Said { from: "x".repeat(MAX_TEXT + 1), ..said.clone() },
+            Said { keep: Life(MAX_KEEP + 1), ..said.clone() },
+            Said { says: Some(zero), ..said.clone() },
+        ] {
+            assert!(!bad.is_sound(), "{bad:?}");
+        }
+        let many: Labels = (0..=MAX_LABELS).map(|n| (n.to_string(), "x".into())).collect();
+        for bad in [many, labels(&[("", "x")]), labels(&[("a", "")]), labels(&[("a b", "x")]), labels(&[("a", "ü")])] {
+            assert!(check(&bad).is_err(), "{bad:?}");
+        }
+        assert!(check(&labels(&[("topology/rack", "b7.3_x-1")])).is_ok());
+        assert!(text(&"ü\n".repeat(400)).len() <= MAX_TEXT);
+    }
+
+    #[test]
+    fn a_mode_of_a_later_version_is_not_holding() {
+        let later = r#"{"version":1,"mode":"hold-all","why":""}"#;
+        assert_eq!(serde_json::from_str::<Applied>(later).unwrap().mode, Mode::Observe);
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, shown) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_709_251_200, "2024-03-01 00:00:00 UTC"),
+            (1_795_667_620, "2026-11-26 04:33:40 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+        ] {
+            assert_eq!(utc(seconds), shown);
+        }
+    }
+
+    #[test]
+    fn a_line_of_the_log_says_who_from_where_and_when() {
+        let policy = Some(Policy { keep: Life(60), rules: vec![rule(&[], Mode::Observe)] });
+        let version = Version {
+            version: 7,
+            at: 0,
+            by: "alice".into(),
+            from: "a".into(),
+            what: "set".into(),
+            message: Some("trial".into()),
+            stopped: false,
+            policy,
+        };
+        let expected = "policy version 7: set, by alice from a at 1970-01-01 00:00:00 UTC: every host: observe (kept for 1min): \"trial\"";
+        assert_eq!(version.audit(), expected);
+        let stopped = Version { stopped: true, ..version };
+        assert!(stopped.audit().contains(": nothing is held in the whole fleet: "), "{}", stopped.audit());
+    }
+}
