@@ -87,6 +87,8 @@ mod tests {
     #[test]
     fn hosts_without_delays_are_told_and_why() {
         let state = HostState {
+            labels: Default::default(),
+            policy: None,
             address: host(1),
             connected: false,
             state: "alone".into(),
