@@ -34,6 +34,7 @@ LEAST: Object = {"interfaces": ["eth0"], "coordinator.nodes": NODES}
 MOST: Object = {
     **LEAST,
     "mode": "enforce",
+    "labels": {"rack": "b7", "example.org/zone": "1"},
     "config": {"threshold_floor": "20us", "max_share": 1, "max_flows": 1048576, "cut": False},
     "gate": {"kind": "bpf", "bytes": "32MiB"},
     "fleet.config": {"max_uncertainty": "10us", "probes": 4},
@@ -163,9 +164,11 @@ def test_configurations_are_right(values: Object, tmp_path: Path) -> None:
         assert f'address = "{node["address"]}"' in texts[f"{node['name']}.toml"]
 
 
-def test_the_mode_is_to_observe_unless_it_is_said() -> None:
-    assert 'mode = "observe"' in Rendered(LEAST).one("ConfigMap", "onramp")["data"]["onrampd.toml"]
-    assert 'mode = "enforce"' in Rendered(MOST).one("ConfigMap", "onramp")["data"]["onrampd.toml"]
+def test_mode_and_labels_are_the_policys_unless_they_are_said() -> None:
+    least, most = (Rendered(v).one("ConfigMap", "onramp")["data"]["onrampd.toml"] for v in (LEAST, MOST))
+    assert "mode" not in least and "labels" not in least
+    assert 'mode = "enforce"' in most
+    assert 'labels = { "example.org/zone" = "1", "rack" = "b7" }' in most
 
 
 def test_a_changed_configuration_starts_those_anew_who_read_it() -> None:
@@ -233,7 +236,7 @@ def test_it_is_of_the_programs_version_and_for_kubernetes_1_25_and_newer() -> No
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"mode": "fast"}, "at '/mode': value must be one of 'observe', 'enforce'"),
+        ({"mode": "fast"}, "at '/mode': value must be one of '', 'observe', 'enforce'"),
         ({"interfaces": []}, "interfaces: is empty: name the interface"),
         ({"interfaces": ["eth 0"]}, "at '/interfaces/0': 'eth 0' does not match pattern"),
         ({"interface": "eth0"}, "at '': additional properties 'interface' not allowed"),

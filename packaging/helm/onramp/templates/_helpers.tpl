@@ -61,14 +61,23 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 interfaces = {{ toJson $values.interfaces }}
 {{- if .agent }}
-mode = {{ toJson $values.mode }}
+{{- with $values.mode }}
+mode = {{ toJson . }}
+{{- end }}
 {{- include "onramp.keys" (dict "at" "config" "keys" $values.config "others" (list "interface" "interfaces" "mode" "socket" "state_dir")) }}
 {{- end }}
 
 [fleet]
 address = {{ toJson .address }}
 coordinators = {{ include "onramp.coordinators" .root }}
-{{- include "onramp.keys" (dict "at" "fleet.config" "keys" $values.fleet.config "others" (list "address" "aliases" "chrony" "coordinators" "folder" "listen")) }}
+{{- include "onramp.keys" (dict "at" "fleet.config" "keys" $values.fleet.config "others" (list "address" "aliases" "chrony" "coordinators" "folder" "labels" "listen")) }}
+{{- if and .agent $values.labels }}
+{{- $labels := list }}
+{{- range $key, $value := $values.labels }}
+{{- $labels = append $labels (printf "%s = %s" (toJson $key) (toJson $value)) }}
+{{- end }}
+labels = { {{ join ", " $labels }} }
+{{- end }}
 {{- if and .agent $values.gate }}
 
 [gate]
