@@ -7,7 +7,7 @@
 //!
 //! Pure parts take the time as an argument and know no socket: [`bounds`], [`config`], [`policy`],
 //! [`status`] but for its server, a fleet's coordinator. Edges are [`datapath`] (eBPF), [`gate`] and [`net`] (netlink),
-//! [`status::server`] (the socket), [`sync`] (probes), [`sys`] (unsafe system calls), and [`agent`],
+//! [`status::server`] (the socket), [`sync`] (probes), [`log`] (standard error or journald), [`sys`] (unsafe system calls), and [`agent`],
 //! which holds them together and which none of them knows.
 
 #![deny(unsafe_code)]
@@ -21,6 +21,7 @@ pub mod config;
 pub mod datapath;
 pub mod fleet;
 pub mod gate;
+pub mod log;
 pub mod net;
 pub mod operator;
 pub mod policy;

@@ -7,6 +7,7 @@ use onrampd::agent::{self, off, undo};
 use onrampd::cli::{Cli, Command, CoordinatorArguments};
 use onrampd::config::{Config, Fleet, Lives, Mesh};
 use onrampd::fleet::serve;
+use onrampd::log;
 use onrampd::wait::signalled;
 use onrampd::worker::drop_capabilities;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -26,7 +27,9 @@ struct Coordination {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
+    let cli = Cli::parse();
+    log::begin();
+    match cli.command {
         Command::Run { config } => match agent::run(&config) {
             Ok(()) => ExitCode::SUCCESS,
             Err(e @ agent::Error::Config(_)) => {

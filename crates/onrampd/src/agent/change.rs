@@ -5,6 +5,7 @@ use super::{Agent, Error, handover, off};
 use crate::abi::or_clock;
 use crate::clock::now;
 use crate::config::Config;
+use tracing::info;
 
 /// How problems begin that the next reload ends.
 const NOT_RELOADED: &str = "not reloaded";
@@ -37,7 +38,7 @@ impl Agent {
             return;
         }
         self.problems.retain(|problem| !problem.starts_with(NOT_RELOADED));
-        eprintln!("onrampd: reloaded {}", self.path.display());
+        info!("reloaded {}", self.path.display());
         self.confirm();
     }
 
@@ -65,7 +66,7 @@ impl Agent {
         self.off_applied = self.off;
         self.confirm();
         if !self.off {
-            eprintln!("onrampd: switched on again");
+            info!(audit = "mode", "switched on again");
         }
     }
 

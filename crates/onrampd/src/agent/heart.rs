@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
+use tracing::error;
 
 /// The programs stop so many nanoseconds after the last beat.
 const VALID: u64 = 3_000_000_000;
@@ -39,7 +40,7 @@ impl Heart {
                 if now().saturating_sub(seen.load(Ordering::Relaxed)) < PATIENCE
                     && let Err(e) = alive.until(now() + VALID)
                 {
-                    eprintln!("onrampd: {e}");
+                    error!("{e}");
                 }
             }
             Ok(())

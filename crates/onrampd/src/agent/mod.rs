@@ -48,6 +48,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use tracing::{error, warn};
 use undo::{Undo, UndoFile, boot, remove_filters};
 
 const SECOND: u64 = 1_000_000_000;
@@ -324,12 +325,12 @@ impl Agent {
         self.coordinator = None;
         self.let_go();
         let problems = self.undo.run(&mut self.socket);
-        problems.iter().for_each(|problem| eprintln!("onrampd: not undone: {problem}"));
+        problems.iter().for_each(|problem| error!("not undone: {problem}"));
         // What could not be undone is tried again at the next start.
         if problems.is_empty()
             && let Err(e) = self.undo_file.remove()
         {
-            eprintln!("onrampd: {e}");
+            error!("{e}");
         }
     }
 }
@@ -337,7 +338,7 @@ impl Agent {
 /// Undoes what an agent that is no more has left.
 fn clean_up(left: &mut Undo, socket: &mut Socket) {
     for problem in std::mem::take(left).run(socket) {
-        eprintln!("onrampd: cleaning up after a crash: {problem}");
+        warn!("cleaning up after a crash: {problem}");
     }
 }
 
@@ -366,7 +367,7 @@ pub fn measure(config: &Config) -> Result<(), Error> {
             sync.set_applied(applied(sync.policy()));
             let not_renewed = sync.view().not_renewed;
             if let Some(why) = not_renewed.as_ref().filter(|_| told != not_renewed) {
-                eprintln!("onrampd: {}", tell::not_renewed(why));
+                warn!("{}", tell::not_renewed(why));
             }
             told = not_renewed;
         }

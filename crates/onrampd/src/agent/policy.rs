@@ -8,6 +8,7 @@ use crate::gate::Gate;
 use crate::policy::{self, Applied, Decision, Held};
 use crate::status;
 use crate::sync::Sync;
+use tracing::info;
 
 /// How problems begin that the next version of the policy, or a reload, ends.
 const NOT_FOLLOWED: &str = "not followed";
@@ -113,7 +114,7 @@ impl Agent {
         if self.in_force.logged != logged
             && let Some((Applied { mode, why, .. }, who)) = &logged
         {
-            eprintln!("onrampd: mode {mode}: {why}{who}");
+            info!(audit = "mode", "mode {mode}: {why}{who}");
         }
         self.in_force.logged = logged;
         if let (Some(sync), Some((applied, _))) = (&self.sync, &self.in_force.logged) {

@@ -10,6 +10,7 @@ use crate::gate::install::{self, Kinds};
 use crate::gate::{Gate, before, segments};
 use crate::net::tc;
 use onramp_netlink::link;
+use tracing::info;
 
 /// A place that others keep taking is taken back so often within [`CONTEST`], then no more.
 const MOST_PUT_BACK: u32 = 10;
@@ -134,7 +135,7 @@ impl Agent {
                 let config = self.with_target();
                 if let Some(told) = before::told(before::replaced(&present, &plan), self.is_program(), target(&config))
                 {
-                    eprintln!("onrampd: {name}: the gate is {told}");
+                    info!("{name}: the gate is {told}");
                 }
                 if let Gate::Program(gate) = &self.gate {
                     gate.limit(&config)?;

@@ -8,6 +8,7 @@ use crate::status::protocol::{MAX_FLOWS, Request};
 use crate::status::{self, Facts, Flows, Status};
 use crate::sync::Sync;
 use onramp_netlink::{link, qdisc};
+use tracing::warn;
 
 /// Sums over flows are not made anew more often, in nanoseconds, however often they are asked for.
 const FLOWS_FRESH: u64 = 200_000_000;
@@ -73,7 +74,7 @@ impl Agent {
 
     /// What is wrong now, for as long as it is.
     pub(super) fn stand(&mut self, standing: Vec<String>) {
-        standing.iter().filter(|text| !self.standing.contains(text)).for_each(|text| eprintln!("onrampd: {text}"));
+        standing.iter().filter(|text| !self.standing.contains(text)).for_each(|text| warn!("{text}"));
         self.standing = standing;
     }
 
@@ -87,7 +88,7 @@ impl Agent {
         if self.problems.last() == Some(&text) {
             return;
         }
-        eprintln!("onrampd: {text}");
+        warn!("{text}");
         if self.problems.len() == MAX_PROBLEMS {
             self.problems.remove(0);
         }

@@ -12,6 +12,7 @@ use crate::net::acker;
 use crate::sync::{Settings, Sync};
 use std::collections::HashMap;
 use std::net::IpAddr;
+use tracing::warn;
 
 pub(super) fn not_renewed(why: &str) -> String {
     format!("this host's certificate is not renewed, the one before goes on: {why}")
@@ -99,7 +100,7 @@ impl Agent {
             };
             // The status has it with the path.
             if let Some(reason) = self.bounds.look(peer.address, path, &limits, now) {
-                eprintln!("onrampd: nothing is held to {}: {reason}", peer.address);
+                warn!(peer = %peer.address, "nothing is held to {}: {reason}", peer.address);
             }
         }
         Ok(())

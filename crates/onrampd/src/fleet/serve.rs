@@ -27,6 +27,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use tracing::{error, info, warn};
 
 const SECOND: u64 = 1_000_000_000;
 /// Members, at most, and strangers beside them.
@@ -148,7 +149,7 @@ impl Server {
         let policies = Policies::open(folder)?;
         if let Some(version) = policies.present() {
             // It may have been made while no coordinator ran.
-            eprintln!("onrampd: {}", version.audit());
+            info!(audit = "policy", "{}", version.audit());
             coordinator.set_policy(version.clone());
         }
         Ok(Self {
@@ -241,7 +242,7 @@ impl Server {
             };
             let is_full = self.connections.len() >= MAX_CONNECTIONS;
             if is_full && !self.is_full {
-                eprintln!("onrampd: {MAX_CONNECTIONS} connections are open, and no more are taken");
+                warn!("{MAX_CONNECTIONS} connections are open, and no more are taken");
             }
             self.is_full = is_full;
             if is_full || !self.make_room(peer.ip()) {
@@ -318,15 +319,15 @@ impl Server {
         match self.aliases.refresh() {
             Ok(true) => self.coordinator.set_aliases(now, self.aliases.all().clone()),
             Ok(false) => {}
-            Err(e) => eprintln!("onrampd: {e}"),
+            Err(e) => error!("{e}"),
         }
         if let Err(e) = self.removed.refresh() {
-            eprintln!("onrampd: {e}");
+            error!("{e}");
         }
         if !self.new_members.is_empty()
             && let Err(e) = self.members.add(std::mem::take(&mut self.new_members))
         {
-            eprintln!("onrampd: {e}");
+            error!("{e}");
         }
     }
 
@@ -335,12 +336,12 @@ impl Server {
         match self.policies.refresh() {
             Ok(true) => {}
             Ok(false) => return,
-            Err(e) => return eprintln!("onrampd: the policy before goes on: {e}"),
+            Err(e) => return warn!("the policy before goes on: {e}"),
         }
         let Some(version) = self.policies.present().cloned() else {
-            return eprintln!("onrampd: the policy's file is gone: the version before goes on");
+            return warn!("the policy's file is gone: the version before goes on");
         };
-        eprintln!("onrampd: {}", version.audit());
+        info!(audit = "policy", "{}", version.audit());
         for (conn, what) in self.coordinator.set_policy(version) {
             self.say(conn, &what);
         }
@@ -362,7 +363,7 @@ impl Server {
         let due = self.connections.iter().filter(|(_, c)| c.host.is_some() && !c.ending && waits(c) && is_due(c));
         let due: Vec<Conn> = due.map(|(conn, _)| *conn).take(RENEWED_AT_ONCE).collect();
         for conn in due {
-            self.renew(now, conn).unwrap_or_else(|e| eprintln!("onrampd: a certificate cannot be renewed: {e}"));
+            self.renew(now, conn).unwrap_or_else(|e| warn!("a certificate cannot be renewed: {e}"));
         }
     }
 
@@ -435,7 +436,7 @@ impl Server {
             }
             FromHost::Applied(applied) if connection.host.is_some() => {
                 if let Some(line) = self.coordinator.applied(now, conn, applied) {
-                    eprintln!("onrampd: {line}");
+                    info!(audit = "mode", "{line}");
                 }
             }
             FromHost::Report { round, edges, realtime } if connection.host.is_some() => {
@@ -519,9 +520,9 @@ impl Server {
         let token = admission.count().map_err(|e| format!("the token's use cannot be counted: {e}"))?;
         self.tokens.clean(today());
         if let Err(e) = self.members.add([address]) {
-            eprintln!("onrampd: {e}");
+            error!("{e}");
         }
-        eprintln!("onrampd: {address} has joined from {peer} by the token {token}");
+        info!(audit = "membership", host = %address, from = %peer, "{address} has joined from {peer} by the token {token}");
         Ok(FromCoordinator::Joined { certificate, authority: self.authority.certificate().into() })
     }
 
@@ -532,7 +533,7 @@ impl Server {
             let now = now();
             let before = connection.identity.and_then(|identity| self.refused.get(&identity.address));
             if before.is_none_or(|(why, at)| why != reason || now.saturating_sub(*at) >= LOG_AGAIN) {
-                eprintln!("onrampd: refused {}: {reason}", connection.peer);
+                warn!(audit = "membership", from = %connection.peer, "refused {}: {reason}", connection.peer);
                 self.refused.extend(connection.identity.map(|identity| (identity.address, (reason.into(), now))));
             }
         }

@@ -37,6 +37,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
+use tracing::warn;
 
 const SECOND: u64 = 1_000_000_000;
 /// Between two looks at the answers that came: a clock that stepped is noticed this soon.
@@ -322,7 +323,7 @@ impl Work {
     fn log(&mut self, trouble: &str) {
         let reason = trouble.split_once(": ").map_or(trouble, |(_, reason)| reason);
         if self.logged.insert(reason.trim_start_matches("it ").into()) {
-            eprintln!("onrampd: {trouble}");
+            warn!("{trouble}");
         }
     }
 

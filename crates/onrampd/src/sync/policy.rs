@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use tracing::warn;
 
 const SECOND: u64 = 1_000_000_000;
 /// A file is no longer than this.
@@ -40,7 +41,7 @@ impl Keeper {
             Ok(Some(kept)) => Held::kept(kept.said, kept.heard, today(), now),
             Ok(None) => Held::default(),
             Err(e) => {
-                eprintln!("onrampd: nothing is held until a coordinator serves: {}: {e}", path.display());
+                warn!("nothing is held until a coordinator serves: {}: {e}", path.display());
                 Held::broken(now)
             }
         };
@@ -62,7 +63,7 @@ impl Keeper {
     /// The coordinator that serves has said this.
     pub fn hear(&mut self, said: Said, now: u64) {
         if !said.is_sound() {
-            eprintln!("onrampd: the coordinator's policy is out of bounds, and not taken");
+            warn!("the coordinator's policy is out of bounds, and not taken");
         } else if self.held.hear(said) == Heard::Taken {
             self.write(now);
         }

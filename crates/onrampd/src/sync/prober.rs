@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
+use tracing::warn;
 
 /// Pairs under way to one peer; answers to older ones do not count.
 const UNDER_WAY: u32 = 256;
@@ -208,7 +209,7 @@ impl Prober {
             return;
         }
         if let Err(e) = log.add(self.window, records) {
-            eprintln!("onrampd: probes are no longer kept: {e}");
+            warn!("probes are no longer kept: {e}");
             self.log = None;
         }
     }
