@@ -65,8 +65,22 @@ pub fn read(path: &Path) -> Result<Policy, Vec<config::ConfigError>> {
 /// # Errors
 /// This host is no coordinator, or it cannot be written.
 pub fn publish(fleet: &Fleet, change: &Change) -> io::Result<(Option<Version>, Option<Version>)> {
-    let known = newest(fleet)?;
     let mut policies = Policies::open(&fleet.folder)?;
+    let authority = Authority::open(&fleet.folder)?;
+    let found = coordinator::progress(&fleet.coordinators, &authority, QUICK);
+    let known = found.iter().map(|progress| progress.newest).max().unwrap_or(0);
+    // What was said on another coordinator while this one was away counts here, too: above all that holding is stopped.
+    let newest = found.into_iter().filter_map(|progress| progress.policy).max_by_key(Version::stamp);
+    if let Some(newest) = newest.filter(|newest| policies.present().is_none_or(|own| own.stamp() < newest.stamp())) {
+        policies.keep(newest)?;
+    }
+    let own = policies.present().map_or(0, |version| version.version);
+    if known > own && change.stopped != Some(true) {
+        return Err(io::Error::other(format!(
+            "hosts go by version {known} of the policy, and no coordinator that answers has it: it may be that holding is \
+             stopped. Start the coordinator that made it; or onrampctl stop-holding --fleet, and then go on from there"
+        )));
+    }
     let mut before = None;
     let now = policies.add(known, |present, next| {
         before = present.cloned();
@@ -100,13 +114,6 @@ pub fn spread(fleet: &Fleet, version: &Version) -> io::Result<Spread> {
     })
 }
 
-/// The newest version that coordinators which answer, and their hosts, know of.
-fn newest(fleet: &Fleet) -> io::Result<u64> {
-    let authority = Authority::open(&fleet.folder)?;
-    let found = coordinator::progress(&fleet.coordinators, &authority, QUICK);
-    Ok(found.iter().map(|progress| progress.newest).max().unwrap_or(0))
-}
-
 /// Waits until all hosts that are connected to coordinators have confirmed `version`, or for [`PATIENCE`]; how far they have
 /// come. `None`: no coordinator answers.
 fn confirmed(fleet: &Fleet, version: u64) -> io::Result<Option<Progress>> {
@@ -122,6 +129,9 @@ fn confirmed(fleet: &Fleet, version: u64) -> io::Result<Option<Progress>> {
             hosts: a.hosts + b.hosts,
             confirmed: a.confirmed + b.confirmed,
             enforcing: a.enforcing + b.enforcing,
+            policy: None,
+            // Away is who is at none of them.
+            away: a.away.intersection(&b.away).copied().collect(),
         });
         let Some(sum) = sum else { return Ok(None) };
         if (sum.version >= version && sum.confirmed == sum.hosts) || begun.elapsed() >= PATIENCE {
@@ -236,25 +246,38 @@ pub fn stop_holding(config: &Config, end: bool, message: Option<String>) -> io::
     let what = if end { "stop-holding --end" } else { "stop-holding" };
     let change = Change { what: what.into(), message, stopped: Some(!end), policy: None };
     let begun = Instant::now();
-    let (before, now) = publish(fleet, &change)?;
+    let not_stopped = |e: io::Error| {
+        let way = "on another coordinator onrampctl stop-holding --fleet does, and on a host onrampd off";
+        if end { e } else { io::Error::new(e.kind(), format!("{e}. Nothing is stopped: {way}")) }
+    };
+    let (before, now) = publish(fleet, &change).map_err(not_stopped)?;
     let Some(now) = now.filter(|now| !end || before.as_ref() != Some(now)) else {
         return Ok("holding was not stopped\n".into());
     };
     let Spread { progress, at, told } = spread(fleet, &now)?;
     let version = now.version;
     let Some(progress) = progress else {
-        return Err(io::Error::other(format!("version {version}: {}", no_answer().trim_end())));
+        let on =
+            "no coordinator answers, so hosts go on as before: start the one on this host, or say onrampd off on each";
+        return Err(io::Error::other(format!("version {version}: {on}")));
     };
     if end {
         let line = format!("version {version}: hosts hold again as policy and configuration say\n{}", shown(&progress));
         return with(line, told);
     }
-    let Progress { hosts, confirmed, enforcing, .. } = progress;
+    let Progress { hosts, confirmed, enforcing, away, .. } = progress;
     let seconds = at.duration_since(begun).as_secs_f64();
     let line = format!("version {version}: {confirmed} of {hosts} hosts hold nothing any more, after {seconds:.2} s");
     if confirmed < hosts || enforcing > 0 {
         return Err(io::Error::other(format!(
             "{line}: onrampctl policy show names the others; onrampd off stops one there"
+        )));
+    }
+    if let Some(first) = away.first() {
+        let more = if away.len() > 1 { format!(" and {} more", away.len() - 1) } else { String::new() };
+        return Err(io::Error::other(format!(
+            "{line}; not reached: {first}{more}, which go on holding if their agents run: onrampd off there; onrampctl fleet \
+             remove, of hosts that are gone"
         )));
     }
     with(line + "\nuntil onrampctl stop-holding --fleet --end\n", told)

@@ -294,14 +294,14 @@ impl Coordinator {
         (logged.mode, logged.ahead) = (Some(mode), if is_ahead { version } else { logged.ahead });
         let ahead = format!(
             "{address} has version {version} of the policy, and this coordinator {own}, which is older and not followed: \
-             run onrampctl policy set here"
+             onrampctl policy and stop-holding take up the newest that a coordinator has"
         );
         Some(if is_ahead { ahead } else { format!("mode of {address}: {mode}: {why}") })
     }
 
-    /// How far the policy has come.
+    /// How far the policy has come, to all of `members`.
     #[must_use]
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self, members: impl Iterator<Item = IpAddr>) -> Progress {
         let version = self.policy.as_ref().map_or(0, |policy| policy.version);
         let known = self.hosts.values().filter_map(|host| Some(host.applied.as_ref()?.version)).max();
         let there = || self.hosts.values().filter(|host| host.conn.is_ok());
@@ -313,6 +313,8 @@ impl Coordinator {
             hosts: there().count(),
             confirmed: count(&|applied| applied.version == version),
             enforcing: count(&|applied| applied.mode == Mode::Enforce),
+            policy: self.policy.clone(),
+            away: members.filter(|member| !self.is_connected(*member)).collect(),
         }
     }
 
@@ -956,7 +958,7 @@ mod tests {
         let mut lab = Lab::with([1]);
         let rack = |n: u8, rack: &str| Hello { labels: labels(&[("rack", rack)]), ..hello(n, None, &[]) };
         lab.coordinator.hello(0, 2, rack(2, "b7"));
-        assert!(lab.coordinator.policy_of(2).is_none() && lab.coordinator.progress().version == 0);
+        assert!(lab.coordinator.policy_of(2).is_none() && lab.coordinator.progress(std::iter::empty()).version == 0);
         let text = "[[rule]]\nlabels = { rack = \"b7\" }\nmode = \"enforce\"";
         let version = |version| Version {
             version,
@@ -991,15 +993,21 @@ mod tests {
         assert_eq!(lines, MOST_LINES as usize - 2, "a host that goes to and fro is told of so often");
         assert_eq!(say(2 * LOG_SPAN, 2, 5, Mode::Observe).as_deref(), Some("mode of 10.0.0.2: observe: so"));
         assert_eq!(say(2 * LOG_SPAN, 2, 5, Mode::Enforce).as_deref(), Some("mode of 10.0.0.2: enforce: so"));
-        let progress = lab.coordinator.progress();
-        assert_eq!(progress, Progress { version: 5, newest: 5, hosts: 3, confirmed: 2, enforcing: 1 });
+        let progress = lab.coordinator.progress([2, 9].map(host).into_iter());
+        let (policy, away) = (Some(version(5)), [host(9)].into());
+        let expected = Progress { version: 5, newest: 5, hosts: 3, confirmed: 2, enforcing: 1, policy, away };
+        assert_eq!(progress, expected);
         // Who has heard a later one is no member that has confirmed.
         let ahead = lab.coordinator.applied(0, 3, Applied { version: 9, mode: Mode::Observe, why: "so".into() });
         assert!(ahead.unwrap().starts_with("10.0.0.3 has version 9 of the policy, and this coordinator 5"));
-        let progress = lab.coordinator.progress();
+        let progress = lab.coordinator.progress(std::iter::empty());
         assert_eq!((progress.newest, progress.confirmed), (9, 2));
         lab.coordinator.gone(0, 2);
-        assert_eq!(lab.coordinator.progress().confirmed, 1, "who is not reached has confirmed nothing");
+        assert_eq!(
+            lab.coordinator.progress(std::iter::empty()).confirmed,
+            1,
+            "who is not reached has confirmed nothing"
+        );
     }
 
     #[test]

@@ -55,12 +55,12 @@ impl<T: Serialize + DeserializeOwned> List<T> {
     /// # Errors
     /// It is broken; what was read before stays.
     pub fn refresh(&mut self) -> io::Result<bool> {
-        let found = fs::metadata(&self.path).ok();
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", self.path.display()));
+        let found = found(&self.path).map_err(named)?;
         let changed = found.as_ref().and_then(stamp);
         if changed == self.seen {
             return Ok(false);
         }
-        let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", self.path.display()));
         if found.as_ref().map_or(0, Metadata::len) > LONGEST {
             return Err(named(other("is too long")));
         }
@@ -84,6 +84,15 @@ impl<T: Serialize + DeserializeOwned> List<T> {
     }
 }
 
+/// A file, if there is one. One that may not be looked at is no absent one.
+pub(super) fn found(path: &Path) -> io::Result<Option<Metadata>> {
+    match fs::metadata(path) {
+        Ok(found) => Ok(Some(found)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
 /// A file as it is now: another one, or the same written again, has another stamp.
 pub(super) fn stamp(file: &Metadata) -> Option<(u64, SystemTime)> {
     Some((file.ino(), file.modified().ok()?))
@@ -102,6 +111,11 @@ impl Removed {
     #[must_use]
     pub fn has(&self, host: &Identity) -> bool {
         self.hosts.get(&host.address).is_some_and(|removed| host.membership.began() <= *removed)
+    }
+
+    /// All of them.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.hosts.keys().copied()
     }
 
     /// Adds `address` to the list at the time `now`.
@@ -157,6 +171,11 @@ impl Members {
     #[must_use]
     pub fn has(&self, address: IpAddr) -> bool {
         self.hosts.contains_key(&address.to_canonical())
+    }
+
+    /// All of them but those that were removed.
+    pub fn without<'a>(&'a self, removed: &'a Removed) -> impl Iterator<Item = IpAddr> + 'a {
+        self.hosts.keys().copied().filter(|address| !removed.hosts.contains_key(address))
     }
 
     /// These are members, too.

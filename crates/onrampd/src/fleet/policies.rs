@@ -3,7 +3,7 @@
 //! The operator's commands write the file of their host and tell the other coordinators, as with the
 //! [lists](super::lists).
 
-use super::lists::{FOLDER, LONGEST, stamp};
+use super::lists::{FOLDER, LONGEST, found, stamp};
 use super::pki::{self, other};
 use crate::policy::{Policy, Version};
 use rustix::fs::{FlockOperation, flock};
@@ -41,14 +41,14 @@ impl Policies {
     /// # Errors
     /// It is broken; what was read before stays.
     pub fn refresh(&mut self) -> io::Result<bool> {
-        let found = fs::metadata(&self.path).ok();
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", self.path.display()));
+        let found = found(&self.path).map_err(named)?;
         let changed = found.as_ref().and_then(stamp);
         if changed == self.seen {
             return Ok(false);
         }
         // A broken one is told of once.
         self.seen = changed;
-        let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", self.path.display()));
         if found.as_ref().map_or(0, Metadata::len) > LONGEST {
             return Err(named(other("is too long")));
         }

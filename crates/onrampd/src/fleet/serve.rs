@@ -317,12 +317,22 @@ impl Server {
     /// Takes up what the operator has said of hosts.
     fn look_at_lists(&mut self, now: u64) {
         match self.aliases.refresh() {
-            Ok(true) => self.coordinator.set_aliases(now, self.aliases.all().clone()),
+            Ok(true) => {
+                info!(audit = "membership", "the list of aliases has changed: onrampctl fleet alias");
+                self.coordinator.set_aliases(now, self.aliases.all().clone());
+            }
             Ok(false) => {}
             Err(e) => error!("{e}"),
         }
-        if let Err(e) = self.removed.refresh() {
-            error!("{e}");
+        let before: Vec<IpAddr> = self.removed.addresses().collect();
+        match self.removed.refresh() {
+            Ok(true) => {
+                for address in self.removed.addresses().filter(|address| !before.contains(address)) {
+                    info!(audit = "membership", host = %address, "{address} was removed from the fleet");
+                }
+            }
+            Ok(false) => {}
+            Err(e) => error!("{e}"),
         }
         if !self.new_members.is_empty()
             && let Err(e) = self.members.add(std::mem::take(&mut self.new_members))
@@ -454,7 +464,8 @@ impl Server {
             FromHost::Progress if connection.link.certificate().is_some_and(pki::is_coordinators) => {
                 // Whoever asks has just written it.
                 self.look_at_policy();
-                let progress = FromCoordinator::Progress(self.coordinator.progress());
+                let progress =
+                    FromCoordinator::Progress(self.coordinator.progress(self.members.without(&self.removed)));
                 self.say(conn, &progress);
             }
             FromHost::Remove { .. } | FromHost::Vouch { .. } | FromHost::Policy(_)

@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use onramp_clock::{Correction, EdgeFit};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -327,7 +328,7 @@ pub struct Fleet {
 }
 
 /// How far a fleet's policy has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// The coordinator's version; 0: it has none.
     pub version: u64,
@@ -339,6 +340,12 @@ pub struct Progress {
     pub confirmed: usize,
     /// Those that hold packets.
     pub enforcing: usize,
+    /// The coordinator's version, whole: where another one is older, it takes that up.
+    #[serde(default)]
+    pub policy: Option<Version>,
+    /// Members that are not connected to it.
+    #[serde(default)]
+    pub away: BTreeSet<IpAddr>,
 }
 
 /// A host of the fleet.
