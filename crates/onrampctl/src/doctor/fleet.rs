@@ -3,6 +3,7 @@
 use super::Check;
 use crate::agent::Client;
 use crate::{coordinator, setup};
+use nix::unistd::geteuid;
 use onrampd::config::{Config, Fleet};
 use onrampd::fleet::pki;
 use std::io;
@@ -13,9 +14,16 @@ pub(super) fn all(config: &Config, fleet: &Fleet) -> [Check; 3] {
     [certificates(fleet), port(config, fleet), coordinator(fleet)]
 }
 
+const AS_ROOT: &str = "run the doctor as root";
+
+fn is_denied(why: &str) -> bool {
+    why.contains("Permission denied")
+}
+
 fn certificates(fleet: &Fleet) -> Check {
     let name = "certificates";
     match pki::check(&fleet.folder, fleet.address) {
+        Err(e) if is_denied(&e.to_string()) => Check::fail(name, e.to_string(), AS_ROOT),
         Err(e) => Check::fail(name, e.to_string(), "join, or remove the folder and the configuration and join anew"),
         Ok(()) => match unreadable(fleet) {
             Some((group, file)) => {
@@ -42,6 +50,9 @@ fn port(config: &Config, fleet: &Fleet) -> Check {
         Err(e) if e.kind() == io::ErrorKind::AddrInUse && Client::connect(&config.socket).is_ok() => {
             Check::ok(name, format!("UDP {at}, by the running agent"))
         }
+        Err(e) if e.kind() == io::ErrorKind::AddrInUse && !geteuid().is_root() => {
+            Check::warn(name, format!("UDP {at} is in use: by the agent, or by another program"), AS_ROOT)
+        }
         Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
             Check::fail(name, format!("UDP {at} is taken by another program"), "see ss -ulpn, or set port on all hosts")
         }
@@ -60,11 +71,20 @@ fn coordinator(fleet: &Fleet) -> Check {
             let known = found.hosts.iter().filter(|h| h.uncertainty_ns.is_some()).count();
             Check::ok(name, format!("{known} of {} hosts synchronised", found.hosts.len()))
         }
+        Err(e) if is_denied(&e.to_string()) => Check::fail(name, e.to_string(), AS_ROOT),
+        // As a coordinator says of a host that was removed, or whose certificate has expired.
+        Err(e) if e.to_string().contains("join anew") => {
+            let mend = "stop the agent, move the configuration and the folder fleet away, onrampctl join";
+            Check::fail(name, e.to_string(), mend)
+        }
         Err(e) => {
             let mend = match fleet.listen {
                 Some(_) => "start the agent, in which it runs".into(),
                 None if pki::is_coordinator(&fleet.folder) => "systemctl enable --now onrampd-coordinator".into(),
-                None => format!("start the agent there, and let firewalls pass TCP {}", fleet.coordinators[0].port()),
+                None => format!(
+                    "start onrampd-coordinator there (the agent, if it runs in that), and let firewalls pass TCP {}",
+                    fleet.coordinators[0].port()
+                ),
             };
             Check::warn(name, e.to_string(), mend)
         }

@@ -24,7 +24,7 @@ use std::thread;
 pub(super) fn gate(config: Option<&Config>) -> (Check, bool) {
     let needed = config.is_some_and(|c| c.mode == Mode::Enforce && c.gate.kind != GateKind::None);
     let (kind, parent) = config.map_or((GateKind::Auto, Parent::Auto), |c| (c.gate.kind, c.parent));
-    let mend = "Linux 6.17 or newer, or the module sch_onramp: dkms install onramp/0.1.0";
+    let mend = "Linux 6.17 or newer with NET_SCH_BPF, or the module sch_onramp: dkms install onramp/0.1.0";
     let chosen = gate::choose(kind, parent, try_program, try_module);
     let program = matches!(chosen, Ok((Gate::Program(()), _)));
     let check = match chosen {
