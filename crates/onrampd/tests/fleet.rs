@@ -1016,24 +1016,9 @@ fn a_standby_takes_over_until_the_first_comes_back() {
 fn what_the_operator_says_on_one_coordinators_host_holds_on_all() {
     let Some(lab) = Lab::switched() else { return };
     two(&lab);
-    for host in ["a", "b"] {
-        adjust(&lab, host, "", "");
-        let written = lab.file(&format!("{host}.written"));
-        let text = fs::read_to_string(&written).unwrap();
-        let both = format!("coordinators = [\"{COORDINATOR}\", \"10.9.0.3:9472\"]");
-        fs::write(written, text.replace(&format!("coordinators = [\"{COORDINATOR}\"]"), &both)).unwrap();
-    }
-    // As docs/agent.md has it copied.
-    fs::create_dir_all(lab.file("c.d/fleet")).unwrap();
-    let [from, to] = ["a.d/fleet/coordinator", "c.d/fleet/coordinator"].map(|folder| lab.file(folder));
-    run(&format!("cp -a {} {}", from.display(), to.display()));
-    let standby = || {
-        let mut command =
-            command(&lab, "c", &["coordinator", "--listen", "10.9.0.3:9472", "--window", "200ms", "--interval", "2ms"]);
-        command.arg("--folder").arg(lab.file("c.d/fleet"));
-        lab.start("standby", command)
-    };
-    let running = standby();
+    list_standby(&lab);
+    copy_authority(&lab);
+    let running = standby(&lab);
     let a = start(&lab, "a", QUICK, "");
     let b = start(&lab, "b", &format!("{QUICK}\naliases = [\"fd09::2\"]"), "");
     agree(&[&a, &b]);
@@ -1047,7 +1032,7 @@ fn what_the_operator_says_on_one_coordinators_host_holds_on_all() {
     assert!(removed.status.code() == Some(1) && text.lines().count() == 1, "{text}");
     assert!(text.contains("coordinator 10.9.0.3:9472: Connection refused") && text.contains("say it again"), "{text}");
     until("does it hold here", || b.status()["clock"].to_string().contains("was removed from the fleet"));
-    let _running = standby();
+    let _running = standby(&lab);
     assert!(output(&lab, "a", &["fleet", "remove", "10.9.0.2"]).status.success());
     assert!(at_standby("removed.json").contains("10.9.0.2") && !at_standby("aliases.json").contains("fd09::2"));
     assert!(a.end());

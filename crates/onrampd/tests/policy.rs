@@ -4,7 +4,7 @@
 mod common;
 
 use common::fleet::*;
-use common::lab::{Agent, Lab, onrampctl, run, until};
+use common::lab::{Agent, Lab, onrampctl, until};
 use onrampd::fleet::pki;
 use onrampd::policy::Version;
 use rustix::process::Signal;
@@ -291,23 +291,9 @@ fn kept(lab: &Lab, host: &str) -> String {
 fn a_standby_has_the_same_policy_and_an_older_one_is_not_followed() {
     let Some(lab) = Lab::switched() else { return };
     two(&lab);
-    for host in ["a", "b"] {
-        adjust(&lab, host, "", "");
-        let written = lab.file(&format!("{host}.written"));
-        let text = fs::read_to_string(&written).unwrap();
-        let both = format!("coordinators = [\"{COORDINATOR}\", \"10.9.0.3:9472\"]");
-        fs::write(written, text.replace(&format!("coordinators = [\"{COORDINATOR}\"]"), &both)).unwrap();
-    }
-    fs::create_dir_all(lab.file("c.d/fleet")).unwrap();
-    let [from, to] = ["a.d/fleet/coordinator", "c.d/fleet/coordinator"].map(|folder| lab.file(folder));
-    run(&format!("cp -a {} {}", from.display(), to.display()));
-    let standby = || {
-        let mut command =
-            command(&lab, "c", &["coordinator", "--listen", "10.9.0.3:9472", "--window", "200ms", "--interval", "2ms"]);
-        command.arg("--folder").arg(lab.file("c.d/fleet"));
-        lab.start("standby", command)
-    };
-    let running = standby();
+    list_standby(&lab);
+    copy_authority(&lab);
+    let running = standby(&lab);
     let a = start(&lab, "a", &with_rack("b6"), "");
     let b = start(&lab, "b", &with_rack("b7"), "");
     until("are all there", || confirmed(&lab) == [Some(0); 2]);
@@ -329,7 +315,7 @@ fn a_standby_has_the_same_policy_and_an_older_one_is_not_followed() {
     assert!(alone.status.code() == Some(1) && text.contains("10.9.0.3:9472: Connection refused"), "{text}");
     assert!(String::from_utf8(alone.stdout).unwrap().starts_with("version 2: 2 of 2 hosts hold nothing any more"));
     a.kill();
-    let running = standby();
+    let running = standby(&lab);
     until("does the standby serve", || serves("10.9.0.3:9472"));
     until("is that told", || {
         lab.log("standby").contains("10.9.0.2 has version 2 of the policy, and this coordinator 1")

@@ -22,7 +22,7 @@ const REMOVED: &str = "removed.json";
 const ALIASES: &str = "aliases.json";
 const MEMBERS: &str = "members.json";
 /// A file is no longer than this: some hundred thousand hosts.
-pub(super) const LONGEST: u64 = 16 << 20;
+const LONGEST: u64 = 16 << 20;
 
 /// A list of hosts by their addresses, and what is said of each.
 pub struct List<T> {
@@ -61,10 +61,7 @@ impl<T: Serialize + DeserializeOwned> List<T> {
         if changed == self.seen {
             return Ok(false);
         }
-        if found.as_ref().map_or(0, Metadata::len) > LONGEST {
-            return Err(named(other("is too long")));
-        }
-        let text = if found.is_some() { fs::read(&self.path).map_err(named)? } else { b"{}".into() };
+        let text = read(&self.path, found.as_ref(), "{}").map_err(named)?;
         self.hosts = serde_json::from_slice(&text).map_err(|e| named(e.into()))?;
         self.seen = changed;
         Ok(true)
@@ -72,10 +69,7 @@ impl<T: Serialize + DeserializeOwned> List<T> {
 
     /// Has `change` change the list as it is now, and writes it if that returns true.
     fn change(&mut self, change: impl FnOnce(&mut BTreeMap<IpAddr, T>) -> bool) -> io::Result<()> {
-        // Commands and the coordinator may do so at the same time.
-        let folder = self.path.parent().map(File::open).ok_or(io::ErrorKind::InvalidInput)?;
-        let folder = folder.map_err(pki::at(&self.path))?;
-        flock(&folder, FlockOperation::LockExclusive)?;
+        let _lock = lock(&self.path)?;
         self.refresh()?;
         if !change(&mut self.hosts) {
             return Ok(());
@@ -91,6 +85,22 @@ pub(super) fn found(path: &Path) -> io::Result<Option<Metadata>> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
     }
+}
+
+/// What a file has that was found so; `none` where there is none.
+pub(super) fn read(path: &Path, found: Option<&Metadata>, none: &str) -> io::Result<Vec<u8>> {
+    match found {
+        Some(found) if found.len() > LONGEST => Err(other("is too long")),
+        Some(_) => fs::read(path),
+        None => Ok(none.into()),
+    }
+}
+
+/// Keeps others from changing a file, and its neighbours: commands and the coordinator may do so at the same time.
+pub(super) fn lock(path: &Path) -> io::Result<File> {
+    let folder = path.parent().map(File::open).ok_or(io::ErrorKind::InvalidInput)?.map_err(pki::at(path))?;
+    flock(&folder, FlockOperation::LockExclusive)?;
+    Ok(folder)
 }
 
 /// A file as it is now: another one, or the same written again, has another stamp.

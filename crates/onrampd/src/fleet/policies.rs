@@ -3,11 +3,9 @@
 //! The operator's commands write the file of their host and tell the other coordinators, as with the
 //! [lists](super::lists).
 
-use super::lists::{FOLDER, LONGEST, found, stamp};
+use super::lists::{FOLDER, found, lock, read, stamp};
 use super::pki::{self, other};
 use crate::policy::{Policy, Version};
-use rustix::fs::{FlockOperation, flock};
-use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -49,10 +47,7 @@ impl Policies {
         }
         // A broken one is told of once.
         self.seen = changed;
-        if found.as_ref().map_or(0, Metadata::len) > LONGEST {
-            return Err(named(other("is too long")));
-        }
-        let text = if found.is_some() { fs::read(&self.path).map_err(named)? } else { b"[]".into() };
+        let text = read(&self.path, found.as_ref(), "[]").map_err(named)?;
         let versions: Vec<Version> = serde_json::from_slice(&text).map_err(|e| named(e.into()))?;
         if !versions.iter().all(Version::is_sound) || !versions.is_sorted_by(|a, b| a.stamp() < b.stamp()) {
             return Err(named(other("holds what onrampctl policy has not written")));
@@ -95,7 +90,7 @@ impl Policies {
         known: u64,
         make: impl FnOnce(Option<&Version>, u64) -> Option<Version>,
     ) -> io::Result<Option<&Version>> {
-        let _lock = self.lock()?;
+        let _lock = lock(&self.path)?;
         self.reread()?;
         let next = self.present().map_or(0, |version| version.version).max(known).saturating_add(1);
         if let Some(version) = make(self.present(), next) {
@@ -109,7 +104,7 @@ impl Policies {
     /// # Errors
     /// It is older than the one here, or cannot be written.
     pub fn keep(&mut self, version: Version) -> io::Result<()> {
-        let _lock = self.lock()?;
+        let _lock = lock(&self.path)?;
         self.reread()?;
         match self.present() {
             Some(present) if *present == version => Ok(()),
@@ -135,14 +130,6 @@ impl Policies {
         self.seen = None;
         self.refresh().map(|_| ())
     }
-
-    /// Commands and the coordinator may write at the same time.
-    fn lock(&self) -> io::Result<File> {
-        let folder = self.path.parent().map(File::open).ok_or(io::ErrorKind::InvalidInput)?;
-        let folder = folder.map_err(pki::at(&self.path))?;
-        flock(&folder, FlockOperation::LockExclusive)?;
-        Ok(folder)
-    }
 }
 
 #[cfg(test)]
@@ -150,6 +137,7 @@ mod tests {
     use super::*;
     use crate::fleet::Folder;
     use crate::policy::file::load;
+    use std::fs;
 
     fn version(version: u64, policy: Option<&str>) -> Version {
         let policy = policy.map(|mode| load(&format!("[[rule]]\nmode = \"{mode}\""), "p.toml").unwrap());

@@ -1,6 +1,6 @@
 //! Fleets of a lab's hosts, with the coordinator in the agent of "a" or by itself.
 
-use super::lab::{Agent, Lab, until};
+use super::lab::{Agent, Lab, run, until};
 use onrampd::fleet::link::Link;
 use onrampd::fleet::pki;
 use onrampd::fleet::wire::{FromCoordinator, FromHost, parse};
@@ -100,6 +100,32 @@ pub fn coordinator(lab: &Lab, address: &str) -> Agent {
         command(lab, "c", &["coordinator", "--listen", address, "--window", "200ms", "--interval", "2ms"]);
     command.arg("--folder").arg(lab.file("a.d/fleet"));
     lab.start("coordinator", command)
+}
+
+/// Has the hosts of [`two`] know of a coordinator on "c" besides.
+pub fn list_standby(lab: &Lab) {
+    for host in ["a", "b"] {
+        adjust(lab, host, "", "");
+        let written = lab.file(&format!("{host}.written"));
+        let text = fs::read_to_string(&written).unwrap();
+        let both = format!("coordinators = [\"{COORDINATOR}\", \"10.9.0.3:9472\"]");
+        fs::write(written, text.replace(&format!("coordinators = [\"{COORDINATOR}\"]"), &both)).unwrap();
+    }
+}
+
+/// Gives "c" what a coordinator has, as docs/agent.md has it copied.
+pub fn copy_authority(lab: &Lab) {
+    fs::create_dir_all(lab.file("c.d/fleet")).unwrap();
+    let [from, to] = ["a.d/fleet/coordinator", "c.d/fleet/coordinator"].map(|folder| lab.file(folder));
+    run(&format!("cp -a {} {}", from.display(), to.display()));
+}
+
+/// That coordinator.
+pub fn standby(lab: &Lab) -> Agent {
+    let mut command =
+        command(lab, "c", &["coordinator", "--listen", "10.9.0.3:9472", "--window", "200ms", "--interval", "2ms"]);
+    command.arg("--folder").arg(lab.file("c.d/fleet"));
+    lab.start("standby", command)
 }
 
 pub fn known(agent: &Agent) -> bool {
