@@ -191,7 +191,7 @@ memory() { awk '$1 == "skbuff_head_cache" { print $2 }' /proc/slabinfo; }
 freed() { [ $(memory) -lt 3000 ]; }
 fill() {
     flood 5000 1 200 9
-    [ $(memory) -gt 5000 ] || fail "5000 packets take $(memory)"
+    [ $(memory) -gt 4500 ] || fail "5000 packets take $(memory)"
 }
 fill
 check "a device that is deleted" ip -n a link del eth0
