@@ -97,7 +97,7 @@ fn read(number: &str, text: &str, kind: &Kind) -> Result<u64, String> {
         let known: Vec<&str> = units.iter().map(|u| u.0).collect();
         format!("{text:?} is not a {what}: write a number and a unit ({}), such as \"{example}\"", known.join(", "))
     };
-    let split = number.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
+    let split = number.find(|c: char| c.is_ascii_alphabetic() || c == '%').ok_or_else(wrong)?;
     let (number, unit) = (number[..split].trim_end(), &number[split..]);
     let scale = kind.units.iter().find(|u| u.0 == unit).ok_or_else(wrong)?.1;
     // Integers and decimals are read exactly: "0.1us" is 100 000 ps, not 99 999.

@@ -8,7 +8,7 @@ use onrampd::fleet::policies::Policies;
 use onrampd::fleet::tokens::today;
 use onrampd::fleet::wire::{self, FromHost, HostState, Progress};
 use onrampd::operator::operator;
-use onrampd::policy::{self, Policy, Version, file};
+use onrampd::policy::{self, Policy, Trial, Version, file};
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
@@ -33,6 +33,8 @@ pub struct Change {
     pub stopped: Option<bool>,
     /// The policy, or that there is none; outer `None`: as before.
     pub policy: Option<Option<Policy>>,
+    /// When coordinators go back by themselves, and to which version's policy.
+    pub trial: Option<Trial>,
 }
 
 impl Change {
@@ -42,12 +44,15 @@ impl Change {
         let before = present.and_then(|present| present.policy.clone());
         let is_same = |present: &Version| present.stopped == stopped && present.version + 1 == version;
         let policy = self.policy.clone().unwrap_or_else(|| before.clone());
-        if policy == before && present.map_or(!stopped && version == 1, is_same) {
+        let on_trial = present.and_then(|present| present.trial);
+        // Whoever stops holding, or ends that, makes no trial last.
+        let trial = if self.policy.is_some() { self.trial } else { on_trial };
+        if policy == before && trial == on_trial && present.map_or(!stopped && version == 1, is_same) {
             return None;
         }
         let (by, from) = operator();
         let (what, message) = (self.what.clone(), self.message.as_deref().map(policy::text));
-        Some(Version { version, at: today(), by, from, what, message, stopped, policy })
+        Some(Version { version, at: today(), by, from, what, message, stopped, policy, trial })
     }
 }
 
@@ -147,7 +152,7 @@ fn confirmed(fleet: &Fleet, version: u64) -> io::Result<Option<Progress>> {
 /// As those of [`publish`], or another coordinator does not answer.
 pub fn set(config: &Config, policy: Policy, message: Option<String>) -> io::Result<String> {
     let fleet = coordinates(config)?;
-    let change = Change { what: "set".into(), message, stopped: None, policy: Some(Some(policy)) };
+    let change = Change { what: "set".into(), message, stopped: None, policy: Some(Some(policy)), trial: None };
     changed(fleet, &change)
 }
 
@@ -164,7 +169,7 @@ pub fn rollback(config: &Config, version: Option<u64>, message: Option<String>) 
     };
     let policy = Some(policies.policy(version)?.cloned());
     let what = format!("rollback to version {version}");
-    changed(fleet, &Change { what, message, stopped: None, policy })
+    changed(fleet, &Change { what, message, stopped: None, policy, trial: None })
 }
 
 /// The newest version with another policy than the present one.
@@ -222,7 +227,7 @@ fn shown(progress: &Progress) -> String {
 /// How many hosts each rule is about.
 fn reach(policy: Option<&Policy>, hosts: &[HostState]) -> String {
     let Some(policy) = policy else { return String::new() };
-    let matched: Vec<_> = hosts.iter().map(|host| policy.of(&host.labels).rule).collect();
+    let matched: Vec<_> = hosts.iter().map(|host| policy.of(host.address, &host.labels).rule).collect();
     let count = |rule| matched.iter().filter(|matched| **matched == rule).count();
     let all = hosts.len();
     let mut out = String::new();
@@ -244,7 +249,7 @@ fn reach(policy: Option<&Policy>, hosts: &[HostState]) -> String {
 pub fn stop_holding(config: &Config, end: bool, message: Option<String>) -> io::Result<String> {
     let fleet = coordinates(config)?;
     let what = if end { "stop-holding --end" } else { "stop-holding" };
-    let change = Change { what: what.into(), message, stopped: Some(!end), policy: None };
+    let change = Change { what: what.into(), message, stopped: Some(!end), policy: None, trial: None };
     let begun = Instant::now();
     let not_stopped = |e: io::Error| {
         let way = "on another coordinator onrampctl stop-holding --fleet does, and on a host onrampd off";
@@ -444,7 +449,7 @@ mod tests {
     }
 
     fn change(stopped: Option<bool>, policy: Option<Option<Policy>>) -> Change {
-        Change { what: "set".into(), message: Some("a\nb".into()), stopped, policy }
+        Change { what: "set".into(), message: Some("a\nb".into()), stopped, policy, trial: None }
     }
 
     #[test]

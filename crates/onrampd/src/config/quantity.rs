@@ -4,6 +4,7 @@ use onramp_config::{RATES, SIZES, Unit, quantity};
 
 const TIMES: &[Unit] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 const LIVES: &[Unit] = &[("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)];
+const SHARES: &[Unit] = &[("%", 1)];
 const DRIFTS: &[Unit] = &[("ppm", 1_000), ("ppb", 1)];
 
 quantity! {
@@ -17,6 +18,8 @@ quantity! {
     Rate(u64), "rate", "10Gbps", RATES;
     /// A number of bytes.
     Size(u64), "size", "16KiB", SIZES;
+    /// A part of the fleet's hosts, in percent.
+    Share(u64), "share", "25%", SHARES;
     /// How much faster a clock runs, in parts per billion.
     Drift(i64), "drift", "20ppm", DRIFTS;
 }

@@ -261,8 +261,10 @@ impl Coordinator {
 
     /// The policy's present version. Returns what its hosts are told.
     pub fn set_policy(&mut self, version: Version) -> Said {
-        let told = |host: &Host| Some((host.conn.ok()?, FromCoordinator::Policy(version.said(&host.labels))));
-        let said = self.hosts.values().filter_map(told).collect();
+        let told = |(address, host): (&IpAddr, &Host)| {
+            Some((host.conn.ok()?, FromCoordinator::Policy(version.said(*address, &host.labels))))
+        };
+        let said = self.hosts.iter().filter_map(told).collect();
         self.policy = Some(version);
         said
     }
@@ -270,8 +272,9 @@ impl Coordinator {
     /// What the policy says of the host of a connection, if there is one.
     #[must_use]
     pub fn policy_of(&self, conn: Conn) -> Option<FromCoordinator> {
-        let host = self.hosts.get(self.conns.get(&conn)?)?;
-        self.policy.as_ref().map(|version| FromCoordinator::Policy(version.said(&host.labels)))
+        let address = self.conns.get(&conn)?;
+        let host = self.hosts.get(address)?;
+        self.policy.as_ref().map(|version| FromCoordinator::Policy(version.said(*address, &host.labels)))
     }
 
     /// A host says which policy it goes by. Returns a line for the log if its mode has changed, or if it has a newer
@@ -968,6 +971,7 @@ mod tests {
             what: "set".into(),
             message: None,
             stopped: false,
+            trial: None,
             policy: Some(crate::policy::file::load(text, "p.toml").unwrap()),
         };
         let modes = |said: Said| {

@@ -5,7 +5,7 @@
 
 use super::lists::{FOLDER, found, lock, read, stamp};
 use super::pki::{self, other};
-use crate::policy::{Policy, Version};
+use crate::policy::{KEEP, Policy, Trial, Version};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -115,6 +115,31 @@ impl Policies {
         }
     }
 
+    /// Goes back from a version whose trial is over. Each coordinator does, and makes the same version of it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn end_trial(&mut self, today: u64) -> io::Result<()> {
+        let Some(version) = self.present().filter(|present| present.has_lapsed(today)).cloned() else { return Ok(()) };
+        let Some(Trial { until, back }) = version.trial else { return Ok(()) };
+        let observe = || Policy { keep: KEEP, rules: Vec::new() };
+        // Nobody holds by a policy that is not known any more.
+        let policy = self.policy(back).map_or_else(|_| Some(observe()), Option::<&_>::cloned);
+        let what = format!("end of the trial of version {}: back to version {back}", version.version);
+        self.add(0, |present, next| {
+            (present == Some(&version)).then(|| Version {
+                version: next,
+                at: until,
+                what,
+                trial: None,
+                message: None,
+                policy,
+                ..version.clone()
+            })
+        })?;
+        Ok(())
+    }
+
     fn write(&mut self, version: Version) -> io::Result<()> {
         let mut versions = self.versions.clone();
         versions.push(version);
@@ -142,7 +167,7 @@ mod tests {
     fn version(version: u64, policy: Option<&str>) -> Version {
         let policy = policy.map(|mode| load(&format!("[[rule]]\nmode = \"{mode}\""), "p.toml").unwrap());
         let [by, from, what] = ["root", "a", "set"].map(String::from);
-        Version { version, at: 7, by, from, what, message: None, stopped: false, policy }
+        Version { version, at: 7, by, from, what, message: None, stopped: false, policy, trial: None }
     }
 
     fn numbers(policies: &Policies) -> Vec<u64> {
@@ -173,15 +198,41 @@ mod tests {
         coordinator.keep(version(11, None)).unwrap();
         assert_eq!(numbers(&coordinator), [1, 2, 10, 10, 11]);
 
+        // A trial that nobody ends.
+        let on_trial = |command: &mut Policies, back| {
+            let trial = Some(Trial { until: 100, back });
+            command
+                .add(0, |_, next| Some(Version { trial, ..version(next, Some("enforce")) }))
+                .unwrap()
+                .unwrap()
+                .version
+        };
+        assert_eq!(on_trial(&mut command, 10), 12);
+        coordinator.end_trial(200).unwrap();
+        assert_eq!(coordinator.present().unwrap().version, 11, "it has not read that version yet");
+        coordinator.refresh().unwrap();
+        coordinator.end_trial(99).unwrap();
+        assert_eq!(coordinator.present().unwrap().version, 12);
+        coordinator.end_trial(100).unwrap();
+        let back = coordinator.present().unwrap().clone();
+        assert_eq!((back.version, back.at, back.trial), (13, 100, None));
+        assert_eq!((&back.policy, back.what.as_str()), (&None, "end of the trial of version 12: back to version 10"));
+        coordinator.end_trial(200).unwrap();
+        assert_eq!(coordinator.present().unwrap().version, 13, "once");
+        on_trial(&mut command, 99);
+        coordinator.refresh().unwrap();
+        coordinator.end_trial(100).unwrap();
+        assert_eq!(coordinator.present().unwrap().policy.as_ref().unwrap().rules, [], "of no policy, nobody holds");
+
         for _ in 0..KEPT {
             command.add(0, |_, next| Some(version(next, None))).unwrap();
         }
-        assert_eq!((command.all().len(), command.present().unwrap().version), (KEPT, 111));
+        assert_eq!((command.all().len(), command.present().unwrap().version), (KEPT, 115));
         let path = pki::coordinators(&folder.0).join(FOLDER).join(POLICY);
         for broken in ["[{\"version\"", "{}", &serde_json::to_string(&[version(2, None), version(1, None)]).unwrap()] {
             fs::write(&path, broken).unwrap();
             assert!(coordinator.refresh().unwrap_err().to_string().contains("policy.json: "));
-            assert_eq!(coordinator.present().unwrap().version, 11, "what was known stays");
+            assert_eq!(coordinator.present().unwrap().version, 15, "what was known stays");
             assert!(command.add(0, |_, next| Some(version(next, None))).is_err());
         }
     }

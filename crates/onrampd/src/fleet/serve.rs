@@ -77,6 +77,8 @@ pub struct Server {
     aliases: Aliases,
     members: Members,
     policies: Policies,
+    /// Why a policy's trial cannot be ended.
+    trial_trouble: Option<String>,
     /// Of whom that list does not know.
     new_members: BTreeSet<IpAddr>,
     lives: Lives,
@@ -159,6 +161,7 @@ impl Server {
             members: Members::open(folder)?,
             new_members: BTreeSet::new(),
             policies,
+            trial_trouble: None,
             listener,
             authority,
             tokens: Tokens::of(folder),
@@ -341,11 +344,25 @@ impl Server {
         }
     }
 
+    /// Goes back from a policy on trial whose time is over; the next look at the policy takes that up.
+    fn end_trial(&mut self) {
+        match self.policies.end_trial(today()) {
+            Ok(()) => self.trial_trouble = None,
+            Err(e) => {
+                let trouble = format!("the trial of a policy cannot be ended, and hosts go on by it: {e}");
+                if self.trial_trouble.as_ref() != Some(&trouble) {
+                    error!("{trouble}");
+                    self.trial_trouble = Some(trouble);
+                }
+            }
+        }
+    }
+
     /// Takes up a new version of the policy, and tells hosts at once.
     fn look_at_policy(&mut self) {
         match self.policies.refresh() {
             Ok(true) => {}
-            Ok(false) => return,
+            Ok(false) => return self.end_trial(),
             Err(e) => return warn!("the policy before goes on: {e}"),
         }
         let Some(version) = self.policies.present().cloned() else {

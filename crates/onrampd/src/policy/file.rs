@@ -2,7 +2,7 @@
 
 use super::{Labels, MAX_KEEP, MAX_RULES, Policy, Rule, check};
 use crate::config::Mode;
-use crate::config::quantity::{Life, Threshold, Time};
+use crate::config::quantity::{Life, Share, Threshold, Time};
 use onramp_config::{ConfigError, Document, Mistake, Outline, Reading};
 use serde::Deserialize;
 use std::fmt::Write as _;
@@ -24,6 +24,7 @@ struct File {
 struct Section {
     #[serde(default)]
     labels: Labels,
+    share: Option<Share>,
     mode: Mode,
     threshold: Option<Threshold>,
 }
@@ -43,7 +44,7 @@ pub fn load(text: &str, file: &str) -> Result<Policy, Vec<ConfigError>> {
     let document = Document::parse(text, file).map_err(|e| vec![e])?;
     let mut reading: Reading<File> = onramp_config::read_all(document.table().clone(), OUTLINE);
     let policy = reading.value.take().map(|read| {
-        let rule = |s: Section| Rule { labels: s.labels, mode: s.mode, threshold: s.threshold };
+        let rule = |s: Section| Rule { labels: s.labels, share: s.share, mode: s.mode, threshold: s.threshold };
         let policy = Policy { keep: read.keep.unwrap_or(KEEP), rules: read.rule.into_iter().map(rule).collect() };
         reading.add(mistakes(&policy));
         policy
@@ -69,11 +70,14 @@ fn mistakes(policy: &Policy) -> Vec<Mistake> {
             let dot = if key.is_empty() { "" } else { "." };
             found.push(Mistake::new(format!("rule[{i}].labels{dot}{key}"), message));
         }
+        if rule.share.is_some_and(|share| !(1..=99).contains(&share.0)) {
+            found.push(Mistake::new(format!("rule[{i}].share"), "is outside 1% to 99%; leave it out for all hosts"));
+        }
         if rule.threshold == Some(Threshold::Fixed(Time(0))) {
             found.push(Mistake::new(format!("rule[{i}].threshold"), "must be above 0, such as \"50us\""));
         }
         // An order that an operator does not mean is the likeliest mistake.
-        if let Some(before) = policy.rules[..i].iter().position(|before| before.matches(&rule.labels)) {
+        if let Some(before) = policy.rules[..i].iter().position(|before| before.covers(rule)) {
             let scope = policy.rules[before].scope();
             let message = format!("is never reached, since rule[{before}] takes {scope} first: put it before that one");
             found.push(Mistake::new(format!("rule[{i}]"), message));
@@ -97,6 +101,9 @@ pub fn render(policy: Option<&Policy>) -> String {
                 rule.labels.iter().map(|(key, value)| format!("{} = \"{value}\"", quoted(key))).collect();
             let _ = writeln!(out, "labels = {{ {} }}", labels.join(", "));
         }
+        if let Some(share) = rule.share {
+            let _ = writeln!(out, "share = \"{share}\"");
+        }
         let _ = writeln!(out, "mode = \"{}\"", rule.mode);
         if let Some(threshold) = rule.threshold {
             let _ = writeln!(out, "threshold = \"{threshold}\"");
@@ -110,7 +117,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const TEXT: &str = "keep = \"10min\"\n\n[[rule]]\nlabels = { \"zone.a\" = \"1\", rack = \"b7\" }\nmode = \"enforce\"\nthreshold = \"80us\"\n\n\
+    const TEXT: &str = "keep = \"10min\"\n\n[[rule]]\nlabels = { \"zone.a\" = \"1\", rack = \"b7\" }\nshare = \"25%\"\nmode = \"enforce\"\nthreshold = \"80us\"\n\n\
                         [[rule]]\nmode = \"observe\"\n";
 
     fn wrong(text: &str) -> Vec<String> {
@@ -171,6 +178,15 @@ mod tests {
             (
                 "[[rule]]\nmode = \"observe\"\n[[rule]]\nmode = \"enforce\"\nlabels = { rack = \"b7\" }",
                 "p.toml:3: rule[1]: is never reached, since rule[0] takes every host first",
+            ),
+            (
+                "[[rule]]\nmode = \"observe\"\nshare = \"100%\"",
+                "p.toml:3: rule[0].share: is outside 1% to 99%; leave it out",
+            ),
+            ("[[rule]]\nmode = \"observe\"\nshare = 0.25", "p.toml:3: rule[0].share: 0.25 is not a share"),
+            (
+                "[[rule]]\nmode = \"observe\"\nshare = \"50%\"\n[[rule]]\nmode = \"enforce\"\nshare = \"25%\"",
+                "p.toml:4: rule[1]: is never reached, since rule[0] takes 50% of hosts first",
             ),
             ("[[rule]", "p.toml:1: "),
         ] {

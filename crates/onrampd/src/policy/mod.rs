@@ -13,10 +13,11 @@ pub use file::KEEP;
 pub use held::{Heard, Held};
 
 use crate::config::Mode;
-use crate::config::quantity::{Life, Threshold, Time};
+use crate::config::quantity::{Life, Share, Threshold, Time};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
 /// Labels of a host, or those a rule asks for.
 pub type Labels = BTreeMap<String, String>;
@@ -47,6 +48,9 @@ pub struct Rule {
     /// A host must have all of these.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
+    /// Of those only this part, and the same hosts at each start: a larger part has all hosts of a smaller one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
     /// What such hosts do, at most.
     #[serde(deserialize_with = "or_observe")]
     pub mode: Mode,
@@ -66,7 +70,7 @@ pub struct Version {
     pub by: String,
     /// The host, and where the user had come from.
     pub from: String,
-    /// The command: "set", "rollback to version 3", "stop-holding" or "stop-holding --end".
+    /// The command, such as "set", "rollback to version 3", "stop-holding" or "rollout: step 1".
     pub what: String,
     /// The operator's own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,6 +80,18 @@ pub struct Version {
     pub stopped: bool,
     /// The policy; `None`: there is none, and each host's own configuration counts.
     pub policy: Option<Policy>,
+    /// Its end, unless a later version comes before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Trial>,
+}
+
+/// How a version ends that is on trial: whoever has set it says a later one in time, or coordinators go back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trial {
+    /// When, in seconds since 1970.
+    pub until: u64,
+    /// To which version's policy.
+    pub back: u64,
 }
 
 /// Order of versions: where two coordinators gave the same number, the one that stops holding is newer.
@@ -134,11 +150,10 @@ fn or_observe<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mode, D::Err
 }
 
 impl Policy {
-    /// What it says of a host with these labels: as the first rule does of which it has all labels. Where no rule
-    /// matches, it observes.
+    /// What it says of a host: as the first rule does that matches it. Where none does, it observes.
     #[must_use]
-    pub fn of(&self, labels: &Labels) -> Says {
-        match self.rules.iter().position(|rule| rule.matches(labels)) {
+    pub fn of(&self, address: IpAddr, labels: &Labels) -> Says {
+        match self.rules.iter().position(|rule| rule.matches(address, labels)) {
             Some(at) => Says { mode: self.rules[at].mode, threshold: self.rules[at].threshold, rule: Some(at + 1) },
             None => Says { mode: Mode::Observe, threshold: None, rule: None },
         }
@@ -155,7 +170,7 @@ impl Policy {
     #[must_use]
     pub fn summary(&self) -> String {
         let rules = self.rules.iter().map(|rule| format!("{}: {}", rule.scope(), shown(rule.mode, rule.threshold)));
-        let others = self.rules.iter().all(|rule| !rule.labels.is_empty()).then(|| "others: observe".to_owned());
+        let others = self.rules.iter().all(|rule| !rule.is_for_all()).then(|| "others: observe".to_owned());
         let rules: Vec<String> = rules.chain(others).collect();
         format!("{} (kept for {})", rules.join("; "), self.keep)
     }
@@ -166,21 +181,56 @@ fn shown(mode: Mode, threshold: Option<Threshold>) -> String {
 }
 
 impl Rule {
-    /// Returns whether a host with these labels has all that it asks for.
+    /// Returns whether it is about a host: it has all labels that the rule asks for, and is in its share.
     #[must_use]
-    pub fn matches(&self, labels: &Labels) -> bool {
-        self.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+    pub fn matches(&self, address: IpAddr, labels: &Labels) -> bool {
+        let has = |(key, value): (&String, &String)| labels.get(key) == Some(value);
+        self.labels.iter().all(has) && self.share.is_none_or(|share| place(address) < share.0)
+    }
+
+    /// Returns whether it matches all that `other` does.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        let has = |(key, value): (&String, &String)| other.labels.get(key) == Some(value);
+        let share = |rule: &Self| rule.share.map_or(100, |share| share.0);
+        self.labels.iter().all(has) && share(self) >= share(other)
+    }
+
+    fn is_for_all(&self) -> bool {
+        self.labels.is_empty() && self.share.is_none()
     }
 
     /// Hosts it is about, in words.
     #[must_use]
     pub fn scope(&self) -> String {
-        if self.labels.is_empty() { "every host".into() } else { show(&self.labels) }
+        let labels = if self.labels.is_empty() { "every host".into() } else { show(&self.labels) };
+        match self.share {
+            Some(share) if self.labels.is_empty() => format!("{share} of hosts"),
+            Some(share) => format!("{share} of {labels}"),
+            None => labels,
+        }
     }
 
     fn is_sound(&self) -> bool {
-        check(&self.labels).is_ok() && is_sound_threshold(self.threshold)
+        let share = self.share.is_none_or(|share| (1..=99).contains(&share.0));
+        check(&self.labels).is_ok() && share && is_sound_threshold(self.threshold)
     }
+}
+
+/// A host's place among a hundred, by its address alone, so that all coordinators see it alike.
+fn place(address: IpAddr) -> u64 {
+    let bits = match address.to_canonical() {
+        IpAddr::V4(address) => u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits(),
+    };
+    // splitmix64's finaliser: neighbours' places have nothing to do with each other.
+    let mix = |mut z: u64| {
+        z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    };
+    mix(bits as u64 ^ mix((bits >> 64) as u64)) % 100
 }
 
 fn is_sound_threshold(threshold: Option<Threshold>) -> bool {
@@ -194,9 +244,15 @@ impl Version {
         (self.version, self.stopped, self.at)
     }
 
-    /// What a host with these labels is told.
+    /// Returns whether its trial is over.
     #[must_use]
-    pub fn said(&self, labels: &Labels) -> Said {
+    pub fn has_lapsed(&self, today: u64) -> bool {
+        self.trial.is_some_and(|trial| today >= trial.until)
+    }
+
+    /// What a host is told.
+    #[must_use]
+    pub fn said(&self, address: IpAddr, labels: &Labels) -> Said {
         let Self { version, at, by, from, stopped, policy, .. } = self;
         Said {
             version: *version,
@@ -205,7 +261,7 @@ impl Version {
             from: from.clone(),
             stopped: *stopped,
             keep: policy.as_ref().map_or(KEEP, |policy| policy.keep),
-            says: policy.as_ref().map(|policy| policy.of(labels)),
+            says: policy.as_ref().map(|policy| policy.of(address, labels)),
         }
     }
 
@@ -226,6 +282,9 @@ impl Version {
             Some(policy) => write!(line, ": {}", policy.summary()),
             None => write!(line, ": none, each host's own configuration counts"),
         };
+        if let Some(Trial { until, back }) = self.trial {
+            let _ = write!(line, " (a trial: back to version {back} at {})", utc(until));
+        }
         if let Some(message) = &self.message {
             let _ = write!(line, ": {message:?}");
         }
@@ -345,7 +404,7 @@ mod tests {
     use super::*;
 
     fn rule(of: &[(&str, &str)], mode: Mode) -> Rule {
-        Rule { labels: labels(of), mode, threshold: None }
+        Rule { labels: labels(of), share: None, mode, threshold: None }
     }
 
     #[test]
@@ -353,20 +412,48 @@ mod tests {
         let fixed = Some(Threshold::Fixed(Time(80_000)));
         let canary = Rule { threshold: fixed, ..rule(&[("rack", "b7"), ("role", "web")], Mode::Enforce) };
         let policy = Policy { keep: KEEP, rules: vec![canary, rule(&[("rack", "b7")], Mode::Observe)] };
+        let any: IpAddr = [10, 0, 0, 1].into();
         let of = |of: &[(&str, &str)]| {
-            let Says { mode, rule, .. } = policy.of(&labels(of));
+            let Says { mode, rule, .. } = policy.of(any, &labels(of));
             (mode, rule)
         };
-        assert_eq!(policy.of(&labels(&[("role", "web"), ("rack", "b7"), ("x", "y")])).threshold, fixed);
+        assert_eq!(policy.of(any, &labels(&[("role", "web"), ("rack", "b7"), ("x", "y")])).threshold, fixed);
         assert_eq!(of(&[("rack", "b7"), ("role", "web")]), (Mode::Enforce, Some(1)));
         assert_eq!(of(&[("rack", "b7")]), (Mode::Observe, Some(2)));
         assert_eq!(of(&[("rack", "b8"), ("role", "web")]), (Mode::Observe, None), "no rule: it observes");
         let all = Policy { keep: KEEP, rules: vec![rule(&[], Mode::Enforce)] };
-        assert_eq!(all.of(&Labels::new()).rule, Some(1));
+        assert_eq!(all.of(any, &Labels::new()).rule, Some(1));
         assert_eq!(
             policy.summary(),
             "rack=b7,role=web: enforce, T 80us; rack=b7: observe; others: observe (kept for 1h)"
         );
+    }
+
+    #[test]
+    fn a_larger_share_has_the_hosts_of_a_smaller_one() {
+        let part = |share| Rule { share: Some(Share(share)), ..rule(&[("rack", "b7")], Mode::Enforce) };
+        let hosts: Vec<IpAddr> = (0..2_000u16).map(|n| [10, 7, (n >> 8) as u8, n as u8].into()).collect();
+        let b7 = labels(&[("rack", "b7")]);
+        for share in [1, 10, 25, 50, 99] {
+            let inside = hosts.iter().filter(|host| part(share).matches(**host, &b7)).count() as f64;
+            assert!((inside / 20.0 - share as f64).abs() < 4.0, "{share}%: {inside} of 2000");
+            assert!(hosts.iter().all(|host| !part(share).matches(*host, &b7) || part(share + 1).matches(*host, &b7)));
+            assert!(hosts.iter().all(|host| !part(share).matches(*host, &Labels::new())), "labels are needed, too");
+        }
+        let mapped = |host: &IpAddr| match host {
+            IpAddr::V4(host) => IpAddr::V6(host.to_ipv6_mapped()),
+            host => *host,
+        };
+        assert!(hosts.iter().all(|host| place(*host) == place(mapped(host))));
+        assert!(part(50).covers(&part(25)) && !part(25).covers(&part(50)));
+        assert!(
+            rule(&[], Mode::Observe).covers(&part(99)) && !part(99).covers(&rule(&[("rack", "b7")], Mode::Observe))
+        );
+        assert_eq!(
+            [part(25).scope(), Rule { labels: Labels::new(), ..part(25) }.scope()],
+            ["25% of rack=b7", "25% of hosts"]
+        );
+        assert!(!part(0).is_sound() && !part(100).is_sound());
     }
 
     #[test]
@@ -432,11 +519,12 @@ mod tests {
             by: "alice".into(),
             from: "a".into(),
             what: "set".into(),
-            message: Some("trial".into()),
+            message: Some("first rack".into()),
             stopped: false,
             policy,
+            trial: None,
         };
-        let expected = "policy version 7: set, by alice from a at 1970-01-01 00:00:00 UTC: every host: observe (kept for 1min): \"trial\"";
+        let expected = "policy version 7: set, by alice from a at 1970-01-01 00:00:00 UTC: every host: observe (kept for 1min): \"first rack\"";
         assert_eq!(version.audit(), expected);
         let stopped = Version { stopped: true, ..version };
         assert!(stopped.audit().contains(": nothing is held in the whole fleet: "), "{}", stopped.audit());
