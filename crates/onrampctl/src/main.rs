@@ -4,6 +4,7 @@
 //! protocols, and the programs, which the doctor has the kernel check.
 
 mod agent;
+mod compare;
 mod coordinator;
 mod dashboard;
 mod doctor;

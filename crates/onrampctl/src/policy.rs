@@ -327,11 +327,14 @@ fn shown_policy(version: Option<&Version>) -> String {
     let Some(version) = version else {
         return "the fleet has no policy: each host's own configuration counts\n".into();
     };
-    let Version { version: number, at, by, from, what, message, stopped, policy } = version;
+    let Version { version: number, at, by, from, what, message, stopped, policy, trial } = version;
     let message = message.as_ref().map_or(String::new(), |message| format!(" · {message}"));
     let mut out = format!("version {number} · {what} · {} · {by}, {from}{message}\n", policy::utc(*at));
     if *stopped {
         out.push_str("holding is stopped in the whole fleet, whatever follows\n");
+    }
+    if let Some(Trial { until, back }) = trial {
+        let _ = writeln!(out, "a trial: back to version {back} at {}", policy::utc(*until));
     }
     out.push('\n');
     out.push_str(&file::render(policy.as_ref()));
