@@ -2,10 +2,12 @@
 /*
  * What a host sends by TCP, for `onrampd record`: how much went whither and when, and no payload.
  *
- * Packets do not tell where a message ends. They tell when a connection is busy: from the first byte that is sent while
- * nothing is outstanding until all is acknowledged. That is a flow here, but for two things. One acknowledgement may be
- * for a whole window, and the next one leaves at once: that is still the same flow. And where a write has ended (PSH), and
- * more leaves later, though no acknowledgement has called for it: that is the next flow.
+ * A flow here is what an application writes without a pause: it ends with the byte at whose leaving nothing more had been
+ * written, unless more leaves within OR_BUSY_GAP. Where the socket is not seen, as of a container's packets, which come
+ * through another interface, packets must tell. They tell when a connection is busy: from the first byte that is sent
+ * while nothing is outstanding until all is acknowledged. One acknowledgement may be for a whole window, and the next one
+ * leaves at once: that is still the same flow. And where a write has ended (PSH), and more leaves later, though no
+ * acknowledgement has called for it: that is the next flow.
  *
  * Data and acknowledgements of a connection may be seen on two CPUs at once, without a lock: at worst a flow's last
  * packets are told of as another flow.
@@ -22,6 +24,10 @@
 #include <bpf/bpf_helpers.h>
 #include "record_abi.h"
 #include "packet.h"
+
+struct tcp_sock {
+	or_u32 write_seq;
+} __attribute__((preserve_access_index));
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -82,6 +88,10 @@ OR_INLINE void record_end(const struct or_tuple *flow, struct or_busy *present, 
 
 OR_INLINE or_u32 record_goes_on(const struct or_busy *present, or_u64 now)
 {
+	if (present->state == OR_BUSY_NOT)
+		return 0;
+	if (present->flags & OR_BUSY_SEEN)
+		return !(present->flags & OR_BUSY_DRAINED && now - present->last > OR_BUSY_GAP);
 	if (present->state == OR_BUSY_ACKED)
 		return !(present->flags & OR_BUSY_ANSWERED) && now - present->acked < OR_BUSY_GAP;
 	return present->state == OR_BUSY_OPEN && !(present->flags & OR_BUSY_PUSHED &&
@@ -102,6 +112,18 @@ OR_INLINE struct or_busy *record_connection(const struct or_packet *packet)
 		return present;
 	bpf_map_update_elem(&busy, &packet->flow, &fresh, BPF_NOEXIST);
 	return bpf_map_lookup_elem(&busy, &packet->flow);
+}
+
+/* OR_BUSY_*, of a packet that ends with the byte before @end. */
+OR_INLINE or_u32 record_written(struct __sk_buff *skb, const struct or_packet *packet, or_u32 end)
+{
+	or_u32 flags = packet->push ? OR_BUSY_PUSHED : 0;
+	struct bpf_sock *sk = skb->sk;
+	struct tcp_sock *tcp = sk ? bpf_skc_to_tcp_sock(sk) : 0;
+
+	if (!tcp)
+		return flags;
+	return flags | OR_BUSY_SEEN | (tcp->write_seq == end ? OR_BUSY_DRAINED : 0);
 }
 
 OR_INLINE void record_data(struct __sk_buff *skb, const struct or_packet *packet, or_u64 now)
@@ -131,7 +153,8 @@ OR_INLINE void record_data(struct __sk_buff *skb, const struct or_packet *packet
 	/* What was not seen between counts too: it was sent. */
 	present->bytes += ahead;
 	present->next = end;
-	present->flags = (present->flags & ~OR_BUSY_PUSHED) | (packet->push ? OR_BUSY_PUSHED : 0);
+	present->flags &= ~(OR_BUSY_PUSHED | OR_BUSY_SEEN | OR_BUSY_DRAINED);
+	present->flags |= record_written(skb, packet, end);
 	if (ahead < (int)packet->payload)
 		present->again += packet->payload - ahead;
 	present->packets += segments ? segments : 1;

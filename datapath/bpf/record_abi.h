@@ -45,6 +45,10 @@ struct or_busy {
 #define OR_BUSY_CLOSING 2
 /* The last byte ended a write. */
 #define OR_BUSY_PUSHED 4
+/* The connection's socket is seen. */
+#define OR_BUSY_SEEN 8
+/* Nothing else had been written when the last byte left. */
+#define OR_BUSY_DRAINED 16
 
 /**
  * struct or_came - map "came", by tuple: what this host receives on a connection

@@ -16,6 +16,7 @@ mod owd;
 mod policy;
 mod record;
 mod replay;
+mod rollout;
 mod setup;
 mod status;
 mod tokens;
@@ -25,7 +26,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use ipnet::IpNet;
 use nix::unistd::geteuid;
 use onrampd::agent::off;
-use onrampd::config::quantity::{Life, Size};
+use onrampd::config::quantity::{Life, Share, Size, Threshold};
 use onrampd::config::{Config, Fleet, Mode};
 use onrampd::fleet::pki::Token;
 use onrampd::fleet::tokens::{Terms, today};
@@ -107,6 +108,36 @@ enum Command {
     Policy {
         #[command(subcommand)]
         what: PolicyCommand,
+    },
+    /// Have hosts enforce step by step; go on where their traffic is as the guard asks, compared with before and with
+    /// the other hosts, and back where it is not. Exit status 1: it went back. On the coordinator's host.
+    Rollout {
+        /// Hosts that enforce first: those with this label, or with all of these.
+        #[arg(long = "label", value_name = "KEY=VALUE", value_parser = rollout::plan::label)]
+        labels: Vec<(String, String)>,
+        /// Steps after that, or the only ones: shares of all hosts, such as 25%,50%,100%. Hosts that a rule of the
+        /// policy is about stay as it says.
+        #[arg(long, value_name = "SHARES", value_parser = rollout::plan::steps, required_unless_present = "labels")]
+        steps: Option<Steps>,
+        /// T; default: each host's own.
+        #[arg(long, value_name = "TIME|auto")]
+        threshold: Option<Threshold>,
+        /// What must be so for each step: retransmissions, timeouts, goodput, owd pN, each below or above a multiple of what it
+        /// would be without holding.
+        #[arg(long, value_name = "GUARD", default_value = rollout::guard::DEFAULT, value_parser = rollout::guard::parse)]
+        guard: Guards,
+        /// How long each step is watched, and hosts before the first: 30s to 1d.
+        #[arg(long = "for", value_name = "TIME", default_value = "10min", value_parser = rollout::plan::lasting)]
+        lasts: Life,
+        /// What to do after a step in which too little was seen to say whether the guard holds.
+        #[arg(long, value_enum, value_name = "WHAT", default_value = "back")]
+        if_open: IfOpen,
+        /// What for, for history and log.
+        #[arg(long, value_name = "TEXT")]
+        message: Option<String>,
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
     },
     /// Hold nothing any more, at once and until --end: on this host, as `onrampd off` does, or in the whole fleet.
     StopHolding {
@@ -320,6 +351,19 @@ enum PolicyCommand {
     },
 }
 
+/// Lists that one argument has: clap would take a list for many arguments.
+type Steps = Vec<Share>;
+type Guards = Vec<rollout::guard::Guard>;
+
+/// What follows where a guard is neither held nor broken.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum IfOpen {
+    /// Go back.
+    Back,
+    /// Go on.
+    GoOn,
+}
+
 #[derive(Subcommand)]
 enum TokenCommand {
     /// Make a token and print it.
@@ -421,6 +465,21 @@ fn main() -> ExitCode {
             ask(&config, |fleet| if json { Ok(serde_json::to_string(fleet)? + "\n") } else { Ok(hosts::show(fleet)) })
         }
         Command::Policy { what } => change_policy(what),
+        Command::Rollout { labels, steps, threshold, guard, lasts, if_open, message, config } => {
+            let order = rollout::Order {
+                steps: rollout::plan::all(labels, steps.unwrap_or_default()),
+                threshold,
+                guards: guard,
+                lasts,
+                open_is_fine: if_open == IfOpen::GoOn,
+                message,
+            };
+            with_config(&config, |config| match rollout::run(config, &order) {
+                Ok(rollout::End::Done) => ExitCode::SUCCESS,
+                Ok(rollout::End::Back) => ExitCode::FAILURE,
+                Err(e) => done(Err(e)),
+            })
+        }
         Command::StopHolding { fleet: true, end, message, config, .. } => {
             with_config(&config, |config| done(policy::stop_holding(config, end, message)))
         }

@@ -196,7 +196,9 @@ impl Rule {
         self.labels.iter().all(has) && share(self) >= share(other)
     }
 
-    fn is_for_all(&self) -> bool {
+    /// Returns whether it is about every host.
+    #[must_use]
+    pub fn is_for_all(&self) -> bool {
         self.labels.is_empty() && self.share.is_none()
     }
 
