@@ -24,6 +24,7 @@ fn main() {
     compile("onramp.bpf.c", &[]);
     compile("qdisc.bpf.c", &["-mcpu=v3"]);
     compile("record.bpf.c", &[]);
+    compile("effects.bpf.c", &[]);
     // For the tests only: an instant, and an integration test finds it.
     compile("tests/vectors.bpf.c", &[]);
 }
@@ -92,6 +93,7 @@ impl bindgen::callbacks::ParseCallbacks for Core {
 fn regenerate() {
     let text = bindgen::Builder::default()
         .header(format!("{BPF}/record_abi.h"))
+        .header(format!("{BPF}/effects_abi.h"))
         .header(format!("{BPF}/qdisc.h"))
         // The compiler's own stdint.h: which libclang is used must not matter.
         .clang_args(["-I", CORE, "-std=c11", "-ffreestanding", "-I/usr/include/x86_64-linux-gnu"])

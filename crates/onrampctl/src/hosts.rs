@@ -53,6 +53,7 @@ mod tests {
             drift_ppm,
             labels: [("rack".to_owned(), "b7".to_owned())].into(),
             policy: uncertainty_ns.map(|_| Applied { version: 7, mode: Mode::Enforce, why: "so".into() }),
+            effects: None,
         };
         let owd = Delays { min_ns: 1, p50_ns: 2, p99_ns: 3 };
         Fleet {

@@ -491,6 +491,7 @@ mod tests {
             drift_ppm: None,
             labels: [("rack".to_owned(), rack.to_owned())].into_iter().filter(|_| !rack.is_empty()).collect::<Labels>(),
             policy: applied.map(|(version, mode)| Applied { version, mode, why: "so".into() }),
+            effects: None,
         }
     }
 

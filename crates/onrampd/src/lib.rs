@@ -5,7 +5,7 @@
 //! start if it could not. Packets never pass through it: if it dies, they flow as if
 //! On-Ramp were not there within three seconds.
 //!
-//! Pure parts take the time as an argument and know no socket: [`bounds`], [`config`], [`policy`],
+//! Pure parts take the time as an argument and know no socket: [`bounds`], [`config`], [`effects`], [`policy`],
 //! [`status`] but for its server, a fleet's coordinator. Edges are [`datapath`] (eBPF), [`gate`] and [`net`] (netlink),
 //! [`status::server`] (the socket), [`sync`] (probes), [`log`] (standard error or journald), [`sys`] (unsafe system calls), and [`agent`],
 //! which holds them together and which none of them knows.
@@ -19,6 +19,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod datapath;
+pub mod effects;
 pub mod fleet;
 pub mod gate;
 pub mod log;

@@ -89,6 +89,7 @@ mod tests {
         let state = HostState {
             labels: Default::default(),
             policy: None,
+            effects: None,
             address: host(1),
             connected: false,
             state: "alone".into(),

@@ -35,6 +35,7 @@ pub const OR_ENDED_RESET: u32 = 1;
 pub const OR_ENDED_OPEN: u32 = 2;
 pub const OR_ENDED_FOLLOWED: u32 = 3;
 pub const OR_ENDED_CAME: u32 = 4;
+pub const OR_WALK_TIMEOUTS: u32 = 1;
 pub const ONRAMP_CUT: u32 = 2147483648;
 pub const ONRAMP_PROG_PREFIX: &[u8; 12] = b"onramp_gate\0";
 #[repr(C)]
@@ -478,6 +479,54 @@ pub const OR_RECORD_UDP_BYTES: or_record_counter = 2;
 pub const OR_RECORD_UNPARSED: or_record_counter = 3;
 pub const OR_RECORD_COUNTERS: or_record_counter = 4;
 pub type or_record_counter = ::core::ffi::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct or_tcp {
+    pub segments: or_u64,
+    pub retransmitted: or_u64,
+    pub timeouts: or_u64,
+    pub acked_bytes: or_u64,
+    pub since: or_u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of or_tcp"][::core::mem::size_of::<or_tcp>() - 40usize];
+    ["Alignment of or_tcp"][::core::mem::align_of::<or_tcp>() - 8usize];
+    [
+        "Offset of field: or_tcp::segments",
+    ][::core::mem::offset_of!(or_tcp, segments) - 0usize];
+    [
+        "Offset of field: or_tcp::retransmitted",
+    ][::core::mem::offset_of!(or_tcp, retransmitted) - 8usize];
+    [
+        "Offset of field: or_tcp::timeouts",
+    ][::core::mem::offset_of!(or_tcp, timeouts) - 16usize];
+    [
+        "Offset of field: or_tcp::acked_bytes",
+    ][::core::mem::offset_of!(or_tcp, acked_bytes) - 24usize];
+    ["Offset of field: or_tcp::since"][::core::mem::offset_of!(or_tcp, since) - 32usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct or_walk {
+    pub number: or_u64,
+    pub netns: or_u32,
+    pub flags: or_u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of or_walk"][::core::mem::size_of::<or_walk>() - 16usize];
+    ["Alignment of or_walk"][::core::mem::align_of::<or_walk>() - 8usize];
+    [
+        "Offset of field: or_walk::number",
+    ][::core::mem::offset_of!(or_walk, number) - 0usize];
+    [
+        "Offset of field: or_walk::netns",
+    ][::core::mem::offset_of!(or_walk, netns) - 8usize];
+    [
+        "Offset of field: or_walk::flags",
+    ][::core::mem::offset_of!(or_walk, flags) - 12usize];
+};
 pub type __u32 = ::core::ffi::c_uint;
 pub type __u64 = ::core::ffi::c_ulonglong;
 pub const TCA_ONRAMP_UNSPEC: _bindgen_ty_1 = 0;

@@ -6,6 +6,7 @@
 mod change;
 pub mod chrony;
 mod coordinator;
+mod effects;
 mod handover;
 mod heart;
 mod notify;
@@ -37,6 +38,7 @@ use crate::sync::Sync;
 use crate::wait;
 use chrony::Chrony;
 use coordinator::Coordinator;
+use effects::Effects;
 use handover::Legacy;
 use heart::Heart;
 use onramp_netlink::{Socket, Watch};
@@ -127,6 +129,7 @@ struct Agent {
     test_clock: or_clock,
     sync: Option<Sync>,
     coordinator: Option<Coordinator>,
+    effects: Option<Effects>,
     /// Links of the program before this one, while ours are not attached yet.
     legacy: Option<Legacy>,
     /// Clock and peers that it told its programs, for as long as [`BRIDGE`].
@@ -181,6 +184,7 @@ impl Agent {
             test_clock: told.as_ref().map_or_else(|| config.test_clock(started), |told| told.test_clock),
             sync: None,
             coordinator: None,
+            effects: None,
             chrony: None,
             chrony_missing: false,
             datapath,
@@ -237,6 +241,7 @@ impl Agent {
             let exchanges = self.datapath.take_exchanges();
             self.sync = Sync::start(&self.config, exchanges).map_err(failed())?;
         }
+        self.effects = Some(Effects::start().map_err(io_error("thread"))?);
         self.decide_anew();
         let chosen = self.choose_gate();
         self.unless_by_policy(chosen)?;
@@ -297,6 +302,7 @@ impl Agent {
                 self.follow_policy();
                 self.tell().unwrap_or_else(|e| self.problem(e.to_string()));
                 self.look_after_ports().unwrap_or_else(|e| self.problem(e.to_string()));
+                self.count_effects().unwrap_or_else(|e| self.problem_once(e.to_string()));
                 self.tell_the_time();
             }
             questions.answer(|request| self.answer(request));
@@ -308,7 +314,8 @@ impl Agent {
         let sync = self.sync.as_mut().map(Sync::check);
         let coordinator = self.coordinator.as_mut().map(Coordinator::check);
         let heart = self.heart.as_mut().map(Heart::check);
-        [sync, coordinator, heart].into_iter().flatten().collect()
+        let effects = self.effects.as_mut().map(Effects::check);
+        [sync, coordinator, heart, effects].into_iter().flatten().collect()
     }
 
     /// Undoes everything.
@@ -321,6 +328,7 @@ impl Agent {
         });
         self.acker = None;
         self.heart = None;
+        self.effects = None;
         self.sync = None;
         self.coordinator = None;
         self.let_go();

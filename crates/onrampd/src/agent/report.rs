@@ -1,5 +1,6 @@
 //! Status and problems, for whoever asks.
 
+use super::effects::Effects;
 use super::{Agent, Error};
 use crate::clock::now;
 use crate::config::Mode;
@@ -63,6 +64,8 @@ impl Agent {
             counters: &self.datapath.counters()?,
             flows,
             histograms,
+            effects: self.effects.as_ref().map(|effects| &effects.counted),
+            effects_missing: self.effects.as_ref().and_then(Effects::missing),
         }))
     }
 

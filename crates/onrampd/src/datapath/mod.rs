@@ -3,6 +3,7 @@
 pub mod maps;
 pub mod object;
 mod record;
+pub mod tcp;
 
 pub use object::Shared;
 pub use record::{Recorded, Recorder};

@@ -6,6 +6,7 @@ use super::pki::Identity;
 use super::wire::{Alike, Comparable, Delays, Edge, Fleet};
 use super::wire::{FromCoordinator, HostState, Member, Pair, Progress, Realtime};
 use crate::config::{Mesh, Mode};
+use crate::effects::Effects;
 use crate::policy::{Applied, Labels, Version};
 use ipnet::IpNet;
 use onramp_clock::{Correction, HostId, NetworkOptions, Solution, mesh, solve};
@@ -91,6 +92,7 @@ struct Host {
     aliases: Vec<IpAddr>,
     labels: Labels,
     applied: Option<Applied>,
+    effects: Option<Effects>,
     logged: Logged,
     report: Option<Vec<Edge>>,
     awaited: bool,
@@ -222,8 +224,8 @@ impl Coordinator {
         }
         self.awaited -= usize::from(old.as_ref().is_some_and(|old| old.awaited));
         // One that comes back knows nothing of the others, but they know of it.
-        let (before, told, announced, logged) =
-            old.map_or_else(Default::default, |old| (old.conn.ok(), old.told, old.announced, old.logged));
+        let (before, told, announced, logged, effects) =
+            old.map_or_else(Default::default, |old| (old.conn.ok(), old.told, old.announced, old.logged, old.effects));
         let host = Host {
             conn: Ok(conn),
             number,
@@ -233,6 +235,7 @@ impl Coordinator {
             aliases,
             labels,
             applied: None,
+            effects,
             logged,
             report: None,
             awaited: false,
@@ -300,6 +303,13 @@ impl Coordinator {
              onrampctl policy and stop-holding take up the newest that a coordinator has"
         );
         Some(if is_ahead { ahead } else { format!("mode of {address}: {mode}: {why}") })
+    }
+
+    /// A host says what its traffic has met so far.
+    pub fn effects(&mut self, conn: Conn, effects: Effects) {
+        if let Some(host) = self.conns.get(&conn).and_then(|address| self.hosts.get_mut(address)) {
+            host.effects = Some(effects);
+        }
     }
 
     /// How far the policy has come, to all of `members`.
@@ -371,6 +381,7 @@ impl Coordinator {
                 drift_ppm: correction.map(|c| c.drift * 1e6),
                 labels: host.labels.clone(),
                 policy: host.applied.clone(),
+                effects: host.effects.clone(),
             }
         };
         let policy = self.policy.clone();
@@ -954,6 +965,22 @@ mod tests {
 
     fn known(comparable: &Comparable) -> BTreeSet<IpAddr> {
         comparable.known.iter().flat_map(|alike| alike.hosts.iter().copied()).collect()
+    }
+
+    #[test]
+    fn the_newest_effects_of_each_member_are_kept() {
+        let mut lab = Lab::with([1, 2]);
+        let counted = |segments| Effects { since: 1, segments, ..Effects::default() };
+        let known = |lab: &Lab| lab.coordinator.fleet().hosts.into_iter().map(|host| host.effects).collect::<Vec<_>>();
+        assert_eq!(known(&lab), [None, None], "as of hosts of an earlier version");
+        for segments in [7, 9] {
+            lab.coordinator.effects(2, counted(segments));
+        }
+        lab.coordinator.effects(99, counted(1));
+        assert_eq!(known(&lab), [None, Some(counted(9))]);
+        lab.coordinator.gone(0, 2);
+        lab.coordinator.hello(0, 5, hello(2, None, &[]));
+        assert_eq!(known(&lab), [None, Some(counted(9))], "until it says more");
     }
 
     #[test]

@@ -466,6 +466,7 @@ impl Server {
                     info!(audit = "mode", "{line}");
                 }
             }
+            FromHost::Effects(effects) if connection.host.is_some() => self.coordinator.effects(conn, effects),
             FromHost::Report { round, edges, realtime } if connection.host.is_some() => {
                 // Nobody else knows the time of day of this host.
                 if connection.link.is_within_host() {
@@ -497,6 +498,7 @@ impl Server {
             FromHost::Report { .. }
             | FromHost::Renewed
             | FromHost::Applied(_)
+            | FromHost::Effects(_)
             | FromHost::Fleet
             | FromHost::Remove { .. }
             | FromHost::Vouch { .. }

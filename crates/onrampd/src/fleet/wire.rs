@@ -5,6 +5,7 @@
 
 use super::pairs::{Epochs, Statement};
 use crate::config::{MAX_ALIASES, usable};
+use crate::effects::Effects;
 use crate::policy::{self, Applied, Labels, Said, Version};
 use ipnet::IpNet;
 use onramp_clock::{Correction, EdgeFit};
@@ -112,6 +113,8 @@ pub enum FromHost {
     Renewed,
     /// The policy it goes by, and its mode: on each connection, and whenever they change.
     Applied(Applied),
+    /// What its traffic to its peers has met so far: every few seconds.
+    Effects(Effects),
     /// It wants to know how the fleet is.
     Fleet,
     /// By an operator, through another coordinator: a host is removed.
@@ -370,6 +373,9 @@ pub struct HostState {
     /// The policy it goes by, and its mode; `None`: it has said nothing of that, as an earlier version does.
     #[serde(default)]
     pub policy: Option<Applied>,
+    /// What its traffic has met so far, as it last said; `None`: nothing, as an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effects: Option<Effects>,
 }
 
 /// One-way delays from one host to another.
@@ -405,6 +411,7 @@ impl FromHost {
                 edges_are && realtime.is_none_or(|realtime| realtime.is_sound())
             }
             Self::Applied(applied) => applied.is_sound(),
+            Self::Effects(effects) => effects.is_sound(),
             Self::Policy(version) => version.is_sound(),
             Self::Join { .. }
             | Self::Renewed
@@ -515,6 +522,17 @@ mod tests {
         let hello =
             FromHost::Hello { address, version, correction, by_programs: true, aliases, labels, speaks: SPEAKS };
         assert!(!hello.is_sound());
+    }
+
+    #[test]
+    fn effects_are_heard_and_what_nobody_can_count_is_not_sound() {
+        let owd = vec![(5, 7), (63, 1)].into();
+        let effects = Effects { since: u64::MAX, owd, segments: 1 << 53 | 1, ..Effects::default() };
+        let said = FromHost::Effects(effects.clone());
+        let line = serde_json::to_vec(&said).unwrap();
+        assert_eq!(parse(&line), Ok(said.clone()));
+        assert!(said.is_sound());
+        assert!(!FromHost::Effects(Effects { acked_bytes: u64::MAX, ..effects }).is_sound());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::abi::{self, or_clock, or_flow, or_path, or_tuple, tc_onramp_xstats};
 use crate::bounds::Bounds;
 use crate::config::{Config, Mode};
 use crate::datapath::Hooks;
+use crate::effects::count::Counted;
 use crate::gate;
 use crate::gate::Choice;
 use crate::sync::{Settings, View};
@@ -54,6 +55,10 @@ pub struct Facts<'a> {
     pub flows: Flows,
     /// With the histograms of one-way delays.
     pub histograms: bool,
+    /// What traffic has met.
+    pub effects: Option<&'a Counted>,
+    /// What of it is not counted, and why.
+    pub effects_missing: Option<String>,
 }
 
 /// Puts the status together.
@@ -91,6 +96,8 @@ pub fn collect(facts: Facts<'_>) -> Status {
         clock: clock(&facts),
         paths,
         counters: counters(facts.counters),
+        effects: facts.effects.map(|counted| counted.total().clone()),
+        effects_missing: facts.effects_missing,
         flows: facts.flows,
     }
 }
@@ -120,6 +127,7 @@ fn path_of(peer: IpAddr, path: &or_path, facts: &Facts<'_>) -> Path {
         held_ns: facts.bounds.held(&peer),
         or_acks: path.or_acks,
         owd,
+        effects: facts.effects.and_then(|counted| counted.path(&peer)).cloned(),
     }
 }
 

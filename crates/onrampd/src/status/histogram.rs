@@ -13,11 +13,10 @@ pub fn lower_bound(bucket: usize) -> u64 {
 /// The delay below which the share `q` of all lies, taking those of a bucket as spread
 /// evenly. None if there is none.
 #[must_use]
-pub fn quantile(histogram: &[u32], q: f64) -> Option<i64> {
-    let total: u64 = histogram.iter().map(|n| u64::from(*n)).sum();
-    let mut left = q.clamp(0.0, 1.0) * total as f64;
-    for (bucket, n) in histogram.iter().enumerate().filter(|(_, n)| **n > 0) {
-        let n = f64::from(*n);
+pub fn quantile<N: Copy + Into<u64>>(histogram: &[N], q: f64) -> Option<i64> {
+    let counts = || histogram.iter().map(|n| (*n).into() as f64);
+    let mut left = q.clamp(0.0, 1.0) * counts().sum::<f64>();
+    for (bucket, n) in counts().enumerate().filter(|(_, n)| *n > 0.0) {
         if left <= n {
             let low = if bucket == 0 { 0 } else { lower_bound(bucket) };
             let width = (lower_bound(bucket + 1) - low) as f64;
@@ -41,7 +40,7 @@ mod tests {
 
     #[test]
     fn quantiles_lie_where_the_delays_are() {
-        let mut histogram = [0; OR_OWD_BUCKETS as usize];
+        let mut histogram = [0_u32; OR_OWD_BUCKETS as usize];
         assert_eq!(quantile(&histogram, 0.5), None);
         histogram[4] = 99;
         histogram[20] = 1;

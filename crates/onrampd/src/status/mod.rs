@@ -8,6 +8,7 @@ pub mod server;
 pub use collect::{Facts, collect, flows};
 
 use crate::config::Mode;
+use crate::effects::Effects;
 use crate::gate::Choice;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -44,6 +45,12 @@ pub struct Status {
     pub paths: Vec<Path>,
     /// Since the start.
     pub counters: BTreeMap<String, u64>,
+    /// What traffic to all peers has met since the agent started; none from an earlier version.
+    #[serde(default)]
+    pub effects: Option<Effects>,
+    /// What of that is not counted, and why.
+    #[serde(default)]
+    pub effects_missing: Option<String>,
     /// Flows remembered.
     pub flows: Flows,
 }
@@ -183,6 +190,9 @@ pub struct Path {
     pub or_acks: u64,
     /// One-way delays; none before the first OR-ACK.
     pub owd: Option<Owd>,
+    /// What traffic to it has met since it became a peer of the agent.
+    #[serde(default)]
+    pub effects: Option<Effects>,
 }
 
 /// One-way delays.

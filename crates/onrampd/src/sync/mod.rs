@@ -21,6 +21,7 @@ pub use view::{Settings, View};
 use crate::clock::now;
 use crate::config::Config;
 use crate::datapath::Exchanges;
+use crate::effects::Effects;
 use crate::fleet::pairs::Pairs;
 use crate::fleet::wire::{FromCoordinator, FromHost, Realtime};
 use crate::policy::{Applied, Held};
@@ -42,6 +43,8 @@ use tracing::warn;
 const SECOND: u64 = 1_000_000_000;
 /// Between two looks at the answers that came: a clock that stepped is noticed this soon.
 const LOOK: u64 = 20_000_000;
+/// Between two times that the coordinator is told what traffic has met.
+const EFFECTS: u64 = 2 * SECOND;
 
 /// The thread, as the agent holds it.
 pub struct Sync {
@@ -50,6 +53,8 @@ pub struct Sync {
     realtime: Arc<Mutex<Option<Realtime>>>,
     /// The policy that the agent goes by, for the coordinator.
     applied: Arc<Mutex<Option<Applied>>>,
+    /// What traffic has met since the coordinator was last told.
+    effects: Arc<Mutex<Option<Effects>>>,
     /// Readable when the view has changed; closed to end the thread, and before it is waited for.
     pipe: UnixStream,
     thread: Worker,
@@ -69,6 +74,7 @@ impl Sync {
         let view: Arc<Mutex<View>> = Arc::default();
         let realtime = Arc::new(Mutex::new(None));
         let applied = Arc::new(Mutex::new(None));
+        let effects = Arc::new(Mutex::new(None));
         let policy = Keeper::open(&fleet.folder, now());
         let held = policy.held().clone();
         view.lock().unwrap_or_else(PoisonError::into_inner).policy = held;
@@ -84,6 +90,8 @@ impl Sync {
             realtime: realtime.clone(),
             applied: applied.clone(),
             told: None,
+            effects: effects.clone(),
+            effects_due: 0,
             policy,
             pipe: theirs,
             logged: BTreeSet::from([UNANSWERED.into()]),
@@ -93,7 +101,8 @@ impl Sync {
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
             work.run()
         };
-        Ok(Some(Self { view, realtime, applied, pipe: ours, thread: Worker::start_unprivileged("sync", run)? }))
+        let thread = Worker::start_unprivileged("sync", run)?;
+        Ok(Some(Self { view, realtime, applied, effects, pipe: ours, thread }))
     }
 
     /// The present view.
@@ -122,6 +131,11 @@ impl Sync {
             // If the pipe is full, the thread wakes anyway.
             let _ = (&self.pipe).write(&[1]);
         }
+    }
+
+    /// Has the coordinator told what traffic has met so far, as soon as it is due.
+    pub fn set_effects(&self, effects: Effects) {
+        *self.effects.lock().unwrap_or_else(PoisonError::into_inner) = Some(effects);
     }
 
     /// Returns whether the view has changed since this was last asked.
@@ -156,6 +170,8 @@ struct Work {
     applied: Arc<Mutex<Option<Applied>>>,
     /// As much of that as the coordinator that serves was told.
     told: Option<Applied>,
+    effects: Arc<Mutex<Option<Effects>>>,
+    effects_due: u64,
     policy: Keeper,
     pipe: UnixStream,
     /// Why no coordinator serves, as far as that was logged since one did.
@@ -196,6 +212,7 @@ impl Work {
             }
             heard.into_iter().for_each(|message| self.heard(message));
             self.tend_policy();
+            self.tend_effects(now());
             if !told && coordinator.is_none() {
                 let trouble = self.membership.trouble().to_string();
                 self.log(&trouble);
@@ -316,6 +333,17 @@ impl Work {
         if !is_told && self.membership.coordinator().is_some() {
             self.told.clone_from(&self.applied.lock().unwrap_or_else(PoisonError::into_inner));
             self.told.iter().for_each(|applied| self.membership.say(&FromHost::Applied(applied.clone())));
+        }
+    }
+
+    fn tend_effects(&mut self, now: u64) {
+        if now < self.effects_due || self.membership.coordinator().is_none() {
+            return;
+        }
+        let newest = self.effects.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(effects) = newest {
+            self.effects_due = now + EFFECTS;
+            self.membership.say(&FromHost::Effects(effects));
         }
     }
 

@@ -1,0 +1,190 @@
+//! What traffic meets, as the agent counts it, against the kernel's own figures: two network namespaces and a cable.
+
+mod common;
+
+use common::fleet::*;
+use common::lab::{Agent, Lab, until};
+use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::process::Command;
+
+const T: &str = "threshold = \"50us\"";
+const B: &str = "10.9.0.2";
+
+/// A connection from "a" to "b", and "b"'s end of it.
+struct Connection(TcpStream, TcpStream);
+
+impl Connection {
+    fn open(lab: &Lab, from: &str) -> Self {
+        let to: IpAddr = B.parse().unwrap();
+        let listener = lab.on("b", move || TcpListener::bind((to, 0)).unwrap());
+        let port = listener.local_addr().unwrap().port();
+        let ours = lab.on(from, move || TcpStream::connect((to, port)).unwrap());
+        Self(ours, listener.accept().unwrap().0)
+    }
+
+    /// Sends so many bytes and waits until they have arrived.
+    fn send(&mut self, bytes: usize) {
+        let Self(ours, theirs) = self;
+        std::thread::scope(|s| {
+            s.spawn(|| ours.write_all(&vec![1; bytes]).unwrap());
+            theirs.read_exact(&mut vec![0; bytes]).unwrap();
+        });
+    }
+
+    /// The kernel's counters of it, as `ss` names them.
+    fn ss(&self, lab: &Lab) -> [u64; 3] {
+        let port = self.0.local_addr().unwrap().port();
+        let filter = format!("sport = :{port}");
+        let said = lab.command("a", "ss").args(["-tinOH", &filter]).output().unwrap().stdout;
+        let said = String::from_utf8(said).unwrap();
+        let after = |name: &str| said.split_once(name).map_or(0, |(_, rest)| number(rest));
+        let retransmitted = said.split_once(" retrans:").map_or(0, |(_, rest)| number(rest.split_once('/').unwrap().1));
+        [after(" data_segs_out:"), retransmitted, after(" bytes_acked:")]
+    }
+}
+
+fn number(text: &str) -> u64 {
+    let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().unwrap()
+}
+
+/// A counter of a host's network namespace.
+fn netstat(lab: &Lab, file: &str, name: &str) -> u64 {
+    let path = format!("/proc/thread-self/net/{file}");
+    let text = lab.on("a", move || std::fs::read_to_string(path).unwrap());
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(' ').collect()).collect();
+    let pair = lines.chunks(2).find_map(|pair| Some(pair[1][pair[0].iter().position(|n| *n == name)?]));
+    pair.unwrap().parse().unwrap()
+}
+
+/// Segments, retransmissions, bytes acknowledged and timeouts so far.
+fn counted(effects: &Value) -> [u64; 4] {
+    ["segments", "retransmitted", "acked_bytes", "timeouts"].map(|name| effects[name].as_u64().unwrap())
+}
+
+fn total(agent: &Agent) -> [u64; 4] {
+    counted(&agent.status()["effects"])
+}
+
+fn are_counted(agent: &Agent) {
+    let is = |path: &Value| path["peer"] == B && path["effects"]["tcp"].as_str().is_some_and(|tcp| tcp != "none");
+    until("is TCP counted", || agent.status()["paths"].as_array().unwrap().iter().any(is));
+}
+
+/// Has "b" drop what comes by TCP, as nft says.
+fn drop_at_b(lab: &Lab, what: &str) {
+    let rules = format!("table ip drops {{ chain c {{ type filter hook input priority 0; {what} drop; }}; }}");
+    assert!(lab.command("b", "nft").arg(rules).status().unwrap().success());
+}
+
+fn drop_no_more(lab: &Lab) {
+    assert!(lab.command("b", "nft").args(["delete", "table", "ip", "drops"]).status().unwrap().success());
+}
+
+fn has_nft() -> bool {
+    let has = Command::new("nft").arg("--version").output().is_ok();
+    if !has {
+        eprintln!("skipped: there is no nft");
+    }
+    has
+}
+
+#[test]
+fn what_tcp_did_to_peers_is_counted_as_the_kernel_counts_it() {
+    let Some(lab) = Lab::new().filter(|_| has_nft()) else { return };
+    let mut old = Connection::open(&lab, "a");
+    old.send(5_000_000);
+    let (a, _b) = (lab.agent("a", T), lab.agent("b", T));
+    are_counted(&a);
+    assert_eq!(total(&a), [0; 4], "what was before is not counted");
+
+    // One that stays open, with losses.
+    drop_at_b(&lab, "tcp flags & (syn|fin) == 0 numgen inc mod 40 == 0");
+    let mut open = Connection::open(&lab, "a");
+    open.send(30_000_000);
+    drop_no_more(&lab);
+    until("is it as ss says", || {
+        let [segments, retransmitted, acked, _] = counted(&a.path(B)["effects"]);
+        [segments, retransmitted, acked] == open.ss(&lab) && acked >= 30_000_000
+    });
+    let [_, retransmitted, ..] = total(&a);
+    assert!(retransmitted > 0);
+    assert_eq!(retransmitted, netstat(&lab, "snmp", "RetransSegs"));
+
+    // Short ones, over before anybody looks at them.
+    let before = total(&a);
+    for _ in 0..50 {
+        Connection::open(&lab, "a").send(100_000);
+    }
+    until("are they counted", || total(&a)[2] - before[2] >= 50 * 100_000);
+    let grown = total(&a)[2] - before[2];
+    // SYN and FIN count as a byte each.
+    assert!(grown <= 50 * 100_002, "{grown}");
+
+    // Nothing comes through until TCP has run out of patience twice.
+    drop_at_b(&lab, "tcp dport != 0");
+    open.0.write_all(&[1; 100_000]).unwrap();
+    until("has it timed out", || netstat(&lab, "netstat", "TCPTimeouts") >= 2);
+    drop_no_more(&lab);
+    open.1.read_exact(&mut vec![0; 100_000]).unwrap();
+    let status = a.status();
+    if status["effects"]["tcp"] == "all" {
+        until("are timeouts counted", || total(&a)[3] == netstat(&lab, "netstat", "TCPTimeouts"));
+        assert_eq!(status["effects_missing"], Value::Null);
+    } else {
+        assert!(status["effects_missing"].as_str().unwrap().contains("since Linux 6.7"), "{status}");
+    }
+    until("are retransmissions", || total(&a)[1] == netstat(&lab, "snmp", "RetransSegs"));
+
+    // The one from before counts from then on.
+    let before = total(&a);
+    old.send(1_000_000);
+    until("does it count", || total(&a)[2] - before[2] == 1_000_000);
+    assert_eq!(a.status()["problems"], serde_json::json!([]));
+    assert!(a.end());
+}
+
+#[test]
+fn delays_and_connections_of_other_namespaces_are_told_apart() {
+    let Some(lab) = Lab::with_pod() else { return };
+    let (a, _b) = (lab.agent("a", T), lab.agent("b", T));
+    are_counted(&a);
+    // Its packets are measured as the host's own; its connections are in a namespace of its own.
+    assert!(lab.transfer_from("pod", B, 5_000_000));
+    until("are delays counted", || a.status()["effects"]["owd"].as_array().is_some_and(|owd| !owd.is_empty()));
+    let or_acks =
+        |effects: &Value| effects["owd"].as_array().unwrap().iter().map(|pair| pair[1].as_u64().unwrap()).sum::<u64>();
+    until("are all of them", || {
+        let status = a.status();
+        let path = status["paths"].as_array().unwrap().iter().find(|path| path["peer"] == B).unwrap();
+        or_acks(&status["effects"]) == or_acks(&path["effects"])
+            && path["or_acks"].as_u64() == Some(or_acks(&path["effects"]))
+    });
+    assert_eq!(total(&a), [0; 4]);
+    assert!(lab.transfer("10.9.0.2", 1_000_000));
+    until("does the host's own count", || total(&a)[2] >= 1_000_000);
+    assert!(a.end());
+}
+
+#[test]
+fn the_coordinator_knows_what_its_members_traffic_has_met() {
+    let Some(lab) = Lab::new() else { return };
+    two(&lab);
+    let (a, b) = (start(&lab, "a", QUICK, ""), start(&lab, "b", QUICK, ""));
+    are_counted(&a);
+    assert!(lab.transfer(B, 5_000_000));
+    let known = || {
+        let said = output(&lab, "b", &["fleet", "--json"]);
+        let fleet: Value = serde_json::from_slice(&said.stdout).unwrap_or_default();
+        fleet["hosts"][0]["effects"].clone()
+    };
+    until("are they there", || known()["acked_bytes"].as_u64() >= Some(5_000_000));
+    let run = known()["since"].clone();
+    assert_eq!(run, a.status()["effects"]["since"]);
+    assert!(a.end());
+    let _a = start(&lab, "a", QUICK, "");
+    until("do they start anew", || known()["since"] != run);
+    assert!(b.end());
+}
