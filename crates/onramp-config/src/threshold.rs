@@ -26,6 +26,13 @@ impl<T: fmt::Display> fmt::Display for Threshold<T> {
     }
 }
 
+impl<T: FromStr<Err = String>> FromStr for Threshold<T> {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == AUTO { Ok(Self::Auto) } else { text.parse().map(Self::Fixed) }
+    }
+}
+
 impl<T: fmt::Display> Serialize for Threshold<T> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.collect_str(self)
@@ -41,10 +48,7 @@ impl<'de, T: FromStr<Err = String>> Deserialize<'de> for Threshold<T> {
                 f.write_str("a time in quotes with its unit, such as \"16us\", or \"auto\"")
             }
             fn visit_str<E: de::Error>(self, v: &str) -> Result<Threshold<T>, E> {
-                if v == AUTO {
-                    return Ok(Threshold::Auto);
-                }
-                v.parse().map(Threshold::Fixed).map_err(E::custom)
+                v.parse().map_err(E::custom)
             }
         }
         d.deserialize_any(V(PhantomData))

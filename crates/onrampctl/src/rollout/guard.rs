@@ -161,7 +161,7 @@ impl Guard {
             _ => Verdict::Open,
         };
         let value = |sum: Option<Effects>| sum.and_then(|sum| self.what.value(&sum));
-        let without = without.map_or([None, None], |group| sums(group));
+        let without = without.map_or([None, None], sums);
         Judged { guard: *self, ratio, verdict, with: with.map(value), without: without.map(value) }
     }
 }

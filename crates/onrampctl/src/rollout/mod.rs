@@ -19,7 +19,6 @@ use onrampd::fleet::wire::HostState;
 use onrampd::policy::{Policy, Trial, Version};
 use plan::{ALL, Step};
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
