@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What a host sends by TCP, for `onrampd record`: how much went whither and when, and no payload.
+ * What a host sends by TCP, for `onrampctl record`: how much went whither and when, and no payload.
  *
- * A flow here is what an application writes without a pause: it ends with the byte at whose leaving nothing more had been
- * written, unless more leaves within OR_BUSY_GAP. Where the socket is not seen, as of a container's packets, which come
- * through another interface, packets must tell. They tell when a connection is busy: from the first byte that is sent
- * while nothing is outstanding until all is acknowledged. One acknowledgement may be for a whole window, and the next one
- * leaves at once: that is still the same flow. And where a write has ended (PSH), and more leaves later, though no
- * acknowledgement has called for it: that is the next flow.
+ * A flow here is what an application writes without a pause: it ends with the last byte of a write (PSH) if nothing more
+ * had been written when that left, unless more leaves within OR_BUSY_GAP.
+ *
+ * Where the socket is not seen, as of a container's packets, which come through another interface, packets must tell. They
+ * tell when a connection is busy: from the first byte that is sent while nothing is outstanding until all is acknowledged.
+ * One acknowledgement may be for a whole window, and the next one leaves at once: that is still the same flow. And where a
+ * write has ended (PSH), and more leaves later, though no acknowledgement has called for it: that is the next flow.
  *
  * Data and acknowledgements of a connection may be seen on two CPUs at once, without a lock: at worst a flow's last
  * packets are told of as another flow.
@@ -123,7 +124,7 @@ OR_INLINE or_u32 record_written(struct __sk_buff *skb, const struct or_packet *p
 
 	if (!tcp)
 		return flags;
-	return flags | OR_BUSY_SEEN | (tcp->write_seq == end ? OR_BUSY_DRAINED : 0);
+	return flags | OR_BUSY_SEEN | (packet->push && tcp->write_seq == end ? OR_BUSY_DRAINED : 0);
 }
 
 OR_INLINE void record_data(struct __sk_buff *skb, const struct or_packet *packet, or_u64 now)

@@ -377,10 +377,10 @@ pub fn history(config: &Config, json: bool) -> io::Result<String> {
     if policies.all().is_empty() {
         return Ok("the fleet has no policy: onrampctl policy set FILE makes one\n".into());
     }
-    let mut out = format!("{:>7}  {:<24}{:<24}who, from where, and what for\n", "version", "when", "what");
+    let mut out = format!("{:>7}  {:<24}{:<32}who, from where, and what for\n", "version", "when", "what");
     for Version { version, at, by, from, what, message, .. } in policies.all().iter().rev() {
         let message = message.as_ref().map_or(String::new(), |message| format!(": {message}"));
-        let _ = writeln!(out, "{version:>7}  {:<24}{what:<24}{by}, {from}{message}", policy::utc(*at));
+        let _ = writeln!(out, "{version:>7}  {:<24}{what:<32}{by}, {from}{message}", policy::utc(*at));
     }
     Ok(out)
 }

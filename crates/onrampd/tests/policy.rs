@@ -6,7 +6,8 @@ mod common;
 use common::fleet::*;
 use common::lab::{Agent, Lab, onrampctl, until};
 use onrampd::fleet::pki;
-use onrampd::policy::Version;
+use onrampd::fleet::tokens::today;
+use onrampd::policy::{self, Trial, Version};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
@@ -17,28 +18,11 @@ use std::time::{Duration, Instant};
 /// Enforces in one rack.
 const B7: &str = "[[rule]]\nlabels = { rack = \"b7\" }\nmode = \"enforce\"\n";
 
-fn with_rack(rack: &str) -> String {
-    format!("{QUICK}\nlabels = {{ rack = \"{rack}\" }}")
-}
-
-/// Three hosts, one in another rack than the others; "a" has the coordinator in its agent.
-fn three(lab: &Lab) -> [Agent; 3] {
-    let token = found(lab, "10.9.0.1");
-    let a = start(lab, "a", &with_rack("b6"), "");
-    assert!(join(lab, "b", &token).status.success() && join(lab, "c", &token).status.success());
-    [a, start(lab, "b", &with_rack("b7"), ""), start(lab, "c", &with_rack("b7"), "")]
-}
-
 /// A command on "a" with the policy in a file of its own.
 fn set(lab: &Lab, policy: &str, more: &[&str]) -> Output {
     let file = lab.file("policy.toml");
     fs::write(&file, policy).unwrap();
     output(lab, "a", &[&["policy", "set", file.to_str().unwrap()], more].concat())
-}
-
-fn said(output: &Output) -> String {
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 /// What a host decided: a kernel without a gate cannot hold, and the reason says so.
@@ -349,6 +333,23 @@ fn a_standby_has_the_same_policy_and_an_older_one_is_not_followed() {
     let said = say_to(COORDINATOR, &lab, client, &onrampd::fleet::wire::FromHost::Policy(newer));
     assert_eq!(refusal(said), "not known here: join first");
     assert!(a.end() && running.end());
+}
+
+#[test]
+fn a_trial_that_nobody_ends_is_ended_by_the_coordinator() {
+    let Some(lab) = Lab::switched() else { return };
+    let agents = three(&lab);
+    until("are all there", || confirmed(&lab) == [Some(0); 3]);
+    said(&set(&lab, "[[rule]]\nmode = \"observe\"\n", &[]));
+    let mut versions: Vec<Version> = serde_json::from_str(&kept(&lab, "a")).unwrap();
+    let policy = policy::file::load(B7, "p.toml").ok();
+    let trial = Some(Trial { until: today() + 2, back: 1 });
+    versions.push(Version { version: 2, policy, trial, what: "rollout: step 1 of 1".into(), ..versions[0].clone() });
+    fs::write(lab.file("a.d/fleet/coordinator/lists/policy.json"), serde_json::to_string(&versions).unwrap()).unwrap();
+    until("does the rack enforce", || agents.each_ref().map(state) == [(2, false), (2, true), (2, true)]);
+    until("is it over", || agents.each_ref().map(state) == [(3, false); 3]);
+    let log = lab.log("a");
+    assert!(log.contains("onrampd: policy version 3: end of the trial of version 2: back to version 1, by "), "{log}");
 }
 
 #[test]

@@ -44,9 +44,9 @@ pub struct Order {
 const AT_THE_END: f64 = 1.96;
 const AT_ONCE: f64 = 3.29;
 /// A trial outlasts its step by this, which is for hosts to confirm and for the step's end.
-const SPARE: Duration = Duration::from_secs(60);
-/// Hosts that are to enforce, and are away or observe, are waited for so long.
-const PATIENCE: Duration = Duration::from_secs(30);
+const SPARE: Duration = Duration::from_secs(15);
+/// Hosts that are to enforce, and do not yet, are waited for so long.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a rollout came to.
 pub enum End {
@@ -101,7 +101,7 @@ fn check(order: &Order, found: &Seen) -> io::Result<()> {
     if plan::enforcing(policy, &last, &found.hosts).is_empty() {
         return Err(wrong("no host would enforce that does not: see onrampctl policy show"));
     }
-    if let Some(host) = found.hosts.iter().find(|host| host.effects.is_none()) {
+    if let Some(host) = found.hosts.iter().find(|host| host.connected && host.effects.is_none()) {
         return Err(wrong(format!(
             "{} does not say what its traffic meets: its agent is older than rollouts, or has just started",
             host.address
@@ -190,7 +190,7 @@ impl Rollout<'_> {
         if let Some(why) = ended.or_else(|| self.watch.stopped()) {
             return Ok(Some(why));
         }
-        let judged = judge(&order.guards, &self.before, &after, &holding, AT_THE_END);
+        let judged = judge(&order.guards, before, &after, &holding, AT_THE_END);
         print!("{}", guard::table(&judged));
         Ok(guard::verdict(&judged, order.open_is_fine))
     }

@@ -182,3 +182,22 @@ pub fn refusal(said: Option<FromCoordinator>) -> String {
         other => panic!("{other:?}"),
     }
 }
+
+/// As [`QUICK`], of a host in a rack.
+pub fn with_rack(rack: &str) -> String {
+    format!("{QUICK}\nlabels = {{ rack = \"{rack}\" }}")
+}
+
+/// Three hosts, one in another rack than the others; "a" has the coordinator in its agent.
+pub fn three(lab: &Lab) -> [Agent; 3] {
+    let token = found(lab, "10.9.0.1");
+    let a = start(lab, "a", &with_rack("b6"), "");
+    assert!(join(lab, "b", &token).status.success() && join(lab, "c", &token).status.success());
+    [a, start(lab, "b", &with_rack("b7"), ""), start(lab, "c", &with_rack("b7"), "")]
+}
+
+/// What a command said that did what it was asked.
+pub fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
