@@ -26,6 +26,11 @@
 #include "record_abi.h"
 #include "packet.h"
 
+struct sock {
+	int sk_wmem_queued;
+	int sk_sndbuf;
+} __attribute__((preserve_access_index));
+
 struct tcp_sock {
 	or_u32 write_seq;
 } __attribute__((preserve_access_index));
@@ -124,7 +129,12 @@ OR_INLINE or_u32 record_written(struct __sk_buff *skb, const struct or_packet *p
 
 	if (!tcp)
 		return flags;
-	return flags | OR_BUSY_SEEN | (packet->push && tcp->write_seq == end ? OR_BUSY_DRAINED : 0);
+	if (!packet->push || tcp->write_seq != end)
+		return flags | OR_BUSY_SEEN;
+	/* Without room the application may be about to write more: packets tell. */
+	if (((struct sock *)tcp)->sk_wmem_queued >= ((struct sock *)tcp)->sk_sndbuf)
+		return flags;
+	return flags | OR_BUSY_SEEN | OR_BUSY_DRAINED;
 }
 
 OR_INLINE void record_data(struct __sk_buff *skb, const struct or_packet *packet, or_u64 now)

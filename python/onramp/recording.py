@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import ipaddress
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ NONE = -1
 
 #: No answer of a request is so many times as large as the middle one.
 ALIKE = 8
+#: Bunches of so many flows are requests if there are more of them than this many times what chance brings.
+CHANCE = 3
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -165,7 +168,8 @@ def combine(
         Names by address; empty: addresses in their order are the network's hosts in theirs.
     gap_ns : int
         Flows of several hosts to one, of which none begins later than this after the one before, are the
-        answers of a request, unless they are far larger than the others.
+        answers of a request, unless they are far larger than the others, or chance brings as many such
+        bunches.
 
     Raises
     ------
@@ -273,27 +277,48 @@ def _requests(
 ) -> Ints:
     """Numbers of requests: of flows of several hosts to one that begin together and are of like sizes."""
     found = np.full(len(start_ns), NONE)
-    bunches: dict[str, list[int]] = {}
-    done = 0
-
-    def close(bunch: Sequence[int]) -> None:
-        nonlocal done
+    if not len(found):
+        return found
+    bunches: dict[str, list[list[int]]] = {}
+    for i, to in enumerate(destination):
+        there = bunches.setdefault(to, [])
+        if there and start_ns[i] - start_ns[there[-1][-1]] <= gap_ns:
+            there[-1].append(i)
+        else:
+            there.append([i])
+    answers: dict[int, list[list[int]]] = {}
+    for bunch in (bunch for there in bunches.values() for bunch in there):
         # What else goes there at that moment is hardly as small.
         middle = sorted(sizes[bunch])[(len(bunch) - 1) // 2]
-        answers = [i for i in bunch if sizes[i] <= ALIKE * middle]
-        if len({source[i] for i in answers}) > 1:
-            found[answers] = done
-            done += 1
-
-    for i, to in enumerate(destination):
-        bunch = bunches.setdefault(to, [])
-        if bunch and start_ns[i] - start_ns[bunch[-1]] > gap_ns:
-            close(bunch)
-            bunch.clear()
-        bunch.append(i)
-    for bunch in bunches.values():
-        close(bunch)
+        alike = [i for i in bunch if sizes[i] <= ALIKE * middle]
+        answers.setdefault(len({source[i] for i in alike}), []).append(alike)
+    by_chance = _by_chance(start_ns, bunches.values(), gap_ns)
+    requests = [
+        alike
+        for fan_out, those in answers.items()
+        if fan_out > 1 and len(those) > CHANCE * by_chance(fan_out)
+        for alike in those
+    ]
+    for number, alike in enumerate(sorted(requests)):
+        found[alike] = number
     return found
+
+
+def _by_chance(
+    start_ns: Ints, bunches: Iterable[Sequence[Sequence[int]]], gap_ns: int
+) -> Callable[[int], float]:
+    """How many bunches of a size there would be if flows had nothing to do with each other.
+
+    Parameters
+    ----------
+    bunches : iterable
+        Those to each host. How many follow within ten more gaps tells how likely another is within one.
+    """
+    rates = []
+    for there in bunches:
+        apart = np.array([start_ns[b[0]] - start_ns[a[-1]] for a, b in itertools.pairwise(there)])
+        rates.append((len(there), float(np.sum(apart <= 11 * gap_ns)) / (10 * len(there))))
+    return lambda size: sum(n * p ** (size - 1) for n, p in rates)
 
 
 def _missing(recordings: Sequence[Recording]) -> list[str]:

@@ -58,6 +58,7 @@ load() {
 }
 
 iperf3 -s -D >/dev/null
+for port in 5202 5203; do iperf3 -s -p $port -D >/dev/null; done
 onrampctl doctor >/tmp/doctor
 check "the doctor" grep -q '^ok   gate  *bpf (this kernel takes a program)' /tmp/doctor
 if [ $us = a ]; then
@@ -87,11 +88,15 @@ meet 7003
 policy() { [ $us = b ] || { echo "$1" >/tmp/policy.toml && onrampctl policy set /tmp/policy.toml --message trial; }; }
 # tells COMMAND…: what it says, line by line
 tells() { "$@" | while IFS= read -r line; do say "$line"; done; }
-check "the policy of b" policy '[[rule]]
-labels = { machine = "b" }
-mode = "enforce"'
+# What b sends is compared with before and with what a sends.
 if [ $us = a ]; then
-    check "no rule is about it" is 'no rule of policy version 1'
+    iperf3 -c $other -p 5203 -t 45 >/tmp/iperf3.log 2>&1 &
+    iperf3 -c $other -p 5202 -R -t 45 >/tmp/iperf3.log 2>&1 &
+    # roll GUARD: out to b
+    roll() { onrampctl rollout --label machine=b --for 20s --if-open go-on --guard "$1" >/tmp/rollout; }
+    check "a rollout" roll 'goodput > 0.01x, retransmissions < 90x'
+    tells cat /tmp/rollout
+    check "no rule is about it" is 'no rule of policy version 2'
     check "it observes still" is '"mode":"observe","gate"'
 else
     wait_for "it enforces" is '"mode":"enforce","gate":{"kind":"bpf"'

@@ -126,7 +126,7 @@ enum Command {
         /// would be without holding.
         #[arg(long, value_name = "GUARD", default_value = rollout::guard::DEFAULT, value_parser = rollout::guard::parse)]
         guard: Guards,
-        /// How long each step is watched, and hosts before the first: 30s to 1d.
+        /// How long each step is watched, and hosts before the first: 20s to 1d.
         #[arg(long = "for", value_name = "TIME", default_value = "10min", value_parser = rollout::plan::lasting)]
         lasts: Life,
         /// What to do after a step in which too little was seen to say whether the guard holds.

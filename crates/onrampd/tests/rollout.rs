@@ -24,14 +24,14 @@ fn hosts_that_do_not_hold_are_no_canaries_and_it_goes_back() {
     let known = || fleet(&lab, "a")["hosts"].as_array().unwrap().iter().all(|host| !host["effects"].is_null());
     until("do all hosts say what they meet", known);
     let rollout =
-        |more: &[&str]| output(&lab, "a", &[&["rollout", "--label", "rack=b7", "--for", "30s"], more].concat());
+        |more: &[&str]| output(&lab, "a", &[&["rollout", "--label", "rack=b7", "--for", "20s"], more].concat());
     let tried = rollout(&["--message", "first"]);
     let text = String::from_utf8(tried.stdout).unwrap();
     println!("{text}");
     assert_eq!(tried.status.code(), Some(1), "{text}");
     assert!(
         text.starts_with(
-            "watching 3 hosts for 30s as they are now\nstep 1 of 1: rack=b7 · 2 hosts enforce · version 1\n"
+            "watching 3 hosts for 20s as they are now\nstep 1 of 1: rack=b7 · 2 hosts enforce · version 1\n"
         ),
         "{text}"
     );
@@ -59,7 +59,7 @@ fn hosts_that_do_not_hold_are_no_canaries_and_it_goes_back() {
         (&["--label", "rack"], "is no label, such as \"rack=b7\""),
         (&[], "--steps"),
         (&["--steps", "50%,25%"], "shares grow, from 1% to 100%"),
-        (&["--steps", "50%", "--for", "10s"], "is outside 30s to 1d"),
+        (&["--steps", "50%", "--for", "10s"], "is outside 20s to 1d"),
         (&["--steps", "50%", "--guard", "fct < 1x"], "is not about retransmissions"),
         (&["--steps", "50%", "--threshold", "fast"], "is not a time"),
     ] {

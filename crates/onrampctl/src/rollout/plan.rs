@@ -36,8 +36,8 @@ pub fn label(text: &str) -> Result<(String, String), String> {
 /// What would be right.
 pub fn lasting(text: &str) -> Result<Life, String> {
     let life: Life = text.parse()?;
-    let fits = (30..=86_400).contains(&life.0);
-    fits.then_some(life).ok_or_else(|| format!("{text:?} is outside 30s to 1d"))
+    let fits = (20..=86_400).contains(&life.0);
+    fits.then_some(life).ok_or_else(|| format!("{text:?} is outside 20s to 1d"))
 }
 
 /// All steps: hosts with these labels first, if there are any.
