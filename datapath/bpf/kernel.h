@@ -12,8 +12,31 @@ struct sock_common {
 	volatile unsigned char skc_state;
 } KERNEL_TYPE;
 
+struct kernfs_node {
+	or_u64 id;
+} KERNEL_TYPE;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+} KERNEL_TYPE;
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	int level;
+	struct kernfs_node *kn;
+} KERNEL_TYPE;
+
+/* Deeper ones are not looked at. */
+#define CGROUP_DEPTH 256
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+} KERNEL_TYPE;
+
 struct sock {
 	struct sock_common __sk_common;
+	struct sock_cgroup_data sk_cgrp_data;
 	or_u16 sk_type;
 	or_u16 sk_protocol;
 	unsigned long sk_pacing_rate;
@@ -87,6 +110,16 @@ extern void bpf_qdisc_bstats_update(struct Qdisc *sch, const struct sk_buff *skb
 extern int bpf_dynptr_from_skb(struct sk_buff *skb, or_u64 flags, struct bpf_dynptr *ptr) __ksym;
 extern void *bpf_dynptr_slice(const struct bpf_dynptr *ptr, or_u32 at, void *buffer, or_u32 buffer__szk) __ksym;
 extern void *bpf_rdonly_cast(const void *object, or_u32 btf_id) __ksym;
+
+#define TCP_TIME_WAIT_STATE 6
+#define TCP_NEW_SYN_RECV_STATE 12
+
+/* Others have only what is common to all sockets. */
+OR_INLINE or_u32 sk_is_full(const struct sock *sk)
+{
+	return sk && sk->__sk_common.skc_state != TCP_TIME_WAIT_STATE &&
+	       sk->__sk_common.skc_state != TCP_NEW_SYN_RECV_STATE;
+}
 
 /* Newer headers have it without the ending, which the loader leaves off. */
 struct bpf_iter_num___gate {

@@ -140,6 +140,20 @@ struct {
 	__uint(max_entries, 1 << 20);
 } exchanges SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, OR_SCOPES);
+	__type(key, or_u32);
+	__type(value, struct or_scope);
+} scopes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, OR_SCOPES * (OR_RULES + 1));
+	__type(key, or_u32);
+	__type(value, struct or_scoped);
+} scoped SEC(".maps");
+
 OR_INLINE void count(enum or_counter counter, or_u64 n)
 {
 	or_u32 zero = 0;

@@ -29,6 +29,7 @@
 #include "packet.h"
 #include "prober.h"
 #include "probed.h"
+#include "scope.h"
 #include "sender.h"
 #include "acked.h"
 #include "receiver.h"

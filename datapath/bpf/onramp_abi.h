@@ -69,6 +69,8 @@ struct or_clock {
  *   the bytes of a large segment are taken to leave one after another at line rate.
  *   0: all at once.
  * @mode: OR_MODE_*
+ * @scopes: numbers of two tables of map "scopes", from 1 on; 0: there are no rules. In the low byte those in force, above it
+ *   those on trial, which only count
  * @interval_shift: a packet is OR-ACKed if it has a byte whose sequence number is a
  *   multiple of 2^interval_shift, or if it ends a burst
  * @gap: unless the flow's last OR-ACK is not so old
@@ -85,7 +87,8 @@ struct or_config {
 	or_u64 idle;
 	or_u64 gap;
 	or_u32 segment_rate;
-	or_u32 mode;
+	or_u16 mode;
+	or_u16 scopes;
 	or_u32 interval_shift;
 	or_u32 acker_ifindex;
 	or_u16 port;
@@ -192,6 +195,7 @@ struct or_path {
  * @bytes: payload that left
  * @or_acks: OR-ACKs that counted
  * @pauses: how often the gate stopped the flow
+ * @free: a rule says that its last packet is not held: then neither @held nor @pauses count
  */
 struct or_flow {
 	struct onramp_flow state;
@@ -201,6 +205,71 @@ struct or_flow {
 	or_u64 bytes;
 	or_u64 or_acks;
 	or_u64 pauses;
+	or_u64 free;
+};
+
+/* Rules of a table, at most. */
+#define OR_RULES 32
+/* Places of a table, at most: a rule takes one for each pair of one of its networks and one of its ranges of ports. */
+#define OR_PLACES 128
+/* Tables: two for the rules in force, of which one is being written, and one for those on trial. */
+#define OR_SCOPES 3
+#define OR_SCOPE_TRIAL 3
+
+/**
+ * struct or_place - a network and a range of ports of a rule, with its other conditions: a packet of which all hold is the rule's
+ * @network: where it goes to, as far as @mask has bits
+ * @mask: see there
+ * @dscps: bit n: DSCP n
+ * @cgroup: id of the sender's cgroup, or of one above it; 0: any, or none
+ * @level: depth of that cgroup; the root's is 0
+ * @first: one of the packet's two ports is from this one
+ * @last: to this one
+ * @kind: version of IP, and from bit 8 on the number of what it carries, as far as @kind_mask has bits
+ * @kind_mask: see there
+ * @rule: its number, from 0 on
+ */
+struct or_place {
+	struct or_address network;
+	struct or_address mask;
+	or_u64 dscps;
+	or_u64 cgroup;
+	or_u32 level;
+	or_u16 first;
+	or_u16 last;
+	or_u16 kind;
+	or_u16 kind_mask;
+	or_u32 rule;
+};
+
+/**
+ * struct or_scope - map "scopes", an array of OR_SCOPES: rules, of which the first that matches counts
+ * @holds: bit n: packets of rule n are held
+ * @places: how many there are
+ * @key: of each rule: a hash of what it says, by which its counts are found again
+ * @place: by their rules
+ */
+struct or_scope {
+	or_u32 holds;
+	or_u32 places;
+	or_u64 key[OR_RULES];
+	struct or_place place[OR_PLACES];
+};
+
+/**
+ * struct or_scoped - map "scoped", per CPU, OR_RULES + 1 for each table: what a rule, or none of them, matched
+ * @packets: data packets to peers that left
+ * @bytes: their payload
+ * @paused: of them, those that the gate had wait for the end of a pause; where nothing is held, those that it would have had
+ * @paused_bytes: their payload
+ * @paused_time: how long flows' pauses were; once they are over
+ */
+struct or_scoped {
+	or_u64 packets;
+	or_u64 bytes;
+	or_u64 paused;
+	or_u64 paused_bytes;
+	or_u64 paused_time;
 };
 
 /*

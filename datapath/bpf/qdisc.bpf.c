@@ -27,6 +27,7 @@
 #define OR_QDISC
 #include "packet.h"
 #include "prober.h"
+#include "scope.h"
 #include "sender.h"
 #include "qdisc/state.h"
 #include "qdisc/turns.h"
@@ -130,20 +131,22 @@ drop:
 	return NET_XMIT_DROP;
 }
 
-/* The decision: for how long a packet's flow has to wait. */
-OR_INLINE or_u32 gate_ask(struct instance *of, struct sk_buff *skb, or_u64 now)
+/* The decision: for how long a packet's flow has to wait. By itself, as queue_leaves(). */
+SUBPROGRAM or_u32 gate_ask(or_u32 number, SKB_ARGUMENT, or_u64 now)
 {
-	struct or_skb packet = { .skb = skb, .room = (or_u8 *)of->room };
+	struct instance *of = instance_at(number);
+	struct or_skb packet = { .skb = skb };
 
-	if (bpf_dynptr_from_skb(skb, 0, &packet.data))
+	if (!of || bpf_dynptr_from_skb(skb, 0, &packet.data))
 		return 0;
+	packet.room = (or_u8 *)of->room;
 	return sender_departs(&packet, OR_MODE_ENFORCE, now);
 }
 
 /* When the flow's first packet leaves; LATER if too much was asked already. */
 #define LATER (~0ULL)
-OR_INLINE or_u64 gate_opens(struct instance *of, const struct or_limits *l, or_u32 index, struct queue *f,
-			    struct sk_buff *skb, or_u64 now)
+OR_INLINE or_u64 gate_opens(struct instance *of, or_u32 number, const struct or_limits *l, or_u32 index,
+			    struct queue *f, struct sk_buff *skb, or_u64 now)
 {
 	or_u64 at = gate_departure(&f->gate, skb->tstamp, now, &of->gate.stats);
 	or_u32 wait;
@@ -152,7 +155,7 @@ OR_INLINE or_u64 gate_opens(struct instance *of, const struct or_limits *l, or_u
 		return at;
 	if (of->questions++ == GATE_QUESTIONS)
 		return LATER;
-	wait = gate_ask(of, skb, now);
+	wait = gate_ask(number, skb, now);
 	return wait ? gate_held(&f->gate, wait, now, l->max_hold, &of->gate.stats) : now;
 }
 
@@ -165,8 +168,7 @@ OR_INLINE or_u64 gate_rate(const struct sk_buff *skb, const struct or_limits *l)
 	struct sock *sk = skb->sk;
 	or_u64 rate;
 
-	if (!l->pacing || !sk || sk->__sk_common.skc_state == TCP_TIME_WAIT_STATE ||
-	    sk->__sk_common.skc_state == TCP_NEW_SYN_RECV_STATE)
+	if (!l->pacing || !sk_is_full(sk))
 		return 0;
 	rate = sk->sk_pacing_rate;
 	if (rate == ~0ULL)
@@ -268,7 +270,7 @@ struct sk_buff *BPF_PROG(onramp_dequeue, struct Qdisc *sch)
 			continue;
 		}
 		if (!f->last_ack) {
-			when = gate_opens(of, l, index, f, skb, now);
+			when = gate_opens(of, number, l, index, f, skb, now);
 			if (when > now) {
 				skb = bpf_kptr_xchg(&k->skb, skb);
 				if (skb)

@@ -167,16 +167,17 @@ OR_INLINE or_u32 sender_cuts(const struct or_skb *skb, const struct or_config *c
  */
 OR_INLINE or_u32 sender_departs(struct or_skb *skb, or_u32 mode, or_u64 now)
 {
-	or_u64 release;
+	or_u64 release, pause = 0;
 	struct or_config *config = config_at(now);
 	struct onramp_params params;
 	struct onramp_stamp stamp;
 	struct or_packet packet;
 	struct flow_lock *lock;
+	struct scope scope;
 	struct or_flow *flow;
 	struct or_peer *peer;
 	struct or_path *path;
-	or_u32 stopped = 0, holds;
+	or_u32 stopped = 0, paused = 0, in_scope, holds;
 
 	if (!config)
 		return 0;
@@ -198,7 +199,9 @@ OR_INLINE or_u32 sender_departs(struct or_skb *skb, or_u32 mode, or_u64 now)
 	if (!path)
 		return 0;
 	params = sender_params(config, peer, path);
-	holds = mode == OR_MODE_ENFORCE && config->mode == OR_MODE_ENFORCE && !(peer->flags & OR_PEER_FREE);
+	scope = scope_of(skb, &packet, config);
+	in_scope = scope.rule & SCOPE_HOLDS;
+	holds = in_scope && mode == OR_MODE_ENFORCE && config->mode == OR_MODE_ENFORCE && !(peer->flags & OR_PEER_FREE);
 	if (holds && sender_cuts(skb, config, &params, path, now))
 		return ONRAMP_CUT;
 	flow = sender_flow(skb, &packet, &params, path, now);
@@ -218,10 +221,10 @@ OR_INLINE or_u32 sender_departs(struct or_skb *skb, or_u32 mode, or_u64 now)
 	if (now - flow->last_sent > config->idle && now > flow->state.t_next && !flow->held_since)
 		sender_start(&flow->state, &params, path, now);
 	release = onramp_release(&flow->state, now);
+	flow->free = !in_scope;
 	if (release > now && !flow->held_since) {
 		flow->held_since = now;
-		flow->pauses++;
-		stopped = 1;
+		flow->pauses += stopped = !!in_scope;
 	}
 	if (release > now && holds) {
 		bpf_spin_unlock(&lock->lock);
@@ -231,9 +234,12 @@ OR_INLINE or_u32 sender_departs(struct or_skb *skb, or_u32 mode, or_u64 now)
 		/* A pause is far shorter than the 2 s that fit. */
 		return release - now >= ONRAMP_CUT ? ONRAMP_CUT - 1 : (or_u32)(release - now);
 	}
+	paused = release > now || (holds && flow->held_since);
 	if (flow->held_since && release <= now) {
 		/* While only watching, the pause is over before a packet comes that tells. */
-		flow->held += onramp_sat_sub(holds ? now : flow->state.t_next, flow->held_since);
+		pause = onramp_sat_sub(holds ? now : flow->state.t_next, flow->held_since);
+		if (in_scope)
+			flow->held += pause;
 		flow->held_since = 0;
 	}
 	stamp = onramp_stamp_packet(&flow->state, now);
@@ -243,8 +249,11 @@ OR_INLINE or_u32 sender_departs(struct or_skb *skb, or_u32 mode, or_u64 now)
 
 	if (stopped)
 		count(OR_HELD, 1);
-	path_held(peer->path, release, now);
+	/* What a rule lets go is not held in vain: bounds.rs judges the path by the others. */
+	if (in_scope)
+		path_held(peer->path, release, now);
 left:
+	scope_count(&scope, packet.payload, paused, pause);
 	count_sent(packet.payload, packet.flow.protocol == IPPROTO_TCP ?
 		   sender_keep_tcp(&packet, config, &stamp) : sender_keep_udp(skb, &packet, config, &stamp));
 	return 0;

@@ -45,6 +45,29 @@ OR_INLINE or_u32 skb_turned_back(const struct or_skb *skb)
 	return skb->skb->skb_iif == skb->skb->dev->ifindex;
 }
 
+/* See skb_tc.h; there is no such helper for a queueing discipline. */
+#define SKB_ARGUMENT struct sk_buff *skb __attribute__((btf_decl_tag("arg:trusted")))
+#define skb_argument(skb) ((skb)->skb)
+
+OR_INLINE or_u64 skb_cgroup_above(struct sk_buff *skb, or_u32 level)
+{
+	struct sock *sk = skb->sk;
+	struct cgroup *at;
+	or_u32 up;
+
+	if (!bpf_core_field_exists(struct sock_cgroup_data, cgroup) || !sk_is_full(sk))
+		return 0;
+	at = sk->sk_cgrp_data.cgroup;
+	or_for(up, CGROUP_DEPTH) {
+		if (!at || at->level < (int)level)
+			break;
+		if (at->level == (int)level)
+			return at->kn->id;
+		at = at->self.parent->cgroup;
+	}
+	return 0;
+}
+
 /* Room for @own until its headers are read again. */
 #define skb_room(skb, own)                                                    \
 	({                                                                    \

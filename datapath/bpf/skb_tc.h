@@ -30,6 +30,16 @@ OR_INLINE or_u32 skb_turned_back(const struct or_skb *skb)
 	return skb->ingress_ifindex == skb->ifindex;
 }
 
+/* What a function takes that the verifier follows by itself. */
+#define SKB_ARGUMENT struct __sk_buff *skb
+#define skb_argument(skb) (skb)
+
+/* Id of the cgroup at a depth above that of its socket, or of that itself; 0 if there is none. */
+OR_INLINE or_u64 skb_cgroup_above(SKB_ARGUMENT, or_u32 level)
+{
+	return bpf_skb_ancestor_cgroup_id(skb, level);
+}
+
 /* Room for @own: it has its own. */
 OR_INLINE void *skb_room(struct or_skb *skb, void *own)
 {

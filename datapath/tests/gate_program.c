@@ -9,8 +9,10 @@
 #define CLOCK_H
 #define PACKET_H
 #define PROBER_H
+#define SCOPE_H
 #define SENDER_H
 #define SKB_ROOM 128
+#define SKB_ARGUMENT struct sk_buff *skb
 struct sk_buff;
 struct or_skb {
 	struct sk_buff *skb;

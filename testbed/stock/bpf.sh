@@ -35,6 +35,11 @@ check "or stay so" segments 65536
 send "with delays that look long"
 [ "$(gates held)" -gt 10 ] || fail "held $(gates held) times"
 say "held $(gates held) times, and let go"
+
+# Rules say what is held.
+held_times() { gates held; }
+scoped held_times
+
 sed -i /^cut/d /tmp/a.toml
 kill -HUP $pid_a
 wait_for "segments are small after a reload" segments 16384

@@ -78,6 +78,13 @@ address() {
     ip -n $1 link set $2 up
 }
 
+# withcgroups COMMAND…: beside the host's cgroups, which `ip netns exec` hides
+cat >/bin/withcgroups <<'EOF'
+#!/bin/sh
+mount -t cgroup2 cgroup /sys/fs/cgroup
+exec "$@"
+EOF
+chmod +x /bin/withcgroups
 # start HOST MODE INTERFACE[", "INTERFACE]… OFFSET PEER…: the agent, with the kind of gate in $gate and more keys in $keys;
 # peers' clocks that are behind make delays look long
 start() {
@@ -101,7 +108,7 @@ EOF
     for peer in "$@"; do
         printf '[[peer]]\naddress = "%s"\nclock_offset = "%s"\n' $peer $offset >>/tmp/$host.toml
     done
-    ip netns exec $host onrampd run --config /tmp/$host.toml >/tmp/$host.log 2>&1 &
+    ip netns exec $host withcgroups onrampd run --config /tmp/$host.toml >/tmp/$host.log 2>&1 &
     eval "pid_$host=$!"
     wait_for "the agent on $host is ready" grep -q '^ready' /tmp/$host.log
 }
@@ -147,6 +154,76 @@ held() {
     held=$(tc -n a -s qdisc show dev $1 | sed -n 's/.*held \([0-9]*\) for.*/\1/p' | head -n 1)
     [ "${held:-0}" -gt 10 ] || { tc -n a -s qdisc show dev $1; fail "$1: held ${held:-no} times"; }
     say "$1: held $held times, and let go"
+}
+
+# rules RULE…: in force on a from now on, a reload later
+rules() {
+    sed -i '/^\[\[scope/,$d' /tmp/a.toml
+    [ $# = 0 ] || printf '[[scope]]\n%b\n' "$@" >>/tmp/a.toml
+    reloaded=$(grep -c 'onrampd: reloaded' /tmp/a.log)
+    kill -HUP $pid_a
+    for i in $(seq 300); do
+        [ "$(grep -c 'onrampd: reloaded' /tmp/a.log)" = $reloaded ] || return 0
+        sleep 0.1
+    done
+    fail "rules: never reloaded"
+}
+# rule NAME KEY: a number of the status
+rule() {
+    onrampctl status --json --socket /tmp/a.sock | grep -o "{\"name\":\"$1\"[^}]*}" | sed -n "s/.*\"$2\":\([a-z0-9]*\).*/\1/p"
+}
+# stream PORT [COMMAND…]: data to a port of b, by a command
+stream() {
+    port=$1
+    shift
+    ip netns exec b iperf3 -s -1 -D -p $port >/dev/null
+    sleep 1
+    "$@" ip netns exec a iperf3 -c 10.0.0.2 -n 10M -p $port >/tmp/iperf 2>&1 || { cat /tmp/iperf; fail "iperf3 to port $port"; }
+}
+# scoped HELD: rules are obeyed by the gate of a, where delays look long; the command HELD prints how often it has held
+scoped() {
+    mount -t cgroup2 cgroup /sys/fs/cgroup
+    printf '#!/bin/sh\necho 0 >/sys/fs/cgroup/batch/backup/cgroup.procs\nexec "$@"\n' >/bin/backup
+    chmod +x /bin/backup
+    rules 'name = "bulk"\nhold = false\nport = 5300' 'name = "batch"\nhold = false\ncgroup = "/batch"'
+    is() { [ "$(rule batch absent)" = $1 ]; }
+    wait_for "there is no such cgroup" is true
+    mkdir -p /sys/fs/cgroup/batch/backup
+    wait_for "now there is" is false
+    before=$($1)
+    stream 5300
+    stream 5301 backup
+    after=$($1)
+    [ $after = $before ] || fail "held $((after - before)) times what rules let go"
+    for name in bulk batch; do
+        [ "$(rule $name bytes)" -ge 10000000 ] && [ "$(rule $name paused)" -gt 10 ] || { onrampctl scope --socket /tmp/a.sock; fail "rule $name"; }
+    done
+    say "let go by port: $(rule bulk paused) packets in a pause; by cgroup: $(rule batch paused)"
+    stream 5301
+    [ $($1) -gt $((after + 10)) ] && [ "$(rule none paused)" -gt 10 ] || { onrampctl scope --socket /tmp/a.sock; fail "held $(($($1) - after)) times what no rule matches"; }
+    say "held meanwhile: $(($($1) - after)) times what no rule matches"
+
+    # Only what is named; and rules that change while packets wait, of which none overtakes another.
+    rules 'name = "web"\nhold = true\nport = 5301' 'hold = false'
+    after=$($1)
+    stream 5302
+    [ $($1) = $after ] || fail "held $(($($1) - after)) times what is not named"
+    stream 5301
+    [ $($1) -gt $((after + 10)) ] || fail "what is named is not held"
+    say "only what is named is held: $(($($1) - after)) times"
+    ip netns exec b load turns eth0 6000 >/tmp/turns 2>&1 &
+    reader=$!
+    wait_for "who looks at their order" grep -q ready /tmp/turns
+    rules
+    waited=$($1)
+    for i in 1 2 3; do
+        ip netns exec a load flood eth0 20 50 200 0 || fail "flood"
+        rules 'hold = false'
+        ip netns exec a load flood eth0 20 50 200 0 || fail "flood"
+        rules
+    done
+    wait $reader || { cat /tmp/turns; fail "packets overtook others while rules changed"; }
+    say "6000 packets keep their order while rules come and go; held $(($($1) - waited)) times"
 }
 
 # both_ways: data from a to b and back on one connection, and nothing is missing. Each end reads and writes

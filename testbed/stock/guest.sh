@@ -16,6 +16,10 @@ start a enforce eth0 -100ms 10.0.0.2
 send "with delays that look long"
 held eth0
 
+# Rules say what is held.
+held_times() { qdisc | sed -n 's/.*held \([0-9]*\) for.*/\1/p' | head -n 1; }
+scoped held_times
+
 # Switched off, also where the agent cannot say so, and on again.
 asks() { qdisc | grep -q 'program onramp_gate'; }
 kill -STOP $pid_a

@@ -9,7 +9,7 @@ use toml::Table;
 /// Most mistakes that are looked for in one file.
 const MAX_MISTAKES: usize = 50;
 
-/// Keys and text values of a section.
+/// Keys and values of a section: text, but for "true" and "false".
 pub type Entries = &'static [(&'static str, &'static str)];
 
 /// Facts about a kind of file that its types do not tell.
@@ -123,7 +123,10 @@ impl Outline {
         let stand_in = self.lists.iter().find(|(list, _)| *list == name).map_or(&[][..], |(_, entries)| *entries);
         match table.get_mut(name).and_then(|list| list.get_mut(index)) {
             Some(element) => {
-                let entries = stand_in.iter().map(|(key, value)| ((*key).to_string(), toml::Value::from(*value)));
+                let entries = stand_in.iter().map(|(key, value)| {
+                    let value = value.parse().map_or_else(|_| toml::Value::from(*value), toml::Value::Boolean);
+                    ((*key).to_string(), value)
+                });
                 *element = toml::Value::Table(entries.collect());
                 true
             }

@@ -2,6 +2,7 @@
 
 use onrampd::status::Status;
 use onrampd::status::protocol::Request;
+use serde::de::DeserializeOwned;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -32,7 +33,12 @@ impl Client {
     /// # Errors
     /// The agent has gone, or does not answer.
     pub fn line(&mut self, flows: usize, histograms: bool) -> io::Result<String> {
-        let mut request = serde_json::to_vec(&Request::Status { flows, histograms })?;
+        self.send(&Request::Status { flows, histograms })
+    }
+
+    /// Sends a request; the answer's line.
+    fn send(&mut self, request: &Request) -> io::Result<String> {
+        let mut request = serde_json::to_vec(request)?;
         request.push(b'\n');
         self.0.get_mut().write_all(&request)?;
         let mut line = String::new();
@@ -40,7 +46,19 @@ impl Client {
         if line.ends_with('\n') { Ok(line) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// The same, read.
+    /// The answer to a request.
+    ///
+    /// # Errors
+    /// The same, or what the agent says is wrong.
+    pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> io::Result<T> {
+        let answer: serde_json::Value = serde_json::from_str(&self.send(request)?)?;
+        match answer.get("error").and_then(serde_json::Value::as_str) {
+            Some(error) => Err(io::Error::other(error.to_owned())),
+            None => Ok(serde_json::from_value(answer)?),
+        }
+    }
+
+    /// The status, read.
     ///
     /// # Errors
     /// The same, or an answer that cannot be understood.

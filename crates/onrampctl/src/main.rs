@@ -17,6 +17,7 @@ mod policy;
 mod record;
 mod replay;
 mod rollout;
+mod scope;
 mod setup;
 mod status;
 mod tokens;
@@ -31,12 +32,14 @@ use onrampd::config::{Config, Fleet, Mode};
 use onrampd::fleet::pki::Token;
 use onrampd::fleet::tokens::{Terms, today};
 use onrampd::fleet::wire;
+use onrampd::scope::Rule;
 use onrampd::{DEFAULT_CONFIG, DEFAULT_SOCKET, DEFAULT_STATE_DIR};
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use agent::Client;
 use owd::{Matrix, heatmap, table};
@@ -201,6 +204,23 @@ enum Command {
         /// Also the flows held longest.
         #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20")]
         flows: Option<usize>,
+        /// The agent's socket.
+        #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
+        socket: PathBuf,
+    },
+    /// Tell the rules that say what is held, and what each has matched; or with --dry-run what other rules would hold. To
+    /// root and the group onrampd.
+    Scope {
+        /// Count for a while what the rules ([[scope]]) of this file match and would hold; nothing else changes. It may be
+        /// a whole configuration.
+        #[arg(long, value_name = "FILE")]
+        dry_run: Option<PathBuf>,
+        /// For so long.
+        #[arg(long = "for", value_name = "TIME", default_value = "10s", requires = "dry_run", value_parser = tokens::lasting)]
+        lasts: Life,
+        /// JSON.
+        #[arg(long)]
+        json: bool,
         /// The agent's socket.
         #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
         socket: PathBuf,
@@ -491,6 +511,14 @@ fn main() -> ExitCode {
         Command::CheckConfig { file } => with_config(&file, |_| ExitCode::SUCCESS),
         Command::Doctor { config, json } => diagnose(config.as_deref(), json),
         Command::Status { json, flows, socket } => asked(&socket, show_status(json, flows.unwrap_or(0), &socket)),
+        Command::Scope { dry_run: None, json, socket, .. } => asked(&socket, show_scope(json, &socket)),
+        Command::Scope { dry_run: Some(file), lasts, json, socket } => match scope::read(&file) {
+            Ok(rules) => asked(&socket, try_scope(rules, Duration::from_secs(lasts.0), json, &socket)),
+            Err(errors) => {
+                errors.iter().for_each(|e| eprintln!("{e}"));
+                ExitCode::from(2)
+            }
+        },
         Command::Top { socket } => asked(&socket, top::run(&socket)),
         Command::Exporter { listen, max_paths, socket } => {
             exporter::run(listen, max_paths, &socket).map_or_else(fail, |()| ExitCode::SUCCESS)
@@ -642,6 +670,18 @@ fn diagnose(config: Option<&Path>, json: bool) -> ExitCode {
     // A reader that has seen enough does not change the verdict.
     let _ = io::stdout().write_all(text.as_bytes());
     if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn show_scope(json: bool, socket: &Path) -> io::Result<()> {
+    let rows = Client::connect(socket)?.status(0, false)?.scope;
+    let text = if json { serde_json::to_string(&rows)? } else { scope::lines(&rows).join("\n") };
+    writeln!(io::stdout(), "{text}")
+}
+
+fn try_scope(rules: Vec<Rule>, lasts: Duration, json: bool, socket: &Path) -> io::Result<()> {
+    let trial = scope::dry_run(socket, rules, lasts)?;
+    let text = if json { serde_json::to_string(&trial)? + "\n" } else { scope::show(&trial, lasts) };
+    io::stdout().write_all(text.as_bytes())
 }
 
 fn show_status(json: bool, flows: usize, socket: &Path) -> io::Result<()> {

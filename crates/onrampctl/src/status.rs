@@ -1,5 +1,6 @@
 //! The status for people.
 
+use crate::scope;
 use onrampd::config::Mode;
 use onrampd::config::quantity::show_time;
 use onrampd::status::{Clock, Flow, Path, Policy, Status};
@@ -58,6 +59,9 @@ pub fn show(status: &Status) -> String {
     }
     for (peer, why) in status.paths.iter().filter_map(|p| Some((p.peer, p.not_held.as_ref()?))) {
         let _ = writeln!(out, "nothing is held to {peer}: {why}");
+    }
+    if !status.scope.is_empty() {
+        let _ = writeln!(out, "\n{}", scope::lines(&status.scope).join("\n"));
     }
     let f = &status.flows;
     let _ = writeln!(

@@ -179,6 +179,9 @@ mod tests {
                 line_rate_bps: None,
             },
             paths: Vec::new(),
+            scope: Vec::new(),
+            effects: None,
+            effects_missing: None,
             counters: Default::default(),
             flows: Flows { count: flows.len() as u64, top: flows, ..Flows::default() },
         }

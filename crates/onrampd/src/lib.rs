@@ -6,7 +6,7 @@
 //! On-Ramp were not there within three seconds.
 //!
 //! Pure parts take the time as an argument and know no socket: [`bounds`], [`config`], [`effects`], [`policy`],
-//! [`status`] but for its server, a fleet's coordinator. Edges are [`datapath`] (eBPF), [`gate`] and [`net`] (netlink),
+//! [`scope`], [`status`] but for its server, a fleet's coordinator. Edges are [`datapath`] (eBPF), [`gate`] and [`net`] (netlink),
 //! [`status::server`] (the socket), [`sync`] (probes), [`log`] (standard error or journald), [`sys`] (unsafe system calls), and [`agent`],
 //! which holds them together and which none of them knows.
 
@@ -26,6 +26,7 @@ pub mod log;
 pub mod net;
 pub mod operator;
 pub mod policy;
+pub mod scope;
 pub mod status;
 pub mod sync;
 pub mod sys;

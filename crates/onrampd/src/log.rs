@@ -1,6 +1,6 @@
 //! Where the daemon's log goes: a line an event to standard error, or to journald with level and fields, if it listens there.
 //!
-//! What changes mode, membership or policy has the field `audit`, with one of these three words, and says who and from where.
+//! What changes mode, membership, policy or scope has the field `audit` with that word, and says who and from where.
 
 use rustix::fs::fstat;
 use std::fmt::{Debug, Write as _};

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::cgroup_root;
 use common::lab::{Agent, KEY_BYTES, Lab, onrampctl, until};
 use libbpf_rs::libbpf_sys::{self, BPF_F_BEFORE, BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_attach_type};
 use onramp_core::orack::{Addresses, MAX_LEN, OrAck};
@@ -854,4 +855,126 @@ fn switched_off_an_agent_says_so_until_it_is_switched_on_again() {
     let refused = command.args(["off", "--state-dir"]).arg(&state).output().unwrap();
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(!refused.status.success() && said.contains("a.off: Permission denied"), "{said}");
+}
+
+/// Sends data from "a" to a port of "b"; by a process in a cgroup, if one is given.
+fn send_to(lab: &Lab, port: u16, cgroup: Option<&Path>) {
+    let listener = lab.on("b", move || TcpListener::bind(("10.9.0.2", port)).unwrap());
+    let enter = cgroup.map_or(String::new(), |path| format!("echo 0 >{}/cgroup.procs && ", path.display()));
+    let send = format!("head -c 3000000 /dev/zero >/dev/tcp/10.9.0.2/{port}");
+    let send = format!("{enter}exec ip netns exec {} bash -c '{send}'", lab.host("a"));
+    let mut sender = std::process::Command::new("bash").args(["-c", &send]).spawn().unwrap();
+    std::io::copy(&mut listener.accept().unwrap().0, &mut std::io::sink()).unwrap();
+    assert!(sender.wait().unwrap().success());
+}
+
+#[test]
+fn rules_say_what_is_held_and_count_it() {
+    let Some(lab) = Lab::new() else { return };
+    // Delays look long: b's clock is wrong, and trusted.
+    let wrong = format!("{T}\nclock_uncertainty = \"1s\"\nmax_share = 1");
+    let bulk = "[[scope]]\nname = \"bulk\"\nhold = false\nport = 7101\n";
+    let name = format!("onramp-{}", lab.host("a"));
+    let backup = format!("[[scope]]\nname = \"backup\"\nhold = false\ncgroup = \"/{name}/unit\"\n");
+    let mut command = lab.command("a", "sh");
+    // `ip netns exec` has another /sys.
+    let run =
+        "[ -e /sys/fs/cgroup/cgroup.procs ] || mount -t cgroup2 cgroup /sys/fs/cgroup; exec \"$0\" run --config \"$1\"";
+    let config = lab.configure("a", &format!("{wrong}\n{backup}{bulk}"));
+    command.args(["-c", run, env!("CARGO_BIN_EXE_onrampd")]).arg(config);
+    let a = lab.start("a", command);
+    let _b = lab.agent("b", &format!("{wrong}\n[test]\nclock_offset = \"20ms\""));
+    let row = |name: &str| {
+        let status = a.status();
+        let rows = status["scope"].as_array().unwrap();
+        rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("{status}")).clone()
+    };
+    let count = |name: &str, key: &str| row(name)[key].as_u64().unwrap();
+    send_to(&lab, 7101, None);
+    send_to(&lab, 7102, None);
+    assert!(row("backup")["absent"] == true && count("backup", "packets") == 0);
+    for name in ["bulk", "none"] {
+        let row = row(name);
+        // TCP may have sent some of it twice.
+        assert!(row["bytes"].as_u64() >= Some(3_000_000) && row["paused"].as_u64() > Some(0), "{row}");
+        assert_eq!(row["hold"], name == "none");
+    }
+    // What is let go is measured all the same.
+    assert!(a.path("10.9.0.2")["or_acks"].as_u64() > Some(10));
+    let said = String::from_utf8(onrampctl(&["scope", "--socket", a.socket.to_str().unwrap()]).stdout).unwrap();
+    assert!(said.contains("hold = false, port = 7101\n") && said.contains("(there is no such cgroup now)"), "{said}");
+    assert!(lab.log("a").contains("scope: backup: hold = false, cgroup = "), "{}", lab.log("a"));
+
+    let of_bulk = count("bulk", "bytes");
+
+    // Its cgroup comes, goes, and comes anew.
+    if let Some(root) = cgroup_root() {
+        let unit = root.join(&name).join("unit");
+        let below = unit.join("below");
+        for times in 1..=2 {
+            fs::create_dir_all(&below).unwrap();
+            until("is it there", || row("backup")["absent"] == false);
+            send_to(&lab, 7101, Some(&below));
+            assert!(count("backup", "bytes") >= times * 3_000_000);
+            until("has the sender gone", || fs::remove_dir(&below).is_ok());
+            fs::remove_dir(&unit).unwrap();
+            until("is it gone", || row("backup")["absent"] == true);
+        }
+        fs::remove_dir(root.join(&name)).unwrap();
+        assert_eq!(count("bulk", "bytes"), of_bulk);
+    }
+
+    // Other rules, while traffic flows: flows and counts stay.
+    let flows = a.status()["flows"]["count"].as_u64();
+    lab.configure("a", &format!("{wrong}\n{bulk}[[scope]]\nhold = false\ndscp = \"cs1\""));
+    std::thread::scope(|scope| {
+        let sending = scope.spawn(|| lab.transfer("10.9.0.2", 50_000_000));
+        a.signal(Signal::HUP);
+        until("is it reloaded", || a.status()["scope"][1]["name"] == "2");
+        assert!(sending.join().unwrap());
+    });
+    assert_eq!(count("bulk", "bytes"), of_bulk);
+    assert!(a.status()["flows"]["count"].as_u64() >= flows);
+    assert!(lab.log("a").contains("scope: bulk: hold = false, port = 7101; 2: hold = false, dscp = \"cs1\"; what"));
+
+    // Rules on trial.
+    let file = lab.file("other.toml");
+    fs::write(&file, "[[scope]]\nname = \"web\"\nhold = true\nport = [7102, 7103]\n[[scope]]\nhold = false\n").unwrap();
+    let dry_run = |more: &[&str]| {
+        let socket = a.socket.to_str().unwrap();
+        let file = file.to_str().unwrap();
+        onrampctl(&[&["scope", "--socket", socket, "--for", "3s", "--dry-run", file][..], more].concat())
+    };
+    let (trial, other) = std::thread::scope(|scope| {
+        let trial = scope.spawn(|| dry_run(&["--json"]));
+        let again = scope.spawn(|| dry_run(&[]));
+        std::thread::sleep(Duration::from_millis(500));
+        send_to(&lab, 7103, None);
+        send_to(&lab, 7104, None);
+        (trial.join().unwrap(), String::from_utf8(again.join().unwrap().stdout).unwrap())
+    });
+    let trial: serde_json::Value = serde_json::from_slice(&trial.stdout).unwrap();
+    for (i, name) in ["web", "2"].iter().enumerate() {
+        let row = &trial["scope"][i];
+        assert!(
+            row["name"] == *name && row["bytes"].as_u64() >= Some(3_000_000) && row["paused"].as_u64() > Some(0),
+            "{trial}"
+        );
+    }
+    assert_eq!((&trial["mode"], &trial["scope"][2]["packets"]), (&"observe".into(), &0.into()));
+    assert!(other.starts_with("in 3.00 s, on an agent that observes:\n") && other.contains("\nand let go "), "{other}");
+    fs::write(&file, "[[scope]]\nhold = 1\n").unwrap();
+    let refused = dry_run(&[]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        said.ends_with("other.toml:2: scope[0].hold: 1 is not true or false\n") && said.matches('\n').count() == 1,
+        "{said}"
+    );
+
+    lab.configure("a", &wrong);
+    a.signal(Signal::HUP);
+    until("are there no rules", || a.status()["scope"] == serde_json::json!([]));
+    assert!(a.end());
+    assert_eq!(traces(&lab, "a"), "");
 }

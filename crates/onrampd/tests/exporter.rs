@@ -33,7 +33,7 @@ fn value(text: &str, series: &str) -> f64 {
 }
 
 fn busy_agents(lab: &Lab) -> (Agent, Agent) {
-    let more = "threshold = \"50us\"";
+    let more = "threshold = \"50us\"\n[[scope]]\nname = \"six\"\nhold = false\nto = \"fd09::/64\"";
     let (a, b) = (lab.agent("a", more), lab.agent("b", more));
     for peer in ["10.9.0.2", "fd09::2"] {
         assert!(lab.transfer(peer, 20_000_000));
@@ -66,6 +66,10 @@ fn what_is_exported_is_what_the_agent_says() {
         counted += count;
     }
     assert_eq!(counted, received);
+    let scoped =
+        |rule: &str, hold: bool| value(&text, &format!("onramp_scope_bytes_total{{rule=\"{rule}\",hold=\"{hold}\"}}"));
+    assert!(scoped("six", false) >= 20e6 && scoped("none", true) >= 20e6);
+    assert_eq!(scoped("six", false) + scoped("none", true), a.counter("sent_bytes") as f64);
     // Nobody asked for histograms here.
     assert!(status["paths"][0]["owd"].get("histogram").is_none());
 

@@ -4,13 +4,14 @@
 mod common;
 
 use common::packet::{ACK, PSH_ACK, TCP, UDP, ethernet, ip, or_ack, probe, probe_in, tcp, udp};
-use common::privileged;
+use common::{cgroup_root, privileged};
 use onramp_core::orack::{Addresses, OrAck};
 use onramp_core::orprobe::{Kind, OrProbe};
 use onrampd::abi::{self, or_config, or_counter};
 use onrampd::clock::now;
 use onrampd::config::{Config, Key, Keys, Mode, Peer, load};
 use onrampd::datapath::{Alive, Datapath, Program, Step};
+use onrampd::scope::{self, Cgroup, Dscp, Item as _, List, Network, Packet, Ports, Protocol, Rule, cgroups};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Runs, TestRunner};
 use std::cell::RefCell;
@@ -765,4 +766,183 @@ fn every_bucket_of_the_histogram_holds_what_it_says() {
         let right = hit.is_some_and(|i| (bounds(i) as i64..bounds(i + 1) as i64).contains(&after.owd));
         assert!(right, "{} ns (meant for {low}..{high}) went to bucket {hit:?}", after.owd);
     }
+}
+
+/// A cgroup of its own that this process is in, two below the root; it goes with this.
+struct InCgroup(std::path::PathBuf, String);
+
+impl InCgroup {
+    /// `None` where there is no such hierarchy, or this process may not be moved.
+    fn new() -> Option<Self> {
+        let root = cgroup_root()?;
+        let before = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let before = before.lines().find_map(|line| line.strip_prefix("0::/"))?.to_owned();
+        let name = format!("onramp{}", std::process::id());
+        std::fs::create_dir_all(root.join(&name).join("a")).ok()?;
+        let this = Self(root.into(), before);
+        std::fs::write(root.join(name).join("a/cgroup.procs"), "0").ok()?;
+        Some(this)
+    }
+
+    fn path(&self, more: &str) -> Cgroup {
+        format!("/onramp{}{more}", std::process::id()).parse().unwrap()
+    }
+}
+
+impl Drop for InCgroup {
+    fn drop(&mut self) {
+        let _ = std::fs::write(self.0.join(&self.1).join("cgroup.procs"), "0");
+        let own = self.0.join(format!("onramp{}", std::process::id()));
+        let _ = std::fs::remove_dir(own.join("a")).and_then(|()| std::fs::remove_dir(own));
+    }
+}
+
+fn rules(text: &str) -> Vec<Rule> {
+    scope::load(text, "rules").unwrap()
+}
+
+impl Host {
+    fn set_scope(&mut self, rules: &[Rule]) {
+        let table = (!rules.is_empty()).then(|| scope::table(rules, cgroups::id));
+        self.datapath.set_scope(table.as_ref()).unwrap();
+        self.datapath.set_config(&self.told).unwrap();
+    }
+
+    /// What rules counted: packets that matched, and of them those in a pause.
+    fn scoped(&self) -> Vec<(u64, u64)> {
+        self.datapath.scoped().unwrap().iter().map(|counts| (counts.packets, counts.paused)).collect()
+    }
+}
+
+/// The matcher in Rust is what the rules mean; the one in C is what counts.
+#[test]
+fn the_programs_match_as_the_rules_say() {
+    let Some(mut host) = Host::new(Mode::Observe) else { return };
+    let inside = InCgroup::new();
+    let networks =
+        ["10.0.0.0/8", "10.0.0.2", "10.0.0.3", "0.0.0.0/0", "::/0", "fd00::/8", "fd00::2", "fd00::3", "8000::/1"];
+    let cgroups = ["", "/a", "/a/gone", "x"].map(|more| match &inside {
+        Some(inside) => inside.path(more),
+        None => "/gone".parse().unwrap(),
+    });
+    let own = inside.as_ref().map(|inside| inside.path("/a"));
+    let some = |most: usize| proptest::collection::vec(0..most, 0..3);
+    let rule = (any::<bool>(), some(networks.len()), some(12), some(5), 0..5usize, 0..3usize);
+    let rule = rule.prop_map(|(hold, to, ports, dscps, protocol, cgroup)| Rule {
+        hold,
+        to: List(to.iter().map(|i| Network::text(networks[*i]).unwrap()).collect()),
+        port: List(
+            ports.iter().map(|n| Ports { first: *n as u16 % 4 + 1, last: *n as u16 % 4 + 1 + *n as u16 / 4 }).collect(),
+        ),
+        dscp: List(dscps.iter().map(|n| Dscp(*n as u8 * 15)).collect()),
+        protocol: [Some(Protocol::Tcp), Some(Protocol::Udp)].get(protocol).copied().flatten(),
+        cgroup: (cgroup == 0).then(|| cgroups[ports.len() + dscps.len() % 2].clone()),
+        name: None,
+    });
+    let packet = (any::<bool>(), any::<bool>(), 1..7u16, 1..7u16, 0..5u8);
+    let cases = (proptest::collection::vec(rule, 1..9), proptest::collection::vec(packet, 1..9));
+    let mut runner = TestRunner::new(Runs { cases: 400, failure_persistence: None, ..Runs::default() });
+    let host = RefCell::new(&mut host);
+    let done = runner.run(&cases, |(rules, packets)| {
+        let mut host = host.borrow_mut();
+        host.set_scope(&rules);
+        for (v4, is_tcp, sport, dport, dscp) in packets {
+            let (us, to) = if v4 { (US, PEER) } else { (US6, PEER6) };
+            let (protocol, l4) =
+                if is_tcp { (TCP, tcp(sport, dport, 1, ACK, b"x")) } else { (UDP, udp(sport, dport, b"x")) };
+            let (dscp, mut frame) = (dscp * 15, ip(us, to, protocol, &l4));
+            if v4 {
+                frame[15] = dscp << 2 | 1;
+            } else {
+                frame[14] |= dscp >> 2;
+                frame[15] |= (dscp & 3) << 6;
+            }
+            let protocol = if is_tcp { Protocol::Tcp } else { Protocol::Udp };
+            let packet = Packet { to, ports: [sport, dport], protocol, dscp, cgroup: own.as_ref() };
+            // A rule whose cgroup is not there matches nothing.
+            let there = |rule: &Rule| rule.cgroup.as_ref().is_none_or(|cgroup| cgroups::id(cgroup).is_some());
+            let expected = rules.iter().position(|rule| there(rule) && rule.matches(&packet));
+            prop_assert!(own.is_none() || expected == scope::first(&rules, &packet));
+            let before = host.scoped();
+            host.run(Program::Egress, &frame);
+            let after = host.scoped();
+            let counted: Vec<usize> = (0..before.len()).filter(|i| after[*i].0 != before[*i].0).collect();
+            prop_assert_eq!(counted, [expected.unwrap_or(scope::MAX_RULES)]);
+        }
+        Ok(())
+    });
+    done.unwrap();
+}
+
+#[test]
+fn what_a_rule_lets_go_is_measured_and_not_held() {
+    let Some(mut host) = Host::new(Mode::Enforce) else { return };
+    let free = rules("[[scope]]\nhold = false\nport = 80");
+    host.set_scope(&free);
+    host.run(Program::Gate, &data(5, PSH_ACK, 100));
+    host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(104, now() + 400 * MS)));
+    assert!(host.counted().contains(&(abi::OR_ACKS_RECEIVED, 1)));
+    assert_eq!(host.run(Program::Gate, &data(105, PSH_ACK, 100)), 0);
+    assert!(!host.counted().iter().any(|(counter, _)| *counter == abi::OR_HELD));
+    let (_, flow) = host.datapath.flows().next().unwrap();
+    assert_eq!((flow.free, flow.pauses, flow.held), (1, 0, 0));
+    let path = host.datapath.paths().unwrap().into_iter().find(|(peer, _)| *peer == PEER).unwrap().1;
+    assert_eq!((path.or_acks, path.windows[0].held + path.windows[1].held), (1, 0), "nor is the path judged by it");
+    host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(204, now() + 400 * MS)));
+    assert!(host.counted().contains(&(abi::OR_ACKS_RECEIVED, 1)), "it is still measured");
+    // Others are held, which the path has told of.
+    let other = ip(US, PEER, TCP, &tcp(1001, 81, 0, PSH_ACK, b"x"));
+    assert!(host.run(Program::Gate, &other) > 0);
+    assert_eq!((host.scoped()[0], host.scoped()[scope::MAX_RULES]), ((2, 1), (0, 0)), "which has not left yet");
+
+    // The rule goes, and what waits by then goes when it comes back.
+    host.set_scope(&[]);
+    assert_eq!(host.scoped(), []);
+    assert!(host.run(Program::Gate, &data(205, PSH_ACK, 100)) > 0);
+    host.set_scope(&free);
+    assert_eq!(host.run(Program::Gate, &data(205, PSH_ACK, 100)), 0);
+    assert_eq!(host.run(Program::Gate, &data(305, PSH_ACK, 100)), 0);
+    assert_eq!(host.scoped()[0], (2, 2));
+}
+
+/// DNS and the like are nobody's to hold.
+#[test]
+fn no_rule_holds_what_is_never_held() {
+    let Some(mut host) = Host::new(Mode::Enforce) else { return };
+    host.set_scope(&rules("[[scope]]\nhold = true"));
+    host.run(Program::Gate, &data(5, PSH_ACK, 100));
+    host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(104, now() + 400 * MS)));
+    assert_eq!(host.run(Program::Gate, &ip(US, PEER, UDP, &udp(40_000, 53, &[0; 200]))), 0);
+    assert_eq!(host.run(Program::Gate, &data(105, ACK, 0)), 0);
+    assert_eq!(host.scoped()[0], (1, 0), "nor does one match it");
+    assert!(host.run(Program::Gate, &data(105, ACK, 1)) > 0);
+}
+
+#[test]
+fn rules_that_stay_keep_their_counts_and_those_on_trial_change_nothing() {
+    let Some(mut host) = Host::new(Mode::Enforce) else { return };
+    let rule = |port: u16| format!("[[scope]]\nhold = true\nport = {port}\n");
+    host.set_scope(&rules(&(rule(80) + &rule(81))));
+    host.run(Program::Gate, &data(5, PSH_ACK, 100));
+    host.run(Program::Gate, &ip(US, PEER, TCP, &tcp(1000, 82, 0, PSH_ACK, b"x")));
+    host.set_scope(&rules(&(rule(90) + &rule(80))));
+    assert_eq!(host.scoped()[..2], [(0, 0), (1, 0)]);
+    assert_eq!(host.scoped()[scope::MAX_RULES], (1, 0));
+    // Another agent's programs go on with them.
+    let shared = host.datapath.shared().unwrap();
+    let mut next = Datapath::load(1024, 1024, &shared).unwrap();
+    next.set_scope(Some(&scope::table(&rules(&rule(80)), cgroups::id))).unwrap();
+    next.set_config(&host.told).unwrap();
+    assert_eq!(next.scoped().unwrap()[0].packets, 1);
+    drop(next);
+
+    host.datapath.set_trial(Some(&scope::table(&rules("[[scope]]\nhold = false"), cgroups::id))).unwrap();
+    host.datapath.set_config(&host.told).unwrap();
+    host.run(Program::Gate, &data(105, PSH_ACK, 100));
+    host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(204, now() + 400 * MS)));
+    assert!(host.run(Program::Gate, &data(205, PSH_ACK, 100)) > 0);
+    let trial = host.datapath.trial().unwrap();
+    assert_eq!((trial[0].packets, trial[0].bytes, trial[scope::MAX_RULES].packets), (1, 100, 0));
+    host.datapath.set_trial(None).unwrap();
+    assert_eq!(host.datapath.trial().unwrap(), []);
 }

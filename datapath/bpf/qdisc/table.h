@@ -3,9 +3,7 @@
 #ifndef QDISC_TABLE_H
 #define QDISC_TABLE_H
 
-#define TCP_TIME_WAIT_STATE 6
 #define TCP_LISTEN_STATE 10
-#define TCP_NEW_SYN_RECV_STATE 12
 #define SOCK_STREAM_TYPE 1
 /* Flows in a bucket at most. */
 #define CHAIN 64
@@ -76,13 +74,10 @@ OR_INLINE or_u64 queue_key(struct instance *of, struct sk_buff *skb)
 {
 	struct sock *sk = skb->sk;
 
-	if (sk && sk->sk_type == SOCK_STREAM_TYPE && sk->sk_protocol == IPPROTO_TCP) {
-		or_u32 state = sk->__sk_common.skc_state;
-
-		if (state != TCP_TIME_WAIT_STATE && state != TCP_NEW_SYN_RECV_STATE && state != TCP_LISTEN_STATE) {
-			of->pointer = (or_u64)sk;
-			return of->pointer;
-		}
+	if (sk_is_full(sk) && sk->__sk_common.skc_state != TCP_LISTEN_STATE && sk->sk_type == SOCK_STREAM_TYPE &&
+	    sk->sk_protocol == IPPROTO_TCP) {
+		of->pointer = (or_u64)sk;
+		return of->pointer;
 	}
 	return (or_u64)bpf_skb_get_hash(skb) << 1 | 1;
 }

@@ -3,7 +3,7 @@
 use onrampd::abi::OR_OWD_BUCKETS;
 use onrampd::config::Mode;
 use onrampd::status::histogram::lower_bound;
-use onrampd::status::{Gate, Path, Status};
+use onrampd::status::{Gate, Path, Scoped, Status};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
@@ -132,6 +132,7 @@ impl Collector for Told {
         clock(&mut out, status)?;
         paths(&mut out, status, self.max_paths)?;
         gates(&mut out, status)?;
+        scope(&mut out, status)?;
         counters(&mut out, status)
     }
 }
@@ -257,6 +258,33 @@ fn gates(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     )
 }
 
+/// A rule's number.
+type Of = fn(&Scoped) -> u64;
+
+fn scope(out: &mut Families<'_>, status: &Status) -> fmt::Result {
+    let all = |of: Of| {
+        let label = |row: &Scoped| vec![("rule", row.name.clone()), ("hold", row.hold.to_string())];
+        status.scope.iter().map(move |row| (label(row), of(row) as f64))
+    };
+    let totals: [(&str, &str, Option<&Unit>, Of); 4] = [
+        ("scope_packets", "Data packets to peers that the rule was the first to match.", None, |row| row.packets),
+        ("scope", "Their bytes.", Some(&Unit::Bytes), |row| row.bytes),
+        (
+            "scope_paused_packets",
+            "Of them, those that had to wait for the end of a pause, or would have where nothing is held.",
+            None,
+            |row| row.paused,
+        ),
+        ("scope_paused", "Their bytes.", Some(&Unit::Bytes), |row| row.paused_bytes),
+    ];
+    for (name, help, unit, of) in totals {
+        out.write(MetricType::Counter, name, help, unit, all(of))?;
+    }
+    let help = "How long pauses were, of all flows together, held or not.";
+    let time = all(|row| row.paused_ns).map(|(labels, ns)| (labels, seconds(ns)));
+    out.write(MetricType::Counter, "scope_paused", help, Some(&Unit::Seconds), time)
+}
+
 fn counters(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     let count = |name: &str| status.counters.get(name).copied().unwrap_or(0) as f64;
     for (name, help, from) in [
@@ -324,6 +352,8 @@ mod tests {
             "clock": {"source": "fleet", "known": true, "reason": "", "uncertainty_ns": 250.0, "drift_ppm": -3.0,
                       "fleet_ns": 1, "noise_ns": 1.0, "coordinator": "10.0.0.1:9472"},
             "paths": [path("10.0.0.2"), path("10.0.0.3"), path("10.0.0.4")],
+            "scope": [{"name": "backup", "hold": false, "rule": "", "absent": false, "packets": 8, "bytes": 800, "paused": 4,
+                       "paused_bytes": 400, "paused_ns": 2_000_000}],
             "counters": {"sent": 7, "or_acks_bad_tag": 11, "or_acks_received": 45, "or_acks_sent": 46},
             "flows": {"count": 3, "capacity": 4, "held_now": 1, "held_ns": 5, "pauses": 6, "top": []}
         }))
@@ -345,6 +375,9 @@ mod tests {
             "onramp_gate_drops_total{interface=\"eth0\",reason=\"bytes\"} 4.0",
             "onramp_or_acks_refused_total{reason=\"bad_tag\"} 11.0",
             "onramp_path_held_seconds_total{peer=\"10.0.0.2\"} 2.0",
+            "onramp_scope_packets_total{rule=\"backup\",hold=\"false\"} 8.0",
+            "onramp_scope_paused_bytes_total{rule=\"backup\",hold=\"false\"} 400.0",
+            "onramp_scope_paused_seconds_total{rule=\"backup\",hold=\"false\"} 0.002",
             "onramp_path_held_seconds_total{peer=\"others\"} 4.0",
             "onramp_owd_seconds_bucket{le=\"0.000001536\",peer=\"10.0.0.2\"} 3",
             "onramp_owd_seconds_bucket{le=\"0.000002048\",peer=\"10.0.0.2\"} 7",

@@ -20,6 +20,10 @@ pub const OR_OWD_BUCKETS: u32 = 64;
 pub const OR_WINDOW_SHIFT: u32 = 30;
 pub const OR_LEAST_SETTLED: u64 = 10000000000;
 pub const OR_SHORTER: u32 = 16;
+pub const OR_RULES: u32 = 32;
+pub const OR_PLACES: u32 = 128;
+pub const OR_SCOPES: u32 = 3;
+pub const OR_SCOPE_TRIAL: u32 = 3;
 pub const OR_SENT_AGAIN: i32 = -1;
 pub const OR_BUSY_NOT: u32 = 0;
 pub const OR_BUSY_OPEN: u32 = 1;
@@ -114,7 +118,8 @@ pub struct or_config {
     pub idle: or_u64,
     pub gap: or_u64,
     pub segment_rate: or_u32,
-    pub mode: or_u32,
+    pub mode: or_u16,
+    pub scopes: or_u16,
     pub interval_shift: or_u32,
     pub acker_ifindex: or_u32,
     pub port: or_u16,
@@ -146,6 +151,9 @@ const _: () = {
     [
         "Offset of field: or_config::mode",
     ][::core::mem::offset_of!(or_config, mode) - 100usize];
+    [
+        "Offset of field: or_config::scopes",
+    ][::core::mem::offset_of!(or_config, scopes) - 102usize];
     [
         "Offset of field: or_config::interval_shift",
     ][::core::mem::offset_of!(or_config, interval_shift) - 104usize];
@@ -289,10 +297,11 @@ pub struct or_flow {
     pub bytes: or_u64,
     pub or_acks: or_u64,
     pub pauses: or_u64,
+    pub free: or_u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of or_flow"][::core::mem::size_of::<or_flow>() - 112usize];
+    ["Size of or_flow"][::core::mem::size_of::<or_flow>() - 120usize];
     ["Alignment of or_flow"][::core::mem::align_of::<or_flow>() - 8usize];
     [
         "Offset of field: or_flow::state",
@@ -313,6 +322,110 @@ const _: () = {
     [
         "Offset of field: or_flow::pauses",
     ][::core::mem::offset_of!(or_flow, pauses) - 104usize];
+    [
+        "Offset of field: or_flow::free",
+    ][::core::mem::offset_of!(or_flow, free) - 112usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct or_place {
+    pub network: or_address,
+    pub mask: or_address,
+    pub dscps: or_u64,
+    pub cgroup: or_u64,
+    pub level: or_u32,
+    pub first: or_u16,
+    pub last: or_u16,
+    pub kind: or_u16,
+    pub kind_mask: or_u16,
+    pub rule: or_u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of or_place"][::core::mem::size_of::<or_place>() - 64usize];
+    ["Alignment of or_place"][::core::mem::align_of::<or_place>() - 8usize];
+    [
+        "Offset of field: or_place::network",
+    ][::core::mem::offset_of!(or_place, network) - 0usize];
+    [
+        "Offset of field: or_place::mask",
+    ][::core::mem::offset_of!(or_place, mask) - 16usize];
+    [
+        "Offset of field: or_place::dscps",
+    ][::core::mem::offset_of!(or_place, dscps) - 32usize];
+    [
+        "Offset of field: or_place::cgroup",
+    ][::core::mem::offset_of!(or_place, cgroup) - 40usize];
+    [
+        "Offset of field: or_place::level",
+    ][::core::mem::offset_of!(or_place, level) - 48usize];
+    [
+        "Offset of field: or_place::first",
+    ][::core::mem::offset_of!(or_place, first) - 52usize];
+    [
+        "Offset of field: or_place::last",
+    ][::core::mem::offset_of!(or_place, last) - 54usize];
+    [
+        "Offset of field: or_place::kind",
+    ][::core::mem::offset_of!(or_place, kind) - 56usize];
+    [
+        "Offset of field: or_place::kind_mask",
+    ][::core::mem::offset_of!(or_place, kind_mask) - 58usize];
+    [
+        "Offset of field: or_place::rule",
+    ][::core::mem::offset_of!(or_place, rule) - 60usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct or_scope {
+    pub holds: or_u32,
+    pub places: or_u32,
+    pub key: [or_u64; 32usize],
+    pub place: [or_place; 128usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of or_scope"][::core::mem::size_of::<or_scope>() - 8456usize];
+    ["Alignment of or_scope"][::core::mem::align_of::<or_scope>() - 8usize];
+    [
+        "Offset of field: or_scope::holds",
+    ][::core::mem::offset_of!(or_scope, holds) - 0usize];
+    [
+        "Offset of field: or_scope::places",
+    ][::core::mem::offset_of!(or_scope, places) - 4usize];
+    ["Offset of field: or_scope::key"][::core::mem::offset_of!(or_scope, key) - 8usize];
+    [
+        "Offset of field: or_scope::place",
+    ][::core::mem::offset_of!(or_scope, place) - 264usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct or_scoped {
+    pub packets: or_u64,
+    pub bytes: or_u64,
+    pub paused: or_u64,
+    pub paused_bytes: or_u64,
+    pub paused_time: or_u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of or_scoped"][::core::mem::size_of::<or_scoped>() - 40usize];
+    ["Alignment of or_scoped"][::core::mem::align_of::<or_scoped>() - 8usize];
+    [
+        "Offset of field: or_scoped::packets",
+    ][::core::mem::offset_of!(or_scoped, packets) - 0usize];
+    [
+        "Offset of field: or_scoped::bytes",
+    ][::core::mem::offset_of!(or_scoped, bytes) - 8usize];
+    [
+        "Offset of field: or_scoped::paused",
+    ][::core::mem::offset_of!(or_scoped, paused) - 16usize];
+    [
+        "Offset of field: or_scoped::paused_bytes",
+    ][::core::mem::offset_of!(or_scoped, paused_bytes) - 24usize];
+    [
+        "Offset of field: or_scoped::paused_time",
+    ][::core::mem::offset_of!(or_scoped, paused_time) - 32usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]

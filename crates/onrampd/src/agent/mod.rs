@@ -16,6 +16,7 @@ mod ports;
 mod questions;
 mod remember;
 mod report;
+mod scope;
 mod signals;
 mod tell;
 mod time;
@@ -45,6 +46,7 @@ use onramp_netlink::{Socket, Watch};
 use policy::InForce;
 use ports::Port;
 use questions::Questions;
+use scope::Scope;
 use signals::{Signals, wait_for};
 use std::io;
 use std::os::fd::AsFd as _;
@@ -123,6 +125,7 @@ struct Agent {
     problems: Vec<String>,
     standing: Vec<String>,
     bounds: Bounds,
+    scope: Scope,
     /// Sums over flows and those held longest, and when they were made.
     flows: Option<(u64, status::Flows)>,
     /// This host's clock as tests have it.
@@ -207,6 +210,7 @@ impl Agent {
             problems: Vec::new(),
             standing: Vec::new(),
             bounds: Bounds::default(),
+            scope: Scope::default(),
             flows: None,
             _only: only,
             in_force: InForce::new(decide(config.own, &Held::default(), started)),

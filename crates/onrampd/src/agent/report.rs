@@ -9,6 +9,7 @@ use crate::status::protocol::{MAX_FLOWS, Request};
 use crate::status::{self, Facts, Flows, Status};
 use crate::sync::Sync;
 use onramp_netlink::{link, qdisc};
+use serde::Serialize;
 use tracing::warn;
 
 /// Sums over flows are not made anew more often, in nanoseconds, however often they are asked for.
@@ -18,9 +19,15 @@ const MAX_PROBLEMS: usize = 10;
 
 impl Agent {
     pub(super) fn answer(&mut self, request: Request) -> Vec<u8> {
-        let Request::Status { flows, histograms } = request;
-        let status = self.status(flows, histograms).map_err(|e| e.to_string());
-        let reply = status.and_then(|s| serde_json::to_vec(&s).map_err(|e| e.to_string()));
+        fn json(answer: &impl Serialize) -> Result<Vec<u8>, String> {
+            serde_json::to_vec(answer).map_err(|e| e.to_string())
+        }
+        let reply = match request {
+            Request::Status { flows, histograms } => {
+                self.status(flows, histograms).map_err(|e| e.to_string()).and_then(|status| json(&status))
+            }
+            Request::Trial { scope } => self.try_scope(scope).and_then(|trial| json(&trial)),
+        };
         reply.unwrap_or_else(|error| serde_json::json!({ "error": error }).to_string().into_bytes())
     }
 
@@ -60,6 +67,7 @@ impl Agent {
             interfaces: &interfaces,
             qdiscs: &qdiscs,
             bounds: &self.bounds,
+            scope: self.scope_status()?,
             paths: &self.datapath.paths()?,
             counters: &self.datapath.counters()?,
             flows,

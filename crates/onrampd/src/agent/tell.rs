@@ -133,6 +133,7 @@ impl Agent {
         if told.mode == Mode::Enforce && matches!(self.gate, Gate::Program(_)) {
             config.flags |= abi::OR_FOLLOW_UP as u16;
         }
+        self.set_scope()?;
         self.datapath.set_config(&config)?;
         self.bound(&mut peers)?;
         Ok(self.datapath.set_peers(&peers)?)

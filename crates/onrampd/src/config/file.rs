@@ -3,6 +3,7 @@
 use super::quantity::{Drift, Life, Offset, Rate, Size, Threshold, Time};
 use super::{Attach, GateLimits, Mode};
 use crate::policy::Labels;
+use crate::scope::Rule;
 use onramp_config::Parsed;
 use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
@@ -77,6 +78,9 @@ pub struct File {
     /// Peers of which more is to be said.
     #[serde(default)]
     pub peer: Vec<PeerSection>,
+    /// Rules that say which packets are held; the first that matches counts.
+    #[serde(default)]
+    pub scope: Vec<Rule>,
     /// The hosts this one synchronises with; they are its peers.
     pub fleet: Option<FleetSection>,
     /// Limits of the gate.

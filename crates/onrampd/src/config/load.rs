@@ -8,6 +8,7 @@ use crate::abi;
 use crate::fleet::pairs::KEY_LIFE;
 use crate::fleet::pki::CERTIFICATE_LIFE;
 use crate::policy::{self, Own};
+use crate::scope;
 use onramp_config::{ConfigError, Document, Mistake, Outline, Parsed, Reading};
 use std::collections::HashSet;
 use std::io::Read as _;
@@ -123,6 +124,7 @@ fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Optio
     if gate.target.is_some_and(|target| target.0 > 100_000_000) {
         mistakes.push(Mistake::new("gate.target", "is above 100ms"));
     }
+    mistakes.extend(scope::mistakes(&f.scope));
     let fleet = fleet(&f, base, mistakes);
     if let (GateKind::Bpf, Some(Parent::Class(_))) = (gate.kind, parent) {
         let message = "\"bpf\" goes to the root or below mq only: it takes \"module\", or another parent";
@@ -152,6 +154,7 @@ fn check(f: File, file: &str, base: &Path, mistakes: &mut Vec<Mistake>) -> Optio
         max_share: f.max_share.unwrap_or(MAX_SHARE),
         auto_threshold: f.fleet.is_some() && !matches!(f.threshold, Some(Threshold::Fixed(_))),
         clock_is_shared: f.clock == Some(Clock::Shared),
+        scope: f.scope,
         fleet,
         gate: f.gate,
         test: TestClock { offset: f.test.clock_offset.map_or(0, |o| o.0), drift: Drift(drift.0), noise: noise as u32 },
@@ -408,12 +411,14 @@ pub fn usable(address: IpAddr) -> Result<(), String> {
 }
 
 /// What stands in for a section that cannot be read; its address is one of documentation's (RFC 5737).
-const OUTLINE: Outline = Outline { example, required: &[], lists: &[("peer", &[("address", "192.0.2.1")])] };
+const OUTLINE: Outline =
+    Outline { example, required: &[], lists: &[("peer", &[("address", "192.0.2.1")]), ("scope", scope::STAND_IN)] };
 
 /// A value of a key that must be there.
 fn example(key: &str) -> Option<&'static str> {
     match key {
         "coordinators" => Some("[\"10.0.0.1:9472\"]"),
+        "hold" => Some("false"),
         "address" => Some("\"10.0.0.2\""),
         _ => None,
     }

@@ -9,6 +9,7 @@ pub mod quantity;
 
 use crate::abi;
 use crate::policy::{Decision, Labels, Own};
+use crate::scope::Rule;
 use onramp_config::Mistake;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -61,6 +62,8 @@ pub struct Config {
     pub max_share: f64,
     /// All peers go by this host's clock.
     pub clock_is_shared: bool,
+    /// Rules that say which packets are held; the first that matches counts.
+    pub scope: Vec<Rule>,
     /// The hosts this one synchronises with.
     pub fleet: Option<Fleet>,
     /// Limits of the gate; what is not given is the kernel's default.
@@ -376,9 +379,10 @@ impl Config {
             gap: self.or_ack_gap,
             segment_rate: self.line_rate.map_or(0, segment_rate),
             mode: match self.mode {
-                Mode::Observe => abi::OR_MODE_OBSERVE,
-                Mode::Enforce => abi::OR_MODE_ENFORCE,
+                Mode::Observe => abi::OR_MODE_OBSERVE as u16,
+                Mode::Enforce => abi::OR_MODE_ENFORCE as u16,
             },
+            scopes: 0,
             interval_shift: self.interval_shift,
             acker_ifindex,
             port: self.port,

@@ -61,6 +61,15 @@ impl<K: Pod, V: Pod> Map<K, V> {
         Ok(values.ok_or_else(absent)?)
     }
 
+    /// Sets the values of a key, of each CPU.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_all(&self, key: &K, values: &[V]) -> Result<()> {
+        let values: Vec<Vec<u8>> = values.iter().map(|value| bytes_of(value).to_vec()).collect();
+        self.handle.update_percpu(bytes_of(key), &values, MapFlags::ANY)
+    }
+
     /// Keys and values of this moment. In a map that changes meanwhile, some may be missing or come twice; and since
     /// the kernel begins anew where the key that was looked at last has gone, it ends after as many as there may be.
     pub fn iter(&self) -> impl Iterator<Item = (K, V)> + '_ {

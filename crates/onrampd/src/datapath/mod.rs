@@ -8,12 +8,14 @@ pub mod tcp;
 pub use object::Shared;
 pub use record::{Recorded, Recorder};
 
-use crate::abi::{self, or_address, or_clock, or_config, or_exchange, or_flow, or_path, or_peer, or_tuple};
+use crate::abi::{
+    self, or_address, or_clock, or_config, or_exchange, or_flow, or_path, or_peer, or_scope, or_scoped, or_tuple,
+};
 use crate::config::{Attach, MAX_PEERS, Peer};
 use crate::net::acker;
 use crate::net::tc::{self, Filter};
 use crate::sys;
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable as _};
 use libbpf_rs::libbpf_sys::{BPF_F_BEFORE, BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_attach_type, bpf_prog_info};
 use libbpf_rs::{ErrorKind, Object, ProgramInput, ProgramMut, ProgramOutput};
 use maps::{Map, Ring};
@@ -156,6 +158,10 @@ pub struct Datapath {
     last: u32,
     flows: Map<or_tuple, or_flow>,
     counters: Map<u32, Counted>,
+    scopes: Map<u32, or_scope>,
+    scoped: Map<u32, or_scoped>,
+    /// As [`or_config::scopes`] is to be.
+    tables: u16,
     alive: Option<Alive>,
     exchanges: Option<Exchanges>,
 }
@@ -254,11 +260,14 @@ impl Datapath {
         let current: Map<u32, u32> = map(&object, "current")?;
         let slot = current.get(&0).map_err(|source| Error::Map { name: "current", source })? & 1;
         let peers: Map<or_address, or_peer> = map(&object, "peers")?;
+        let config: Map<u32, or_config> = map(&object, "config")?;
         let exchanges = Ring::find(&object, "exchanges")
             .map(Exchanges)
             .map_err(|source| Error::Map { name: "exchanges", source })?;
         Ok(Self {
-            config: map(&object, "config")?,
+            // Trials end with the agent that was asked for them.
+            tables: config.get(&slot).map_or(0, |config| config.scopes & 0xff),
+            config,
             current,
             slot,
             numbers: peers.iter().map(|(address, peer)| (address.into(), peer.path)).collect(),
@@ -267,6 +276,8 @@ impl Datapath {
             last: 0,
             flows: map(&object, "flows")?,
             counters: map(&object, "counters")?,
+            scopes: map(&object, "scopes")?,
+            scoped: map(&object, "scoped")?,
             alive: Some(Alive(map(&object, "alive")?)),
             exchanges: Some(exchanges),
             object,
@@ -278,16 +289,103 @@ impl Datapath {
         Ok(found.ok_or(io::Error::from(io::ErrorKind::NotFound))?)
     }
 
-    /// Sets what the programs go by.
+    /// Sets what the programs go by, with the rules that were last [set](Self::set_scope).
     ///
     /// # Errors
     /// The map cannot be written.
     pub fn set_config(&mut self, config: &or_config) -> Result<(), Error> {
         let other = 1 - self.slot;
-        self.config.set(&other, config).map_err(|source| Error::Map { name: "config", source })?;
+        let config = or_config { scopes: self.tables, ..*config };
+        self.config.set(&other, &config).map_err(|source| Error::Map { name: "config", source })?;
         self.current.set(&0, &other).map_err(|source| Error::Map { name: "current", source })?;
         self.slot = other;
         Ok(())
+    }
+
+    /// Sets the rules in force, from the next [`Self::set_config`] on. Rules that stay keep their counts, but for the packets
+    /// that leave meanwhile.
+    ///
+    /// # Errors
+    /// A map cannot be read or written.
+    pub fn set_scope(&mut self, table: Option<&or_scope>) -> Result<(), Error> {
+        let old = self.tables & 0xff;
+        self.tables = self.tables & !0xff | self.set_table(old, if old == 1 { 2 } else { 1 }, table)?;
+        Ok(())
+    }
+
+    /// Sets rules on trial, from the next [`Self::set_config`] on: they count, and hold nothing.
+    ///
+    /// # Errors
+    /// As for [`Self::set_scope`].
+    pub fn set_trial(&mut self, table: Option<&or_scope>) -> Result<(), Error> {
+        let new = self.set_table(self.tables >> 8, abi::OR_SCOPE_TRIAL as u16, table)?;
+        self.tables = self.tables & 0xff | new << 8;
+        Ok(())
+    }
+
+    /// Puts a table in the place `new`, unless it is that in the place `old`; where it is then. 0: there is none.
+    fn set_table(&self, old: u16, new: u16, table: Option<&or_scope>) -> Result<u16, Error> {
+        let Some(table) = table else { return Ok(0) };
+        let before = (old > 0).then(|| self.scopes.get(&u32::from(old - 1))).transpose();
+        let before = before.map_err(|source| Error::Map { name: "scopes", source })?;
+        if before.as_ref() == Some(table) {
+            return Ok(old);
+        }
+        self.write_scope(new, table, before.map(|before| (old, before)))?;
+        Ok(new)
+    }
+
+    /// Writes a table, with the counts of `before`.
+    fn write_scope(&self, number: u16, table: &or_scope, before: Option<(u16, or_scope)>) -> Result<(), Error> {
+        self.scopes.set(&u32::from(number - 1), table).map_err(|source| Error::Map { name: "scopes", source })?;
+        let failed = |source| Error::Map { name: "scoped", source };
+        for rule in 0..=abi::OR_RULES as usize {
+            let own = counts_at(number, rule);
+            // Packets that no rule matches are last, and need no key.
+            let same = |before: &or_scope| match table.key.get(rule) {
+                None => Some(rule),
+                Some(0) => None,
+                Some(key) => before.key.iter().position(|one| one == key),
+            };
+            let kept = before.as_ref().and_then(|(old, before)| Some(counts_at(*old, same(before)?)));
+            let counts = match kept {
+                Some(at) => self.scoped.get_all(&at),
+                None => self.scoped.get_all(&own).map(|all| vec![or_scoped::zeroed(); all.len()]),
+            };
+            self.scoped.set_all(&own, &counts.map_err(failed)?).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// What the rules in force have counted, and last packets that none matched; nothing if there are no rules.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn scoped(&self) -> Result<Vec<or_scoped>, Error> {
+        self.counts(self.tables & 0xff)
+    }
+
+    /// The same of rules on trial.
+    ///
+    /// # Errors
+    /// As for [`Self::scoped`].
+    pub fn trial(&self) -> Result<Vec<or_scoped>, Error> {
+        self.counts(self.tables >> 8)
+    }
+
+    fn counts(&self, table: u16) -> Result<Vec<or_scoped>, Error> {
+        let sum = |rule| {
+            let cpus = self.scoped.get_all(&counts_at(table, rule as usize))?;
+            Ok(cpus.iter().fold(or_scoped::zeroed(), |a, b| or_scoped {
+                packets: a.packets + b.packets,
+                bytes: a.bytes + b.bytes,
+                paused: a.paused + b.paused,
+                paused_bytes: a.paused_bytes + b.paused_bytes,
+                paused_time: a.paused_time + b.paused_time,
+            }))
+        };
+        let rules = if table == 0 { 0..0 } else { 0..abi::OR_RULES + 1 };
+        rules.map(sum).collect::<Result<_, _>>().map_err(|source| Error::Map { name: "scoped", source })
     }
 
     /// Makes `peers` the hosts with which OR-ACKs are exchanged. What is known of the paths
@@ -527,6 +625,11 @@ impl Datapath {
         let run = self.program(program).and_then(|p| p.test_run(input));
         run.map_err(|source| Error::Program { name: program.name(), source })
     }
+}
+
+/// Where in map "scoped" the counts of a table's rule are.
+fn counts_at(table: u16, rule: usize) -> u32 {
+    u32::from(table - 1) * (abi::OR_RULES + 1) + rule as u32
 }
 
 /// How programs of ours lost their place before others.

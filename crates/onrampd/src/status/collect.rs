@@ -1,7 +1,7 @@
 //! From maps and netlink to [`Status`].
 
 use super::histogram::quantile;
-use super::{Clock, Flow, Flows, Gate, Interface, Owd, Parameters, Path, Policy, Status};
+use super::{Clock, Flow, Flows, Gate, Interface, Owd, Parameters, Path, Policy, Scoped, Status};
 use crate::abi::{self, or_clock, or_flow, or_path, or_tuple, tc_onramp_xstats};
 use crate::bounds::Bounds;
 use crate::config::{Config, Mode};
@@ -47,6 +47,8 @@ pub struct Facts<'a> {
     pub qdiscs: &'a [Qdisc],
     /// Why nothing is held on some.
     pub bounds: &'a Bounds,
+    /// Rules and what they counted.
+    pub scope: Vec<Scoped>,
     /// From the map.
     pub paths: &'a [(IpAddr, or_path)],
     /// From the map.
@@ -95,6 +97,7 @@ pub fn collect(facts: Facts<'_>) -> Status {
         },
         clock: clock(&facts),
         paths,
+        scope: facts.scope,
         counters: counters(facts.counters),
         effects: facts.effects.map(|counted| counted.total().clone()),
         effects_missing: facts.effects_missing,
@@ -257,13 +260,17 @@ fn longest_first((held, _, flow): &(u64, or_tuple, or_flow)) -> Reverse<(u64, u6
     Reverse((*held, flow.bytes))
 }
 
-/// A flow that says nothing more while it is stopped is not held for ever.
+/// A flow that says nothing more while it is stopped is not held for ever, and one that a rule lets go not at all.
 fn held_now(flow: &or_flow, now: u64) -> bool {
-    flow.held_since != 0 && now < flow.state.t_next
+    flow.held_since != 0 && flow.free == 0 && now < flow.state.t_next
 }
 
 fn held_ns(flow: &or_flow, now: u64) -> u64 {
-    let so_far = if flow.held_since == 0 { 0 } else { now.min(flow.state.t_next).saturating_sub(flow.held_since) };
+    let so_far = if flow.held_since == 0 || flow.free != 0 {
+        0
+    } else {
+        now.min(flow.state.t_next).saturating_sub(flow.held_since)
+    };
     flow.held + so_far
 }
 
@@ -306,7 +313,8 @@ mod tests {
         let tuple =
             or_tuple { source: address, destination: address, sport: 1, dport: 2, protocol: 6, reserved: [0; 3] };
         let state = abi::onramp_flow::zeroed();
-        let flow = |held| or_flow { state, last_sent: 0, held_since: 0, held, bytes: 0, or_acks: 0, pauses: 1 };
+        let flow =
+            |held| or_flow { state, last_sent: 0, held_since: 0, held, bytes: 0, or_acks: 0, pauses: 1, free: 0 };
         let found = flows((0..5000).map(|held| (tuple, flow(held))), 3, 9000, 0);
         assert_eq!((found.count, found.pauses, found.capacity), (5000, 5000, 9000));
         assert_eq!(found.top.iter().map(|f| f.held_ns).collect::<Vec<_>>(), [4999, 4998, 4997]);

@@ -43,6 +43,9 @@ pub struct Status {
     pub clock: Clock,
     /// One for each peer.
     pub paths: Vec<Path>,
+    /// Rules that say which packets are held, and what they have counted; nothing if there are none.
+    #[serde(default)]
+    pub scope: Vec<Scoped>,
     /// Since the start.
     pub counters: BTreeMap<String, u64>,
     /// What traffic to all peers has met since the agent started; none from an earlier version.
@@ -83,6 +86,38 @@ pub struct Policy {
     pub runs_out_ns: Option<u64>,
     /// It counts no more.
     pub has_run_out: bool,
+}
+
+/// A rule, or what none matches, and the data packets to peers of which it was the first to match.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scoped {
+    /// Its name or number, or "none".
+    pub name: String,
+    /// Its packets are held.
+    pub hold: bool,
+    /// What it says, but for its name.
+    pub rule: String,
+    /// Its cgroup is not there, so that it matches nothing.
+    pub absent: bool,
+    /// Packets that left.
+    pub packets: u64,
+    /// Their payload.
+    pub bytes: u64,
+    /// Of them, those that the gate had wait for the end of a pause; where nothing is held, those that it would have had.
+    pub paused: u64,
+    /// Their payload.
+    pub paused_bytes: u64,
+    /// How long flows' pauses were; once they are over.
+    pub paused_ns: u64,
+}
+
+/// Rules on trial, and what they have counted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Trial {
+    /// Observing, or holding packets.
+    pub mode: Mode,
+    /// As in the status.
+    pub scope: Vec<Scoped>,
 }
 
 /// An interface.

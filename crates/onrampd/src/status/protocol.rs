@@ -1,12 +1,16 @@
-//! The agent's socket: a line of JSON asks, a line of JSON answers. Nothing can be changed
+//! The agent's socket: a line of JSON asks, a line of JSON answers. Nothing that is in force can be changed
 //! through it. Root and the group of the agent may ask: every flow of the host can be seen.
 //!
-//! `{"get":"status"}`, or with the flows held longest: `{"get":"status","flows":20}`.
+//! `{"get":"status"}`, or with the flows held longest: `{"get":"status","flows":20}`. `{"get":"trial","scope":[…]}` has the
+//! programs count what these rules match, until nobody has asked for five seconds.
 
+use crate::scope::{self, Rule};
+
+use onramp_config::Mistake;
 use serde::{Deserialize, Serialize};
 
 /// Longest request, in bytes.
-pub const MAX_REQUEST: usize = 1024;
+pub const MAX_REQUEST: usize = 32 << 10;
 /// Most flows told of in one answer.
 pub const MAX_FLOWS: usize = 1000;
 
@@ -23,6 +27,11 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         histograms: bool,
     },
+    /// What rules would do that are not in force.
+    Trial {
+        /// The rules.
+        scope: Vec<Rule>,
+    },
 }
 
 /// Reads a request.
@@ -32,8 +41,14 @@ pub enum Request {
 pub fn parse(line: &[u8]) -> Result<Request, String> {
     let text = std::str::from_utf8(line).map_err(|_| "a request is a line of UTF-8".to_string())?;
     let request = serde_json::from_str(text).map_err(|e| format!("no request: {e}: such as {{\"get\":\"status\"}}"))?;
-    let Request::Status { flows, histograms } = request;
-    Ok(Request::Status { flows: flows.min(MAX_FLOWS), histograms })
+    match request {
+        Request::Status { flows, histograms } => Ok(Request::Status { flows: flows.min(MAX_FLOWS), histograms }),
+        Request::Trial { scope } => match scope::mistakes(&scope).into_iter().next() {
+            Some(Mistake { key, message }) => Err(format!("{key}: {message}")),
+            None if scope.is_empty() => Err("scope: is empty".into()),
+            None => Ok(Request::Trial { scope }),
+        },
+    }
 }
 
 #[cfg(test)]
@@ -44,6 +59,12 @@ mod tests {
 
     #[test]
     fn requests_are_read_and_bounded() {
+        let trial = parse(br#"{"get":"trial","scope":[{"hold":false,"port":[80,"8000-8100"],"to":"10.0.0.0/8"}]}"#);
+        assert!(matches!(trial, Ok(Request::Trial { scope }) if scope[0].port.0.len() == 2));
+        assert!(
+            parse(br#"{"get":"trial","scope":[{"hold":false},{"hold":true}]}"#).unwrap_err().contains("never reached")
+        );
+        assert!(parse(br#"{"get":"trial","scope":[]}"#).is_err());
         let status = |flows, histograms| Ok(Request::Status { flows, histograms });
         assert_eq!(parse(br#"{"get":"status"}"#), status(0, false));
         assert_eq!(parse(br#"{"get":"status","flows":5,"histograms":true}"#), status(5, true));

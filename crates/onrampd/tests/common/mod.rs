@@ -16,3 +16,9 @@ pub fn privileged() -> bool {
     }
     root
 }
+
+/// Where cgroups of version 2 are.
+pub fn cgroup_root() -> Option<&'static std::path::Path> {
+    let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(std::path::Path::new);
+    roots.into_iter().find(|root| root.join("cgroup.procs").exists() && root.join("cgroup.controllers").exists())
+}
