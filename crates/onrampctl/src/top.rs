@@ -180,6 +180,8 @@ mod tests {
             },
             paths: Vec::new(),
             counters: Default::default(),
+            effects: None,
+            effects_missing: None,
             flows: Flows { count: flows.len() as u64, top: flows, ..Flows::default() },
         }
     }

@@ -18,7 +18,7 @@ const MAX_PROBLEMS: usize = 10;
 
 impl Agent {
     pub(super) fn answer(&mut self, request: Request) -> Vec<u8> {
-        let Request::Status { flows, histograms } = request;
+        let Request::Status { flows, histograms } = request else { return b"{}".to_vec() };
         let status = self.status(flows, histograms).map_err(|e| e.to_string());
         let reply = status.and_then(|s| serde_json::to_vec(&s).map_err(|e| e.to_string()));
         reply.unwrap_or_else(|error| serde_json::json!({ "error": error }).to_string().into_bytes())

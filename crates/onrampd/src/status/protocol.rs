@@ -1,7 +1,8 @@
 //! The agent's socket: a line of JSON asks, a line of JSON answers. Nothing can be changed
 //! through it. Root and the group of the agent may ask: every flow of the host can be seen.
 //!
-//! `{"get":"status"}`, or with the flows held longest: `{"get":"status","flows":20}`.
+//! `{"get":"status"}`, or with the flows held longest: `{"get":"status","flows":20}`. `{"get":"history","since":0}`: the
+//! blocks of [`crate::effects::blocks`] that ended after a time; from `next`, if that is a number, there are more.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,23 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         histograms: bool,
     },
+    /// What traffic met, block by block.
+    History(History),
+}
+
+/// Of which time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct History {
+    /// Blocks that ended after this, in seconds since 1970, ...
+    pub since: u64,
+    /// ... until this.
+    #[serde(default = "for_ever")]
+    pub until: u64,
+}
+
+fn for_ever() -> u64 {
+    u64::MAX
 }
 
 /// Reads a request.
@@ -32,8 +50,10 @@ pub enum Request {
 pub fn parse(line: &[u8]) -> Result<Request, String> {
     let text = std::str::from_utf8(line).map_err(|_| "a request is a line of UTF-8".to_string())?;
     let request = serde_json::from_str(text).map_err(|e| format!("no request: {e}: such as {{\"get\":\"status\"}}"))?;
-    let Request::Status { flows, histograms } = request;
-    Ok(Request::Status { flows: flows.min(MAX_FLOWS), histograms })
+    Ok(match request {
+        Request::Status { flows, histograms } => Request::Status { flows: flows.min(MAX_FLOWS), histograms },
+        request @ Request::History(_) => request,
+    })
 }
 
 #[cfg(test)]
@@ -48,7 +68,18 @@ mod tests {
         assert_eq!(parse(br#"{"get":"status"}"#), status(0, false));
         assert_eq!(parse(br#"{"get":"status","flows":5,"histograms":true}"#), status(5, true));
         assert_eq!(parse(br#"{"get":"status","flows":99999999}"#), status(MAX_FLOWS, false));
-        for bad in [&b""[..], b"status", b"{}", br#"{"get":"stop"}"#, br#"{"get":"status","flows":-1}"#, b"\xff"] {
+        let history = |since, until| Ok(Request::History(History { since, until }));
+        assert_eq!(parse(br#"{"get":"history","since":5}"#), history(5, u64::MAX));
+        assert_eq!(parse(br#"{"get":"history","since":5,"until":9}"#), history(5, 9));
+        for bad in [
+            br#"{"get":"history"}"#,
+            &b""[..],
+            b"status",
+            b"{}",
+            br#"{"get":"stop"}"#,
+            br#"{"get":"status","flows":-1}"#,
+            b"\xff",
+        ] {
             assert!(parse(bad).is_err());
         }
         assert!(parse(br#"{"get":"status","set":1}"#).is_err());
