@@ -142,8 +142,7 @@ fn chosen(block: &Block, peers: &[IpAddr]) -> Option<Effects> {
     }
     let named = peers.iter().filter_map(|peer| to(block, peer));
     // Of several paths the time is the same.
-    let sum = named.cloned().reduce(|a, b| Effects { elapsed_ns: a.elapsed_ns, ..a.plus(&b) });
-    sum
+    named.cloned().reduce(|a, b| Effects { elapsed_ns: a.elapsed_ns, ..a.plus(&b) })
 }
 
 impl Report {

@@ -79,7 +79,8 @@ impl Effects {
             elapsed_ns: self.elapsed_ns.checked_sub(before.elapsed_ns)?,
             owd: self.owd.minus(&before.owd)?,
             held_ns: self.held_ns.checked_sub(before.held_ns)?,
-            tcp: self.tcp.min(before.tcp),
+            // Counters that were not there yet were 0.
+            tcp: self.tcp,
             segments: self.segments.checked_sub(before.segments)?,
             retransmitted: self.retransmitted.checked_sub(before.retransmitted)?,
             timeouts: self.timeouts.checked_sub(before.timeouts)?,
