@@ -145,6 +145,7 @@ acked() {
 # tcp_counted: what TCP did is counted on a, all of it or all but timeouts
 tcp_counted() {
     said=$(onrampctl status --json ${1:+--socket $1})
+    echo "$said"
     [ "$(echo "$said" | number acked_bytes)" -ge 1000000 ] && echo "$said" | grep -Eq '"tcp":"(all|without-timeouts)"'
 }
 # held DEVICE: the gate of a there has held packets

@@ -5,11 +5,13 @@ mod common;
 use common::fleet::*;
 use common::lab::{Agent, Lab, onrampctl, run, until};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::time::Instant;
 
 const T: &str = "threshold = \"50us\"";
 const B: &str = "10.9.0.2";
@@ -273,4 +275,33 @@ fn the_history_outlives_an_agent_that_is_killed_and_a_full_disk_is_one_problem()
     });
     run(&format!("umount {}", state.display()));
     done.unwrap();
+}
+
+/// For docs/overhead.md: `cargo test --release -p onrampd --test effects -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn what_a_look_at_many_connections_takes() {
+    let Some(lab) = Lab::new() else { return };
+    let resource = rustix::process::Resource::Nofile;
+    let limit = rustix::process::getrlimit(resource);
+    rustix::process::setrlimit(resource, rustix::process::Rlimit { current: limit.maximum, ..limit }).unwrap();
+    let peers = BTreeSet::from([B.parse::<IpAddr>().unwrap()]);
+    let mut open = Vec::new();
+    for connections in [0, 9_900] {
+        open.extend((0..connections).map(|_| Connection::open(&lab, "a")));
+        for (whose, known) in [("a peer's", peers.clone()), ("others'", BTreeSet::new())] {
+            let mut took = lab.on("a", || {
+                let mut programs = onrampd::datapath::tcp::Connections::count().unwrap();
+                let mut timed = || {
+                    let begun = Instant::now();
+                    programs.walk(&known).unwrap();
+                    begun.elapsed()
+                };
+                (0..21).map(|_| timed()).collect::<Vec<_>>()
+            });
+            let first = took.remove(0);
+            took.sort();
+            println!("{connections} connections, {whose}: {:?}; the first look {first:?}", took[10]);
+        }
+    }
 }
