@@ -149,6 +149,12 @@ acked() {
     [ "${acks:-0}" -ge $2 ] || { onrampctl status --socket /tmp/a.sock; fail "$1: only ${acks:-no} OR-ACKs came back"; }
     say "$1: $acks OR-ACKs"
 }
+# tcp_counted: what TCP did is counted on a, all of it or all but timeouts
+tcp_counted() {
+    said=$(onrampctl status --json ${1:+--socket $1})
+    echo "$said"
+    [ "$(echo "$said" | number acked_bytes)" -ge 1000000 ] && echo "$said" | grep -Eq '"tcp":"(all|without-timeouts)"'
+}
 # held DEVICE: the gate of a there has held packets
 held() {
     held=$(tc -n a -s qdisc show dev $1 | sed -n 's/.*held \([0-9]*\) for.*/\1/p' | head -n 1)

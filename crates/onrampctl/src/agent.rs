@@ -1,7 +1,9 @@
 //! Asks an agent by its socket.
 
+use onrampd::effects::blocks::Block;
 use onrampd::status::Status;
-use onrampd::status::protocol::Request;
+use onrampd::status::protocol::{History, Request};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -64,6 +66,30 @@ impl Client {
     /// The same, or an answer that cannot be understood.
     pub fn status(&mut self, flows: usize, histograms: bool) -> io::Result<Status> {
         Ok(serde_json::from_str(&self.line(flows, histograms)?)?)
+    }
+
+    /// The blocks that ended after `since` and until `until`, in seconds since 1970.
+    ///
+    /// # Errors
+    /// The same; an earlier version keeps none.
+    pub fn history(&mut self, mut since: u64, until: u64) -> io::Result<Vec<Block>> {
+        #[derive(Deserialize)]
+        struct Answer {
+            blocks: Vec<Block>,
+            next: Option<u64>,
+        }
+        let mut blocks = Vec::new();
+        loop {
+            let line = self.send(&Request::History(History { since, until }))?;
+            let answer = serde_json::from_str::<Answer>(&line);
+            let answer =
+                answer.map_err(|_| io::Error::other(format!("the agent keeps no history: {}", line.trim_end())))?;
+            blocks.extend(answer.blocks);
+            match answer.next.filter(|next| *next > since) {
+                Some(next) => since = next,
+                None => return Ok(blocks),
+            }
+        }
     }
 }
 

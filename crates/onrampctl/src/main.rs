@@ -16,6 +16,7 @@ mod owd;
 mod policy;
 mod record;
 mod replay;
+mod report;
 mod rollout;
 mod scope;
 mod setup;
@@ -227,6 +228,28 @@ enum Command {
     },
     /// Watch paths and flows live, as root or in the group onrampd.
     Top {
+        /// The agent's socket.
+        #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
+        socket: PathBuf,
+    },
+    /// Compare what traffic met while the agent observed with while it enforced: delays, retransmissions, RTOs, time held,
+    /// with 95% intervals, from what it has kept of the last 24 hours. As root or in the group onrampd.
+    Report {
+        /// From so long ago on, such as 1h or 30min; or @ and seconds since 1970.
+        #[arg(long, value_name = "TIME")]
+        since: String,
+        /// Until so long ago; default: now.
+        #[arg(long, value_name = "TIME")]
+        until: Option<String>,
+        /// Paths to these peers only.
+        #[arg(long, value_name = "ADDRESS")]
+        peer: Vec<IpAddr>,
+        /// One line of JSON.
+        #[arg(long)]
+        json: bool,
+        /// Also write a page.
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
         /// The agent's socket.
         #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
         socket: PathBuf,
@@ -520,6 +543,9 @@ fn main() -> ExitCode {
             }
         },
         Command::Top { socket } => asked(&socket, top::run(&socket)),
+        Command::Report { since, until, peer, json, html, socket } => {
+            done(report::run(&report::Order { socket, since, until, peers: peer, json, html }))
+        }
         Command::Exporter { listen, max_paths, socket } => {
             exporter::run(listen, max_paths, &socket).map_or_else(fail, |()| ExitCode::SUCCESS)
         }

@@ -43,7 +43,9 @@ fn traces(lab: &Lab, host: &str) -> String {
             left.push(said);
         }
     }
-    left.extend(fs::read_dir(lab.file(host)).into_iter().flatten().map(|f| f.unwrap().path().display().to_string()));
+    let files = fs::read_dir(lab.file(host)).into_iter().flatten().map(|f| f.unwrap().path().display().to_string());
+    // What was measured outlives an agent.
+    left.extend(files.filter(|path| !path.contains("/effects-")));
     if lab.file(&format!("{host}.sock")).exists() {
         left.push("socket".into());
     }

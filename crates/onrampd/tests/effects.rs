@@ -3,11 +3,15 @@
 mod common;
 
 use common::fleet::*;
-use common::lab::{Agent, Lab, until};
+use common::lab::{Agent, Lab, onrampctl, run, until};
 use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, TcpListener, TcpStream};
-use std::process::Command;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::Instant;
 
 const T: &str = "threshold = \"50us\"";
 const B: &str = "10.9.0.2";
@@ -187,4 +191,117 @@ fn the_coordinator_knows_what_its_members_traffic_has_met() {
     let _a = start(&lab, "a", QUICK, "");
     until("do they start anew", || known()["since"] != run);
     assert!(b.end());
+}
+
+/// A report of the last hour, with these arguments besides.
+fn report(agent: &Agent, more: &[&str]) -> Output {
+    onrampctl(&[&["report", "--since", "1h", "--socket", agent.socket.to_str().unwrap()], more].concat())
+}
+
+/// Blocks that a report is made from.
+fn blocks(agent: &Agent) -> u64 {
+    let said: Value = serde_json::from_slice(&report(agent, &["--json"]).stdout).unwrap_or_default();
+    ["observe", "enforce"].iter().filter_map(|mode| said[mode]["blocks"].as_u64()).sum()
+}
+
+/// The file of a host's history.
+fn history(lab: &Lab, host: &str) -> PathBuf {
+    let files = fs::read_dir(lab.file(host)).unwrap().map(|file| file.unwrap().path());
+    files.filter(|path| path.to_str().unwrap().contains("/effects-")).max().unwrap()
+}
+
+#[test]
+fn a_report_tells_what_was_kept_and_what_is_asked_wrongly_is_a_line() {
+    let Some(lab) = Lab::new() else { return };
+    let (a, _b) = (lab.agent("a", T), lab.agent("b", T));
+    let line = |output: Output, status: i32| {
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(status), 1), "{said}");
+        said
+    };
+    assert!(line(report(&a, &[]), 1).contains("the agent has kept nothing from "));
+    are_counted(&a);
+    assert!(lab.transfer(B, 5_000_000));
+    until("is there a block", || blocks(&a) == 1);
+    let page = lab.file("report.html");
+    let said = report(&a, &["--html", page.to_str().unwrap()]);
+    let text = String::from_utf8(said.stdout).unwrap();
+    println!("{text}");
+    assert!(text.contains("\nenforce: never\n") && text.contains("The agent only observed in this time"), "{text}");
+    assert!(text.contains("\nto 10.9.0.2 ") && text.contains("load: data segments"), "{text}");
+    assert!(fs::read_to_string(page).unwrap().contains("</svg>"));
+    let said: Value = serde_json::from_slice(&report(&a, &["--json", "--peer", B]).stdout).unwrap();
+    let of = |name: &str| said["total"].as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
+    assert!(of("goodput")["observe"].as_f64() > Some(100_000.0) && of("owd_p99")["observe"].is_number(), "{said}");
+    assert!(of("owd_p99")["difference"].is_null());
+
+    for (wrong, why) in [
+        (&["--until", "2h"][..], "is not before"),
+        (&["--until", "soon"], "--until soon: "),
+        (&["--peer", "10.9.0.77"], "--peer 10.9.0.77: no peer"),
+    ] {
+        assert!(line(report(&a, wrong), 2).contains(why), "{why}");
+    }
+    assert!(line(onrampctl(&["report", "--since", "1h", "--socket", "/nowhere"]), 1).contains("no agent answers"));
+}
+
+#[test]
+fn the_history_outlives_an_agent_that_is_killed_and_a_full_disk_is_one_problem() {
+    let Some(lab) = Lab::new() else { return };
+    let state = lab.file("a");
+    fs::create_dir_all(&state).unwrap();
+    run(&format!("mount -t tmpfs -o size=64k disk {}", state.display()));
+    let done = std::panic::catch_unwind(|| {
+        let a = lab.agent("a", T);
+        until("is there a block", || blocks(&a) >= 1);
+        a.kill();
+        let path = history(&lab, "a");
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, [&whole[..], &whole[..whole.len() / 2]].concat()).unwrap();
+
+        let a = lab.agent("a", T);
+        assert!(blocks(&a) >= 1);
+        assert_eq!(fs::read(&path).unwrap(), whole);
+        assert_eq!(lab.log("a").matches("a block that a crash had cut off is dropped").count(), 1);
+        let fill = state.join("fill");
+        assert!(fs::write(&fill, vec![1; 128 << 10]).is_err(), "it is full");
+        until("is it told", || a.status()["problems"].to_string().contains("history is not kept: "));
+        assert_eq!(a.status()["problems"].as_array().unwrap().len(), 1);
+        assert!(lab.transfer(B, 1_000_000), "nothing else");
+        assert!(blocks(&a) >= 1);
+        fs::remove_file(fill).unwrap();
+        until("is it mended", || a.status()["problems"] == serde_json::json!([]));
+        assert!(a.end());
+    });
+    run(&format!("umount {}", state.display()));
+    done.unwrap();
+}
+
+/// For docs/overhead.md: `cargo test --release -p onrampd --test effects -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn what_a_look_at_many_connections_takes() {
+    let Some(lab) = Lab::new() else { return };
+    let resource = rustix::process::Resource::Nofile;
+    let limit = rustix::process::getrlimit(resource);
+    rustix::process::setrlimit(resource, rustix::process::Rlimit { current: limit.maximum, ..limit }).unwrap();
+    let peers = BTreeSet::from([B.parse::<IpAddr>().unwrap()]);
+    let mut open = Vec::new();
+    for connections in [0, 9_900] {
+        open.extend((0..connections).map(|_| Connection::open(&lab, "a")));
+        for (whose, known) in [("a peer's", peers.clone()), ("others'", BTreeSet::new())] {
+            let mut took = lab.on("a", || {
+                let mut programs = onrampd::datapath::tcp::Connections::count().unwrap();
+                let mut timed = || {
+                    let begun = Instant::now();
+                    programs.walk(&known).unwrap();
+                    begun.elapsed()
+                };
+                (0..21).map(|_| timed()).collect::<Vec<_>>()
+            });
+            let first = took.remove(0);
+            took.sort();
+            println!("{connections} connections, {whose}: {:?}; the first look {first:?}", took[10]);
+        }
+    }
 }

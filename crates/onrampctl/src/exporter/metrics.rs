@@ -2,6 +2,7 @@
 
 use onrampd::abi::OR_OWD_BUCKETS;
 use onrampd::config::Mode;
+use onrampd::effects::{Effects, Tcp};
 use onrampd::status::histogram::lower_bound;
 use onrampd::status::{Gate, Path, Scoped, Status};
 use prometheus_client::collector::Collector;
@@ -133,7 +134,8 @@ impl Collector for Told {
         paths(&mut out, status, self.max_paths)?;
         gates(&mut out, status)?;
         scope(&mut out, status)?;
-        counters(&mut out, status)
+        counters(&mut out, status)?;
+        tcp(&mut out, status)
     }
 }
 
@@ -320,6 +322,25 @@ fn counters(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     out.write(MetricType::Counter, "or_acks_refused", "OR-ACKs that did not count.", None, refused)
 }
 
+/// What this host's kernel counts of TCP's connections to peers.
+fn tcp(out: &mut Families<'_>, status: &Status) -> fmt::Result {
+    let counted = |needs: Tcp, of: fn(&Effects) -> u64| {
+        let effects = status.effects.as_ref().filter(|effects| effects.tcp >= needs);
+        effects.map(|effects| (vec![], of(effects) as f64))
+    };
+    let segments = counted(Tcp::WithoutTimeouts, |e| e.segments);
+    let help = "TCP data segments sent to peers, retransmitted ones too.";
+    out.write(MetricType::Counter, "tcp_segments", help, None, segments)?;
+    let retransmitted = counted(Tcp::WithoutTimeouts, |e| e.retransmitted);
+    let help = "TCP segments to peers that were retransmitted.";
+    out.write(MetricType::Counter, "tcp_retransmitted_segments", help, None, retransmitted)?;
+    let help = "Retransmission timeouts of connections to peers.";
+    out.write(MetricType::Counter, "tcp_timeouts", help, None, counted(Tcp::All, |e| e.timeouts))?;
+    let acked = counted(Tcp::WithoutTimeouts, |e| e.acked_bytes);
+    let help = "Bytes that peers acknowledged by TCP.";
+    out.write(MetricType::Counter, "tcp_acked", help, Some(&Unit::Bytes), acked)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -355,6 +376,7 @@ mod tests {
             "scope": [{"name": "backup", "hold": false, "rule": "", "absent": false, "packets": 8, "bytes": 800, "paused": 4,
                        "paused_bytes": 400, "paused_ns": 2_000_000}],
             "counters": {"sent": 7, "or_acks_bad_tag": 11, "or_acks_received": 45, "or_acks_sent": 46},
+            "effects": {"tcp": "all", "segments": 900, "retransmitted": 9, "timeouts": 2, "acked_bytes": 1_200_000},
             "flows": {"count": 3, "capacity": 4, "held_now": 1, "held_ns": 5, "pauses": 6, "top": []}
         }))
         .unwrap()
@@ -384,10 +406,26 @@ mod tests {
             "onramp_owd_seconds_bucket{le=\"+Inf\",peer=\"10.0.0.2\"} 15",
             "onramp_owd_seconds_sum{peer=\"others\"} 0.003",
             "onramp_owd_seconds_count{peer=\"others\"} 30",
+            "onramp_tcp_segments_total 900.0",
+            "onramp_tcp_retransmitted_segments_total 9.0",
+            "onramp_tcp_timeouts_total 2.0",
+            "onramp_tcp_acked_bytes_total 1200000.0",
         ] {
             assert!(text.lines().any(|l| l == line), "no {line} in\n{text}");
         }
         assert!(!text.contains("10.0.0.3") && !text.contains("reason=\"sent\""), "{text}");
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_count_is_no_metric() {
+        let with = |tcp| {
+            let effects = status().effects.map(|effects| Effects { tcp, ..effects });
+            text(Some(Status { effects, ..status() }), 1).unwrap()
+        };
+        assert!(
+            with(Tcp::WithoutTimeouts).contains("tcp_segments") && !with(Tcp::WithoutTimeouts).contains("tcp_timeouts")
+        );
+        assert!(!with(Tcp::None).contains("onramp_tcp_"));
     }
 
     #[test]

@@ -1,18 +1,24 @@
-//! Counts what traffic meets: TCP's counters on a thread of their own, since to look at many connections takes time.
+//! Counts what traffic meets. To look at many connections and to write to a disk take time: a thread of its own does that.
 
 use super::Agent;
 use crate::clock::now;
+use crate::config::quantity::{Threshold, Time};
 use crate::datapath::tcp::{Connections, Walked};
 use crate::effects::Tcp;
+use crate::effects::blocks::{Block, Cutter, Under};
 use crate::effects::count::{Counted, Raw};
+use crate::effects::journal::Journal;
 use crate::worker::Worker;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io;
 use std::net::IpAddr;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tracing::warn;
+use tracing::{info, warn};
 
 /// Between two looks at all connections, at least.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -21,38 +27,65 @@ const PAUSES: u32 = 100;
 /// However long that takes.
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// Blocks that wait for the disk.
+const WAITING: usize = 64;
+
 /// What came of the last look, or why there is none.
 type Found = Result<Walked, String>;
+
+/// What the thread is told.
+enum Told {
+    /// To look at once: there are other peers.
+    Look,
+    /// To keep a block.
+    Keep(Box<Block>),
+}
+
+/// What the thread shows.
+struct Shown {
+    found: Found,
+    /// Why the last block is not kept.
+    not_kept: Option<String>,
+    /// Whose connections it looks at.
+    peers: BTreeSet<IpAddr>,
+}
 
 /// What has been counted, and who counts.
 pub(super) struct Effects {
     pub(super) counted: Counted,
-    found: Arc<Mutex<Found>>,
-    peers: Arc<Mutex<BTreeSet<IpAddr>>>,
+    cutter: Cutter,
+    shown: Arc<Mutex<Shown>>,
     /// Closed to end the thread, and before it is waited for.
-    _stop: Sender<()>,
+    tell: Option<SyncSender<Told>>,
     thread: Worker,
 }
 
+/// Where this network namespace's blocks are kept.
+pub(super) fn journal(folder: &Path) -> io::Result<Journal> {
+    Ok(Journal::in_folder(folder, fs::metadata("/proc/thread-self/ns/net")?.ino()))
+}
+
 impl Effects {
-    /// Begins to count. Where the kernel does not let TCP be looked at, all else is counted.
+    /// Begins to count, and to keep blocks. Where the kernel does not let TCP be looked at, all else is counted.
     ///
     /// # Errors
     /// There is no thread.
-    pub(super) fn start() -> io::Result<Self> {
-        let found = Arc::new(Mutex::new(Err("not looked at yet".into())));
-        let (stop, stopped) = channel();
-        let shown = Arc::clone(&found);
-        let peers: Arc<Mutex<BTreeSet<IpAddr>>> = Arc::default();
-        let known = Arc::clone(&peers);
+    pub(super) fn start(mut journal: Journal) -> io::Result<Self> {
+        match journal.mend() {
+            Ok(None) => {}
+            Ok(Some(path)) => info!("{}: a block that a crash had cut off is dropped", path.display()),
+            Err(e) => warn!("history: {e}"),
+        }
+        let peers = BTreeSet::new();
+        let shown = Arc::new(Mutex::new(Shown { found: Err("not looked at yet".into()), not_kept: None, peers }));
+        let (tell, told) = sync_channel(WAITING);
+        let theirs = Arc::clone(&shown);
         let thread = Worker::start("effects", move || {
-            look(&known, &shown, &stopped);
-            // Without it the agent goes on.
-            let _ = stopped.recv();
+            work(&theirs, &told, &mut journal);
             Ok(())
         })?;
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
-        Ok(Self { counted: Counted::new(now(), since), found, peers, _stop: stop, thread })
+        let since = since_1970().as_nanos() as u64;
+        Ok(Self { counted: Counted::new(now(), since), cutter: Cutter::default(), shown, tell: Some(tell), thread })
     }
 
     /// Checks that the thread is there.
@@ -63,41 +96,71 @@ impl Effects {
         self.thread.check()
     }
 
-    fn found(&self) -> Found {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Why some of TCP's counters are not there.
     pub(super) fn missing(&self) -> Option<String> {
-        match self.found() {
+        match &self.shown().found {
             Ok(walked) if walked.timeouts => None,
             Ok(_) => Some("retransmission timeouts: the kernel counts them by connection since Linux 6.7".into()),
             Err(why) => Some(format!("segments, retransmissions, timeouts, goodput: {why}")),
         }
     }
+
+    /// Why there will be a gap in the history.
+    pub(super) fn not_kept(&self) -> Option<String> {
+        self.shown().not_kept.as_ref().map(|why| format!("history is not kept: {why}"))
+    }
+
+    fn say(&self, told: Told) {
+        if let Some(tell) = &self.tell
+            && tell.try_send(told).is_err()
+        {
+            self.shown().not_kept = Some("the disk does not keep up".into());
+        }
+    }
 }
 
-/// Looks at all connections now and then until it is told to stop, or it fails.
-fn look(peers: &Mutex<BTreeSet<IpAddr>>, shown: &Mutex<Found>, stopped: &Receiver<()>) {
-    let show = |found: Found| *shown.lock().unwrap_or_else(PoisonError::into_inner) = found;
-    let failed = |why: String| {
-        warn!("TCP is not counted: {why}");
-        show(Err(why));
-    };
-    let mut connections = match Connections::count() {
-        Ok(connections) => connections,
-        Err(e) => return failed(e.to_string()),
-    };
+impl Drop for Effects {
+    fn drop(&mut self) {
+        let last = self.cutter.end(since_1970().as_secs(), &self.counted);
+        last.into_iter().for_each(|block| self.say(Told::Keep(block.into())));
+        self.tell = None;
+    }
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Looks at all connections now and then, and keeps blocks, until nobody is there to tell it more.
+fn work(shown: &Mutex<Shown>, told: &Receiver<Told>, journal: &mut Journal) {
+    let shown = || shown.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut connections = Connections::count();
+    let mut due = Instant::now();
     loop {
-        let begun = Instant::now();
-        let peers = peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match connections.walk(&peers) {
-            Ok(walked) => show(Ok(walked)),
-            Err(e) => return failed(e.to_string()),
-        }
-        let pause = (begun.elapsed() * PAUSES).clamp(PAUSE, LONGEST);
-        if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
-            return;
+        let pause = if connections.is_ok() { due.saturating_duration_since(Instant::now()) } else { LONGEST };
+        match told.recv_timeout(pause) {
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) | Ok(Told::Look) => {
+                let begun = Instant::now();
+                let peers = shown().peers.clone();
+                let was_ok = connections.is_ok();
+                let walked = connections.and_then(|mut these| Ok((these.walk(&peers)?, these)));
+                let found = walked.as_ref().map(|(walked, _)| walked.clone()).map_err(ToString::to_string);
+                if let (Err(why), true) = (&found, was_ok || shown().found.as_ref().err() != found.as_ref().err()) {
+                    warn!("TCP is not counted: {why}");
+                }
+                shown().found = found;
+                connections = walked.map(|(_, these)| these);
+                due = Instant::now() + (begun.elapsed() * PAUSES).clamp(PAUSE, LONGEST);
+            }
+            Ok(Told::Keep(block)) => {
+                let not_kept = journal.add(&block).err().map(|e| e.to_string());
+                shown().not_kept = not_kept;
+            }
         }
     }
 }
@@ -105,8 +168,17 @@ fn look(peers: &Mutex<BTreeSet<IpAddr>>, shown: &Mutex<Found>, stopped: &Receive
 impl Agent {
     /// Takes in what was counted since the last time, and has the coordinator told.
     pub(super) fn count_effects(&mut self) -> Result<(), super::Error> {
+        let under = Under {
+            mode: self.mode(),
+            threshold: if self.config.auto_threshold {
+                Threshold::Auto
+            } else {
+                Threshold::Fixed(Time(self.config.params.threshold))
+            },
+            policy: self.policy_version(),
+        };
         let Some(effects) = &mut self.effects else { return Ok(()) };
-        let found = effects.found();
+        let found = effects.shown().found.clone();
         let tcp = match &found {
             Ok(walked) if walked.timeouts => Tcp::All,
             Ok(_) => Tcp::WithoutTimeouts,
@@ -117,8 +189,14 @@ impl Agent {
             (peer, Raw::new(&path, self.bounds.held(&peer), tcp))
         };
         let raw: BTreeMap<_, _> = self.datapath.paths()?.into_iter().map(raw).collect();
-        *effects.peers.lock().unwrap_or_else(PoisonError::into_inner) = raw.keys().copied().collect();
+        let peers = raw.keys().copied().collect();
+        let before = std::mem::replace(&mut effects.shown().peers, peers);
+        if !before.iter().eq(raw.keys()) {
+            effects.say(Told::Look);
+        }
         effects.counted.take(now(), tcp, raw);
+        let block = effects.cutter.take(now(), since_1970().as_secs(), under, &effects.counted);
+        block.into_iter().for_each(|block| effects.say(Told::Keep(block.into())));
         if let Some(sync) = &self.sync {
             sync.set_effects(effects.counted.total().clone());
         }

@@ -222,7 +222,8 @@ impl Agent {
     /// Puts everything in place.
     fn start(&mut self) -> Result<Questions, Error> {
         let socket = &self.config.socket;
-        let questions = Questions::open(socket).map_err(io_error(socket.display().to_string()))?;
+        let journal = effects::journal(&self.config.state_dir).map_err(io_error("network namespace"))?;
+        let questions = Questions::open(socket, journal.clone()).map_err(io_error(socket.display().to_string()))?;
         self.remember()?;
         let index = match acker::find(&mut self.socket, acker::NAME)?.filter(|_| self.legacy.is_some()) {
             Some(there) => there.index,
@@ -245,12 +246,13 @@ impl Agent {
             let exchanges = self.datapath.take_exchanges();
             self.sync = Sync::start(&self.config, exchanges).map_err(failed())?;
         }
-        self.effects = Some(Effects::start().map_err(io_error("thread"))?);
+        self.effects = Some(Effects::start(journal).map_err(io_error("thread"))?);
         self.decide_anew();
         let chosen = self.choose_gate();
         self.unless_by_policy(chosen)?;
         self.remember()?;
         self.tell()?;
+        self.count_effects()?;
         self.heart = self.datapath.take_alive().map(Heart::start).transpose()?;
         for name in self.config.interfaces.clone() {
             let found = acker::find(&mut self.socket, &name)?.ok_or(Error::NoInterface(name))?;

@@ -122,6 +122,11 @@ impl Agent {
         }
     }
 
+    /// Version of the policy that was heard; 0: none.
+    pub(super) fn policy_version(&self) -> u64 {
+        self.held().said.map_or(0, |said| said.version)
+    }
+
     /// The policy for the status; `None` without a fleet.
     pub(super) fn policy_status(&self, now: u64) -> Option<status::Policy> {
         self.file.fleet.as_ref()?;

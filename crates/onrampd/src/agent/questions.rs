@@ -1,7 +1,8 @@
 //! The status socket, on a thread of its own, which reads what others send and keeps no capabilities. The agent
-//! makes the answers.
+//! makes the answers, but for the history, which is on disk.
 
-use crate::status::protocol::Request;
+use crate::effects::journal::Journal;
+use crate::status::protocol::{History, Request};
 use crate::status::server::Server;
 use crate::wait::{ready, wait};
 use crate::worker::Worker;
@@ -33,13 +34,13 @@ impl Questions {
     ///
     /// # Errors
     /// Another agent answers there, or the socket cannot be made.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(super) fn open(path: &Path, journal: Journal) -> io::Result<Self> {
         let mut server = Server::open(path)?;
         let (pipe, theirs) = UnixStream::pair()?;
         pipe.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
         let (ask, asked) = channel();
-        let thread = Worker::start_unprivileged("status", move || serve(&mut server, &theirs, &ask))?;
+        let thread = Worker::start_unprivileged("status", move || serve(&mut server, &theirs, &ask, &journal))?;
         Ok(Self { asked, pipe, thread })
     }
 
@@ -68,7 +69,7 @@ impl AsFd for Questions {
 }
 
 /// Serves until the agent closes its end of the pipe.
-fn serve(server: &mut Server, pipe: &UnixStream, ask: &Sender<Question>) -> io::Result<()> {
+fn serve(server: &mut Server, pipe: &UnixStream, ask: &Sender<Question>, journal: &Journal) -> io::Result<()> {
     loop {
         // A client whose answer is not out yet is not listened to.
         let clients = server
@@ -79,6 +80,11 @@ fn serve(server: &mut Server, pipe: &UnixStream, ask: &Sender<Question>) -> io::
             return Ok(());
         }
         server.tend(&mut |request| {
+            if let Request::History(History { since, until }) = request {
+                let (blocks, next) = journal.read(since, until);
+                let next = next.map_or("null".into(), |next| next.to_string());
+                return format!("{{\"blocks\":[{}],\"next\":{next}}}", blocks.join(",")).into_bytes();
+            }
             let (to, answer) = channel();
             let _ = ask.send((request, to));
             let _ = (&*pipe).write(&[1]);

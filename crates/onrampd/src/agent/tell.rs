@@ -1,5 +1,6 @@
 //! Tells the eBPF programs mode, clocks and peers.
 
+use super::effects::Effects;
 use super::off::SWITCHED_OFF;
 use super::{Agent, BRIDGE, Error};
 use crate::abi;
@@ -115,6 +116,7 @@ impl Agent {
         standing.extend(view.without_key);
         standing.extend(view.policy_not_kept);
         standing.extend(self.off.then(|| SWITCHED_OFF.to_owned()));
+        standing.extend(self.effects.as_ref().and_then(Effects::not_kept));
         let gate = (self.config.mode, &self.gate, self.config.gate.kind);
         if let (Mode::Enforce, Gate::None, GateKind::Auto) = gate {
             standing.push(format!("nothing is held: {}", self.choice.why));

@@ -3,20 +3,15 @@
 use crate::abi::OR_OWD_BUCKETS;
 use crate::status::histogram::{lower_bound, quantile};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 const BUCKETS: usize = OR_OWD_BUCKETS as usize;
 
 /// Delays in each bucket of the data path: four an octave, see [`lower_bound`]. In JSON, pairs of a bucket and its
 /// count, without empty buckets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<(u8, u64)>", into = "Vec<(u8, u64)>")]
-pub struct Histogram([u64; BUCKETS]);
-
-impl Default for Histogram {
-    fn default() -> Self {
-        Self([0; BUCKETS])
-    }
-}
+pub struct Histogram(BTreeMap<u8, u64>);
 
 /// Buckets beyond the last one are taken for that.
 impl From<Vec<(u8, u64)>> for Histogram {
@@ -29,32 +24,36 @@ impl From<Vec<(u8, u64)>> for Histogram {
 
 impl From<Histogram> for Vec<(u8, u64)> {
     fn from(histogram: Histogram) -> Self {
-        histogram.counts().map(|(bucket, n)| (bucket as u8, n)).collect()
+        histogram.0.into_iter().collect()
     }
 }
 
 impl Histogram {
     /// Counts `n` delays in a bucket.
     pub fn add(&mut self, bucket: usize, n: u64) {
-        let at = &mut self.0[bucket.min(BUCKETS - 1)];
-        *at = at.saturating_add(n);
+        if n > 0 {
+            let at = self.0.entry(bucket.min(BUCKETS - 1) as u8).or_default();
+            *at = at.saturating_add(n);
+        }
     }
 
     /// Buckets that are not empty, and how many delays they have.
     pub fn counts(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        self.0.iter().copied().enumerate().filter(|(_, n)| *n > 0)
+        self.0.iter().map(|(bucket, n)| (usize::from(*bucket), *n))
     }
 
     /// Number of delays.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.0.iter().fold(0, |sum, n| sum.saturating_add(*n))
+        self.0.values().fold(0, |sum, n| sum.saturating_add(*n))
     }
 
     /// Delay [ns] below which the share `q` of all lies; `None` if there is none.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<i64> {
-        quantile(&self.0, q)
+        let mut all = [0; BUCKETS];
+        self.counts().for_each(|(bucket, n)| all[bucket] = n);
+        quantile(&all, q)
     }
 
     /// Share of delays above `threshold` [ns], taking those of a bucket as spread evenly. `None` if there is none.
@@ -72,9 +71,11 @@ impl Histogram {
     #[must_use]
     pub fn minus(&self, before: &Self) -> Option<Self> {
         let mut this = self.clone();
-        for (n, before) in this.0.iter_mut().zip(before.0) {
-            *n = n.checked_sub(before)?;
+        for (bucket, n) in &before.0 {
+            let at = this.0.get_mut(bucket)?;
+            *at = at.checked_sub(*n)?;
         }
+        this.0.retain(|_, n| *n > 0);
         Some(this)
     }
 
@@ -87,7 +88,7 @@ impl Histogram {
     }
 
     pub(super) fn is_sound(&self) -> bool {
-        self.0.iter().all(|n| *n < 1 << 57)
+        self.0.values().all(|n| *n < 1 << 57)
     }
 }
 

@@ -1,10 +1,15 @@
-//! What a host's traffic to its peers met: one-way delays, TCP's retransmissions, goodput, time held. Pure.
+//! What a host's traffic to its peers met: one-way delays, TCP's retransmissions, goodput, time held. Pure but for
+//! the journal.
 //!
 //! [`Effects`] are counters that only grow. What happened in between is their difference ([`Effects::minus`]); hosts
-//! and paths are summed by [`Effects::plus`]. [`count`] makes them of what the kernel counts.
+//! and paths are summed by [`Effects::plus`]. [`count`] makes them of what the kernel counts, [`blocks`] cuts them into
+//! a history, which [`journal`] keeps.
 
+pub mod blocks;
+pub mod compare;
 pub mod count;
 mod histogram;
+pub mod journal;
 
 pub use histogram::Histogram;
 
@@ -74,7 +79,8 @@ impl Effects {
             elapsed_ns: self.elapsed_ns.checked_sub(before.elapsed_ns)?,
             owd: self.owd.minus(&before.owd)?,
             held_ns: self.held_ns.checked_sub(before.held_ns)?,
-            tcp: self.tcp.min(before.tcp),
+            // Counters that were not there yet were 0.
+            tcp: self.tcp,
             segments: self.segments.checked_sub(before.segments)?,
             retransmitted: self.retransmitted.checked_sub(before.retransmitted)?,
             timeouts: self.timeouts.checked_sub(before.timeouts)?,

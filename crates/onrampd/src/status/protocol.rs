@@ -3,9 +3,10 @@
 //!
 //! `{"get":"status"}`, or with the flows held longest: `{"get":"status","flows":20}`. `{"get":"trial","scope":[…]}` has the
 //! programs count what these rules match, until nobody has asked for five seconds.
+//! `{"get":"history","since":0}`: the blocks of [`crate::effects::blocks`] that ended after a time; from `next`, if that is a
+//! number, there are more.
 
 use crate::scope::{self, Rule};
-
 use onramp_config::Mistake;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,23 @@ pub enum Request {
         /// The rules.
         scope: Vec<Rule>,
     },
+    /// What traffic met, block by block.
+    History(History),
+}
+
+/// Of which time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct History {
+    /// Blocks that ended after this, in seconds since 1970, ...
+    pub since: u64,
+    /// ... until this.
+    #[serde(default = "for_ever")]
+    pub until: u64,
+}
+
+fn for_ever() -> u64 {
+    u64::MAX
 }
 
 /// Reads a request.
@@ -43,6 +61,7 @@ pub fn parse(line: &[u8]) -> Result<Request, String> {
     let request = serde_json::from_str(text).map_err(|e| format!("no request: {e}: such as {{\"get\":\"status\"}}"))?;
     match request {
         Request::Status { flows, histograms } => Ok(Request::Status { flows: flows.min(MAX_FLOWS), histograms }),
+        request @ Request::History(_) => Ok(request),
         Request::Trial { scope } => match scope::mistakes(&scope).into_iter().next() {
             Some(Mistake { key, message }) => Err(format!("{key}: {message}")),
             None if scope.is_empty() => Err("scope: is empty".into()),
@@ -69,7 +88,18 @@ mod tests {
         assert_eq!(parse(br#"{"get":"status"}"#), status(0, false));
         assert_eq!(parse(br#"{"get":"status","flows":5,"histograms":true}"#), status(5, true));
         assert_eq!(parse(br#"{"get":"status","flows":99999999}"#), status(MAX_FLOWS, false));
-        for bad in [&b""[..], b"status", b"{}", br#"{"get":"stop"}"#, br#"{"get":"status","flows":-1}"#, b"\xff"] {
+        let history = |since, until| Ok(Request::History(History { since, until }));
+        assert_eq!(parse(br#"{"get":"history","since":5}"#), history(5, u64::MAX));
+        assert_eq!(parse(br#"{"get":"history","since":5,"until":9}"#), history(5, 9));
+        for bad in [
+            br#"{"get":"history"}"#,
+            &b""[..],
+            b"status",
+            b"{}",
+            br#"{"get":"stop"}"#,
+            br#"{"get":"status","flows":-1}"#,
+            b"\xff",
+        ] {
             assert!(parse(bad).is_err());
         }
         assert!(parse(br#"{"get":"status","set":1}"#).is_err());
