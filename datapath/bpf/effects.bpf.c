@@ -67,10 +67,12 @@ struct seen {
 	or_u32 reserved;
 };
 
+/* By the socket's cookie. Sockets have storage of their own, but not on every processor (Linux 7, kmalloc_nolock). */
 struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
+	__uint(max_entries, 1 << 20);
+	__type(key, or_u64);
 	__type(value, struct seen);
 } connections SEC(".maps");
 
@@ -108,31 +110,28 @@ OR_INLINE or_u32 remote_address(const struct sock_common *common, struct or_addr
 }
 
 /* Adds what a connection did since it was last seen. One that a peer's first walk finds may be old: it counts from there. */
-OR_INLINE void count_connection(struct tcp_sock *connection, struct or_tcp *peer, or_u64 number)
+OR_INLINE void count_connection(struct tcp_sock *connection, struct or_tcp *peer, or_u64 number, or_u64 cookie, or_u32 goes_on)
 {
 	struct seen new = {
 		.walk = number,
 		.acked_bytes = connection->bytes_acked,
 		.segments = connection->data_segs_out,
 		.retransmitted = connection->total_retrans,
-	};
-	struct seen *before;
-	or_u32 is_known;
+	}, before = {}, *found = bpf_map_lookup_elem(&connections, &cookie);
 
 	if (bpf_core_field_exists(struct tcp_sock, total_rto))
 		new.timeouts = connection->total_rto;
-	before = bpf_sk_storage_get(&connections, connection, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!before)
+	if (found)
+		before = *found;
+	/* What cannot be remembered would count again. */
+	if (goes_on && bpf_map_update_elem(&connections, &cookie, &new, BPF_ANY))
 		return;
-	/* All zeros if it is new. */
-	is_known = before->walk ? before->walk >= peer->since : number > peer->since;
-	if (is_known) {
-		__sync_fetch_and_add(&peer->segments, (or_u32)(new.segments - before->segments));
-		__sync_fetch_and_add(&peer->retransmitted, (or_u32)(new.retransmitted - before->retransmitted));
-		__sync_fetch_and_add(&peer->timeouts, (or_u16)(new.timeouts - before->timeouts));
-		__sync_fetch_and_add(&peer->acked_bytes, new.acked_bytes - before->acked_bytes);
-	}
-	*before = new;
+	if (found ? before.walk < peer->since : number <= peer->since)
+		return;
+	__sync_fetch_and_add(&peer->segments, (or_u32)(new.segments - before.segments));
+	__sync_fetch_and_add(&peer->retransmitted, (or_u32)(new.retransmitted - before.retransmitted));
+	__sync_fetch_and_add(&peer->timeouts, (or_u16)(new.timeouts - before.timeouts));
+	__sync_fetch_and_add(&peer->acked_bytes, new.acked_bytes - before.acked_bytes);
 }
 
 SEC("iter/tcp")
@@ -157,7 +156,7 @@ int onramp_walk(struct bpf_iter__tcp *context)
 	peer = bpf_map_lookup_elem(&tcp, &remote);
 	connection = peer ? bpf_skc_to_tcp_sock(common) : 0;
 	if (connection)
-		count_connection(connection, peer, present->number);
+		count_connection(connection, peer, present->number, bpf_get_socket_cookie(common), 1);
 	return 0;
 }
 
@@ -168,14 +167,16 @@ int BPF_PROG(onramp_ended, struct sock *sk)
 	struct tcp_sock *connection;
 	struct or_address remote;
 	struct or_tcp *peer;
+	or_u64 cookie;
 
-	if (!present || sk->__sk_common.skc_net.net->ns.inum != present->netns ||
-	    !remote_address(&sk->__sk_common, &remote))
+	if (!present || sk->__sk_common.skc_net.net->ns.inum != present->netns)
 		return 0;
-	peer = bpf_map_lookup_elem(&tcp, &remote);
+	cookie = bpf_get_socket_cookie(sk);
+	peer = remote_address(&sk->__sk_common, &remote) ? bpf_map_lookup_elem(&tcp, &remote) : 0;
 	connection = peer ? bpf_skc_to_tcp_sock(sk) : 0;
 	if (connection)
-		count_connection(connection, peer, present->number);
+		count_connection(connection, peer, present->number, cookie, 0);
+	bpf_map_delete_elem(&connections, &cookie);
 	return 0;
 }
 

@@ -149,11 +149,26 @@ acked() {
     [ "${acks:-0}" -ge $2 ] || { onrampctl status --socket /tmp/a.sock; fail "$1: only ${acks:-no} OR-ACKs came back"; }
     say "$1: $acks OR-ACKs"
 }
-# tcp_counted: what TCP did is counted on a, all of it or all but timeouts
-tcp_counted() {
-    said=$(onrampctl status --json ${1:+--socket $1})
-    echo "$said"
-    [ "$(echo "$said" | number acked_bytes)" -ge 1000000 ] && echo "$said" | grep -Eq '"tcp":"(all|without-timeouts)"'
+# counts_tcp [SOCKET]: what TCP does on a is counted, all of it or all but timeouts
+counts_tcp() {
+    socket=$1
+    effects() { onrampctl status --json ${socket:+--socket $socket} | tee /tmp/effects; }
+    looked() { effects | grep -Eq '"tcp":"(all|without-timeouts)"'; }
+    wait_for "TCP is looked at" looked
+    send "that is counted"
+    counted() { [ "$(effects | number acked_bytes)" -ge 1000000 ]; }
+    wait_for "TCP is counted" counted
+    # Longer ones are seen before their end.
+    ip netns exec b iperf3 -s -1 -D >/dev/null
+    sleep 1
+    ip netns exec a iperf3 -c 10.0.0.2 -t 9 -b 20M >/tmp/iperf 2>&1 &
+    long=$!
+    sleep 3
+    before=$(effects | number acked_bytes)
+    sleep 3
+    [ "$(effects | number acked_bytes)" -ge $((before + 1000000)) ] || fail "of a connection that goes on: $(cat /tmp/effects)"
+    wait $long || { cat /tmp/iperf; fail "iperf3 -t 9"; }
+    say "TCP's counters: $(sed -n 's/.*"tcp":"\([a-z-]*\)".*/\1/p' /tmp/effects)"
 }
 # held DEVICE: the gate of a there has held packets
 held() {

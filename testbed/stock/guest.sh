@@ -11,8 +11,7 @@ say "verifier and JIT: ok (jit $(cat /proc/sys/net/core/bpf_jit_enable))"
 check "the gate is in place" sh -c "tc -n a -s qdisc show dev eth0 | grep -q 'qdisc onramp.*program onramp_gate'"
 send "through the gate"
 acked "delays" 50
-wait_for "TCP is counted" tcp_counted /tmp/a.sock
-say "TCP's counters: $(echo "$said" | sed -n 's/.*"tcp":"\([a-z-]*\)".*/\1/p'), missing: $(echo "$said" | sed -n 's/.*"effects_missing":\([^,}]*\).*/\1/p')"
+counts_tcp /tmp/a.sock
 stop a
 start a enforce eth0 -100ms 10.0.0.2
 send "with delays that look long"

@@ -42,7 +42,7 @@ kept=$(systemctl show -P NFileDescriptorStore onrampd)
 [ "$kept" -gt 0 ] || fail "systemd keeps no maps"
 say "systemd keeps $kept maps"
 
-wait_for "TCP is counted in its sandbox" tcp_counted
+counts_tcp
 reports() { onrampctl report --since 10min --json >/tmp/report && grep -q '"observe":{"blocks":[1-9]' /tmp/report; }
 wait_for "a report of before and after" reports
 check "a page of it" onrampctl report --since 10min --html /tmp/report.html
