@@ -200,8 +200,7 @@ impl Judged {
 /// What each guard saw, a row each.
 #[must_use]
 pub fn table(judged: &[Judged]) -> String {
-    let mut out =
-        format!("{:<18}{:>24}  {:>24}  {:<24}guard\n", "", "hosts that hold", "others", "change by holding, 95%");
+    let mut out = format!("{:<18}{:<26}{:<26}{:<26}guard\n", "", "hosts that hold", "others", "change by holding, 95%");
     for Judged { guard, ratio, verdict, with, without } in judged {
         let shown = |value: Option<f64>| value.map_or("–".into(), |value| guard.what.show(value));
         let pair = |[before, after]: [Option<f64>; 2]| format!("{} → {}", shown(before), shown(after));
@@ -215,7 +214,7 @@ pub fn table(judged: &[Judged]) -> String {
         };
         let limit = format!("{} {}x", if guard.below { '<' } else { '>' }, guard.limit);
         let name = guard.what.to_string();
-        let _ = writeln!(out, "{name:<18}{:>24}  {:>24}  {ratio:<24}{limit}: {verdict}", pair(*with), pair(*without));
+        let _ = writeln!(out, "{name:<18}{:<26}{:<26}{ratio:<26}{limit}: {verdict}", pair(*with), pair(*without));
     }
     out
 }
