@@ -3,6 +3,8 @@
 #ifndef SKB_TC_H
 #define SKB_TC_H
 
+#include <bpf/bpf_core_read.h>
+
 #define or_skb __sk_buff
 /* The gate's module can cut a segment into packets. */
 #define SKB_CAN_BE_CUT 1
@@ -34,10 +36,15 @@ OR_INLINE or_u32 skb_turned_back(const struct or_skb *skb)
 #define SKB_ARGUMENT struct __sk_buff *skb
 #define skb_argument(skb) (skb)
 
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+} __attribute__((preserve_access_index));
+
 /* Id of the cgroup at a depth above that of its socket, or of that itself; 0 if there is none. */
 OR_INLINE or_u64 skb_cgroup_above(SKB_ARGUMENT, or_u32 level)
 {
-	return bpf_skb_ancestor_cgroup_id(skb, level);
+	/* A kernel whose sockets have none (CONFIG_SOCK_CGROUP_DATA) takes no program that asks. */
+	return bpf_core_field_exists(struct sock_cgroup_data, cgroup) ? bpf_skb_ancestor_cgroup_id(skb, level) : 0;
 }
 
 /* Room for @own: it has its own. */
