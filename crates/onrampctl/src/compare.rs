@@ -5,6 +5,8 @@
 //! intervals are left out together (Künsch 1989), of all hosts at once, and then whole hosts, of all intervals; the
 //! wider of both intervals counts, and rare events are never taken for more certain than their number allows.
 
+use onrampd::effects::jackknife::Spread;
+
 /// What can be added up over hosts and intervals.
 pub trait Sum: Clone {
     /// Adds.
@@ -112,36 +114,6 @@ fn effect<S>(sums: &[[S; 2]], measure: Measure<S>) -> Option<(f64, f64)> {
 /// Blocks of a phase, as many as each has intervals: what lasts for long is in one of them.
 fn blocks(intervals: usize) -> usize {
     ((intervals as f64).sqrt().round() as usize).clamp(FEWEST / 2, intervals)
-}
-
-/// Variance by the jackknife, of parts that are independent of each other.
-#[derive(Default)]
-struct Spread {
-    variance: f64,
-    /// Sum of the parts' variances squared, each by its degrees of freedom (Welch–Satterthwaite).
-    squares: f64,
-}
-
-impl Spread {
-    fn add(&mut self, left_out: &[f64]) {
-        let n = left_out.len() as f64;
-        let mean = left_out.iter().sum::<f64>() / n;
-        let variance = (n - 1.0) / n * left_out.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
-        self.variance += variance;
-        self.squares += variance.powi(2) / (n - 1.0);
-    }
-
-    fn half(&self, z: f64) -> f64 {
-        if self.squares == 0.0 { 0.0 } else { student(z, self.variance.powi(2) / self.squares) * self.variance.sqrt() }
-    }
-}
-
-/// Student's quantile with `v` degrees of freedom, where the normal one is `z`: Abramowitz and Stegun, 26.7.5.
-fn student(z: f64, v: f64) -> f64 {
-    let [z3, z5, z7] = [3, 5, 7].map(|n| z.powi(n));
-    z + (z3 + z) / (4.0 * v)
-        + (5.0 * z5 + 16.0 * z3 + 3.0 * z) / (96.0 * v.powi(2))
-        + (3.0 * z7 + 19.0 * z5 + 17.0 * z3 - 15.0 * z) / (384.0 * v.powi(3))
 }
 
 #[cfg(test)]
@@ -254,12 +226,5 @@ mod tests {
         let mut silent = grown(2.0);
         silent.after.iter_mut().for_each(|hosts| hosts[1] = None);
         assert!((ratio(&silent, None, &plain, 1.96).unwrap().value - 2.0).abs() < 1e-9, "a host may say nothing");
-    }
-
-    #[test]
-    fn student_is_wider_than_normal() {
-        for (v, expected) in [(3.0, 3.182), (7.0, 2.365), (30.0, 2.042), (1e9, 1.96)] {
-            assert!((student(1.95996, v) / expected - 1.0).abs() < 0.01, "{v}: {}", student(1.95996, v));
-        }
     }
 }

@@ -9,6 +9,7 @@ pub mod blocks;
 pub mod compare;
 pub mod count;
 mod histogram;
+pub mod jackknife;
 pub mod journal;
 
 pub use histogram::Histogram;
