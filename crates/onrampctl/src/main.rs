@@ -115,13 +115,14 @@ enum Command {
     },
     /// Have hosts enforce step by step; go on where their traffic is as the guard asks, compared with before and with
     /// the other hosts, and back where it is not. Exit status 1: it went back. On the coordinator's host.
+    #[command(group = clap::ArgGroup::new("who").args(["labels", "steps"]).required(true).multiple(true))]
     Rollout {
         /// Hosts that enforce first: those with this label, or with all of these.
         #[arg(long = "label", value_name = "KEY=VALUE", value_parser = rollout::plan::label)]
         labels: Vec<(String, String)>,
         /// Steps after that, or the only ones: shares of all hosts, such as 25%,50%,100%. Hosts that a rule of the
         /// policy is about stay as it says.
-        #[arg(long, value_name = "SHARES", value_parser = rollout::plan::steps, required_unless_present = "labels")]
+        #[arg(long, value_name = "SHARES", value_parser = rollout::plan::steps)]
         steps: Option<Steps>,
         /// T; default: each host's own.
         #[arg(long, value_name = "TIME|auto")]

@@ -57,7 +57,7 @@ fn hosts_that_do_not_hold_are_no_canaries_and_it_goes_back() {
     for (arguments, wrong) in [
         (&["--label", "rack=b8"][..], "no host would enforce that does not"),
         (&["--label", "rack"], "is no label, such as \"rack=b7\""),
-        (&[], "--steps"),
+        (&[], "--label <KEY=VALUE>|--steps <SHARES>"),
         (&["--steps", "50%,25%"], "shares grow, from 1% to 100%"),
         (&["--steps", "50%", "--for", "10s"], "is outside 20s to 1d"),
         (&["--steps", "50%", "--guard", "fct < 1x"], "is not about retransmissions"),
