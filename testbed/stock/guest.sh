@@ -12,6 +12,11 @@ check "the gate is in place" sh -c "tc -n a -s qdisc show dev eth0 | grep -q 'qd
 send "through the gate"
 acked "delays" 50
 counts_tcp /tmp/a.sock
+echo 1 >/proc/sys/kernel/bpf_stats_enabled
+send "with programs' time counted"
+ran() { onrampctl status --json --socket /tmp/a.sock | grep -q '"name":"onramp_gate","runs":[1-9]'; }
+wait_for "programs' time is counted" ran
+echo 0 >/proc/sys/kernel/bpf_stats_enabled
 stop a
 start a enforce eth0 -100ms 10.0.0.2
 send "with delays that look long"

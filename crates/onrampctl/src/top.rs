@@ -182,6 +182,7 @@ mod tests {
             scope: Vec::new(),
             effects: None,
             effects_missing: None,
+            programs: Vec::new(),
             counters: Default::default(),
             flows: Flows { count: flows.len() as u64, top: flows, ..Flows::default() },
         }

@@ -4,7 +4,7 @@ use onrampd::abi::OR_OWD_BUCKETS;
 use onrampd::config::Mode;
 use onrampd::effects::{Effects, Tcp};
 use onrampd::status::histogram::lower_bound;
-use onrampd::status::{Gate, Path, Scoped, Status};
+use onrampd::status::{Gate, Path, Ran, Scoped, Status};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
@@ -135,7 +135,8 @@ impl Collector for Told {
         gates(&mut out, status)?;
         scope(&mut out, status)?;
         counters(&mut out, status)?;
-        tcp(&mut out, status)
+        tcp(&mut out, status)?;
+        programs(&mut out, status)
     }
 }
 
@@ -341,6 +342,20 @@ fn tcp(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     out.write(MetricType::Counter, "tcp_acked", help, Some(&Unit::Bytes), acked)
 }
 
+fn programs(out: &mut Families<'_>, status: &Status) -> fmt::Result {
+    let each = |of: fn(&Ran) -> f64| {
+        // An interface's gate has programs of its own, of the same names.
+        let mut sums = BTreeMap::<&str, f64>::new();
+        status.programs.iter().for_each(|ran| *sums.entry(&ran.name).or_default() += of(ran));
+        sums.into_iter().map(|(name, sum)| (vec![("program", name.to_owned())], sum)).collect::<Vec<_>>()
+    };
+    let help = "Runs of an eBPF program while kernel.bpf_stats_enabled was 1.";
+    out.write(MetricType::Counter, "program_runs", help, None, each(|ran| ran.runs as f64))?;
+    let help = "Time that these runs took.";
+    let took = each(|ran| seconds(ran.run_ns as f64));
+    out.write(MetricType::Counter, "program_run", help, Some(&Unit::Seconds), took)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -376,6 +391,7 @@ mod tests {
             "scope": [{"name": "backup", "hold": false, "rule": "", "absent": false, "packets": 8, "bytes": 800, "paused": 4,
                        "paused_bytes": 400, "paused_ns": 2_000_000}],
             "counters": {"sent": 7, "or_acks_bad_tag": 11, "or_acks_received": 45, "or_acks_sent": 46},
+            "programs": [{"name": "onramp_gate", "runs": 900, "run_ns": 300_000}],
             "effects": {"tcp": "all", "segments": 900, "retransmitted": 9, "timeouts": 2, "acked_bytes": 1_200_000},
             "flows": {"count": 3, "capacity": 4, "held_now": 1, "held_ns": 5, "pauses": 6, "top": []}
         }))
@@ -410,6 +426,8 @@ mod tests {
             "onramp_tcp_retransmitted_segments_total 9.0",
             "onramp_tcp_timeouts_total 2.0",
             "onramp_tcp_acked_bytes_total 1200000.0",
+            "onramp_program_runs_total{program=\"onramp_gate\"} 900.0",
+            "onramp_program_run_seconds_total{program=\"onramp_gate\"} 0.0003",
         ] {
             assert!(text.lines().any(|l| l == line), "no {line} in\n{text}");
         }

@@ -6,7 +6,7 @@ use crate::clock::now;
 use crate::config::Mode;
 use crate::gate::{Choice, Gate};
 use crate::status::protocol::{MAX_FLOWS, Request};
-use crate::status::{self, Facts, Flows, Status};
+use crate::status::{self, Facts, Flows, Ran, Status};
 use crate::sync::Sync;
 use onramp_netlink::{link, qdisc};
 use serde::Serialize;
@@ -75,7 +75,14 @@ impl Agent {
             histograms,
             effects: self.effects.as_ref().map(|effects| &effects.counted),
             effects_missing: self.effects.as_ref().and_then(Effects::missing),
+            programs: self.ran(),
         }))
+    }
+
+    fn ran(&self) -> Vec<Ran> {
+        let gate = if let Gate::Program(program) = &self.gate { program.ran().ok() } else { None };
+        // Nobody misses what the kernel does not tell.
+        [self.datapath.ran().ok(), gate].into_iter().flatten().flatten().collect()
     }
 
     /// Says once what fails on one interface every time; it stops none of the others.

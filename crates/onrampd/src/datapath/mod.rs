@@ -19,7 +19,7 @@ use bytemuck::{Pod, Zeroable as _};
 use libbpf_rs::libbpf_sys::{BPF_F_BEFORE, BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_attach_type, bpf_prog_info};
 use libbpf_rs::{ErrorKind, Object, ProgramInput, ProgramMut, ProgramOutput};
 use maps::{Map, Ring};
-use object::Aligned;
+use object::{Aligned, Ran};
 use onramp_core::orprobe::{Kind, OrProbe};
 use onramp_netlink::Socket;
 use serde::Serialize;
@@ -282,6 +282,14 @@ impl Datapath {
             exchanges: Some(exchanges),
             object,
         })
+    }
+
+    /// What the programs have taken, where the kernel counts it.
+    ///
+    /// # Errors
+    /// The kernel says nothing.
+    pub fn ran(&self) -> io::Result<Vec<Ran>> {
+        object::ran(&self.object)
     }
 
     fn program(&self, program: Program) -> libbpf_rs::Result<ProgramMut<'_>> {

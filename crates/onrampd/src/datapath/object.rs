@@ -1,7 +1,12 @@
 //! Objects of eBPF programs and maps, on their way into the kernel.
 
+use crate::sys::program_info;
 use libbpf_rs::libbpf_sys::bpf_map_info;
-use libbpf_rs::{Map, MapCore as _, MapInfo, Object, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel, set_print};
+use libbpf_rs::{
+    Map, MapCore as _, MapInfo, Object, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel, Program as LoadedProgram,
+    set_print,
+};
+use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -64,6 +69,31 @@ pub fn shared(object: &Object) -> io::Result<Vec<Shared>> {
         Ok(Shared { name: map.name().to_string_lossy().into_owned(), fd: map.as_fd().try_clone_to_owned()? })
     };
     object.maps().map(one).collect()
+}
+
+/// What an eBPF program has taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ran {
+    /// Its name.
+    pub name: String,
+    /// How often it ran.
+    pub runs: u64,
+    /// For how long altogether.
+    pub run_ns: u64,
+}
+
+/// What an object's programs have taken since they were loaded, for those that ran while the kernel counted that.
+///
+/// # Errors
+/// The kernel says nothing.
+pub fn ran(object: &Object) -> io::Result<Vec<Ran>> {
+    let one = |program: LoadedProgram<'_>| {
+        let info = program_info(program.as_fd())?;
+        let name = program.name().to_string_lossy().into_owned();
+        Ok(Ran { name, runs: info.run_cnt, run_ns: info.run_time_ns })
+    };
+    let all = object.progs().map(one).collect::<io::Result<Vec<Ran>>>()?;
+    Ok(all.into_iter().filter(|ran| ran.runs > 0).collect())
 }
 
 /// Why an object is not in the kernel.

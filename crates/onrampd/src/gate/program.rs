@@ -8,7 +8,7 @@ use crate::abi::{or_gate, or_limits, tc_onramp_xstats};
 use crate::config::Config;
 use crate::config::quantity::Size;
 use crate::datapath::maps::Map;
-use crate::datapath::object::{self, Aligned, Shared};
+use crate::datapath::object::{self, Aligned, Ran, Shared};
 use crate::sys;
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object};
 use onramp_netlink::message::u32_at;
@@ -210,6 +210,14 @@ impl Program {
         let told =
             |(key, _, room)| format!("gate.{key} is above what a program has room for on so many queues: it is {room}");
         above.map(told).collect()
+    }
+
+    /// What its programs have taken, where the kernel counts it.
+    ///
+    /// # Errors
+    /// The kernel says nothing.
+    pub fn ran(&self) -> io::Result<Vec<Ran>> {
+        object::ran(&self.object)
     }
 
     /// Has it hold nothing any more, until it is told its limits again.

@@ -1,7 +1,7 @@
 //! From maps and netlink to [`Status`].
 
 use super::histogram::quantile;
-use super::{Clock, Flow, Flows, Gate, Interface, Owd, Parameters, Path, Policy, Scoped, Status};
+use super::{Clock, Flow, Flows, Gate, Interface, Owd, Parameters, Path, Policy, Ran, Scoped, Status};
 use crate::abi::{self, or_clock, or_flow, or_path, or_tuple, tc_onramp_xstats};
 use crate::bounds::Bounds;
 use crate::config::{Config, Mode};
@@ -61,6 +61,8 @@ pub struct Facts<'a> {
     pub effects: Option<&'a Counted>,
     /// What of it is not counted, and why.
     pub effects_missing: Option<String>,
+    /// What programs have taken.
+    pub programs: Vec<Ran>,
 }
 
 /// Puts the status together.
@@ -101,6 +103,7 @@ pub fn collect(facts: Facts<'_>) -> Status {
         counters: counters(facts.counters),
         effects: facts.effects.map(|counted| counted.total().clone()),
         effects_missing: facts.effects_missing,
+        programs: facts.programs,
         flows: facts.flows,
     }
 }

@@ -5,6 +5,7 @@ pub mod histogram;
 pub mod protocol;
 pub mod server;
 
+pub use crate::datapath::object::Ran;
 pub use collect::{Facts, collect, flows};
 
 use crate::config::Mode;
@@ -54,6 +55,9 @@ pub struct Status {
     /// What of that is not counted, and why.
     #[serde(default)]
     pub effects_missing: Option<String>,
+    /// What the programs have taken, while `kernel.bpf_stats_enabled` is 1.
+    #[serde(default)]
+    pub programs: Vec<Ran>,
     /// Flows remembered.
     pub flows: Flows,
 }
