@@ -158,6 +158,9 @@ fn agent(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     let version = status.policy.as_ref().map(|policy| (vec![], policy.version as f64));
     let help = "Version of the fleet's policy that the agent goes by; 0: none.";
     out.write(MetricType::Gauge, "policy_version", help, None, version)?;
+    let has_run_out = status.policy.as_ref().map(|policy| (vec![], flag(policy.has_run_out)));
+    let help = "The policy has run out, without a coordinator that stands by it: 1.";
+    out.write(MetricType::Gauge, "policy_has_run_out", help, None, has_run_out)?;
     out.gauge("problems", "Problems that the agent tells of, at most ten.", status.problems.len() as f64)?;
     out.gauge("flows", "Flows remembered.", status.flows.count as f64)?;
     out.gauge("flows_held", "Flows held at this moment.", status.flows.held_now as f64)
@@ -406,6 +409,7 @@ mod tests {
             "onramp_agent{version=\"0.1.0\",gate=\"bpf\"} 1.0",
             "onramp_uptime_seconds 2.5",
             "onramp_policy_version 7.0",
+            "onramp_policy_has_run_out 0.0",
             "onramp_clock_uncertainty_seconds 2.5e-7",
             "onramp_clock_drift_ratio -0.000003",
             "onramp_gate_held_seconds_total{interface=\"eth0\"} 0.01",
