@@ -324,32 +324,41 @@ fn the_doctor_knows_what_a_fleet_needs() {
     let checks = |host: &str| {
         let said = output(&lab, host, &["doctor", "--json"]);
         let report: Value = serde_json::from_slice(&said.stdout).unwrap_or_else(|_| panic!("{said:?}"));
-        ["certificates", "probes", "coordinator"].map(|name| {
+        ["certificates", "probes", "coordinator", "agent"].map(|name| {
             let found = report["checks"].as_array().unwrap().iter().find(|c| c["name"] == name);
             format!("{} {}", found.unwrap()["state"].as_str().unwrap(), found.unwrap()["found"].as_str().unwrap())
         })
     };
-    let [certificates, probes, coordinator] = checks("b");
+    let [certificates, probes, coordinator, agent] = checks("b");
+    assert_eq!(agent, "ok does not run");
     assert!(certificates.starts_with("ok of 10.9.0.2") && probes == "ok UDP 10.9.0.2:9471 is free");
     assert_eq!(coordinator, "warn coordinator 10.9.0.1:9472: Connection refused (os error 111)");
 
     let (a, b) = (start(&lab, "a", QUICK, ""), start(&lab, "b", QUICK, ""));
     agree(&[&a, &b]);
-    let [_, probes, _] = checks("b");
+    let [_, probes, ..] = checks("b");
     assert_eq!(probes, "ok UDP 10.9.0.2:9471, by the running agent");
     // On a busy machine a round may find nothing for a moment.
     until("are both synchronised", || checks("b")[2] == "ok 2 of 2 hosts synchronised");
+    until("does its agent know the time", || {
+        checks("b")[3].starts_with("ok runs, mode observe, and knows the fleet's time (±")
+    });
+    // A standby that could not take over.
+    list_standby(&lab);
+    adjust(&lab, "b", QUICK, "");
+    let coordinator = checks("b")[2].clone();
+    assert_eq!(coordinator, "warn 2 of 2 hosts synchronised; 10.9.0.3:9472 does not answer");
     assert!(b.end());
 
     let text = fs::read_to_string(config(&lab, "b")).unwrap();
     fs::write(config(&lab, "b"), text.replace("\"10.9.0.2\"", "\"10.9.0.7\"")).unwrap();
-    let [certificates, probes, _] = checks("b");
+    let [certificates, probes, ..] = checks("b");
     assert!(certificates.starts_with("fail ") && certificates.ends_with("is not of the address 10.9.0.7"));
     assert_eq!(probes, "fail 10.9.0.7 is not an address of this host");
     fs::write(config(&lab, "b"), text).unwrap();
     let _other = lab.on("b", || UdpSocket::bind("10.9.0.2:9471").unwrap());
     fs::remove_file(lab.file("b.d/fleet/host.key")).unwrap();
-    let [certificates, probes, _] = checks("b");
+    let [certificates, probes, ..] = checks("b");
     assert!(certificates.starts_with("fail ") && certificates.contains("host.key"), "{certificates}");
     assert_eq!(probes, "fail UDP 10.9.0.2:9471 is taken by another program");
 }

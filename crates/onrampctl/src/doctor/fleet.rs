@@ -1,17 +1,36 @@
 //! Requirements of a host that takes part in a fleet.
 
 use super::Check;
-use crate::agent::Client;
+use crate::agent::{Client, unanswered};
 use crate::{coordinator, setup};
 use nix::unistd::geteuid;
+use onrampd::config::quantity::show_time;
 use onrampd::config::{Config, Fleet};
 use onrampd::fleet::pki;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 
-pub(super) fn all(config: &Config, fleet: &Fleet) -> [Check; 3] {
-    [certificates(fleet), port(config, fleet), coordinator(fleet)]
+pub(super) fn all(config: &Config, fleet: &Fleet) -> [Check; 4] {
+    [certificates(fleet), port(config, fleet), coordinator(fleet), agent(config)]
+}
+
+/// The agent's clock, which takes the fleet.
+fn agent(config: &Config) -> Check {
+    let name = "agent";
+    match Client::connect(&config.socket).and_then(|mut client| client.status(0, false)) {
+        Ok(status) if status.clock.known => {
+            let uncertainty =
+                status.clock.uncertainty_ns.map_or(String::new(), |ns| format!(" (±{})", show_time(ns as i64)));
+            Check::ok(name, format!("runs, mode {}, and knows the fleet's time{uncertainty}", status.mode))
+        }
+        Ok(status) => {
+            let found = format!("runs, mode {}, without the fleet's time: {}", status.mode, status.clock.reason);
+            Check::warn(name, found, "see onrampctl status, and docs/runbooks.md")
+        }
+        Err(e) if is_denied(&e.to_string()) => Check::warn(name, unanswered(&config.socket, &e), AS_ROOT),
+        Err(_) => Check::ok(name, "does not run"),
+    }
 }
 
 const AS_ROOT: &str = "run the doctor as root";
@@ -69,7 +88,15 @@ fn coordinator(fleet: &Fleet) -> Check {
     match coordinator::fleet(&fleet.coordinators, &fleet.folder) {
         Ok(found) => {
             let known = found.hosts.iter().filter(|h| h.uncertainty_ns.is_some()).count();
-            Check::ok(name, format!("{known} of {} hosts synchronised", found.hosts.len()))
+            let found = format!("{known} of {} hosts synchronised", found.hosts.len());
+            let silent = |at: &&SocketAddr| coordinator::fleet(std::slice::from_ref(*at), &fleet.folder).is_err();
+            match fleet.coordinators.iter().find(silent) {
+                None => Check::ok(name, found),
+                Some(at) => {
+                    let found = format!("{found}; {at} does not answer");
+                    Check::warn(name, found, "start the coordinator there: it could not take over")
+                }
+            }
         }
         Err(e) if is_denied(&e.to_string()) => Check::fail(name, e.to_string(), AS_ROOT),
         // As a coordinator says of a host that was removed, or whose certificate has expired.
