@@ -341,7 +341,7 @@ fn the_doctor_knows_what_a_fleet_needs() {
     // On a busy machine a round may find nothing for a moment.
     until("are both synchronised", || checks("b")[2] == "ok 2 of 2 hosts synchronised");
     until("does its agent know the time", || {
-        checks("b")[3].starts_with("ok runs, mode observe, and knows the fleet's time (±")
+        checks("b")[3].starts_with("ok runs, mode observe, and knows the fleet's time within ")
     });
     // A standby that could not take over.
     list_standby(&lab);

@@ -21,7 +21,7 @@ fn agent(config: &Config) -> Check {
     match Client::connect(&config.socket).and_then(|mut client| client.status(0, false)) {
         Ok(status) if status.clock.known => {
             let uncertainty =
-                status.clock.uncertainty_ns.map_or(String::new(), |ns| format!(" (±{})", show_time(ns as i64)));
+                status.clock.uncertainty_ns.map_or(String::new(), |ns| format!(" within {} (1σ)", show_time(ns as i64)));
             Check::ok(name, format!("runs, mode {}, and knows the fleet's time{uncertainty}", status.mode))
         }
         Ok(status) => {
