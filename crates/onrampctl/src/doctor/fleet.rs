@@ -20,8 +20,10 @@ fn agent(config: &Config) -> Check {
     let name = "agent";
     match Client::connect(&config.socket).and_then(|mut client| client.status(0, false)) {
         Ok(status) if status.clock.known => {
-            let uncertainty =
-                status.clock.uncertainty_ns.map_or(String::new(), |ns| format!(" within {} (1σ)", show_time(ns as i64)));
+            let uncertainty = status
+                .clock
+                .uncertainty_ns
+                .map_or(String::new(), |ns| format!(" within {} (1σ)", show_time(ns as i64)));
             Check::ok(name, format!("runs, mode {}, and knows the fleet's time{uncertainty}", status.mode))
         }
         Ok(status) => {
