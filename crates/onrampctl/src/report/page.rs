@@ -25,6 +25,8 @@ const HEIGHT: f64 = 210.0;
 /// Room for the numbers on the left, and for times below.
 const LEFT: f64 = 64.0;
 const BELOW: f64 = 20.0;
+/// Room for half a label above the topmost line.
+const ABOVE: f64 = 10.0;
 /// Points of a line at most: of more blocks, some are joined.
 const POINTS: usize = 600;
 /// A gap between blocks that is longer is one [s].
@@ -86,14 +88,15 @@ impl Chart<'_> {
             if log { (least.max(1.0).log2().floor(), most.max(2.0).log2().ceil()) } else { (0.0, most.max(1e-3)) };
         let high = if high > low { high } else { low + 1.0 };
         let place = |value: f64| if log { value.max(1.0).log2() } else { value };
-        let y = |value: f64| (HEIGHT - BELOW) * (1.0 - (value - low) / (high - low)) + 4.0;
-        let mut svg = format!("<svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{title}\">\n", HEIGHT + 8.0);
+        let y = |value: f64| (HEIGHT - BELOW) * (1.0 - (value - low) / (high - low)) + ABOVE;
+        let mut svg =
+            format!("<svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{title}\">\n", HEIGHT + ABOVE + 4.0);
         for part in self.points.chunk_by(|a, b| a.mode == b.mode).filter(|part| part[0].mode == Mode::Enforce) {
             let begin = part[0].at.saturating_sub(part[0].met.elapsed_ns / 1_000_000_000);
             let (from, to) = (self.x(begin), self.x(part[part.len() - 1].at));
             let _ = writeln!(
                 svg,
-                "<rect class=\"enforce\" x=\"{from:.1}\" y=\"4\" width=\"{:.1}\" height=\"{:.1}\"/>",
+                "<rect class=\"enforce\" x=\"{from:.1}\" y=\"{ABOVE}\" width=\"{:.1}\" height=\"{:.1}\"/>",
                 (to - from).max(1.0),
                 HEIGHT - BELOW
             );
@@ -117,7 +120,7 @@ impl Chart<'_> {
                 svg,
                 "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>",
                 self.x(at),
-                HEIGHT + 4.0,
+                HEIGHT + ABOVE,
                 &utc(at)[11..19]
             );
         }
