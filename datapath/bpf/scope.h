@@ -46,8 +46,7 @@ OR_INLINE or_u64 scope_differs(const struct or_packet *packet, or_u32 kind, cons
 	return differs | (~(p->dscps >> (packet->class >> 2 & 63)) & 1);
 }
 
-/* By itself, so that the verifier follows its loop once, for whatever it is given. */
-__attribute__((noinline)) or_u32 scope_match(SKB_ARGUMENT, const struct or_packet *packet, or_u32 table)
+SKB_FUNCTION or_u32 scope_match(SKB_ARGUMENT, const struct or_packet *packet, or_u32 table)
 {
 	struct or_scope *scope;
 	or_u32 i, kind;

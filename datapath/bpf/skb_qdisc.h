@@ -45,10 +45,12 @@ OR_INLINE or_u32 skb_turned_back(const struct or_skb *skb)
 	return skb->skb->skb_iif == skb->skb->dev->ifindex;
 }
 
-/* See skb_tc.h; there is no such helper for a queueing discipline. */
+/* The verifier follows it by itself, once, for whatever it is given. */
+#define SKB_FUNCTION __attribute__((noinline))
 #define SKB_ARGUMENT struct sk_buff *skb __attribute__((btf_decl_tag("arg:trusted")))
 #define skb_argument(skb) ((skb)->skb)
 
+/* See skb_tc.h; there is no such helper for a queueing discipline. */
 OR_INLINE or_u64 skb_cgroup_above(struct sk_buff *skb, or_u32 level)
 {
 	struct sock *sk = skb->sk;
