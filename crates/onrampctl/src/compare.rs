@@ -38,7 +38,7 @@ pub struct Ratio {
 }
 
 /// Fewer intervals than this tell nothing of their own variation.
-pub const FEWEST: usize = 8;
+const FEWEST: usize = 8;
 /// Nor do fewer hosts of how hosts differ.
 const FEWEST_HOSTS: usize = 4;
 

@@ -87,12 +87,18 @@ fn port(config: &Config, fleet: &Fleet) -> Check {
 
 fn coordinator(fleet: &Fleet) -> Check {
     let name = "coordinator";
-    match coordinator::fleet(&fleet.coordinators, &fleet.folder) {
+    let mut answer = Err(io::Error::other("there is no coordinator"));
+    let mut silent = None;
+    for at in &fleet.coordinators {
+        let said = coordinator::fleet(std::slice::from_ref(at), &fleet.folder);
+        silent = silent.or(said.is_err().then_some(at));
+        answer = answer.or(said);
+    }
+    match answer {
         Ok(found) => {
             let known = found.hosts.iter().filter(|h| h.uncertainty_ns.is_some()).count();
             let found = format!("{known} of {} hosts synchronised", found.hosts.len());
-            let silent = |at: &&SocketAddr| coordinator::fleet(std::slice::from_ref(*at), &fleet.folder).is_err();
-            match fleet.coordinators.iter().find(silent) {
+            match silent {
                 None => Check::ok(name, found),
                 Some(at) => {
                     let found = format!("{found}; {at} does not answer");
