@@ -11,7 +11,7 @@ RUST := $(shell find Cargo.toml $(wildcard Cargo.lock) core $(addprefix crates/o
 
 # What is needed comes before what is built, in this order; builds use all processors by themselves.
 .NOTPARALLEL:
-.PHONY: help install install-fast testbed demo test test-quick test-kernel test-packages test-upgrade test-chart test-kubernetes fuzz lint bindings bench agent packages image install-agent uninstall-agent datapath clean
+.PHONY: help install install-fast testbed demo test test-quick test-kernel test-packages test-upgrade test-chart test-kubernetes fuzz lint bindings bench agent packages image install-agent uninstall-agent datapath docs docs-serve wheel clean
 
 help:
 	@echo "make demo     install, then compare DCQCN with and without On-Ramp on 320 servers (minutes)"
@@ -30,6 +30,8 @@ help:
 	@echo "make packages .deb and .rpm of agent, client, coordinator and the gate's module, in results/packages"
 	@echo "make image    the same programs as a container image of 18 MB, in results/packages"
 	@echo "make datapath the gate's module against stock kernels' headers: 6.1, 6.12, the newest"
+	@echo "make docs     the site, in site/: reference pages are made from the code; make docs-serve shows it while you write"
+	@echo "make wheel    the Python package for any Linux since 2018, without a compiler there, in dist/; tested in an empty environment"
 	@echo "make lint     formatting, lints, types"
 	@echo "make bindings regenerate the Rust view of the C headers"
 	@echo "make bench    packet-hops per second, instructions per packet-hop, and what shapers' structures cost"
@@ -96,7 +98,27 @@ uninstall-agent:
 	@rmdir --ignore-fail-on-non-empty $(DESTDIR)/etc/onrampd 2>/dev/null || true
 
 demo: install
-	@onramp compare scenarios/demo.toml
+	@onramp demo
+
+# The site. Every warning, such as a link to nowhere, is an error.
+.venv/site: .venv/built pyproject.toml
+	pip install --quiet --disable-pip-version-check $$(packaging/site/extra docs)
+	@touch $@
+
+docs: .venv/site
+	python packaging/site/reference.py docs/reference
+	zensical build --clean --strict
+
+docs-serve: docs
+	zensical serve
+
+# A wheel for Python 3.10 and newer and glibc 2.28 and newer, and what it is built from.
+wheel: .venv/made
+	pip install --quiet --disable-pip-version-check $$(packaging/site/extra wheel)
+	rm -rf dist
+	maturin build --release --zig --compatibility manylinux_2_28 --out dist
+	maturin sdist --out dist
+	packaging/wheel dist
 
 # The determinism test runs in both builds: their results must be the same bytes.
 test: need-all testbed

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from onramp.sweep import Point
 
 RESULTS = Path("results")
+#: Scenario of `onramp demo`.
+DEMO = Path(__file__).parent / "demo.toml"
 INTERRUPTED = 130
 
 SCENARIO = click.argument("scenario", type=click.Path(path_type=Path))
@@ -68,7 +70,12 @@ def _seeds(context: click.Context, option: click.Parameter, given: str | None) -
         raise click.UsageError(f"--seeds {given}: write whole numbers with commas, such as 1,2,3") from None
 
 
-_CORES: Any = {"type": click.IntRange(min=1), "default": os.cpu_count() or 1, "show_default": True}
+_CORES: Any = {
+    "type": click.IntRange(min=1),
+    "default": os.cpu_count() or 1,
+    "show_default": "the machine's cores",
+    "metavar": "N",
+}
 
 SET = click.option(
     "--set",
@@ -206,6 +213,35 @@ def compare(
     if not found.arrivals.identical:
         return 1
     return 0 if found.complete else INTERRUPTED
+
+
+@commands.command()
+@SET
+@SEEDS
+@OUT
+@FORCE
+@JOBS
+@click.option(
+    "--write",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the scenario to FILE; run nothing.",
+)
+@click.pass_context
+def demo(context: click.Context, write: Path | None, **options: Any) -> int:
+    """Compare DCQCN with and without On-Ramp on 320 servers, in less than a minute.
+
+    The scenario comes with the package. With --write it is yours to change; `onramp compare FILE` runs it.
+    """
+    if write is None:
+        return int(context.invoke(compare, scenario=DEMO, on="sim", as_json=False, **options))
+    try:
+        with write.open("x", encoding="utf-8") as file:
+            file.write(DEMO.read_text(encoding="utf-8"))
+    except FileExistsError:
+        raise OnRampError(f"{write}: exists; choose another FILE") from None
+    click.echo(write)
+    return 0
 
 
 @commands.command()
