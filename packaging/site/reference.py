@@ -13,9 +13,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
+
 from rust import Field, Item, Variant, items, named
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Types:
     """Looks up the structs and enums of the simulator, its networks and its workloads."""
 
     #: Where a name stands for something else than the only item of that name.
-    ALIASES = {
+    ALIASES: ClassVar = {
         "ShaperKind": ("onramp-sim/src/host/shaper/mod.rs", "shapers"),
         "HostQdisc": ("onramp-sim/src/host/qdisc/mod.rs", "HostQdisc"),
         "path::Config": ("onramp-sim/src/network/path/mod.rs", "selectors"),
@@ -104,7 +105,8 @@ class Types:
             file, name = self.ALIASES[name]
             return next(i for i in self.all if i.file == CRATES / file and i.name == name)
         if "::" in name:
-            return self.module(*name.split("::", 1), near)
+            module, _, item = name.partition("::")
+            return self.module(module, item, near)
         same = [i for i in self.all if i.name == name]
         own = [i for i in same if i.file == near]
         read = [i for i in same if "Deserialize" in i.attributes]
@@ -322,9 +324,9 @@ def scenario_page() -> str:
         lines += [f"## {_heading(section.title)} {{ #{_anchor(section.title)} }}", ""]
         if section.doc:
             lines += [section.doc, ""]
-        rows = [(f"`{k.name}`", k.type, _code(k.default), k.doc) for k in section.keys]
-        if rows:
-            lines += _table(("key", "type", "default", "meaning"), rows)
+        if section.keys:
+            keys = ((f"`{k.name}`", k.type, _code(k.default), k.doc) for k in section.keys)
+            lines += _table(("key", "type", "default", "meaning"), keys)
         else:
             lines += ["No keys besides `kind`."]
         lines += ["", f"Source: `{section.source}`", ""]
@@ -438,11 +440,11 @@ def commands_page() -> str:
             "| program | runs | for |",
             "| --- | --- | --- |",
             "| [`onramp`](#onramp) | anywhere | simulations and comparisons |",
-            "| [`onrampctl`](#onrampctl) | on servers | operators: set up, watch and control agents and fleets |",
+            "| [`onrampctl`](#onrampctl) | on servers | operators: agents and fleets |",
             "| [`onrampd`](#onrampd) | on servers | the agent itself, started by its systemd unit |",
             "",
-            "Each program prints the same with `--help`. The packages of `onrampd` and `onrampctl` also have a",
-            "manual page for every command (`man onrampctl-policy-set`) and completions for bash, zsh and fish.",
+            "Each program prints the same with `--help`. The packages of `onrampd` and `onrampctl` also have",
+            "a manual page for every command (`man onrampctl-policy-set`) and completions for three shells.",
             "",
             "## onramp",
             "",

@@ -1,4 +1,4 @@
-"""Reads just enough Rust to describe configuration and command lines: structs, enums, their fields and comments.
+"""Reads just enough Rust to describe configuration and command lines: structs, enums, their comments.
 
 Works on source text as rustfmt writes it. A type that it does not know is an error, so that no key
 goes missing from the reference.

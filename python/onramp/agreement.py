@@ -65,7 +65,7 @@ class Point:
 
     @property
     def runs(self) -> dict[str, dict[str, list[Scenario]]]:
-        """What runs: by side and substrate a list over seeds. Where On-Ramp is on, without it, too."""
+        """Runs over seeds, by side and substrate. Where On-Ramp is on, also without it."""
         sides = list(SIDES) if self.scenarios["linux"].onramp else ["without"]
         return {
             side: {
@@ -208,13 +208,13 @@ class Agreement:
         return rows
 
     def is_rough(self, row: Row) -> bool:
-        """Whether the row is about a percentile of few times, in any of the runs."""
+        """True if the row is about a percentile of few times, in any of the runs."""
         runs = (r for of in self.runs.values() for results in of.values() for r in results)
         return any(is_rough(row.metric, result.summary) for result in runs)
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the table must know."""
+        """Lines that a reader of the table must know."""
         return [ROUGH_NOTE] if any(self.is_rough(row) for row in self.rows) else []
 
     def _pairs(self, on: str) -> list[tuple[Result, Result]]:
@@ -227,7 +227,7 @@ class Agreement:
         return sum(judged), len(judged)
 
     def to_json(self) -> dict[str, object]:
-        """What agreement.json holds."""
+        """Content of agreement.json."""
         return {
             "scenario": self.scenario.name,
             "values": self.values,
@@ -299,7 +299,7 @@ def _same_arrivals(runs: Mapping[str, Mapping[str, list[Result]]]) -> None:
                 raise OnRampError(f"{sim.folder}: other arrivals than on Linux; please report this")
 
 
-#: What a line has where there are several agreements: samples and statistics.
+#: Samples and statistics of a line where there are several agreements.
 _SHOWN = {
     "RCT": ("incast", tuple(GOALS)),
     "small": ("small", ("mean", "p99")),

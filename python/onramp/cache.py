@@ -55,7 +55,7 @@ class Cache:
         return self.folder / self.names.get(scenario.digest, scenario.digest)
 
     def missing(self, scenarios: Mapping[str, Scenario]) -> dict[str, Scenario]:
-        """What was not run yet, each scenario once."""
+        """Scenarios that were not run yet, each once."""
         by_digest: dict[str, tuple[str, Scenario]] = {}
         for label, scenario in scenarios.items():
             if self.get(scenario) is None:

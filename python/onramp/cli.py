@@ -228,7 +228,7 @@ def compare(
     help="Write the scenario to FILE; run nothing.",
 )
 @click.pass_context
-def demo(context: click.Context, write: Path | None, **options: Any) -> int:
+def demo(context: click.Context, /, write: Path | None, **options: Any) -> int:
     """Compare DCQCN with and without On-Ramp on 320 servers, in less than a minute.
 
     The scenario comes with the package. With --write it is yours to change; `onramp compare FILE` runs it.

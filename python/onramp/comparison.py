@@ -44,7 +44,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Whether both sides had the same flows at the same times."""
+    """Comparison of both sides' arrivals: the same flows at the same times?"""
 
     flows: int
     identical: bool
@@ -94,7 +94,7 @@ class Comparison:
 
     @cached_property
     def arrivals(self) -> Arrivals:
-        """Whether both sides had the same."""
+        """True if both sides had the same."""
         return _arrivals(self.without, self.with_)
 
     @cached_property
@@ -114,12 +114,12 @@ class Comparison:
 
     @property
     def complete(self) -> bool:
-        """Whether no run was stopped before its end."""
+        """True if no run was stopped before its end."""
         return not self.stopped and self.ended
 
     @property
     def ended(self) -> bool:
-        """Whether the runs that count came to their end; where they did not, there are no ratios."""
+        """True if the runs that count came to their end; where they did not, there are no ratios."""
         return _complete(self.without, self.with_)
 
     @property
@@ -135,7 +135,7 @@ class Comparison:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of table and plots must know."""
+        """Lines that a reader of table and plots must know."""
         notes = [str(self.arrivals), f"Ratio: without over with; {self.interval}."]
         if self.stopped:
             notes.append(f"Seeds that were stopped and do not count: {', '.join(map(str, self.stopped))}.")
@@ -153,7 +153,7 @@ class Comparison:
         return notes
 
     def is_rough(self, row: Row) -> bool:
-        """Whether the row is about a percentile of few times, on any side of any seed."""
+        """True if the row is about a percentile of few times, on any side of any seed."""
         return any(is_rough(row.metric, result.summary) for result in (*self.without, *self.with_))
 
     @property
@@ -162,7 +162,7 @@ class Comparison:
         return {SIDES["without"]: self.without, SIDES["with"]: self.with_}
 
     def to_json(self) -> dict[str, object]:
-        """What comparison.json holds."""
+        """Content of comparison.json."""
         rows = []
         for row in self.rows:
             ratio = row.ratio if row.ratio is not None and math.isfinite(row.ratio) else None
@@ -200,7 +200,7 @@ class Plan:
 
     @cached_property
     def runs(self) -> Mapping[str, Scenario]:
-        """What runs, by the place of its results."""
+        """Scenarios to run, by the place of their results."""
         return {
             f"seed-{seed}/{side}" if len(self.seeds) > 1 else side: self.scenario.replace(
                 {"seed": seed, "onramp.enabled": side == "with"}
@@ -214,7 +214,7 @@ class Plan:
         return Cache(folder, {s.digest: place for place, s in self.runs.items()}, keep_stopped=True)
 
     def resumes(self, folder: Path) -> bool:
-        """Whether `folder` holds runs of this comparison, but not all of it."""
+        """True if `folder` holds runs of this comparison, but not all of it."""
         found = [r for place, s in self.runs.items() if (r := results_of(s, folder / place))]
         file = folder / "comparison.json"
         if file.is_file():
@@ -222,7 +222,7 @@ class Plan:
         return any(result.summary["complete"] for result in found)
 
     def missing(self, target: Path) -> Mapping[str, Scenario]:
-        """What there is to run for results in `target`."""
+        """Scenarios still to run for results in `target`."""
         before = begun(target, self.resumes)
         return self.cache(before).missing(self.runs) if before else self.runs
 
@@ -244,7 +244,7 @@ class Plan:
 
 
 def gather(folder: Path, seeds: Sequence[int]) -> Comparison:
-    """What `seeds` have left in `folder`.
+    """Results that `seeds` have left in `folder`.
 
     Raises
     ------
@@ -284,7 +284,7 @@ def _arrivals(without: Sequence[Result], with_: Sequence[Result]) -> Arrivals:
 
 
 def _arrived(result: Result, until_ps: float) -> Mapping[str, Floats]:
-    """What arrived before a time, by flow number; of long flows without the bytes, which are an outcome."""
+    """Arrivals before a time, by flow number; of long flows without the bytes, which are an outcome."""
     table = result.flows
     columns = {name: table[name].to_numpy() for name in ("id", "traffic", "src", "dst", "bytes", "start_ps")}
     columns["request"] = table["request"].fill_null(-1).to_numpy()

@@ -1,4 +1,4 @@
-"""What can go wrong on the user's side, one line each."""
+"""Errors on the user's side, one line each."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from onramp.errors import OnRampError, RunError, of_os
 MARKS = ("summary.json", "comparison.json", "forecast.json", "trace.json", "sweep.csv")
 
 
-#: Whether a folder holds the beginning of what is to be made.
+#: Test of a folder: does it hold the beginning of what is to be made?
 Resumes = Callable[[Path], bool]
 
 

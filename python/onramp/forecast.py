@@ -1,4 +1,4 @@
-"""What On-Ramp would gain for recorded traffic: the same flows with and without, for some thresholds."""
+"""Gains of On-Ramp for recorded traffic: the same flows with and without, for some thresholds."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Line:
 
 
 class Forecast:
-    """What came of a plan.
+    """Outcome of a plan.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ class Forecast:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader must know."""
+        """Lines that a reader must know."""
         flows, requests = self.flows, self.flows.requests
         answers = np.sum(flows.request != NONE) / max(requests, 1)
         lines = [
@@ -205,7 +205,7 @@ class Forecast:
         return [*lines, *self.flows.missing]
 
     def to_json(self) -> dict[str, object]:
-        """What forecast.json holds."""
+        """Content of forecast.json."""
         return {
             "flows": len(self.flows),
             "requests": self.flows.requests,

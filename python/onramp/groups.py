@@ -59,7 +59,7 @@ class Group:
         return np.asarray(traffic << 54 | session << 40 | number)
 
     def to_json(self) -> dict[str, Any]:
-        """What summary.json holds."""
+        """Content of summary.json."""
         return asdict(self)
 
 

@@ -73,7 +73,7 @@ def _times(group: str, sample: str, statistics: Sequence[str]) -> list[Metric]:
     return [Metric(group, name, "µs", sample, name) for name in statistics]
 
 
-#: What size classes are called.
+#: Names of size classes.
 CLASSES: Mapping[str, str] = {
     "small": "FCT small (≤ 10 KB)",
     "medium": "FCT medium (≤ 1 MB)",
@@ -108,13 +108,13 @@ def completed(summary: Summary, sample: str) -> int:
     return int(summary[sample][tables[0]]) if tables else 0
 
 
-#: What the mark of tables at percentiles of few times means.
+#: Meaning of the mark in tables at percentiles of few times.
 MARK = " *"
 ROUGH_NOTE = "* Few samples (p95: fewer than 20, p99: fewer than 100): the number is close to the maximum."
 
 
 def is_rough(metric: Metric, summary: Summary) -> bool:
-    """Whether it is a percentile of fewer than 20 (p95) or 100 (p99) times: less than one is beyond it."""
+    """True for a percentile of fewer than 20 (p95) or 100 (p99) times: less than one is beyond it."""
     if metric.of(summary) is None or metric.statistic not in PERCENTILES:
         return False
     return completed(summary, metric.sample) * (100 - PERCENTILES[metric.statistic]) < 100

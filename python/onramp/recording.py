@@ -46,7 +46,7 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True)
 class Recording:
-    """What one host has sent.
+    """Recording of what one host has sent.
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ class Flows:
 def combine(
     recordings: Sequence[Recording], hosts: Sequence[str], names: Mapping[str, str], gap_ns: int
 ) -> Flows:
-    """What the recordings tell together, in the time that all of them cover.
+    """Recordings put together, in the time that all of them cover.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ class Part:
 
 
 def read(folder: Path) -> Comparison | Agreement | Result:
-    """What a folder holds.
+    """Results in a folder.
 
     Raises
     ------
@@ -257,7 +257,7 @@ def _svgs(files: Sequence[Path]) -> list[str]:
 
 
 def parameters(scenario: Scenario, seeds: Sequence[int], summary: Summary) -> list[tuple[str, str]]:
-    """What a reader needs to know of a scenario: name and text."""
+    """Name and text of a scenario, for a reader."""
     d = scenario.document
     onramp = {k: d["onramp"][k] for k in ("threshold", "version", "gain", "max_pause", "ack")}
     linux = summary["substrate"] == "linux"

@@ -20,7 +20,7 @@ from onramp.summary import Floats, Summary
 
 
 class Result:
-    """What a run yielded.
+    """Results of a run.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class Result:
 
     @cached_property
     def series_names(self) -> list[str]:
-        """What was recorded over time."""
+        """Names of what was recorded over time."""
         return sorted(
             pc.unique(pq.read_table(self.folder / "series.parquet", columns=["name"])["name"]).to_pylist()
         )

@@ -75,7 +75,7 @@ class Scenario:
 
     @property
     def onramp(self) -> bool:
-        """Whether On-Ramp is on."""
+        """True if On-Ramp is on."""
         return bool(self.document["onramp"]["enabled"])
 
     @cached_property
@@ -243,6 +243,6 @@ def quantity(text: str) -> float:
 
 
 def dimension(text: str) -> str:
-    """What a quantity is of: "s", "bps" or "B"."""
+    """Dimension of a quantity: "s", "bps" or "B"."""
     _, unit = _split(text)
     return next(base for base in ("bps", "B", "s") if unit.endswith(base))

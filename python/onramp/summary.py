@@ -90,7 +90,7 @@ def _grouped(group: Group, rows: pa.Table, seconds: float) -> Summary:
     }
 
 
-#: What not every run has.
+#: Parts that not every run has.
 PARTS = ("clock", "shaper", "shaping", "rtt_us", "order")
 
 

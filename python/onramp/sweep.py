@@ -21,7 +21,7 @@ from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import Overrides, Scenario, dimension, load, quantity
 
-#: What the table and the plot of a sweep show.
+#: Metrics that the table and the plot of a sweep show.
 SHOWN = (
     Metric("Incast RCT", "mean", "µs", "incast", "mean"),
     Metric("Incast RCT", "p95", "µs", "incast", "p95"),

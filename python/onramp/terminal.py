@@ -41,7 +41,7 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def state(complete: bool, simulated_us: float) -> str:
-    """What to add to a title of results that are not complete."""
+    """Words added to a title of results that are not complete."""
     return "" if complete else f" · incomplete, stopped at {simulated_us / 1e3:,.2f} ms"
 
 

@@ -52,12 +52,12 @@ class Capture:
 
     @cached_property
     def packets(self) -> Packets:
-        """What is in the file."""
+        """Packets in the file."""
         return capture.read(self.path)
 
     @cached_property
     def numbers(self) -> dict[str, Any]:
-        """What can be counted; times in microseconds from time 0 of the scenario."""
+        """Counts; times in microseconds from time 0 of the scenario."""
         packets = self.packets
         moved = packets.data | packets.acks
         times = packets.time_ns[moved] / 1e3
@@ -108,7 +108,7 @@ class Trace:
 
     @property
     def complete(self) -> bool:
-        """Whether all runs came to their end."""
+        """True if all runs came to their end."""
         return bool(self._found["complete"])
 
     @property
@@ -144,7 +144,7 @@ class Trace:
         return fct
 
     def to_json(self) -> dict[str, Any]:
-        """What trace.json holds."""
+        """Content of trace.json."""
         return self._found
 
 

@@ -20,7 +20,7 @@ from onramp.summary import Floats
 FILE = "clock"
 LOADS = (0, 40, 80)
 STAMPS = {"hardware": "NIC stamps", "software": "software stamps"}
-#: What is switched off, at the highest load and in the tight network.
+#: Parts that are switched off, at the highest load and in the tight network.
 PARTS = {"coded": "without coded probes", "network_effect": "without the network effect"}
 WHOLE = "Huygens"
 #: The same with half the fabric: at 80%, it is loaded nearly as much as the hosts' links.

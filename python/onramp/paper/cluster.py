@@ -93,7 +93,7 @@ def gains_more(runs: Runs, statistic: str, low: Key, high: Key) -> Claim:
 
 
 def steady(runs: Runs, key: Key, name: str) -> Claim:
-    """Whether the load had come to rest. Not by the mean, which a few timeouts make."""
+    """Claim that the load had come to rest. Not by the mean, which a few timeouts make."""
 
     def later(result: Result) -> float:
         requests = result.requests
@@ -207,7 +207,7 @@ def fewer(runs: Runs, key: Key, name: str, what: str, counter: str, stated: floa
     return verdict.fewer(f"{name}: {what} are fewer", before, after, stated, shown)
 
 
-#: What the text says of flows where it has no numbers (§1: it "also improves" them).
+#: Statement of the text on flows where it has no numbers (§1: it "also improves" them).
 GAINS = {"small": "lower", "medium": "lower", "large": "not worse"}
 
 

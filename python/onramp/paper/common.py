@@ -1,4 +1,4 @@
-"""What all figures have in common: cases to run, variants of On-Ramp, and how a figure is judged."""
+"""Parts that all figures share: cases to run, variants of On-Ramp, and how a figure is judged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from onramp.scenario import Overrides, Scenario, load
 if TYPE_CHECKING:
     import matplotlib.figure
 
-#: What a case is called, such as ("dcqcn", "with On-Ramp").
+#: Name of a case, such as ("dcqcn", "with On-Ramp").
 Key = tuple[str, ...]
 #: Results of every case, one per seed.
 Runs = Mapping[Key, Sequence[Result]]

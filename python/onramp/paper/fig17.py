@@ -22,7 +22,7 @@ ALONE = "no storage"
 AS_IS = "as it is"
 #: Without work of its own an RPC alone takes 9 µs, which nobody's does.
 SERVED = "RPCs take 200 µs at their servers"
-#: What the paper does not give, and who is held; all with and without On-Ramp.
+#: Variants of values that the paper does not give, and of who is held; all with and without On-Ramp.
 VARIED: dict[str, dict[str, object]] = {
     "buffers of 1.5 MB": {"linux.buffer": "1500KB"},
     "buffers of 12 MB": {"linux.buffer": "12MB"},
@@ -148,7 +148,7 @@ def claims(runs: Runs) -> list[Claim]:
 
 
 def _steady(runs: Runs) -> Claim:
-    """Whether the load had come to rest."""
+    """Claim that the load had come to rest."""
 
     def later(result: Result) -> float:
         rpcs = result.rows(next(group for group in result.scenario.groups if group.key == "rpc"))
@@ -162,7 +162,7 @@ def _steady(runs: Runs) -> Claim:
 
 
 def _saturated(runs: Runs) -> list[Claim]:
-    """What On-Ramp and DCTCP do where storage fills the links."""
+    """Claims on On-Ramp and DCTCP where storage fills the links."""
     cubic, onramp, onramp_15, dctcp = (runs[(AS_IS, system)] for system in racks.SYSTEMS)
     faster = ratio(cubic, onramp, racks.rpc("mean"))
     kept, less = ratio(onramp, cubic, racks.throughput), ratio(onramp_15, onramp, racks.throughput)

@@ -15,7 +15,7 @@ from onramp.plots import style
 CLIENTS = range(0, racks.ALL + 1, 2)
 #: "Shoots up dramatically" is read as at least this factor.
 SHOOTS = 5.0
-#: What a storage client asks for, in Gb/s.
+#: Rates that a storage client asks for [Gb/s].
 EACH = 25
 
 

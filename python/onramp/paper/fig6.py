@@ -23,7 +23,7 @@ SIGNALS = {
 }
 PERCENTILES = (10, 25, 50, 75, 90)
 
-#: What is called a high coefficient.
+#: Least coefficient that is called high.
 HIGH = 0.7
 
 

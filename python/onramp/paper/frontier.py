@@ -81,7 +81,7 @@ def draw(runs: Runs) -> Figure:
 
 
 def claims(runs: Runs) -> list[Claim]:
-    """What the defaults rest on."""
+    """Claims that the defaults rest on."""
     found = []
     default = THRESHOLDS[0]
     for cc, name in CONTROLS.items():

@@ -14,7 +14,7 @@ FILE = "racks"
 #: Storage clients that together ask for what the links between the racks carry.
 ALL = 12
 
-#: What runs on the hosts, by its name in plots.
+#: Overrides of each variant, by its name in plots.
 SYSTEMS: Mapping[str, Mapping[str, object]] = {
     "CUBIC": {"onramp.enabled": False},
     "CUBIC + On-Ramp, T = 30 µs": {"onramp.threshold": "30us"},

@@ -21,7 +21,7 @@ from onramp.summary import Floats
 PORT = "s0->h12"
 #: The other senders start here; seconds.
 START = 0.200
-#: What the paper zooms in on as equilibrium; seconds.
+#: Span that the paper zooms in on as equilibrium [s].
 EQUILIBRIUM = (0.237, 0.240)
 
 #: Transience is over once the queueing delay stays below this; microseconds, five times On-Ramp's T.
@@ -30,7 +30,7 @@ CALM = 150.0
 #: In all figures flows send at 1 Gb/s at least, as in the script of the HPCC simulator that runs its figures.
 LOWER_RATE = "a least rate of 100 Mb/s"
 
-#: What the text calls close to the link's rate, or full utilization.
+#: Least share that the text calls close to the link's rate, or full utilization.
 FULL = 0.95
 
 
@@ -138,7 +138,7 @@ def measured(runs: Runs, gain: str, of: Callable[[Result], float]) -> tuple[Esti
 
 
 def queue_claims(runs: Runs, low: str, high: str, used: Used) -> list[Claim]:
-    """What the text states on queues with a low and a high gain (section 2)."""
+    """Statements of the text on queues with a low and a high gain (section 2)."""
     share, _ = measured(runs, low, utilization)
     alone, _ = measured(runs, high, utilization)
     none, _ = measured(runs, low, empty)
@@ -204,7 +204,7 @@ def _settles(runs: Runs, gain: str) -> Claim:
 
 
 def throughput_claims(runs: Runs, low: str, high: str) -> list[Claim]:
-    """What the text states on flows' throughputs (appendix 10.1); the rest is in the figure of queues."""
+    """Statements of the text on flows' throughputs (appendix 10.1); the rest is in the figure of queues."""
     before, after = measured(runs, high, settling)
     claims = [
         Claim(

@@ -242,7 +242,7 @@ STEADY = 0.1
 
 
 def steady(name: str, measure: str, halves: Mapping[str, Estimate]) -> Claim:
-    """Whether the load had come to rest: no statement of the paper, but what all others rest on.
+    """Claim that the load had come to rest: no statement of the paper, but what all others rest on.
 
     `halves` has, by side, a measure of the later half over that of the first.
     """

@@ -66,7 +66,7 @@ def experiment(
 
 
 def steady(runs: Runs) -> list[Claim]:
-    """Whether requests of the first half of the measured time take as long as the others."""
+    """Claim that requests of the first half of the measured time take as long as the others."""
     measure = "mean RCT of the second half of the time over that of the first"
     return [
         verdict.steady(name, measure, {side: estimate(runs[s, side], later) for side in (WITHOUT, WITH)})

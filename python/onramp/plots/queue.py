@@ -11,7 +11,7 @@ from onramp.result import Result
 
 #: At most this many panels; the first ones by name.
 MOST = 6
-#: What a panel is called, and its scale and unit, by kind of series.
+#: Name, scale and unit of a panel, by kind of series.
 SHOWN = {
     "queue": ("Queue", 1e-3, "KB"),
     "owd": ("One-way delay", 1e-3, "µs"),

@@ -1,4 +1,4 @@
-"""What all plots have in common."""
+"""Style that all plots share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a forecast gains, by threshold: how many times as long requests and flows take without On-Ramp."""
+"""Gains of a forecast by threshold: how many times as long requests and flows take without On-Ramp."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ FILE = "carousel"
 RATES = ["1Gbps"] + ["100Mbps"] * 4 + ["10Mbps"] * 25 + ["1Mbps"] * 130
 #: Flows of each of the two sections.
 FLOWS = 2000
-#: What a packet takes on a core or under the lock, where hosts take time.
+#: Time of a packet on a core or under the lock, where hosts take time.
 COST = "1us"
 CORES = 16
 
@@ -76,7 +76,7 @@ def cases(quick: bool) -> list[Case]:
 
 
 def flows(result: Result) -> list[Mapping[str, Any]]:
-    """What was measured of the flows with each rate, the lowest first."""
+    """Measured values of the flows with each rate, the lowest first."""
     return list(result.summary["shaping"]["flows"])
 
 

@@ -410,7 +410,7 @@ def _port(runs: Runs) -> list[Claim]:
 
 
 def _vendors(runs: Runs) -> list[Claim]:
-    """What the vendor's form changes; the paper does not have it."""
+    """Changes by the vendor's form; the paper does not have it."""
     found = []
     for flows in (FEW[-1], FLOWS[-1]):
         forms = runs[INCAST, DCQCN, str(flows)], runs[VENDOR, str(flows)]

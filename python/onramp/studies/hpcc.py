@@ -388,7 +388,7 @@ def _list(values: Sequence[float]) -> str:
 
 
 def _rests_on(runs: Runs) -> list[Claim]:
-    """Whether loads had come to rest."""
+    """Claims that loads had come to rest."""
     measure = "mean slowdown of the later half of the flows over that of the first"
     return [
         steady(load, measure, {s: estimate(runs[load, s], halves) for s in _present(runs, load)})

@@ -357,7 +357,7 @@ def claims(runs: Runs) -> list[Claim]:
 
 
 def _rests_on(runs: Runs) -> list[Claim]:
-    """What the paper does not state: why, and what the values are worth."""
+    """Claims that the paper does not state: why, and what the values are worth."""
     two = {system: estimate(runs[(TWO, system)], goodput) for system in TWO_SYSTEMS}
     found = [
         Claim(

@@ -1,4 +1,4 @@
-"""What the figures of pacing have in common: flows of 1, 2 and 3 MB through one link."""
+"""Parts that the figures of pacing share: flows of 1, 2 and 3 MB through one link."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def fct(which: str) -> Callable[[Result], float]:
 
 
 def steady(runs: Runs) -> Claim:
-    """Whether flows had come to rest, over all cases of a figure: single flows alone differ by chance."""
+    """Claim that flows had come to rest, over all cases of a figure: single flows alone differ by chance."""
     halves: dict[str, list[list[float]]] = {}
     for (*_, system), results in runs.items():
         if "warmup" in results[0].scenario.document:  # A flow that another joins does not come to rest.
@@ -147,7 +147,7 @@ def compared(
         yield number, plain, spaced
 
 
-#: What is looked at: name, how it is measured, factor, whether more is better.
+#: Measures: name, how it is measured, factor, whether more is better.
 MEASURES: tuple[tuple[str, Callable[[Result], float], float, bool], ...] = (
     ("utilization (%)", utilization, 100.0, True),
     ("packets dropped (%)", drop_rate, 100.0, False),

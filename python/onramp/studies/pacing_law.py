@@ -69,7 +69,7 @@ def measured(runs: Runs) -> list[float]:
 
 
 def draw(runs: Runs) -> Figure:
-    """What pacing gains, and N* over the law."""
+    """Gains of pacing, and N* over the law."""
     figure, (left, right) = style.panels(1, 2, (4.0, 3.0))
     for colour, share in zip(style.LAYERS, measured(runs), strict=False):
         found = gains(runs, share)

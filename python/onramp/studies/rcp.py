@@ -1,4 +1,4 @@
-"""What studies of RCP and XCP share: a star with one port of 10 Gb/s, and processor sharing."""
+"""Parts that studies of RCP and XCP share: a star with one port of 10 Gb/s, and processor sharing."""
 
 from __future__ import annotations
 

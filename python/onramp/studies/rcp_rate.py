@@ -26,7 +26,7 @@ SYSTEMS: Mapping[str, Mapping[str, object]] = {
     "XCP": {"transport.kind": "xcp"},
 }
 REFINED, ESTIMATE, XCP = SYSTEMS
-#: What the port aims at, as a share of its link.
+#: Target of the port, as a share of its link.
 AIM = {REFINED: 0.95, ESTIMATE: 1.0, XCP: 1.0}
 #: "Follows C/N" is read as: within this share of it.
 AROUND = 0.1
@@ -60,13 +60,13 @@ def _smooth(samples: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndar
 
 
 def _of_share(result: Result, aim: float) -> np.ndarray:
-    """What the port gives over γC/N, in each phase."""
+    """Rate of the port over γC/N, in each phase."""
     samples, full = result.samples(f"rate {rcp.PORT}"), aim * rcp.capacity(result)
     return np.array([rcp.between(samples, a, b).mean() * n / full for n, a, b in _spans()])
 
 
 def _flows_of_share(result: Result, aim: float) -> np.ndarray:
-    """What each flow gets over γC/N, in each phase it is alive in."""
+    """Rate of each flow over γC/N, in each phase it is alive in."""
     rates, full = _rates(result), aim * rcp.capacity(result)
     got = []
     for n, a, b in _spans():

@@ -66,7 +66,7 @@ def cases(quick: bool) -> list[Case]:
 
 
 def linear(alpha: float, beta: float, delay: float = 1.0) -> bool:
-    """Whether the linear loop is stable.
+    """True if the linear loop is stable.
 
     Its gain (αs + β)·e^(−s·delay)/s², in units of d₀, has a phase above −π where it is 1.
     """
@@ -102,7 +102,7 @@ def _grid(rule: Callable[[float, float], bool]) -> np.ndarray:
     return np.array([[rule(a, b) for a in ALPHAS] for b in BETAS])
 
 
-#: What theory says of each form.
+#: Prediction of theory for each form.
 THEORY: Mapping[str, Callable[[float, float], bool]] = {
     EMPTY: lambda alpha, beta: alpha < INTEGRATOR,
     QUEUE: linear,

@@ -95,7 +95,7 @@ def draw(runs: Runs) -> Figure:
 
 
 def claims(runs: Runs) -> list[Claim]:
-    """What a window for endpoints is for: their delay has a target of its own, whatever the fabric's is."""
+    """Claims on a window for endpoints: their delay has a target of its own, whatever the fabric's is."""
     found = []
     for name, target in WINDOWS.items():
         value, work = estimate(runs[(name,)], lambda r: waited(r, "p50")), estimate(runs[(name,)], busy)

@@ -28,7 +28,7 @@ SYSTEMS: Mapping[str, Mapping[str, object]] = {
 }
 SWIFT, SWIFT_HELD, DCTCP, DCTCP_HELD = SYSTEMS
 
-#: What is stated: medians and 99th percentiles of round trips in microseconds, and packets sent again.
+#: Stated values: medians and 99th percentiles of round trips in microseconds, and packets sent again.
 STATED = {SWIFT: (172, 370, 0.0), DCTCP: (3310, 4900, 0.055)}
 #: "About as stated" is read as at most this factor apart.
 ABOUT = 1.5

@@ -28,7 +28,7 @@ SYSTEMS: Mapping[str, Mapping[str, object]] = {
 }
 SWIFT, LIGHT, CALM, FAST, HELD, DCTCP, CUBIC = SYSTEMS
 
-#: What is stated, in microseconds; "about as stated" is read as at most the factor apart.
+#: Stated values, in microseconds; "about as stated" is read as at most the factor apart.
 STATED = {"p50": ("median", 59), "p99": ("99th percentile", 158), "p999": ("99.9th percentile", 251)}
 ABOUT = 1.5
 #: "Much lower" is read as at most this share.

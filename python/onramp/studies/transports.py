@@ -153,7 +153,7 @@ def each(runs: Runs) -> dict[str, Figure]:
 
 
 def claims(runs: Runs) -> list[Claim]:
-    """What each does with the link, the flows and the queue; and what On-Ramp does to short flows."""
+    """Claims on what each does with the link, the flows and the queue, and On-Ramp to short flows."""
     found = []
     for kind, (name, signal) in TRANSPORTS.items():
         plain, held = (runs[key(kind, side)] for side in (WITHOUT, WITH))
