@@ -173,7 +173,7 @@ def test_commands_of_tutorials_run(page: Path, tmp_path: Path) -> None:
             continue
         command = [sys.executable, "-c", code] if language == "python" else ["bash", "-euc", code]
         done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
         )
         assert done.returncode == 0, f"{code}\n{done.stderr}"
         assert "Traceback" not in done.stderr

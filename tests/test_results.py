@@ -25,6 +25,7 @@ KEYS = {
         "digest",
         "version",
         "commit",
+        "sha256",
         "onramp",
         "complete",
         "incast",

@@ -487,6 +487,37 @@ def validate(scenarios: tuple[Path, ...], overrides: dict[str, str]) -> int:
     return 2 if wrong else 0
 
 
+@commands.command()
+@click.argument("folders", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="DIR…")
+@THREADS
+def verify(folders: tuple[Path, ...], threads: int) -> int:
+    """Run the scenario of each result folder again and compare bytes.
+
+    DIR holds a run, a comparison or a sweep. Compared are scenario, input files, tables and the numbers of
+    summary.json. Exit status: 0 if all are the same, 1 if not.
+    """
+    from onramp import reproduce
+
+    runs = [run for folder in folders for run in reproduce.folders(folder)]
+    found = []
+    with Stop() as stop, Progress("verify", len(runs)) as progress:
+        for run in runs:
+            again = reproduce.reproduce(run, threads=threads, watch=Watch(stop, progress))
+            if again is None:
+                break
+            found.append(again)
+            progress("", None)
+    for again in found:
+        same = f"the same bytes, {again.files} files"
+        click.echo(f"{again.folder}: {'differs' if again.differences else same}")
+        for line in (*again.differences, *again.notes):
+            click.echo(f"  {line}")
+    if stop.asked:
+        click.echo(f"Incomplete: {len(found)} of {len(runs)} runs.", err=True)
+        return INTERRUPTED
+    return 1 if any(again.differences for again in found) else 0
+
+
 @commands.command("sweep")
 @SCENARIO
 @_vary(required=True)

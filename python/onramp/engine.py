@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import resource
 import shutil
@@ -139,9 +140,26 @@ def execute(
         digest=digest,
         version=_sim.version(),
         commit=commit(),
+        hashes={str(path.relative_to(folder)): sha256(path) for path in _outputs(folder)},
     )
     (folder / "summary.json").write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
     return summary
+
+
+def sha256(path: Path) -> str | None:
+    """SHA-256 of a file, in hexadecimal digits; None if there is no such file."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        digest = hashlib.sha256()
+        while part := file.read(1 << 20):
+            digest.update(part)
+        return digest.hexdigest()
+
+
+def _outputs(folder: Path) -> list[Path]:
+    """Files that the same scenario gives again, byte for byte: itself, its inputs and its tables."""
+    return [folder / "scenario.toml", *sorted(folder.glob("inputs/*")), *sorted(folder.glob("*.parquet"))]
 
 
 class _Tables:

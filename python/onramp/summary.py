@@ -103,6 +103,7 @@ def summarize(
     digest: str,
     version: str,
     commit: str | None,
+    hashes: Mapping[str, str | None],
 ) -> Summary:
     """The summary of a run.
 
@@ -116,6 +117,8 @@ def summarize(
         False if the run was stopped before its end.
     digest : str
         `Scenario.digest` of what was run.
+    hashes : mapping
+        SHA-256 of scenario, input files and tables, by their paths in the folder.
     """
     flows = tables.read(folder, "flows", ["traffic", "request", "bytes", "fct_ps", "ideal_ps"])
     done = background(flows, scenario.endless)
@@ -140,6 +143,7 @@ def summarize(
         "digest": digest,
         "version": version,
         "commit": commit,
+        "sha256": hashes,
         "onramp": scenario.onramp,
         "complete": complete,
         **grouped,
