@@ -183,4 +183,4 @@ bench: install
 	cargo bench -p onramp-sim
 
 clean:
-	rm -rf .venv target python/onramp/*.so
+	rm -rf .venv target dist site docs/reference python/onramp/*.so
