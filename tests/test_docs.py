@@ -151,6 +151,22 @@ def test_lines_of_prose_are_short(page: Path) -> None:
     assert len(long) <= LONG_LINES.get(page.name, 0), f"{name(page)}: above 120 characters: lines {long}"
 
 
+@pytest.mark.parametrize("page", HAND_MADE, ids=name)
+def test_headings_tables_and_lists_stand_apart(page: Path) -> None:
+    """The site takes them for text otherwise, unlike viewers of a checkout."""
+    wrong, before, in_list = [], "", False
+    for number, line in lines_outside_code(page.read_text(encoding="utf-8")):
+        for mark in (r"#{1,6} ", r"\|", r"(?:[-*]|\d+\.) "):
+            if re.match(mark, line) and before.strip() and not re.match(rf"{mark}|\s", before):
+                item = mark[0] == "(" and in_list
+                wrong += [] if item else [f"{name(page)}:{number}: {line[:60]}"]
+        if not before.strip():
+            in_list = False
+        in_list = in_list or bool(re.match(r"(?:[-*]|\d+\.) ", line))
+        before = line
+    assert not wrong, "\n".join(wrong)
+
+
 def blocks(page: Path) -> list[tuple[str, str, str]]:
     """Marked code of a tutorial: `run` or the name of a file, its language, its text."""
     text = page.read_text(encoding="utf-8")
