@@ -36,16 +36,12 @@ LONG_LINES = {
 
 #: Doc comments that begin with a question's word, by folder. Counts go down, and no folder joins.
 QUESTIONS = {
-    "crates/onramp-clock": 30,
-    "crates/onramp-core": 7,
-    "crates/onramp-netlink": 24,
     "crates/onramp-sim": 273,
     "crates/onramp-testbed": 40,
     "crates/onramp-topology": 5,
     "crates/onramp-workload": 21,
     "crates/onrampctl": 51,
     "crates/onrampd": 124,
-    "examples/controller": 4,
 }
 
 

@@ -11,7 +11,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether a pair counts whose spacing changed by `stretch` nanoseconds.
+    /// Returns true if a pair counts whose spacing changed by `stretch` nanoseconds.
     #[must_use]
     pub fn keeps(&self, stretch: i64) -> bool {
         stretch.unsigned_abs() <= self.tolerance

@@ -12,7 +12,7 @@ fn weigh(first: f64, second: f64) -> (f64, f64) {
     (share, first.min(second))
 }
 
-/// What to subtract from a host's clock to get the fleet's time.
+/// Difference to subtract from a host's clock to get the fleet's time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Correction {

@@ -1,4 +1,4 @@
-//! What the prober keeps of a probe.
+//! Times that the prober keeps of a probe.
 
 /// One probe from A and its answer from B. Times in nanoseconds, by the clock
 /// of whoever took them.

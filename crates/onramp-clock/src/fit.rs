@@ -1,4 +1,4 @@
-//! What one window of exchanges says about the other clock.
+//! Offset and drift of the other clock, from one window of exchanges.
 //!
 //! Three steps: a margin below all queues ([`svm`]); the coded filter, with a
 //! tolerance that the stamps' own noise sets; and the mean of what is left near
@@ -13,7 +13,7 @@ use crate::Exchange;
 use crate::coded::{self, Filter};
 use crate::svm::{self, Margin, Point};
 
-/// What A learns about B's clock from a window of exchanges.
+/// Offset and drift of B's clock as A measures them in a window of exchanges.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct EdgeFit {
@@ -191,7 +191,7 @@ pub fn fit(exchanges: &[Exchange], options: &FitOptions) -> Option<EdgeFit> {
     })
 }
 
-/// What drift can be off by at most.
+/// Largest possible error of the drift.
 fn unsure(options: &FitOptions) -> f64 {
     (options.drift[1] - options.drift[0]) / 2.0
 }

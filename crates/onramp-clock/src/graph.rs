@@ -14,7 +14,7 @@ const PRECISION: f64 = 1e-12;
 /// (Huber's loss), so that no wrong edge can pull hard.
 const FULL_COUNT: f64 = 1.5;
 
-/// What a weight so reduced leaves of a normal variable's variance.
+/// Share of a normal variable's variance that a weight so reduced leaves.
 const VARIANCE_LEFT: f64 = 0.866;
 
 /// Reweighting ends when no potential moves more than this many of the edges'

@@ -34,7 +34,7 @@ pub enum Record {
     Truth {
         /// Whose clock.
         host: HostId,
-        /// What it read, in nanoseconds.
+        /// Reading of the clock [ns].
         at: u64,
         /// That less the true time, in nanoseconds.
         ahead: i64,
@@ -61,7 +61,7 @@ pub enum LogError {
     Invalid {
         /// Counted from 0.
         at: u64,
-        /// What is wrong, and what would be right.
+        /// Mistake and remedy.
         what: &'static str,
     },
 }
@@ -183,7 +183,7 @@ impl<R: io::BufRead> Reader<R> {
         Ok(self.bytes.fill_buf()?.is_empty())
     }
 
-    /// What comes before the records: returns the window.
+    /// Reads the head before the records; returns the window.
     fn head(&mut self) -> Result<u64, LogError> {
         for expected in MAGIC.bytes() {
             if self.byte().map_err(|e| if matches!(e, LogError::Io(_)) { e } else { LogError::Magic })? != expected {

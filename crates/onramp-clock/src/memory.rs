@@ -1,4 +1,4 @@
-//! What earlier windows tell of this one: a queue that never emptied, and a drift that holds.
+//! Knowledge of earlier windows for this one: a queue that never emptied, and a drift that holds.
 
 use crate::{EdgeFit, Exchange, FitOptions, fit};
 use std::collections::VecDeque;
@@ -6,19 +6,19 @@ use std::collections::VecDeque;
 /// Windows remembered: after as many a longer way counts as the way, two minutes by default.
 const REMEMBERED: usize = 64;
 
-/// What the delay may be off by, in standard deviations of the offset, without a queue.
+/// Largest deviation of the delay without a queue, in standard deviations of the offset.
 const NOISE: f64 = 4.0;
 
 /// So many windows make a least delay that no second window came near: a path may be like that.
 const ENOUGH: usize = 8;
 
-/// What a crystal's frequency may change, in seconds per second, per second.
+/// Largest change of a crystal's frequency [s/s per second].
 const WANDER: f64 = 2e-9;
 
 /// A drift that differs by so many standard deviations is another one: a clock was set.
 const ANOTHER: f64 = 6.0;
 
-/// What a host remembers of a peer's clock and the way there.
+/// Memory that a host keeps of a peer's clock and the path there.
 ///
 /// **Least delay.** A queue that never empties in a window shows in no spacing and in no loop: all
 /// edges to a busy host are off alike. It shows in the delay, which is then longer than it was: if
@@ -38,7 +38,7 @@ pub struct Memory {
 /// A window's delay, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Delay {
-    /// What it is at most without a queue.
+    /// Upper bound of it without a queue.
     most: f64,
     sigma: f64,
 }
@@ -105,7 +105,7 @@ impl Memory {
         self.recent.iter().min_by(|a, b| a.most.total_cmp(&b.most)).copied()
     }
 
-    /// What the way takes at most, once that is known.
+    /// Upper bound of the path's delay, once known.
     fn least(&self) -> Option<f64> {
         let least = self.shortest()?;
         let near = |delay: &&Delay| delay.most - least.most <= 2.0 * NOISE * least.sigma;

@@ -1,6 +1,6 @@
 //! The network effect: offsets around a loop must add up to zero.
 //!
-//! What the edges say is brought to one instant along a tree, in integers. What
+//! The edges' offsets are brought to one instant along a tree, in integers. What
 //! the loops then lack is small, and weighted least squares over the hosts
 //! spreads it: the same as Huygens' minimum-norm correction of the loop
 //! surpluses. Rates compose as logarithms and are solved first, so that each
@@ -13,7 +13,7 @@ use crate::{Correction, EdgeFit, HostId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-/// What `from` learned about `to`.
+/// Fit of `from` about `to`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Edge {
     /// The prober, A of the fit.
@@ -63,8 +63,8 @@ pub struct Solution {
     pub edge_sigma: f64,
 }
 
-/// What a host's stamps are late by always, and more in one direction than in the other, no probe
-/// shows. It is taken to be this many times their noise, and a nanosecond at least.
+/// Constant lateness of a host's stamps in one direction beyond that in the other, in multiples of their
+/// noise; a nanosecond at least. No probe can show it.
 const ALWAYS: f64 = 2.0;
 
 /// An edge disagrees if its surplus is this many standard deviations.
@@ -129,7 +129,7 @@ pub fn solve(edges: &[Edge], previous: &BTreeMap<HostId, Correction>, options: &
     Solution { suspects: suspects.into_iter().collect(), excluded: left_out, ..solution }
 }
 
-/// What can be used, in an order that does not depend on the caller's.
+/// Usable edges, in an order that does not depend on the caller's.
 fn tidy(edges: &[Edge]) -> Vec<Edge> {
     let usable = |e: &&Edge| {
         let errors = (0.0..=1e18).contains(&e.fit.sigma) && (0.0..=1.0).contains(&e.fit.drift_sigma);
@@ -150,7 +150,7 @@ fn tidy(edges: &[Edge]) -> Vec<Edge> {
 /// A host's clock at one instant that all places share.
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// What it reads, in nanoseconds.
+    /// Reading of the clock [ns].
     reading: i128,
     /// Logarithm of how fast it goes against the reference.
     rate: f64,
@@ -159,7 +159,7 @@ struct Place {
     rate_variance: f64,
 }
 
-/// What least squares make of a mesh.
+/// Least-squares solution of a mesh.
 struct Average {
     places: Vec<Place>,
     /// Per edge, what it says less what the places say, in nanoseconds.
@@ -170,7 +170,7 @@ struct Average {
     edge_sigma: f64,
 }
 
-/// What disagrees with all the rest.
+/// Edges that disagree with all the rest.
 #[derive(Default)]
 struct Dissent {
     suspects: BTreeSet<HostId>,
@@ -203,7 +203,7 @@ impl Mesh {
         Self { hosts, edges, sigmas, drift_sigmas, ends, graph }
     }
 
-    /// What host `to` of `edge` reads when its host `from` reads `at`, if its
+    /// Reading of host `to` of `edge` when its host `from` reads `at`, if its
     /// clock gains `drift` on the other's.
     fn predict(&self, edge: usize, at: i128, drift: f64) -> i128 {
         let fit = &self.edges[edge].fit;

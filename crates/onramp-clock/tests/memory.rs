@@ -1,4 +1,4 @@
-//! What earlier windows tell of one whose queues never emptied.
+//! Knowledge of earlier windows for one whose queues never emptied.
 
 mod common;
 
@@ -41,7 +41,7 @@ fn error(fit: &EdgeFit) -> (f64, f64) {
     ((i128::from(fit.offset) - truth) as f64, fit.drift - 20e-6)
 }
 
-/// What a window tells whose queues grow there and shrink back, after as many without queues.
+/// Fit of a window whose queues grow there and shrink back, after as many without queues.
 fn after(windows: u32) -> EdgeFit {
     let mut memory = Memory::default();
     let mut fit = |number: u32, seen: &[Exchange]| {

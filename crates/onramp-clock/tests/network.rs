@@ -22,7 +22,7 @@ fn truths(hosts: &[HostId], random: &mut Random, years: f64) -> BTreeMap<HostId,
     hosts.iter().map(|&h| (h, truth(random))).collect()
 }
 
-/// What `from` would fit, `late` nanoseconds of its clock after the instant, with an error in `sigma`s.
+/// Fit of `from`, `late` nanoseconds of its clock after the instant, with an error in `sigma`s.
 fn edge(from: (HostId, Truth), to: (HostId, Truth), late: i64, sigma: f64, error: f64) -> Edge {
     let drift = (1.0 + to.1.drift) / (1.0 + from.1.drift) - 1.0;
     let offset = to.1.reading - from.1.reading + (drift * late as f64 + sigma * error).round() as i64;

@@ -11,7 +11,7 @@ use crate::params::Params;
 #[derive(Clone, Debug)]
 pub struct Flow(onramp_flow);
 
-/// What the sender remembers of a packet until its OR-ACK comes back.
+/// Record that the sender keeps of a packet until its OR-ACK comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// When the packet was sent.

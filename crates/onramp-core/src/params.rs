@@ -1,4 +1,4 @@
-//! What an operator chooses.
+//! Parameters that an operator chooses.
 
 use crate::bindings::{
     ONRAMP_BETA_ONE, ONRAMP_BETA_START_DEFAULT, ONRAMP_COUNT_OLD, ONRAMP_GAIN_SHIFT_DEFAULT, ONRAMP_GAIN_SHIFT_MAX,

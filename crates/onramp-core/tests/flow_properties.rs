@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// What may happen to a flow. A packet no `Ack` picks has lost its OR-ACK; one
+/// Events of a flow. A packet no `Ack` picks has lost its OR-ACK; one
 /// picked twice has a duplicate; picking any order reorders.
 #[derive(Clone, Debug)]
 enum Event {
@@ -146,7 +146,7 @@ proptest! {
         }
     }
 
-    /// What OR-ACKs say during a kept pause teaches beta and no more.
+    /// OR-ACKs during a kept pause update beta and nothing else.
     #[test]
     fn a_kept_pause_ends_when_it_was_to_end(
         threshold in 1..800_u64,

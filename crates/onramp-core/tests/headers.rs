@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// What a BPF program has included by the time it includes the headers.
+/// Declarations that a BPF program has included before the headers.
 const PROGRAM: &str = r#"
 typedef unsigned char __u8;
 typedef unsigned short __u16;

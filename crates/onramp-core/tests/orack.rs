@@ -94,7 +94,7 @@ fn siphash(key: &[u8; 16], message: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// What the tag covers.
+/// Bytes that the tag covers.
 fn message(ack: &OrAck) -> Vec<u8> {
     let ports = u64::from(ack.source_port) << 16 | u64::from(ack.destination_port);
     let first = u64::from(ack.sequence) << 32 | ports;

@@ -23,7 +23,7 @@ const CREATE: i32 = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
 /// Gives an interface an address with a prefix of all 32 bits.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel's answer, if it refuses.
 pub fn add(socket: &mut Socket, index: u32, address: Ipv4Addr) -> Result<()> {
     // struct ifaddrmsg: family, prefix length, flags, scope, index.
     let message = Message::new(libc::RTM_NEWADDR, CREATE, format!("address {address}"));
@@ -34,7 +34,7 @@ pub fn add(socket: &mut Socket, index: u32, address: Ipv4Addr) -> Result<()> {
 /// Tells which Ethernet address `address` has, for good: nobody asks by ARP.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel's answer, if it refuses.
 pub fn add_neighbour(socket: &mut Socket, index: u32, address: Ipv4Addr, mac: Mac) -> Result<()> {
     // struct ndmsg: family, padding, index, state, flags, type.
     let message = Message::new(libc::RTM_NEWNEIGH, CREATE, format!("neighbour {address}"));
@@ -52,7 +52,7 @@ pub struct Hop {
     pub gateway: Ipv4Addr,
 }
 
-/// What connections of the host itself take from a route.
+/// Values that the host's own connections take from a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Own {
     /// The address they come from.
@@ -64,7 +64,7 @@ pub struct Own {
 /// Adds a route over one of `hops`, chosen by flow.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel's answer, if it refuses.
 pub fn add_route(socket: &mut Socket, destination: Ipv4Addr, prefix: u8, hops: &[Hop], own: Option<Own>) -> Result<()> {
     let on_link = u32::from(RTNH_F_ONLINK);
     let flags = if hops.len() == 1 { on_link } else { 0 };

@@ -62,7 +62,7 @@ impl End<'_> {
 /// Makes a pair of interfaces that are each other's cable.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel's answer, if it refuses.
 pub fn add_veth(socket: &mut Socket, one: &End<'_>, other: &End<'_>) -> Result<()> {
     let what = format!("veth {} to {}", one.name, other.name);
     let message = Message::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, what);
@@ -74,7 +74,7 @@ pub fn add_veth(socket: &mut Socket, one: &End<'_>, other: &End<'_>) -> Result<(
 /// Makes a dummy interface.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel's answer, if it refuses.
 pub fn add_dummy(socket: &mut Socket, name: &str) -> Result<()> {
     let message = Message::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, format!("dummy {name}"));
     let message = message.push(&head(0, 0, 0)).text(IFLA_IFNAME, name);
@@ -84,7 +84,7 @@ pub fn add_dummy(socket: &mut Socket, name: &str) -> Result<()> {
 /// Removes an interface.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel's answer, if it refuses.
 pub fn delete(socket: &mut Socket, index: u32) -> Result<()> {
     let message = Message::new(libc::RTM_DELLINK, 0, format!("delete interface {index}"));
     socket.request(message.push(&head(index, 0, 0)))
@@ -93,7 +93,7 @@ pub fn delete(socket: &mut Socket, index: u32) -> Result<()> {
 /// Switches an interface on.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel's answer, if it refuses.
 pub fn up(socket: &mut Socket, index: u32) -> Result<()> {
     let message = Message::new(libc::RTM_NEWLINK, 0, format!("interface {index} up"));
     socket.request(message.push(&head(index, libc::IFF_UP, libc::IFF_UP)))
@@ -102,7 +102,7 @@ pub fn up(socket: &mut Socket, index: u32) -> Result<()> {
 /// Sets the largest segment that the stack hands an interface, in bytes, and that of IPv4, where the kernel has one.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel's answer, if it refuses.
 pub fn set_gso_max_size(socket: &mut Socket, index: u32, bytes: u32, ipv4: Option<u32>) -> Result<()> {
     let message = Message::new(libc::RTM_NEWLINK, 0, format!("gso_max_size of interface {index}"));
     let message = message.push(&head(index, 0, 0)).u32(IFLA_GSO_MAX_SIZE, bytes);
@@ -121,7 +121,7 @@ pub struct Link {
     pub name: String,
     /// Its Ethernet address, if it has one.
     pub mac: Option<Mac>,
-    /// Whether it is switched on.
+    /// True if the link is up.
     pub up: bool,
     /// Largest segment the stack hands down before it is cut up, in bytes.
     pub gso_max_size: u32,
@@ -136,7 +136,7 @@ pub struct Link {
 /// All interfaces of the socket's namespace.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel's answer, if it refuses.
 pub fn list(socket: &mut Socket) -> Result<Vec<Link>> {
     let message = Message::new(libc::RTM_GETLINK, libc::NLM_F_DUMP, "list of interfaces");
     Ok(socket.query(message.push(&head(0, 0, 0)))?.iter().filter_map(|bytes| parse(bytes)).collect())

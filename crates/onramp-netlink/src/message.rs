@@ -7,7 +7,7 @@ pub const HEADER: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Message {
     bytes: Vec<u8>,
-    /// What the request does, for error messages.
+    /// Purpose of the request, for error messages.
     pub(crate) what: String,
 }
 
@@ -146,7 +146,7 @@ pub(crate) mod made_up {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// What might come from a kernel: a message with attributes, some of them nested, of which a
+    /// Input as from a kernel: a message with attributes, some of them nested, of which a
     /// few bytes are changed and the end is cut.
     pub fn reply() -> impl Strategy<Value = Vec<u8>> {
         let attribute = (0..40u16, vec(any::<u8>(), 0..40));

@@ -47,7 +47,7 @@ impl Place {
 /// the attributes inside `TCA_OPTIONS`.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel's answer, if it refuses.
 pub fn replace(socket: &mut Socket, place: Place, kind: &str, options: impl FnOnce(Message) -> Message) -> Result<()> {
     let what = format!("qdisc {kind} on interface {}", place.index);
     let message = Message::new(libc::RTM_NEWQDISC, libc::NLM_F_CREATE | libc::NLM_F_REPLACE, what);
@@ -57,7 +57,7 @@ pub fn replace(socket: &mut Socket, place: Place, kind: &str, options: impl FnOn
 /// As [`replace`], for a kind whose options are one structure (`bfifo`, `pfifo`).
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel's answer, if it refuses.
 pub fn replace_plain(socket: &mut Socket, place: Place, kind: &str, options: &[u8]) -> Result<()> {
     let what = format!("qdisc {kind} on interface {}", place.index);
     let message = Message::new(libc::RTM_NEWQDISC, libc::NLM_F_CREATE | libc::NLM_F_REPLACE, what);
@@ -68,7 +68,7 @@ pub fn replace_plain(socket: &mut Socket, place: Place, kind: &str, options: &[u
 /// Removes a queueing discipline.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel's answer, if it refuses.
 pub fn delete(socket: &mut Socket, place: Place) -> Result<()> {
     let message = Message::new(libc::RTM_DELQDISC, 0, format!("delete a qdisc of interface {}", place.index));
     socket.request(message.push(&place.head()))
@@ -95,14 +95,14 @@ pub struct Qdisc {
     pub queued_bytes: u32,
     /// Packets dropped.
     pub drops: u32,
-    /// What only this kind counts.
+    /// Counters that only this kind has.
     pub extra: Vec<u8>,
 }
 
 /// All queueing disciplines of the socket's namespace.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel's answer, if it refuses.
 pub fn list(socket: &mut Socket) -> Result<Vec<Qdisc>> {
     let message = Message::new(libc::RTM_GETQDISC, libc::NLM_F_DUMP, "list of qdiscs");
     let place = Place { index: 0, parent: 0, handle: 0 };
@@ -112,7 +112,7 @@ pub fn list(socket: &mut Socket) -> Result<Vec<Qdisc>> {
 /// One queueing discipline, by interface and handle.
 ///
 /// # Errors
-/// What the kernel answered.
+/// The kernel's answer, if it refuses.
 pub fn get(socket: &mut Socket, index: u32, handle: u32) -> Result<Option<Qdisc>> {
     // Without NLM_F_ECHO the kernel answers only those who listen for changes.
     let message = Message::new(libc::RTM_GETQDISC, libc::NLM_F_ECHO, format!("qdisc {handle:x} of interface {index}"));

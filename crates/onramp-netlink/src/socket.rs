@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// What the kernel said no to.
+/// Request that the kernel refused, and its reason.
 #[derive(Debug)]
 pub struct Error {
     what: String,
@@ -58,7 +58,7 @@ impl Socket {
     /// Has something done.
     ///
     /// # Errors
-    /// What the kernel answered.
+    /// The kernel's answer, if it refuses.
     pub fn request(&mut self, request: Message) -> Result<()> {
         self.ask(request.or_flags(libc::NLM_F_ACK), &mut |_| {})
     }
@@ -66,7 +66,7 @@ impl Socket {
     /// Asks for one or (with `NLM_F_DUMP`) many messages: what follows their headers.
     ///
     /// # Errors
-    /// What the kernel answered.
+    /// The kernel's answer, if it refuses.
     pub fn query(&mut self, request: Message) -> Result<Vec<Vec<u8>>> {
         let mut answers = Vec::new();
         self.ask(request.or_flags(libc::NLM_F_ACK), &mut |payload| answers.push(payload.to_vec()))?;
@@ -97,7 +97,7 @@ impl Socket {
     }
 }
 
-/// What an acknowledgement says: nothing, or an error number and a text.
+/// Content of an acknowledgement: nothing, or an error number and a text.
 fn outcome(payload: &[u8]) -> std::result::Result<(), (i32, String)> {
     const NLMSGERR_ATTR_MSG: u16 = 1;
     let code = u32_at(payload, 0).map_or(0, |code| code as i32);

@@ -25,7 +25,7 @@ impl Watch {
         Ok(Self(fd))
     }
 
-    /// Whether anything has changed since this was last asked. What it was, others can tell.
+    /// Returns true if anything has changed since the last call. It does not tell what.
     pub fn changed(&mut self) -> bool {
         let mut changed = false;
         loop {

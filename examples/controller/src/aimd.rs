@@ -7,13 +7,13 @@ use onramp_sim::units::{Bytes, Ps};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// What the scenario's `[transport]` may say.
+/// Keys of the scenario's `[transport]`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Parameters {
     /// Added to the window each round trip. Default 1000 B.
     increase: Bytes,
-    /// What is left of the window after a mark. Default 0.5.
+    /// Share of the window that a mark leaves. Default 0.5.
     decrease: f64,
 }
 
@@ -29,7 +29,7 @@ struct Aimd {
     parameters: Parameters,
     /// Bytes of payload.
     window: f64,
-    /// What comes before this packet tells of the window before the last decrease.
+    /// First packet sent after the last decrease; marks of earlier ones belong to the window before.
     decreased_at: u64,
 }
 

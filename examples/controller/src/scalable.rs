@@ -6,7 +6,7 @@ use onramp_sim::cc::tcp::{Controller, Window};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// What the scenario's `[transport]` may say.
+/// Keys of the scenario's `[transport]`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Parameters {

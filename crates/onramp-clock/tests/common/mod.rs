@@ -37,7 +37,7 @@ impl Random {
 /// A clock, against true time in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// What it reads at true time 0.
+    /// Reading at true time 0.
     pub start: u64,
     /// Seconds it gains per true second.
     pub drift: f64,
@@ -49,7 +49,7 @@ impl Clock {
         Self { start: start as u64, drift: drift * random.either() }
     }
 
-    /// What it reads `t` nanoseconds after true time 0, without rounding: the
+    /// Reading `t` nanoseconds after true time 0, without rounding: the
     /// part beyond `start`.
     fn elapsed(&self, t: f64) -> f64 {
         t + t * self.drift
@@ -159,7 +159,7 @@ impl Way {
     }
 }
 
-/// What a mesh's edges are made of.
+/// Parameters of a mesh's edges.
 #[derive(Clone, Copy, Debug)]
 pub struct World {
     pub stamps: Stamps,

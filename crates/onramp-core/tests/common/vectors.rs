@@ -55,7 +55,7 @@ struct RawStamp {
     paused: u64,
 }
 
-/// What a call has to give; each kind of call has its own fields.
+/// Results that a call has to give; each kind of call has its own fields.
 #[derive(Deserialize, Debug, Default, PartialEq)]
 #[serde(deny_unknown_fields)]
 struct Expect {
