@@ -37,7 +37,6 @@ LONG_LINES = {
 #: Doc comments that begin with a question's word, by folder. Counts go down, and no folder joins.
 QUESTIONS = {
     "crates/onramp-sim": 273,
-    "crates/onramp-testbed": 40,
     "crates/onramp-topology": 5,
     "crates/onramp-workload": 21,
     "crates/onrampctl": 51,

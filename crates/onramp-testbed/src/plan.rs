@@ -31,7 +31,7 @@ pub fn interface_name(topology: &Topology, port: PortId) -> String {
     }
 }
 
-/// Whether a node is a host.
+/// Returns true if a node is a host.
 pub fn is_host(topology: &Topology, node: NodeId) -> bool {
     (node as usize) < topology.hosts()
 }

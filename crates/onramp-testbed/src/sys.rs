@@ -135,7 +135,7 @@ pub fn watch_for_stop() {
 
 static STOP: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
-/// Whether SIGINT or SIGTERM came.
+/// True after SIGINT or SIGTERM.
 pub fn asked_to_stop() -> bool {
     STOP.load(std::sync::atomic::Ordering::Relaxed)
 }
@@ -206,7 +206,7 @@ pub fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<(OwnedFd, SocketAdd
     }
 }
 
-/// What is sent: the bytes do not matter.
+/// Payload of flows; its bytes do not matter.
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 
 /// Sends up to `count` bytes of zeros; how many the socket took.
@@ -252,7 +252,7 @@ pub fn pace(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option_bytes(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &(1_u64 << 50))
 }
 
-/// What the kernel counts for a connection.
+/// Counters of the kernel for a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpInfo {
     /// The connection's opening is not answered yet.
@@ -293,7 +293,7 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     })
 }
 
-/// What a descriptor is watched for.
+/// Events that a descriptor is watched for.
 pub const READABLE: EventFlags = EventFlags::IN;
 /// See [`READABLE`].
 pub const WRITABLE: EventFlags = EventFlags::OUT;

@@ -1,4 +1,4 @@
-//! What the guest is to do, as the host writes it into the result folder.
+//! Task of the guest, as the host writes it into the result folder.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -7,25 +7,25 @@ use std::path::PathBuf;
 pub const TASK: &str = "task.json";
 /// While a file of this name is there, the guest comes to an end.
 pub const STOP: &str = "stop";
-/// What the guest's kernel passes to the guest: where the result folder is on the host.
+/// Parameter that the guest's kernel passes to the guest: where the result folder is on the host.
 pub const FOLDER: &str = "ONRAMP_FOLDER";
 
-/// What the guest is to do.
+/// Task of the guest.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Task {
     /// The scenario, resolved.
     pub scenario: String,
-    /// What paths in the scenario are relative to, on the host.
+    /// Folder on the host that paths in the scenario are relative to.
     pub base: PathBuf,
     /// The agent's program on the host, if there is one.
     pub agent: Option<PathBuf>,
     /// Flows whose packets are captured, by number.
     pub traced: Vec<u64>,
-    /// What to do with the cluster.
+    /// Work for the cluster.
     pub work: Work,
 }
 
-/// What to do with the cluster.
+/// Work for the cluster.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
@@ -56,7 +56,7 @@ impl std::str::FromStr for Job {
     }
 }
 
-/// What the guest says on its console, one line of JSON each.
+/// Messages of the guest on its console, one line of JSON each.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {
@@ -69,7 +69,7 @@ pub enum Said {
         /// Exit status.
         status: i32,
     },
-    /// What went wrong, in one line.
+    /// Error in one line.
     Error(String),
 }
 

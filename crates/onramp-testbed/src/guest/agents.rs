@@ -22,9 +22,9 @@ use std::process::{Child, Command, Stdio};
 
 /// Folder of the agents' configurations, sockets, logs and process numbers, by host.
 const FOLDER: &str = "/run/onramp";
-/// What starts the coordinator of a fleet; beside it, its process number and its log.
+/// Script that starts the coordinator of a fleet; beside it, its process number and its log.
 const COORDINATOR: &str = "/run/onramp/coordinator";
-/// What all agents sign OR-ACKs with: 16 bytes, in hexadecimal digits.
+/// Key that all agents sign OR-ACKs with: 16 bytes, in hexadecimal digits.
 const KEY: &str = "6f6e2d72616d702d746573746265642d";
 
 /// An agent and how to ask it.
@@ -150,7 +150,7 @@ fn coordinator(host: u32) -> String {
     format!("{}:9472", address(host))
 }
 
-/// What a host's agent is told of clocks.
+/// Clock section of a host's agent's configuration.
 fn clock(scenario: &Scenario, host: u32, hosts: &BTreeSet<u32>, key: &str) -> Vec<(&'static str, toml::Value)> {
     let clock = &scenario.clock;
     if clock.sync != Sync::Huygens {
@@ -224,7 +224,7 @@ fn log(host: u32) -> String {
     format!("{FOLDER}/{host}.log")
 }
 
-/// What a log says, in one line.
+/// Content of a log in one line.
 fn complaint(log: &str) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     if text.is_empty() { "it said nothing".into() } else { text.lines().collect::<Vec<_>>().join(" | ") }
@@ -234,7 +234,7 @@ fn socket(host: u32) -> String {
     format!("{FOLDER}/{host}.sock")
 }
 
-/// What an agent tells on its socket, which spares a process for each question. Null, if it was
+/// Answer of an agent on its socket, which spares a process for each question. Null, if it was
 /// killed.
 fn status(host: u32) -> Result<Value> {
     let ask = || {
@@ -283,7 +283,7 @@ impl Agents {
         Ok(sum / self.all.len().max(1) as f64)
     }
 
-    /// Whether a host has an agent.
+    /// Returns true if a host has an agent.
     pub fn is_on(&self, host: u32) -> bool {
         self.all.iter().any(|agent| agent.host == host)
     }
@@ -298,7 +298,7 @@ impl Agents {
         Ok(owd.and_then(|owd| Some((owd["now_ns"].as_i64()?, owd["age_ns"].as_u64()?))))
     }
 
-    /// What all of them have counted so far.
+    /// Counters summed over all agents so far.
     pub fn counted(&self) -> Result<Sums> {
         let mut sums = Sums::new();
         for agent in &self.all {
@@ -330,7 +330,7 @@ impl Agents {
     }
 }
 
-/// What is added up over agents.
+/// Counters that are added up over agents.
 #[derive(Debug)]
 pub struct Sums {
     /// In the order of [`COUNTERS`].
@@ -342,7 +342,7 @@ pub struct Sums {
     owd_min_ns: f64,
 }
 
-/// What is passed on of an agent's counters, under the same names.
+/// Counters of an agent that are passed on, under the same names.
 const COUNTERS: [&str; 9] = [
     "or_acks_sent",
     "or_acks_sent_bytes",
@@ -380,7 +380,7 @@ impl Sums {
         }
     }
 
-    /// What came after `before`; the least delay is of all time.
+    /// Difference since `before`; the least delay is of all time.
     pub fn since(mut self, before: &Self) -> Self {
         for (sum, before) in self.counters.iter_mut().zip(before.counters) {
             *sum = sum.saturating_sub(before);

@@ -12,7 +12,7 @@ use onramp_topology::Topology;
 /// Looks per window of probes.
 const LOOKS: u64 = 10;
 
-/// What was seen of the clocks, if the agents synchronise them.
+/// Records of the clocks, if the agents synchronise them.
 #[derive(Debug)]
 pub struct Clocks {
     accuracy: Accuracy,

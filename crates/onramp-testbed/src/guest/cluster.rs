@@ -27,7 +27,7 @@ const TCA_LINK_RATE64: u16 = 2;
 const TCA_LINK_DELAY64: u16 = 3;
 const TCA_LINK_ORDER: u16 = 4;
 
-/// What follows on links' coming up would delay connections' openings, whose round trip TCP begins with.
+/// Work that follows when links come up would delay connections' openings, whose round trip TCP begins with.
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// A host or switch.

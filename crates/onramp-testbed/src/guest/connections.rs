@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// What a descriptor that is watched belongs to.
+/// Owner of a descriptor that is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// A host's listening socket.
@@ -187,7 +187,7 @@ impl Connections {
         self.pending.values().next().copied()
     }
 
-    /// What a connection that does not open waits for.
+    /// Reason why a connection does not open.
     pub fn not_open(&self, number: u32) -> String {
         let Connection { src, dst, sender, .. } = &self.all[number as usize];
         let waits = match sys::tcp_info(sender.as_fd()) {

@@ -1,4 +1,4 @@
-//! What the kernel counted: links, queues, TCP.
+//! Counters of the kernel: links, queues, TCP.
 
 use super::cluster::{BELOW_LINK, Cluster, LINK};
 use super::{Result, at};
@@ -43,7 +43,7 @@ pub struct LinkStats {
     events: Vec<u32>,
 }
 
-/// What a `link` has counted.
+/// Counters of a `link`.
 pub fn link_stats(qdisc: &Qdisc) -> LinkStats {
     let bytes = &qdisc.extra;
     let number = |i: usize| u64_at(bytes, 8 * i).unwrap_or_default();
@@ -68,7 +68,7 @@ fn begins(bucket: usize) -> u64 {
 }
 
 impl LinkStats {
-    /// What was counted since `before`; the maximum is that of all time.
+    /// Difference since `before`; the maximum is that of all time.
     fn since(mut self, before: &LinkStats) -> Self {
         self.packets -= before.packets;
         self.busy_ns -= before.busy_ns;
@@ -159,7 +159,7 @@ impl Counters {
         Ok(found)
     }
 
-    /// What was counted since `before`.
+    /// Difference since `before`.
     pub fn since(mut self, before: &Counters) -> Self {
         self.links = self.links.into_iter().zip(&before.links).map(|(now, before)| now.since(before)).collect();
         self.drops.iter_mut().zip(&before.drops).for_each(|(now, before)| *now -= before);

@@ -331,7 +331,7 @@ impl Load<'_> {
         }
     }
 
-    /// What was captured, once the last acknowledgements have come.
+    /// Captured packets, once the last acknowledgements have come.
     fn captures(&mut self) -> Result<Vec<Capture>> {
         let Some(mut tracer) = self.tracer.take() else { return Ok(vec![]) };
         // With flows alive the run was cut short, and is not to go on.
@@ -515,7 +515,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// What is known of a flow now; nothing, if it started before time 0.
+    /// Record of a flow as known now; nothing, if it started before time 0.
     fn record(&mut self, flow: &Flow, now: Ps) -> Result<Option<FlowRecord>> {
         let connection = &mut self.connections[flow.connection];
         let info = sys::tcp_info(connection.sender.as_fd()).map_err(at("TCP_INFO"))?;

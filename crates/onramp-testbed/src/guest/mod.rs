@@ -23,7 +23,7 @@ use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// What went wrong, in one line.
+/// Error in one line.
 type Result<T> = std::result::Result<T, String>;
 
 /// The result folder in the guest.

@@ -52,7 +52,7 @@ fn write(path: impl AsRef<Path>, value: impl ToString) -> Result<()> {
     fs::write(path, value.to_string()).map_err(at(path.display()))
 }
 
-/// What a drive and its target are called.
+/// Name of a drive and its target.
 fn name(number: u16) -> String {
     format!("drive{number}")
 }

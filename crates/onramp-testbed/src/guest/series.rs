@@ -173,7 +173,7 @@ impl Series {
     }
 }
 
-/// What the queueing discipline of a port says of itself.
+/// Statistics of a port's queueing discipline.
 fn ask(cluster: &mut Cluster, topology: &Topology, port: PortId, handle: u32) -> Result<qdisc::Qdisc> {
     let p = &topology.ports()[port as usize];
     let found = qdisc::get(cluster.socket_of(p), interface(topology, port), handle).map_err(|e| e.to_string())?;

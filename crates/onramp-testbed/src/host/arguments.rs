@@ -8,7 +8,7 @@ const USAGE: &str = "usage: onramp-testbed run --scenario FILE [--base DIR] --ou
     onramp-testbed exec --scenario FILE [--base DIR] 'h1: COMMAND'…   (the last one's end is the end)\n       \
     onramp-testbed kernel   (which kernel is used)";
 
-/// What to do.
+/// Command to run.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Command {
     /// Play a scenario.
@@ -34,7 +34,7 @@ pub enum Command {
 pub struct Arguments {
     pub command: Command,
     pub scenario: PathBuf,
-    /// What paths in the scenario are relative to; by default its folder.
+    /// Folder that paths in the scenario are relative to. Default: the scenario's.
     pub base: PathBuf,
     /// End when the calling process does.
     pub tied: bool,

@@ -12,7 +12,7 @@ use onramp_sim::scenario::Substrate;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// What went wrong, in one line, and the exit status.
+/// Error in one line, and the exit status.
 pub struct Failure {
     message: String,
     status: i32,

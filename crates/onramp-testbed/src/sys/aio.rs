@@ -7,7 +7,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// What must be true of addresses of memory and of disks.
+/// Alignment of addresses of memory and of disks.
 const ALIGNED: usize = 4096;
 
 /// Opens a disk.
