@@ -82,7 +82,9 @@ def _grouped(group: Group, rows: pa.Table, seconds: float) -> Summary:
     if group.rates:
         # Of what begins in the time that is measured: in a steady state as much ends in it.
         gbps = (pc.sum(rows["bytes"]).as_py() or 0) * 8 / seconds / 1e9
-        rates = {"per_s": len(rows) / seconds, "gbps": gbps}
+        columns = [key for key, _, _ in group.rates if key in rows.column_names]
+        rates = {key: pc.mean(rows[key]).as_py() for key in columns}
+        rates = rates or {"per_s": len(rows) / seconds, "gbps": gbps}
     return {
         group.table: len(rows),
         **rates,
@@ -131,7 +133,8 @@ def summarize(
     seconds = quantity(scenario.document["duration"])
     grouped = {}
     for group in scenario.groups:
-        table = tables.read(folder, group.table, ["traffic", "bytes", group.time])
+        told = [key for key, _, _ in group.rates if key in tables.SCHEMAS[group.table].names]
+        table = tables.read(folder, group.table, ["traffic", "bytes", group.time, *told])
         grouped[group.key] = _grouped(group, group.rows(table), seconds)
     return {
         "scenario": scenario.document["name"],

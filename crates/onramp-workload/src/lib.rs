@@ -34,9 +34,11 @@
 pub mod arrivals;
 pub mod background;
 pub mod clients;
+pub mod collective;
 pub mod connections;
 pub mod custom;
 pub mod fio;
+pub mod graph;
 pub mod incast;
 mod lines;
 pub mod long;
@@ -109,6 +111,8 @@ workloads! {
     Storage(storage) = "storage",
     /// Requests whose answers are themselves requests.
     PartitionAggregate(partition_aggregate) = "partition-aggregate",
+    /// A collective operation, repeated.
+    Collective(collective) = "collective",
     /// A workload of the program that uses this library.
     Custom(custom) = "custom",
 }
@@ -248,7 +252,8 @@ pub struct Group {
     pub time: &'static str,
     /// Its key in the summary's group.
     pub statistics: &'static str,
-    /// Other numbers that are told: key ("per_s": rows a second, "gbps": bytes), label and unit.
+    /// Other numbers that are told: key ("per_s": rows a second, "gbps": bytes, or a column, by its mean), label and
+    /// unit.
     pub rates: Vec<[&'static str; 3]>,
     /// The sections it is of, by their indices.
     pub sections: Vec<usize>,
@@ -269,6 +274,17 @@ impl Group {
             sections: vec![],
             paired: true,
         }
+    }
+
+    /// Collectives, by duration.
+    pub fn collectives() -> Self {
+        let group = Self {
+            table: "collectives",
+            time: "duration_ps",
+            statistics: "duration_us",
+            ..Self::exchanges("collective", "Collective time")
+        };
+        group.rate("busbw", "bus bandwidth", "GB/s").rate("algbw", "algorithm bandwidth", "GB/s")
     }
 
     /// Tells a rate as well.
