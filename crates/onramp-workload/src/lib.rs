@@ -38,6 +38,7 @@ pub mod collective;
 pub mod connections;
 pub mod custom;
 pub mod fio;
+pub mod formats;
 pub mod graph;
 pub mod incast;
 mod lines;
@@ -46,6 +47,7 @@ pub mod partition_aggregate;
 mod plan;
 mod poisson;
 pub mod program;
+pub mod replay;
 pub mod rpc;
 mod sizes;
 pub mod storage;
@@ -113,6 +115,8 @@ workloads! {
     PartitionAggregate(partition_aggregate) = "partition-aggregate",
     /// A collective operation, repeated.
     Collective(collective) = "collective",
+    /// A distributed program from a file.
+    Program(replay) = "program",
     /// A workload of the program that uses this library.
     Custom(custom) = "custom",
 }
@@ -127,8 +131,8 @@ pub trait Workload {
     /// Rules that depend on the network or on files.
     fn check_placed(&self, of: &Context, place: &Place<'_>, found: &mut Findings);
 
-    /// Files that it reads, by key.
-    fn input_files(&self) -> Vec<(&'static str, &str)> {
+    /// Files that it reads, by key; of those that are found by another's name the key is empty.
+    fn input_files(&self) -> Vec<(&'static str, String)> {
         vec![]
     }
 
@@ -203,6 +207,8 @@ pub struct Findings {
     pub wrong: Vec<Mistake>,
     /// Starts of the first and the last flow of a file, from time 0.
     pub starts: Option<(Ps, Ps)>,
+    /// What a file says and is not simulated, a sentence each.
+    pub left_out: Vec<String>,
 }
 
 impl Findings {

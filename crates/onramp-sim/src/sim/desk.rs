@@ -179,6 +179,8 @@ impl Desk {
         operated.sort_unstable_by_key(|o| (o.start_ps + o.duration_ps, o.traffic, o.rank, o.iteration, o.number));
         for done in operated {
             if let Some(start_ps) = done.start_ps.checked_sub(self.origin) {
+                self.started += 1;
+                self.finished += 1;
                 self.recorder.operation_done(OperationRecord { start_ps, ..done });
             }
         }
