@@ -290,7 +290,8 @@ impl Group {
             statistics: "duration_us",
             ..Self::exchanges("collective", "Collective time")
         };
-        group.rate("busbw", "bus bandwidth", "GB/s").rate("algbw", "algorithm bandwidth", "GB/s")
+        let group = group.rate("busbw", "bus bandwidth", "GB/s").rate("algbw", "algorithm bandwidth", "GB/s");
+        group.rate("iteration_ms", "iteration", "ms").rate("exposed", "exposed communication", "1")
     }
 
     /// Tells a rate as well.
