@@ -71,6 +71,12 @@ class Simulation:
         """Requests completed since the last call."""
     def take_exchanges(self) -> dict[str, bytes]:
         """Exchanges over since the last call."""
+
+    def take_operations(self) -> dict[str, bytes]:
+        """Operations of programs' ranks that were complete since the last call."""
+
+    def take_collectives(self) -> dict[str, bytes]:
+        """Collectives complete at all ranks since the last call."""
     def take_series(self) -> dict[str, bytes]:
         """Samples taken since the last call."""
     def take_clock(self) -> dict[str, bytes]:

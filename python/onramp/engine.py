@@ -211,6 +211,8 @@ def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
         write.add("flows", tables.rows("flows", simulation.take_flows()))
         write.add("requests", tables.rows("requests", simulation.take_requests()))
         write.add("exchanges", tables.rows("exchanges", simulation.take_exchanges()))
+        write.add("operations", tables.rows("operations", simulation.take_operations()))
+        write.add("collectives", tables.rows("collectives", simulation.take_collectives()))
         names = simulation.series_names()
         write.add("series", tables.rows("series", simulation.take_series(), names=names))
         now_us = simulation.now_ps / 1e6
@@ -244,7 +246,7 @@ def _on_linux(run: _Run) -> tuple[dict[str, Any], bool]:
         traced=run.traced,
     )
     counters = json.loads((raw / "counters.json").read_text())
-    for name in ("flows", "requests", "exchanges", "clock"):
+    for name in ("flows", "requests", "exchanges", "operations", "collectives", "clock"):
         write.add(name, tables.rows(name, tables.read_columns(raw / f"{name}.bin", name)))
     unfinished = tables.read_columns(raw / "unfinished.bin", "flows")
     write.add("flows", tables.rows("flows", unfinished, finished=False))

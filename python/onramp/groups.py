@@ -29,7 +29,7 @@ class Group:
     statistics : str
         The key of the time's statistics in its part of the summary.
     rates : sequence of (key, label, unit)
-        What tables show besides: "per_s", rows a second, or "gbps", their bytes.
+        What tables show besides: "per_s", rows a second, "gbps", their bytes, or a column, by its mean.
     sections : sequence of int
         Traffic sections that it is of.
     paired : bool
@@ -53,8 +53,9 @@ class Group:
         """A number for each of its rows, which a run of the same arrivals gives the same row."""
         if "id" in rows.column_names:
             return np.asarray(rows["id"])
+        session = rows["session"] if "session" in rows.column_names else pa.nulls(len(rows), "u4").fill_null(0)
         traffic, session, number = (
-            rows[name].to_numpy().astype("u8") for name in ("traffic", "session", "number")
+            np.asarray(column).astype("u8") for column in (rows["traffic"], session, rows["number"])
         )
         return np.asarray(traffic << 54 | session << 40 | number)
 

@@ -76,6 +76,16 @@ class Result:
         """One row per request and answer between programs: an RPC, a block read or written, …"""
         return tables.read(self.folder, "exchanges")
 
+    @property
+    def operations(self) -> pa.Table:
+        """One row per operation of a rank of a distributed program."""
+        return tables.read(self.folder, "operations")
+
+    @property
+    def collectives(self) -> pa.Table:
+        """One row per collective, with its bandwidths as nccl-tests define them."""
+        return tables.read(self.folder, "collectives")
+
     def rows(self, group: Group) -> pa.Table:
         """The rows that one of the scenario's groups sums up."""
         return group.rows(tables.read(self.folder, group.table))

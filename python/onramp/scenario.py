@@ -120,7 +120,9 @@ class Scenario:
             names.add(name)
             (folder / "inputs").mkdir(exist_ok=True)
             shutil.copyfile(self.base / path, folder / "inputs" / name)
-            copies.append((key, f"inputs/{name}"))
+            # A file that is found by another's name has no key.
+            if not key.endswith("."):
+                copies.append((key, f"inputs/{name}"))
         text = _sim.with_input_files(self.text, copies) if copies else self.text
         kept = replace(self, text=text, base=folder)
         (folder / "scenario.toml").write_text(kept.text, encoding="utf-8")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from onramp import tables
+from onramp import programs, tables
 from onramp.groups import Group
 from onramp.scenario import Scenario, quantity
 
@@ -76,13 +76,21 @@ def times(summary: Summary, sample: str) -> Mapping[str, float | None]:
     return found
 
 
-def _grouped(group: Group, rows: pa.Table, seconds: float) -> Summary:
-    """A group's part of the summary."""
+def _grouped(
+    group: Group, rows: pa.Table, seconds: float, operations: pa.Table | None
+) -> Summary:
+    """A group's part of the summary; of programs, with their operations."""
     rates = {}
     if group.rates:
         # Of what begins in the time that is measured: in a steady state as much ends in it.
         gbps = (pc.sum(rows["bytes"]).as_py() or 0) * 8 / seconds / 1e9
-        rates = {"per_s": len(rows) / seconds, "gbps": gbps}
+        columns = [key for key, _, _ in group.rates if key in rows.column_names]
+        rates = {key: pc.mean(rows[key]).as_py() for key in columns}
+        rates = rates or {"per_s": len(rows) / seconds, "gbps": gbps}
+    if operations is not None:
+        every = programs.iterations(operations)
+        rates["iteration_ms"] = float(np.mean([one.duration_us for one in every])) / 1e3 if every else None
+        rates["exposed"] = float(np.mean([one.exposed for one in every])) if every else None
     return {
         group.table: len(rows),
         **rates,
@@ -134,8 +142,11 @@ def summarize(
     seconds = quantity(scenario.document["duration"])
     grouped = {}
     for group in scenario.groups:
-        table = tables.read(folder, group.table, ["traffic", "bytes", group.time])
-        grouped[group.key] = _grouped(group, group.rows(table), seconds)
+        told = [key for key, _, _ in group.rates if key in tables.SCHEMAS[group.table].names]
+        table = tables.read(folder, group.table, ["traffic", "bytes", group.time, *told])
+        of_programs = group.table == "collectives"
+        operations = group.rows(tables.read(folder, "operations")) if of_programs else None
+        grouped[group.key] = _grouped(group, group.rows(table), seconds, operations)
     return {
         "scenario": scenario.document["name"],
         "substrate": scenario.on or "sim",

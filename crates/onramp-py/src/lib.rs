@@ -192,6 +192,14 @@ impl Simulation {
         columns(py, &self.sim.take_exchanges())
     }
 
+    fn take_operations<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        columns(py, &self.sim.take_operations())
+    }
+
+    fn take_collectives<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        columns(py, &self.sim.take_collectives())
+    }
+
     fn take_series<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         columns(py, &self.sim.take_samples())
     }

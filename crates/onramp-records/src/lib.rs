@@ -193,6 +193,58 @@ records! {
         latency_ps: Ps = "ps",
     }
 
+    /// An operation of a rank of a distributed program.
+    pub struct OperationRecord = "operations" {
+        /// Index of its section in the scenario's traffic list
+        traffic: u32 = "1",
+        /// Rank, by its place in the section's list of hosts
+        rank: u32 = "1",
+        /// Host of the rank
+        host: u32 = "1",
+        /// Repetition of the program, from 0
+        iteration: u32 = "1",
+        /// Number of the operation in the rank's program, from 0
+        number: u32 = "1",
+        /// Kind: 0 computation, 1 send, 2 receive; else the rank's part in a collective: 3 all-reduce, 4 reduce-scatter, 5 all-gather, 6 broadcast, 7 reduce, 8 all-to-all
+        kind: u32 = "1",
+        /// Collective that it is a part of, numbered over all repetitions; null for none
+        collective: Option<u64> = "1",
+        /// Ranks that take part
+        ranks: u32 = "1",
+        /// Payload; of a collective the size of the whole buffer, as in nccl-tests
+        bytes: u64 = "B",
+        /// Start, from time 0, the end of the warm-up
+        start_ps: Ps = "ps",
+        /// From its start until it is complete at this rank
+        duration_ps: Ps = "ps",
+    }
+
+    /// A collective whose parts are all complete.
+    pub struct CollectiveRecord = "collectives" {
+        /// Index of its section in the scenario's traffic list
+        traffic: u32 = "1",
+        /// Number in the section, over all repetitions
+        number: u64 = "1",
+        /// Operation: 3 all-reduce, 4 reduce-scatter, 5 all-gather, 6 broadcast, 7 reduce, 8 all-to-all
+        kind: u32 = "1",
+        /// Ranks that take part
+        ranks: u32 = "1",
+        /// Size of the whole buffer, as in nccl-tests
+        bytes: u64 = "B",
+        /// Start of the first rank, from time 0, the end of the warm-up
+        start_ps: Ps = "ps",
+        /// From the start of the first rank until that of the last
+        skew_ps: Ps = "ps",
+        /// From the start of the first rank until the last one is complete
+        duration_ps: Ps = "ps",
+        /// Host that was complete last
+        last: u32 = "1",
+        /// Bytes by duration
+        algbw: f64 = "GB/s",
+        /// algbw times what each rank has to send of the buffer, at least and by a ring: 2(n-1)/n for all-reduce
+        busbw: f64 = "GB/s",
+    }
+
     /// One value of a time series.
     pub struct Sample = "series" {
         /// Time, from time 0, the end of the warm-up

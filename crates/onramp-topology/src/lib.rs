@@ -18,12 +18,14 @@
 //! ```
 
 pub mod address;
+pub mod dragonfly;
 pub mod dumbbell;
 pub mod fat_tree;
 pub mod hpcc_file;
 pub mod leaf_spine;
 pub mod links;
 pub mod racks;
+pub mod servers;
 pub mod star;
 
 mod cells;
@@ -91,6 +93,10 @@ tagged! {
         Dumbbell(dumbbell::Config) = "dumbbell",
         /// Racks of hosts with roles, and spines between them.
         Racks(racks::Config) = "racks",
+        /// Servers with several GPUs.
+        Servers(servers::Config) = "servers",
+        /// Groups of routers, each linked with every other.
+        Dragonfly(dragonfly::Config) = "dragonfly",
         /// Nodes and links listed one by one.
         Links(links::Config) = "links",
         /// A topology file in the HPCC simulator's format.
@@ -162,6 +168,8 @@ pub fn build(network: &Network, base: &Path) -> Result<Topology, Mistake> {
         Shape::Star(c) => star::links(c),
         Shape::Dumbbell(c) => dumbbell::links(c),
         Shape::Racks(c) => racks::links(c),
+        Shape::Servers(c) => servers::links(c),
+        Shape::Dragonfly(c) => dragonfly::links(c),
         Shape::Links(c) => links::links(c),
         Shape::HpccFile(c) => hpcc_file::links(c, base),
     }
@@ -421,8 +429,8 @@ impl Topology {
         self.routes.ports(switch as usize - self.hosts, host).iter().copied()
     }
 
-    /// The port of host `src` that a flow to `dst` leaves by: of those from which the
-    /// way is shortest, the one chosen by `hash`.
+    /// The port of host `src` that a flow to `dst` leaves by: of those from which the way is shortest, and of these the
+    /// fastest, the one chosen by `hash`.
     pub fn source_port(&self, src: u32, dst: u32, hash: u16) -> PortId {
         let own = &self.ports_of[src as usize];
         if own.len() == 1 {
@@ -435,7 +443,10 @@ impl Topology {
         };
         let reachable: Vec<(usize, PortId)> = own.iter().filter(leads).map(|p| (hops(p), *p)).collect();
         let least = reachable.iter().map(|(hops, _)| *hops).min().unwrap_or_default();
-        let nearest: Vec<PortId> = reachable.iter().filter(|(hops, _)| *hops == least).map(|(_, p)| *p).collect();
+        let mut nearest: Vec<PortId> = reachable.iter().filter(|(hops, _)| *hops == least).map(|(_, p)| *p).collect();
+        let rate = |port: &PortId| self.ports[*port as usize].rate;
+        let fastest = nearest.iter().map(rate).max().unwrap_or_default();
+        nearest.retain(|port| rate(port) == fastest);
         nearest[choose(routes::mix(hash, src), nearest.len() as u32) as usize]
     }
 
@@ -456,9 +467,15 @@ impl Topology {
         std::iter::once(first).chain(self.onward(first.to, dst, hash))
     }
 
-    /// Fastest host link.
+    /// Fastest host link, of those that leave servers.
     pub fn host_rate(&self) -> Rate {
-        self.ports[..].iter().filter(|p| self.is_host(p.from)).map(|p| p.rate).max().unwrap_or_default()
+        let leaves = |p: &&Port| self.is_host(p.from) && !self.is_nvswitch(p.to);
+        self.ports[..].iter().filter(leaves).map(|p| p.rate).max().unwrap_or_default()
+    }
+
+    /// True for the switch inside a server of several GPUs.
+    pub fn is_nvswitch(&self, node: NodeId) -> bool {
+        self.group(node) == "nvswitch"
     }
 
     /// All link rates, ascending.

@@ -117,3 +117,43 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn servers_talk_over_nvlink_inside_and_by_their_rail_outside() {
+    let of = |config: servers::Config| build(&Shape::Servers(config).into(), Path::new(".")).unwrap();
+    let config = servers::Config { servers: 4, gpus: 4, segment: Some(2), ..Default::default() };
+    let t = of(config.clone());
+    let names = |t: &Topology, a, b| t.path(a, b, 7).map(|p| t.group(p.to).to_string()).collect::<Vec<_>>();
+    // Leaves of two segments with four rails each.
+    assert_eq!((t.hosts(), t.nodes()), (16, 16 + 4 + 8 + 8));
+    assert_eq!(names(&t, 0, 3), ["nvswitch", "h"]);
+    assert_eq!(names(&t, 1, 5), ["leaf", "h"], "the same rail of a segment");
+    assert_eq!(names(&t, 1, 6), ["leaf", "spine", "leaf", "h"], "another rail");
+    assert_eq!(names(&t, 1, 9), ["leaf", "spine", "leaf", "h"], "another segment");
+    assert_eq!(t.host_rate(), config.host_rate);
+    // In a rack the way by NVLink is as short as that by the leaf, and faster.
+    let racks = of(servers::Config { wiring: servers::Wiring::Racks, ..config.clone() });
+    for hash in 0..64 {
+        assert!(racks.path(0, 3, hash).all(|p| p.rate == config.nvlink_rate));
+    }
+    assert_eq!(names(&racks, 0, 7), ["leaf", "h"]);
+    // Planes do not meet, unless they share their spines.
+    let reach = |t: &Topology| {
+        let spines = |hash: u16| t.path(0, 15, hash).map(|p| p.to).collect::<Vec<_>>();
+        (0..2000).map(spines).collect::<BTreeSet<_>>().len()
+    };
+    let two = servers::Config { planes: 2, spines: 2, ..config };
+    assert_eq!(reach(&of(two.clone())), 4);
+    // Two leaves on either side and two spines.
+    assert_eq!(reach(&of(servers::Config { shared_spines: true, ..two })), 8);
+}
+
+#[test]
+fn dragonflies_have_a_link_between_every_two_groups() {
+    let t = build(&Shape::Dragonfly(dragonfly::Config::default()).into(), Path::new(".")).unwrap();
+    assert_eq!((t.hosts(), t.nodes()), (72, 108));
+    let degree = |node| t.ports_of(node).len();
+    // Two hosts, three routers of the group, two of the eight other groups.
+    assert!((72..108).all(|node| degree(node) == 7), "balanced");
+    assert!(t.pairs().all(|(a, b)| t.path(a, b, 3).count() <= 5), "at most one link between groups");
+}

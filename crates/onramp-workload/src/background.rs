@@ -59,8 +59,8 @@ impl Workload for Config {
         found.note("workload", largest.and_then(|size| of.check_size(size)));
     }
 
-    fn input_files(&self) -> Vec<(&'static str, &str)> {
-        if is_built_in(&self.workload) { vec![] } else { vec![("workload", &self.workload)] }
+    fn input_files(&self) -> Vec<(&'static str, String)> {
+        if is_built_in(&self.workload) { vec![] } else { vec![("workload", self.workload.clone())] }
     }
 
     fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String> {

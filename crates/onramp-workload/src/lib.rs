@@ -34,9 +34,12 @@
 pub mod arrivals;
 pub mod background;
 pub mod clients;
+pub mod collective;
 pub mod connections;
 pub mod custom;
 pub mod fio;
+pub mod formats;
+pub mod graph;
 pub mod incast;
 mod lines;
 pub mod long;
@@ -44,6 +47,7 @@ pub mod partition_aggregate;
 mod plan;
 mod poisson;
 pub mod program;
+pub mod replay;
 pub mod rpc;
 mod sizes;
 pub mod storage;
@@ -109,6 +113,10 @@ workloads! {
     Storage(storage) = "storage",
     /// Requests whose answers are themselves requests.
     PartitionAggregate(partition_aggregate) = "partition-aggregate",
+    /// A collective operation, repeated.
+    Collective(collective) = "collective",
+    /// A distributed program from a file.
+    Program(replay) = "program",
     /// A workload of the program that uses this library.
     Custom(custom) = "custom",
 }
@@ -123,8 +131,8 @@ pub trait Workload {
     /// Rules that depend on the network or on files.
     fn check_placed(&self, of: &Context, place: &Place<'_>, found: &mut Findings);
 
-    /// Files that it reads, by key.
-    fn input_files(&self) -> Vec<(&'static str, &str)> {
+    /// Files that it reads, by key; of those that are found by another's name the key is empty.
+    fn input_files(&self) -> Vec<(&'static str, String)> {
         vec![]
     }
 
@@ -199,6 +207,8 @@ pub struct Findings {
     pub wrong: Vec<Mistake>,
     /// Starts of the first and the last flow of a file, from time 0.
     pub starts: Option<(Ps, Ps)>,
+    /// What a file says and is not simulated, a sentence each.
+    pub left_out: Vec<String>,
 }
 
 impl Findings {
@@ -248,7 +258,8 @@ pub struct Group {
     pub time: &'static str,
     /// Its key in the summary's group.
     pub statistics: &'static str,
-    /// Other numbers that are told: key ("per_s": rows a second, "gbps": bytes), label and unit.
+    /// Other numbers that are told: key ("per_s": rows a second, "gbps": bytes, or a column, by its mean), label and
+    /// unit.
     pub rates: Vec<[&'static str; 3]>,
     /// The sections it is of, by their indices.
     pub sections: Vec<usize>,
@@ -269,6 +280,18 @@ impl Group {
             sections: vec![],
             paired: true,
         }
+    }
+
+    /// Collectives, by duration.
+    pub fn collectives() -> Self {
+        let group = Self {
+            table: "collectives",
+            time: "duration_ps",
+            statistics: "duration_us",
+            ..Self::exchanges("collective", "Collective time")
+        };
+        let group = group.rate("busbw", "bus bandwidth", "GB/s").rate("algbw", "algorithm bandwidth", "GB/s");
+        group.rate("iteration_ms", "iteration", "ms").rate("exposed", "exposed communication", "1")
     }
 
     /// Tells a rate as well.

@@ -108,10 +108,10 @@ impl Workload for Config {
         }
     }
 
-    fn input_files(&self) -> Vec<(&'static str, &str)> {
+    fn input_files(&self) -> Vec<(&'static str, String)> {
         let files = self.sizes().map(|(key, sizes)| (key, sizes.file()));
         let own = files.into_iter().filter(|(key, _)| *key != "query" || self.query.is_some());
-        own.filter_map(|(key, file)| Some((key, file?))).collect()
+        own.filter_map(|(key, file)| Some((key, file?.to_string()))).collect()
     }
 
     fn resolve(&mut self, _: &Context, _: Ps) {

@@ -6,7 +6,7 @@
 
 use super::clients::Asking;
 use onramp_config::units::Ps;
-use onramp_records::ExchangeRecord;
+use onramp_records::{ExchangeRecord, OperationRecord};
 use std::fmt::Debug;
 
 /// A message on a channel. Only its size travels; the other fields are what the bytes would say.
@@ -49,6 +49,11 @@ pub trait Program: Debug + Send + Sync {
         self.asking().is_none_or(Asking::is_over)
     }
 
+    /// Payload it sends in all, about; `None` if nobody can know.
+    fn bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Requests it has begun that are not complete.
     fn open(&self) -> u64 {
         self.asking().map_or(0, Asking::open)
@@ -62,6 +67,8 @@ pub struct Actions {
     pub sends: Vec<(u32, Message)>,
     /// Exchanges that are complete.
     pub records: Vec<ExchangeRecord>,
+    /// Operations that are complete.
+    pub operations: Vec<OperationRecord>,
 }
 
 impl Actions {

@@ -70,9 +70,9 @@ impl Workload for Config {
         self.between().check_placed(&sizes, LARGEST, place, found);
     }
 
-    fn input_files(&self) -> Vec<(&'static str, &str)> {
+    fn input_files(&self) -> Vec<(&'static str, String)> {
         let files = [("request", self.request.file()), ("response", self.response.file())];
-        files.into_iter().filter_map(|(key, file)| Some((key, file?))).collect()
+        files.into_iter().filter_map(|(key, file)| Some((key, file?.to_string()))).collect()
     }
 
     fn resolve(&mut self, of: &Context, _: Ps) {

@@ -93,8 +93,8 @@ impl Workload for Config {
         self.between().check_placed(&[("block", &self.block)], LARGEST, place, found);
     }
 
-    fn input_files(&self) -> Vec<(&'static str, &str)> {
-        self.block.file().into_iter().map(|file| ("block", file)).collect()
+    fn input_files(&self) -> Vec<(&'static str, String)> {
+        self.block.file().into_iter().map(|file| ("block", file.to_string())).collect()
     }
 
     fn resolve(&mut self, of: &Context, _: Ps) {

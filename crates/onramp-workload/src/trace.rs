@@ -111,8 +111,8 @@ impl Workload for Config {
         found.note("file", wrong);
     }
 
-    fn input_files(&self) -> Vec<(&'static str, &str)> {
-        vec![("file", &self.file)]
+    fn input_files(&self) -> Vec<(&'static str, String)> {
+        vec![("file", self.file.clone())]
     }
 
     fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String> {

@@ -7,7 +7,7 @@ use super::{Hosts, Io, Timer};
 use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::TCP;
 use onramp_config::units::Ps;
-use onramp_records::ExchangeRecord;
+use onramp_records::{ExchangeRecord, OperationRecord};
 use onramp_workload::{Actions, Message, Placed, Program};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -85,6 +85,7 @@ pub struct Programs {
     written: Vec<u32>,
     /// Exchanges that are complete, and when, until they are taken; times are the engine's.
     records: Vec<(Ps, ExchangeRecord)>,
+    operations: Vec<OperationRecord>,
     over: usize,
 }
 
@@ -152,6 +153,13 @@ impl<H: Header> Hosts<H> {
     pub fn take_exchanges(&mut self, all: &mut Vec<(Ps, ExchangeRecord)>) {
         if let Some(programs) = &mut self.programs {
             all.append(&mut programs.records);
+        }
+    }
+
+    /// Adds operations that are complete to `all`; their times are the engine's.
+    pub fn take_operations(&mut self, all: &mut Vec<OperationRecord>) {
+        if let Some(programs) = &mut self.programs {
+            all.append(&mut programs.operations);
         }
     }
 
@@ -225,6 +233,8 @@ impl<H: Header> Hosts<H> {
         let zero = programs.zero;
         let done = |record: ExchangeRecord| (io.now, ExchangeRecord { start_ps: record.start_ps + zero, ..record });
         programs.records.extend(actions.records.drain(..).map(done));
+        let done = |record: OperationRecord| OperationRecord { start_ps: record.start_ps + zero, ..record };
+        programs.operations.extend(actions.operations.drain(..).map(done));
         for (channel, message) in actions.sends.drain(..) {
             let said = self.programs().running(at).channels[channel as usize].clone().expect("the channel is there");
             let end = if said.sender & TCP != 0 {

@@ -14,8 +14,9 @@ pub use observer::{FlowStart, Observer};
 pub use shaped::Shaped;
 
 use onramp_config::units::{Ps, SEC, Span, US};
-use onramp_records::{ExchangeRecord, FlowRecord, RequestRecord, Sample};
+use onramp_records::{CollectiveRecord, ExchangeRecord, FlowRecord, OperationRecord, RequestRecord, Sample};
 use onramp_topology::{PortId, Topology};
+use onramp_workload::collective::Gather;
 use onramp_workload::{NewFlow, RequestPart};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -123,6 +124,9 @@ pub struct Recorder {
     flows: Vec<FlowRecord>,
     requests: Vec<RequestRecord>,
     exchanges: Vec<ExchangeRecord>,
+    operations: Vec<OperationRecord>,
+    collectives: Vec<CollectiveRecord>,
+    gather: Gather,
     samples: Vec<Sample>,
     /// From (traffic section, number within it) to the request's number.
     open: HashMap<(u32, u64), u64>,
@@ -166,6 +170,9 @@ impl Recorder {
             flows: Vec::new(),
             requests: Vec::new(),
             exchanges: Vec::new(),
+            operations: Vec::new(),
+            collectives: Vec::new(),
+            gather: Gather::default(),
             samples: Vec::new(),
             open: HashMap::new(),
             requests_open: HashMap::new(),
@@ -245,6 +252,12 @@ impl Recorder {
         self.exchanges.push(exchange);
     }
 
+    /// An operation of a rank is complete.
+    pub fn operation_done(&mut self, operation: OperationRecord) {
+        self.collectives.extend(self.gather.add(&operation));
+        self.operations.push(operation);
+    }
+
     /// Samples queues, links and flows at `now`.
     pub fn sample(&mut self, now: Ps, view: &impl View) {
         let mut push = |series, value| self.samples.push(Sample { time_ps: now, series, value });
@@ -313,6 +326,16 @@ impl Recorder {
     /// Exchanges over since the last call.
     pub fn take_exchanges(&mut self) -> Vec<ExchangeRecord> {
         std::mem::take(&mut self.exchanges)
+    }
+
+    /// Operations complete since the last call.
+    pub fn take_operations(&mut self) -> Vec<OperationRecord> {
+        std::mem::take(&mut self.operations)
+    }
+
+    /// Collectives complete since the last call.
+    pub fn take_collectives(&mut self) -> Vec<CollectiveRecord> {
+        std::mem::take(&mut self.collectives)
     }
 
     /// Samples since the last call.

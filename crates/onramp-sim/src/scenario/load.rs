@@ -87,11 +87,11 @@ impl Scenario {
         };
         reading.add(validate::check(&scenario));
         reading.add(runner.check(&scenario, &topology));
-        let (found, last_start) = validate::check_placed(&scenario, &topology, base);
-        reading.add(found);
+        let placed = validate::check_placed(&scenario, &topology, base);
+        reading.add(placed.wrong);
         let mut mistakes = reading.mistakes;
         if mistakes.is_empty() {
-            scenario.resolve(&topology, last_start);
+            scenario.resolve(&topology, placed.last_start);
             if !scenario.is_tcp() {
                 mistakes = scenario.switch.check_resolved(&topology);
             }
@@ -99,7 +99,7 @@ impl Scenario {
         if !mistakes.is_empty() {
             return Err(all(mistakes));
         }
-        let advice = all(scenario.advice(&topology));
+        let advice = all(scenario.advice(&topology).into_iter().chain(placed.left_out).collect());
         Ok(Loaded { scenario, topology, advice })
     }
 

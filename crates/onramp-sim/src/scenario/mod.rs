@@ -138,7 +138,7 @@ impl Scenario {
         }
         for (i, traffic) in self.traffic.iter().enumerate() {
             let own = traffic.source.input_files();
-            files.extend(own.iter().map(|(key, file)| (format!("traffic.{i}.{key}"), file.to_string())));
+            files.extend(own.into_iter().map(|(key, file)| (format!("traffic.{i}.{key}"), file)));
         }
         files
     }

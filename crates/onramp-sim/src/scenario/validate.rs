@@ -76,10 +76,18 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
     wrong
 }
 
-/// Checks what depends on the network and on other files; also when the last flow of
-/// any trace starts.
-pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> (Vec<Mistake>, Ps) {
-    let mut wrong = Vec::new();
+/// Results of [`check_placed`].
+pub(super) struct Placed {
+    pub wrong: Vec<Mistake>,
+    /// When the last flow of any trace starts.
+    pub last_start: Ps,
+    /// What files say and is not simulated.
+    pub left_out: Vec<Mistake>,
+}
+
+/// Checks what depends on the network and on other files.
+pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> Placed {
+    let (mut wrong, mut left_out) = (Vec::new(), Vec::new());
     let measure = &s.measure;
     let points =
         [("queues", &measure.queues), ("links", &measure.links), ("rates", &measure.rates), ("order", &measure.order)];
@@ -120,7 +128,9 @@ pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> (V
     // A file alone may begin when it likes: HPCC's do at 2 s.
     let beside_load = found.iter().any(|found| found.starts.is_none());
     let mut last_start = 0;
-    for (i, Findings { wrong: own, starts }) in found.into_iter().enumerate() {
+    for (i, Findings { wrong: own, starts, left_out: not_simulated }) in found.into_iter().enumerate() {
+        let told = |what| Mistake::new(format!("traffic[{i}].file"), format!("not simulated: {what}"));
+        left_out.extend(not_simulated.into_iter().map(told));
         wrong.extend(own.into_iter().map(|m| Mistake::new(format!("traffic[{i}].{}", m.key), m.message)));
         let Some((first, last)) = starts else { continue };
         last_start = last.max(last_start);
@@ -128,7 +138,7 @@ pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> (V
             wrong.push(Mistake::new(format!("traffic[{i}].file"), too_late(Span(first), s.duration)));
         }
     }
-    (wrong, last_start)
+    Placed { wrong, last_start, left_out }
 }
 
 fn placed(s: &Scenario, traffic: &Traffic, place: &Place<'_>) -> Findings {

@@ -9,7 +9,7 @@ use crate::measure::{Observer, Recorder};
 use crate::network::feedback::Feedback;
 use crate::scenario::{Policies, Section};
 use onramp_config::units::{Ps, US};
-use onramp_records::{ExchangeRecord, FlowRecord};
+use onramp_records::{ExchangeRecord, FlowRecord, OperationRecord};
 use onramp_topology::{Cells, Topology};
 use onramp_workload::LoadSpan;
 use onramp_workload::arrivals::Arrivals;
@@ -169,10 +169,20 @@ impl Desk {
     fn write_down<F: Feedback>(&mut self, cells: &mut [CellBox<F>], observer: &mut dyn Observer) {
         let mut done: Vec<(Ps, FlowRecord)> = Vec::new();
         let mut exchanged: Vec<(Ps, ExchangeRecord)> = Vec::new();
+        let mut operated: Vec<OperationRecord> = Vec::new();
         for cell in cells {
             done.append(&mut cell.hosts.done);
             self.recorder.add_samples(&mut cell.meter.samples);
             cell.hosts.take_exchanges(&mut exchanged);
+            cell.hosts.take_operations(&mut operated);
+        }
+        operated.sort_unstable_by_key(|o| (o.start_ps + o.duration_ps, o.traffic, o.rank, o.iteration, o.number));
+        for done in operated {
+            if let Some(start_ps) = done.start_ps.checked_sub(self.origin) {
+                self.started += 1;
+                self.finished += 1;
+                self.recorder.operation_done(OperationRecord { start_ps, ..done });
+            }
         }
         exchanged.sort_unstable_by_key(|(at, done)| (*at, done.traffic, done.session, done.number));
         for (_, done) in exchanged {

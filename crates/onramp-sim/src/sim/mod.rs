@@ -19,7 +19,9 @@ use crate::network::path::custom::Selectors;
 use crate::scenario::{BuildError, Scenario};
 use onramp_config::units::Ps;
 use onramp_records::counters::Counters;
-use onramp_records::{ClockRecord, ExchangeRecord, FlowRecord, NextRecord, RequestRecord, Sample};
+use onramp_records::{
+    ClockRecord, CollectiveRecord, ExchangeRecord, FlowRecord, NextRecord, OperationRecord, RequestRecord, Sample,
+};
 use onramp_topology::Topology;
 use onramp_workload::custom::Workloads;
 use run::Run;
@@ -157,6 +159,16 @@ impl Simulation {
     /// Exchanges over since the last call.
     pub fn take_exchanges(&mut self) -> Vec<ExchangeRecord> {
         self.0.take_exchanges()
+    }
+
+    /// Operations of programs' ranks that were complete since the last call.
+    pub fn take_operations(&mut self) -> Vec<OperationRecord> {
+        self.0.take_operations()
+    }
+
+    /// Collectives complete at all ranks since the last call.
+    pub fn take_collectives(&mut self) -> Vec<CollectiveRecord> {
+        self.0.take_collectives()
     }
 
     /// Samples of the time series since the last call.

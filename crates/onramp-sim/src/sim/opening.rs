@@ -107,7 +107,10 @@ impl Desk {
         if self.origin == 0 && self.programs > 0 {
             self.next_sample = self.recorder.interval();
         }
-        self.endless |= self.programs > 0;
+        // What some programs send is known; others go on for a time.
+        let known: Option<u64> = programs.iter().map(|placed| placed.program.bytes()).sum();
+        self.bytes += known.unwrap_or_default() as f64;
+        self.endless |= known.is_none();
         let place = |placed: Placed| {
             let (host, cell) = (placed.host, self.map.of(placed.host));
             (host, cells[cell].hosts.place(placed, self.load_at))

@@ -13,7 +13,9 @@ use crate::network::feedback::Feedback;
 use crate::network::packet::TCP;
 use onramp_config::units::Ps;
 use onramp_records::counters::Counters;
-use onramp_records::{ClockRecord, ExchangeRecord, FlowRecord, NextRecord, RequestRecord, Sample};
+use onramp_records::{
+    ClockRecord, CollectiveRecord, ExchangeRecord, FlowRecord, NextRecord, OperationRecord, RequestRecord, Sample,
+};
 
 /// Cells of a kind take turns with the others only where each thread has this many.
 const CELLS_PER_THREAD: usize = 4;
@@ -41,6 +43,8 @@ pub(super) trait Run: Send + Sync {
     fn take_flows(&mut self) -> Vec<FlowRecord>;
     fn take_requests(&mut self) -> Vec<RequestRecord>;
     fn take_exchanges(&mut self) -> Vec<ExchangeRecord>;
+    fn take_operations(&mut self) -> Vec<OperationRecord>;
+    fn take_collectives(&mut self) -> Vec<CollectiveRecord>;
     fn take_samples(&mut self) -> Vec<Sample>;
     fn take_clock_records(&mut self) -> Vec<ClockRecord>;
     fn next_records(&self) -> Vec<NextRecord>;
@@ -134,6 +138,14 @@ impl<F: Feedback> Run for Engine<F> {
 
     fn take_exchanges(&mut self) -> Vec<ExchangeRecord> {
         self.desk.recorder.take_exchanges()
+    }
+
+    fn take_operations(&mut self) -> Vec<OperationRecord> {
+        self.desk.recorder.take_operations()
+    }
+
+    fn take_collectives(&mut self) -> Vec<CollectiveRecord> {
+        self.desk.recorder.take_collectives()
     }
 
     fn take_samples(&mut self) -> Vec<Sample> {

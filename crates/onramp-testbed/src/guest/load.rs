@@ -22,12 +22,13 @@ use crate::sys::{self, Epoll};
 use crate::task::{STOP, Said, Status};
 use onramp_config::units::{MS, NS, Ps};
 use onramp_records::counters::{Counters as All, EngineCounters, Unfinished};
-use onramp_records::{ExchangeRecord, FlowRecord};
+use onramp_records::{ExchangeRecord, FlowRecord, OperationRecord};
 use onramp_sim::Scenario;
 use onramp_sim::measure::Recorder;
 use onramp_sim::measure::trace::Capture;
 use onramp_topology::Topology;
 use onramp_workload::arrivals::{Arrival, Arrivals};
+use onramp_workload::collective::Gather;
 use onramp_workload::{Channel, Medium, PORTION, Size, connections as wanted};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -158,12 +159,18 @@ pub fn run(
     let (counted, of_agents) = (counted.since(&before.0), of_agents.since(&before.1));
     let captures = load.captures()?;
     let (clock, clocks) = load.clocks.finish(&agents, topology)?;
+    let mut operations = load.programs.take_operations();
+    let after = |o: &mut OperationRecord| o.start_ps.checked_sub(load.warmup).map(|start| o.start_ps = start).is_some();
+    operations.retain_mut(after);
+    let mut gather = Gather::default();
     let results = Results {
         clocks,
         unfinished: load.unfinished(end)?,
         flows: load.recorder.take_flows(),
         requests: load.recorder.take_requests(),
         exchanges: measured(load.programs.take_records(), load.warmup),
+        collectives: operations.iter().filter_map(|part| gather.add(part)).collect(),
+        operations,
         counters: All::default(),
         samples: Vec::new(),
         captures,

@@ -6,7 +6,7 @@ use super::{Result, at};
 use crate::plan::address;
 use crate::sys::{self, Aio, Epoll};
 use onramp_config::units::Ps;
-use onramp_records::ExchangeRecord;
+use onramp_records::{ExchangeRecord, OperationRecord};
 use onramp_workload::storage::{Block, LARGEST};
 use onramp_workload::{Actions, Channel as Joined, Medium, Message, PORTION, Placed, Program};
 use std::cmp::Reverse;
@@ -134,6 +134,7 @@ pub struct Programs {
     left: usize,
     actions: Actions,
     records: Vec<ExchangeRecord>,
+    operations: Vec<OperationRecord>,
 }
 
 impl Programs {
@@ -199,6 +200,11 @@ impl Programs {
         std::mem::take(&mut self.records)
     }
 
+    /// Operations that are complete.
+    pub fn take_operations(&mut self) -> Vec<OperationRecord> {
+        std::mem::take(&mut self.operations)
+    }
+
     /// Does what is due.
     pub fn play(&mut self, now: Ps, connections: &Connections) -> Result<()> {
         while let Some(Reverse((at, number))) = self.due.peek().copied().filter(|Reverse((at, _))| *at <= now) {
@@ -239,6 +245,7 @@ impl Programs {
     /// Does what a program wants.
     fn act(&mut self, number: u32, connections: &Connections) -> Result<()> {
         self.records.append(&mut self.actions.records);
+        self.operations.append(&mut self.actions.operations);
         for (channel, message) in self.actions.sends.drain(..) {
             let (channel, side) = self.all[number as usize].channels[channel as usize];
             let at = &mut self.channels[channel as usize];

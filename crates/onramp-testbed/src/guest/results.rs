@@ -2,7 +2,9 @@
 
 use super::{Result, at};
 use onramp_records::counters::Counters;
-use onramp_records::{ClockRecord, ExchangeRecord, FlowRecord, Record, RequestRecord, Sample};
+use onramp_records::{
+    ClockRecord, CollectiveRecord, ExchangeRecord, FlowRecord, OperationRecord, Record, RequestRecord, Sample,
+};
 use onramp_sim::measure::trace::Capture;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -21,6 +23,10 @@ pub struct Results {
     pub requests: Vec<RequestRecord>,
     /// Exchanges that are over.
     pub exchanges: Vec<ExchangeRecord>,
+    /// Operations of programs' ranks.
+    pub operations: Vec<OperationRecord>,
+    /// Collectives that are complete.
+    pub collectives: Vec<CollectiveRecord>,
     /// Values over time.
     pub samples: Vec<Sample>,
     /// Errors of the clocks.
@@ -53,6 +59,8 @@ impl Results {
         save("unfinished.bin", &FlowRecord::columns(&self.unfinished))?;
         save("requests.bin", &RequestRecord::columns(&self.requests))?;
         save("exchanges.bin", &ExchangeRecord::columns(&self.exchanges))?;
+        save("operations.bin", &OperationRecord::columns(&self.operations))?;
+        save("collectives.bin", &CollectiveRecord::columns(&self.collectives))?;
         save("series.bin", &Sample::columns(&self.samples))?;
         save("clock.bin", &ClockRecord::columns(&self.clocks))?;
         save("counters.json", &[json!(self.counters).to_string().into_bytes()])

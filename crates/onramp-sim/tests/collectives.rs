@@ -1,0 +1,128 @@
+//! Collectives on RDMA and on TCP, beside what theory says.
+
+mod common;
+
+use common::*;
+use onramp_sim::records::{CollectiveRecord, OperationRecord};
+use onramp_sim::units::{NS, Ps, US};
+use onramp_sim::{Options, Simulation};
+
+const STAR: &str = "duration = \"1ms\"\n[network]\nkind = \"star\"\nhosts = 8\n";
+
+fn run(mut sim: Simulation) -> (Vec<CollectiveRecord>, Vec<OperationRecord>) {
+    sim.run_to_end();
+    assert_eq!(counters(&sim)["unfinished"]["exchanges"], 0);
+    (sim.take_collectives(), sim.take_operations())
+}
+
+fn collective(keys: &str) -> String {
+    format!("\n[[traffic]]\nkind = \"collective\"\n{keys}\n")
+}
+
+/// Time that so many bytes of payload take at 100 Gb/s, with their headers.
+fn at_line_rate(bytes: f64, headers: f64) -> f64 {
+    bytes * (1000.0 + headers) / 1000.0 * 80.0
+}
+
+#[test]
+fn a_ring_takes_what_its_steps_take() {
+    for (transport, headers) in [(UNMOVED, 48.0), ("kind = \"hpcc\"\neta = 1.0", 90.0)] {
+        let text = collective("operation = \"all-reduce\"\nsize = \"8MB\"\nrepeat = 2");
+        let (found, _) = run(build(&format!("{STAR}{text}"), transport));
+        assert_eq!(found.len(), 2);
+        // 14 steps, each with an eighth of the data, which is handed on in two pieces; the last piece's way is added
+        // once.
+        let least = at_line_rate(8e6 * 14.0 / 8.0, headers);
+        for one in &found {
+            let took = one.duration_ps as f64;
+            assert!(took > least && took < 1.1 * least + 14.0 * 3.0 * US as f64, "{transport}: {took} for {least}");
+        }
+    }
+}
+
+#[test]
+fn halving_and_doubling_take_the_latency_of_their_rounds() {
+    let text = collective("operation = \"all-reduce\"\nalgorithm = \"halving-doubling\"\nsize = \"8000B\"");
+    let (found, _) = run(build(&format!("{STAR}{text}"), UNMOVED));
+    // Each message goes over two links of a microsecond; halves have four packets, quarters two, eighths one.
+    let packets = |n: u64| 2 * US + (n + 1) * 1048 * 8 * NS / 100;
+    let expected: Ps = [4, 2, 1, 1, 2, 4].map(packets).iter().sum();
+    // Acknowledgements take their turns with data.
+    let took = found[0].duration_ps;
+    assert!((expected..expected + 12 * 48 * 8 * NS / 100).contains(&took), "{took} for {expected}");
+}
+
+#[test]
+fn rings_of_a_server_use_all_of_its_nics() {
+    let network = "duration = \"1ms\"\n[network]\nkind = \"servers\"\nservers = 4\ngpus = 4\nspines = 4\n";
+    let busbw = |more: &str| {
+        let text = collective(&format!("operation = \"all-reduce\"\nsize = \"16MiB\"\n{more}"));
+        let transport = "kind = \"dcqcn\"\nmin_rate = \"400Gbps\"";
+        run(build(&format!("{network}{text}"), transport)).0[0].busbw
+    };
+    // Four NICs of 50 GB/s, less headers, and the first pieces' way around the ring.
+    let full = 200.0 / 1.048;
+    let (all, one) = (busbw(""), busbw("channels = 1"));
+    assert!(all > 0.85 * full && all < full, "{all} of {full}");
+    assert!(one > 0.85 * full / 4.0 && one < full / 4.0, "{one}");
+    // Inside a server NVLink counts.
+    let inside = busbw("group = 4\nchannels = 4");
+    assert!(inside > 0.85 * 450.0 / 1.048 && inside < 450.0, "{inside}");
+}
+
+#[test]
+fn ranks_compute_on_streams_and_the_last_one_is_named() {
+    let text = collective("operation = \"all-to-all\"\nsize = \"80KB\"\ncompute = \"30us\"\nrepeat = 3\nstart = \"5us\"");
+    let (found, operations) = run(build(&format!("{STAR}{text}"), UNMOVED));
+    assert_eq!(operations.len(), 8 * 2 * 3);
+    let computed: Vec<_> = operations.iter().filter(|o| o.kind == 0).collect();
+    assert!(computed.iter().all(|o| o.duration_ps == 30 * US));
+    assert_eq!(computed.iter().map(|o| o.start_ps).min(), Some(5 * US));
+    for (number, one) in (0..).zip(&found) {
+        assert_eq!((one.number, one.ranks, one.bytes), (number, 8, 80_000));
+        let part = |o: &&OperationRecord| o.collective == Some(number);
+        let end = |o: &OperationRecord| o.start_ps + o.duration_ps;
+        let last = operations.iter().filter(part).max_by_key(|o| end(o)).unwrap();
+        assert_eq!(end(last), one.start_ps + one.duration_ps);
+    }
+}
+
+#[test]
+fn cells_and_threads_change_nothing() {
+    let network = "duration = \"300us\"\n[network]\nkind = \"leaf-spine\"\nleaves = 3\nspines = 2\nhosts_per_leaf = 4\n";
+    let background = "\n[[traffic]]\nkind = \"background\"\nworkload = \"FB_Hadoop\"\nload = 0.4\n";
+    let ring = collective("operation = \"all-reduce\"\nsize = \"1MB\"\nqueue_pairs = 2\ngroup = 4\nstride = 3\nrepeat = 2");
+    let trees = collective("operation = \"all-reduce\"\nalgorithm = \"double-binary-tree\"\nsize = \"300KB\"\nstart = \"7us\"");
+    let text = format!("{network}{background}{ring}{trees}");
+    for transport in ["kind = \"dcqcn\"", "kind = \"swift\"", "kind = \"cubic\""] {
+        let run = |one_cell, threads| {
+            let options = Options { one_cell, ..Options::default() };
+            let mut sim = build_as(&options, &text, transport, &[("onramp.enabled", "true")]);
+            sim.set_threads(threads);
+            sim.run_to_end();
+            assert_eq!(counters(&sim)["unfinished"]["exchanges"], 0);
+            (sim.take_collectives(), sim.take_operations(), sim.take_flows(), counters(&sim))
+        };
+        let alone = run(true, 1);
+        assert_eq!((alone.0.len(), alone.1.len()), (3 * 2 + 1, 12 * 2 + 12));
+        assert!(run(false, 1) == alone && run(false, 2) == alone, "{transport}");
+    }
+}
+
+#[test]
+fn a_trace_of_messages_takes_what_its_path_takes() {
+    let file = TempFile::new(
+        "num_ranks 3\nrank 0 {\na: calc 1000\nb: send 5000b to 1\nb requires a\n}\n\
+         rank 1 {\na: recv 5000b from 0\nb: calc 500\nc: send 1000b to 2 tag 1\nb requires a\nc requires b\n}\n\
+         rank 2 {\nrecv 1000b from 1 tag 1\n}\n",
+    );
+    let path = file.0.display();
+    let text = format!("{STAR}\n[[traffic]]\nkind = \"program\"\nformat = \"goal\"\nfile = \"{path}\"\n");
+    let (_, operations) = run(build(&text, UNMOVED));
+    let packets = |n: u64| 2 * US + (n + 1) * 1048 * 8 * NS / 100;
+    let last = operations.iter().find(|o| o.rank == 2).unwrap();
+    let expected = US + packets(5) + 500 * NS + packets(1);
+    // The acknowledgement of the first message may go before the second.
+    let took = last.start_ps + last.duration_ps;
+    assert!((expected..=expected + 2 * 48 * 8 * NS / 100).contains(&took), "{took} for {expected}");
+}

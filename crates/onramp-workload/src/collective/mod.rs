@@ -1,0 +1,193 @@
+//! Collectives: the same operation of all ranks of a group, by an algorithm, repeated.
+
+mod direct;
+mod halving;
+mod operation;
+mod pairwise;
+mod ring;
+mod tree;
+
+use super::graph::{Collective, Graph, Kind, Op, Sending};
+use super::{Context, Findings, Group, Place, Plan, Section, Workload};
+use onramp_config::Rule;
+use onramp_config::units::{Bytes, Ps, Span};
+use onramp_topology::Topology;
+pub use operation::{Algorithm, Gather, Label, Member, Operation, Piece, Task, share};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Largest message where nothing is said: a slot of NCCL's buffer, 4 MiB in eight slots.
+pub const CHUNK: Bytes = Bytes(512 << 10);
+/// Channels of a program at most.
+pub const MAX_CHANNELS: usize = 1 << 20;
+/// Messages of a step at most: they are numbered in 24 bits.
+const MAX_PIECES: u64 = 1 << 24;
+
+/// A collective, repeated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// What is done.
+    pub operation: Operation,
+    /// By which algorithm. Default: "ring"; all-to-all "direct".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<Algorithm>,
+    /// Size of the whole buffer, as in nccl-tests.
+    pub size: Bytes,
+    /// Hosts, or groups of them, by name; each is a rank, in this order. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Vec<String>>,
+    /// Ranks are divided into groups of this many, each with a collective of its own. Default: all in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u32>,
+    /// Ranks of a group are this far apart. Default 1.
+    #[serde(default = "one")]
+    pub stride: u32,
+    /// Consecutive ranks of a server, which rings enter and leave by another rank in each channel. Default: those that
+    /// share a switch called nvswitch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<u32>,
+    /// Parts that the buffer is cut into, each with a ring, or a tree, of its own. Default: for rings the ranks of a
+    /// server, else 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channels: Option<u32>,
+    /// Queue pairs, or connections, between two ranks in each channel; messages take them in turn. Default 1.
+    #[serde(default = "one")]
+    pub queue_pairs: u32,
+    /// Largest message. Default 512 KiB.
+    #[serde(default = "chunk")]
+    pub chunk: Bytes,
+    /// Times that it is done, one after the other. Default 1.
+    #[serde(default = "one")]
+    pub repeat: u32,
+    /// What each rank computes before each. Default 0.
+    #[serde(default)]
+    pub compute: Span,
+    /// When it begins. Default 0.
+    #[serde(default)]
+    pub start: Span,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn chunk() -> Bytes {
+    CHUNK
+}
+
+/// Consecutive hosts on the same switch called nvswitch, if that is so of all; else 1.
+pub(super) fn server(hosts: &[u32], topology: &Topology) -> u32 {
+    let inside = |host: u32| {
+        let others = topology.ports_of(host).iter().map(|&port| topology.ports()[port as usize].to);
+        others.into_iter().find(|&node| topology.is_nvswitch(node))
+    };
+    let of: Vec<_> = hosts.iter().map(|&host| inside(host)).collect();
+    let first = of.iter().take_while(|own| own.is_some() && **own == of[0]).count();
+    let even = first > 0 && of.chunks(first).all(|own| own.len() == first && own.iter().all(|one| *one == own[0]));
+    let distinct = even && of.chunks(first).map(|own| own[0]).collect::<std::collections::BTreeSet<_>>().len() == of.len() / first;
+    if distinct { first as u32 } else { 1 }
+}
+
+/// Rules of `channels`, `queue_pairs` and `chunk`.
+pub(super) fn check_sending(channels: Option<u32>, queue_pairs: u32, chunk: Bytes, rule: Rule<'_>) {
+    let channels = channels.unwrap_or(1);
+    rule((1..=64).contains(&channels), "channels", format!("{channels} is outside 1 to 64"));
+    rule((1..=64).contains(&queue_pairs), "queue_pairs", format!("{queue_pairs} is outside 1 to 64"));
+    rule(chunk >= Bytes(1024), "chunk", format!("{chunk} is less than 1024B: such as \"512KiB\""));
+}
+
+impl Config {
+    /// The groups of `n` ranks.
+    fn groups(&self, n: u32) -> Result<Vec<Arc<[u32]>>, String> {
+        let size = self.group.unwrap_or(n / self.stride.max(1));
+        let block = size.checked_mul(self.stride).filter(|&block| block > 0).unwrap_or(u32::MAX);
+        if size < 2 {
+            return Err(format!("{size} rank: a collective is between at least two"));
+        }
+        if !n.is_multiple_of(block) {
+            let stride = self.stride;
+            return Err(format!("{n} ranks are no multiple of group times stride, {size} times {stride}"));
+        }
+        let of = |first: u32| (0..size).map(move |i| first + i * self.stride).collect();
+        Ok((0..n / block).flat_map(|b| (0..self.stride).map(move |i| b * block + i)).map(of).collect())
+    }
+
+    fn graph(&self, hosts: &[u32], topology: &Topology) -> Result<Graph, (&'static str, String)> {
+        let groups = self.groups(hosts.len() as u32).map_err(|wrong| ("group", wrong))?;
+        let algorithm = self.algorithm.unwrap_or(self.operation.usual());
+        algorithm.check(self.operation, groups[0].len() as u32).map_err(|wrong| ("algorithm", wrong))?;
+        let mut ranks = vec![Vec::new(); hosts.len()];
+        let mut collectives = Vec::new();
+        for members in groups {
+            let of_group: Vec<u32> = members.iter().map(|&rank| hosts[rank as usize]).collect();
+            let server = self.server.unwrap_or_else(|| server(&of_group, topology));
+            if !(members.len() as u32).is_multiple_of(server.max(1)) {
+                return Err(("server", format!("{server} ranks a server do not divide a group of {}", members.len())));
+            }
+            let channels = self.channels.unwrap_or(if algorithm == Algorithm::Ring { server.clamp(1, 64) } else { 1 });
+            for &rank in members.iter() {
+                let ops: &mut Vec<Op> = &mut ranks[rank as usize];
+                let mut after = vec![];
+                if self.compute.0 > 0 {
+                    ops.push(Op { kind: Kind::Compute { time: self.compute.0, stream: None }, after: vec![] });
+                    after.push(0);
+                }
+                ops.push(Op { kind: Kind::Collective(collectives.len() as u32), after });
+            }
+            let (operation, bytes) = (self.operation, self.size.0);
+            collectives.push(Collective { operation, algorithm, members, bytes, channels, server });
+        }
+        let sending = Sending { chunk: self.chunk.0, queue_pairs: self.queue_pairs };
+        Graph::new(ranks, collectives, sending).map_err(|wrong| ("operation", wrong))
+    }
+
+    fn hosts(&self, place: &Place<'_>) -> Option<Vec<u32>> {
+        match &self.hosts {
+            None => Some((0..place.topology.hosts() as u32).collect()),
+            Some(names) => place.topology.hosts_named(names).ok(),
+        }
+    }
+}
+
+impl Workload for Config {
+    fn check(&self, _of: &Context, rule: Rule<'_>) {
+        rule(self.size.0 > 0, "size", "must be larger than 0, such as \"128MiB\"".into());
+        check_sending(self.channels, self.queue_pairs, self.chunk, rule);
+        let few = self.size.0.div_ceil(self.chunk.0.max(1)) < MAX_PIECES;
+        rule(few, "chunk", format!("{} of {} are more than 16777216 messages", self.size, self.chunk));
+        rule(self.stride > 0, "stride", "must be at least 1".into());
+        rule(self.server.is_none_or(|server| server > 0), "server", "must be at least 1".into());
+        rule(self.repeat > 0, "repeat", "must be at least 1".into());
+    }
+
+    fn check_placed(&self, _of: &Context, place: &Place<'_>, found: &mut Findings) {
+        found.members(self.hosts.as_deref(), place.topology);
+        let Some(hosts) = self.hosts(place).filter(|_| found.wrong.is_empty() && self.stride > 0) else { return };
+        match self.graph(&hosts, place.topology) {
+            Err((key, wrong)) => found.note(key, Err(wrong)),
+            Ok(graph) => found.note("operation", check_channels(graph.channels())),
+        }
+    }
+
+    fn resolve(&mut self, _: &Context, _: Ps) {
+        self.algorithm.get_or_insert(self.operation.usual());
+    }
+
+    fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String> {
+        let Section { span, place, number } = *section;
+        let hosts = section.members(self.hosts.as_deref())?;
+        let graph = self.graph(&hosts, place.topology).map_err(|(_, wrong)| wrong)?;
+        graph.place(&hosts, number, span.warmup + self.start.0, self.repeat, plan);
+        Ok(())
+    }
+
+    fn group(&self) -> Option<Group> {
+        Some(Group::collectives())
+    }
+}
+
+/// Checks the number of a program's channels.
+pub(super) fn check_channels(count: usize) -> Result<(), String> {
+    if count <= MAX_CHANNELS { Ok(()) } else { Err(format!("{count} queue pairs: at most {MAX_CHANNELS} are possible")) }
+}

@@ -1,0 +1,250 @@
+//! Distributed programs: for each rank a graph of operations, which compute, send, receive, or take part in a
+//! collective.
+//!
+//! An operation begins when those it comes after are complete; of those on one stream (a processor) one computes at a
+//! time. Sends are complete when they are handed over. A message is for the receive with its sender and tag; those with
+//! the same ones are taken in order. Every format of traces comes down to a [`Graph`].
+
+mod check;
+mod rank;
+
+use super::collective::{Algorithm, Operation, Task, share};
+use super::{Medium, Plan};
+use onramp_config::units::Ps;
+pub use rank::Rank;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// An operation of a rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Op {
+    /// Its object.
+    pub kind: Kind,
+    /// Operations of the same rank that are complete before it begins, by number.
+    pub after: Vec<u32>,
+}
+
+/// Objects of operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Computes for `time` on a stream, or beside all others.
+    Compute {
+        /// How long \[ps\].
+        time: Ps,
+        /// The rank's stream.
+        stream: Option<u32>,
+    },
+    /// Sends a message.
+    Send {
+        /// The rank that receives it.
+        to: u32,
+        /// Payload.
+        bytes: u64,
+        /// Label.
+        tag: u32,
+    },
+    /// Receives a message.
+    Receive {
+        /// The rank that sends it.
+        from: u32,
+        /// Payload.
+        bytes: u64,
+        /// Label.
+        tag: u32,
+    },
+    /// The rank's part in a collective, by its place in [`Graph::collectives`].
+    Collective(u32),
+}
+
+/// A collective.
+#[derive(Clone, Debug)]
+pub struct Collective {
+    /// The operation,
+    pub operation: Operation,
+    /// and the way it is done.
+    pub algorithm: Algorithm,
+    /// Ranks that take part, in order.
+    pub members: Arc<[u32]>,
+    /// The buffer \[bytes\]: see [`Operation`].
+    pub bytes: u64,
+    /// Parts that the buffer is cut into, each with a ring, or a tree, of its own.
+    pub channels: u32,
+    /// Consecutive members that share a server: rings enter and leave it by another one in each channel.
+    pub server: u32,
+}
+
+impl Collective {
+    /// The member in place `place` of a channel. Rings go through the servers one after the other; the even ones
+    /// forwards and the odd ones backwards, so that the way to the next server is on one rail.
+    fn member(&self, channel: u32, place: u32) -> u32 {
+        let (n, server) = (self.members.len() as u32, self.server);
+        if self.algorithm != Algorithm::Ring || server < 2 || !n.is_multiple_of(server) {
+            return place;
+        }
+        let (which, inside) = (place / server, place % server);
+        let turned =
+            if which.is_multiple_of(2) { channel + inside } else { channel % server + 2 * server - 1 - inside };
+        which * server + turned % server
+    }
+
+    /// The place of a member in a channel: the inverse of [`Collective::member`].
+    fn place(&self, channel: u32, member: u32) -> u32 {
+        let (n, server) = (self.members.len() as u32, self.server);
+        if self.algorithm != Algorithm::Ring || server < 2 || !n.is_multiple_of(server) {
+            return member;
+        }
+        let (which, inside) = (member / server, member % server);
+        let turned = if which.is_multiple_of(2) {
+            inside + server - channel % server
+        } else {
+            channel % server + 2 * server - 1 - inside
+        };
+        which * server + turned % server
+    }
+
+    /// What a member does in a channel, in messages of at most `chunk` bytes.
+    fn task(&self, channel: u32, member: u32, chunk: u64) -> Task {
+        Task {
+            operation: self.operation,
+            me: self.place(channel, member),
+            n: self.members.len() as u32,
+            bytes: share(self.bytes, channel, self.channels),
+            chunk,
+        }
+    }
+}
+
+/// How messages are sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Sending {
+    /// Largest message of a collective \[bytes\].
+    pub chunk: u64,
+    /// Queue pairs, or connections, of two ranks in each channel: messages take them in turn.
+    pub queue_pairs: u32,
+}
+
+/// The operations of one rank.
+#[derive(Debug, Default)]
+pub struct Ops {
+    /// In order of their numbers.
+    all: Vec<Op>,
+    /// The operations after each: from one place of `after` to the next.
+    users_at: Vec<u32>,
+    users: Vec<u32>,
+}
+
+impl Ops {
+    fn new(all: Vec<Op>) -> Self {
+        let mut users_at = vec![0; all.len() + 1];
+        for &before in all.iter().flat_map(|op| &op.after) {
+            users_at[before as usize + 1] += 1;
+        }
+        for i in 0..all.len() {
+            users_at[i + 1] += users_at[i];
+        }
+        let mut next = users_at.clone();
+        let mut users = vec![0; users_at[all.len()] as usize];
+        for (number, op) in (0..).zip(&all) {
+            for &before in &op.after {
+                users[next[before as usize] as usize] = number;
+                next[before as usize] += 1;
+            }
+        }
+        Self { all, users_at, users }
+    }
+
+    fn users(&self, number: u32) -> &[u32] {
+        let [from, until] = [0, 1].map(|next| self.users_at[number as usize + next] as usize);
+        &self.users[from..until]
+    }
+}
+
+/// A distributed program.
+#[derive(Debug)]
+pub struct Graph {
+    ranks: Vec<Ops>,
+    collectives: Vec<Collective>,
+    sending: Sending,
+}
+
+impl Graph {
+    /// A program of some ranks' operations.
+    ///
+    /// # Errors
+    /// The first thing that would never end: an operation after itself, a message without its other end.
+    pub fn new(ranks: Vec<Vec<Op>>, collectives: Vec<Collective>, sending: Sending) -> Result<Self, String> {
+        let graph = Self { ranks: ranks.into_iter().map(Ops::new).collect(), collectives, sending };
+        graph.check()?;
+        Ok(graph)
+    }
+
+    /// Ranks.
+    pub fn ranks(&self) -> usize {
+        self.ranks.len()
+    }
+
+    /// Queue pairs of each two ranks that send to each other: the lower rank, the higher one, the number.
+    fn links(&self) -> BTreeSet<(u32, u32, u32)> {
+        let mut links = BTreeSet::new();
+        let mut link = |a: u32, b: u32, queue_pair: u32| {
+            if a != b {
+                links.insert((a.min(b), a.max(b), queue_pair));
+            }
+        };
+        for (rank, ops) in (0..).zip(&self.ranks) {
+            for op in &ops.all {
+                if let Kind::Send { to, .. } = op.kind {
+                    (0..self.sending.queue_pairs).for_each(|number| link(rank, to, number));
+                }
+            }
+        }
+        let mut seen = BTreeSet::new();
+        for collective in &self.collectives {
+            let Collective { operation, algorithm, members, channels, server, .. } = collective;
+            // Collectives of the same ranks by the same algorithm have the same links.
+            if !seen.insert((members, operation.code(), *algorithm as u32, *channels, *server)) {
+                continue;
+            }
+            let n = members.len() as u32;
+            for (channel, place) in (0..*channels).flat_map(|channel| (0..n).map(move |place| (channel, place))) {
+                let rank = |place| members[collective.member(channel, place) as usize];
+                for peer in algorithm.peers(*operation, place, n) {
+                    for number in 0..self.sending.queue_pairs {
+                        link(rank(place), rank(peer), channel * self.sending.queue_pairs + number);
+                    }
+                }
+            }
+        }
+        links
+    }
+
+    /// Channels that it needs.
+    pub fn channels(&self) -> usize {
+        self.links().len()
+    }
+
+    /// Places its ranks at hosts, in order, to begin at `start` and to run `iterations` times.
+    pub fn place(self, hosts: &[u32], traffic: u32, start: Ps, iterations: u32, plan: &mut Plan) {
+        let graph = Arc::new(self);
+        let links = graph.links();
+        let mut peers: Vec<Vec<(u32, u32)>> = vec![Vec::new(); graph.ranks.len()];
+        for &(a, b, number) in &links {
+            peers[a as usize].push((b, number));
+            peers[b as usize].push((a, number));
+        }
+        let at: Vec<usize> = (0..)
+            .zip(hosts)
+            .zip(peers)
+            .map(|((rank, &host), peers)| {
+                let program = Rank::new(Arc::clone(&graph), rank, peers, rank::Runs { traffic, host, start, iterations });
+                plan.place(host, traffic, rank, program)
+            })
+            .collect();
+        for (a, b, _) in links {
+            plan.join([at[a as usize], at[b as usize]], traffic, Medium::Messages);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,363 @@
+//! One rank of a distributed program, at its host.
+
+use super::{Graph, Kind};
+use crate::collective::{Label, Member, Piece};
+use crate::{Actions, Message, Program};
+use onramp_config::units::Ps;
+use onramp_records::OperationRecord;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+/// Marks the tags of collectives' messages.
+const OF_COLLECTIVE: u64 = 1 << 63;
+
+/// Whose rank it is, and when it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Runs {
+    /// The scenario's traffic section.
+    pub traffic: u32,
+    /// The rank's host.
+    pub host: u32,
+    /// Start, from the beginning of the load.
+    pub start: Ps,
+    /// Repetitions.
+    pub iterations: u32,
+}
+
+/// A rank's part in a collective.
+#[derive(Debug, Default)]
+struct Part {
+    /// The operation, once it has begun: before, messages of faster ranks are kept.
+    op: Option<u32>,
+    early: Vec<(u32, Label)>,
+    channels: Vec<Box<dyn Member>>,
+    /// Channels that are not over.
+    left: usize,
+}
+
+/// Messages with a sender and a tag.
+#[derive(Debug, Default)]
+struct Inbox {
+    there: u64,
+    waiting: VecDeque<u32>,
+}
+
+/// A processor.
+#[derive(Debug, Default)]
+struct Stream {
+    busy: bool,
+    waiting: VecDeque<u32>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Rank {
+    graph: Arc<Graph>,
+    me: u32,
+    /// Other ranks and numbers of queue pairs, in the order of the program's channels.
+    peers: Vec<(u32, u32)>,
+    runs: Runs,
+    /// Repetition that runs; `None` before the start.
+    iteration: Option<u32>,
+    /// Operations of this repetition that are not complete.
+    left: usize,
+    /// By number: operations before it that are not complete.
+    missing: Vec<u32>,
+    started: Vec<Ps>,
+    ready: VecDeque<u32>,
+    /// Computations that run, by their ends.
+    computing: BinaryHeap<Reverse<(Ps, u32)>>,
+    streams: BTreeMap<u32, Stream>,
+    /// By number over all repetitions.
+    parts: BTreeMap<u64, Part>,
+    inboxes: BTreeMap<(u32, u32), Inbox>,
+    /// Messages sent to each rank so far: they take its queue pairs in turn.
+    sent: BTreeMap<u32, u32>,
+    pieces: Vec<Piece>,
+}
+
+impl Rank {
+    /// Before its start.
+    pub(super) fn new(graph: Arc<Graph>, me: u32, peers: Vec<(u32, u32)>, runs: Runs) -> Self {
+        Self {
+            graph,
+            me,
+            peers,
+            runs,
+            iteration: None,
+            left: 0,
+            missing: Vec::new(),
+            started: Vec::new(),
+            ready: VecDeque::new(),
+            computing: BinaryHeap::new(),
+            streams: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            inboxes: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            pieces: Vec::new(),
+        }
+    }
+
+    fn begin_iteration(&mut self, iteration: u32) {
+        self.iteration = Some(iteration);
+        let ops = &self.graph.ranks[self.me as usize].all;
+        if iteration >= self.runs.iterations {
+            return;
+        }
+        self.left = ops.len();
+        self.missing.clear();
+        self.missing.extend(ops.iter().map(|op| op.after.len() as u32));
+        self.started.resize(ops.len(), 0);
+        self.ready.extend((0..).zip(&self.missing).filter(|(_, missing)| **missing == 0).map(|(number, _)| number));
+    }
+
+    /// Begins all that can.
+    fn go_on(&mut self, now: Ps, out: &mut Actions) {
+        loop {
+            while let Some(number) = self.ready.pop_front() {
+                self.begin(number, now, out);
+            }
+            match self.iteration {
+                Some(iteration) if self.left == 0 && iteration < self.runs.iterations => {
+                    self.begin_iteration(iteration + 1);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn begin(&mut self, number: u32, now: Ps, out: &mut Actions) {
+        self.started[number as usize] = now;
+        match self.graph.ranks[self.me as usize].all[number as usize].kind {
+            Kind::Compute { time, stream } => {
+                if let Some(stream) = stream {
+                    let stream = self.streams.entry(stream).or_default();
+                    if stream.busy {
+                        stream.waiting.push_back(number);
+                        return;
+                    }
+                    stream.busy = true;
+                }
+                self.computing.push(Reverse((now + time, number)));
+            }
+            Kind::Send { to, bytes, tag } => {
+                if to == self.me {
+                    self.message(to, tag, now, out);
+                } else {
+                    let sent = self.sent.entry(to).or_default();
+                    let queue_pair = *sent % self.graph.sending.queue_pairs;
+                    *sent = sent.wrapping_add(1);
+                    let channel = self.channel(to, queue_pair);
+                    out.send(channel, Message { bytes: bytes.max(1), tag: tag.into(), content: 0 });
+                }
+                self.complete(number, now, out);
+            }
+            Kind::Receive { from, tag, .. } => {
+                let inbox = self.inboxes.entry((from, tag)).or_default();
+                if inbox.there > 0 {
+                    inbox.there -= 1;
+                    self.complete(number, now, out);
+                } else {
+                    inbox.waiting.push_back(number);
+                }
+            }
+            Kind::Collective(which) => self.begin_part(number, which, now, out),
+        }
+    }
+
+    fn channel(&self, to: u32, queue_pair: u32) -> u32 {
+        self.peers.binary_search(&(to, queue_pair)).expect("they are joined") as u32
+    }
+
+    /// A message of another rank has come.
+    fn message(&mut self, from: u32, tag: u32, now: Ps, out: &mut Actions) {
+        let inbox = self.inboxes.entry((from, tag)).or_default();
+        match inbox.waiting.pop_front() {
+            Some(number) => self.complete(number, now, out),
+            None => inbox.there += 1,
+        }
+    }
+
+    fn begin_part(&mut self, number: u32, which: u32, now: Ps, out: &mut Actions) {
+        let iteration = self.iteration.expect("it runs");
+        let instance = u64::from(iteration) * self.graph.collectives.len() as u64 + u64::from(which);
+        let graph = Arc::clone(&self.graph);
+        let collective = &graph.collectives[which as usize];
+        let member = collective.members.iter().position(|rank| *rank == self.me).expect("it is a member") as u32;
+        let task = |channel| collective.task(channel, member, graph.sending.chunk);
+        let mut part = self.parts.remove(&instance).unwrap_or_default();
+        part.op = Some(number);
+        part.channels = (0..collective.channels).map(|channel| collective.algorithm.member(task(channel))).collect();
+        for channel in 0..collective.channels {
+            part.channels[channel as usize].begin(&mut self.pieces);
+            self.send_pieces(instance, channel, out);
+        }
+        part.left = part.channels.iter().filter(|member| !member.is_over()).count();
+        for (channel, label) in std::mem::take(&mut part.early) {
+            self.piece(&mut part, instance, channel, label, out);
+        }
+        self.keep(instance, part, now, out);
+    }
+
+    /// Keeps a part, or completes it.
+    fn keep(&mut self, instance: u64, part: Part, now: Ps, out: &mut Actions) {
+        match part.op.filter(|_| part.left == 0) {
+            Some(number) => self.complete(number, now, out),
+            None => {
+                self.parts.insert(instance, part);
+            }
+        }
+    }
+
+    /// A piece has come for a channel of a part that has begun.
+    fn piece(&mut self, part: &mut Part, instance: u64, channel: u32, label: Label, out: &mut Actions) {
+        let member = &mut part.channels[channel as usize];
+        member.received(label, &mut self.pieces);
+        part.left -= usize::from(member.is_over());
+        self.send_pieces(instance, channel, out);
+    }
+
+    fn send_pieces(&mut self, instance: u64, channel: u32, out: &mut Actions) {
+        let collectives = &self.graph.collectives;
+        let collective = &collectives[(instance % collectives.len() as u64) as usize];
+        let queue_pairs = self.graph.sending.queue_pairs;
+        for Piece { to, bytes, label } in self.pieces.drain(..) {
+            let to = collective.members[collective.member(channel, to) as usize];
+            let queue_pair = channel * queue_pairs + label.piece % queue_pairs;
+            let at = self.peers.binary_search(&(to, queue_pair)).expect("they are joined") as u32;
+            let content = u64::from(channel) << 48 | u64::from(label.step) << 24 | u64::from(label.piece);
+            out.send(at, Message { bytes, tag: OF_COLLECTIVE | instance, content });
+        }
+    }
+
+    fn complete(&mut self, number: u32, now: Ps, out: &mut Actions) {
+        let ops = &self.graph.ranks[self.me as usize];
+        let iteration = self.iteration.expect("it runs");
+        let start_ps = self.started[number as usize];
+        let (kind, collective, ranks, bytes) = match ops.all[number as usize].kind {
+            Kind::Compute { .. } => (0, None, 1, 0),
+            Kind::Send { bytes, .. } => (1, None, 2, bytes),
+            Kind::Receive { bytes, .. } => (2, None, 2, bytes),
+            Kind::Collective(which) => {
+                let all = &self.graph.collectives;
+                let collective = &all[which as usize];
+                let instance = u64::from(iteration) * all.len() as u64 + u64::from(which);
+                (collective.operation.code(), Some(instance), collective.members.len() as u32, collective.bytes)
+            }
+        };
+        let Runs { traffic, host, .. } = self.runs;
+        let duration_ps = now - start_ps;
+        let rank = self.me;
+        out.operations.push(OperationRecord {
+            traffic,
+            rank,
+            host,
+            iteration,
+            number,
+            kind,
+            collective,
+            ranks,
+            bytes,
+            start_ps,
+            duration_ps,
+        });
+        self.left -= 1;
+        for &user in ops.users(number) {
+            let missing = &mut self.missing[user as usize];
+            *missing -= 1;
+            if *missing == 0 {
+                self.ready.push_back(user);
+            }
+        }
+    }
+}
+
+impl Program for Rank {
+    fn received(&mut self, now: Ps, channel: u32, message: Message, out: &mut Actions) {
+        let Message { tag, content, .. } = message;
+        if tag & OF_COLLECTIVE == 0 {
+            let (from, _) = self.peers[channel as usize];
+            self.message(from, tag as u32, now, out);
+        } else {
+            let instance = tag & !OF_COLLECTIVE;
+            let mask = (1 << 24) - 1;
+            let label = Label { step: (content >> 24 & mask) as u32, piece: (content & mask) as u32 };
+            let channel = (content >> 48) as u32;
+            let mut part = self.parts.remove(&instance).unwrap_or_default();
+            if part.op.is_none() {
+                part.early.push((channel, label));
+                self.parts.insert(instance, part);
+            } else {
+                self.piece(&mut part, instance, channel, label, out);
+                self.keep(instance, part, now, out);
+            }
+        }
+        self.go_on(now, out);
+    }
+
+    fn proceed(&mut self, now: Ps, out: &mut Actions) {
+        if self.iteration.is_none() {
+            if now < self.runs.start {
+                return;
+            }
+            self.begin_iteration(0);
+            self.go_on(now, out);
+        }
+        while let Some(&Reverse((at, number))) = self.computing.peek()
+            && at <= now
+        {
+            self.computing.pop();
+            if let Kind::Compute { stream: Some(stream), .. } = self.graph.ranks[self.me as usize].all[number as usize].kind
+            {
+                self.next_on(stream, now);
+            }
+            self.complete(number, now, out);
+            self.go_on(now, out);
+        }
+    }
+
+    fn wake(&self) -> Option<Ps> {
+        match self.iteration {
+            None => Some(self.runs.start),
+            Some(_) => self.computing.peek().map(|Reverse((at, _))| *at),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.iteration.is_some_and(|iteration| iteration >= self.runs.iterations)
+    }
+
+    fn open(&self) -> u64 {
+        self.left as u64
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        let graph = &self.graph;
+        let sent = |op: &super::Op| match op.kind {
+            Kind::Send { bytes, .. } => bytes as f64,
+            Kind::Collective(which) => {
+                let collective = &graph.collectives[which as usize];
+                collective.bytes as f64 * collective.operation.bus_factor(collective.members.len() as u32)
+            }
+            _ => 0.0,
+        };
+        let once: f64 = graph.ranks[self.me as usize].all.iter().map(sent).sum();
+        Some((once * f64::from(self.runs.iterations)) as u64)
+    }
+}
+
+impl Rank {
+    /// A stream has become free.
+    fn next_on(&mut self, stream: u32, now: Ps) {
+        let stream = self.streams.get_mut(&stream).expect("it was busy");
+        stream.busy = false;
+        if let Some(next) = stream.waiting.pop_front()
+            && let Kind::Compute { time, .. } = self.graph.ranks[self.me as usize].all[next as usize].kind
+        {
+            stream.busy = true;
+            self.started[next as usize] = now;
+            self.computing.push(Reverse((now + time, next)));
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Programs without a network: messages arrive in any order that channels keep.
+
+use super::*;
+use crate::collective::Gather;
+use crate::{Actions, Message};
+use onramp_records::{CollectiveRecord, OperationRecord};
+use proptest::prelude::*;
+use rand_pcg::Pcg64Mcg;
+use std::collections::{BTreeMap, VecDeque};
+
+/// What a world without a network has done.
+#[derive(Debug, Default)]
+struct Outcome {
+    operations: Vec<OperationRecord>,
+    /// Payload by sender.
+    sent: Vec<u64>,
+    /// By rank, the ranks whose start it has heard of, from message to message, when it was over.
+    heard_of: Vec<BTreeSet<u32>>,
+    collectives: Vec<CollectiveRecord>,
+}
+
+/// Runs a program; messages of a channel arrive in order, those of different ones as it happens.
+fn run(graph: Graph, iterations: u32, mut random: Pcg64Mcg) -> Outcome {
+    let ranks = graph.ranks();
+    let mut plan = Plan::default();
+    let hosts: Vec<u32> = (0..ranks as u32).collect();
+    graph.place(&hosts, 0, 0, iterations, &mut plan);
+    let mut ways: BTreeMap<(usize, u32), (usize, u32)> = BTreeMap::new();
+    for channel in &plan.channels {
+        let [a, b] = [0, 1].map(|side| (channel.ends[side], channel.numbers[side]));
+        ways.insert(a, b);
+        ways.insert(b, a);
+    }
+    let mut outcome = Outcome {
+        sent: vec![0; ranks],
+        heard_of: (0..ranks as u32).map(|rank| BTreeSet::from([rank])).collect(),
+        ..Outcome::default()
+    };
+    let mut gather = Gather::default();
+    let mut queues: BTreeMap<(usize, u32), VecDeque<(Message, BTreeSet<u32>)>> = BTreeMap::new();
+    let mut out = Actions::default();
+    let mut now = 0;
+    loop {
+        let full: Vec<_> = queues.iter().filter(|(_, queue)| !queue.is_empty()).map(|(way, _)| *way).collect();
+        let due: Vec<usize> = (0..ranks).filter(|&at| plan.programs[at].program.wake().is_some_and(|w| w <= now)).collect();
+        let at = if let Some(&at) = due.first() {
+            at
+        } else if !full.is_empty() {
+            let way = full[onramp_random::below(&mut random, full.len() as u32) as usize];
+            let (message, known) = queues.get_mut(&way).and_then(VecDeque::pop_front).unwrap();
+            outcome.heard_of[way.0].extend(known);
+            plan.programs[way.0].program.received(now, way.1, message, &mut out);
+            way.0
+        } else if let Some(next) = plan.programs.iter().filter_map(|placed| placed.program.wake()).min() {
+            now = next;
+            continue;
+        } else {
+            break;
+        };
+        plan.programs[at].program.proceed(now, &mut out);
+        for (channel, message) in out.sends.drain(..) {
+            assert!(message.bytes > 0);
+            outcome.sent[at] += message.bytes;
+            let known = outcome.heard_of[at].clone();
+            queues.entry(ways[&(at, channel)]).or_default().push_back((message, known));
+        }
+        for operation in out.operations.drain(..) {
+            outcome.collectives.extend(gather.add(&operation));
+            outcome.operations.push(operation);
+        }
+    }
+    assert!(plan.programs.iter().all(|placed| placed.program.is_over() && placed.program.open() == 0));
+    outcome
+}
+
+fn random(seed: u64) -> Pcg64Mcg {
+    onramp_random::stream(seed, "test", 0)
+}
+
+const SENDING: Sending = Sending { chunk: 1 << 19, queue_pairs: 1 };
+
+fn op(kind: Kind, after: &[u32]) -> Op {
+    Op { kind, after: after.to_vec() }
+}
+
+fn compute(time: Ps) -> Kind {
+    Kind::Compute { time, stream: None }
+}
+
+fn algorithms() -> impl Strategy<Value = (Operation, Algorithm)> {
+    use Algorithm::{Direct, DoubleBinaryTree, HalvingDoubling, Pairwise, Ring};
+    let all = [Ring, DoubleBinaryTree, HalvingDoubling, Direct, Pairwise];
+    let pairs: Vec<_> = Operation::ALL.into_iter().flat_map(|operation| all.map(|by| (operation, by))).collect();
+    let possible = |(operation, by): &(Operation, Algorithm)| by.check(*operation, 4).is_ok();
+    prop::sample::select(pairs.into_iter().filter(possible).collect::<Vec<_>>())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn collectives_end_with_what_they_promise(
+        (operation, algorithm) in algorithms(),
+        n in 2u32..20,
+        servers in 1u32..4,
+        bytes in 1u64..100_000,
+        chunk in 1024u64..50_000,
+        channels in 1u32..5,
+        queue_pairs in 1u32..4,
+        seed in 0u64..1000,
+    ) {
+        let power = algorithm == Algorithm::HalvingDoubling && operation != Operation::AllReduce;
+        let n = if power { n.next_power_of_two() } else { n };
+        let server = if n.is_multiple_of(servers) { servers } else { 1 };
+        let members: Arc<[u32]> = (0..n).rev().collect();
+        let collective = Collective { operation, algorithm, members: members.clone(), bytes, channels, server };
+        let ranks = (0..n).map(|_| vec![op(Kind::Collective(0), &[])]).collect();
+        let graph = Graph::new(ranks, vec![collective], Sending { chunk, queue_pairs }).unwrap();
+        let outcome = run(graph, 2, random(seed));
+        prop_assert_eq!(outcome.operations.len(), 2 * n as usize);
+        prop_assert_eq!(outcome.collectives.len(), 2);
+        // The first member has the data of a broadcast, and gets the sum of a reduce.
+        let root = members[0];
+        for rank in 0..n {
+            let heard = &outcome.heard_of[rank as usize];
+            match operation {
+                Operation::Broadcast => prop_assert!(heard.contains(&root)),
+                Operation::Reduce if rank != root => {}
+                _ => prop_assert_eq!(heard.len(), n as usize, "rank {}", rank),
+            }
+        }
+        // Nobody sends less than is possible at all; rings and pairs no more than that, but for shares that are
+        // rounded and empty ones that take a byte.
+        let all: u64 = outcome.sent.iter().sum();
+        let least = 2.0 * bytes as f64 * operation.bus_factor(n) * f64::from(n)
+            / if matches!(operation, Operation::Broadcast | Operation::Reduce) { f64::from(n) / f64::from(n - 1) } else { 1.0 };
+        let rounded = 2.0 * 3.0 * f64::from(n * n * channels) + 2.0 * f64::from(2 * n * channels * 64);
+        prop_assert!(all as f64 >= least - rounded, "{all} for {least}");
+        if n.is_power_of_two() || algorithm != Algorithm::HalvingDoubling {
+            prop_assert!(all as f64 <= least + rounded, "{all} for {least}");
+        }
+    }
+}
+
+#[test]
+fn a_channels_ring_goes_once_through_every_server() {
+    for (channel, n, server) in [(0, 16, 8), (3, 16, 8), (7, 24, 8), (2, 12, 4), (5, 7, 1)] {
+        let (operation, algorithm) = (Operation::AllReduce, Algorithm::Ring);
+        let members: Arc<[u32]> = (0..n).collect();
+        let of = Collective { operation, algorithm, members, bytes: 1, channels: 8, server };
+        let order: Vec<u32> = (0..n).map(|place| of.member(channel, place)).collect();
+        assert!((0..n).all(|place| of.place(channel, order[place as usize]) == place));
+        for pair in order.windows(2).filter(|pair| pair[0] / server != pair[1] / server) {
+            assert_eq!((pair[0] / server + 1, pair[0] % server), (pair[1] / server, pair[1] % server), "one rail");
+        }
+    }
+}
+
+#[test]
+fn operations_wait_for_those_before_them_and_streams_take_turns() {
+    let stream = Some(0);
+    let work = |time| Kind::Compute { time, stream };
+    // Two that compute on one stream, one beside them, and one after all.
+    let ranks = vec![vec![op(work(5), &[]), op(work(7), &[]), op(compute(3), &[]), op(compute(1), &[0, 1, 2])]];
+    let outcome = run(Graph::new(ranks, vec![], SENDING).unwrap(), 2, random(1));
+    let mut found: Vec<_> = outcome.operations.iter().map(|o| (o.iteration, o.number, o.start_ps, o.duration_ps)).collect();
+    found.sort_unstable();
+    let one = [(0, 0, 5), (1, 5, 7), (2, 0, 3), (3, 12, 1)];
+    let expected = |i: u32| one.map(|(number, start, took)| (i, number, u64::from(i) * 13 + start, took));
+    assert_eq!(found, [expected(0), expected(1)].concat());
+}
+
+#[test]
+fn messages_are_for_the_receive_with_their_sender_and_tag() {
+    let send = |to, tag| Kind::Send { to, bytes: 10, tag };
+    let receive = |from, tag| Kind::Receive { from, bytes: 10, tag };
+    let ranks = vec![
+        vec![op(send(1, 7), &[]), op(compute(50), &[]), op(send(1, 8), &[1])],
+        // The second receive waits for what is sent late, whatever is there.
+        vec![op(receive(0, 8), &[]), op(receive(0, 7), &[0])],
+        vec![op(send(2, 1), &[]), op(receive(2, 1), &[])],
+    ];
+    let outcome = run(Graph::new(ranks, vec![], SENDING).unwrap(), 1, random(1));
+    let ends: Vec<_> = outcome.operations.iter().filter(|o| o.rank == 1).map(|o| (o.number, o.start_ps + o.duration_ps)).collect();
+    assert_eq!(ends, [(0, 50), (1, 50)]);
+    assert_eq!(outcome.sent, [20, 0, 0]);
+}
+
+#[test]
+fn what_never_ends_is_refused() {
+    let send = |to| Kind::Send { to, bytes: 10, tag: 7 };
+    let receive = |from| Kind::Receive { from, bytes: 10, tag: 7 };
+    let error = |ranks: Vec<Vec<Op>>| Graph::new(ranks, vec![], SENDING).unwrap_err();
+    assert_eq!(
+        error(vec![vec![op(send(1), &[])], vec![]]),
+        "rank 1 does not receive 1 of rank 0's messages with tag 7"
+    );
+    assert_eq!(
+        error(vec![vec![], vec![op(receive(0), &[])]]),
+        "rank 1 waits for ever for a message with tag 7 from rank 0"
+    );
+    assert_eq!(
+        error(vec![vec![op(receive(1), &[]), op(send(1), &[0])], vec![op(receive(0), &[]), op(send(0), &[0])]]),
+        "rank 0 waits for ever for a message with tag 7 from rank 1"
+    );
+    assert_eq!(
+        error(vec![vec![op(compute(1), &[1]), op(compute(1), &[0])]]),
+        "operation 0 of rank 0 waits for ever for operations that come after it"
+    );
+    assert_eq!(error(vec![vec![op(send(9), &[])]]), "operation 0 of rank 0 is with rank 9: there are 1");
+    let collective = Collective {
+        operation: Operation::AllReduce,
+        algorithm: Algorithm::Ring,
+        members: (0..2).collect(),
+        bytes: 1,
+        channels: 1,
+        server: 1,
+    };
+    let ranks = vec![vec![op(Kind::Collective(0), &[])], vec![]];
+    assert_eq!(
+        Graph::new(ranks, vec![collective], SENDING).unwrap_err(),
+        "rank 0 waits for ever for rank 1 in collective 0"
+    );
+}
+
+#[test]
+fn bandwidths_are_those_of_nccl_tests() {
+    let part = |rank: u32, start_ps, duration_ps| OperationRecord {
+        traffic: 0,
+        rank,
+        host: rank + 10,
+        iteration: 0,
+        number: 0,
+        kind: Operation::AllReduce.code(),
+        collective: Some(4),
+        ranks: 4,
+        bytes: 1_000_000_000,
+        start_ps,
+        duration_ps,
+    };
+    let mut gather = Gather::default();
+    let all = [(0, 500, 1), (1, 0, 100), (2, 7, 999_999_999_993 / 10), (3, 9, 5)];
+    let found: Vec<_> = all.iter().filter_map(|&(rank, start, took)| gather.add(&part(rank, start, took))).collect();
+    let [found] = found[..] else { panic!("{found:?}") };
+    assert_eq!((found.number, found.start_ps, found.skew_ps, found.last), (4, 0, 500, 12));
+    // A gigabyte in a tenth of a second; each rank sends one and a half.
+    assert!((found.algbw - 10.0).abs() < 1e-6 && (found.busbw - 15.0).abs() < 1e-6, "{found:?}");
+}

@@ -1,0 +1,156 @@
+//! Distributed programs from files: traces of training jobs and of MPI, in the formats of other simulators.
+
+use super::collective::{self, Algorithm, CHUNK, check_channels, check_sending};
+use super::formats::{self, Format};
+use super::graph::{Graph, Sending};
+use super::{Context, Findings, Group, Place, Plan, Section, Workload};
+use onramp_config::Rule;
+use onramp_config::units::{Bytes, Ps, Span};
+use onramp_topology::Topology;
+use serde::{Deserialize, Serialize};
+
+/// A program from a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The file, relative to the scenario's folder; of Chakra's, which has one for each rank, the first rank's.
+    pub file: String,
+    /// Its format. Default: by its name, ".goal", ".bin" (GOAL), ".et" (Chakra) or ".txt" (SimAI).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<Format>,
+    /// Ranks, where the file does not say how many there are: Chakra, and SimAI before it wrote all_gpus. Default: all
+    /// hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<u32>,
+    /// Hosts, or groups of them, by name; the first ones are the ranks, in this order. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Vec<String>>,
+    /// Algorithm of collectives that it can do; all-to-all is direct. Default "ring".
+    #[serde(default = "ring")]
+    pub algorithm: Algorithm,
+    /// As of a collective: see there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<u32>,
+    /// As of a collective.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channels: Option<u32>,
+    /// As of a collective.
+    #[serde(default = "one")]
+    pub queue_pairs: u32,
+    /// As of a collective.
+    #[serde(default = "chunk")]
+    pub chunk: Bytes,
+    /// Computations take this many times as long as the file says. Default 1.
+    #[serde(default = "unchanged")]
+    pub compute_scale: f64,
+    /// Times that it is run, one after the other. Default 1.
+    #[serde(default = "one")]
+    pub repeat: u32,
+    /// When it begins. Default 0.
+    #[serde(default)]
+    pub start: Span,
+}
+
+fn ring() -> Algorithm {
+    Algorithm::Ring
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn chunk() -> Bytes {
+    CHUNK
+}
+
+fn unchanged() -> f64 {
+    1.0
+}
+
+impl Config {
+    fn format(&self) -> Option<Format> {
+        self.format.or_else(|| Format::of(&self.file))
+    }
+
+    fn hosts(&self, topology: &Topology) -> Vec<u32> {
+        let all = || (0..topology.hosts() as u32).collect();
+        self.hosts.as_ref().map_or_else(all, |names| topology.hosts_named(names).unwrap_or_default())
+    }
+
+    /// Hosts of the ranks, the program, and what of the file is not simulated.
+    fn read(&self, place: &Place<'_>) -> Result<(Vec<u32>, Graph, Vec<String>), (&'static str, String)> {
+        let mut hosts = self.hosts(place.topology);
+        let format = self.format().ok_or_else(|| ("format", Format::unknown(&self.file)))?;
+        let ranks = self.ranks.unwrap_or(hosts.len() as u32);
+        let read = format.read(&self.file, place.base, ranks).map_err(|wrong| ("file", wrong))?;
+        let n = read.ranks.len();
+        if n > hosts.len() {
+            return Err(("file", format!("\"{}\" has {n} ranks, for {} hosts", self.file, hosts.len())));
+        }
+        hosts.truncate(n);
+        let scale = |ops| formats::scaled(ops, self.compute_scale);
+        let mut collectives = Vec::new();
+        for formats::Collective { operation, members, bytes } in read.collectives {
+            let n = members.len() as u32;
+            let own = self.algorithm.check(operation, n).is_ok();
+            let algorithm = if own { self.algorithm } else { operation.usual() };
+            let of_members: Vec<u32> = members.iter().map(|&rank| hosts[rank as usize]).collect();
+            let server = self.server.unwrap_or_else(|| collective::server(&of_members, place.topology));
+            let usual = if algorithm == Algorithm::Ring { server.clamp(1, 64) } else { 1 };
+            let channels = self.channels.unwrap_or(usual);
+            collectives.push(super::graph::Collective { operation, algorithm, members, bytes, channels, server });
+        }
+        let sending = Sending { chunk: self.chunk.0, queue_pairs: self.queue_pairs };
+        let ranks = read.ranks.into_iter().map(scale).collect();
+        let graph = Graph::new(ranks, collectives, sending).map_err(|w| ("file", format!("\"{}\": {w}", self.file)))?;
+        Ok((hosts, graph, read.left_out))
+    }
+}
+
+impl Workload for Config {
+    fn check(&self, _of: &Context, rule: Rule<'_>) {
+        check_sending(self.channels, self.queue_pairs, self.chunk, rule);
+        rule(self.server.is_none_or(|server| server > 0), "server", "must be at least 1".into());
+        rule(self.ranks.is_none_or(|ranks| ranks > 0), "ranks", "must be at least 1".into());
+        rule(self.repeat > 0, "repeat", "must be at least 1".into());
+        let scale = self.compute_scale;
+        rule((0.0..=1e6).contains(&scale), "compute_scale", format!("{scale} is outside 0 to 1e6"));
+    }
+
+    fn check_placed(&self, _of: &Context, place: &Place<'_>, found: &mut Findings) {
+        found.members(self.hosts.as_deref(), place.topology);
+        if !found.wrong.is_empty() {
+            return;
+        }
+        match self.read(place) {
+            Err((key, wrong)) => found.note(key, Err(wrong)),
+            Ok((_, graph, left_out)) => {
+                found.left_out = left_out;
+                found.note("file", check_channels(graph.channels()));
+            }
+        }
+    }
+
+    fn input_files(&self) -> Vec<(&'static str, String)> {
+        let others = match self.format() {
+            Some(Format::Chakra) => formats::chakra::others(&self.file, self.ranks.unwrap_or(1)),
+            _ => vec![],
+        };
+        // Those of the other ranks are found by the first one's name.
+        std::iter::once(("file", self.file.clone())).chain(others.into_iter().map(|file| ("", file))).collect()
+    }
+
+    fn resolve(&mut self, _: &Context, _: Ps) {
+        self.format = self.format();
+    }
+
+    fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String> {
+        let (hosts, graph, _) = self.read(&section.place).map_err(|(_, wrong)| wrong)?;
+        graph.place(&hosts, section.number, section.span.warmup + self.start.0, self.repeat, plan);
+        Ok(())
+    }
+
+    fn group(&self) -> Option<Group> {
+        Some(Group::collectives())
+    }
+}
