@@ -230,7 +230,7 @@ class Keys:
             return "required"
         if each.type.startswith(("Vec<", "BTreeMap<")):
             return "none"
-        return ZERO.get(each.type, "")
+        return ZERO.get(each.type, "see its meaning")
 
 
 def _shorter(text: str, before: str) -> str:
