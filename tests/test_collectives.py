@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import onramp
-from onramp import programs, tables
+from onramp import perfetto, programs, tables
 
 STAR = {"kind": "star", "hosts": 4, "host_rate": "100Gbps"}
 
@@ -79,7 +79,7 @@ def test_a_trace_and_what_it_leaves_out(tmp_path: Path) -> None:
     )
     loaded = onramp.validate(file)
     assert [line.split("not simulated: ")[1][:26] for line in loaded.loaded.advice] == ["messages between stages of"]
-    result = onramp.run(loaded, out=tmp_path / "out")
+    result = onramp.run(file, out=tmp_path / "out")
     # Two groups of both kinds; three layers.
     assert len(result.collectives) == 2 * 3 + 2 * 3
     assert (tmp_path / "out" / "inputs" / "job.txt").exists()
@@ -104,3 +104,27 @@ def test_mistakes_are_told_in_a_line(keys: dict[str, object], line: str) -> None
     section = {"kind": "collective", "operation": "all-reduce", "size": "1MB", **keys}
     with pytest.raises(onramp.ScenarioError, match=line):
         onramp.validate(scenario(**section))
+
+
+def test_a_perfetto_trace_has_every_operation_and_its_host(tmp_path: Path) -> None:
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
+
+    section = {"kind": "collective", "operation": "all-reduce", "size": "1MB", "compute": "20us", "repeat": 2}
+    source = scenario(**section) | {"measure": {"queues": ["s0->h0"]}}
+    result = onramp.run(source, out=tmp_path / "run")
+    path = tmp_path / "t.perfetto-trace"
+    assert perfetto.write(result, path) == 0
+    trace = Trace.FromString(path.read_bytes())
+    names = {p.track_descriptor.uuid: p.track_descriptor for p in trace.packet if p.HasField("track_descriptor")}
+    parents = {uuid: names[track.parent_uuid].name for uuid, track in names.items() if track.parent_uuid}
+    events = [p for p in trace.packet if p.HasField("track_event")]
+    begun = [p for p in events if p.track_event.type == TrackEvent.TYPE_SLICE_BEGIN]
+    assert len(begun) == len(result.operations) == 4 * 2 * 2
+    assert {parents[p.track_event.track_uuid] for p in begun} == {"h0", "h1", "h2", "h3"}
+    assert sum(p.track_event.name.endswith("(last)") for p in begun) == 2
+    values = [p for p in events if p.track_event.type == TrackEvent.TYPE_COUNTER]
+    assert len(values) == len(result.series)
+    # Bounded: the earliest are kept, and it is told how many are not.
+    assert perfetto.write(result, path, most=10) == 2 * (16 - 5) + len(values)
+    with pytest.raises(onramp.OnRampError, match="nothing over time"):
+        perfetto.write(onramp.run(scenario(kind="incast", fan_out=2, size="2KB", load=0.1)), path)

@@ -611,6 +611,33 @@ def report_command(folders: tuple[Path, ...], out: Path | None, force: bool) -> 
     return 0
 
 
+@commands.command("perfetto")
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The trace; default: timeline.perfetto-trace in DIR.",
+)
+@click.option("--most", type=click.IntRange(min=2), metavar="N", help="Events at most; default 200000.")
+@click.option("--force", is_flag=True, help="Replace FILE.")
+def perfetto_command(folder: Path, out: Path | None, most: int | None, force: bool) -> int:
+    """Write a result folder as a Perfetto trace: ranks, queues and links over time.
+
+    Open it at ui.perfetto.dev. The earliest events are kept where there are too many.
+    """
+    from onramp import perfetto
+
+    path = out or folder / "timeline.perfetto-trace"
+    if out and path.exists() and not force:
+        raise OnRampError(f"{path}: exists; choose another --out, or --force to replace it")
+    without_room = perfetto.write(Result(folder), path, most or perfetto.MOST)
+    if without_room:
+        click.echo(f"{without_room:,} events had no room: raise --most", err=True)
+    click.echo(path)
+    return 0
+
+
 def _book(name: str, book: str, argument: str, summary: str) -> None:
     """Adds the command that takes the figures of a book."""
     rest = (

@@ -29,7 +29,7 @@ pub enum Medium {
     },
 }
 
-/// A connection between two programs that is open from the beginning, for messages both ways.
+/// A connection between two programs that is open from the beginning.
 #[derive(Clone, Copy, Debug)]
 pub struct Channel {
     /// The places of its two programs in [`Plan::programs`]; whoever opens it comes first.
@@ -40,6 +40,8 @@ pub struct Channel {
     pub traffic: u32,
     /// Way of writing and reading.
     pub medium: Medium,
+    /// Only the first end sends; else both do.
+    pub one_way: bool,
 }
 
 /// See the module.
@@ -73,11 +75,20 @@ impl Plan {
     /// Joins two programs by a channel, which `ends[0]` opens; the channel's number at each of them, which is how many
     /// the program had before.
     pub fn join(&mut self, ends: [usize; 2], traffic: u32, medium: Medium) -> [u32; 2] {
+        self.open(ends, traffic, medium, false)
+    }
+
+    /// The same for a channel on which only `ends[0]` sends.
+    pub fn join_one_way(&mut self, ends: [usize; 2], traffic: u32) -> [u32; 2] {
+        self.open(ends, traffic, Medium::Messages, true)
+    }
+
+    fn open(&mut self, ends: [usize; 2], traffic: u32, medium: Medium, one_way: bool) -> [u32; 2] {
         let numbers = ends.map(|end| {
             self.joined[end] += 1;
             self.joined[end] - 1
         });
-        self.channels.push(Channel { ends, numbers, traffic, medium });
+        self.channels.push(Channel { ends, numbers, traffic, medium, one_way });
         numbers
     }
 

@@ -121,7 +121,7 @@ impl Desk {
             let [(a, _), (b, _)] = channel.ends.map(|end| places[end]);
             // Both ways count for both directions of the pair.
             let number = numbers.entry((a.min(b), a.max(b))).or_default();
-            for [from, to] in [[0, 1], [1, 0]] {
+            for [from, to] in [[0, 1], [1, 0]].into_iter().take(if channel.one_way { 1 } else { 2 }) {
                 let ends = [from, to].map(|end| (places[channel.ends[end]], channel.numbers[end]));
                 self.open_direction(cells, channel, ends, *number, id * 2 + from as u64);
             }

@@ -9,7 +9,7 @@ mod check;
 mod rank;
 
 use super::collective::{Algorithm, Operation, Task, share};
-use super::{Medium, Plan};
+use super::Plan;
 use onramp_config::units::Ps;
 pub use rank::Rank;
 use std::collections::BTreeSet;
@@ -183,12 +183,12 @@ impl Graph {
         self.ranks.len()
     }
 
-    /// Queue pairs of each two ranks that send to each other: the lower rank, the higher one, the number.
+    /// Queue pairs, one for each way as NCCL has them: sender, receiver, number.
     fn links(&self) -> BTreeSet<(u32, u32, u32)> {
         let mut links = BTreeSet::new();
-        let mut link = |a: u32, b: u32, queue_pair: u32| {
-            if a != b {
-                links.insert((a.min(b), a.max(b), queue_pair));
+        let mut link = |from: u32, to: u32, queue_pair: u32| {
+            if from != to {
+                links.insert((from, to, queue_pair));
             }
         };
         for (rank, ops) in (0..).zip(&self.ranks) {
@@ -227,10 +227,11 @@ impl Graph {
     pub fn place(self, hosts: &[u32], traffic: u32, start: Ps, iterations: u32, plan: &mut Plan) {
         let graph = Arc::new(self);
         let links = graph.links();
-        let mut peers: Vec<Vec<(u32, u32)>> = vec![Vec::new(); graph.ranks.len()];
-        for &(a, b, number) in &links {
-            peers[a as usize].push((b, number));
-            peers[b as usize].push((a, number));
+        // In the order in which they are joined.
+        let mut peers = vec![rank::Peers::default(); graph.ranks.len()];
+        for &(from, to, number) in &links {
+            peers[from as usize].sends(to, number);
+            peers[to as usize].hears(from);
         }
         let at: Vec<usize> = (0..)
             .zip(hosts)
@@ -240,8 +241,8 @@ impl Graph {
                 plan.place(host, traffic, rank, program)
             })
             .collect();
-        for (a, b, _) in links {
-            plan.join([at[a as usize], at[b as usize]], traffic, Medium::Messages);
+        for (from, to, _) in links {
+            plan.join_one_way([at[from as usize], at[to as usize]], traffic);
         }
     }
 }

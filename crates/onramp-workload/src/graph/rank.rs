@@ -50,13 +50,40 @@ struct Stream {
     waiting: VecDeque<u32>,
 }
 
+/// Other ranks, by the channels of a rank's program.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Peers {
+    /// The rank at the other end of each channel.
+    ranks: Vec<u32>,
+    /// Receiver, number of the queue pair, and the channel, in this order.
+    sends: Vec<(u32, u32, u32)>,
+}
+
+impl Peers {
+    /// The next channel is for messages to a rank. They come in ascending order.
+    pub fn sends(&mut self, to: u32, queue_pair: u32) {
+        self.sends.push((to, queue_pair, self.ranks.len() as u32));
+        self.ranks.push(to);
+    }
+
+    /// The next channel is for messages from a rank.
+    pub fn hears(&mut self, from: u32) {
+        self.ranks.push(from);
+    }
+
+    /// The channel to a rank.
+    fn to(&self, to: u32, queue_pair: u32) -> u32 {
+        let at = self.sends.binary_search_by_key(&(to, queue_pair), |&(to, number, _)| (to, number));
+        self.sends[at.expect("they are joined")].2
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Rank {
     graph: Arc<Graph>,
     me: u32,
-    /// Other ranks and numbers of queue pairs, in the order of the program's channels.
-    peers: Vec<(u32, u32)>,
+    peers: Peers,
     runs: Runs,
     /// Repetition that runs; `None` before the start.
     iteration: Option<u32>,
@@ -79,7 +106,7 @@ pub struct Rank {
 
 impl Rank {
     /// Before its start.
-    pub(super) fn new(graph: Arc<Graph>, me: u32, peers: Vec<(u32, u32)>, runs: Runs) -> Self {
+    pub(super) fn new(graph: Arc<Graph>, me: u32, peers: Peers, runs: Runs) -> Self {
         Self {
             graph,
             me,
@@ -148,7 +175,7 @@ impl Rank {
                     let sent = self.sent.entry(to).or_default();
                     let queue_pair = *sent % self.graph.sending.queue_pairs;
                     *sent = sent.wrapping_add(1);
-                    let channel = self.channel(to, queue_pair);
+                    let channel = self.peers.to(to, queue_pair);
                     out.send(channel, Message { bytes: bytes.max(1), tag: tag.into(), content: 0 });
                 }
                 self.complete(number, now, out);
@@ -164,10 +191,6 @@ impl Rank {
             }
             Kind::Collective(which) => self.begin_part(number, which, now, out),
         }
-    }
-
-    fn channel(&self, to: u32, queue_pair: u32) -> u32 {
-        self.peers.binary_search(&(to, queue_pair)).expect("they are joined") as u32
     }
 
     /// A message of another rank has come.
@@ -225,7 +248,7 @@ impl Rank {
         for Piece { to, bytes, label } in self.pieces.drain(..) {
             let to = collective.members[collective.member(channel, to) as usize];
             let queue_pair = channel * queue_pairs + label.piece % queue_pairs;
-            let at = self.peers.binary_search(&(to, queue_pair)).expect("they are joined") as u32;
+            let at = self.peers.to(to, queue_pair);
             let content = u64::from(channel) << 48 | u64::from(label.step) << 24 | u64::from(label.piece);
             out.send(at, Message { bytes, tag: OF_COLLECTIVE | instance, content });
         }
@@ -277,7 +300,7 @@ impl Program for Rank {
     fn received(&mut self, now: Ps, channel: u32, message: Message, out: &mut Actions) {
         let Message { tag, content, .. } = message;
         if tag & OF_COLLECTIVE == 0 {
-            let (from, _) = self.peers[channel as usize];
+            let from = self.peers.ranks[channel as usize];
             self.message(from, tag as u32, now, out);
         } else {
             let instance = tag & !OF_COLLECTIVE;
