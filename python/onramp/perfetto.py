@@ -132,7 +132,7 @@ def _hosts(trace: _Trace, operations: pa.Table, collectives: pa.Table) -> None:
 
 
 def _series(trace: _Trace, folder: Path, room: int) -> int:
-    """What was recorded over time; how many values had no room."""
+    """Writes what was recorded over time; returns how many values had no room."""
     table = pq.read_table(folder / "series.parquet")
     left_out = max(0, len(table) - room)
     tracks: dict[str, int] = {}
