@@ -78,7 +78,9 @@ def test_a_trace_and_what_it_leaves_out(tmp_path: Path) -> None:
         '[[traffic]]\nkind = "program"\nfile = "job.txt"\n'
     )
     loaded = onramp.validate(file)
-    assert [line.split("not simulated: ")[1][:26] for line in loaded.loaded.advice] == ["messages between stages of"]
+    assert [line.split("not simulated: ")[1][:26] for line in loaded.loaded.advice] == [
+        "messages between stages of"
+    ]
     result = onramp.run(file, out=tmp_path / "out")
     # Two groups of both kinds; three layers.
     assert len(result.collectives) == 2 * 3 + 2 * 3
@@ -115,7 +117,9 @@ def test_a_perfetto_trace_has_every_operation_and_its_host(tmp_path: Path) -> No
     path = tmp_path / "t.perfetto-trace"
     assert perfetto.write(result, path) == 0
     trace = Trace.FromString(path.read_bytes())
-    names = {p.track_descriptor.uuid: p.track_descriptor for p in trace.packet if p.HasField("track_descriptor")}
+    names = {
+        p.track_descriptor.uuid: p.track_descriptor for p in trace.packet if p.HasField("track_descriptor")
+    }
     parents = {uuid: names[track.parent_uuid].name for uuid, track in names.items() if track.parent_uuid}
     events = [p for p in trace.packet if p.HasField("track_event")]
     begun = [p for p in events if p.track_event.type == TrackEvent.TYPE_SLICE_BEGIN]

@@ -53,7 +53,9 @@ class Group:
         """A number for each of its rows, which a run of the same arrivals gives the same row."""
         if "id" in rows.column_names:
             return np.asarray(rows["id"])
-        session = rows["session"] if "session" in rows.column_names else pa.nulls(len(rows), "u4").fill_null(0)
+        session = (
+            rows["session"] if "session" in rows.column_names else pa.nulls(len(rows), "u4").fill_null(0)
+        )
         traffic, session, number = (
             np.asarray(column).astype("u8") for column in (rows["traffic"], session, rows["number"])
         )

@@ -168,7 +168,7 @@ def write(result: Result, path: Path, most: int = MOST) -> int:
     operations = result.operations.sort_by([("start_ps", "ascending")])
     if not len(operations) and not result.series_names:
         raise OnRampError(
-            f"{result.folder}: has nothing over time: no collective or program, and no series (measure.queues)"
+            f"{result.folder}: has nothing over time: neither a collective nor a series (measure.queues)"
         )
     kept = operations.slice(0, most // 2)
     with path.open("wb") as file:

@@ -35,7 +35,8 @@ class Iteration:
     start_us, duration_us : float
         From the first rank's start until the last one is complete.
     exposed : float
-        Share of it in which a rank computes nothing, on average over ranks: exposed communication, and waiting.
+        Share of it in which a rank computes nothing, on average over ranks: exposed communication
+        and waiting.
     last : int
         Host that was complete last.
     """
@@ -84,9 +85,7 @@ def iterations(operations: pa.Table) -> list[Iteration]:
                 computed += _covered(start[busy][part], end[busy][part])
             exposed = 1 - computed / (span * len(ranks)) if span else 0.0
             last = int(columns["host"][own][end.argmax()])
-            found.append(
-                Iteration(traffic, int(number), start.min() / 1e6, span / 1e6, exposed, last)
-            )
+            found.append(Iteration(traffic, int(number), start.min() / 1e6, span / 1e6, exposed, last))
     return found
 
 

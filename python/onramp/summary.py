@@ -76,9 +76,7 @@ def times(summary: Summary, sample: str) -> Mapping[str, float | None]:
     return found
 
 
-def _grouped(
-    group: Group, rows: pa.Table, seconds: float, operations: pa.Table | None
-) -> Summary:
+def _grouped(group: Group, rows: pa.Table, seconds: float, operations: pa.Table | None) -> Summary:
     """A group's part of the summary; of programs, with their operations."""
     rates = {}
     if group.rates:

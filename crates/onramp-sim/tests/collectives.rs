@@ -72,7 +72,8 @@ fn rings_of_a_server_use_all_of_its_nics() {
 
 #[test]
 fn ranks_compute_on_streams_and_the_last_one_is_named() {
-    let text = collective("operation = \"all-to-all\"\nsize = \"80KB\"\ncompute = \"30us\"\nrepeat = 3\nstart = \"5us\"");
+    let text =
+        collective("operation = \"all-to-all\"\nsize = \"80KB\"\ncompute = \"30us\"\nrepeat = 3\nstart = \"5us\"");
     let (found, operations) = run(build(&format!("{STAR}{text}"), UNMOVED));
     assert_eq!(operations.len(), 8 * 2 * 3);
     let computed: Vec<_> = operations.iter().filter(|o| o.kind == 0).collect();
@@ -89,10 +90,13 @@ fn ranks_compute_on_streams_and_the_last_one_is_named() {
 
 #[test]
 fn cells_and_threads_change_nothing() {
-    let network = "duration = \"300us\"\n[network]\nkind = \"leaf-spine\"\nleaves = 3\nspines = 2\nhosts_per_leaf = 4\n";
+    let network =
+        "duration = \"300us\"\n[network]\nkind = \"leaf-spine\"\nleaves = 3\nspines = 2\nhosts_per_leaf = 4\n";
     let background = "\n[[traffic]]\nkind = \"background\"\nworkload = \"FB_Hadoop\"\nload = 0.4\n";
-    let ring = collective("operation = \"all-reduce\"\nsize = \"1MB\"\nqueue_pairs = 2\ngroup = 4\nstride = 3\nrepeat = 2");
-    let trees = collective("operation = \"all-reduce\"\nalgorithm = \"double-binary-tree\"\nsize = \"300KB\"\nstart = \"7us\"");
+    let ring =
+        collective("operation = \"all-reduce\"\nsize = \"1MB\"\nqueue_pairs = 2\ngroup = 4\nstride = 3\nrepeat = 2");
+    let trees =
+        collective("operation = \"all-reduce\"\nalgorithm = \"double-binary-tree\"\nsize = \"300KB\"\nstart = \"7us\"");
     let text = format!("{network}{background}{ring}{trees}");
     for transport in ["kind = \"dcqcn\"", "kind = \"swift\"", "kind = \"cubic\""] {
         let run = |one_cell, threads| {

@@ -4,8 +4,8 @@ use super::collective::{self, Algorithm, CHUNK, check_channels, check_sending};
 use super::formats::{self, Format};
 use super::graph::{Graph, Sending};
 use super::{Context, Findings, Group, Place, Plan, Section, Workload};
-use onramp_config::Rule;
 use onramp_config::units::{Bytes, Ps, Span};
+use onramp_config::{Mistake, Rule};
 use onramp_topology::Topology;
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +51,15 @@ pub struct Config {
     pub start: Span,
 }
 
+/// What a section comes to.
+struct Job {
+    /// Hosts of the ranks.
+    hosts: Vec<u32>,
+    graph: Graph,
+    /// What of the file is not simulated.
+    left_out: Vec<String>,
+}
+
 fn ring() -> Algorithm {
     Algorithm::Ring
 }
@@ -77,15 +86,14 @@ impl Config {
         self.hosts.as_ref().map_or_else(all, |names| topology.hosts_named(names).unwrap_or_default())
     }
 
-    /// Hosts of the ranks, the program, and what of the file is not simulated.
-    fn read(&self, place: &Place<'_>) -> Result<(Vec<u32>, Graph, Vec<String>), (&'static str, String)> {
+    fn read(&self, place: &Place<'_>) -> Result<Job, Mistake> {
         let mut hosts = self.hosts(place.topology);
-        let format = self.format().ok_or_else(|| ("format", Format::unknown(&self.file)))?;
+        let format = self.format().ok_or_else(|| Mistake::new("format", Format::unknown(&self.file)))?;
         let ranks = self.ranks.unwrap_or(hosts.len() as u32);
-        let read = format.read(&self.file, place.base, ranks).map_err(|wrong| ("file", wrong))?;
+        let read = format.read(&self.file, place.base, ranks).map_err(|wrong| Mistake::new("file", wrong))?;
         let n = read.ranks.len();
         if n > hosts.len() {
-            return Err(("file", format!("\"{}\" has {n} ranks, for {} hosts", self.file, hosts.len())));
+            return Err(Mistake::new("file", format!("\"{}\" has {n} ranks, for {} hosts", self.file, hosts.len())));
         }
         hosts.truncate(n);
         let scale = |ops| formats::scaled(ops, self.compute_scale);
@@ -102,8 +110,9 @@ impl Config {
         }
         let sending = Sending { chunk: self.chunk.0, queue_pairs: self.queue_pairs };
         let ranks = read.ranks.into_iter().map(scale).collect();
-        let graph = Graph::new(ranks, collectives, sending).map_err(|w| ("file", format!("\"{}\": {w}", self.file)))?;
-        Ok((hosts, graph, read.left_out))
+        let wrong = |wrong| Mistake::new("file", format!("\"{}\": {wrong}", self.file));
+        let graph = Graph::new(ranks, collectives, sending).map_err(wrong)?;
+        Ok(Job { hosts, graph, left_out: read.left_out })
     }
 }
 
@@ -123,8 +132,8 @@ impl Workload for Config {
             return;
         }
         match self.read(place) {
-            Err((key, wrong)) => found.note(key, Err(wrong)),
-            Ok((_, graph, left_out)) => {
+            Err(wrong) => found.wrong.push(wrong),
+            Ok(Job { graph, left_out, .. }) => {
                 found.left_out = left_out;
                 found.note("file", check_channels(graph.channels()));
             }
@@ -145,7 +154,7 @@ impl Workload for Config {
     }
 
     fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String> {
-        let (hosts, graph, _) = self.read(&section.place).map_err(|(_, wrong)| wrong)?;
+        let Job { hosts, graph, .. } = self.read(&section.place).map_err(|wrong| wrong.message)?;
         graph.place(&hosts, section.number, section.span.warmup + self.start.0, self.repeat, plan);
         Ok(())
     }

@@ -9,8 +9,8 @@ mod tree;
 
 use super::graph::{Collective, Graph, Kind, Op, Sending};
 use super::{Context, Findings, Group, Place, Plan, Section, Workload};
-use onramp_config::Rule;
 use onramp_config::units::{Bytes, Ps, Span};
+use onramp_config::{Mistake, Rule};
 use onramp_topology::Topology;
 pub use operation::{Algorithm, Gather, Label, Member, Operation, Piece, Task, share};
 use serde::{Deserialize, Serialize};
@@ -85,7 +85,8 @@ pub(super) fn server(hosts: &[u32], topology: &Topology) -> u32 {
     let of: Vec<_> = hosts.iter().map(|&host| inside(host)).collect();
     let first = of.iter().take_while(|own| own.is_some() && **own == of[0]).count();
     let even = first > 0 && of.chunks(first).all(|own| own.len() == first && own.iter().all(|one| *one == own[0]));
-    let distinct = even && of.chunks(first).map(|own| own[0]).collect::<std::collections::BTreeSet<_>>().len() == of.len() / first;
+    let distinct =
+        even && of.chunks(first).map(|own| own[0]).collect::<std::collections::BTreeSet<_>>().len() == of.len() / first;
     if distinct { first as u32 } else { 1 }
 }
 
@@ -113,17 +114,18 @@ impl Config {
         Ok((0..n / block).flat_map(|b| (0..self.stride).map(move |i| b * block + i)).map(of).collect())
     }
 
-    fn graph(&self, hosts: &[u32], topology: &Topology) -> Result<Graph, (&'static str, String)> {
-        let groups = self.groups(hosts.len() as u32).map_err(|wrong| ("group", wrong))?;
+    fn graph(&self, hosts: &[u32], topology: &Topology) -> Result<Graph, Mistake> {
+        let groups = self.groups(hosts.len() as u32).map_err(|wrong| Mistake::new("group", wrong))?;
         let algorithm = self.algorithm.unwrap_or(self.operation.usual());
-        algorithm.check(self.operation, groups[0].len() as u32).map_err(|wrong| ("algorithm", wrong))?;
+        algorithm.check(self.operation, groups[0].len() as u32).map_err(|wrong| Mistake::new("algorithm", wrong))?;
         let mut ranks = vec![Vec::new(); hosts.len()];
         let mut collectives = Vec::new();
         for members in groups {
             let of_group: Vec<u32> = members.iter().map(|&rank| hosts[rank as usize]).collect();
             let server = self.server.unwrap_or_else(|| server(&of_group, topology));
             if !(members.len() as u32).is_multiple_of(server.max(1)) {
-                return Err(("server", format!("{server} ranks a server do not divide a group of {}", members.len())));
+                let message = format!("{server} ranks a server do not divide a group of {}", members.len());
+                return Err(Mistake::new("server", message));
             }
             let channels = self.channels.unwrap_or(if algorithm == Algorithm::Ring { server.clamp(1, 64) } else { 1 });
             for &rank in members.iter() {
@@ -139,7 +141,7 @@ impl Config {
             collectives.push(Collective { operation, algorithm, members, bytes, channels, server });
         }
         let sending = Sending { chunk: self.chunk.0, queue_pairs: self.queue_pairs };
-        Graph::new(ranks, collectives, sending).map_err(|wrong| ("operation", wrong))
+        Graph::new(ranks, collectives, sending).map_err(|wrong| Mistake::new("operation", wrong))
     }
 
     fn hosts(&self, place: &Place<'_>) -> Option<Vec<u32>> {
@@ -165,7 +167,7 @@ impl Workload for Config {
         found.members(self.hosts.as_deref(), place.topology);
         let Some(hosts) = self.hosts(place).filter(|_| found.wrong.is_empty() && self.stride > 0) else { return };
         match self.graph(&hosts, place.topology) {
-            Err((key, wrong)) => found.note(key, Err(wrong)),
+            Err(wrong) => found.wrong.push(wrong),
             Ok(graph) => found.note("operation", check_channels(graph.channels())),
         }
     }
@@ -177,7 +179,7 @@ impl Workload for Config {
     fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String> {
         let Section { span, place, number } = *section;
         let hosts = section.members(self.hosts.as_deref())?;
-        let graph = self.graph(&hosts, place.topology).map_err(|(_, wrong)| wrong)?;
+        let graph = self.graph(&hosts, place.topology).map_err(|wrong| wrong.message)?;
         graph.place(&hosts, number, span.warmup + self.start.0, self.repeat, plan);
         Ok(())
     }
@@ -189,5 +191,9 @@ impl Workload for Config {
 
 /// Checks the number of a program's channels.
 pub(super) fn check_channels(count: usize) -> Result<(), String> {
-    if count <= MAX_CHANNELS { Ok(()) } else { Err(format!("{count} queue pairs: at most {MAX_CHANNELS} are possible")) }
+    if count <= MAX_CHANNELS {
+        Ok(())
+    } else {
+        Err(format!("{count} queue pairs: at most {MAX_CHANNELS} are possible"))
+    }
 }

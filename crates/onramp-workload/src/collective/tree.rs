@@ -40,16 +40,10 @@ fn place(tree: u32, me: u32, n: u32) -> Place {
         return plain(me, n);
     }
     // Mirrored, or shifted by one: whoever was inside is a leaf.
-    let (turn, back): (fn(u32, u32) -> u32, fn(u32, u32) -> u32) = if n.is_multiple_of(2) {
-        (|me, n| n - 1 - me, |me, n| n - 1 - me)
-    } else {
-        (|me, n| (me + n - 1) % n, |me, n| (me + 1) % n)
-    };
-    let Place { parent, children } = plain(turn(me, n), n);
-    Place {
-        parent: parent.map(|other| back(other, n)),
-        children: children.into_iter().map(|other| back(other, n)).collect(),
-    }
+    let turn = |me: u32, by: u32| if n.is_multiple_of(2) { n - 1 - me } else { (me + by) % n };
+    let back = |other| turn(other, 1);
+    let Place { parent, children } = plain(turn(me, n - 1), n);
+    Place { parent: parent.map(back), children: children.into_iter().map(back).collect() }
 }
 
 /// Places that a rank sends to.
@@ -81,8 +75,7 @@ impl Trees {
         let places = [0, 1].map(|tree| place(tree, task.me, task.n));
         let to_come = |tree: u32| {
             let Place { parent, children } = &places[tree as usize];
-            u64::from(task.pieces(share(task.bytes, tree, 2)))
-                * (children.len() as u64 + u64::from(parent.is_some()))
+            u64::from(task.pieces(share(task.bytes, tree, 2))) * (children.len() as u64 + u64::from(parent.is_some()))
         };
         let left = to_come(0) + to_come(1);
         Self { task, places, partial: BTreeMap::new(), left }

@@ -172,7 +172,14 @@ struct Building {
 
 impl Building {
     fn new(ranks: u32) -> Self {
-        Self { ranks, read: Read::default(), known: BTreeMap::new(), group_of: vec![], groups: BTreeMap::new(), counts: BTreeMap::new() }
+        Self {
+            ranks,
+            read: Read::default(),
+            known: BTreeMap::new(),
+            group_of: vec![],
+            groups: BTreeMap::new(),
+            counts: BTreeMap::new(),
+        }
     }
 
     fn rank(&mut self, rank: u32, nodes: Vec<Node>) -> Result<(), String> {
@@ -250,10 +257,17 @@ impl Building {
     }
 
     fn finish(mut self) -> Read {
-        let groups: BTreeMap<String, Arc<[u32]>> = std::mem::take(&mut self.groups)
-            .into_iter()
-            .map(|(name, ranks)| if name.is_empty() { (name, (0..self.ranks).collect()) } else { (name, ranks.into_iter().collect()) })
-            .collect();
+        let groups: BTreeMap<String, Arc<[u32]>> =
+            std::mem::take(&mut self.groups)
+                .into_iter()
+                .map(|(name, ranks)| {
+                    if name.is_empty() {
+                        (name, (0..self.ranks).collect())
+                    } else {
+                        (name, ranks.into_iter().collect())
+                    }
+                })
+                .collect();
         for (collective, group) in self.read.collectives.iter_mut().zip(&self.group_of) {
             collective.members = Arc::clone(&groups[group]);
             if collective.operation == Operation::AllGather {

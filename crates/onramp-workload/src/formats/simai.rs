@@ -173,7 +173,8 @@ fn parse<R: BufRead>(mut lines: Lines<R>, hosts: u32) -> Result<Read, String> {
             named.insert(key.to_string(), value);
         }
     }
-    let of = |key: &str, otherwise: u64| named.get(key).copied().unwrap_or(otherwise).clamp(1, u64::from(u32::MAX)) as u32;
+    let of =
+        |key: &str, otherwise: u64| named.get(key).copied().unwrap_or(otherwise).clamp(1, u64::from(u32::MAX)) as u32;
     let all = of("all_gpus", hosts.into());
     let (tensor, expert, pipeline) = (of("model_parallel_NPU_group", 1), of("ep", 1), of("pp", 1));
     let wrong = |what: String| Err(lines.wrong(what));
@@ -186,7 +187,10 @@ fn parse<R: BufRead>(mut lines: Lines<R>, hosts: u32) -> Result<Read, String> {
     let shape = Shape { tensor, expert, ranks: all };
     let mut left_out = Vec::new();
     let mut leave_out = |if_so: bool, what: &str| left_out.extend(if_so.then(|| what.to_string()));
-    leave_out(pipeline > 1, "messages between stages of the pipeline (pp, pp_comm): as in SimAI all ranks run all layers");
+    leave_out(
+        pipeline > 1,
+        "messages between stages of the pipeline (pp, pp_comm): as in SimAI all ranks run all layers",
+    );
     leave_out(
         ["checkpoints", "checkpoint_initiates"].iter().any(|key| named.get(*key).is_some_and(|n| *n > 0)),
         "a second forward pass from checkpoints on (checkpoints, checkpoint_initiates)",

@@ -1,8 +1,8 @@
 use super::chakra::{Attribute, Metadata, Node, Value};
 use super::*;
 use onramp_config::units::{NS, US};
-use prost::Message as _;
 use proptest::prelude::*;
+use prost::Message as _;
 
 fn op(kind: Kind, after: &[u32]) -> Op {
     Op { kind, after: after.to_vec() }
@@ -162,10 +162,7 @@ fn simais_layers_go_forward_and_back() {
 #[test]
 fn wrong_simai_names_the_line() {
     let wrong = |text: &str| simai::parse_text(text, 8).unwrap_err();
-    assert_eq!(
-        wrong("MICRO\n1\n"),
-        "file:1: \"MICRO\" is not simulated: \"HYBRID_TRANSFORMER_FWD_IN_BCKWD\" is"
-    );
+    assert_eq!(wrong("MICRO\n1\n"), "file:1: \"MICRO\" is not simulated: \"HYBRID_TRANSFORMER_FWD_IN_BCKWD\" is");
     let of = |replace: &str, by: &str| wrong(&SIMAI.replace(replace, by));
     assert_eq!(
         of("all_gpus: 8", "all_gpus: 7"),
@@ -173,7 +170,10 @@ fn wrong_simai_names_the_line() {
     );
     assert_eq!(of("\n2\n", "\nx\n"), "file:2: \"x\" is not the number of layers");
     assert_eq!(of("\n2\n", "\n3\n"), "file:4: 2 of 3 layers are there");
-    assert_eq!(of("ALLTOALL_EP", "ALLTONONE"), "file:4: \"ALLTONONE\" is no communication that is known, such as \"ALLREDUCE\"");
+    assert_eq!(
+        of("ALLTOALL_EP", "ALLTONONE"),
+        "file:4: \"ALLTONONE\" is no communication that is known, such as \"ALLREDUCE\""
+    );
     assert_eq!(of("9000 0 NONE", "9000 -1 NONE"), "file:4: \"-1\" is not a time, a whole number");
     let pipeline = simai::parse_text(&SIMAI.replace("pp: 1", "pp: 2"), 8).unwrap();
     assert!(pipeline.left_out[0].starts_with("messages between stages of the pipeline"));

@@ -8,8 +8,8 @@
 mod check;
 mod rank;
 
-use super::collective::{Algorithm, Operation, Task, share};
 use super::Plan;
+use super::collective::{Algorithm, Operation, Task, share};
 use onramp_config::units::Ps;
 pub use rank::Rank;
 use std::collections::BTreeSet;
@@ -237,7 +237,8 @@ impl Graph {
             .zip(hosts)
             .zip(peers)
             .map(|((rank, &host), peers)| {
-                let program = Rank::new(Arc::clone(&graph), rank, peers, rank::Runs { traffic, host, start, iterations });
+                let program =
+                    Rank::new(Arc::clone(&graph), rank, peers, rank::Runs { traffic, host, start, iterations });
                 plan.place(host, traffic, rank, program)
             })
             .collect();

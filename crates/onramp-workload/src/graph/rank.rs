@@ -331,7 +331,8 @@ impl Program for Rank {
             && at <= now
         {
             self.computing.pop();
-            if let Kind::Compute { stream: Some(stream), .. } = self.graph.ranks[self.me as usize].all[number as usize].kind
+            if let Kind::Compute { stream: Some(stream), .. } =
+                self.graph.ranks[self.me as usize].all[number as usize].kind
             {
                 self.next_on(stream, now);
             }

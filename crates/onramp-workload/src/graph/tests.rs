@@ -19,6 +19,9 @@ struct Outcome {
     collectives: Vec<CollectiveRecord>,
 }
 
+/// Messages under way, each with what its sender has heard of.
+type Queue = VecDeque<(Message, BTreeSet<u32>)>;
+
 /// Runs a program; messages of a channel arrive in order, those of different ones as it happens.
 fn run(graph: Graph, iterations: u32, mut random: Pcg64Mcg) -> Outcome {
     let ranks = graph.ranks();
@@ -37,12 +40,13 @@ fn run(graph: Graph, iterations: u32, mut random: Pcg64Mcg) -> Outcome {
         ..Outcome::default()
     };
     let mut gather = Gather::default();
-    let mut queues: BTreeMap<(usize, u32), VecDeque<(Message, BTreeSet<u32>)>> = BTreeMap::new();
+    let mut queues: BTreeMap<(usize, u32), Queue> = BTreeMap::new();
     let mut out = Actions::default();
     let mut now = 0;
     loop {
         let full: Vec<_> = queues.iter().filter(|(_, queue)| !queue.is_empty()).map(|(way, _)| *way).collect();
-        let due: Vec<usize> = (0..ranks).filter(|&at| plan.programs[at].program.wake().is_some_and(|w| w <= now)).collect();
+        let due: Vec<usize> =
+            (0..ranks).filter(|&at| plan.programs[at].program.wake().is_some_and(|w| w <= now)).collect();
         let at = if let Some(&at) = due.first() {
             at
         } else if !full.is_empty() {
@@ -163,7 +167,8 @@ fn operations_wait_for_those_before_them_and_streams_take_turns() {
     // Two that compute on one stream, one beside them, and one after all.
     let ranks = vec![vec![op(work(5), &[]), op(work(7), &[]), op(compute(3), &[]), op(compute(1), &[0, 1, 2])]];
     let outcome = run(Graph::new(ranks, vec![], SENDING).unwrap(), 2, random(1));
-    let mut found: Vec<_> = outcome.operations.iter().map(|o| (o.iteration, o.number, o.start_ps, o.duration_ps)).collect();
+    let mut found: Vec<_> =
+        outcome.operations.iter().map(|o| (o.iteration, o.number, o.start_ps, o.duration_ps)).collect();
     found.sort_unstable();
     let one = [(0, 0, 5), (1, 5, 7), (2, 0, 3), (3, 12, 1)];
     let expected = |i: u32| one.map(|(number, start, took)| (i, number, u64::from(i) * 13 + start, took));
@@ -181,7 +186,8 @@ fn messages_are_for_the_receive_with_their_sender_and_tag() {
         vec![op(send(2, 1), &[]), op(receive(2, 1), &[])],
     ];
     let outcome = run(Graph::new(ranks, vec![], SENDING).unwrap(), 1, random(1));
-    let ends: Vec<_> = outcome.operations.iter().filter(|o| o.rank == 1).map(|o| (o.number, o.start_ps + o.duration_ps)).collect();
+    let ends: Vec<_> =
+        outcome.operations.iter().filter(|o| o.rank == 1).map(|o| (o.number, o.start_ps + o.duration_ps)).collect();
     assert_eq!(ends, [(0, 50), (1, 50)]);
     assert_eq!(outcome.sent, [20, 0, 0]);
 }
