@@ -109,6 +109,7 @@ status | grep -q '"problems":\[\]' || fail "$(status)"
 check "it stops" systemctl stop onrampd
 check "systemd keeps nothing" is NFileDescriptorStore 0
 check "nor is its directory left" [ ! -e /run/onrampd ]
+check "what traffic met is" grep -q '"at":' /var/lib/onrampd/effects-0-*.jsonl
 check "it ended well" is Result success
 stop b
 for host in a b; do
