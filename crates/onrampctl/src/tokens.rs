@@ -5,6 +5,7 @@ use onrampd::DEFAULT_CONFIG;
 use onrampd::config::quantity::Life;
 use onrampd::fleet::pki::Token;
 use onrampd::fleet::tokens::{Terms, today};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 use std::net::IpAddr;
@@ -61,6 +62,18 @@ pub fn vouched(address: IpAddr, aliases: &[IpNet]) -> String {
     }
     let aliases = aliases.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     format!("{address} may have {aliases}, if its configuration lists them\n")
+}
+
+/// What `fleet aliases` says.
+pub fn aliases(all: &BTreeMap<IpAddr, Vec<IpNet>>) -> String {
+    if all.is_empty() {
+        return "no host has other addresses: onrampctl fleet alias vouches for them\n".into();
+    }
+    let line = |(host, networks): (&IpAddr, &Vec<IpNet>)| {
+        let networks = networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        format!("{:<40}{networks}\n", host.to_string())
+    };
+    format!("{:<40}may have, if its configuration lists them\n", "host") + &all.iter().map(line).collect::<String>()
 }
 
 /// What `token list` says.
