@@ -496,11 +496,11 @@ fn main() -> ExitCode {
             let founded = setup::init(&host, SocketAddr::new(address, port), in_agent, elsewhere, terms.into());
             done(founded.map(|token| tokens::founded(&token, &host.config, in_agent)))
         }
-        Command::Join { token, token_file, host, address } => done(
-            setup::given(token, token_file.as_deref())
-                .and_then(|token| setup::join(&host.into(), &token, address))
-                .map(|a| format!("joined as {a}: start the agent\n")),
-        ),
+        Command::Join { token, token_file, host, address } => {
+            let host: Host = host.into();
+            let joined = setup::given(token, token_file.as_deref()).and_then(|t| setup::join(&host, &t, address));
+            done(joined.map(|address| tokens::joined(address, &host.config)))
+        }
         Command::Token { what: TokenCommand::Create { terms, config } } => {
             with_config(&config, |config| done(setup::token(config, terms.into()).map(|token| format!("{token}\n"))))
         }

@@ -204,10 +204,12 @@ pub fn vouch(config: &Config, address: IpAddr, networks: Vec<IpNet>) -> io::Resu
     // Of a network those addresses count that no host has as its own.
     for alias in networks.iter().filter(|net| net.prefix_len() == net.max_prefix_len()).map(IpNet::addr) {
         if is_member(fleet, alias)? {
-            let whose = if alias.to_canonical() == address.to_canonical() { "its own address" } else { "a host's own" };
-            return Err(wrong(format!(
-                "{alias}: is {whose}, by which that has joined: no alias is needed, or possible"
-            )));
+            let why = if alias.to_canonical() == address.to_canonical() {
+                "is the host's own address, and needs no alias"
+            } else {
+                "a host has joined by it: it is no alias of another one"
+            };
+            return Err(wrong(format!("{alias}: {why}")));
         }
     }
     Aliases::open(&fleet.folder)?.set(address, networks.clone())?;

@@ -26,7 +26,7 @@ pub fn network(text: &str) -> Result<IpNet, String> {
 /// It is none.
 pub fn lasting(text: &str) -> Result<Life, String> {
     let life: Life = text.parse()?;
-    if life.0 == 0 { Err("would have expired at once".into()) } else { Ok(life) }
+    if life.0 == 0 { Err("is over at once: write such as 10s, 30min or 1h".into()) } else { Ok(life) }
 }
 
 /// What `init` says.
@@ -48,6 +48,16 @@ pub fn founded(token: &Token, config: &Path, in_agent: bool) -> String {
          Then on another host:\n\n  echo {token} | onrampctl join --interface NAME --token-file -\n\n\
          For more hosts: onrampctl token create --uses N\n"
     )
+}
+
+/// What `join` says.
+pub fn joined(address: IpAddr, config: &Path) -> String {
+    let start = if config == Path::new(DEFAULT_CONFIG) {
+        "systemctl enable --now onrampd".into()
+    } else {
+        format!("onrampd run --config {}", config.display())
+    };
+    format!("joined as {address}: start the agent:\n\n  {start}\n")
 }
 
 /// What `fleet remove` says.

@@ -176,10 +176,10 @@ fn a_host_is_the_same_under_all_its_addresses() {
     two(&lab);
     let a = start(&lab, "a", &format!("{QUICK}\naliases = [\"fd09::1\"]"), "");
     // What another host has is not its own, and it is told so.
-    for (alias, whose) in [("10.9.0.1", "a host's own"), ("10.9.0.2", "its own address")] {
+    for (alias, why) in [("10.9.0.1", "a host has joined by it"), ("10.9.0.2", "is the host's own")] {
         let refused = output(&lab, "a", &["fleet", "alias", "10.9.0.2", "fd09::2", alias]);
         let text = String::from_utf8(refused.stderr).unwrap();
-        assert!(refused.status.code() == Some(2) && text.contains(&format!("{alias}: is {whose}")), "{text}");
+        assert!(refused.status.code() == Some(2) && text.contains(&format!("{alias}: {why}")), "{text}");
     }
     assert!(said(&output(&lab, "a", &["fleet", "aliases"])).starts_with("no host has other addresses"));
     let aliases = "aliases = [\"fd09::2\", \"10.9.0.1\"]";
