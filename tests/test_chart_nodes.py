@@ -258,7 +258,14 @@ def found(node: Node) -> dict[str, str]:
     folder.mkdir()
     image = containers(node.cluster.rendered.pods()["DaemonSet"])["agent"]["image"]
     options = ["--rm", "--runtime=runc", "--network=none", f"--volume={folder}:/out", *LIMITS]
-    init = ["onrampctl", "init", "--interface=lo", f"--address={node.address}", "--elsewhere", "--config=/out/onrampd.toml"]
+    init = [
+        "onrampctl",
+        "init",
+        "--interface=lo",
+        f"--address={node.address}",
+        "--elsewhere",
+        "--config=/out/onrampd.toml",
+    ]
     run("podman", "run", *options, image, *init)
     made = folder / "fleet" / "coordinator"
     return {
