@@ -18,9 +18,9 @@ help:
 	@echo "make install  build everything into .venv; the command is .venv/bin/onramp"
 	@echo "make install-fast  the same, built with a profile of what it does: RDMA a tenth faster, four minutes more"
 	@echo "make testbed  the Linux cluster: its programs and its kernel (minutes, once)"
-	@echo "make test     every test"
+	@echo "make test     every test, on one stock kernel of each kind"
 	@echo "make test-quick  the simulator and the command: no kernel, no emulated machine (minutes)"
-	@echo "make test-kernel  the gate on debug and stock kernels under QEMU: an hour and a half at first, one later; on a busy machine twice that"
+	@echo "make test-kernel  the other stock kernels, and the gate on debug kernels, under QEMU: two hours at first, one and a half later; on a busy machine twice that"
 	@echo "make test-packages  installs, upgrades and removes the packages on Debian 12 and 13 under QEMU"
 	@echo "make test-upgrade FROM=COMMIT  this agent beside that of another commit, such as the last release (as root; minutes)"
 	@echo "make test-chart  the Helm chart and the container image: helm, kubeconform, Podman; builds helm once (minutes)"
@@ -120,21 +120,23 @@ wheel: .venv/made
 	maturin sdist --out dist
 	packaging/wheel dist
 
+# One kernel of each kind: those marked `kernels` are for test-kernel.
 # The determinism test runs in both builds: their results must be the same bytes.
 test: need-all testbed
 	cargo test --workspace
 	cargo test --release -p onramp-sim --test determinism
 	$(MAKE) --quiet -C datapath/tc
-	pytest -n $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder --durations 25
+	pytest -n $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder --durations 25 -m "not kernels"
 
 # For whoever changes one file: the long comparisons of cells and builds are in make test.
 test-quick: install
 	cargo test $(addprefix -p onramp-,core clock config random records topology workload sim) -- --skip cells --skip every_build
 	pytest -n auto --dist loadfile --no-loadscope-reorder -m "not machines"
 
-# The gate where the kernel checks itself: memory, leaks, locks, failures on demand; then data races. Then
+# What other kernels repeat of make test. The gate where the kernel checks itself: memory, leaks, locks, failures on demand; then data races. Then
 # half an hour of whatever may happen to it where it is a program.
-test-kernel: need-debug need-stock
+test-kernel: need-debug need-stock testbed
+	pytest -n 2 --dist loadfile --no-loadscope-reorder -m kernels
 	cargo build --release -p onrampd -p onrampctl
 	testbed/kernel/build --kasan
 	testbed/debug/boot target/release/onrampd

@@ -39,7 +39,7 @@ ENDLESS: dict[str, Any] = {
 
 
 #: Files that take longest, which begin first: workers of pytest-xdist take a file each.
-LONGEST = ("test_newest_kernel.py", "test_stock_kernels.py")
+LONGEST = ("test_newest_kernel.py", "test_stock_kernels.py", "test_newest_kernel_agents.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -130,7 +130,8 @@ def test_no_container_may_do_more_than_systemds_units(values: Object) -> None:
             assert (runs_as["runAsUser"] == 0) == (name in ("agent", "join")), name
             assert runs_as["runAsUser"] == 0 or runs_as["runAsNonRoot"] is True
         hosts = [v["hostPath"]["path"] for v in pod["volumes"] if "hostPath" in v]
-        assert hosts == (["/run/onrampd", "/var/lib/onrampd"] if kind == "DaemonSet" else [])
+        kept = ["/run/onrampd", "/var/lib/onrampd", "/var/lib/onrampd/history", "/sys/fs/cgroup"]
+        assert hosts == (kept if kind == "DaemonSet" else [])
 
 
 def test_the_agent_is_started_and_watched_as_by_systemd() -> None:
@@ -145,7 +146,14 @@ def test_the_agent_is_started_and_watched_as_by_systemd() -> None:
     assert pod["securityContext"]["runAsGroup"] == containers(pod)["exporter"]["securityContext"]["runAsUser"]
     # A node's token and configuration are for what joins, the node's key is for the agent.
     mounts = {name: {m["name"] for m in c["volumeMounts"]} for name, c in containers(pod).items()}
-    assert mounts == {"join": {"config", "token", "kept"}, "agent": {"run", "kept"}, "exporter": {"run"}}
+    kept = {"run", "kept", "history", "cgroups"}
+    assert mounts == {"join": {"config", "token", "kept"}, "agent": kept, "exporter": {"run"}}
+    # What systemd keeps for a service; and the node's cgroups, which nobody changes.
+    folder = f"/var/lib/{systemd['StateDirectory'][0]}"
+    assert {"name": "STATE_DIRECTORY", "value": folder} in agent["env"]
+    paths = {m["name"]: (m["mountPath"], m.get("readOnly", False)) for m in agent["volumeMounts"]}
+    assert paths["history"] == (folder, False)
+    assert paths["cgroups"] == ("/sys/fs/cgroup", True)
 
 
 @pytest.mark.parametrize("values", ALL.values(), ids=ALL)

@@ -86,6 +86,8 @@ class Cluster:
     def source(self, node: Node, kind: str, name: str, pod: Object) -> Path:
         """Where a pod's volume is on a node, with what it is to have."""
         [volume] = [v for v in pod["volumes"] if v["name"] == name]
+        if volume.get("hostPath", {}).get("path") == "/sys/fs/cgroup":
+            return Path("/sys/fs/cgroup")
         if "hostPath" in volume:
             path: Path = node.folder / volume["hostPath"]["path"].strip("/")
             path.mkdir(parents=True, exist_ok=True)
@@ -130,7 +132,10 @@ class Node:
         pod = self.cluster.rendered.pods()[kind]
         spec = containers(pod)[name]
         fields = {"status.hostIP": self.address, "spec.nodeName": self.name}
-        env = {e["name"]: fields[e["valueFrom"]["fieldRef"]["fieldPath"]] for e in spec.get("env", [])}
+        env = {
+            e["name"]: e["value"] if "value" in e else fields[e["valueFrom"]["fieldRef"]["fieldPath"]]
+            for e in spec.get("env", [])
+        }
         security = {**pod["securityContext"], **spec["securityContext"]}
         assert pod["hostNetwork"] and security["seccompProfile"] == {"type": "RuntimeDefault"}
         capabilities = security["capabilities"].get("add", [])
@@ -253,7 +258,14 @@ def found(node: Node) -> dict[str, str]:
     folder.mkdir()
     image = containers(node.cluster.rendered.pods()["DaemonSet"])["agent"]["image"]
     options = ["--rm", "--runtime=runc", "--network=none", f"--volume={folder}:/out", *LIMITS]
-    init = ["onrampctl", "init", "--interface=lo", f"--address={node.address}", "--config=/out/onrampd.toml"]
+    init = [
+        "onrampctl",
+        "init",
+        "--interface=lo",
+        f"--address={node.address}",
+        "--elsewhere",
+        "--config=/out/onrampd.toml",
+    ]
     run("podman", "run", *options, image, *init)
     made = folder / "fleet" / "coordinator"
     return {
@@ -319,5 +331,5 @@ def test_two_nodes_join_and_get_clocks_and_nothing_is_left(cluster: tuple[Node, 
         assert DEVICE not in node.links()
         assert not list((node.folder / "run/onrampd").iterdir())
         kept = sorted(path.name for path in (node.folder / "var/lib/onrampd").iterdir())
-        assert kept == ["fleet", "joined.toml", "onrampd.toml"]
+        assert kept == ["fleet", "history", "joined.toml", "onrampd.toml"]
     assert b.end("coordinator") == 0

@@ -70,7 +70,7 @@ struct or_clock {
  *   0: all at once.
  * @mode: OR_MODE_*
  * @scopes: numbers of two tables of map "scopes", from 1 on; 0: there are no rules. In the low byte those in force, above it
- *   those on trial, which only count
+ *   those of a dry run, which only count
  * @interval_shift: a packet is OR-ACKed if it has a byte whose sequence number is a
  *   multiple of 2^interval_shift, or if it ends a burst
  * @gap: unless the flow's last OR-ACK is not so old
@@ -212,9 +212,9 @@ struct or_flow {
 #define OR_RULES 32
 /* Places of a table, at most: a rule takes one for each pair of one of its networks and one of its ranges of ports. */
 #define OR_PLACES 128
-/* Tables: two for the rules in force, of which one is being written, and one for those on trial. */
+/* Tables: two for the rules in force, of which one is being written, and one for those of a dry run. */
 #define OR_SCOPES 3
-#define OR_SCOPE_TRIAL 3
+#define OR_SCOPE_DRY_RUN 3
 
 /**
  * struct or_place - a network and a range of ports of a rule, with its other conditions: a packet of which all hold is the rule's

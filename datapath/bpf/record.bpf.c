@@ -54,6 +54,9 @@ struct {
 	__uint(max_entries, 1 << 22);
 } recorded SEC(".maps");
 
+/* UDP port of the fleet's own probes and OR-ACKs, which are no traffic of an application's; 0: none. */
+const volatile or_u32 record_own_port = 0;
+
 struct record_counted {
 	or_u64 of[OR_RECORD_COUNTERS];
 };
@@ -238,6 +241,8 @@ int onramp_record_out(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	}
 	if (packet.flow.protocol == IPPROTO_UDP) {
+		if (record_own_port && (packet.flow.sport == record_own_port || packet.flow.dport == record_own_port))
+			return TC_ACT_UNSPEC;
 		record_count(OR_RECORD_UDP, 1);
 		record_count(OR_RECORD_UDP_BYTES, packet.payload);
 		return TC_ACT_UNSPEC;

@@ -18,12 +18,12 @@
  * struct scope - the rules that a packet matches, as scope_match() returns them
  * @tables: see struct or_config
  * @rule: of those in force
- * @trial: of those on trial
+ * @dry_run: of those of a dry run
  */
 struct scope {
 	or_u32 tables;
 	or_u32 rule;
-	or_u32 trial;
+	or_u32 dry_run;
 };
 
 /* Not 0 where @port is not between the two. */
@@ -81,7 +81,7 @@ OR_INLINE struct scope scope_of(struct or_skb *skb, const struct or_packet *pack
 	if (scope.tables & 0xff)
 		scope.rule = scope_match(skb_argument(skb), packet, scope.tables & 0xff);
 	if (scope.tables >> 8)
-		scope.trial = scope_match(skb_argument(skb), packet, scope.tables >> 8);
+		scope.dry_run = scope_match(skb_argument(skb), packet, scope.tables >> 8);
 	return scope;
 }
 
@@ -107,7 +107,7 @@ OR_INLINE void scope_count(const struct scope *scope, or_u32 bytes, or_u32 pause
 	if (!scope->tables)
 		return;
 	scope_add(scope->tables & 0xff, scope->rule, bytes, paused, time);
-	scope_add(scope->tables >> 8, scope->trial, bytes, paused, time);
+	scope_add(scope->tables >> 8, scope->dry_run, bytes, paused, time);
 }
 
 #endif

@@ -73,6 +73,18 @@ the_same "after an upgrade"
 check "systemd keeps the same number" is NFileDescriptorStore $kept
 check "one crash" is NRestarts 1
 
+# Of another program, which takes the old one's place.
+was=$(which_gate)
+begin
+holds 20
+check "another program" mv /bin/onrampd-next /usr/bin/onrampd
+check "an upgrade to it" systemctl kill -s USR2 onrampd
+wait_for "the next agent is ready" sh -c '[ "$(grep -c ^ready /tmp/onrampd.log)" = 4 ]'
+other() { which_gate | grep -q 'qdisc onramp_' && [ "$(which_gate)" != "$was" ]; }
+wait_for "another gate" other
+holds 20
+arrives "a transfer during an upgrade to another program"
+
 begin
 holds 20
 check "it is restarted" systemctl restart onrampd
@@ -97,6 +109,7 @@ status | grep -q '"problems":\[\]' || fail "$(status)"
 check "it stops" systemctl stop onrampd
 check "systemd keeps nothing" is NFileDescriptorStore 0
 check "nor is its directory left" [ ! -e /run/onrampd ]
+check "what traffic met is" grep -q '"at":' /var/lib/onrampd/effects-0-*.jsonl
 check "it ended well" is Result success
 stop b
 for host in a b; do

@@ -15,17 +15,20 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Joins the token's fleet as `address`; certificates go to `folder`.
+/// Joins the token's fleet as `address`; certificates go to `folder`. Returns the fleet's coordinators, as far as the one of
+/// the token tells of them.
 ///
 /// # Errors
 /// The coordinator does not answer or refuses, or the host has joined before.
-pub fn join(token: &Token, address: IpAddr, folder: &Path) -> io::Result<()> {
+pub fn join(token: &Token, address: IpAddr, folder: &Path) -> io::Result<Vec<SocketAddr>> {
     let newcomer = Newcomer::new(folder)?;
     let [public_key, pair_key] = [newcomer.public_key(), &newcomer.pair_key()].map(hex::encode);
     let request =
         FromHost::Join { secret: hex::encode(token.secret), address, public_key, pair_key, speaks: wire::SPEAKS };
     match ask(token.coordinator, Some(address), Newcomer::client(token)?, &request)? {
-        FromCoordinator::Joined { certificate, authority } => newcomer.store(folder, token, &certificate, &authority),
+        FromCoordinator::Joined { certificate, authority, coordinators } => {
+            newcomer.store(folder, token, &certificate, &authority).map(|()| coordinators)
+        }
         other => Err(unexpected(token.coordinator, other)),
     }
 }

@@ -71,6 +71,9 @@ enum Command {
         /// the authority's key beside the agent's privileges: for a trial with few hosts.
         #[arg(long)]
         in_agent: bool,
+        /// The address is another host's: what is written is for that one, as the Helm chart takes it.
+        #[arg(long)]
+        elsewhere: bool,
         #[command(flatten)]
         terms: TermsArguments,
     },
@@ -95,7 +98,7 @@ enum Command {
         #[command(subcommand)]
         what: TokenCommand,
     },
-    /// Tell how the fleet's clocks are, as its coordinator knows it; or remove a host, or vouch for its aliases.
+    /// Tell how the fleet's clocks are, as its coordinator knows it; or remove a host, or vouch for its aliases, or list them.
     #[command(args_conflicts_with_subcommands = true)]
     Fleet {
         #[command(subcommand)]
@@ -336,6 +339,15 @@ enum FleetCommand {
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
     },
+    /// On the coordinator: list the hosts whose other addresses it vouches for, and these.
+    Aliases {
+        /// JSON.
+        #[arg(long)]
+        json: bool,
+        /// Configuration (TOML).
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+    },
 }
 
 #[derive(Subcommand)]
@@ -479,16 +491,16 @@ impl From<HostArguments> for Host {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Init { host, address, port, in_agent, terms } => {
+        Command::Init { host, address, port, in_agent, elsewhere, terms } => {
             let host: Host = host.into();
-            let founded = setup::init(&host, address, port, in_agent, terms.into());
+            let founded = setup::init(&host, SocketAddr::new(address, port), in_agent, elsewhere, terms.into());
             done(founded.map(|token| tokens::founded(&token, &host.config, in_agent)))
         }
-        Command::Join { token, token_file, host, address } => done(
-            setup::given(token, token_file.as_deref())
-                .and_then(|token| setup::join(&host.into(), &token, address))
-                .map(|a| format!("joined as {a}: start the agent\n")),
-        ),
+        Command::Join { token, token_file, host, address } => {
+            let host: Host = host.into();
+            let joined = setup::given(token, token_file.as_deref()).and_then(|t| setup::join(&host, &t, address));
+            done(joined.map(|address| tokens::joined(address, &host.config)))
+        }
         Command::Token { what: TokenCommand::Create { terms, config } } => {
             with_config(&config, |config| done(setup::token(config, terms.into()).map(|token| format!("{token}\n"))))
         }
@@ -504,6 +516,13 @@ fn main() -> ExitCode {
         Command::Fleet { what: Some(FleetCommand::Alias { address, aliases, config }), .. } => {
             let text = tokens::vouched(address, &aliases);
             with_config(&config, |config| done(setup::vouch(config, address, aliases).map(|()| text)))
+        }
+        Command::Fleet { what: Some(FleetCommand::Aliases { json, config }), .. } => {
+            with_config(&config, |config| {
+                done(setup::aliases(config).and_then(|all| {
+                    if json { Ok(serde_json::to_string(&all)? + "\n") } else { Ok(tokens::aliases(&all)) }
+                }))
+            })
         }
         Command::Fleet { what: None, config, json } => {
             ask(&config, |fleet| if json { Ok(serde_json::to_string(fleet)? + "\n") } else { Ok(hosts::show(fleet)) })
@@ -537,7 +556,7 @@ fn main() -> ExitCode {
         Command::Status { json, flows, socket } => asked(&socket, show_status(json, flows.unwrap_or(0), &socket)),
         Command::Scope { dry_run: None, json, socket, .. } => asked(&socket, show_scope(json, &socket)),
         Command::Scope { dry_run: Some(file), lasts, json, socket } => match scope::read(&file) {
-            Ok(rules) => asked(&socket, try_scope(rules, Duration::from_secs(lasts.0), json, &socket)),
+            Ok(rules) => asked(&socket, dry_run(rules, Duration::from_secs(lasts.0), json, &socket)),
             Err(errors) => {
                 errors.iter().for_each(|e| eprintln!("{e}"));
                 ExitCode::from(2)
@@ -562,22 +581,23 @@ fn main() -> ExitCode {
         }
         Command::Record { out, lasts, max_size, hash_addresses: key, interface, config } => {
             let lasts = lasts.map(|lasts| lasts.0.saturating_mul(1_000_000_000));
-            let order = |interfaces, socket, coordinators| record::Order {
+            let order = |interfaces, socket, coordinators, port| record::Order {
                 interfaces,
                 socket,
                 coordinators,
+                port,
                 out,
                 most: max_size.0,
                 lasts,
                 key,
             };
             if !interface.is_empty() && !config.exists() {
-                return done(record::run(&order(interface, DEFAULT_SOCKET.into(), Vec::new())));
+                return done(record::run(&order(interface, DEFAULT_SOCKET.into(), Vec::new(), 0)));
             }
             with_config(&config, |found| {
                 let interfaces = if interface.is_empty() { found.interfaces.clone() } else { interface };
                 let coordinators = found.fleet.as_ref().map_or(Vec::new(), |fleet| fleet.coordinators.clone());
-                done(record::run(&order(interfaces, found.socket.clone(), coordinators)))
+                done(record::run(&order(interfaces, found.socket.clone(), coordinators, found.port)))
             })
         }
         Command::Documents { folder } => done(documents::write(Cli::command(), &folder).map(|()| String::new())),
@@ -705,9 +725,9 @@ fn show_scope(json: bool, socket: &Path) -> io::Result<()> {
     writeln!(io::stdout(), "{text}")
 }
 
-fn try_scope(rules: Vec<Rule>, lasts: Duration, json: bool, socket: &Path) -> io::Result<()> {
-    let trial = scope::dry_run(socket, rules, lasts)?;
-    let text = if json { serde_json::to_string(&trial)? + "\n" } else { scope::show(&trial, lasts) };
+fn dry_run(rules: Vec<Rule>, lasts: Duration, json: bool, socket: &Path) -> io::Result<()> {
+    let run = scope::dry_run(socket, rules, lasts)?;
+    let text = if json { serde_json::to_string(&run)? + "\n" } else { scope::show(&run, lasts) };
     io::stdout().write_all(text.as_bytes())
 }
 

@@ -198,11 +198,15 @@ fn changed(fleet: &Fleet, change: &Change) -> io::Result<String> {
         );
     }
     let Spread { progress, told, .. } = spread(fleet, &now)?;
+    let mut meant = 0;
     match coordinator::fleet(&fleet.coordinators, &fleet.folder) {
-        Ok(found) => out.push_str(&reach(now.policy.as_ref(), &found.hosts)),
+        Ok(found) => {
+            out.push_str(&reach(now.policy.as_ref(), &found.hosts));
+            meant = now.policy.as_ref().filter(|_| !now.stopped).map_or(0, |policy| enforcing(policy, &found.hosts));
+        }
         Err(e) => _ = writeln!(out, "how many hosts each rule is about is not known: {e}"),
     }
-    out.push_str(&progress.map_or_else(no_answer, |progress| shown(&progress)));
+    out.push_str(&progress.map_or_else(no_answer, |progress| shown(&progress, meant)));
     with(out, told)
 }
 
@@ -218,10 +222,23 @@ fn no_answer() -> String {
     "no coordinator answers: hosts hear of it when one runs\n".into()
 }
 
-fn shown(progress: &Progress) -> String {
+/// How far the policy has come, by which so many connected hosts are meant to enforce.
+fn shown(progress: &Progress, meant: usize) -> String {
     let Progress { hosts, confirmed, enforcing, .. } = progress;
-    let hint = if confirmed < hosts { ": onrampctl policy show says which have not" } else { "" };
+    let hint = if confirmed < hosts {
+        ": onrampctl policy show says which have not"
+    } else if *enforcing < meant {
+        ": onrampctl policy show says why not more"
+    } else {
+        ""
+    };
     format!("confirmed by {confirmed} of {hosts} hosts; {enforcing} enforce{hint}\n")
+}
+
+/// How many of the hosts that are connected a policy has enforce.
+fn enforcing(policy: &Policy, hosts: &[HostState]) -> usize {
+    let enforces = |host: &HostState| policy.of(host.address, &host.labels).mode == Mode::Enforce;
+    hosts.iter().filter(|host| host.connected && enforces(host)).count()
 }
 
 /// How many hosts each rule is about.
@@ -267,7 +284,8 @@ pub fn stop_holding(config: &Config, end: bool, message: Option<String>) -> io::
         return Err(io::Error::other(format!("version {version}: {on}")));
     };
     if end {
-        let line = format!("version {version}: hosts hold again as policy and configuration say\n{}", shown(&progress));
+        let line =
+            format!("version {version}: hosts hold again as policy and configuration say\n{}", shown(&progress, 0));
         return with(line, told);
     }
     let Progress { hosts, confirmed, enforcing, away, .. } = progress;
@@ -511,6 +529,9 @@ mod tests {
         assert!(
             lines[3].ends_with("has said nothing: an earlier version?") && lines[4].ends_with("so (not connected)")
         );
+        let both = Progress { hosts: 2, confirmed: 2, ..Progress::default() };
+        assert_eq!(shown(&both, 0), "confirmed by 2 of 2 hosts; 0 enforce\n");
+        assert!(shown(&both, 1).ends_with("0 enforce: onrampctl policy show says why not more\n"));
         assert_eq!(lines[6], "confirmed by 1 of 3 connected hosts; 1 enforce");
         let said = reach(version.policy.as_ref(), &all);
         assert_eq!(said, "rule 1 (rack=b7): enforce · 2 of 4 hosts\nno rule: observe · 2 of 4 hosts\n");

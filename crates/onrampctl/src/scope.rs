@@ -5,13 +5,13 @@ use onrampd::config::quantity::show_time;
 use onrampd::config::{self, ConfigError, Mode};
 use onrampd::scope::{self, Rule};
 use onrampd::status::protocol::Request;
-use onrampd::status::{Scoped, Trial};
+use onrampd::status::{DryRun, Scoped};
 use std::io;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// An agent that is not asked for five seconds ends the trial.
+/// An agent that is not asked for five seconds ends the dry run.
 const ROUND: Duration = Duration::from_secs(1);
 
 /// Reads rules.
@@ -25,15 +25,15 @@ pub fn read(file: &Path) -> Result<Vec<Rule>, Vec<ConfigError>> {
 /// Has the agent at `socket` count for so long what rules match; what it counted.
 ///
 /// # Errors
-/// There is no agent, or it has other rules on trial.
-pub fn dry_run(socket: &Path, rules: Vec<Rule>, lasts: Duration) -> io::Result<Trial> {
+/// There is no agent, or one of other rules goes on.
+pub fn dry_run(socket: &Path, rules: Vec<Rule>, lasts: Duration) -> io::Result<DryRun> {
     let mut client = Client::connect(socket)?;
-    let request = Request::Trial { scope: rules };
-    let before: Trial = client.ask(&request)?;
+    let request = Request::DryRun { scope: rules };
+    let before: DryRun = client.ask(&request)?;
     let end = Instant::now() + lasts;
     loop {
         sleep(ROUND.min(end.saturating_duration_since(Instant::now())));
-        let mut after: Trial = client.ask(&request)?;
+        let mut after: DryRun = client.ask(&request)?;
         if Instant::now() >= end {
             after.scope.iter_mut().zip(&before.scope).for_each(|(after, before)| since(after, before));
             return Ok(after);
@@ -82,25 +82,31 @@ pub fn lines(rows: &[Scoped]) -> Vec<String> {
         .collect()
 }
 
+/// A number of things.
+fn counted(n: u64, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
 /// The table and what it comes down to.
 #[must_use]
-pub fn show(trial: &Trial, lasts: Duration) -> String {
-    let mode = match trial.mode {
+pub fn show(run: &DryRun, lasts: Duration) -> String {
+    let mode = match run.mode {
         Mode::Observe => "observes",
         Mode::Enforce => "holds packets by the rules in force",
     };
     let sum = |holds: bool| {
-        let rows = trial.scope.iter().filter(|row| row.hold == holds);
+        let rows = run.scope.iter().filter(|row| row.hold == holds);
         rows.fold((0, 0, 0), |sum, row| (sum.0 + row.paused, sum.1 + row.paused_bytes, sum.2 + row.paused_ns))
     };
     let told = |holds| {
         let (packets, bytes, time) = sum(holds);
-        format!("{packets} packets, {bytes} bytes, {}", show_time(time as i64))
+        let [packets, bytes] = [(packets, "packet"), (bytes, "byte")].map(|(n, what)| counted(n, what));
+        format!("{packets}, {bytes}, {}", show_time(time as i64))
     };
     format!(
         "in {}, on an agent that {mode}:\n{}\nthese rules would hold   {}\nand let go               {}\n",
         show_time(lasts.as_nanos() as i64),
-        lines(&trial.scope).join("\n"),
+        lines(&run.scope).join("\n"),
         told(true),
         told(false)
     )
@@ -109,6 +115,11 @@ pub fn show(trial: &Trial, lasts: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!([0, 1, 2].map(|n| counted(n, "packet")), ["0 packets", "1 packet", "2 packets"]);
+    }
 
     #[test]
     fn what_would_be_held_and_what_not_is_summed_up() {
@@ -127,7 +138,7 @@ mod tests {
             paused_ns: 5_000,
             ..Scoped::default()
         };
-        let said = show(&Trial { mode: Mode::Observe, scope: vec![rule, none] }, Duration::from_secs(10));
+        let said = show(&DryRun { mode: Mode::Observe, scope: vec![rule, none] }, Duration::from_secs(10));
         let lines: Vec<&str> = said.lines().collect();
         assert!(lines[0].starts_with("in 10.0 s, on an agent that observes"), "{said}");
         assert!(

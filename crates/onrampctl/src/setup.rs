@@ -2,6 +2,7 @@
 
 use crate::coordinator;
 use ipnet::IpNet;
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::unistd::{AccessFlags, Group, access};
 use onramp_netlink::Socket;
 use onrampd::agent::Error::NoInterface;
@@ -11,6 +12,7 @@ use onrampd::fleet::pki::{self, Authority, Token};
 use onrampd::fleet::tokens::{Terms, Tokens, today};
 use onrampd::fleet::wire::FromHost;
 use onrampd::net::acker;
+use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -61,7 +63,7 @@ impl Host {
         checked.map(|_| ()).map_err(|errors| wrong(format!("{}: {}", errors[0].key, errors[0].message)))
     }
 
-    fn text(&self, address: IpAddr, coordinator: SocketAddr, listen: Option<SocketAddr>) -> String {
+    fn text(&self, address: IpAddr, coordinators: &[SocketAddr], listen: Option<SocketAddr>) -> String {
         let mode = match self.mode {
             // Left to the fleet's policy, which a mode here would bound.
             Mode::Observe => {
@@ -71,9 +73,11 @@ impl Host {
             Mode::Enforce => "mode = \"enforce\"",
         };
         let listen = listen.map_or(String::new(), |at| format!("listen = \"{at}\"\n"));
+        let coordinators: Vec<String> = coordinators.iter().map(|at| format!("\"{at}\"")).collect();
+        let coordinators = coordinators.join(", ");
         let interface = toml::Value::from(self.interface.as_str());
         format!(
-            "interface = {interface}\n{mode}\n\n[fleet]\naddress = \"{address}\"\ncoordinators = [\"{coordinator}\"]\n{listen}"
+            "interface = {interface}\n{mode}\n\n[fleet]\naddress = \"{address}\"\ncoordinators = [{coordinators}]\n{listen}"
         )
     }
 
@@ -99,10 +103,16 @@ impl Host {
 /// Returns the token for others.
 ///
 /// # Errors
-/// There is a configuration or a fleet already, or something cannot be written.
-pub fn init(host: &Host, address: IpAddr, port: u16, in_agent: bool, terms: Terms) -> io::Result<Token> {
-    let at = SocketAddr::new(address, port);
-    let text = host.text(address, at, in_agent.then_some(at));
+/// There is a configuration or a fleet already, the address is not of this host, unless it is to be of one `elsewhere`, or
+/// something cannot be written.
+pub fn init(host: &Host, at: SocketAddr, in_agent: bool, elsewhere: bool, terms: Terms) -> io::Result<Token> {
+    let address = at.ip();
+    if !elsewhere && !is_of_this_host(address)? {
+        return Err(wrong(format!(
+            "--address {address}: this host has no such address: `ip address` lists those it has"
+        )));
+    }
+    let text = host.text(address, &[at], in_agent.then_some(at));
     host.check(&text)?;
     let folder = host.folder();
     pki::found(&folder, address)?;
@@ -121,11 +131,31 @@ pub fn init(host: &Host, address: IpAddr, port: u16, in_agent: bool, terms: Term
 /// There is a configuration already, the coordinator refuses, or something cannot be written.
 pub fn join(host: &Host, token: &Token, address: Option<IpAddr>) -> io::Result<IpAddr> {
     let address = address.map_or_else(|| towards(token.coordinator), Ok)?;
-    let text = host.text(address, token.coordinator, None);
-    host.check(&text)?;
-    coordinator::join(token, address, &host.folder())?;
-    host.write(&text)?;
+    host.check(&host.text(address, &[token.coordinator], None))?;
+    let told = coordinator::join(token, address, &host.folder())?;
+    host.write(&host.text(address, &listed(token.coordinator, told), None))?;
     Ok(address)
+}
+
+/// The coordinators to list, of those that the one of the token has `told`. It is listed itself, in any case.
+fn listed(of_token: SocketAddr, told: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let mut all: Vec<SocketAddr> = Vec::new();
+    let own = (!told.contains(&of_token)).then_some(of_token);
+    for at in own.into_iter().chain(told) {
+        if at.port() != 0 && !all.contains(&at) {
+            all.push(at);
+        }
+    }
+    all
+}
+
+fn is_of_this_host(address: IpAddr) -> io::Result<bool> {
+    let own = |found: InterfaceAddress| {
+        let found = found.address?;
+        let v4 = found.as_sockaddr_in().map(|a| IpAddr::from(a.ip()));
+        v4.or_else(|| found.as_sockaddr_in6().map(|a| a.ip().into()))
+    };
+    Ok(getifaddrs()?.filter_map(own).any(|own| own == address.to_canonical()))
 }
 
 /// A new token of the coordinator with this configuration.
@@ -171,20 +201,42 @@ pub fn remove(config: &Config, address: IpAddr) -> io::Result<()> {
 pub fn vouch(config: &Config, address: IpAddr, networks: Vec<IpNet>) -> io::Result<()> {
     let fleet = coordinates(config)?;
     must_be_member(fleet, address)?;
+    // Of a network those addresses count that no host has as its own.
+    for alias in networks.iter().filter(|net| net.prefix_len() == net.max_prefix_len()).map(IpNet::addr) {
+        if is_member(fleet, alias)? {
+            let why = if alias.to_canonical() == address.to_canonical() {
+                "is the host's own address, and needs no alias"
+            } else {
+                "a host has joined by it: it is no alias of another one"
+            };
+            return Err(wrong(format!("{alias}: {why}")));
+        }
+    }
     Aliases::open(&fleet.folder)?.set(address, networks.clone())?;
     tell_others(fleet, &FromHost::Vouch { address, networks })
 }
 
 /// A host that is away counts as well: what is stolen is to be removed.
 fn must_be_member(fleet: &Fleet, address: IpAddr) -> io::Result<()> {
+    let nobody = || wrong(format!("{address}: no host of the fleet has ever joined as that: see onrampctl fleet"));
+    is_member(fleet, address)?.then_some(()).ok_or_else(nobody)
+}
+
+fn is_member(fleet: &Fleet, address: IpAddr) -> io::Result<bool> {
     if Members::open(&fleet.folder)?.has(address) {
-        return Ok(());
+        return Ok(true);
     }
     // A standby that has never served knows nobody.
     let there = coordinator::fleet(&fleet.coordinators, &fleet.folder).map(|found| found.hosts).unwrap_or_default();
-    let is_there = there.iter().any(|host| host.address == address.to_canonical());
-    let nobody = || wrong(format!("{address}: no host of the fleet has ever joined as that: see onrampctl fleet"));
-    is_there.then_some(()).ok_or_else(nobody)
+    Ok(there.iter().any(|host| host.address == address.to_canonical()))
+}
+
+/// Whose other addresses the coordinator with this configuration vouches for.
+///
+/// # Errors
+/// This host is no coordinator, or the list cannot be read.
+pub fn aliases(config: &Config) -> io::Result<BTreeMap<IpAddr, Vec<IpNet>>> {
+    Ok(Aliases::open(&coordinates(config)?.folder)?.all().clone())
 }
 
 /// The coordinator on this host reads its lists; the others are told, all at once: one that does not answer keeps
@@ -225,18 +277,21 @@ fn new_token(folder: &Path, coordinator: SocketAddr, terms: Terms) -> io::Result
 /// # Errors
 /// There is none, or it cannot be read.
 pub fn given(token: Option<Token>, file: Option<&Path>) -> io::Result<Token> {
-    let text = match (token, file) {
+    let (name, text) = match (token, file) {
         (Some(token), None) => return Ok(token),
-        (None, Some(file)) if file == Path::new("-") => io::read_to_string(io::stdin().take(LONGEST))?,
+        (None, Some(file)) if file == Path::new("-") => {
+            ("standard input".into(), io::read_to_string(io::stdin().take(LONGEST))?)
+        }
         (_, Some(file)) => {
             let named = |e: io::Error| wrong(format!("{}: {e}", file.display()));
-            io::read_to_string(File::open(file).map_err(named)?.take(LONGEST)).map_err(named)?
+            let text = io::read_to_string(File::open(file).map_err(named)?.take(LONGEST)).map_err(named)?;
+            (file.display().to_string(), text)
         }
         (None, None) => {
             return Err(wrong("a token is needed: --token-file FILE (- is standard input) or ONRAMP_TOKEN"));
         }
     };
-    text.parse().map_err(wrong)
+    text.parse().map_err(|e: String| wrong(format!("{name}: {e}")))
 }
 
 /// What is wrong with an argument.

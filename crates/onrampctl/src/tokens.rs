@@ -5,6 +5,7 @@ use onrampd::DEFAULT_CONFIG;
 use onrampd::config::quantity::Life;
 use onrampd::fleet::pki::Token;
 use onrampd::fleet::tokens::{Terms, today};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 use std::net::IpAddr;
@@ -25,7 +26,7 @@ pub fn network(text: &str) -> Result<IpNet, String> {
 /// It is none.
 pub fn lasting(text: &str) -> Result<Life, String> {
     let life: Life = text.parse()?;
-    if life.0 == 0 { Err("would have expired at once".into()) } else { Ok(life) }
+    if life.0 == 0 { Err("is over at once: write such as 10s, 30min or 1h".into()) } else { Ok(life) }
 }
 
 /// What `init` says.
@@ -49,6 +50,16 @@ pub fn founded(token: &Token, config: &Path, in_agent: bool) -> String {
     )
 }
 
+/// What `join` says.
+pub fn joined(address: IpAddr, config: &Path) -> String {
+    let start = if config == Path::new(DEFAULT_CONFIG) {
+        "systemctl enable --now onrampd".into()
+    } else {
+        format!("onrampd run --config {}", config.display())
+    };
+    format!("joined as {address}: start the agent:\n\n  {start}\n")
+}
+
 /// What `fleet remove` says.
 pub fn removed(address: IpAddr) -> String {
     format!("{address} is removed: what it has joined by until now is refused\n")
@@ -61,6 +72,18 @@ pub fn vouched(address: IpAddr, aliases: &[IpNet]) -> String {
     }
     let aliases = aliases.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     format!("{address} may have {aliases}, if its configuration lists them\n")
+}
+
+/// What `fleet aliases` says.
+pub fn aliases(all: &BTreeMap<IpAddr, Vec<IpNet>>) -> String {
+    if all.is_empty() {
+        return "no host has other addresses: onrampctl fleet alias vouches for them\n".into();
+    }
+    let line = |(host, networks): (&IpAddr, &Vec<IpNet>)| {
+        let networks = networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        format!("{:<40}{networks}\n", host.to_string())
+    };
+    format!("{:<40}may have, if its configuration lists them\n", "host") + &all.iter().map(line).collect::<String>()
 }
 
 /// What `token list` says.

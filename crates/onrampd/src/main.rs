@@ -24,6 +24,7 @@ struct Coordination {
     folder: PathBuf,
     mesh: Mesh,
     lives: Lives,
+    coordinators: Vec<SocketAddr>,
 }
 
 fn main() -> ExitCode {
@@ -67,7 +68,16 @@ fn main() -> ExitCode {
         },
         Command::Undo { state_dir, segments } => {
             let done = if segments { undo::segments_again(&state_dir) } else { undo::after_an_agent(&state_dir) };
-            done.map_or_else(fail, |()| ExitCode::SUCCESS)
+            match done {
+                Ok(()) => {
+                    // Of the unit's own call nobody wants to read.
+                    if !segments {
+                        println!("nothing of an agent is left on this host");
+                    }
+                    ExitCode::SUCCESS
+                }
+                Err(e) => fail(e),
+            }
         }
         Command::Client(arguments) => {
             let e = process::Command::new(client()).args(arguments).exec();
@@ -103,8 +113,8 @@ fn configured(file: &Path, listen: Option<SocketAddr>) -> Result<Coordination, E
     }
     let nowhere = "fleet.coordinators: none is at this host's address: add it, or give --listen";
     let listen = listen.or_else(|| fleet.own_coordinator()).ok_or_else(|| wrong(file.display(), nowhere))?;
-    let Fleet { folder, mesh, lives, .. } = fleet;
-    Ok(Coordination { listen, folder, mesh, lives })
+    let Fleet { folder, mesh, lives, coordinators, .. } = fleet;
+    Ok(Coordination { listen, folder, mesh, lives, coordinators })
 }
 
 fn given(folder: PathBuf, listen: Option<SocketAddr>, terms: &CoordinatorArguments) -> Result<Coordination, ExitCode> {
@@ -114,12 +124,12 @@ fn given(folder: PathBuf, listen: Option<SocketAddr>, terms: &CoordinatorArgumen
     mesh.check()
         .and_then(|()| lives.check())
         .map_err(|Mistake { key, message }| wrong("onrampd", format!("--{}: {message}", key.replace('_', "-"))))?;
-    Ok(Coordination { listen, folder, mesh, lives })
+    Ok(Coordination { listen, folder, mesh, lives, coordinators: Vec::new() })
 }
 
-fn coordinate(Coordination { listen, folder, mesh, lives }: Coordination) -> io::Result<()> {
+fn coordinate(Coordination { listen, folder, mesh, lives, coordinators }: Coordination) -> io::Result<()> {
     let stop = signalled(&[SIGINT, SIGTERM])?;
-    let mut server = serve::Server::open(listen, &folder, mesh, lives)?;
+    let mut server = serve::Server::open(listen, &folder, mesh, lives)?.naming(coordinators);
     // From here on it reads what others send.
     drop_capabilities()?;
     agent::ready();

@@ -277,7 +277,8 @@ fn killed_it_leaves_traffic_alone_and_the_next_start_cleans_up() {
             let mut command = lab.command("b", env!("CARGO_BIN_EXE_onrampd"));
             command.args(["undo", "--state-dir"]).arg(lab.file("b")).output().unwrap()
         };
-        assert!(undo().status.success(), "{:?}", undo());
+        let undone = undo();
+        assert_eq!(undone.stdout, b"nothing of an agent is left on this host\n", "{undone:?}");
         assert_eq!(traces(&lab, "b"), "");
         assert!(undo().status.success(), "nothing is left to do");
 
@@ -871,6 +872,45 @@ fn send_to(lab: &Lab, port: u16, cgroup: Option<&Path>) {
 }
 
 #[test]
+fn a_recording_counts_no_probes_and_leaves_no_file_where_there_is_no_room() {
+    let Some(lab) = Lab::new() else { return };
+    let (_a, b) = (lab.agent("a", T), lab.agent("b", T));
+    let record = |out: &Path, more: &str| {
+        let run = format!(
+            "{more} {} record --config {} --out {} --for 3s",
+            common::lab::client().display(),
+            lab.file("b.toml").display(),
+            out.display()
+        );
+        lab.command("b", "sh").args(["-c", &run]).output().unwrap()
+    };
+    let recorded = std::thread::scope(|scope| {
+        let recording = scope.spawn(|| record(&lab.file("recording.csv"), ""));
+        until("does it record", || {
+            fs::read_to_string(lab.file("recording.csv")).is_ok_and(|text| text.contains("source,"))
+        });
+        assert!(lab.transfer("10.9.0.2", 2_000_000));
+        lab.on("b", || {
+            let socket = UdpSocket::bind("10.9.0.2:0").unwrap();
+            (0..3).for_each(|_| assert!(socket.send_to(b"other", "10.9.0.1:7777").is_ok()));
+        });
+        recording.join().unwrap()
+    });
+    let said = String::from_utf8(recorded.stdout).unwrap();
+    assert!(said.contains(" 3 packets of UDP not recorded"), "{said}{}", String::from_utf8_lossy(&recorded.stderr));
+    assert!(b.counter("or_acks_sent") > 3);
+    let full = lab.file("full");
+    fs::create_dir(&full).unwrap();
+    let fill = format!(
+        "mount -t tmpfs -o size=4k none {0} && dd if=/dev/zero of={0}/fill bs=4k count=1 && ls {0} &&",
+        full.display()
+    );
+    let refused = record(&full.join("recording.csv"), &format!("trap 'ls {}' EXIT; {fill}", full.display()));
+    assert_eq!(String::from_utf8_lossy(&refused.stdout), "fill\nfill\n", "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("recording.csv: No space left on device"), "{refused:?}");
+}
+
+#[test]
 fn rules_say_what_is_held_and_count_it() {
     let Some(lab) = Lab::new() else { return };
     // Delays look long: b's clock is wrong, and trusted.
@@ -905,7 +945,9 @@ fn rules_say_what_is_held_and_count_it() {
     assert!(a.path("10.9.0.2")["or_acks"].as_u64() > Some(10));
     let said = String::from_utf8(onrampctl(&["scope", "--socket", a.socket.to_str().unwrap()]).stdout).unwrap();
     assert!(said.contains("hold = false, port = 7101\n") && said.contains("(there is no such cgroup now)"), "{said}");
-    assert!(lab.log("a").contains("scope: backup: hold = false, cgroup = "), "{}", lab.log("a"));
+    let log = lab.log("a");
+    let audit = log.lines().find(|line| line.contains("scope: backup: hold = false, cgroup = ")).expect(&log);
+    assert!(audit.contains("a.toml of root, written at 20"), "{audit}");
 
     let of_bulk = count("bulk", "bytes");
 
@@ -939,7 +981,7 @@ fn rules_say_what_is_held_and_count_it() {
     assert!(a.status()["flows"]["count"].as_u64() >= flows);
     assert!(lab.log("a").contains("scope: bulk: hold = false, port = 7101; 2: hold = false, dscp = \"cs1\"; what"));
 
-    // Rules on trial.
+    // A dry run.
     let file = lab.file("other.toml");
     fs::write(&file, "[[scope]]\nname = \"web\"\nhold = true\nport = [7102, 7103]\n[[scope]]\nhold = false\n").unwrap();
     let dry_run = |more: &[&str]| {
@@ -947,23 +989,23 @@ fn rules_say_what_is_held_and_count_it() {
         let file = file.to_str().unwrap();
         onrampctl(&[&["scope", "--socket", socket, "--for", "3s", "--dry-run", file][..], more].concat())
     };
-    let (trial, other) = std::thread::scope(|scope| {
-        let trial = scope.spawn(|| dry_run(&["--json"]));
+    let (counted, other) = std::thread::scope(|scope| {
+        let counted = scope.spawn(|| dry_run(&["--json"]));
         let again = scope.spawn(|| dry_run(&[]));
         std::thread::sleep(Duration::from_millis(500));
         send_to(&lab, 7103, None);
         send_to(&lab, 7104, None);
-        (trial.join().unwrap(), String::from_utf8(again.join().unwrap().stdout).unwrap())
+        (counted.join().unwrap(), String::from_utf8(again.join().unwrap().stdout).unwrap())
     });
-    let trial: serde_json::Value = serde_json::from_slice(&trial.stdout).unwrap();
+    let counted: serde_json::Value = serde_json::from_slice(&counted.stdout).unwrap();
     for (i, name) in ["web", "2"].iter().enumerate() {
-        let row = &trial["scope"][i];
+        let row = &counted["scope"][i];
         assert!(
             row["name"] == *name && row["bytes"].as_u64() >= Some(3_000_000) && row["paused"].as_u64() > Some(0),
-            "{trial}"
+            "{counted}"
         );
     }
-    assert_eq!((&trial["mode"], &trial["scope"][2]["packets"]), (&"observe".into(), &0.into()));
+    assert_eq!((&counted["mode"], &counted["scope"][2]["packets"]), (&"observe".into(), &0.into()));
     assert!(other.starts_with("in 3.00 s, on an agent that observes:\n") && other.contains("\nand let go "), "{other}");
     fs::write(&file, "[[scope]]\nhold = 1\n").unwrap();
     let refused = dry_run(&[]);

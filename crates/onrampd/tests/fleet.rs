@@ -176,6 +176,12 @@ fn a_host_is_the_same_under_all_its_addresses() {
     two(&lab);
     let a = start(&lab, "a", &format!("{QUICK}\naliases = [\"fd09::1\"]"), "");
     // What another host has is not its own, and it is told so.
+    for (alias, why) in [("10.9.0.1", "a host has joined by it"), ("10.9.0.2", "is the host's own")] {
+        let refused = output(&lab, "a", &["fleet", "alias", "10.9.0.2", "fd09::2", alias]);
+        let text = String::from_utf8(refused.stderr).unwrap();
+        assert!(refused.status.code() == Some(2) && text.contains(&format!("{alias}: {why}")), "{text}");
+    }
+    assert!(said(&output(&lab, "a", &["fleet", "aliases"])).starts_with("no host has other addresses"));
     let aliases = "aliases = [\"fd09::2\", \"10.9.0.1\"]";
     let b = start(&lab, "b", &format!("{QUICK}\n{aliases}"), "clock_offset = \"1000s\"\nclock_drift = \"20ppm\"");
     agree(&[&a, &b]);
@@ -186,6 +192,10 @@ fn a_host_is_the_same_under_all_its_addresses() {
         let vouched = output(&lab, "a", &["fleet", "alias", host, aliases]);
         assert!(vouched.status.success(), "{vouched:?}");
     }
+    let listed = said(&output(&lab, "a", &["fleet", "aliases"]));
+    let lines: Vec<&str> = listed.lines().skip(1).collect();
+    assert!(lines[0].starts_with("10.9.0.1 ") && lines[0].ends_with(" fd09::1/128"), "{listed}");
+    assert!(lines[1].starts_with("10.9.0.2 ") && lines[1].ends_with(" fd09::/64"), "{listed}");
     for peer in ["10.9.0.2", "fd09::2"] {
         until("is it measured", || {
             let paths = a.status()["paths"].as_array().unwrap().clone();
@@ -271,7 +281,7 @@ fn a_token_that_is_not_right_is_refused_and_leaves_nothing() {
         format!("{}{digit}{}", &token[..at], &token[at + 1..])
     };
     for (wrong, said, status) in [
-        (token[..digits - 1].to_string(), "is no token: copy all", 2),
+        (token[..digits - 1].to_string(), "/token: is no token: copy all", 2),
         (token.replace('/', ""), "is no token: copy all", 2),
         (String::new(), "is no token: copy all", 2),
         (change(digits - 1), "the token is none of this coordinator's, or used up, or withdrawn", 1),
@@ -1019,6 +1029,48 @@ fn a_standby_takes_over_until_the_first_comes_back() {
     agree(&[&a, &b]);
     let jump = (fleet_ns(&b) - before).abs();
     assert!(jump < 2 * CLOSE, "{jump} ns");
+}
+
+#[test]
+fn a_host_that_joins_lists_all_coordinators() {
+    let Some(lab) = Lab::new() else { return };
+    let token = found(&lab, "10.9.0.1");
+    let both = format!("coordinators = [\"{COORDINATOR}\", \"10.9.0.3:9472\"]");
+    let text = fs::read_to_string(config(&lab, "a")).unwrap();
+    fs::write(config(&lab, "a"), text.replace(&format!("coordinators = [\"{COORDINATOR}\"]"), &both)).unwrap();
+    let _a = start(&lab, "a", QUICK, "");
+    assert!(join(&lab, "b", &token).status.success());
+    let text = fs::read_to_string(config(&lab, "b")).unwrap();
+    assert!(text.contains(&both), "{text}");
+}
+
+#[test]
+fn an_address_of_another_host_founds_no_fleet_unless_it_is_asked_for() {
+    let Some(lab) = Lab::new() else { return };
+    fs::create_dir_all(lab.file("a.d")).unwrap();
+    let init =
+        |more: &[&str]| output(&lab, "a", &[&["init", "--interface", "eth0", "--address", "10.9.0.2"], more].concat());
+    let refused = init(&[]);
+    let text = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(text, "onrampctl: --address 10.9.0.2: this host has no such address: `ip address` lists those it has\n");
+    assert!(!lab.file("a.d/fleet").exists());
+    assert!(init(&["--elsewhere"]).status.success());
+}
+
+#[test]
+fn a_token_for_which_there_is_no_room_leaves_no_file() {
+    let Some(lab) = Lab::new() else { return };
+    found(&lab, "10.9.0.1");
+    let tokens = lab.file("a.d/fleet/coordinator/tokens");
+    // Mounted in the command's own mount namespace.
+    let full =
+        format!("mount -t tmpfs -o size=4k none {0} && dd if=/dev/zero of={0}/fill bs=4k count=1", tokens.display());
+    let create = format!("{} token create --config {}", env!("CARGO_BIN_EXE_onrampd"), config(&lab, "a").display());
+    let mut command = lab.command("a", "sh");
+    let said = command.args(["-c", &format!("{full} && {create}; ls {}", tokens.display())]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&said.stdout), "fill\n", "{said:?}");
+    assert!(String::from_utf8_lossy(&said.stderr).contains("No space left on device"), "{said:?}");
 }
 
 #[test]

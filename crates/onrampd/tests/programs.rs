@@ -919,7 +919,7 @@ fn no_rule_holds_what_is_never_held() {
 }
 
 #[test]
-fn rules_that_stay_keep_their_counts_and_those_on_trial_change_nothing() {
+fn rules_that_stay_keep_their_counts_and_those_of_a_dry_run_change_nothing() {
     let Some(mut host) = Host::new(Mode::Enforce) else { return };
     let rule = |port: u16| format!("[[scope]]\nhold = true\nport = {port}\n");
     host.set_scope(&rules(&(rule(80) + &rule(81))));
@@ -936,13 +936,13 @@ fn rules_that_stay_keep_their_counts_and_those_on_trial_change_nothing() {
     assert_eq!(next.scoped().unwrap()[0].packets, 1);
     drop(next);
 
-    host.datapath.set_trial(Some(&scope::table(&rules("[[scope]]\nhold = false"), cgroups::id))).unwrap();
+    host.datapath.set_dry_run(Some(&scope::table(&rules("[[scope]]\nhold = false"), cgroups::id))).unwrap();
     host.datapath.set_config(&host.told).unwrap();
     host.run(Program::Gate, &data(105, PSH_ACK, 100));
     host.run(Program::Ingress, &or_ack(US, PEER, &KEY, ack(204, now() + 400 * MS)));
     assert!(host.run(Program::Gate, &data(205, PSH_ACK, 100)) > 0);
-    let trial = host.datapath.trial().unwrap();
-    assert_eq!((trial[0].packets, trial[0].bytes, trial[scope::MAX_RULES].packets), (1, 100, 0));
-    host.datapath.set_trial(None).unwrap();
-    assert_eq!(host.datapath.trial().unwrap(), []);
+    let dry_run = host.datapath.dry_run().unwrap();
+    assert_eq!((dry_run[0].packets, dry_run[0].bytes, dry_run[scope::MAX_RULES].packets), (1, 100, 0));
+    host.datapath.set_dry_run(None).unwrap();
+    assert_eq!(host.datapath.dry_run().unwrap(), []);
 }

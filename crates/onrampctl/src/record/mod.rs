@@ -40,6 +40,8 @@ pub struct Order {
     pub socket: PathBuf,
     /// Coordinators: what goes to and from them is the fleet's own.
     pub coordinators: Vec<SocketAddr>,
+    /// UDP port of the agent's probes and OR-ACKs, which are not counted; 0: there is no agent.
+    pub port: u16,
     /// The recording.
     pub out: PathBuf,
     /// Its largest size, in bytes.
@@ -61,7 +63,7 @@ pub fn run(order: &Order) -> io::Result<String> {
     end.set_nonblocking(true)?;
     let source = Source::find(&order.socket);
     let line = first_look(&source, &mut end)?;
-    let mut recorder = Recorder::load().map_err(io::Error::other)?;
+    let mut recorder = Recorder::load(order.port).map_err(io::Error::other)?;
     for interface in &order.interfaces {
         recorder.attach(interface).map_err(io::Error::other)?;
     }
@@ -245,11 +247,15 @@ impl Writer {
     }
 
     fn head(&mut self, lines: &[String]) -> io::Result<()> {
-        lines.iter().try_for_each(|line| {
-            self.left = self.left.saturating_sub(line.len() as u64 + 1);
-            writeln!(self.file, "{line}").map_err(|e| named(&self.path, e))
-        })?;
-        self.flush()
+        lines
+            .iter()
+            .try_for_each(|line| {
+                self.left = self.left.saturating_sub(line.len() as u64 + 1);
+                writeln!(self.file, "{line}").map_err(|e| named(&self.path, e))
+            })
+            .and_then(|()| self.flush())
+            // Nothing is recorded yet: where there is no room, an empty file is no use.
+            .inspect_err(|_| drop(fs::remove_file(&self.path)))
     }
 
     /// Returns whether there was room.

@@ -67,7 +67,8 @@ pub(super) fn run(run: &Run) -> String {
         return "never".into();
     }
     let thresholds: Vec<_> = run.thresholds.iter().map(String::as_str).collect();
-    let mut text = format!("{:.1} min in {} blocks, T {}", run.seconds / 60.0, run.blocks, thresholds.join(", "));
+    let blocks = if run.blocks == 1 { "1 block".into() } else { format!("{} blocks", run.blocks) };
+    let mut text = format!("{:.1} min in {blocks}, T {}", run.seconds / 60.0, thresholds.join(", "));
     let policies: Vec<_> = run.policies.iter().filter(|n| **n > 0).map(ToString::to_string).collect();
     if !policies.is_empty() {
         let _ = write!(text, ", policy version {}", policies.join(", "));

@@ -99,7 +99,7 @@ fn check(order: &Order, found: &Seen) -> io::Result<()> {
     }
     let last = plan::policy(policy, &order.steps, order.threshold);
     if plan::enforcing(policy, &last, &found.hosts).is_empty() {
-        return Err(wrong("no host would enforce that does not: see onrampctl policy show"));
+        return Err(wrong(plan::nobody(&order.steps, &last, &found.hosts)));
     }
     if let Some(host) = found.hosts.iter().find(|host| host.connected && host.effects.is_none()) {
         return Err(wrong(format!(
@@ -238,7 +238,12 @@ impl Rollout<'_> {
             trial: None,
         };
         let version = self.change(change)?;
-        println!("version {version} says what version {before} did");
+        let said = if before == 0 {
+            "that there is no policy, as before".into()
+        } else {
+            format!("what version {before} did")
+        };
+        println!("version {version} says {said}");
         Ok(())
     }
 }

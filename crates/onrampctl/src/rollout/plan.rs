@@ -3,7 +3,7 @@
 use onrampd::config::Mode;
 use onrampd::config::quantity::{Life, Share, Threshold};
 use onrampd::fleet::wire::HostState;
-use onrampd::policy::{KEEP, Labels, Policy, Rule, check};
+use onrampd::policy::{KEEP, Labels, Policy, Rule, check, show};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -91,6 +91,23 @@ pub fn enforcing(before: Option<&Policy>, policy: &Policy, hosts: &[HostState]) 
     let says = |policy: &Policy, host: &HostState| policy.of(host.address, &host.labels).mode == Mode::Enforce;
     let is_new = |host: &&HostState| says(policy, host) && !before.is_some_and(|before| says(before, host));
     hosts.iter().filter(is_new).map(|host| host.address).collect()
+}
+
+/// Why no host would begin to enforce by `steps`, of which the policy `last` comes.
+#[must_use]
+pub fn nobody(steps: &[Step], last: &Policy, hosts: &[HostState]) -> String {
+    let has = |labels: &Labels, host: &HostState| labels.iter().all(|(key, value)| host.labels.get(key) == Some(value));
+    if let [Step::Labels(labels)] = steps
+        && !hosts.iter().any(|host| has(labels, host))
+    {
+        return format!("no host of the fleet has the labels {}: onrampctl fleet shows them", show(labels));
+    }
+    let why = if enforcing(None, last, hosts).is_empty() {
+        "a rule of the policy is about each of these hosts, and says observe"
+    } else {
+        "the policy has all of these hosts enforce already"
+    };
+    format!("{why}: see onrampctl policy show")
 }
 
 #[cfg(test)]

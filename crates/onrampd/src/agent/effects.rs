@@ -10,11 +10,13 @@ use crate::effects::count::{Counted, Raw};
 use crate::effects::journal::Journal;
 use crate::worker::Worker;
 use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -60,9 +62,20 @@ pub(super) struct Effects {
     thread: Worker,
 }
 
-/// Where this network namespace's blocks are kept.
+/// Where this network namespace's blocks are kept: in the folder that systemd gives a service for what outlives it
+/// (`StateDirectory=`), else in `folder`.
 pub(super) fn journal(folder: &Path) -> io::Result<Journal> {
-    Ok(Journal::in_folder(folder, fs::metadata("/proc/thread-self/ns/net")?.ino()))
+    match lasting(env::var_os("STATE_DIRECTORY")) {
+        // It is this agent's alone, and the number of a namespace may be another after a reboot.
+        Some(own) => Ok(Journal::in_folder(&own, 0)),
+        None => Ok(Journal::in_folder(folder, fs::metadata("/proc/thread-self/ns/net")?.ino())),
+    }
+}
+
+/// The first folder of systemd's list of those that outlive a service (systemd.exec(5), StateDirectory=).
+fn lasting(listed: Option<OsString>) -> Option<PathBuf> {
+    let listed = listed?;
+    env::split_paths(&listed).find(|path| path.is_absolute())
 }
 
 impl Effects {
@@ -201,5 +214,18 @@ impl Agent {
             sync.set_effects(effects.counted.total().clone());
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_in_the_services_own_folder_where_it_has_one() {
+        let found = |listed: &str| lasting(Some(listed.into()));
+        assert_eq!(found("/var/lib/onrampd"), Some("/var/lib/onrampd".into()));
+        assert_eq!(found("/var/lib/onrampd:/var/lib/other"), Some("/var/lib/onrampd".into()));
+        assert_eq!((found(""), found("onrampd"), lasting(None)), (None, None, None));
     }
 }

@@ -239,7 +239,7 @@ impl Agent {
             let failed = || io_error("fleet");
             if let Some(listen) = fleet.listen {
                 let server = serve::Server::open(listen, &fleet.folder, fleet.mesh, fleet.lives);
-                let server = server.map_err(failed())?;
+                let server = server.map_err(failed())?.naming(fleet.coordinators.clone());
                 self.coordinator = Some(Coordinator::start(server).map_err(failed())?);
             }
             self.chrony = fleet.chrony.map(Chrony::new).transpose().map_err(failed())?;

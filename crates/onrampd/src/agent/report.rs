@@ -27,7 +27,7 @@ impl Agent {
                 self.status(flows, histograms).map_err(|e| e.to_string()).and_then(|status| json(&status))
             }
             Request::History(_) => return b"{}".to_vec(),
-            Request::Trial { scope } => self.try_scope(scope).and_then(|trial| json(&trial)),
+            Request::DryRun { scope } => self.dry_run(scope).and_then(|run| json(&run)),
         };
         reply.unwrap_or_else(|error| serde_json::json!({ "error": error }).to_string().into_bytes())
     }

@@ -1,15 +1,20 @@
-//! Rules that say which packets are held, and rules on trial.
+//! Rules that say which packets are held, and dry runs of others.
 
 use super::{Agent, Error, SECOND};
 use crate::abi::or_scoped;
 use crate::clock::now;
+use crate::policy::utc;
 use crate::scope::{self, Cgroup, NONE, Rule, cgroups};
-use crate::status::{Scoped, Trial};
+use crate::status::{DryRun, Scoped};
+use nix::unistd::{Uid, User};
 use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use tracing::info;
 
-/// A trial ends when nobody has asked for it for so long, in nanoseconds.
-const TRIAL: u64 = 5 * SECOND;
+/// A dry run ends when nobody has asked for it for so long, in nanoseconds.
+const ASKED: u64 = 5 * SECOND;
 
 /// Rules that the programs were told.
 #[derive(Default)]
@@ -18,25 +23,25 @@ pub(super) struct Scope {
     logged: Vec<Rule>,
     /// Those of their cgroups that are not there.
     absent: HashSet<Cgroup>,
-    /// Rules on trial, and when it ends.
-    trial: Option<(Vec<Rule>, u64)>,
+    /// Rules of a dry run, and when it ends.
+    dry_run: Option<(Vec<Rule>, u64)>,
 }
 
 impl Agent {
     /// Sets rules, also anew: cgroups come, go and change their ids.
     pub(super) fn set_scope(&mut self) -> Result<(), Error> {
-        self.scope.trial.take_if(|(_, ends)| *ends < now());
-        let trial = self.scope.trial.as_ref().map_or(&[][..], |(rules, _)| rules);
-        let all = self.config.scope.iter().chain(trial).filter_map(|rule| rule.cgroup.clone());
+        self.scope.dry_run.take_if(|(_, ends)| *ends < now());
+        let dry_run = self.scope.dry_run.as_ref().map_or(&[][..], |(rules, _)| rules);
+        let all = self.config.scope.iter().chain(dry_run).filter_map(|rule| rule.cgroup.clone());
         // Asked for once, so that what is told of them is what the programs go by.
         let ids: HashMap<Cgroup, Option<u64>> = all.map(|cgroup| (cgroup.clone(), cgroups::id(&cgroup))).collect();
         let id = |cgroup: &Cgroup| ids.get(cgroup).copied().flatten();
         let table = |rules: &[Rule]| (!rules.is_empty()).then(|| scope::table(rules, id));
         self.datapath.set_scope(table(&self.config.scope).as_ref())?;
-        self.datapath.set_trial(table(trial).as_ref())?;
+        self.datapath.set_dry_run(table(dry_run).as_ref())?;
         self.scope.absent = ids.into_iter().filter(|(_, id)| id.is_none()).map(|(cgroup, _)| cgroup).collect();
         if self.scope.logged != self.config.scope {
-            info!(audit = "scope", "{}", scope::audit(&self.config.scope));
+            info!(audit = "scope", "{}; by {}", scope::audit(&self.config.scope), written(&self.path));
             self.scope.logged.clone_from(&self.config.scope);
         }
         Ok(())
@@ -47,21 +52,31 @@ impl Agent {
         Ok(self.scope.rows(&self.config.scope, &self.datapath.scoped()?))
     }
 
-    /// Puts rules on trial, if they are not, and tells what they have counted since.
-    pub(super) fn try_scope(&mut self, rules: Vec<Rule>) -> Result<Trial, String> {
-        let ends = now() + TRIAL;
-        match &mut self.scope.trial {
+    /// Begins a dry run of rules, unless it goes on already, and tells what they have counted since.
+    pub(super) fn dry_run(&mut self, rules: Vec<Rule>) -> Result<DryRun, String> {
+        let ends = now() + ASKED;
+        match &mut self.scope.dry_run {
             Some((there, until)) if *there == rules => *until = ends,
-            Some((_, until)) if *until >= now() => return Err("other rules are on trial: try again later".into()),
-            trial => {
-                *trial = Some((rules, ends));
+            Some((_, until)) if *until >= now() => {
+                return Err("a dry run of other rules goes on: try again later".into());
+            }
+            dry_run => {
+                *dry_run = Some((rules, ends));
                 self.tell().map_err(|e| e.to_string())?;
             }
         }
-        let rules = self.scope.trial.as_ref().map_or(&[][..], |(rules, _)| rules);
-        let counts = self.datapath.trial().map_err(|e| e.to_string())?;
-        Ok(Trial { mode: self.mode(), scope: self.scope.rows(rules, &counts) })
+        let rules = self.scope.dry_run.as_ref().map_or(&[][..], |(rules, _)| rules);
+        let counts = self.datapath.dry_run().map_err(|e| e.to_string())?;
+        Ok(DryRun { mode: self.mode(), scope: self.scope.rows(rules, &counts) })
     }
+}
+
+/// A file, whose it is and since when, as far as the system tells: who changes rules writes it.
+fn written(path: &Path) -> String {
+    let Ok(file) = fs::metadata(path) else { return path.display().to_string() };
+    let user = User::from_uid(Uid::from_raw(file.uid())).ok().flatten();
+    let user = user.map_or_else(|| format!("user {}", file.uid()), |user| user.name);
+    format!("{} of {user}, written at {}", path.display(), utc(file.mtime().max(0).cast_unsigned()))
 }
 
 impl Scope {

@@ -265,7 +265,7 @@ impl Datapath {
             .map(Exchanges)
             .map_err(|source| Error::Map { name: "exchanges", source })?;
         Ok(Self {
-            // Trials end with the agent that was asked for them.
+            // Dry runs end with the agent that was asked for them.
             tables: config.get(&slot).map_or(0, |config| config.scopes & 0xff),
             config,
             current,
@@ -321,12 +321,12 @@ impl Datapath {
         Ok(())
     }
 
-    /// Sets rules on trial, from the next [`Self::set_config`] on: they count, and hold nothing.
+    /// Sets rules of a dry run, from the next [`Self::set_config`] on: they count, and hold nothing.
     ///
     /// # Errors
     /// As for [`Self::set_scope`].
-    pub fn set_trial(&mut self, table: Option<&or_scope>) -> Result<(), Error> {
-        let new = self.set_table(self.tables >> 8, abi::OR_SCOPE_TRIAL as u16, table)?;
+    pub fn set_dry_run(&mut self, table: Option<&or_scope>) -> Result<(), Error> {
+        let new = self.set_table(self.tables >> 8, abi::OR_SCOPE_DRY_RUN as u16, table)?;
         self.tables = self.tables & 0xff | new << 8;
         Ok(())
     }
@@ -373,11 +373,11 @@ impl Datapath {
         self.counts(self.tables & 0xff)
     }
 
-    /// The same of rules on trial.
+    /// The same of a dry run.
     ///
     /// # Errors
     /// As for [`Self::scoped`].
-    pub fn trial(&self) -> Result<Vec<or_scoped>, Error> {
+    pub fn dry_run(&self) -> Result<Vec<or_scoped>, Error> {
         self.counts(self.tables >> 8)
     }
 

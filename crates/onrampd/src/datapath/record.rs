@@ -32,16 +32,26 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Loads them.
+    /// Loads them. UDP from or to `own_port` is the fleet's own, and not counted; 0: all is.
     ///
     /// # Errors
     /// The kernel has no TCX, or no privileges.
-    pub fn load() -> Result<Self, Error> {
+    pub fn load(own_port: u16) -> Result<Self, Error> {
         if !has_tcx() {
             let source = io::Error::other("the kernel has no TCX: it takes Linux 6.6 or newer");
             return Err(Error::Attach { name: PROGRAMS[0].0, interface: "any interface".into(), source });
         }
-        let object = object::load(object::open(OBJECT, &[], |_, _| Ok(()))?)?;
+        let open = object::open(OBJECT, &[], |name, map| {
+            // It has record_own_port only.
+            if name == "onramp.rodata"
+                && let Some(data) = map.initial_value_mut()
+                && let Some(first) = data.first_chunk_mut()
+            {
+                *first = u32::from(own_port).to_ne_bytes();
+            }
+            Ok(())
+        })?;
+        let object = object::load(open)?;
         let failed = |name| move |source| Error::Map { name, source };
         Ok(Self {
             recorded: Ring::find(&object, "recorded").map_err(failed("recorded"))?,

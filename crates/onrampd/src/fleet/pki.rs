@@ -91,7 +91,8 @@ pub(super) fn write_new(folder: &Path, name: &str, text: &str, mode: u32) -> io:
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).map_err(at(&path))?;
     // Whatever the umask: the agent's group must read it.
     let done = file.set_permissions(Permissions::from_mode(mode)).and_then(|()| file.write_all(text.as_bytes()));
-    done.and_then(|()| file.sync_all()).map_err(at(&path))
+    // Where there is no room, an empty file is no use.
+    done.and_then(|()| file.sync_all()).inspect_err(|_| drop(fs::remove_file(&path))).map_err(at(&path))
 }
 
 /// Replaces a file as a whole: after a crash, or where there is no room, the old one is there.

@@ -82,6 +82,8 @@ pub struct Server {
     /// Of whom that list does not know.
     new_members: BTreeSet<IpAddr>,
     lives: Lives,
+    /// Coordinators that hosts are told of when they join.
+    coordinators: Vec<SocketAddr>,
     /// When certificates and lists are looked at again.
     look: u64,
     /// When the policy is.
@@ -167,6 +169,7 @@ impl Server {
             tokens: Tokens::of(folder),
             removed: Removed::open(folder)?,
             lives,
+            coordinators: Vec::new(),
             look: 0,
             peek: 0,
             connections: BTreeMap::new(),
@@ -179,6 +182,12 @@ impl Server {
             next: 0,
             silence: PATIENCE + SILENT_ROUNDS * mesh.window,
         })
+    }
+
+    /// Has hosts that join be told of these coordinators.
+    #[must_use]
+    pub fn naming(self, coordinators: Vec<SocketAddr>) -> Self {
+        Self { coordinators, ..self }
     }
 
     /// Serves until `stop` has something to read. Each time it has come round, at least once a
@@ -553,7 +562,8 @@ impl Server {
             error!("{e}");
         }
         info!(audit = "membership", host = %address, from = %peer, "{address} has joined from {peer} by the token {token}");
-        Ok(FromCoordinator::Joined { certificate, authority: self.authority.certificate().into() })
+        let (authority, coordinators) = (self.authority.certificate().into(), self.coordinators.clone());
+        Ok(FromCoordinator::Joined { certificate, authority, coordinators })
     }
 
     /// Says why, and takes nothing more.

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// Longest line a host may say.
@@ -160,6 +160,9 @@ pub enum FromCoordinator {
         certificate: String,
         /// The authority's.
         authority: String,
+        /// All coordinators, the preferred one first; empty: the coordinator has no configuration, or an earlier version.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        coordinators: Vec<SocketAddr>,
     },
     /// The host's certificate is to be replaced by this one.
     Renewed {

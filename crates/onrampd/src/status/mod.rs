@@ -115,9 +115,9 @@ pub struct Scoped {
     pub paused_ns: u64,
 }
 
-/// Rules on trial, and what they have counted.
+/// A dry run of rules: what they have counted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Trial {
+pub struct DryRun {
     /// Observing, or holding packets.
     pub mode: Mode,
     /// As in the status.

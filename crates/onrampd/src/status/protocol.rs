@@ -1,7 +1,7 @@
 //! The agent's socket: a line of JSON asks, a line of JSON answers. Nothing that is in force can be changed
 //! through it. Root and the group of the agent may ask: every flow of the host can be seen.
 //!
-//! `{"get":"status"}`, or with the flows held longest: `{"get":"status","flows":20}`. `{"get":"trial","scope":[…]}` has the
+//! `{"get":"status"}`, or with the flows held longest: `{"get":"status","flows":20}`. `{"get":"dry-run","scope":[…]}` has the
 //! programs count what these rules match, until nobody has asked for five seconds.
 //! `{"get":"history","since":0}`: the blocks of [`crate::effects::blocks`] that ended after a time; from `next`, if that is a
 //! number, there are more.
@@ -29,7 +29,8 @@ pub enum Request {
         histograms: bool,
     },
     /// What rules would do that are not in force.
-    Trial {
+    #[serde(rename = "dry-run")]
+    DryRun {
         /// The rules.
         scope: Vec<Rule>,
     },
@@ -62,10 +63,10 @@ pub fn parse(line: &[u8]) -> Result<Request, String> {
     match request {
         Request::Status { flows, histograms } => Ok(Request::Status { flows: flows.min(MAX_FLOWS), histograms }),
         request @ Request::History(_) => Ok(request),
-        Request::Trial { scope } => match scope::mistakes(&scope).into_iter().next() {
+        Request::DryRun { scope } => match scope::mistakes(&scope).into_iter().next() {
             Some(Mistake { key, message }) => Err(format!("{key}: {message}")),
             None if scope.is_empty() => Err("scope: is empty".into()),
-            None => Ok(Request::Trial { scope }),
+            None => Ok(Request::DryRun { scope }),
         },
     }
 }
@@ -78,12 +79,14 @@ mod tests {
 
     #[test]
     fn requests_are_read_and_bounded() {
-        let trial = parse(br#"{"get":"trial","scope":[{"hold":false,"port":[80,"8000-8100"],"to":"10.0.0.0/8"}]}"#);
-        assert!(matches!(trial, Ok(Request::Trial { scope }) if scope[0].port.0.len() == 2));
+        let dry_run = parse(br#"{"get":"dry-run","scope":[{"hold":false,"port":[80,"8000-8100"],"to":"10.0.0.0/8"}]}"#);
+        assert!(matches!(dry_run, Ok(Request::DryRun { scope }) if scope[0].port.0.len() == 2));
         assert!(
-            parse(br#"{"get":"trial","scope":[{"hold":false},{"hold":true}]}"#).unwrap_err().contains("never reached")
+            parse(br#"{"get":"dry-run","scope":[{"hold":false},{"hold":true}]}"#)
+                .unwrap_err()
+                .contains("never reached")
         );
-        assert!(parse(br#"{"get":"trial","scope":[]}"#).is_err());
+        assert!(parse(br#"{"get":"dry-run","scope":[]}"#).is_err());
         let status = |flows, histograms| Ok(Request::Status { flows, histograms });
         assert_eq!(parse(br#"{"get":"status"}"#), status(0, false));
         assert_eq!(parse(br#"{"get":"status","flows":5,"histograms":true}"#), status(5, true));
