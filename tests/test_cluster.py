@@ -243,14 +243,14 @@ PAIR: dict[str, Any] = {
 
 
 def test_iperf3_runs_unmodified(tmp_path: Path) -> None:
-    client = f"iperf3 -c 10.0.0.2 -n 20M -J; {status('/run/onramp/0.sock')}"
+    client = f"iperf3 -c 10.0.0.2 -n 10M -J; {status('/run/onramp/0.sock')}"
     said = _exec(tmp_path, {**PAIR, "onramp": ONRAMP}, "h1: iperf3 -s -1", f"h0: {client}")
     found, at = json.JSONDecoder().raw_decode(said)
     told = json.loads(said[at:])
     assert found["end"]["sum_received"]["bits_per_second"] > 8.5e9
     assert found["end"]["sum_sent"]["retransmits"] == 0
-    # 17 ms, and one in 100 µs at most.
-    assert 100 < told["counters"]["or_acks_received"] <= 170
+    # 8 ms, and one in 100 µs at most.
+    assert 50 < told["counters"]["or_acks_received"] <= 90
     assert told["paths"][0]["owd"]["min_ns"] > 1000
 
 

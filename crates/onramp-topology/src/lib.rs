@@ -51,7 +51,7 @@ pub struct Network {
     /// Links that are not there, each named by its two ends: "h3->tor0". Default none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<String>,
-    /// What there would be.
+    /// The network without failures.
     #[serde(flatten)]
     pub shape: Shape,
 }
@@ -194,7 +194,7 @@ pub fn build(network: &Network, base: &Path) -> Result<Topology, Mistake> {
     Topology::assemble(names, hosts, &links, true).map_err(cut)
 }
 
-/// What each topology file returns: node names (hosts first), number of hosts, links.
+/// Parts of a network that each topology file returns: node names (hosts first), number of hosts, links.
 pub(crate) type Listed = Result<(Vec<String>, usize, Vec<Link>), Mistake>;
 
 /// Names `h0, h1, …`, then each switch tier in turn.
@@ -239,7 +239,7 @@ impl Topology {
     /// Checks the links and computes the routes.
     ///
     /// # Errors
-    /// What makes the network unusable: a link of rate 0 or to itself, a host
+    /// Reasons that make the network unusable: a link of rate 0 or to itself, a host
     /// without a link, a host that others cannot reach.
     pub fn new(names: Vec<String>, hosts: usize, links: &[Link]) -> Result<Self, TopologyError> {
         Self::assemble(names, hosts, links, false)
@@ -412,7 +412,7 @@ impl Topology {
         &self.ports_of[node as usize]
     }
 
-    /// Whether a node is a host.
+    /// True if a node is a host.
     #[inline]
     pub fn is_host(&self, node: NodeId) -> bool {
         (node as usize) < self.hosts

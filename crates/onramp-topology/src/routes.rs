@@ -48,7 +48,7 @@ pub struct Routes {
     next: Vec<Set>,
     attached: Vec<Attached>,
     choices: Vec<u32>,
-    /// What each switch hashes with.
+    /// Salt of each switch's hash.
     salt: Vec<u32>,
 }
 

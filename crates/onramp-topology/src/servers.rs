@@ -9,7 +9,7 @@ use onramp_config::Mistake;
 use onramp_config::units::{NS, Rate, Span, US};
 use serde::{Deserialize, Serialize};
 
-/// What GPUs of a segment share a leaf.
+/// GPUs of a segment that share a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wiring {
@@ -30,7 +30,7 @@ pub struct Config {
     /// Servers that share leaves. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segment: Option<u32>,
-    /// What GPUs of a segment share a leaf. Default "rails".
+    /// GPUs of a segment that share a leaf. Default "rails".
     pub wiring: Wiring,
     /// Ports of a NIC, each to a leaf of its own. Default 1.
     pub planes: u32,

@@ -87,7 +87,7 @@ impl Workload for Config {
 }
 
 impl Config {
-    /// Whether there is another receiver for each sender.
+    /// True if there is another receiver for each sender.
     fn check_receivers(&self, receivers: &[u32], place: &Place<'_>) -> Result<(), String> {
         let topology = place.topology;
         let senders = self.hosts.as_ref().map(|names| topology.hosts_named(names).unwrap_or_default());

@@ -42,7 +42,7 @@ impl Sizes {
     /// Checks that it can be read and is never above `largest`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Mistakes in it.
     pub fn check(&self, largest: Bytes, base: &Path) -> Result<(), String> {
         let found = Bytes(self.read(base)?.largest());
         if found <= largest { Ok(()) } else { Err(format!("{found} is more than the {largest} that are possible")) }
@@ -51,7 +51,7 @@ impl Sizes {
     /// Read, files relative to `base`.
     ///
     /// # Errors
-    /// What is wrong with it or with its file.
+    /// Mistakes in it or in its file.
     pub fn read(&self, base: &Path) -> Result<Drawn, String> {
         let drawn = match self {
             Self::One(text) if text.starts_with(|c: char| c.is_ascii_digit()) => {
@@ -346,7 +346,7 @@ impl Between<'_> {
     /// Clients and servers.
     ///
     /// # Errors
-    /// What is wrong with these keys.
+    /// Mistakes in these keys.
     pub fn hosts(&self, topology: &Topology) -> Result<Sides, Vec<Mistake>> {
         let one = |key: &str, message: String| vec![Mistake::new(key, message)];
         let (mut clients, servers) = (named("from", self.from, topology)?, named("to", self.to, topology)?);
@@ -398,7 +398,7 @@ impl Between<'_> {
     /// Sessions of all connections, in order, and the number of connections of a client.
     ///
     /// # Errors
-    /// What is wrong with its hosts.
+    /// Mistakes in its hosts.
     pub fn sessions(&self, section: &Section<'_>) -> Result<(Vec<Session>, usize), String> {
         let sides = self.hosts(section.place.topology).map_err(|mut wrong| wrong.swap_remove(0).message)?;
         let mut sessions = Vec::new();

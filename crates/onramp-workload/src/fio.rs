@@ -80,15 +80,15 @@ const READ: &[(&str, &str)] = &[
 /// Most sizes that a split is made of.
 const MOST_SIZES: u64 = 100;
 
-/// What the file's only job asks for, as keys of a storage section.
+/// The file's only job, as keys of a storage section.
 ///
 /// # Errors
-/// What is wrong with the file, in one line.
+/// Mistakes in the file, in one line.
 pub fn read(file: &str, base: &Path) -> Result<toml::Table, String> {
     Job::read(&mut Lines::open(file, base)?)?.keys().map_err(|message| format!("{file}: {message}"))
 }
 
-/// What is said in `[global]` and of the job.
+/// Keys of `[global]` and of the job.
 #[derive(Debug, Default)]
 struct Job(BTreeMap<&'static str, String>);
 

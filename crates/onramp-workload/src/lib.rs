@@ -144,7 +144,7 @@ pub trait Workload {
     /// Adds its sources and programs.
     ///
     /// # Errors
-    /// What is wrong with a file, in a line.
+    /// Mistakes in a file, in a line.
     fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String>;
 
     /// Group that its results are summed up in, where they are not flows of the background.
@@ -161,7 +161,7 @@ pub trait Workload {
 /// Facts of the scenario that a workload may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
-    /// What starts within this time counts.
+    /// Flows that start within this time count.
     pub duration: Span,
     /// Payload of a full packet.
     pub payload: Bytes,
@@ -207,7 +207,7 @@ pub struct Findings {
     pub wrong: Vec<Mistake>,
     /// Starts of the first and the last flow of a file, from time 0.
     pub starts: Option<(Ps, Ps)>,
-    /// What a file says and is not simulated, a sentence each.
+    /// Parts of a file that are not simulated, a sentence each.
     pub left_out: Vec<String>,
 }
 
@@ -362,7 +362,7 @@ pub struct LoadSpan {
     pub seed: u64,
     /// Load runs so long before what is measured.
     pub warmup: Ps,
-    /// What is measured starts within this span.
+    /// Flows that are measured start within this span.
     pub duration: Ps,
 }
 

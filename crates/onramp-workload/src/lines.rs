@@ -10,7 +10,7 @@ const MAX_LINE: u64 = 64 << 10;
 
 /// The lines that are not blank, one at a time.
 pub struct Lines<R> {
-    /// What messages call the file.
+    /// Name of the file in messages.
     name: String,
     input: R,
     /// Number of the line read last, counted from 1.

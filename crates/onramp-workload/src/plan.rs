@@ -1,4 +1,4 @@
-//! What a scenario's workloads come down to: sources of flows, programs at hosts, and channels between them.
+//! Plan of a scenario's workloads: sources of flows, programs at hosts, and channels between them.
 
 use super::{Program, Source};
 use onramp_config::units::Ps;

@@ -51,12 +51,12 @@ pub struct Config {
     pub start: Span,
 }
 
-/// What a section comes to.
+/// A file that has been read.
 struct Job {
     /// Hosts of the ranks.
     hosts: Vec<u32>,
     graph: Graph,
-    /// What of the file is not simulated.
+    /// Parts of the file that are not simulated.
     left_out: Vec<String>,
 }
 

@@ -20,7 +20,7 @@ pub struct Config {
     /// Only so many of the clients, the first ones. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
-    /// Whether a client asks all servers or one of them. Default "all".
+    /// Servers a client asks: "all" or "one". Default "all".
     #[serde(default = "all")]
     pub peers: Peers,
     /// Connections between a client and a server. Default 1.

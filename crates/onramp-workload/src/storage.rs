@@ -35,7 +35,7 @@ pub struct Config {
     /// Only so many of the clients, the first ones. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
-    /// Whether a client uses the disks of all servers or of one. Default "one".
+    /// Servers whose disks a client uses: "all" or "one". Default "one".
     #[serde(default = "one_server")]
     pub peers: Peers,
     /// Connections (queues) between a client and a server. Default 1.
@@ -49,10 +49,10 @@ pub struct Config {
     /// Blocks that are asked for at a time on each connection. Default 32.
     #[serde(default = "depth")]
     pub depth: u32,
-    /// What a client asks for at most, with all its connections together. Default: what it gets.
+    /// Rate a client asks for at most, with all its connections together. Default: what it gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// What a block takes in the drive. Default 0.
+    /// Time a block takes in the drive. Default 0.
     #[serde(default)]
     pub drive: Span,
     /// When clients begin. Default: with the warm-up, or at 0 without.
@@ -133,7 +133,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// What a message is about.
+    /// Block that a message is about.
     pub fn of(message: Message) -> Self {
         let Message { content, .. } = message;
         Self { bytes: content >> 16, write: content >> 8 & 1 == 1, part: content as u8 }

@@ -64,7 +64,7 @@ pub struct Reader<R = BufReader<File>> {
     requests: HashMap<u64, Request>,
 }
 
-/// What a trace comes to.
+/// Size and span of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Extent {
     /// Bytes of the largest flow.

@@ -50,7 +50,7 @@ pub fn founded(token: &Token, config: &Path, in_agent: bool) -> String {
     )
 }
 
-/// What `join` says.
+/// Output of `join`.
 pub fn joined(address: IpAddr, config: &Path) -> String {
     let start = if config == Path::new(DEFAULT_CONFIG) {
         "systemctl enable --now onrampd".into()
@@ -74,7 +74,7 @@ pub fn vouched(address: IpAddr, aliases: &[IpNet]) -> String {
     format!("{address} may have {aliases}, if its configuration lists them\n")
 }
 
-/// What `fleet aliases` says.
+/// Output of `fleet aliases`.
 pub fn aliases(all: &BTreeMap<IpAddr, Vec<IpNet>>) -> String {
     if all.is_empty() {
         return "no host has other addresses: onrampctl fleet alias vouches for them\n".into();

@@ -27,7 +27,7 @@ const MAX_PIECES: u64 = 1 << 24;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
     /// By which algorithm. Default: "ring"; all-to-all "direct".
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ pub struct Config {
     /// Times that it is done, one after the other. Default 1.
     #[serde(default = "one")]
     pub repeat: u32,
-    /// What each rank computes before each. Default 0.
+    /// Time each rank computes before each. Default 0.
     #[serde(default)]
     pub compute: Span,
     /// When it begins. Default 0.

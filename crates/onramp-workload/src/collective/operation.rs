@@ -142,7 +142,7 @@ impl Algorithm {
     }
 }
 
-/// What one rank has to do in a collective.
+/// Part of one rank in a collective.
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
     /// The operation.

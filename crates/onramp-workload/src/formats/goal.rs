@@ -16,7 +16,7 @@ pub(super) fn read(file: &str, base: &Path) -> Result<Read, String> {
     parse(Lines::open(file, base)?)
 }
 
-/// What a line asks of a rank.
+/// Content of a line.
 enum Line {
     Op(Option<String>, Kind),
     /// An operation after another is complete, or has begun.

@@ -71,7 +71,7 @@ pub struct Read {
     pub ranks: Vec<Vec<Op>>,
     /// Collectives that they name.
     pub collectives: Vec<Collective>,
-    /// What the file says and is not simulated, a sentence each.
+    /// Parts of the file that are not simulated, a sentence each.
     pub left_out: Vec<String>,
 }
 

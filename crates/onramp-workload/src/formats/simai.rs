@@ -73,7 +73,7 @@ impl Shape {
     }
 }
 
-/// What a communication's name says; `usual` is the group of one without a suffix.
+/// Operation and group of a communication's name; `usual` is the group of one without a suffix.
 fn communication(name: &str, usual: Group) -> Option<(Operation, Group)> {
     let (name, group) = match name {
         _ if name.ends_with("_DP_EP") => (name.strip_suffix("_DP_EP")?, Group::DataOfExperts),

@@ -52,7 +52,7 @@ fn wrong_goal_names_the_line() {
     assert_eq!(wrong("num_ranks 1\nrank 0 {\ncalc 1"), "file:3: ends within a rank: \"}\" is missing");
 }
 
-/// What LogGOPSim's txt2bin makes of operations.
+/// Operations as LogGOPSim's txt2bin writes them.
 fn binary(ranks: &[Vec<Op>]) -> Vec<u8> {
     let mut parts = Vec::new();
     for ops in ranks {

@@ -102,7 +102,7 @@ impl Collective {
         which * server + turned % server
     }
 
-    /// What a member does in a channel, in messages of at most `chunk` bytes.
+    /// Part of a member in a channel, in messages of at most `chunk` bytes.
     fn task(&self, channel: u32, member: u32, chunk: u64) -> Task {
         Task {
             operation: self.operation,

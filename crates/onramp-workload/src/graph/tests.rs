@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a world without a network has done.
+/// Results of a world without a network.
 #[derive(Debug, Default)]
 struct Outcome {
     operations: Vec<OperationRecord>,

@@ -17,7 +17,7 @@ pub struct Cdf {
     points: Vec<(f64, f64)>,
 }
 
-/// What lies between two points.
+/// Sizes between two points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     /// All sizes, evenly: the HPCC simulator's tables. The first probability is 0.
@@ -35,7 +35,7 @@ fn built_in(name: &str) -> Option<Cdf> {
     }
 }
 
-/// Whether `name` is a distribution that needs no file.
+/// True if `name` is a distribution that needs no file.
 pub fn is_built_in(name: &str) -> bool {
     built_in(name).is_some()
 }
