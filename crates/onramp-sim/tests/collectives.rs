@@ -130,3 +130,21 @@ fn a_trace_of_messages_takes_what_its_path_takes() {
     let took = last.start_ps + last.duration_ps;
     assert!((expected..=expected + 2 * 48 * 8 * NS / 100).contains(&took), "{took} for {expected}");
 }
+
+#[test]
+fn recycled_entropy_spreads_queue_pairs_that_ecmp_puts_on_one_path() {
+    // Eight hosts send across two leaves with as many spines as hosts: that fits if no two share a path.
+    let network = "duration = \"1ms\"\n[network]\nkind = \"leaf-spine\"\nleaves = 2\nspines = 8\nhosts_per_leaf = 8\n\
+                   fabric_rate = \"120Gbps\"\n[host]\nrecovery = { kind = \"selective-repeat\", reorder = 64 }\n";
+    let ring = collective("operation = \"all-to-all\"\ngroup = 2\nstride = 8\nsize = \"8MB\"");
+    let took = |entropy: &str| {
+        let text = format!("{network}entropy = {{ kind = \"{entropy}\" }}\n{ring}");
+        let (found, _) = run(build(&text, "kind = \"dcqcn\"\nwindow = true"));
+        assert_eq!(found.len(), 8);
+        found.iter().map(|c| c.duration_ps).max().unwrap() as f64
+    };
+    let least = at_line_rate(4e6, 48.0);
+    let (ecmp, spray, reps) = (took("flow"), took("spray"), took("reps"));
+    assert!(ecmp > 1.5 * least, "two flows share a path: {ecmp} for {least}");
+    assert!(reps < 1.15 * least && spray < 1.5 * least, "{reps}, {spray} for {least}");
+}

@@ -40,6 +40,9 @@ pub struct Config {
     /// As of a collective.
     #[serde(default = "chunk")]
     pub chunk: Bytes,
+    /// As of a collective.
+    #[serde(default)]
+    pub send_latency: Span,
     /// Computations take this many times as long as the file says. Default 1.
     #[serde(default = "unchanged")]
     pub compute_scale: f64,
@@ -108,7 +111,7 @@ impl Config {
             let channels = self.channels.unwrap_or(usual);
             collectives.push(super::graph::Collective { operation, algorithm, members, bytes, channels, server });
         }
-        let sending = Sending { chunk: self.chunk.0, queue_pairs: self.queue_pairs };
+        let sending = Sending { chunk: self.chunk.0, queue_pairs: self.queue_pairs, latency: self.send_latency.0 };
         let ranks = read.ranks.into_iter().map(scale).collect();
         let wrong = |wrong| Mistake::new("file", format!("\"{}\": {wrong}", self.file));
         let graph = Graph::new(ranks, collectives, sending).map_err(wrong)?;

@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from onramp.errors import OnRampError
-from onramp.plots import bars, cdf, clock, queue, style, throughput
+from onramp.plots import bars, cdf, clock, queue, style, throughput, timeline
 from onramp.result import Result
 
 #: Sides of a comparison, or the only one, by label: results by seed.
@@ -25,6 +25,7 @@ KINDS: Mapping[str, Callable[[Sides], Figure | None]] = {
     "queue": _of_one_seed(queue.draw),
     "throughput": _of_one_seed(throughput.draw),
     "clock": _of_one_seed(clock.draw),
+    "timeline": _of_one_seed(timeline.draw),
 }
 
 

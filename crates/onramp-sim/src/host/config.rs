@@ -1,5 +1,6 @@
 //! What a scenario says of hosts and of On-Ramp.
 
+use super::entropy;
 use super::pacing;
 pub use super::pacing::Pacing;
 pub use super::processing::Processing;
@@ -38,6 +39,9 @@ pub struct Host {
     pub rto_doublings: u32,
     /// How RDMA sends again what is lost. Default: go-back-N.
     pub recovery: Recovery,
+    /// Entropy values of packets, by which switches choose paths. Default: one for all packets of a flow.
+    #[serde(skip_serializing_if = "entropy::Config::is_of_flows")]
+    pub entropy: entropy::Config,
     /// When a host's flows may send: "flow", a pacer for each; or a shaper that holds packets,
     /// "carousel", "htb" or "fq". Default "flow".
     pub shaper: ShaperKind,
@@ -70,6 +74,7 @@ impl Default for Host {
             rto: Span((4_096 * NS) << 12),
             rto_doublings: 6,
             recovery: Recovery::default(),
+            entropy: entropy::Config::default(),
             shaper: ShaperKind::default(),
             pacing: Pacing::None,
             max_burst: None,
@@ -98,6 +103,7 @@ impl Host {
         let payload = self.payload.0;
         rule((1..=9000).contains(&payload), "payload", format!("{payload}B is outside 1B to 9000B"));
         self.recovery.check(rule);
+        self.entropy.check(rule);
         let rto = self.rto;
         let ok = (Span(US)..=Span(100 * SEC)).contains(&rto);
         rule(ok, "rto", format!("{rto} is outside 1us to 100s: such as \"16ms\", well above the round-trip time"));

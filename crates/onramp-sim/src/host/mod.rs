@@ -1,6 +1,7 @@
 //! Hosts: flows at both ends, and the NICs that send them.
 
 pub mod config;
+pub mod entropy;
 mod flow;
 pub mod gate;
 mod messages;
@@ -26,6 +27,7 @@ use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::TCP;
 use crate::network::{Kind, Network, Packet};
 use config::{Pacing, Processing};
+use entropy::Entropy;
 use gate::{GateRules, Gates};
 use messages::Outbox;
 use nic::Nic;
@@ -107,6 +109,8 @@ pub struct Rules<'a> {
     pub shaper: &'a shaper::Rules,
     /// How windows are paced.
     pub pacing: pacing::Rules,
+    /// Entropy values of packets.
+    pub entropy: &'a entropy::Config,
     /// What a host needs for a packet that has come, by number; empty where none needs anything.
     pub processing: &'a [Option<Processing>],
     /// TCP, if some transport is.
@@ -132,6 +136,10 @@ pub struct Hosts<H> {
     terms: Vec<Terms>,
     /// What paces their windows, by slot; none where nothing does.
     pacers: Vec<Pacer>,
+    /// Entropy values of their packets, by slot; none where a flow has one.
+    entropies: Vec<Entropy>,
+    entropy: entropy::Config,
+    seed: u64,
     /// Some flow has a cap.
     capped: bool,
     gates: Option<Gates>,
@@ -194,7 +202,7 @@ impl std::ops::AddAssign for Counts {
 impl<H: Header> Hosts<H> {
     /// The hosts of cell `number`.
     pub fn new(topology: &Arc<Topology>, cells: &Cells, number: usize, rules: &Rules<'_>) -> Self {
-        let Rules { transports, gate, shaper, pacing, processing, tcp, classes, seed } = *rules;
+        let Rules { transports, gate, shaper, pacing, entropy, processing, tcp, classes, seed } = *rules;
         let hosts = &cells.parts[number].hosts;
         let ports = hosts.iter().flat_map(|&host| topology.ports_of(host));
         let nic = |&port| Nic::new(cells.place(port), transports.rate_index(topology, port), classes);
@@ -215,6 +223,9 @@ impl<H: Header> Hosts<H> {
             shapes: false,
             terms: Vec::new(),
             pacers: Vec::new(),
+            entropies: Vec::new(),
+            entropy: entropy.clone(),
+            seed,
             capped: false,
             nics,
             rings,
@@ -304,6 +315,10 @@ impl<H: Header> Hosts<H> {
         if self.pacing.pacing != Pacing::None {
             self.pacers.resize(self.terms.len(), Pacer::default());
             self.pacers[slot as usize] = Pacer::default();
+        }
+        if !self.entropy.is_of_flows() {
+            self.entropies.resize(self.terms.len(), Entropy::default());
+            self.entropies[slot as usize] = self.entropy.of_flow(self.seed, new.id);
         }
         self.capped |= new.terms.cap < FREE.cap;
         self.shapes = true;

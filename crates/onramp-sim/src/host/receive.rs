@@ -95,7 +95,7 @@ impl<H: Header> Hosts<H> {
         let mut reply = Packet {
             owd_ns: if told || self.separate_or_acks { owd_ns } else { UNMEASURED },
             flow: receiver.peer,
-            hash: receiver.hash,
+            hash: if self.entropy.is_echoed() { packet.hash } else { receiver.hash },
             size: transport.ack_size,
             ..*packet
         };

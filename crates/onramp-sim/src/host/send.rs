@@ -102,13 +102,15 @@ impl<H: Header> Hosts<H> {
         sender.spaced_size = segment.size;
         sender.spaced_at = now;
         sender.t_next = now.saturating_add(spacing(segment.size, rate));
+        let hash =
+            if self.entropies.is_empty() { sender.hash } else { self.entropies[flow.slot as usize].next(sender.hash) };
         let packet = Packet {
             sent_ns: (now / NS) as u32,
             flow: sender.peer,
             seq: segment.seq,
             paused,
             size: segment.size,
-            hash: sender.hash,
+            hash,
             header,
             ..Packet::default()
         };
@@ -196,6 +198,9 @@ impl<H: Header> Hosts<H> {
             }
             let flow = Entry { slot, id: sender.id };
             return self.activate(io, flow);
+        }
+        if let Some(entropy) = self.entropies.get_mut(slot as usize) {
+            entropy.acknowledged(packet.hash, packet.flags() & MARKED != 0, now);
         }
         if let Some(next) = &mut io.meter.next {
             next.acked(packet.flow, packet.owd_ns, now / NS - sent_ns);
@@ -296,6 +301,9 @@ impl<H: Header> Hosts<H> {
                 sender.tx.on_timeout(now);
                 sender.timeouts += 1;
                 self.counts.timeouts += 1;
+                if let Some(entropy) = self.entropies.get_mut(flow.slot as usize) {
+                    entropy.timed_out(now);
+                }
                 let env = transport.env(self.nics[sender.nic as usize].rate);
                 sender.cc.on_loss(&transport.config, env, now, Loss::Timeout);
                 if sender.tx.is_open() {

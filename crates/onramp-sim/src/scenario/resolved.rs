@@ -5,6 +5,7 @@ use super::{BuildError, Clock, Measure, Scenario};
 use crate::cc;
 use crate::cc::custom::Controllers;
 use crate::host::config::{Pacing, Processing};
+use crate::host::entropy;
 use crate::host::gate::GateRules;
 use crate::host::pacing;
 use crate::host::qdisc::HostQdisc;
@@ -63,6 +64,8 @@ pub struct Resolved {
     pub shaper: shaper::Rules,
     /// How windows are paced.
     pub pacing: pacing::Rules,
+    /// Entropy values of packets.
+    pub entropy: entropy::Config,
     /// What a host needs for a packet that has come, by number; empty where none needs anything.
     pub processing: Vec<Option<Processing>>,
     /// Hosts' numbers, and when they begin and end to pause their switch's port.
@@ -143,6 +146,7 @@ impl Resolved {
             transports: Transports::new(&configs, &common, topology),
             shaper: s.host.shaping.rules(s.host.shaper),
             pacing: s.host.pacing(),
+            entropy: s.host.entropy.clone(),
             processing: s.processing(topology),
             storms: s.storms(topology),
             gate: GateRules::new(&s.onramp),

@@ -114,6 +114,7 @@ impl<F: Feedback + 'static> Engine<F> {
                 gate: resolved.gate.as_ref(),
                 shaper: &resolved.shaper,
                 pacing: resolved.pacing,
+                entropy: &resolved.entropy,
                 processing: &resolved.processing,
                 tcp: resolved.tcp.as_ref(),
                 classes,

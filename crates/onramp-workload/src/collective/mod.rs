@@ -57,6 +57,9 @@ pub struct Config {
     /// Largest message. Default 512 KiB.
     #[serde(default = "chunk")]
     pub chunk: Bytes,
+    /// Time from a message's being ready until it is handed over, such as 2 us in SimAI's examples. Default 0.
+    #[serde(default)]
+    pub send_latency: Span,
     /// Times that it is done, one after the other. Default 1.
     #[serde(default = "one")]
     pub repeat: u32,
@@ -140,7 +143,7 @@ impl Config {
             let (operation, bytes) = (self.operation, self.size.0);
             collectives.push(Collective { operation, algorithm, members, bytes, channels, server });
         }
-        let sending = Sending { chunk: self.chunk.0, queue_pairs: self.queue_pairs };
+        let sending = Sending { chunk: self.chunk.0, queue_pairs: self.queue_pairs, latency: self.send_latency.0 };
         Graph::new(ranks, collectives, sending).map_err(|wrong| Mistake::new("operation", wrong))
     }
 

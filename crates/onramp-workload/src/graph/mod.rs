@@ -121,6 +121,8 @@ pub struct Sending {
     pub chunk: u64,
     /// Queue pairs, or connections, of two ranks in each channel: messages take them in turn.
     pub queue_pairs: u32,
+    /// Time from a message's being ready until it is handed over.
+    pub latency: Ps,
 }
 
 /// The operations of one rank.

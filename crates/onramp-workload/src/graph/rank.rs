@@ -95,6 +95,8 @@ pub struct Rank {
     ready: VecDeque<u32>,
     /// Computations that run, by their ends.
     computing: BinaryHeap<Reverse<(Ps, u32)>>,
+    /// Messages that are not handed over yet, in order of their times.
+    ready_to_send: VecDeque<(Ps, u32, Message)>,
     streams: BTreeMap<u32, Stream>,
     /// By number over all repetitions.
     parts: BTreeMap<u64, Part>,
@@ -118,6 +120,7 @@ impl Rank {
             started: Vec::new(),
             ready: VecDeque::new(),
             computing: BinaryHeap::new(),
+            ready_to_send: VecDeque::new(),
             streams: BTreeMap::new(),
             parts: BTreeMap::new(),
             inboxes: BTreeMap::new(),
@@ -176,7 +179,7 @@ impl Rank {
                     let queue_pair = *sent % self.graph.sending.queue_pairs;
                     *sent = sent.wrapping_add(1);
                     let channel = self.peers.to(to, queue_pair);
-                    out.send(channel, Message { bytes: bytes.max(1), tag: tag.into(), content: 0 });
+                    self.send(now, channel, Message { bytes: bytes.max(1), tag: tag.into(), content: 0 }, out);
                 }
                 self.complete(number, now, out);
             }
@@ -190,6 +193,15 @@ impl Rank {
                 }
             }
             Kind::Collective(which) => self.begin_part(number, which, now, out),
+        }
+    }
+
+    fn send(&mut self, now: Ps, channel: u32, message: Message, out: &mut Actions) {
+        let latency = self.graph.sending.latency;
+        if latency == 0 {
+            out.send(channel, message);
+        } else {
+            self.ready_to_send.push_back((now + latency, channel, message));
         }
     }
 
@@ -214,11 +226,11 @@ impl Rank {
         part.channels = (0..collective.channels).map(|channel| collective.algorithm.member(task(channel))).collect();
         for channel in 0..collective.channels {
             part.channels[channel as usize].begin(&mut self.pieces);
-            self.send_pieces(instance, channel, out);
+            self.send_pieces(instance, channel, now, out);
         }
         part.left = part.channels.iter().filter(|member| !member.is_over()).count();
         for (channel, label) in std::mem::take(&mut part.early) {
-            self.piece(&mut part, instance, channel, label, out);
+            self.piece(&mut part, instance, (channel, label), now, out);
         }
         self.keep(instance, part, now, out);
     }
@@ -234,24 +246,27 @@ impl Rank {
     }
 
     /// A piece has come for a channel of a part that has begun.
-    fn piece(&mut self, part: &mut Part, instance: u64, channel: u32, label: Label, out: &mut Actions) {
+    fn piece(&mut self, part: &mut Part, instance: u64, (channel, label): (u32, Label), now: Ps, out: &mut Actions) {
         let member = &mut part.channels[channel as usize];
         member.received(label, &mut self.pieces);
         part.left -= usize::from(member.is_over());
-        self.send_pieces(instance, channel, out);
+        self.send_pieces(instance, channel, now, out);
     }
 
-    fn send_pieces(&mut self, instance: u64, channel: u32, out: &mut Actions) {
-        let collectives = &self.graph.collectives;
+    fn send_pieces(&mut self, instance: u64, channel: u32, now: Ps, out: &mut Actions) {
+        let graph = Arc::clone(&self.graph);
+        let collectives = &graph.collectives;
         let collective = &collectives[(instance % collectives.len() as u64) as usize];
-        let queue_pairs = self.graph.sending.queue_pairs;
-        for Piece { to, bytes, label } in self.pieces.drain(..) {
+        let queue_pairs = graph.sending.queue_pairs;
+        let mut pieces = std::mem::take(&mut self.pieces);
+        for Piece { to, bytes, label } in pieces.drain(..) {
             let to = collective.members[collective.member(channel, to) as usize];
             let queue_pair = channel * queue_pairs + label.piece % queue_pairs;
             let at = self.peers.to(to, queue_pair);
             let content = u64::from(channel) << 48 | u64::from(label.step) << 24 | u64::from(label.piece);
-            out.send(at, Message { bytes, tag: OF_COLLECTIVE | instance, content });
+            self.send(now, at, Message { bytes, tag: OF_COLLECTIVE | instance, content }, out);
         }
+        self.pieces = pieces;
     }
 
     fn complete(&mut self, number: u32, now: Ps, out: &mut Actions) {
@@ -312,7 +327,7 @@ impl Program for Rank {
                 part.early.push((channel, label));
                 self.parts.insert(instance, part);
             } else {
-                self.piece(&mut part, instance, channel, label, out);
+                self.piece(&mut part, instance, (channel, label), now, out);
                 self.keep(instance, part, now, out);
             }
         }
@@ -326,6 +341,12 @@ impl Program for Rank {
             }
             self.begin_iteration(0);
             self.go_on(now, out);
+        }
+        while let Some(&(at, channel, message)) = self.ready_to_send.front()
+            && at <= now
+        {
+            self.ready_to_send.pop_front();
+            out.send(channel, message);
         }
         while let Some(&Reverse((at, number))) = self.computing.peek()
             && at <= now
@@ -344,12 +365,16 @@ impl Program for Rank {
     fn wake(&self) -> Option<Ps> {
         match self.iteration {
             None => Some(self.runs.start),
-            Some(_) => self.computing.peek().map(|Reverse((at, _))| *at),
+            Some(_) => {
+                let computed = self.computing.peek().map(|Reverse((at, _))| *at);
+                let sent = self.ready_to_send.front().map(|(at, ..)| *at);
+                computed.into_iter().chain(sent).min()
+            }
         }
     }
 
     fn is_over(&self) -> bool {
-        self.iteration.is_some_and(|iteration| iteration >= self.runs.iterations)
+        self.ready_to_send.is_empty() && self.iteration.is_some_and(|iteration| iteration >= self.runs.iterations)
     }
 
     fn open(&self) -> u64 {

@@ -81,7 +81,7 @@ fn random(seed: u64) -> Pcg64Mcg {
     onramp_random::stream(seed, "test", 0)
 }
 
-const SENDING: Sending = Sending { chunk: 1 << 19, queue_pairs: 1 };
+const SENDING: Sending = Sending { chunk: 1 << 19, queue_pairs: 1, latency: 0 };
 
 fn op(kind: Kind, after: &[u32]) -> Op {
     Op { kind, after: after.to_vec() }
@@ -119,7 +119,7 @@ proptest! {
         let members: Arc<[u32]> = (0..n).rev().collect();
         let collective = Collective { operation, algorithm, members: members.clone(), bytes, channels, server };
         let ranks = (0..n).map(|_| vec![op(Kind::Collective(0), &[])]).collect();
-        let graph = Graph::new(ranks, vec![collective], Sending { chunk, queue_pairs }).unwrap();
+        let graph = Graph::new(ranks, vec![collective], Sending { chunk, queue_pairs, latency: seed % 2 * 7 }).unwrap();
         let outcome = run(graph, 2, random(seed));
         prop_assert_eq!(outcome.operations.len(), 2 * n as usize);
         prop_assert_eq!(outcome.collectives.len(), 2);
@@ -251,4 +251,16 @@ fn bandwidths_are_those_of_nccl_tests() {
     assert_eq!((found.number, found.start_ps, found.skew_ps, found.last), (4, 0, 500, 12));
     // A gigabyte in a tenth of a second; each rank sends one and a half.
     assert!((found.algbw - 10.0).abs() < 1e-6 && (found.busbw - 15.0).abs() < 1e-6, "{found:?}");
+}
+
+#[test]
+fn messages_are_handed_over_after_their_latency() {
+    let (tag, bytes) = (0, 1);
+    let ranks =
+        vec![vec![op(Kind::Send { to: 1, bytes, tag }, &[])], vec![op(Kind::Receive { from: 0, bytes, tag }, &[])]];
+    let outcome = run(Graph::new(ranks, vec![], Sending { latency: 7, ..SENDING }).unwrap(), 2, random(1));
+    let received: Vec<_> =
+        outcome.operations.iter().filter(|o| o.kind == 2).map(|o| o.start_ps + o.duration_ps).collect();
+    // A send is complete before: the second one is ready at the same time.
+    assert_eq!(received, [7, 7]);
 }

@@ -51,7 +51,8 @@ impl Recovery {
         match self {
             Self::GoBackN(_) => (Recovered::FromThere { nack_interval }, rto),
             Self::SelectiveRepeat(config) => {
-                let params = selective::Params { rto_low: config.rto_low.0, few: config.few, cap };
+                let selective::Config { rto_low, few, reorder, .. } = *config;
+                let params = selective::Params { rto_low: rto_low.0, few, cap, reorder };
                 (Recovered::Selectively(params), config.rto_high.0)
             }
         }

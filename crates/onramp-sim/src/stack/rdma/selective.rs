@@ -21,11 +21,13 @@ pub struct Config {
     pub rto_high: Span,
     /// Few are so many. Default 3 (§4.1).
     pub few: u32,
+    /// Packets that may overtake one before it counts as lost, where paths are sprayed. Default 0, IRN's.
+    pub reorder: u32,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { rto_low: Span(100 * US), rto_high: Span(320 * US), few: 3 }
+        Self { rto_low: Span(100 * US), rto_high: Span(320 * US), few: 3, reorder: 0 }
     }
 }
 
@@ -47,6 +49,8 @@ pub struct Params {
     pub few: u32,
     /// Packets in flight at most: BDP-FC.
     pub cap: u32,
+    /// See [`Config`].
+    pub reorder: u32,
 }
 
 /// Sender's view of the packets in flight.
@@ -61,21 +65,25 @@ pub(super) struct Scoreboard {
     again: u32,
     /// Recovery ends when all packets before this one are acknowledged.
     recovery: Option<u32>,
+    /// This one is lost whatever has come: it has timed out.
+    timed_out: Option<u32>,
 }
 
 impl Scoreboard {
     pub fn new(params: Params) -> Self {
-        Self { params, received: VecDeque::new(), highest: 0, again: 0, recovery: None }
+        Self { params, received: VecDeque::new(), highest: 0, again: 0, recovery: None, timed_out: None }
     }
 
     /// The next packet to retransmit.
     pub fn lost(&self, acked: u32) -> Option<u32> {
         let end = self.recovery?;
         let from = self.again.max(acked);
-        if from == acked && acked < end {
+        let seen = self.highest.saturating_sub(self.params.reorder);
+        let first = self.params.reorder == 0 || acked < seen || self.timed_out == Some(acked);
+        if from == acked && acked < end && first {
             return Some(acked);
         }
-        (from..self.highest).find(|seq| !self.received.get((seq - acked) as usize).copied().unwrap_or(false))
+        (from..seen).find(|seq| !self.received.get((seq - acked) as usize).copied().unwrap_or(false))
     }
 
     /// Packet `seq` is retransmitted.
@@ -101,7 +109,7 @@ impl Scoreboard {
         self.received.resize(self.received.len().max(place + 1), false);
         self.received[place] = true;
         self.highest = self.highest.max(seq);
-        let begins = self.recovery.is_none();
+        let begins = self.recovery.is_none() && place > self.params.reorder as usize;
         if begins {
             // What was retransmitted in the recovery before may still be on its way.
             self.recovery = Some(next);
@@ -113,6 +121,7 @@ impl Scoreboard {
     pub fn recover(&mut self, acked: u32, next: u32) {
         self.recovery = Some(next);
         self.again = acked;
+        self.timed_out = Some(acked);
     }
 }
 
@@ -148,7 +157,7 @@ mod tests {
     use crate::cc::Loss;
     use crate::stack::{Rx as _, Tx as _};
 
-    const PARAMS: Params = Params { rto_low: 100 * US, few: 3, cap: 20 };
+    const PARAMS: Params = Params { rto_low: 100 * US, few: 3, cap: 20, reorder: 0 };
     const RECOVERED: Recovered = Recovered::Selectively(PARAMS);
     const SHAPE: Shape = Shape { payload: 1000, header: 48, rto: 320 * US, rto_doublings: 6, recovered: RECOVERED };
 
@@ -179,6 +188,25 @@ mod tests {
         tx.on_reply(Kind::ACK, 8, 8, US);
         assert_eq!(nack(&mut tx, 8, 9), Some(Loss::Fast));
         assert_eq!(sent(&mut tx, 1), [(8, true)]);
+    }
+
+    #[test]
+    fn packets_may_overtake_each_other_by_so_many() {
+        let recovered = Recovered::Selectively(Params { reorder: 3, ..PARAMS });
+        let mut tx = Tx::new(&Shape { recovered, ..SHAPE }, Some(100_000), 0);
+        sent(&mut tx, 8);
+        // Packet 0 is late: three overtake it, and nothing is lost.
+        assert_eq!([1, 2, 3].map(|came| nack(&mut tx, 0, came)), [None; 3]);
+        assert_eq!(sent(&mut tx, 1), [(8, false)]);
+        // A fourth one tells that it is lost; of the later ones nothing is known yet.
+        assert_eq!(nack(&mut tx, 0, 4), Some(Loss::Fast));
+        assert_eq!(sent(&mut tx, 2), [(0, true), (9, false)]);
+        // It has arrived: 5 is not lost before another four have come.
+        tx.on_reply(Kind::ACK, 5, 5, US);
+        assert_eq!([6, 7, 8].map(|came| nack(&mut tx, 5, came)), [None; 3]);
+        assert_eq!(sent(&mut tx, 1), [(10, false)]);
+        tx.on_timeout(400 * US);
+        assert_eq!(sent(&mut tx, 1), [(5, true)]);
     }
 
     #[test]
@@ -216,9 +244,10 @@ mod tests {
     proptest::proptest! {
         /// Whatever is lost and however packets overtake each other, everything arrives once the network lets it.
         #[test]
-        fn everything_arrives(bytes in 1u64..60_000, fate in proptest::collection::vec(0u8..10, 200..400)) {
-            let mut tx = Tx::new(&SHAPE, Some(bytes), 0);
-            let mut rx = Rx::new(&SHAPE);
+        fn everything_arrives(bytes in 1u64..60_000, reorder in 0u32..6, fate in proptest::collection::vec(0u8..10, 200..400)) {
+            let shape = Shape { recovered: Recovered::Selectively(Params { reorder, ..PARAMS }), ..SHAPE };
+            let mut tx = Tx::new(&shape, Some(bytes), 0);
+            let mut rx = Rx::new(&shape);
             let (mut now, mut fate) = (0, fate.into_iter());
             let mut ways: Vec<(u32, u8)> = Vec::new();
             for _ in 0..10_000 {

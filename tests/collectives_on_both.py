@@ -1,0 +1,71 @@
+"""Collectives over TCP, simulated and on Linux: a table in Markdown.
+
+python tests/collectives_on_both.py [SEEDS]
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+import onramp
+from onramp.metrics import over_seeds
+
+#: Operation, algorithm, size of the buffer, repetitions.
+CASES = (
+    ("all-reduce", "ring", "80KB", 20),
+    ("all-reduce", "ring", "8MB", 5),
+    ("all-reduce", "halving-doubling", "800KB", 20),
+    ("all-reduce", "double-binary-tree", "4MB", 10),
+    ("all-gather", "ring", "1MB", 20),
+    ("broadcast", "ring", "4MB", 10),
+    ("all-to-all", "pairwise", "4MB", 10),
+    ("reduce-scatter", "direct", "1MB", 20),
+    ("all-to-all", "direct", "400KB", 20),
+    ("all-to-all", "direct", "8MB", 10),
+)
+
+
+def scenario(operation: str, algorithm: str, size: str, repeat: int) -> dict[str, object]:
+    """Eight hosts on a switch at 10 Gb/s, CUBIC."""
+    section = {
+        "kind": "collective",
+        "operation": operation,
+        "algorithm": algorithm,
+        "size": size,
+        "repeat": repeat,
+    }
+    return {
+        "name": f"{operation} {algorithm} {size}",
+        "duration": "5ms",
+        "time_limit": "20s",
+        "network": {"kind": "star", "hosts": 8, "host_rate": "10Gbps", "link_delay": "5us"},
+        "transport": {"kind": "cubic"},
+        "traffic": [section],
+    }
+
+
+def mean_us(source: dict[str, object], on: str, seed: int) -> float:
+    """Mean time of a collective in microseconds."""
+    durations = onramp.run(source, on=on, seed=seed).collectives["duration_ps"].to_numpy()
+    return float(np.mean(durations)) / 1e6
+
+
+def main() -> None:
+    seeds = range(1, 1 + int(sys.argv[1] if len(sys.argv) > 1 else 5))
+    print("| operation | algorithm | size | simulated (µs) | Linux (µs) | ratio |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for operation, algorithm, size, repeat in CASES:
+        source = scenario(operation, algorithm, size, repeat)
+        of = {on: [mean_us(source, on, seed) for seed in seeds] for on in ("sim", "linux")}
+        (sim, _), (linux, linux_by) = (over_seeds(of[on]) for on in ("sim", "linux"))
+        ratio, by = over_seeds([s / x for s, x in zip(of["sim"], of["linux"], strict=True)])
+        # Where no seed changes anything there is no interval.
+        intervals = [f" ± {linux_by:,.0f}", f" ± {by:.3f}"] if by >= 0.001 else ["", ""]
+        times = [f"{sim:,.0f}", f"{linux:,.0f}{intervals[0]}", f"{ratio:.3f}{intervals[1]}"]
+        print("| " + " | ".join([operation, algorithm, size, *times]) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""The same collective over TCP in the simulator and on Linux."""
+
+from __future__ import annotations
+
+import pytest
+
+from collectives_on_both import mean_us, scenario
+
+pytestmark = pytest.mark.machines
+
+
+@pytest.mark.parametrize(
+    ("operation", "algorithm", "size"),
+    [
+        ("all-reduce", "ring", "8MB"),
+        ("all-reduce", "halving-doubling", "800KB"),
+        ("broadcast", "ring", "4MB"),
+    ],
+)
+def test_a_collective_takes_as_long_on_linux(operation: str, algorithm: str, size: str) -> None:
+    source = scenario(operation, algorithm, size, 3)
+    simulated, linux = (mean_us(source, on, 1) for on in ("sim", "linux"))
+    assert simulated == pytest.approx(linux, rel=0.02)
