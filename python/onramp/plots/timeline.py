@@ -1,4 +1,4 @@
-"""What ranks of distributed programs do over time: computation and collectives, a line for each rank."""
+"""Computation and collectives of the ranks of distributed programs over time, a line for each rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-//! What the packets of a flow give switches to hash, their entropy value: a file for each way. Switches choose by it
+//! Entropy values: numbers in packets that switches hash to choose a path; a file for each way. Switches choose by it
 //! alone, so that hosts choose paths without knowing them.
 
 pub mod reps;
