@@ -43,7 +43,7 @@ def draw(sides: Mapping[str, Result]) -> Figure | None:
                 of_kind = kind == code
                 kinds.add(KINDS[code])
                 computes = code == COMPUTATION
-                bars = np.column_stack([start[of_kind], took[of_kind]])
+                bars = list(zip(start[of_kind].tolist(), took[of_kind].tolist(), strict=True))
                 ax.broken_barh(
                     bars,
                     (line + (0.5 if computes else 0.05), 0.45),
