@@ -20,13 +20,7 @@ pub struct Config {
 }
 
 pub(super) fn links(c: &Config, base: &Path) -> Listed {
-    let cannot = |what: String| Mistake::new("file", format!("cannot read \"{}\": {what}", c.file));
-    let path = base.join(&c.file);
-    // Before it is opened: a pipe or a device may never end.
-    if !path.metadata().map_err(|e| cannot(e.to_string()))?.is_file() {
-        return Err(cannot("not a regular file".into()));
-    }
-    let text = std::fs::read_to_string(path).map_err(|e| cannot(e.to_string()))?;
+    let text = super::text(&c.file, base).map_err(|m| Mistake::new("file", m))?;
     parse(&text).map_err(|m| Mistake::new("file", format!("{}:{m}", c.file)))
 }
 

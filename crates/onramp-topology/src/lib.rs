@@ -23,6 +23,7 @@ pub mod dumbbell;
 pub mod fat_tree;
 pub mod faults;
 pub mod hpcc_file;
+pub mod htsim_file;
 pub mod leaf_spine;
 pub mod links;
 pub mod racks;
@@ -107,6 +108,18 @@ tagged! {
         Links(links::Config) = "links",
         /// A topology file in the HPCC simulator's format.
         HpccFile(hpcc_file::Config) = "hpcc-file",
+        /// A topology file in htsim's format.
+        HtsimFile(htsim_file::Config) = "htsim-file",
+    }
+}
+
+impl Shape {
+    /// The file that it is read from.
+    pub fn file(&self) -> Option<&str> {
+        match self {
+            Self::HpccFile(hpcc_file::Config { file }) | Self::HtsimFile(htsim_file::Config { file }) => Some(file),
+            _ => None,
+        }
     }
 }
 
@@ -184,6 +197,7 @@ fn without_faults(network: &Network, base: &Path) -> Result<Topology, Mistake> {
         Shape::Dragonfly(c) => dragonfly::links(c),
         Shape::Links(c) => links::links(c),
         Shape::HpccFile(c) => hpcc_file::links(c, base),
+        Shape::HtsimFile(c) => htsim_file::links(c, base),
     }
     .map_err(|m| {
         Mistake::new(if m.key.is_empty() { "network".into() } else { format!("network.{}", m.key) }, m.message)
@@ -204,6 +218,17 @@ fn without_faults(network: &Network, base: &Path) -> Result<Topology, Mistake> {
     let links: Vec<Link> = links.iter().filter(left).cloned().collect();
     let cut = |e| Mistake::new("network.failed", format!("without these links, {e}"));
     Topology::assemble(names, hosts, &links, true).map_err(cut)
+}
+
+/// A file's text, relative to `base`.
+fn text(file: &str, base: &Path) -> Result<String, String> {
+    let cannot = |e: &dyn std::fmt::Display| format!("cannot read \"{file}\": {e}");
+    let path = base.join(file);
+    // Before it is opened: a pipe or a device may never end.
+    if !path.metadata().map_err(|e| cannot(&e))?.is_file() {
+        return Err(cannot(&"not a regular file"));
+    }
+    std::fs::read_to_string(path).map_err(|e| cannot(&e))
 }
 
 /// Parts of a network that each topology file returns: node names (hosts first), number of hosts, links.

@@ -60,6 +60,11 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
+    /// The line read last, without the white space around it.
+    pub fn again(&self) -> &str {
+        str::from_utf8(&self.line).unwrap_or_default().trim_start_matches('\u{feff}').trim()
+    }
+
     /// A message about the line read last.
     pub fn wrong(&self, what: impl Display) -> String {
         self.wrong_at(self.number, what)

@@ -7,7 +7,10 @@
 //! HPCC: the number of flows, then `src dst pg dport size start` a line, with
 //! the start in seconds. After the last announced flow there may be text, but no flow.
 //!
-//! Both in ascending order of start, so that a trace of any length is read
+//! htsim: a connection matrix, `Nodes N` and `Connections K`, then `src->dst start PS size BYTES` a line, with the start
+//! in picoseconds and `id`, `prio` as they like. Flows that triggers start are refused.
+//!
+//! All in ascending order of start, so that a trace of any length is read
 //! while it is simulated.
 
 use super::lines::{Lines, quoted};
@@ -29,6 +32,8 @@ pub enum TraceFormat {
     Csv,
     /// The HPCC simulator's flow file.
     Hpcc,
+    /// A connection matrix of htsim.
+    Htsim,
 }
 
 /// Flows listed in a file.
@@ -165,9 +170,11 @@ impl<R: BufRead + Seek> Reader<R> {
 
     /// Refuses flows after those that an HPCC file announces. Its authors' own files end with a note.
     fn check_rest(&mut self) -> Result<(), String> {
-        if self.format == TraceFormat::Csv {
-            return Ok(());
-        }
+        let is_flow = match self.format {
+            TraceFormat::Csv => return Ok(()),
+            TraceFormat::Hpcc => is_flow,
+            TraceFormat::Htsim => |line: &str| line.contains("->"),
+        };
         let mut more = 0;
         while let Ok(Some(line)) = self.lines.next() {
             more += u64::from(is_flow(line));
@@ -204,16 +211,51 @@ impl<R: BufRead + Seek> Reader<R> {
                 };
                 (self.announced, self.left) = (flows, flows);
             }
+            TraceFormat::Htsim => return self.head(),
         }
         Ok(())
     }
 
+    /// The head of a connection matrix, whose first line has been read.
+    fn head(&mut self) -> Result<(), String> {
+        let mut line = self.lines.again().to_string();
+        let hosts = self.names.len() as u64;
+        loop {
+            let (key, count) = line.split_once(' ').unwrap_or((&line, ""));
+            let number = count.trim().parse::<u64>();
+            match (key, number) {
+                ("Nodes", Ok(nodes)) if nodes <= hosts => {}
+                ("Nodes", Ok(nodes)) => return Err(self.lines.wrong(format!("{nodes} nodes, for {hosts} hosts"))),
+                ("Connections", Ok(flows)) => {
+                    (self.announced, self.left) = (flows, flows);
+                    return Ok(());
+                }
+                _ if line.starts_with('#') => {}
+                _ => {
+                    let what = format!("{} is not \"Nodes\" or \"Connections\" and a number", quoted(&line));
+                    return Err(self.lines.wrong(what));
+                }
+            }
+            line = self.lines.next()?.unwrap_or_default().to_string();
+        }
+    }
+
     /// The next flow of the file.
     fn row(&mut self) -> Result<Option<Row>, String> {
-        if self.format == TraceFormat::Hpcc && self.left == 0 {
+        if self.format != TraceFormat::Csv && self.left == 0 {
             return Ok(None);
         }
-        let Some(line) = self.lines.next()? else {
+        let mut line = self.lines.next()?;
+        // Triggers are named where flows have them; counts of what there is none of say nothing.
+        while self.format == TraceFormat::Htsim && line.is_some_and(|line| !line.contains("->")) {
+            let [empty, other] = ["Triggers 0", "Failures 0"].map(|none| line == Some(none));
+            if !(empty || other || line.is_some_and(|line| line.starts_with('#') || line.starts_with("Triggers"))) {
+                let what = format!("{} is not simulated: only connections are", quoted(line.unwrap_or_default()));
+                return Err(self.lines.wrong(what));
+            }
+            line = self.lines.next()?;
+        }
+        let Some(line) = line else {
             if self.left > 0 {
                 let (announced, found) = (self.announced, self.announced - self.left);
                 return Err(self
@@ -226,6 +268,7 @@ impl<R: BufRead + Seek> Reader<R> {
         let parsed = match self.format {
             TraceFormat::Csv => hosts.csv(line, self.with_request),
             TraceFormat::Hpcc => hosts.hpcc(line),
+            TraceFormat::Htsim => hosts.htsim(line),
         };
         let row = parsed.and_then(|row| self.possible(row)).map_err(|m| self.lines.wrong(m))?;
         self.left = self.left.saturating_sub(1);
@@ -317,6 +360,31 @@ impl Hosts<'_> {
             bytes: size(bytes)?,
             request: None,
         })
+    }
+
+    fn htsim(&self, line: &str) -> Result<Row, String> {
+        let mut words = line.split_whitespace();
+        let pair = words.next().unwrap_or_default();
+        let (src, dst) =
+            pair.split_once("->").ok_or_else(|| format!("{} is not two hosts, such as 0->1", quoted(pair)))?;
+        let (mut at, mut bytes) = (None, None);
+        while let Some(key) = words.next() {
+            let value = words.next().ok_or_else(|| format!("ends after {}", quoted(key)))?;
+            let wrong = || format!("{} is not a time in ps, such as 1000", quoted(value));
+            match key {
+                "start" => at = Some(time(value, "ps").ok_or_else(wrong)?),
+                "size" => bytes = Some(size(value)?),
+                "id" | "prio" | "msg" => {}
+                "trigger" | "send_done_trigger" | "recv_done_trigger" => {
+                    return Err(format!("has a {key}, which is not simulated: flows start at their times"));
+                }
+                _ => return Err(format!("{} is not start, size, id, msg or prio", quoted(key))),
+            }
+        }
+        let host = |text| self.counted(text).ok_or_else(|| self.unknown(text));
+        let (src, dst) = (host(src)?, host(dst)?);
+        let (at, bytes) = (at.ok_or("has no start")?, bytes.ok_or("has no size")?);
+        Ok(Row { at, src, dst, bytes, request: None })
     }
 
     fn named(&self, text: &str) -> Result<u32, String> {

@@ -133,8 +133,8 @@ impl Scenario {
     /// The files it refers to, as (dotted key, path as written).
     pub fn input_files(&self) -> Vec<(String, String)> {
         let mut files = Vec::new();
-        if let Shape::HpccFile(network) = &self.network.shape {
-            files.push(("network.file".to_string(), network.file.clone()));
+        if let Some(file) = self.network.shape.file() {
+            files.push(("network.file".to_string(), file.to_string()));
         }
         for (i, traffic) in self.traffic.iter().enumerate() {
             let own = traffic.source.input_files();

@@ -92,6 +92,28 @@ fn hpcc_starts_are_exact_and_kept() {
 }
 
 #[test]
+fn htsims_connections_start_at_their_times() {
+    let htsim = |text: &str| flows(text, TraceFormat::Htsim);
+    let text = "# Four hosts.\nNodes 4\nConnections 2\nTriggers 0\n0->3 id 1 start 0 size 2000 prio 2\n\n1->2 start 1500 size 7\n";
+    assert_eq!(htsim(text).unwrap(), [(0, flow(0, 3, 2000)), (1500, flow(1, 2, 7))]);
+    let wrong = |from: &str, to: &str| htsim(&text.replace(from, to)).unwrap_err();
+    assert_eq!(wrong("Nodes 4", "Nodes 5"), "flows:2: 5 nodes, for 4 hosts");
+    assert_eq!(
+        wrong("Connections 2", "Links 2"),
+        "flows:3: \"Links 2\" is not \"Nodes\" or \"Connections\" and a number"
+    );
+    assert_eq!(wrong("Connections 2", "Connections 3"), "flows:1: announces 3 flows, but 2 follow: write that");
+    assert_eq!(wrong("Connections 2", "Connections 1"), "flows:1: announces 1 flows, but 2 follow: write that");
+    assert_eq!(
+        wrong("start 1500", "trigger 1"),
+        "flows:7: has a trigger, which is not simulated: flows start at their times"
+    );
+    assert_eq!(wrong(" size 7", ""), "flows:7: has no size");
+    assert_eq!(wrong("1->2", "1-2"), "flows:7: \"1-2 start 1500 size 7\" is not simulated: only connections are");
+    assert_eq!(wrong("1->2", "1->9"), "flows:7: \"9\" is no host: they are h0 to h3, or 0 to 3");
+}
+
+#[test]
 fn hpcc_files_may_end_with_a_note() {
     let text = "1\n0 1 3 100 5 2\n\nFirst line: number of flows\nsrc dst priority port bytes start_time\n";
     assert_eq!(hpcc(text).unwrap(), [(2 * SEC, flow(0, 1, 5))]);
@@ -208,7 +230,7 @@ fn a_trace_that_changes_after_its_check_ends_where_it_no_longer_fits() {
 proptest! {
     #[test]
     fn arbitrary_text_never_panics(text in ".*", bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        for format in [TraceFormat::Csv, TraceFormat::Hpcc] {
+        for format in [TraceFormat::Csv, TraceFormat::Hpcc, TraceFormat::Htsim] {
             let _ = flows(&text, format);
             if let Ok(mut reader) = open_text(bytes.clone(), format) {
                 let _ = reader.check();
