@@ -25,8 +25,6 @@ sys.path.insert(0, str(ROOT / "packaging" / "site"))
 #: Doc comments that begin with a question's word, by folder. Counts go down, and no folder joins.
 QUESTIONS = {
     "crates/onramp-sim": 274,
-    "crates/onrampctl": 51,
-    "crates/onrampd": 124,
 }
 
 
