@@ -534,8 +534,8 @@ impl Datapath {
         add(first).or_else(|_| add(otherwise)).map_err(|e: onramp_netlink::Error| io::Error::other(e))
     }
 
-    /// Returns the program that runs before `programs`, which are attached by TCX to one hook of an interface; `None`
-    /// if they come first.
+    /// Returns how others have come before `programs`, which are attached by TCX to one hook of an interface; `None` if
+    /// ours come first.
     ///
     /// # Errors
     /// The kernel does not tell.
