@@ -5,10 +5,13 @@ use crate::engine::{Event, Events, Head, OnLink, Posts, prefetch};
 use crate::host::shaper::Entry;
 use crate::host::{Hosts, Io, Timer};
 use crate::measure::Meter;
+use crate::network::faults::Change;
 use crate::network::feedback::Feedback;
+use crate::network::port::Port;
 use crate::network::{Kind, Network, Packet};
 use onramp_config::units::Ps;
 use onramp_topology::{Cells, Topology};
+use rand_pcg::Pcg64Mcg;
 use std::sync::Arc;
 
 /// See the module.
@@ -73,6 +76,12 @@ impl<F: Feedback> Cell<F> {
                 self.events.odd_arrival(at, port, frame);
             }
         }
+    }
+
+    /// Has a change of links or routes take effect at a time.
+    pub fn change(&mut self, at: Ps, change: Change, random: Pcg64Mcg) {
+        let number = self.network.add_change(change, random);
+        self.events.timer(at, Timer::Fault(number));
     }
 
     /// Runs all events before `end`.
@@ -152,6 +161,12 @@ impl<F: Feedback> Cell<F> {
         self.network.counts.hops += 1;
         let OnLink { link: port, packet } = on;
         let host = self.network.ports[port as usize].host;
+        if self.network.ports[port as usize].faulty && self.network.loses(port, packet.size) {
+            if !packet.is_pfc() {
+                self.lost(&packet);
+            }
+            return;
+        }
         if packet.is_pfc() {
             self.network.pause(self.now, port, &packet);
             if host {
@@ -186,8 +201,10 @@ impl<F: Feedback> Cell<F> {
     }
 
     fn timer(&mut self, timer: Timer) {
-        if let Timer::Clock(tick) = timer {
-            return self.tick(tick);
+        match timer {
+            Timer::Clock(tick) => return self.tick(tick),
+            Timer::Fault(number) => return self.changes(number),
+            _ => {}
         }
         let (hosts, mut io) = self.hosts();
         match timer {
@@ -199,7 +216,24 @@ impl<F: Feedback> Cell<F> {
             Timer::Program(_, slot) => hosts.program_due(&mut io, slot),
             Timer::End(_, slot) => hosts.end_due(&mut io, slot),
             Timer::Served(nic) => hosts.served(&mut io, nic),
-            Timer::Clock(_) => {}
+            Timer::Fault(_) | Timer::Clock(_) => {}
+        }
+    }
+
+    /// A change of links or routes takes effect. Who was paused over a link that goes down is so no more.
+    #[cold]
+    fn changes(&mut self, number: u32) {
+        let Some(port) = self.network.change(number) else { return };
+        for frame in self.network.frames(Kind::RESUME) {
+            self.network.counts.sent += 1;
+            self.network.pause(self.now, port, &frame);
+        }
+        let Port { host, owner, .. } = self.network.ports[port as usize];
+        if host {
+            let (hosts, mut io) = self.hosts();
+            hosts.nic_send(&mut io, owner);
+        } else {
+            self.network.go_on(&mut self.events, self.now, port);
         }
     }
 

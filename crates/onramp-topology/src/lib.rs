@@ -21,6 +21,7 @@ pub mod address;
 pub mod dragonfly;
 pub mod dumbbell;
 pub mod fat_tree;
+pub mod faults;
 pub mod hpcc_file;
 pub mod leaf_spine;
 pub mod links;
@@ -34,6 +35,7 @@ mod routes;
 
 pub use cells::{Cells, Members};
 pub use error::TopologyError;
+pub use faults::Fault;
 pub use routes::{Routes, choose};
 
 use onramp_config::units::{MS, Ps, Rate, SEC, Span};
@@ -51,6 +53,9 @@ pub struct Network {
     /// Links that are not there, each named by its two ends: "h3->tor0". Default none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<String>,
+    /// Links that fail in the middle of a run, or have bit errors. Default none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Fault>,
     /// The network without failures.
     #[serde(flatten)]
     pub shape: Shape,
@@ -58,7 +63,7 @@ pub struct Network {
 
 impl From<Shape> for Network {
     fn from(shape: Shape) -> Self {
-        Self { failed: vec![], shape }
+        Self { failed: vec![], faults: vec![], shape }
     }
 }
 
@@ -67,16 +72,17 @@ impl From<Shape> for Network {
 #[serde(deny_unknown_fields, default)]
 struct Common {
     failed: Vec<String>,
+    faults: Vec<Fault>,
 }
 
 impl Keys for Common {
-    const KEYS: &'static [&'static str] = &["failed"];
+    const KEYS: &'static [&'static str] = &["failed", "faults"];
 }
 
 impl<'de> Deserialize<'de> for Network {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let Both(Common { failed }, shape) = Both::deserialize(d)?;
-        Ok(Self { failed, shape })
+        let Both(Common { failed, faults }, shape) = Both::deserialize(d)?;
+        Ok(Self { failed, faults, shape })
     }
 }
 
@@ -162,6 +168,12 @@ pub struct Topology {
 
 /// Builds the network a scenario names.
 pub fn build(network: &Network, base: &Path) -> Result<Topology, Mistake> {
+    let topology = without_faults(network, base)?;
+    faults::check(&network.faults, &topology).map_or(Ok(topology), Err)
+}
+
+/// See [`build`].
+fn without_faults(network: &Network, base: &Path) -> Result<Topology, Mistake> {
     let (names, hosts, links) = match &network.shape {
         Shape::FatTree(c) => fat_tree::links(c),
         Shape::LeafSpine(c) => leaf_spine::links(c),

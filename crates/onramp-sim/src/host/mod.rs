@@ -61,6 +61,8 @@ pub enum Timer {
     End(u64, u32),
     /// A host has processed a packet that came in by this NIC.
     Served(u32),
+    /// A change of links or routes is due, by its number.
+    Fault(u32),
     /// Something about the clocks.
     Clock(Tick),
 }

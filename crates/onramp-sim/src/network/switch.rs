@@ -3,6 +3,7 @@
 use super::buffer::{Account, Admission, Alpha, Buffer, Ingress};
 use super::config::{ClassRules, Loss, PortBuffer, Rules};
 use super::ecn::Ecn;
+use super::faults::{Change, Faults, Loses};
 use super::feedback::{Feedback, Leaving};
 use super::order::{Flow, Order};
 use super::packet::{MARKED, UNPAUSED};
@@ -109,6 +110,8 @@ pub struct Network<F: Feedback> {
     pfc_frame: u16,
     /// Ports whose packets' order is recorded.
     orders: Vec<(u32, Order)>,
+    /// Faults of links, where there are any.
+    faults: Option<Box<Faults>>,
     /// For other cells.
     pub outbox: Posts<Packet<F::Header>>,
     /// Counts so far.
@@ -172,6 +175,7 @@ impl<F: Feedback> Network<F> {
             outbox: Posts::new(cells.parts.len()),
             counts: Counts::default(),
             orders: Vec::new(),
+            faults: None,
             classes,
             ports,
             queues,
@@ -267,6 +271,35 @@ impl<F: Feedback> Network<F> {
             order.comes(now);
             order.drops(flow, queued);
         });
+    }
+
+    /// Adds a change of links or routes, whose draws come from `random`; its number.
+    pub fn add_change(&mut self, change: Change, random: Pcg64Mcg) -> u32 {
+        let faults = self.faults.get_or_insert_default();
+        if let Change::Link(port, ..) = change {
+            self.ports[port as usize].faulty = true;
+            faults.watch(port, random);
+        }
+        faults.add(change)
+    }
+
+    /// A change takes effect; the port whose link goes down with it.
+    pub fn change(&mut self, number: u32) -> Option<u32> {
+        match self.faults.as_mut()?.due(number) {
+            Change::Routes(routes) => {
+                self.routes = (**routes).clone();
+                None
+            }
+            &Change::Link(port, loses, begins) => (begins && loses == Loses::Everything).then_some(port),
+        }
+    }
+
+    /// True if a packet is lost on the faulty link to a port.
+    #[cold]
+    pub fn loses(&mut self, port: u32, bytes: u16) -> bool {
+        let lost = self.faults.as_mut().is_some_and(|faults| faults.lose(port, bytes));
+        self.counts.dropped += u64::from(lost);
+        lost
     }
 
     /// Tells whoever records the order of packets at a port of one with data.
@@ -371,7 +404,7 @@ impl<F: Feedback> Network<F> {
         }
         if !packet.is_pfc() {
             let switch = self.ports[id as usize].owner as usize;
-            debug_assert_ne!(from, id, "no shortest path goes back over the same link");
+            debug_assert!(from != id || self.faults.is_some(), "no shortest path goes back over the same link");
             let account = if self.tail.is_some() {
                 Account::Pool
             } else {

@@ -16,7 +16,7 @@ use crate::network::feedback;
 use crate::network::path::{self, custom::Selectors};
 use crate::stack::tcp::Params;
 use onramp_config::units::{Ps, Span};
-use onramp_topology::Topology;
+use onramp_topology::{Fault, Topology};
 use onramp_workload::LoadSpan;
 
 /// How the flows of a traffic section travel.
@@ -70,6 +70,8 @@ pub struct Resolved {
     pub processing: Vec<Option<Processing>>,
     /// Hosts' numbers, and when they begin and end to pause their switch's port.
     pub storms: Vec<(u32, Ps, Option<Ps>)>,
+    /// Links that fail, or have bit errors.
+    pub faults: Vec<Fault>,
     /// On-Ramp, if it is on.
     pub gate: Option<GateRules>,
     /// The hosts' clocks.
@@ -149,6 +151,7 @@ impl Resolved {
             entropy: s.host.entropy.clone(),
             processing: s.processing(topology),
             storms: s.storms(topology),
+            faults: s.network.faults.clone(),
             gate: GateRules::new(&s.onramp),
             clock: s.clock.clone(),
             measure: s.measure.clone(),

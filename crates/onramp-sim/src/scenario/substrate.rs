@@ -187,6 +187,9 @@ impl Substrate {
         if !s.host.storms.is_empty() {
             wrong.push(Mistake::new("host.storms", "is simulated only; use --on sim, or leave it out"));
         }
+        if !s.network.faults.is_empty() {
+            wrong.push(Mistake::new("network.faults", "is simulated only; use --on sim, or leave it out"));
+        }
         if !s.host.processing.is_empty() {
             wrong.push(Mistake::new("host.processing", "is simulated only; use --on sim, or leave it out"));
         }

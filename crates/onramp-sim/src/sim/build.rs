@@ -10,6 +10,7 @@ use crate::engine::Events;
 use crate::host::{self, Hosts};
 use crate::measure::trace;
 use crate::measure::{Meter, NextOwd, Recorder, Shaped};
+use crate::network::faults;
 use crate::network::feedback::int::{Int, Units};
 use crate::network::feedback::plain::{Plain, Waits};
 use crate::network::feedback::rcp::Rcp;
@@ -144,6 +145,9 @@ impl<F: Feedback + 'static> Engine<F> {
                 let (cell, place) = map.place_in(&topology, topology.ports()[port as usize].reverse);
                 cells[cell].storm(place, origin + start, stop.map(|stop| origin + stop));
             }
+        }
+        for (at, cell, stream, change) in faults::changes(&resolved.faults, &topology, &map, origin) {
+            cells[cell].change(at, change, onramp_random::stream(span.seed, "faults", stream));
         }
         let recorder = Recorder::new(&resolved.measure, &topology);
         let desk = Desk {
