@@ -1,5 +1,5 @@
-//! What a packet costs in the structures that shapers are made of: a timing wheel, a binary heap, a
-//! red-black tree, and token buckets with a queue each, with 10 to 100,000 flows at mixed rates.
+//! Cost of a packet in the structures that shapers are made of: a timing wheel, a binary heap, a red-black tree, and
+//! token buckets with a queue each, with 10 to 100,000 flows at mixed rates.
 //!
 //! `cargo bench -p onramp-sim --bench shapers`. Each flow always has one packet in the structure; a
 //! step takes the earliest one out and puts the flow's next one in, as far ahead as its rate wants.

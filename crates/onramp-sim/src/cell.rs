@@ -18,7 +18,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Cell<F: Feedback> {
     now: Ps,
-    /// What is to come.
+    /// Events to come.
     pub events: Events<Packet<F::Header>, Timer>,
     /// Links and switches.
     pub network: Network<F>,
@@ -26,7 +26,7 @@ pub struct Cell<F: Feedback> {
     pub hosts: Hosts<F::Header>,
     /// The hosts' clocks.
     pub clocks: Clocks,
-    /// What is measured.
+    /// Measurements.
     pub meter: Meter,
     /// From the other cells, by their numbers.
     pub incoming: Posts<Packet<F::Header>>,
@@ -41,7 +41,7 @@ pub struct Cell<F: Feedback> {
 
 /// The parts of a cell.
 pub struct Parts<F: Feedback> {
-    /// What is to come.
+    /// Events to come.
     pub events: Events<Packet<F::Header>, Timer>,
     /// Links and switches.
     pub network: Network<F>,
@@ -49,7 +49,7 @@ pub struct Parts<F: Feedback> {
     pub hosts: Hosts<F::Header>,
     /// The hosts' clocks.
     pub clocks: Clocks,
-    /// What is measured.
+    /// Measurements.
     pub meter: Meter,
 }
 

@@ -72,7 +72,7 @@ fn lines(text: &str, set: &[(&str, &str)]) -> String {
     }
 }
 
-/// What is replaced, by what, and the lines that must come.
+/// Text that is replaced, its replacement, and the lines that must come.
 const BROKEN: &[(&str, &str, &str)] = &[
     (r#"duration = "1ms""#, r#"durration = "1ms""#, "s.toml:3: durration: is not a known key: did you mean duration?"),
     (

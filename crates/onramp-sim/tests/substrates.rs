@@ -1,4 +1,4 @@
-//! What runs where, and the section that only Linux has.
+//! Support of substrates for parts of scenarios, and the section that only Linux has.
 
 use onramp_sim::Scenario;
 use onramp_sim::scenario::{Clock, HostQdisc, PortBuffer, Substrate, Threshold};

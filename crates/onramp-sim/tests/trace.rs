@@ -8,7 +8,7 @@ use onramp_sim::measure::trace::{At, Capture};
 use onramp_sim::{Options, Scenario, Simulation};
 use std::path::Path;
 
-/// What a capture's records say: time, bytes on the wire, bytes kept, what it is.
+/// Records of a capture: time, bytes on the wire, bytes kept, meaning.
 fn records(pcap: &[u8]) -> Vec<(u64, u32, Vec<u8>, Option<Found>)> {
     let word = |at: usize| u32::from_le_bytes(pcap[at..at + 4].try_into().unwrap());
     let mut all = Vec::new();

@@ -73,7 +73,7 @@ impl Fault {
     }
 }
 
-/// What is wrong with faults of a network.
+/// Mistakes in the faults of a network.
 pub(super) fn check(faults: &[Fault], topology: &Topology) -> Option<Mistake> {
     let key = |i: usize, key: &str| format!("network.faults[{i}].{key}");
     for (i, fault) in faults.iter().enumerate() {

@@ -7,7 +7,7 @@
 
 use onrampd::effects::jackknife::Spread;
 
-/// What can be added up over hosts and intervals.
+/// Counts that can be added up over hosts and intervals.
 pub trait Sum: Clone {
     /// Adds.
     fn add(&mut self, other: &Self);

@@ -21,7 +21,7 @@ const MAX_CLIENTS: usize = 16;
 pub struct Request<'a> {
     /// Path, without the query.
     pub path: &'a str,
-    /// What follows the question mark.
+    /// Query: the text after the question mark.
     pub query: &'a str,
     /// The header `Host`; none where it is missing, or there are several.
     pub host: Option<&'a str>,

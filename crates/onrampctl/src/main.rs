@@ -130,17 +130,17 @@ enum Command {
         /// T; default: each host's own.
         #[arg(long, value_name = "TIME|auto")]
         threshold: Option<Threshold>,
-        /// What must be so for each step: retransmissions, timeouts, goodput, owd pN, each below or above a multiple of what it
-        /// would be without holding.
+        /// Conditions for each step: retransmissions, timeouts, goodput, owd pN, each below or above a multiple of its
+        /// value without holding.
         #[arg(long, value_name = "GUARD", default_value = rollout::guard::DEFAULT, value_parser = rollout::guard::parse)]
         guard: Guards,
         /// How long each step is watched, and hosts before the first: 20s to 1d.
         #[arg(long = "for", value_name = "TIME", default_value = "10min", value_parser = rollout::plan::lasting)]
         lasts: Life,
-        /// What to do after a step in which too little was seen to say whether the guard holds.
+        /// Action after a step in which too little was seen to say whether the guard holds.
         #[arg(long, value_enum, value_name = "WHAT", default_value = "back")]
         if_open: IfOpen,
-        /// What for, for history and log.
+        /// Reason, for history and log.
         #[arg(long, value_name = "TEXT")]
         message: Option<String>,
         /// Configuration (TOML).
@@ -155,7 +155,7 @@ enum Command {
         /// End it: hosts hold again as policy and configuration say.
         #[arg(long)]
         end: bool,
-        /// What for, for history and log.
+        /// Reason, for history and log.
         #[arg(long, value_name = "TEXT", requires = "fleet")]
         message: Option<String>,
         /// Configuration (TOML).
@@ -378,7 +378,7 @@ enum PolicyCommand {
     Set {
         /// The policy (TOML).
         file: PathBuf,
-        /// What for, for history and log.
+        /// Reason, for history and log.
         #[arg(long, value_name = "TEXT")]
         message: Option<String>,
         /// Configuration (TOML).
@@ -398,7 +398,7 @@ enum PolicyCommand {
     Rollback {
         /// The old version; 0: no policy, each host's own configuration counts.
         version: Option<u64>,
-        /// What for, for history and log.
+        /// Reason, for history and log.
         #[arg(long, value_name = "TEXT")]
         message: Option<String>,
         /// Configuration (TOML).
@@ -411,7 +411,7 @@ enum PolicyCommand {
 type Steps = Vec<Share>;
 type Guards = Vec<rollout::guard::Guard>;
 
-/// What follows where a guard is neither held nor broken.
+/// Action after a step whose guards are neither held nor broken.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum IfOpen {
     /// Go back.
@@ -449,7 +449,7 @@ enum TokenCommand {
     },
 }
 
-/// What a new token admits.
+/// Terms of a new token.
 #[derive(Args)]
 struct TermsArguments {
     /// How many hosts the token admits.
@@ -664,7 +664,7 @@ fn with_config(file: &Path, work: impl FnOnce(&Config) -> ExitCode) -> ExitCode 
     }
 }
 
-/// What is to be done, where the system does not let this user.
+/// Appends the remedy to an error that says that the system refuses this user.
 fn with_remedy(e: String) -> String {
     let is_refused = ["Permission denied", "Operation not permitted"].iter().any(|refusal| e.contains(refusal));
     if is_refused && !geteuid().is_root() { e + ": run it as root" } else { e }

@@ -29,7 +29,7 @@ pub struct Change {
     pub what: String,
     /// The operator's own words.
     pub message: Option<String>,
-    /// Whether nothing is to be held, whatever the policy says; `None`: as before.
+    /// True to hold nothing, whatever the policy says; `None`: as before.
     pub stopped: Option<bool>,
     /// The policy, or that there is none; outer `None`: as before.
     pub policy: Option<Option<Policy>>,
@@ -210,7 +210,7 @@ fn changed(fleet: &Fleet, change: &Change) -> io::Result<String> {
     with(out, told)
 }
 
-/// What was done, and then what was not.
+/// Returns the report of what was done; if telling coordinators failed, prints the report and returns that error.
 fn with(out: String, told: io::Result<()>) -> io::Result<String> {
     if told.is_err() {
         print!("{out}");
@@ -403,8 +403,8 @@ pub fn history(config: &Config, json: bool) -> io::Result<String> {
     Ok(out)
 }
 
-/// What changes from one policy to another, each a version's number or a file: from the version before to the present one,
-/// from `a` to the present one, or from the present one to a file.
+/// Differences from one policy to another, each a version's number or a file: from the version before to the present
+/// one, from `a` to the present one, or from the present one to a file.
 ///
 /// # Errors
 /// There is no such version, or the file is wrong, which is exit status 2.

@@ -294,7 +294,7 @@ pub fn given(token: Option<Token>, file: Option<&Path>) -> io::Result<Token> {
     text.parse().map_err(|e: String| wrong(format!("{name}: {e}")))
 }
 
-/// What is wrong with an argument.
+/// Makes the error of a wrong argument (`InvalidInput`).
 pub fn wrong(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what.into())
 }

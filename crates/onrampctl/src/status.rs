@@ -86,7 +86,7 @@ pub fn show(status: &Status) -> String {
     out
 }
 
-/// What the policy says, and why that is not what counts, if so.
+/// Returns the line on the policy: what it says of this host, and why something else counts, if so.
 fn policy_line(policy: &Policy, mode: Mode) -> String {
     let says = match policy.says {
         _ if policy.stopped => "holding is stopped in the whole fleet".into(),

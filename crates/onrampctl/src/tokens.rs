@@ -29,7 +29,7 @@ pub fn lasting(text: &str) -> Result<Life, String> {
     if life.0 == 0 { Err("is over at once: write such as 10s, 30min or 1h".into()) } else { Ok(life) }
 }
 
-/// What `init` says.
+/// Returns the text that `init` prints.
 pub fn founded(token: &Token, config: &Path, in_agent: bool) -> String {
     let usual = config == Path::new(DEFAULT_CONFIG);
     let (what, units) = if in_agent {
@@ -60,12 +60,12 @@ pub fn joined(address: IpAddr, config: &Path) -> String {
     format!("joined as {address}: start the agent:\n\n  {start}\n")
 }
 
-/// What `fleet remove` says.
+/// Returns the text that `fleet remove` prints.
 pub fn removed(address: IpAddr) -> String {
     format!("{address} is removed: what it has joined by until now is refused\n")
 }
 
-/// What `fleet alias` says.
+/// Returns the text that `fleet alias` prints.
 pub fn vouched(address: IpAddr, aliases: &[IpNet]) -> String {
     if aliases.is_empty() {
         return format!("{address} has no other addresses\n");
@@ -86,7 +86,7 @@ pub fn aliases(all: &BTreeMap<IpAddr, Vec<IpNet>>) -> String {
     format!("{:<40}may have, if its configuration lists them\n", "host") + &all.iter().map(line).collect::<String>()
 }
 
-/// What `token list` says.
+/// Returns the text that `token list` prints.
 ///
 /// # Errors
 /// None: JSON can say all of it.

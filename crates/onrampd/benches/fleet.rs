@@ -1,4 +1,4 @@
-//! What a coordinator takes as its fleet grows: bytes, time and memory, with the real code and without sockets.
+//! Cost of a coordinator as its fleet grows: bytes, time and memory, with the real code and without sockets.
 //!
 //! `cargo bench -p onrampd --bench fleet [MEMBERS…]`. Each host reports fits of the probes that it was told to send,
 //! with noise; one in ten leaves and comes back within a minute. "Round" is the whole of one: what is asked, reports read
@@ -183,7 +183,7 @@ fn measure(members: u64) {
     );
 }
 
-/// What a key of a pair takes: at first, and in each later epoch.
+/// Time to make a pair's key: at first, and in each later epoch.
 fn keys() -> [Duration; 2] {
     const MEMBERS: u8 = 250;
     let folder = std::env::temp_dir().join(format!("onramp-bench-{}", std::process::id()));

@@ -1,5 +1,5 @@
-//! What watching costs two hosts: processor time for each gigabyte that one sends the other, as in
-//! Table 1 of the paper; and what it costs while a third host sends forged OR-ACKs and probes.
+//! Cost of watching to two hosts: processor time for each gigabyte that one sends the other, as in Table 1 of the
+//! paper; and its cost while a third host sends forged OR-ACKs and probes.
 //!
 //! `cargo bench -p onrampd --bench traffic`, as root, on a machine with nothing else to do. Both hosts
 //! share one processor, so that none waits for the other to wake up, and all that is done counts. The third host has
@@ -25,7 +25,7 @@ const GIGABYTE: usize = 1_000_000_000;
 const GIGABYTES: usize = 2;
 const ROUNDS: usize = 9;
 const TO: &str = "10.9.0.2";
-/// What the kernel counts processor time in.
+/// Ticks in which the kernel counts processor time.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Keeps this thread, and those it makes, on one processor.

@@ -1,4 +1,4 @@
-//! Whether holding does a path any good, and whether what its peer reports fits. Pure.
+//! Judges if holding does a path any good, and if the delays that its peer reports can be true. Pure.
 //!
 //! A T below what the path can reach, a wrong clock and a peer that lies end alike: delays never come
 //! down to T, however long packets are held. Then nothing is held any more, or T follows a path that has
@@ -92,7 +92,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What is known of all paths.
+/// Knowledge of all paths.
 #[derive(Debug, Default)]
 pub struct Bounds {
     paths: BTreeMap<IpAddr, Watched>,

@@ -16,7 +16,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// What the daemon is started as.
+/// Roles in which the program is started.
 #[derive(Subcommand)]
 pub enum Command {
     /// Put everything in place, print "ready", and undo it all on SIGINT or SIGTERM.

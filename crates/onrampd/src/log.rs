@@ -1,6 +1,7 @@
 //! Where the daemon's log goes: a line an event to standard error, or to journald with level and fields, if it listens there.
 //!
-//! What changes mode, membership, policy or scope has the field `audit` with that word, and says who and from where.
+//! Changes of mode, membership, policy or scope have the field `audit` with that word, and say who made them and from
+//! where.
 
 use rustix::fs::fstat;
 use std::fmt::{Debug, Write as _};

@@ -18,7 +18,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
 
-/// What a coordinator goes by.
+/// Settings of a coordinator.
 struct Coordination {
     listen: SocketAddr,
     folder: PathBuf,

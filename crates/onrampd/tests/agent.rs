@@ -29,7 +29,7 @@ use std::time::Duration;
 
 const T: &str = "threshold = \"50us\"";
 
-/// What an agent could leave behind on a host.
+/// Traces that an agent could leave behind on a host.
 fn traces(lab: &Lab, host: &str) -> String {
     let mut all = lab.says(host, "ip -o link show");
     all.retain(|c| c != '\n');
@@ -356,7 +356,7 @@ fn a_reload_keeps_flows_and_a_wrong_one_changes_nothing() {
     assert_eq!(a.status()["problems"], serde_json::json!([]), "mistakes of before are put right");
 }
 
-/// What an agent tells systemd, and the descriptors that come with it.
+/// Message of an agent to systemd, and the descriptors that come with it.
 fn told(systemd: &UnixDatagram) -> (String, Vec<OwnedFd>) {
     let mut text = [0; 1024];
     let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
@@ -572,7 +572,7 @@ fn a_hundred_and_twenty_eight_queues_get_back_what_they_had_within_moments() {
     assert!(gates() == 0 && took < Duration::from_secs(10), "{took:?}");
 }
 
-/// What must be undone is written down first; without room nothing is done.
+/// The undo file is written first; without room nothing is done.
 #[test]
 fn without_room_it_does_not_start_and_leaves_nothing() {
     let Some(lab) = Lab::new() else { return };

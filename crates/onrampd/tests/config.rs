@@ -14,7 +14,7 @@ fn read(text: &str) -> Result<Config, Vec<String>> {
     load(text, "f.toml", Path::new("/etc/onramp")).map_err(|all| all.iter().map(ToString::to_string).collect())
 }
 
-/// What is said of a minimal file with `more`.
+/// Messages about a minimal file with `more`.
 fn said(more: &str) -> String {
     read(&format!("{MINIMAL}{more}")).map_or_else(|all| all.join("\n"), |_| "nothing".into())
 }

@@ -1,4 +1,4 @@
-//! What traffic meets, as the agent counts it, against the kernel's own figures: two network namespaces and a cable.
+//! Effects on traffic, as the agent counts them, against the kernel's own figures: two network namespaces and a cable.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What the exporter tells Prometheus of a real agent.
+//! Metrics that the exporter serves to Prometheus, of a real agent.
 
 mod common;
 
@@ -110,7 +110,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Whether Prometheus is here; packaging/need installs it for the tests.
+/// True if Prometheus is here; packaging/need installs it for the tests.
 fn has_prometheus() -> bool {
     let found = Command::new("promtool").arg("--version").output().is_ok();
     if !found {

@@ -717,7 +717,7 @@ fn keys_of_pairs_change_and_no_tag_is_refused() {
     until("are they answered", || a.counter("probes_answered") >= before.1 + 5);
 }
 
-/// Whether a process has these bytes somewhere in its memory.
+/// True if a process has these bytes somewhere in its memory.
 fn remembers(agent: &Agent, bytes: &[u8]) -> bool {
     use std::os::unix::fs::FileExt as _;
     let pid = agent.pid();

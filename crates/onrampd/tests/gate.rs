@@ -1,5 +1,5 @@
-//! What holds of the gate whatever comes: its own source, built for an ordinary process, under random packets.
-//! `datapath/tests/property.h` says what.
+//! Properties of the gate that hold whatever comes: its own source, built for an ordinary process, under random
+//! packets. `datapath/tests/property.h` lists them.
 
 use std::env;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What journald is told: a coordinator beside a socket in journald's place, in a mount namespace of its own.
+//! Log entries in journald: a coordinator beside a socket in journald's place, in a mount namespace of its own.
 
 mod common;
 

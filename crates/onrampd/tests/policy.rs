@@ -25,7 +25,7 @@ fn set(lab: &Lab, policy: &str, more: &[&str]) -> Output {
     output(lab, "a", &[&["policy", "set", file.to_str().unwrap()], more].concat())
 }
 
-/// What a host decided: a kernel without a gate cannot hold, and the reason says so.
+/// Returns whether a host decided to enforce: a kernel without a gate cannot hold, and the reason says so.
 fn enforces(status: &Value) -> bool {
     let why = status["policy"]["why"].as_str().unwrap_or_default();
     status["mode"] == "enforce"

@@ -808,7 +808,7 @@ impl Host {
         self.datapath.set_config(&self.told).unwrap();
     }
 
-    /// What rules counted: packets that matched, and of them those in a pause.
+    /// Counts of the rules: packets that matched, and of them those in a pause.
     fn scoped(&self) -> Vec<(u64, u64)> {
         self.datapath.scoped().unwrap().iter().map(|counts| (counts.packets, counts.paused)).collect()
     }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Whether a window limits bytes in flight (DCQCN+w). Default false.
+    /// Limits bytes in flight by a window (DCQCN+w). Default false.
     pub window: bool,
     /// Lowest rate. Default 1 Gb/s.
     pub min_rate: Rate,
@@ -33,8 +33,7 @@ pub struct Config {
     pub additive_increase: Option<Rate>,
     /// Hyper increase. Default 50 Mb/s per 25 Gb/s of line rate.
     pub hyper_increase: Option<Rate>,
-    /// Whether every cut, not only the first after an increase, lowers the
-    /// target rate to the current one. Default false.
+    /// Lowers the target rate to the current one at every cut, not only at the first after an increase. Default false.
     pub clamp_target: bool,
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Whether a window limits bytes in flight. Default true.
+    /// Limits bytes in flight by a window. Default true.
     pub window: bool,
     /// Lowest rate. Default 1 Gb/s.
     pub min_rate: Rate,

@@ -20,16 +20,16 @@ use crate::network::feedback::{self, Told, Written};
 use onramp_config::units::{Bytes, Ps, Rate};
 use onramp_config::{Rule, tagged};
 
-/// What an ACK tells the sender's controller.
+/// An ACK as the sender's controller sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack<'a> {
     /// Time of arrival, in picoseconds.
     pub now: Ps,
     /// Now minus the transmission of the acknowledged packet, in picoseconds.
     pub rtt: Ps,
-    /// What of that packet and ACK waited in their hosts, as far as they tell, in picoseconds.
+    /// Part of `rtt` that packet and ACK waited in their hosts, as far as they tell, in picoseconds.
     pub endpoint: Ps,
-    /// Whether the acknowledged packet carried an ECN mark.
+    /// True if the acknowledged packet carried an ECN mark.
     pub ecn: bool,
     /// All packets before this one have arrived (cumulative).
     pub acked: u64,
@@ -66,7 +66,7 @@ pub struct Sent {
     pub in_flight: u64,
 }
 
-/// What a flow may do.
+/// Limits on a flow: window and rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Permit {
     /// Bytes of payload in flight: another packet may leave while there are fewer.
@@ -76,7 +76,7 @@ pub struct Permit {
     pub rate: f64,
 }
 
-/// What a controller knows of its host and network.
+/// Host and network as a controller knows them.
 #[derive(Clone, Copy, Debug)]
 pub struct Env {
     /// The host link's rate in bits per second.
@@ -89,7 +89,7 @@ pub struct Env {
     pub payload: u64,
     /// Bytes of a full packet on the wire.
     pub packet: u64,
-    /// What telemetry counts in.
+    /// Units in which telemetry counts.
     pub int_units: Units,
 }
 
@@ -118,17 +118,16 @@ pub trait Controller: Sized {
     /// Takes notice of a packet that leaves.
     #[inline]
     fn on_sent(&mut self, _config: &Self::Config, _env: &Env, _sent: &Sent) {}
-    /// What a packet that leaves tells the switches on its path.
+    /// Values that a packet that leaves tells the switches on its path.
     #[inline]
     fn tell(&self, _config: &Self::Config, _env: &Env) -> Told {
         Told::default()
     }
-    /// What the flow may do at `now`. Timers are caught up here, so no controller
-    /// needs events of its own.
+    /// Limits on the flow at `now`. Timers are caught up here, so no controller needs events of its own.
     fn permit(&mut self, config: &Self::Config, env: &Env, now: Ps) -> Permit;
 }
 
-/// What the simulator asks of every transport's parameters.
+/// Parameters of a transport, as the simulator asks for them.
 pub trait Settings {
     /// Fills in defaults that scale with the host link's rate.
     fn resolve(&mut self, _line_rate: Rate) {}
@@ -140,11 +139,11 @@ pub trait Settings {
     fn min_rate(&self) -> Rate {
         Rate(1)
     }
-    /// Whether bytes in flight are limited by a window ("+w").
+    /// True if a window limits bytes in flight ("+w").
     fn window(&self) -> bool {
         true
     }
-    /// Whether it is told of its path.
+    /// True if it is told the number of switches on its path ([`Controller::on_path`]).
     fn counts_hops(&self) -> bool {
         false
     }
@@ -160,7 +159,7 @@ pub trait Settings {
     fn feedback(&self) -> feedback::Kind {
         feedback::Kind::Plain
     }
-    /// Whether a changed rate also moves a packet that is already waiting.
+    /// True if a changed rate also moves a packet that is already waiting.
     fn respace(&self) -> bool {
         false
     }
@@ -192,13 +191,13 @@ macro_rules! transports {
             }
         }
 
-        /// What the Linux cluster has.
+        /// Transports that the Linux cluster has.
         pub const ON_LINUX: &[&str] = &[$($({
             const _: &str = $kernel;
             $ttag
         },)?)+];
 
-        /// What the simulator has.
+        /// Transports that the simulator has.
         pub const SIMULATED: &[&str] = &[$($tag,)+ $($ttag),+];
 
         /// The state of one flow's controller.
@@ -208,7 +207,7 @@ macro_rules! transports {
         }
 
         impl Config {
-            /// What the simulator asks of every transport.
+            /// Its parameters, as the simulator asks for them.
             pub fn settings(&self) -> &dyn Settings {
                 match self { $(Config::$name(c) => c,)+ $(Config::$tname(c) => c,)+ }
             }
@@ -242,7 +241,7 @@ macro_rules! transports {
                 }
             }
 
-            /// What the kernel calls it, if it has it.
+            /// Its name in the kernel; `None` if the kernel does not have it.
             pub fn kernel_name(&self) -> Option<&'static str> {
                 match self { $($(Config::$tname(_) => Some($kernel),)?)+ _ => None }
             }

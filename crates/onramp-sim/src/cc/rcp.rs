@@ -55,7 +55,7 @@ impl Settings for Config {
 /// State of one flow.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// What the path gives.
+    /// Rate that the path gives, in bits per second; `None` before the first ACK.
     rate: Option<f64>,
     /// The last round trip; 0 before.
     rtt: Ps,

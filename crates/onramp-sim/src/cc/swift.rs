@@ -20,15 +20,15 @@ use serde::{Deserialize, Serialize};
 pub struct Config {
     /// Target delay of a path without switches. Default 20 us.
     pub base_target: Span,
-    /// What each switch on the path adds to it (ħ). Default 3053 ns.
+    /// Delay that each switch on the path adds to it (ħ). Default 3053 ns.
     pub hop: Span,
-    /// What a small window adds at most. Default 100 us.
+    /// Delay that a small window adds at most. Default 100 us.
     pub flow_range: Span,
     /// The window at which it adds that. Default 0.1.
     pub flow_min: f64,
     /// The window from which on it adds nothing. Default 100.
     pub flow_max: f64,
-    /// Whether the hosts' delay has a window of its own; without, it counts as the fabric's. Default true.
+    /// Gives the hosts' delay a window of its own; without, it counts as the fabric's. Default true.
     pub endpoint_window: bool,
     /// Target of the hosts' delay. Default 50 us.
     pub endpoint_target: Span,

@@ -5,7 +5,7 @@ use onramp_config::units::Ps;
 use onramp_records::ClockRecord;
 use onramp_records::counters::Percentiles;
 
-/// What was seen of the clocks.
+/// Errors of the corrected clocks, sampled.
 #[derive(Debug)]
 pub struct Accuracy {
     records: Vec<ClockRecord>,

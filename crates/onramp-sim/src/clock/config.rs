@@ -5,7 +5,7 @@ use onramp_config::Rule;
 use onramp_config::units::{Drift, MS, SEC, Span, US};
 use serde::{Deserialize, Serialize};
 
-/// What keeps the hosts' clocks right.
+/// Method that keeps the hosts' clocks right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sync {
@@ -21,7 +21,7 @@ pub enum Sync {
 }
 
 impl Sync {
-    /// What a scenario calls it.
+    /// Its name in a scenario.
     pub fn name(self) -> &'static str {
         match self {
             Self::Perfect => "perfect",

@@ -21,7 +21,7 @@ pub struct Probed {
     pub from: HostId,
     /// Who answers.
     pub to: HostId,
-    /// What ECMP hashes for probes, and for answers.
+    /// Hashes that ECMP chooses by, for probes and for answers.
     pub hash: [u16; 2],
     schedule: Schedule,
     /// Pairs begun.
@@ -78,7 +78,7 @@ impl Huygens {
         }
     }
 
-    /// What is to happen first.
+    /// First events, and their times.
     pub fn first_ticks(&self) -> Vec<(Ps, Tick)> {
         let pairs = (0..).zip(&self.edges).map(|(i, edge)| (edge.schedule.due(0) * NS, Tick::First(i)));
         pairs.chain([(self.window, Tick::Window)]).collect()

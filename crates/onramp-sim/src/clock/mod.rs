@@ -35,7 +35,7 @@ pub enum Clocks {
     Running(Box<Running>),
 }
 
-/// What the clocks' owner is woken for.
+/// Events for which the clocks' owner is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tick {
     /// The first probe of an edge's next pair.
@@ -71,9 +71,8 @@ impl Clocks {
         }
     }
 
-    /// What the hosts' clocks add to the one-way delay, `true_owd`, of a packet from
-    /// `src` that reaches `dst` now, in nanoseconds; `None` while one of them has no
-    /// correction.
+    /// Error that the hosts' clocks add to the one-way delay, `true_owd`, of a packet from `src` that reaches `dst`
+    /// now, in nanoseconds; `None` while one of them has no correction.
     #[inline]
     pub fn owd_error(&mut self, src: u32, dst: u32, true_owd: u32, now: Ps) -> Option<i64> {
         match self {

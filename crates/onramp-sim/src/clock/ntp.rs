@@ -26,7 +26,7 @@ const LIMIT: i32 = 30;
 const MIN_POLL: u32 = 4;
 const MAX_POLL: u32 = 6;
 
-/// What one answer said; times and spans in nanoseconds of the client's clock.
+/// Sample from one answer; times and spans in nanoseconds of the client's clock.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     /// How far the client's clock was ahead.
@@ -50,7 +50,7 @@ enum State {
 pub struct Client {
     filter: Vec<Sample>,
     state: State,
-    /// What the filter last let through, and when that was sampled.
+    /// Offset that the filter last let through, and when that was sampled.
     last: f64,
     used: u64,
     updated: u64,

@@ -4,8 +4,7 @@ use super::config::Clock;
 use onramp_config::units::{MS, NS, Ps, SEC};
 use rand_pcg::Pcg64Mcg;
 
-/// What all clocks would read at the start of the run, if they were right, in
-/// nanoseconds: 2020, so that offsets of days stay positive.
+/// Reading of a right clock at the start of the run, in nanoseconds: 2020, so that offsets of days stay positive.
 pub const EPOCH: u64 = 1_577_836_800_000_000_000;
 
 /// The frequency changes in steps of this: in one of them, a wander of 1 ppb in
@@ -17,7 +16,7 @@ const STEP: Ps = 100 * MS;
 pub struct Oscillator {
     /// How far it was ahead of true time at the start, in nanoseconds.
     offset: i64,
-    /// What it has gained since, up to `at`, in nanoseconds.
+    /// Time gained since, up to `at`, in nanoseconds.
     gained: f64,
     at: Ps,
     /// Frequency error, in seconds per second.
@@ -54,8 +53,7 @@ impl Oscillator {
         }
     }
 
-    /// What it reads at `t`, which may be some steps before or after the time it
-    /// was advanced to, in nanoseconds.
+    /// Reading at `t`, which may be some steps before or after the time it was advanced to, in nanoseconds.
     #[inline]
     pub fn reading(&self, t: Ps) -> u64 {
         let since = t.wrapping_sub(self.at).cast_signed() as f64 / NS as f64;

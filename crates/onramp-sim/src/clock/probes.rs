@@ -26,12 +26,12 @@ pub struct Span {
     pub duration: Ps,
 }
 
-/// What is to be done for the clocks.
+/// Events and packets that the clocks ask for.
 #[derive(Debug)]
 pub struct Actions<H> {
     /// Ticks that become due.
     pub ticks: Vec<(Ps, Tick)>,
-    /// What a host is to send.
+    /// A packet to send, and the host that sends it.
     pub send: Option<(u32, Packet<H>)>,
 }
 
@@ -56,7 +56,7 @@ impl Running {
         self.accuracy.take_records()
     }
 
-    /// What is to happen first.
+    /// First events, and their times.
     pub fn first_ticks(&self, seed: u64) -> Vec<(Ps, Tick)> {
         match &self.method {
             Method::Huygens(huygens) => huygens.first_ticks(),
@@ -144,7 +144,7 @@ impl Running {
         ClockCounters { error_ns, uncertainty_ns, probe_share, windows, ..ClockCounters::default() }
     }
 
-    /// What is due when synchronisation begins.
+    /// Events that are due when synchronisation begins.
     pub fn begin(&self, seed: u64, span: Span) -> Vec<(Ps, Tick)> {
         let mut ticks = self.first_ticks(seed);
         ticks.push((span.origin, Tick::Sample));

@@ -73,8 +73,8 @@ impl Running {
         }
     }
 
-    /// What the clocks add to the delay of a packet from `src`, sent at `sent`,
-    /// to `dst`, where it arrives now, in nanoseconds.
+    /// Error that the clocks add to the delay of a packet from `src`, sent at `sent`, to `dst`, where it arrives now,
+    /// in nanoseconds.
     #[cold]
     pub fn owd_error(&mut self, src: u32, dst: u32, sent: Ps, now: Ps) -> Option<i64> {
         let from = &mut self.hosts[src as usize];

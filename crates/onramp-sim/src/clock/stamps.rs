@@ -29,7 +29,7 @@ const SOFTWARE: Noise = Noise { fixed: (100.0, 900.0), varying: (200.0, 0.6), he
 const USER_SPACE: Noise =
     Noise { fixed: (5_000.0, 15_000.0), varying: (10_000.0, 0.8), held_up: (0.05, 100_000.0), ..NONE };
 
-/// What stamps packets at one host.
+/// Source of one host's timestamps, with their noise.
 #[derive(Debug)]
 pub struct Stamper {
     noise: Noise,

@@ -34,7 +34,7 @@ pub struct OnLink<P> {
     pub link: u32,
 }
 
-/// What is ordered by a link.
+/// Things that belong to a link, by which simultaneous ones are ordered.
 trait Linked {
     fn link(&self) -> u32;
 }
@@ -92,7 +92,7 @@ pub enum Head {
     Rare,
 }
 
-/// What happens seldom: odd packets `P`, their ports, and timers `T`.
+/// A rare event: odd packets `P`, their ports, and timers `T`.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<P, T> {
     /// A packet arrives.
@@ -103,7 +103,7 @@ pub enum Event<P, T> {
     Timer(T),
 }
 
-/// What the wheel holds.
+/// Entry of the wheel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rare<T> {
     /// Rank, link, and place among the packets.
@@ -194,7 +194,7 @@ impl LaneCache {
 /// A packet on its way, and when it arrives.
 type Letter<P> = (Ps, OnLink<P>);
 
-/// What a cell sends to another, by lane; the last list is of letters without.
+/// Packets from one cell to another, by lane; the last list is of packets without a lane.
 #[derive(Debug)]
 pub struct Post<P> {
     lists: Vec<Vec<Letter<P>>>,
@@ -233,13 +233,13 @@ impl<P: Copy> Post<P> {
         self.len
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
-/// What a cell has from each of the others, or for each of them.
+/// Packets that a cell has from each of the others, or for each of them.
 #[derive(Debug)]
 pub struct Posts<P> {
     all: Vec<Post<P>>,
@@ -276,7 +276,7 @@ impl<P: Copy> Posts<P> {
         }
     }
 
-    /// Whether there is nothing.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.filled.is_empty()
     }
@@ -388,7 +388,7 @@ impl<V: Linked> Group<V> {
         }
     }
 
-    /// Whether, of two lanes with heads of the same time, the first one's comes first.
+    /// True if, of two lanes with heads of the same time, the first one's comes first.
     #[cold]
     fn precedes(&self, a: usize, b: usize) -> bool {
         if !self.by_link {
@@ -488,8 +488,7 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
 
     /// Takes in what other cells have sent before `now`; true if they have sent more.
     ///
-    /// What a lane gets from here on arrives later than all that was sent before, so
-    /// letters are merged into what it has.
+    /// Packets that come to a lane from here on arrive later than all sent before, so these are merged into the lane.
     pub fn deliver(&mut self, posts: &mut Posts<P>, now: Ps) -> bool {
         if posts.filled.is_empty() {
             return false;
@@ -567,7 +566,7 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
         (head.0 < end).then_some(head)
     }
 
-    /// Whether what comes next in the wheel precedes the lanes' heads, of which one has the same time.
+    /// True if the wheel's next entry precedes the lanes' heads, of which one has the same time.
     #[cold]
     fn rare_first(&mut self) -> bool {
         let packet = self.arrive.first.0 == self.rare;

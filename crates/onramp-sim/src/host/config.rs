@@ -1,4 +1,4 @@
-//! What a scenario says of hosts and of On-Ramp.
+//! Configuration of hosts and of On-Ramp, as a scenario gives it.
 
 use super::entropy;
 use super::pacing;
@@ -14,7 +14,7 @@ use onramp_config::units::{Bytes, NS, SEC, Span, US};
 use onramp_config::{Mistake, Rule};
 use serde::{Deserialize, Serialize};
 
-/// What all hosts have in common.
+/// Settings that all hosts have in common.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Host {
@@ -51,7 +51,7 @@ pub struct Host {
     /// Payload of a burst. Default 15 KB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_burst: Option<Bytes>,
-    /// What hosts need for a packet that has come. Default: nothing. Of several entries for a host the first counts.
+    /// Time that hosts need for a packet that has come. Default: none. Of several entries for a host the first counts.
     pub processing: Vec<Processing>,
     /// Hosts that pause their switch's port. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -181,13 +181,11 @@ pub struct OnRamp {
     pub max_pause: Option<Span>,
     /// β of a new flow, from 0 to 1. Default 0.25 (see docs/algorithm.md).
     pub beta_start: f64,
-    /// Whether an OR-ACK of a packet sent before the last acknowledged one
-    /// still moves the gate. Default false.
+    /// Lets an OR-ACK of a packet sent before the last acknowledged one still move the gate. Default false.
     pub count_old_acks: bool,
-    /// Whether OR-ACKs that come during a pause leave its end where it is.
-    /// Default false.
+    /// Lets OR-ACKs that come during a pause leave its end where it is. Default false.
     pub keep_pause: bool,
-    /// Whether a new flow starts from its path's latest OWD. Default true.
+    /// Starts a new flow from its path's latest OWD. Default true.
     pub start_from_path: bool,
     /// Where receive times are taken: "nic", or "stack", after the host's processing. Default "nic".
     pub stamped_at: StampedAt,

@@ -19,7 +19,7 @@ pub struct Sender {
     pub spaced_at: Ps,
     /// See `spaced_at`.
     pub spaced_size: u16,
-    /// What ECMP hashes.
+    /// Hash that ECMP chooses by.
     pub hash: u16,
     /// Its class in NICs and switches.
     pub class: u8,
@@ -72,7 +72,7 @@ impl Sender {
 /// The receiving end.
 #[derive(Debug)]
 pub struct Receiver {
-    /// What arrived, and what is to be said of it.
+    /// Packets that arrived, and replies that are due.
     pub rx: rdma::Rx,
     /// Slot of the sending end, in its cell.
     pub peer: u32,
@@ -80,7 +80,7 @@ pub struct Receiver {
     pub src: u32,
     /// The NIC that replies leave by.
     pub nic: u32,
-    /// What ECMP hashes for replies.
+    /// Hash that ECMP chooses by, for replies.
     pub hash: u16,
     /// Class of the data.
     pub class: u8,

@@ -9,7 +9,7 @@ use onramp_config::units::{NS, Ps, Span};
 use onramp_core::{BETA_ONE, Flow, Params, Stamp};
 use std::collections::HashMap;
 
-/// What a scenario's On-Ramp comes down to.
+/// Parameters of a scenario's On-Ramp, resolved.
 #[derive(Clone, Debug)]
 pub struct GateRules {
     params: Params,
@@ -186,7 +186,7 @@ impl Gates {
         self.gates[slot as usize].flow.start(&params, now / NS, latest.owd, latest.at);
     }
 
-    /// Whether the flow's path had a delay above T within the last `span`.
+    /// True if the flow's path had a delay above T within the last `span`.
     pub fn is_long(&self, slot: u32, now: Ps, span: Ps) -> bool {
         let path = self.gates[slot as usize].path;
         let latest = self.paths[path as usize];

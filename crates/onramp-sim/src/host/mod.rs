@@ -42,7 +42,7 @@ use shaper::{Any, Entry, FREE, Held, Shaper, Terms};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// What hosts and their clocks are woken for; simultaneous ones come in this order.
+/// Events for which hosts and their clocks are woken; simultaneous ones come in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
     /// A flow arrives: its number and slot.
@@ -67,17 +67,17 @@ pub enum Timer {
     Clock(Tick),
 }
 
-/// What hosts act upon.
+/// Parts of the cell that hosts act upon.
 pub struct Io<'a, F: Feedback> {
     /// Time in picoseconds.
     pub now: Ps,
-    /// What is to come.
+    /// Events to come.
     pub events: &'a mut Events<Packet<F::Header>, Timer>,
     /// Links and switches.
     pub network: &'a mut Network<F>,
     /// The hosts' clocks.
     pub clocks: &'a mut Clocks,
-    /// What is written down.
+    /// Measurements.
     pub meter: &'a mut Meter,
     /// When the packet at hand is stamped: when it comes in by the NIC, or later.
     pub stamped: Ps,
@@ -100,10 +100,10 @@ pub enum Note {
     Acknowledged(u32, u64, FlowRecord),
 }
 
-/// What a scenario says of hosts.
+/// Rules of a scenario for hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
-    /// What flows of a transport share.
+    /// Parameters that flows of a transport share.
     pub transports: &'a Arc<Transports>,
     /// On-Ramp, if it is on.
     pub gate: Option<&'a GateRules>,
@@ -113,7 +113,7 @@ pub struct Rules<'a> {
     pub pacing: pacing::Rules,
     /// Entropy values of packets.
     pub entropy: &'a entropy::Config,
-    /// What a host needs for a packet that has come, by number; empty where none needs anything.
+    /// Time that a host needs for a packet that has come, by the host's number; empty where none needs any.
     pub processing: &'a [Option<Processing>],
     /// TCP, if some transport is.
     pub tcp: Option<&'a tcp::Rules>,
@@ -136,7 +136,7 @@ pub struct Hosts<H> {
     shaper: Any,
     /// Policies of flows, by slot of their senders; apart, since few have any.
     terms: Vec<Terms>,
-    /// What paces their windows, by slot; none where nothing does.
+    /// Pacers of their windows, by slot; none where nothing paces them.
     pacers: Vec<Pacer>,
     /// Entropy values of their packets, by slot; none where a flow has one.
     entropies: Vec<Entropy>,
@@ -166,11 +166,11 @@ pub struct Hosts<H> {
     pub notes: Vec<(u32, Note)>,
     /// Flows that are done, and when their senders found that they are, until they are taken.
     pub done: Vec<(Ps, FlowRecord)>,
-    /// What was seen so far, but for what TCP's connections count.
+    /// Counts so far, without those of TCP's connections.
     pub counts: Counts,
 }
 
-/// What hosts count.
+/// Counts of the hosts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Packets that have arrived.
@@ -360,7 +360,7 @@ impl<H: Header> Hosts<H> {
         }
     }
 
-    /// Whether some need time for what comes.
+    /// True if some need time for packets that come.
     pub fn take_time(&self) -> bool {
         !self.rings.is_empty()
     }
@@ -396,7 +396,7 @@ impl<H: Header> Hosts<H> {
         }
     }
 
-    /// What is known of a flow now, but for its receiving end; times are the engine's.
+    /// Record of a flow as it stands now, without its receiving end; times are the engine's.
     fn record(&self, slot: u32, now: Ps) -> FlowRecord {
         let flow = &self.senders[slot];
         FlowRecord {
@@ -434,7 +434,7 @@ impl<H: Header> Hosts<H> {
         alive.map(|(slot, flow)| (self.record(slot, now), flow.peer)).chain(of_tcp).collect()
     }
 
-    /// What the shaper holds.
+    /// Packets and bytes that the shaper holds.
     pub fn held(&self) -> Held {
         self.shaper.held()
     }
@@ -449,7 +449,7 @@ impl<H: Header> Hosts<H> {
         &self.senders[slot]
     }
 
-    /// What was seen so far.
+    /// Counts so far.
     pub fn all_counts(&self) -> Counts {
         let mut all = self.counts;
         if let Some(tcp) = &self.tcp {
@@ -483,7 +483,7 @@ pub struct Opening {
     pub id: u64,
     /// When, in picoseconds.
     pub start: Ps,
-    /// What ECMP hashes for data and for replies.
+    /// Hashes that ECMP chooses by, for data and for replies.
     pub hashes: [u16; 2],
     /// Its class in NICs and switches.
     pub class: u8,

@@ -12,7 +12,7 @@ use onramp_config::units::Ps;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// What a port of a host has to send.
+/// Queues and wake-up times of a host's port.
 #[derive(Debug)]
 pub struct Nic<H> {
     /// The port, as the cell counts them.

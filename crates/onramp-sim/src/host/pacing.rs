@@ -36,7 +36,7 @@ pub struct Pacer {
     /// Bytes of the burst that is being sent, and when the next one may begin.
     bytes: u64,
     next_burst: Ps,
-    /// What the flow adds to the rate of its NIC's pacer, in bytes per picosecond.
+    /// Share of the flow in the rate of its NIC's pacer, in bytes per picosecond.
     share: f64,
 }
 
@@ -80,14 +80,14 @@ impl Pacer {
         self.next_burst
     }
 
-    /// What the rate of the NIC's pacer changes by, in bytes per picosecond, now that the window has `window` bytes.
+    /// Change of the rate of the NIC's pacer, in bytes per picosecond, now that the window has `window` bytes.
     pub fn change(&mut self, window: u64, base: Ps) -> f64 {
         let before = self.share;
         self.share = window as f64 / self.rtt(base);
         self.share - before
     }
 
-    /// What it falls by when the flow is over.
+    /// Decrease of that rate when the flow is over.
     pub fn leave(&mut self) -> f64 {
         std::mem::take(&mut self.share)
     }

@@ -18,7 +18,7 @@ pub enum Spread {
     Exponential,
 }
 
-/// What some hosts need for a packet that has come.
+/// Time that some hosts need for a packet that has come.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Processing {

@@ -26,7 +26,7 @@ impl Sender {
         self.within(permit.window).then_some(self.t_next)
     }
 
-    /// Whether a window has room for its next packet.
+    /// True if a window has room for its next packet.
     #[inline(always)]
     fn within(&self, window: u64) -> bool {
         self.tx.in_flight() < window

@@ -1,4 +1,4 @@
-//! What all flows of a transport share.
+//! Parameters that all flows of a transport share.
 
 use super::Opening;
 use crate::cc::{Cc, Config, Env};
@@ -16,16 +16,16 @@ pub struct Transport {
     /// Its congestion control.
     pub config: Config,
     shape: Shape,
-    /// What its flows know, by rate of their NIC.
+    /// Environment of its flows, by rate of their NIC.
     envs: Vec<Env>,
     /// Bytes of an ACK on the wire.
     pub ack_size: u16,
     /// ACKs leave a NIC even while their class is paused.
     pub acks_unpaused: bool,
     acks_in_control: bool,
-    /// Whether a changed rate also moves a packet that is already waiting.
+    /// True if a changed rate also moves a packet that is already waiting.
     pub respace: bool,
-    /// Whether permits limit bytes in flight at all.
+    /// True if permits limit bytes in flight at all.
     pub windowed: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Transports {
     payload: u64,
 }
 
-/// What a scenario says that all transports share.
+/// Parameters of a scenario that all transports share.
 #[derive(Clone, Debug)]
 pub struct Common {
     /// Payload of a full packet.
@@ -131,7 +131,7 @@ impl Transport {
         (self.shape.payload + self.shape.header) as u16
     }
 
-    /// What flows know at a NIC of the rate with this number.
+    /// Environment of flows at a NIC of the rate with this number.
     #[inline]
     pub fn env(&self, rate: u8) -> &Env {
         &self.envs[usize::from(rate)]

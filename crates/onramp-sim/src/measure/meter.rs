@@ -1,4 +1,4 @@
-//! What a cell measures by itself.
+//! Measurements that a cell makes by itself.
 
 use super::{Delays, NextOwd, Shaped};
 use onramp_config::units::{NS, Ps};

@@ -1,4 +1,4 @@
-//! What is written down while the simulation runs.
+//! Measurements and records that are taken while the simulation runs.
 
 mod delays;
 mod meter;
@@ -21,7 +21,7 @@ use onramp_workload::{NewFlow, RequestPart};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// What is recorded besides flows and requests.
+/// Records besides flows and requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {
@@ -35,18 +35,18 @@ pub struct Measure {
     pub order: Vec<String>,
     /// Ports ("from->to") whose rate for each flow is recorded over time (RCP).
     pub rates: Vec<String>,
-    /// Whether the rate of each long flow is recorded over time. Default false.
+    /// Records the rate of each long flow over time. Default false.
     pub flow_rates: bool,
-    /// Whether the congestion window of each long flow on TCP is recorded over time. Default false.
+    /// Records the congestion window of each long flow on TCP over time. Default false.
     pub cwnd: bool,
-    /// Whether round trips of acknowledged packets are recorded. Default false.
+    /// Records round trips of acknowledged packets. Default false.
     pub rtt: bool,
     /// Host pairs ("from->to") whose measured one-way delays are recorded.
     pub owd: Vec<String>,
     /// Packets, of all that leave after one of their flow was acknowledged, whose
     /// one-way delay is recorded beside the acknowledged one's. Default 0.
     pub next_owd: u32,
-    /// Whether it is recorded how well flows keep to their rates (`host.shaping`). Default false.
+    /// Records how well flows keep to their rates (`host.shaping`). Default false.
     pub shaping: bool,
 }
 
@@ -94,7 +94,7 @@ pub struct LongFlow {
     pub receiver: (u32, u32),
 }
 
-/// What can be seen of a network at a sample.
+/// State of a network at a sample.
 pub trait View {
     /// Bytes of payload classes waiting at a port.
     fn queued(&self, port: PortId) -> u64;

@@ -1,4 +1,4 @@
-//! What the last acknowledged packet tells of the next one (paper Figs. 4 and 6).
+//! One-way delays of packets, beside those of the last packets acknowledged before them (paper Figs. 4 and 6).
 
 use crate::network::Packet;
 use crate::network::packet::{UNMEASURED, unwrap_ns};

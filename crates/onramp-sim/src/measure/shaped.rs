@@ -11,7 +11,7 @@ const WINDOWS: [(&str, Ps); 3] = [("1ms", MS), ("10ms", 10 * MS), ("100ms", 100 
 /// Packets are back to back if they begin within so many packet times at line rate.
 const NEAR: f64 = 1.5;
 
-/// What is held to a rate: flows capped at it, a tenant by its number, all data.
+/// Flows with one limit on their rate: those with the same cap, a tenant's by its number, or all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     Flows(u64),
@@ -194,7 +194,7 @@ impl Shaped {
         }
     }
 
-    /// What several cells have seen until `now`.
+    /// Summary of several cells until `now`.
     pub fn summary<'a>(cells: impl Iterator<Item = &'a Self>, now: Ps) -> Shaping {
         let mut all: BTreeMap<Class, All> = BTreeMap::new();
         let (mut names, mut egress) = (Vec::new(), None);

@@ -24,7 +24,7 @@ impl Alpha {
 #[derive(Clone, Debug)]
 pub struct Buffer {
     size: u64,
-    /// What the dynamic thresholds share: the buffer less reserves and headroom.
+    /// Bytes that the dynamic thresholds share: the buffer less reserves and headroom.
     shared: u64,
     shared_used: u64,
     used: u64,
@@ -66,7 +66,7 @@ pub enum Account<'a> {
     Pool,
 }
 
-/// What happens to an arriving packet.
+/// Decision on an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// No room: it is lost.

@@ -1,4 +1,4 @@
-//! What a scenario says of switches, and the rules that follow from it.
+//! Configuration of switches, as a scenario gives it, and the rules that follow from it.
 
 use super::buffer::Buffer;
 use super::{path, schedule};
@@ -103,7 +103,7 @@ pub struct Class {
     pub ecn: Option<Vec<Ecn>>,
 }
 
-/// What all switches have in common.
+/// Settings that all switches have in common.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Switch {

@@ -21,7 +21,7 @@ impl Ecn {
         Self { kmin: config.kmin.0, kmax: config.kmax.0, pmax: config.pmax }
     }
 
-    /// Whether to mark a packet that leaves `queue` bytes of its class behind.
+    /// Returns whether to mark a packet that leaves `queue` bytes of its class behind.
     #[inline]
     pub fn mark(&self, queue: u64, random: &mut Pcg64Mcg) -> bool {
         if queue <= self.kmin {

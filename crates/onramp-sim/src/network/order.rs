@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A flow, as a port can tell: where it goes and its slot there.
 pub type Flow = (u32, u32);
 
-/// What is seen of data packets at a port.
+/// Order and drops of data packets at a port.
 #[derive(Clone, Debug, Default)]
 pub struct Order {
     last: Option<Flow>,
@@ -77,7 +77,7 @@ impl Order {
         }
     }
 
-    /// What it saw.
+    /// Summary of its counts.
     pub fn summary(&self) -> PortOrder {
         PortOrder {
             packets: self.packets,

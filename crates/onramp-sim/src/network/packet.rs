@@ -6,7 +6,7 @@
 
 use onramp_topology::MAX_HOSTS;
 
-/// What a packet is for.
+/// Kind of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kind(u8);
 
@@ -99,7 +99,7 @@ pub struct Packet<H> {
     pub owd_ns: i32,
     /// Bytes on the wire.
     pub size: u16,
-    /// What ECMP chooses by.
+    /// Hash that ECMP chooses by.
     pub hash: u16,
     pub(crate) label: Label,
     /// Feedback of the switches passed so far; echoed in its ACK.
@@ -120,7 +120,7 @@ impl<H> Packet<H> {
         Self { label: self.label.with(Label::HOST, Label::KIND, host), ..self }
     }
 
-    /// What it is for.
+    /// Its kind.
     #[inline]
     pub fn kind(&self) -> Kind {
         Kind(self.label.get(Label::KIND, Label::FLAGS) as u8)
@@ -159,13 +159,13 @@ impl<H> Packet<H> {
         Self { label: label.with(Label::CLASS, 32, u32::from(class)), ..self }
     }
 
-    /// Whether it asks for or tells a time, and belongs to no flow.
+    /// True if it asks for or tells a time, and belongs to no flow.
     #[inline]
     pub fn is_probe(&self) -> bool {
         matches!(self.kind(), Kind::PROBE | Kind::ECHO)
     }
 
-    /// Whether it is a PFC frame, which ends at the next port.
+    /// True if it is a PFC frame, which ends at the next port.
     #[inline]
     pub fn is_pfc(&self) -> bool {
         matches!(self.kind(), Kind::PAUSE | Kind::RESUME)

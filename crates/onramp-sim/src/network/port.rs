@@ -89,7 +89,7 @@ impl Port {
         time_for(size, self.ps_per_byte)
     }
 
-    /// Whether a packet of `class` can leave at once, without being queued.
+    /// True if a packet of `class` can leave at once, without being queued.
     #[inline]
     pub fn idle(&self, class: u8, now: Ps) -> bool {
         self.free_at <= now && !self.told && self.waiting == 0 && self.paused >> class & 1 == 0
@@ -171,7 +171,7 @@ impl<H: Copy> Queue<H> {
         self.packets.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()

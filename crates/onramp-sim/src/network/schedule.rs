@@ -42,7 +42,7 @@ impl Schedule {
         self.quanta.len()
     }
 
-    /// Whether there are classes that take turns, so that a port needs a [`Turn`] of its own.
+    /// True if there are classes that take turns, so that a port needs a [`Turn`] of its own.
     #[inline]
     pub fn takes_turns(&self) -> bool {
         self.takes_turns

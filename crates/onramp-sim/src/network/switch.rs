@@ -114,7 +114,7 @@ pub struct Network<F: Feedback> {
     faults: Option<Box<Faults>>,
     /// For other cells.
     pub outbox: Posts<Packet<F::Header>>,
-    /// What was seen so far.
+    /// Counts so far.
     pub counts: Counts,
 }
 
@@ -318,7 +318,7 @@ impl<F: Feedback> Network<F> {
         self.orders.push((port, Order::new(slot)));
     }
 
-    /// What was recorded of it.
+    /// Record of the order of a port's packets, if it is kept.
     pub fn order(&self, port: u32) -> Option<&Order> {
         self.orders.iter().find(|(watched, _)| *watched == port).map(|(_, order)| order)
     }
@@ -489,7 +489,7 @@ impl<F: Feedback> Network<F> {
         (1..self.classes as u32).map(frame).collect()
     }
 
-    /// What has been counted so far no longer counts.
+    /// Starts all counts anew.
     pub fn begin(&mut self, now: Ps) {
         self.pauses.iter_mut().for_each(|p| p.begin(now));
         self.orders.iter_mut().for_each(|(_, order)| order.begin());

@@ -38,8 +38,8 @@ pub struct Linux {
     pub or_ack_interval: Bytes,
     /// Least time between two OR-ACKs of a flow. Default 100 µs.
     pub or_ack_gap: Span,
-    /// Whether On-Ramp has segments cut into packets where delays are above its threshold; else they
-    /// leave whole, as the paper's do. Default true.
+    /// Has On-Ramp cut segments into packets where delays are above its threshold; without, they leave whole, as the
+    /// paper's do. Default true.
     pub cut_segments: bool,
     /// Packets that a connection begins with. Default 10.
     pub initial_window: u32,

@@ -159,7 +159,7 @@ fn play_jobs(table: &mut toml::Table, base: &Path) -> Vec<Mistake> {
     mistakes
 }
 
-/// What a scenario must have, and what stands in for a section that cannot be read.
+/// Keys that a scenario must have, and stand-ins for sections that cannot be read.
 const OUTLINE: Outline = Outline {
     example,
     required: &["duration", "network", "transport", "traffic"],

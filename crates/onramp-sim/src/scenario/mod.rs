@@ -64,10 +64,10 @@ pub struct Scenario {
     pub time_limit: Option<Span>,
     /// Hosts, switches and links.
     pub network: Network,
-    /// What all switches have in common.
+    /// Settings that all switches have in common.
     #[serde(default)]
     pub switch: Switch,
-    /// What all hosts have in common.
+    /// Settings that all hosts have in common.
     #[serde(default)]
     pub host: Host,
     /// Congestion control.
@@ -82,7 +82,7 @@ pub struct Scenario {
     /// simulated. Resolved: there if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linux: Option<Linux>,
-    /// What is recorded besides flows and requests.
+    /// Records besides flows and requests.
     #[serde(default)]
     pub measure: Measure,
     /// Sources of flows.
@@ -207,7 +207,7 @@ impl Scenario {
         std::iter::once(("transport".to_string(), &self.transport)).chain(own)
     }
 
-    /// Whether its transport is TCP: of all sections or of none.
+    /// True if its transport is TCP: of all sections or of none.
     pub fn is_tcp(&self) -> bool {
         self.transport.tcp().is_some()
     }
@@ -227,7 +227,7 @@ impl Scenario {
         self.onramp_hosts(topology).iter().map(|gated| paced && (*gated || !queue_paces)).collect()
     }
 
-    /// What each host needs for a packet that has come; nothing where none needs anything.
+    /// Time that each host needs for a packet that has come; empty where none needs any.
     pub fn processing(&self, topology: &Topology) -> Vec<Option<Processing>> {
         let all = self.host.processing.iter().map(|own| {
             let named = own.hosts.as_ref().map(|names| topology.hosts_named(names).expect("the scenario was checked"));
@@ -261,7 +261,7 @@ impl Scenario {
         self.host.payload.0 + header
     }
 
-    /// What of it is possible, but hardly meant.
+    /// Warnings: values that are possible, but hardly meant.
     fn advice(&self, topology: &Topology) -> Vec<Mistake> {
         let of_threshold = self.onramp.advice(Span(topology.max_base_owd(self.full_packet())));
         of_threshold.into_iter().map(|m| Mistake::new(format!("onramp.{}", m.key), m.message)).collect()

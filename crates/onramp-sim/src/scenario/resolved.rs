@@ -1,4 +1,4 @@
-//! What a scenario comes down to: nothing left open, nothing said twice.
+//! A scenario with all defaults filled in: nothing left open, nothing said twice.
 
 use super::linux::MTU_HEADERS;
 use super::{BuildError, Clock, Measure, Scenario};
@@ -28,7 +28,7 @@ pub struct Section {
     pub class: u8,
 }
 
-/// What the flows of a section are held to.
+/// Limits on the flows of a section.
 #[derive(Clone, Debug, Default)]
 pub struct Policies {
     /// Their rates at most in bits per second, which they have in turn; none for no limit.
@@ -45,7 +45,7 @@ impl Policies {
     }
 }
 
-/// What is simulated.
+/// A scenario as it is simulated.
 #[derive(Clone, Debug)]
 pub struct Resolved {
     /// When load arrives.
@@ -54,11 +54,11 @@ pub struct Resolved {
     pub lead: Ps,
     /// The run ends at this time, if not before.
     pub time_limit: Ps,
-    /// What switches write.
+    /// Kind of feedback that switches write.
     pub feedback: feedback::Kind,
     /// Buffers and classes.
     pub rules: Rules,
-    /// What flows of a transport share.
+    /// Parameters that flows of a transport share.
     pub transports: Transports,
     /// The hosts' shaper.
     pub shaper: shaper::Rules,
@@ -66,7 +66,7 @@ pub struct Resolved {
     pub pacing: pacing::Rules,
     /// Entropy values of packets.
     pub entropy: entropy::Config,
-    /// What a host needs for a packet that has come, by number; empty where none needs anything.
+    /// Time that a host needs for a packet that has come, by the host's number; empty where none needs any.
     pub processing: Vec<Option<Processing>>,
     /// Hosts' numbers, and when they begin and end to pause their switch's port.
     pub storms: Vec<(u32, Ps, Option<Ps>)>,
@@ -76,7 +76,7 @@ pub struct Resolved {
     pub gate: Option<GateRules>,
     /// The hosts' clocks.
     pub clock: Clock,
-    /// What is recorded.
+    /// Records to take.
     pub measure: Measure,
     /// TCP, if some transport is.
     pub tcp: Option<tcp::Rules>,

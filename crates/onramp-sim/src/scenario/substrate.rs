@@ -17,7 +17,7 @@ pub enum Substrate {
     Linux,
 }
 
-/// What is to run a scenario.
+/// The program that is to run a scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Runner {
     /// The substrate; `None`: any.
@@ -40,7 +40,7 @@ impl From<Option<Substrate>> for Runner {
 }
 
 impl Runner {
-    /// What of a scenario it does not run.
+    /// Parts of a scenario that it does not run, as mistakes.
     pub(super) fn check(self, s: &Scenario, topology: &Topology) -> Vec<Mistake> {
         let mut wrong = Vec::new();
         if let Some(on) = self.substrate {
@@ -82,7 +82,7 @@ fn own_parts(s: &Scenario) -> Vec<Mistake> {
 const MAX_NODES: usize = 512;
 
 impl Substrate {
-    /// What the option `--on` calls it.
+    /// Its name in the option `--on`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sim => "sim",
@@ -95,7 +95,7 @@ impl Substrate {
         [Self::Sim, Self::Linux].into_iter().find(|s| s.name() == name)
     }
 
-    /// Whether a congestion control runs there.
+    /// True if a congestion control runs there.
     pub fn has(self, transport: &cc::Config) -> bool {
         self.transports().contains(&transport.kind())
     }
@@ -107,7 +107,7 @@ impl Substrate {
         }
     }
 
-    /// What of a network does not run there.
+    /// Parts of a network that do not run there, as mistakes.
     pub(super) fn check_network(self, topology: &Topology) -> Vec<Mistake> {
         if self == Self::Sim {
             return vec![];
@@ -126,7 +126,7 @@ impl Substrate {
         wrong
     }
 
-    /// What of a scenario does not run there.
+    /// Parts of a scenario that do not run there, as mistakes.
     pub(super) fn check(self, s: &Scenario) -> Vec<Mistake> {
         let mut wrong = Vec::new();
         if !self.has(&s.transport) {

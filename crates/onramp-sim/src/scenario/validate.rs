@@ -83,7 +83,7 @@ pub(super) struct Placed {
     pub wrong: Vec<Mistake>,
     /// When the last flow of any trace starts.
     pub last_start: Ps,
-    /// What files say and is not simulated.
+    /// Contents of files that are not simulated.
     pub left_out: Vec<Mistake>,
 }
 
@@ -209,7 +209,7 @@ fn check_traffic(s: &Scenario, traffic: &Traffic, rule: Rule<'_>) {
     traffic.source.check(&s.context(), rule);
 }
 
-/// What flows are held to.
+/// Checks the limits on flows.
 fn check_policies(s: &Scenario, traffic: &Traffic, rule: Rule<'_>) {
     let tcp = "is simulated with RDMA only: leave it out with TCP".to_string();
     rule(traffic.caps.0.is_empty() || !s.is_tcp(), "cap", tcp.clone());
@@ -224,7 +224,7 @@ fn check_policies(s: &Scenario, traffic: &Traffic, rule: Rule<'_>) {
     rule(known.contains(&tenant.as_str()), "tenant", message);
 }
 
-/// What is wrong with a list of hosts.
+/// Mistakes in a list of hosts.
 fn unknown(key: &str, names: &[String], topology: &Topology) -> Vec<Mistake> {
     topology.hosts_under(key, names).err().unwrap_or_default().into_iter().take(MAX_OF_A_LIST).collect()
 }

@@ -42,8 +42,8 @@ pub(super) fn cycle<F: Feedback>(look: &Look<'_, F>) -> Option<String> {
     Some(switches.collect::<Vec<_>>().join("->"))
 }
 
-/// What every paused class of a switch's port waits for: the classes of the next switch's ports at which packets
-/// that came from it wait.
+/// Returns, for every paused class of a switch's port, the classes of the next switch's ports that it waits for: those
+/// at which packets that came from it wait.
 fn waits<F: Feedback>(look: &Look<'_, F>) -> BTreeMap<Held, BTreeSet<Held>> {
     let mut waits: BTreeMap<Held, BTreeSet<Held>> = BTreeMap::new();
     let ports = look.topology.ports();

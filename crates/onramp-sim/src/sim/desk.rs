@@ -1,4 +1,4 @@
-//! What belongs to no cell: who runs until when, what is handed over between them, and what is written down.
+//! State that belongs to no cell: who runs until when, messages between cells, and records.
 
 use super::look::Look;
 use super::run::CellBox;

@@ -1,4 +1,4 @@
-//! What samples of the time series see.
+//! State of the network for samples of the time series.
 
 use super::run::CellBox;
 use crate::measure::{LongFlow, View};

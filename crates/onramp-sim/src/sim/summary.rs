@@ -1,4 +1,4 @@
-//! What a run comes to: the parts of `summary.json` that do not come from flows.
+//! Counters of a run: the parts of `summary.json` that do not come from flows.
 
 use super::deadlock;
 use super::run::{CellBox, Engine, Run};

@@ -21,7 +21,7 @@ pub struct Segment {
     pub again: bool,
 }
 
-/// What a reply brought.
+/// Result of a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Bytes of payload acknowledged for the first time.
@@ -48,7 +48,7 @@ pub trait Tx {
     fn deadline(&self) -> Option<Ps>;
     /// The deadline has passed.
     fn on_timeout(&mut self, now: Ps);
-    /// What was sent is all there is: its bytes of payload.
+    /// Ends the flow at the bytes of payload sent so far, and returns them.
     fn stop(&mut self) -> u64;
 }
 

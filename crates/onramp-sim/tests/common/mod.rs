@@ -131,7 +131,7 @@ pub fn in_steps(sim: &mut Simulation, step: Ps, mut look: impl FnMut(&Simulation
 }
 
 /// A `links` network: switches, and links as (end, end, rate in Gb/s, delay in us).
-/// What is at the end of a link and is no switch is a host.
+/// Ends of links that are no switches are hosts.
 pub fn chart(duration: &str, switches: &[&str], links: &[(&str, &str, u32, u32)]) -> String {
     let mut hosts: Vec<&str> = Vec::new();
     for end in links.iter().flat_map(|(a, b, ..)| [*a, *b]) {

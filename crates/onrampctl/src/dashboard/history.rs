@@ -1,4 +1,4 @@
-//! What the dashboard remembers of an agent: for each second, how far its counters went. Pure.
+//! An agent's history as the dashboard remembers it: for each second, how far its counters went. Pure.
 
 use onrampd::config::Mode;
 use onrampd::status::histogram::{lower_bound, quantile};
@@ -85,7 +85,7 @@ struct Delays {
     /// Share of time held.
     held: f64,
     threshold_ns: u64,
-    /// Whether packets of the path could be held; none if that changed meanwhile.
+    /// True if packets of the path could be held; `None` if that changed meanwhile.
     enforced: Option<bool>,
 }
 

@@ -65,7 +65,7 @@ pub fn unasked(config: &Path) -> (PathBuf, Fleet) {
     }
 }
 
-/// What threads share.
+/// State that threads share.
 struct Shared {
     begun: Instant,
     /// When it began, in milliseconds since 1970: a page that sees another one forgets what it has.
@@ -77,7 +77,8 @@ struct Shared {
     asked: Mutex<Option<Instant>>,
 }
 
-/// What a thread that failed has left is whole: each change is a single assignment, or a look that is taken in.
+/// Locks, also after a thread has panicked: each change is a single assignment or a look that is taken in, so none is
+/// left half-done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -56,7 +56,7 @@ fn certificates(fleet: &Fleet) -> Check {
     }
 }
 
-/// What agent or coordinator cannot read, and the group that should.
+/// Returns a file or folder that agent or coordinator cannot read, and the group that should.
 fn unreadable(fleet: &Fleet) -> Option<(&'static str, PathBuf)> {
     let coordinators = setup::coordinators_group(fleet.listen.is_some());
     let folders = [(setup::AGENT, fleet.folder.clone()), (coordinators, pki::coordinators(&fleet.folder))];

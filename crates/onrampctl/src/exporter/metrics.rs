@@ -326,7 +326,7 @@ fn counters(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     out.write(MetricType::Counter, "or_acks_refused", "OR-ACKs that did not count.", None, refused)
 }
 
-/// What this host's kernel counts of TCP's connections to peers.
+/// Writes this host's kernel counters of TCP connections to peers.
 fn tcp(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     let counted = |needs: Tcp, of: fn(&Effects) -> u64| {
         let effects = status.effects.as_ref().filter(|effects| effects.tcp >= needs);

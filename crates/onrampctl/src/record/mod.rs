@@ -32,7 +32,7 @@ const APART: u64 = SECOND / 5;
 /// A key for hashing has at least so many bytes.
 const LEAST_KEY: usize = 16;
 
-/// What is recorded, and for how long.
+/// Order to record: packets, where to, and for how long.
 pub struct Order {
     /// Interfaces whose packets are looked at.
     pub interfaces: Vec<String>,

@@ -1,4 +1,4 @@
-//! What is in a recording: comments that say how it was made, a line for each flow, and comments that say how it ended.
+//! Text of a recording: comments that say how it was made, a line for each flow, and comments that say how it ended.
 
 use super::time::Line;
 use onrampd::abi;

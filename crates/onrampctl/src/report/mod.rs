@@ -1,4 +1,4 @@
-//! What traffic met while the agent observed, and while it enforced, from the blocks that it has kept.
+//! Report on traffic while the agent observed, and while it enforced, from the blocks that it has kept.
 
 mod page;
 mod table;
@@ -18,7 +18,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-/// What is asked for.
+/// Order for a report: agent, time, paths and output.
 pub struct Order {
     /// The agent's socket.
     pub socket: PathBuf,
@@ -47,7 +47,7 @@ struct Report {
     total: Vec<Compared>,
     /// By path.
     paths: Vec<Of>,
-    /// What is to be known to read it.
+    /// Notes on how to read the report.
     notes: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ struct Of {
 /// Makes the report: text for the terminal.
 ///
 /// # Errors
-/// What was asked for cannot be read (`InvalidInput`), no agent answers, or there is no block of that time.
+/// A time cannot be read (`InvalidInput`), no agent answers, or there is no block of that time.
 pub fn run(order: &Order) -> io::Result<String> {
     let now = today();
     let since = time(&order.since, now).map_err(|e| invalid(format!("--since {}: {e}", order.since)))?;
@@ -135,7 +135,7 @@ fn to<'a>(block: &'a Block, peer: &IpAddr) -> Option<&'a Effects> {
     block.paths.iter().find(|(of, _)| of == peer).map(|(_, effects)| effects)
 }
 
-/// What traffic to `peers` met in a block; to all peers, if none is named.
+/// Effects on traffic to `peers` in a block; on all traffic, if none is named.
 fn chosen(block: &Block, peers: &[IpAddr]) -> Option<Effects> {
     if peers.is_empty() {
         return Some(block.total.clone());

@@ -1,11 +1,12 @@
-//! What a rollout must not make worse: `retransmissions < 1.2x, owd p99 < 1.0x, goodput > 0.97x`. Pure.
+//! Guards: measures that a rollout must not make worse: `retransmissions < 1.2x, owd p99 < 1.0x, goodput > 0.97x`.
+//! Pure.
 
 use crate::compare::{Group, Ratio, ratio, sum};
 use onrampd::config::quantity::show_time;
 use onrampd::effects::Effects;
 use std::fmt::{self, Write as _};
 
-/// What is compared.
+/// Measure that a guard compares.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum What {
     /// Share of TCP's segments that were sent again.
@@ -21,7 +22,7 @@ pub enum What {
 /// One condition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Guard {
-    /// What is compared.
+    /// Measure compared.
     pub what: What,
     /// It must be below the limit, not above.
     pub below: bool,
@@ -29,7 +30,7 @@ pub struct Guard {
     pub limit: f64,
 }
 
-/// What is known of a guard.
+/// Outcome of a guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The whole interval is on the right side.
@@ -172,7 +173,7 @@ pub struct Judged {
     guard: Guard,
     /// How much the measure changed by holding.
     ratio: Option<Ratio>,
-    /// What follows.
+    /// Outcome.
     pub verdict: Verdict,
     /// Where hosts hold: before and after.
     with: [Option<f64>; 2],
@@ -181,7 +182,7 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// What was seen, and what was asked for.
+    /// Returns a sentence that compares what was seen with the guard.
     #[must_use]
     pub fn reason(&self) -> String {
         let Self { guard, ratio, verdict, .. } = self;
@@ -197,7 +198,7 @@ impl Judged {
     }
 }
 
-/// What each guard saw, a row each.
+/// Returns a table of what each guard saw, a row each.
 #[must_use]
 pub fn table(judged: &[Judged]) -> String {
     let mut out = format!("{:<18}{:<26}{:<26}{:<26}guard\n", "", "hosts that hold", "others", "change by holding, 95%");

@@ -24,13 +24,13 @@ use std::net::IpAddr;
 use std::time::Duration;
 use watch::{Interval, Seen, Watch};
 
-/// What is rolled out, and how.
+/// Order for a rollout: its steps, guards and duration.
 pub struct Order {
     /// Who enforces first, and in each step after.
     pub steps: Vec<Step>,
     /// T in the policy; `None`: each host's own.
     pub threshold: Option<Threshold>,
-    /// What must not become worse.
+    /// Conditions for each step.
     pub guards: Vec<Guard>,
     /// How long each step is watched, and hosts before the first.
     pub lasts: Life,
@@ -48,7 +48,7 @@ const SPARE: Duration = Duration::from_secs(15);
 /// Hosts that are to enforce, and do not yet, are waited for so long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a rollout came to.
+/// Outcome of a rollout.
 pub enum End {
     /// All steps are done.
     Done,
@@ -117,7 +117,7 @@ struct Rollout<'a> {
     present: Option<Version>,
     /// The version that this rollout has made last.
     ours: Option<Version>,
-    /// What hosts met before the first step.
+    /// Effects on hosts' traffic before the first step.
     before: Vec<Interval>,
     watch: Watch<'a>,
 }
@@ -279,7 +279,7 @@ fn why_not(seen: &Seen, enforcing: &BTreeSet<IpAddr>) -> String {
     why.map_or_else(|| "none is there".into(), |(address, why)| format!("{address}: {why}"))
 }
 
-/// What the guards say of the hosts that hold, against those that never were to.
+/// Judges the guards by the hosts that hold, against those that never were to.
 fn judge(guards: &[Guard], before: &[Interval], after: &[Interval], holding: &BTreeSet<IpAddr>, z: f64) -> Vec<Judged> {
     let counts = |intervals: &[Interval], is: &dyn Fn(IpAddr) -> bool| watch::counts(intervals, before, is);
     let group = |is: &dyn Fn(IpAddr) -> bool| Group { before: counts(before, is), after: counts(after, is) };

@@ -7,7 +7,7 @@ use onrampd::policy::{KEEP, Labels, Policy, Rule, check, show};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// What a step adds to those before it.
+/// Hosts that a step adds to those before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Hosts with these labels.
@@ -22,7 +22,7 @@ pub const ALL: Share = Share(100);
 /// Reads a label.
 ///
 /// # Errors
-/// What would be right.
+/// Why it is wrong, and what would be right.
 pub fn label(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is no label, such as \"rack=b7\""))?;
     let label = (key.to_owned(), value.to_owned());
@@ -33,7 +33,7 @@ pub fn label(text: &str) -> Result<(String, String), String> {
 /// Reads how long steps are watched.
 ///
 /// # Errors
-/// What would be right.
+/// Why it is wrong, and what would be right.
 pub fn lasting(text: &str) -> Result<Life, String> {
     let life: Life = text.parse()?;
     let fits = (20..=86_400).contains(&life.0);

@@ -1,4 +1,4 @@
-//! What hosts' traffic meets while a rollout goes on: asked of the coordinator again and again.
+//! Watches hosts' traffic during a rollout, by asking the coordinator again and again.
 
 use crate::compare::{Counts, Sum};
 use crate::coordinator;
@@ -36,7 +36,7 @@ impl Sum for Effects {
     }
 }
 
-/// What each host met between two looks.
+/// Effects on each host's traffic between two looks.
 pub type Interval = BTreeMap<IpAddr, Effects>;
 
 /// The fleet at one look.
@@ -126,7 +126,8 @@ impl<'a> Watch<'a> {
         Ok(intervals)
     }
 
-    /// What hosts met since the look before; the first one after a change is not counted, in which it went on.
+    /// Effects on hosts' traffic since the look before; `None` for the first look after a change, which happened within
+    /// its interval.
     fn interval(&mut self, hosts: &[HostState], now: Instant) -> Option<Interval> {
         let is_first = self.last.is_empty();
         let mut interval = Interval::new();

@@ -1,4 +1,4 @@
-//! What the agent is asked by everybody on its host.
+//! Requests to the agent's status socket, which every process on its host may send.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! What an agent before this one says it has left, which may be half a file.
+//! Undo file of an earlier agent, which may be half a file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! What hosts and coordinators say to each other: what is sound can be said again, and is the same.
+//! Messages of hosts and coordinators: one that parses is the same after it is written and parsed again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

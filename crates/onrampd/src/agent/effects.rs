@@ -32,10 +32,10 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Blocks that wait for the disk.
 const WAITING: usize = 64;
 
-/// What came of the last look, or why there is none.
+/// Result of the last look, or why there is none.
 type Found = Result<Walked, String>;
 
-/// What the thread is told.
+/// Messages to the thread.
 enum Told {
     /// To look at once: there are other peers.
     Look,
@@ -43,7 +43,7 @@ enum Told {
     Keep(Box<Block>),
 }
 
-/// What the thread shows.
+/// State that the thread shows to the agent.
 struct Shown {
     found: Found,
     /// Why the last block is not kept.
@@ -52,7 +52,7 @@ struct Shown {
     peers: BTreeSet<IpAddr>,
 }
 
-/// What has been counted, and who counts.
+/// Counts so far, and the thread that takes them.
 pub(super) struct Effects {
     pub(super) counted: Counted,
     cutter: Cutter,

@@ -121,7 +121,7 @@ struct Agent {
     undo_file: UndoFile,
     ports: Vec<Port>,
     acker: Option<(u32, Attached)>,
-    /// What has happened, and what is wrong now.
+    /// Events since the start; `standing`: problems that last.
     problems: Vec<String>,
     standing: Vec<String>,
     bounds: Bounds,

@@ -16,7 +16,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// What an agent says that finds the file.
+/// Reason that an agent gives that finds the file.
 pub(super) const SWITCHED_OFF: &str = "nothing is held: `onrampd off` was said on this host; `onrampd on` ends it";
 
 /// Bytes that are read of the file.

@@ -24,7 +24,7 @@ pub(super) struct Contest {
     since: u64,
 }
 
-/// What is done about a place that was taken.
+/// Response to a place that others have taken.
 #[derive(Debug, PartialEq, Eq)]
 enum Turn {
     TakeBack,

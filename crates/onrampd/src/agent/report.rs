@@ -91,7 +91,7 @@ impl Agent {
         self.problem_once(format!("{name}: {e}"));
     }
 
-    /// What is wrong now, for as long as it is.
+    /// Takes the list of problems that last; logs those that are new.
     pub(super) fn stand(&mut self, standing: Vec<String>) {
         standing.iter().filter(|text| !self.standing.contains(text)).for_each(|text| warn!("{text}"));
         self.standing = standing;

@@ -279,7 +279,7 @@ pub fn segments_again(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What one agent in a network namespace has, as long as it lives.
+/// Binds the socket that one agent in a network namespace holds for as long as it lives.
 ///
 /// # Errors
 /// Another one has it.

@@ -112,7 +112,7 @@ pub struct FleetSection {
     /// Its other addresses: those of its other interfaces, or of the other kind.
     #[serde(default)]
     pub aliases: Vec<Parsed<IpAddr>>,
-    /// What the fleet's policy knows it by.
+    /// Labels by which the fleet's policy selects it.
     #[serde(default)]
     pub labels: Labels,
     /// Coordinators, the preferred one first.

@@ -410,7 +410,7 @@ pub fn usable(address: IpAddr) -> Result<(), String> {
     if wrong { Err(format!("{address} is not the address of another host")) } else { Ok(()) }
 }
 
-/// What stands in for a section that cannot be read; its address is one of documentation's (RFC 5737).
+/// Stand-ins for sections that cannot be read; the address is one of documentation's (RFC 5737).
 const OUTLINE: Outline =
     Outline { example, required: &[], lists: &[("peer", &[("address", "192.0.2.1")]), ("scope", scope::STAND_IN)] };
 

@@ -146,7 +146,7 @@ pub struct Fleet {
     pub address: IpAddr,
     /// Its other addresses.
     pub aliases: Vec<IpAddr>,
-    /// What the fleet's policy knows it by.
+    /// Labels by which the fleet's policy selects it.
     pub labels: Labels,
     /// Coordinators, the preferred one first.
     pub coordinators: Vec<SocketAddr>,

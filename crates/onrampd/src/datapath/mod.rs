@@ -284,7 +284,7 @@ impl Datapath {
         })
     }
 
-    /// What the programs have taken, where the kernel counts it.
+    /// Runs and processor time of the programs, where the kernel counts them.
     ///
     /// # Errors
     /// The kernel says nothing.
@@ -365,7 +365,7 @@ impl Datapath {
         Ok(())
     }
 
-    /// What the rules in force have counted, and last packets that none matched; nothing if there are no rules.
+    /// Counts of the rules in force, and last of packets that none matched; empty if there are no rules.
     ///
     /// # Errors
     /// The map cannot be read.
@@ -534,7 +534,8 @@ impl Datapath {
         add(first).or_else(|_| add(otherwise)).map_err(|e: onramp_netlink::Error| io::Error::other(e))
     }
 
-    /// Whether programs, which are attached by TCX to the same hook of an interface, are not before all others: what is.
+    /// Returns how others have come before `programs`, which are attached by TCX to one hook of an interface; `None` if
+    /// ours come first.
     ///
     /// # Errors
     /// The kernel does not tell.

@@ -71,7 +71,7 @@ pub fn shared(object: &Object) -> io::Result<Vec<Shared>> {
     object.maps().map(one).collect()
 }
 
-/// What an eBPF program has taken.
+/// Runs and processor time of an eBPF program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ran {
     /// Its name.
@@ -82,7 +82,8 @@ pub struct Ran {
     pub run_ns: u64,
 }
 
-/// What an object's programs have taken since they were loaded, for those that ran while the kernel counted that.
+/// Runs and processor time of an object's programs since they were loaded; only of programs that ran while the kernel
+/// counted.
 ///
 /// # Errors
 /// The kernel says nothing.

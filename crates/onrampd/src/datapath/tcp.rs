@@ -27,7 +27,7 @@ pub struct Connections {
     _object: Object,
 }
 
-/// What [`Connections::walk`] found.
+/// Result of [`Connections::walk`].
 #[derive(Clone, Debug, Default)]
 pub struct Walked {
     /// By peer.

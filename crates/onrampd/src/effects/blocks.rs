@@ -1,4 +1,4 @@
-//! What was counted, cut into blocks of ten seconds and wherever the mode, T or the policy changes. Pure.
+//! Counts, cut into blocks of ten seconds and wherever the mode, T or the policy changes. Pure.
 
 use super::Effects;
 use super::count::Counted;
@@ -16,7 +16,7 @@ const SHORTEST: u64 = 1_000_000_000;
 /// Most paths of a block: those with the most traffic so far.
 pub const MAX_PATHS: usize = 32;
 
-/// What the agent went by.
+/// Mode, T and policy that the agent went by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Under {
     /// Mode in force.
@@ -27,12 +27,12 @@ pub struct Under {
     pub policy: u64,
 }
 
-/// What happened in a time in which nothing changed that the agent goes by.
+/// Counts of a time in which mode, T and policy did not change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     /// Its end, in seconds since 1970.
     pub at: u64,
-    /// What the agent went by.
+    /// Mode, T and policy in force.
     #[serde(flatten)]
     pub under: Under,
     /// To all peers.

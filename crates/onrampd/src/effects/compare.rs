@@ -27,7 +27,7 @@ pub struct Measure {
     pub name: &'static str,
     /// In words.
     pub title: &'static str,
-    /// What its numbers are.
+    /// Unit of its numbers.
     pub unit: Unit,
     /// The counters it takes.
     needs: Tcp,

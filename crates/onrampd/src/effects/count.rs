@@ -66,7 +66,7 @@ impl Path {
     }
 }
 
-/// What has been counted so far.
+/// Counts so far.
 #[derive(Debug)]
 pub struct Counted {
     started: u64,

@@ -1,4 +1,4 @@
-//! What a host's traffic to its peers met: one-way delays, TCP's retransmissions, goodput, time held. Pure but for
+//! Effects on a host's traffic to its peers: one-way delays, TCP's retransmissions, goodput, time held. Pure but for
 //! the journal.
 //!
 //! [`Effects`] are counters that only grow. What happened in between is their difference ([`Effects::minus`]); hosts
@@ -29,7 +29,7 @@ pub enum Tcp {
     All,
 }
 
-/// What a later version calls something else is taken for none.
+/// Takes a word that only a later version knows for [`Tcp::None`].
 impl From<String> for Tcp {
     fn from(word: String) -> Self {
         match word.as_str() {
@@ -69,7 +69,7 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// What happened since `before`. `None` if the counters started anew meanwhile.
+    /// Difference since `before`. `None` if the counters started anew meanwhile.
     #[must_use]
     pub fn minus(&self, before: &Self) -> Option<Self> {
         if self.since != before.since {

@@ -127,7 +127,7 @@ struct Told {
     probe: Vec<IpAddr>,
 }
 
-/// Whether a host was told all members.
+/// State of telling a host all members.
 #[derive(Clone, Copy, PartialEq)]
 enum Listed {
     No,
@@ -143,11 +143,11 @@ struct Announced {
     drift_sigma: f64,
 }
 
-/// What a host says of itself.
+/// Introduction of a host that connects.
 pub struct Hello {
     /// Identity by its certificate.
     pub identity: Identity,
-    /// What the others are told of that.
+    /// Statement on that identity for the other hosts.
     pub statement: Statement,
     /// Correction it goes by, of an earlier coordinator.
     pub correction: Option<Correction>,
@@ -272,7 +272,7 @@ impl Coordinator {
         said
     }
 
-    /// What the policy says of the host of a connection, if there is one.
+    /// Message with the policy for the host of a connection; `None` if there is no policy.
     #[must_use]
     pub fn policy_of(&self, conn: Conn) -> Option<FromCoordinator> {
         let address = self.conns.get(&conn)?;
@@ -506,7 +506,7 @@ impl Coordinator {
         owners
     }
 
-    /// What each host is to know of membership, by address.
+    /// Membership that each host is to know, by address.
     fn to_tell(&self) -> BTreeMap<IpAddr, Told> {
         let by_number = self.by_number();
         let owners = self.aliases();
@@ -753,7 +753,7 @@ fn member(host: &Host) -> Member {
     Member { address, aliases, statement: host.statement.clone() }
 }
 
-/// What hosts of a part are told after a round.
+/// Messages to the hosts of a part after a round.
 struct OfPart {
     /// Those that have heard of all before.
     changes: Arc<Comparable>,
@@ -766,11 +766,11 @@ struct OfPart {
 /// Why a certainty is to be told, the most urgent first.
 #[derive(Clone, Copy, Debug)]
 enum Due {
-    /// What was told is too good, by this factor.
+    /// The certainty told is too good, by this factor.
     TooGood(f64),
     /// It was not told.
     New,
-    /// What was told is much too bad.
+    /// The certainty told is much too bad.
     TooBad,
 }
 

@@ -1,5 +1,5 @@
-//! What coordinators keep of hosts, a file each: who was removed from the fleet and which other addresses hosts have,
-//! as an operator says; and who has ever been a member.
+//! Lists that coordinators keep of hosts, a file each: hosts removed from the fleet and other addresses that hosts
+//! have, as an operator says; and hosts that have ever been members.
 //!
 //! The operator's commands write the lists of their host, and tell the other coordinators, which write theirs.
 
@@ -87,7 +87,7 @@ pub(super) fn found(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// What a file has that was found so; `none` where there is none.
+/// Reads a file that was `found`; returns `none` where there is none.
 pub(super) fn read(path: &Path, found: Option<&Metadata>, none: &str) -> io::Result<Vec<u8>> {
     match found {
         Some(found) if found.len() > LONGEST => Err(other("is too long")),

@@ -24,7 +24,7 @@ use x25519_dalek::{PublicKey, StaticSecret};
 
 /// A host's secret, which its agent reads.
 pub(super) const FILE: &str = "pair.key";
-/// What a statement's signature is of begins with this, as no certificate does.
+/// Prefix of the bytes that a statement's signature covers; no certificate begins so.
 const STATEMENT: &[u8] = b"On-Ramp: member of a fleet, 1";
 const SALT: &[u8] = b"On-Ramp: key of a pair, 1";
 /// Bytes of a statement before its signature: membership, public key.
@@ -73,11 +73,11 @@ impl Secret {
     }
 }
 
-/// What the authority says of a member, as text: its membership and public key, and a signature over these and its
+/// Statement of the authority on a member, as text: its membership and public key, and a signature over these and its
 /// address.
 pub type Statement = Arc<str>;
 
-/// What keys hang on of one of the two hosts.
+/// Bytes of one of the two hosts from which keys are derived: address, membership and public key.
 fn of(address: IpAddr, membership: &Membership, public: &Public) -> [u8; 64] {
     let octets = match address.to_canonical() {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
@@ -90,7 +90,7 @@ fn of(address: IpAddr, membership: &Membership, public: &Public) -> [u8; 64] {
     all
 }
 
-/// What is said of the host with this certificate, to be signed.
+/// Bytes of a statement on the host with this certificate, to be signed.
 pub(super) fn to_sign(of_host: &Identity) -> Vec<u8> {
     [STATEMENT, &of(of_host.address, &of_host.membership, &of_host.public)].concat()
 }
@@ -122,7 +122,7 @@ impl Pairs {
         Ok(Self { us: of(us.address, &us.membership, &us.public), secret, authority: pki::authority_key(folder)? })
     }
 
-    /// What the two hosts share, if the authority has said this of `address`.
+    /// Secret that the two hosts share, if the authority has made this statement on `address`.
     ///
     /// # Errors
     /// It has not.
@@ -148,7 +148,7 @@ impl Pairs {
     }
 }
 
-/// What this host and another one share.
+/// Secret that this host and another one share.
 pub struct Shared {
     /// Membership and public key of the other.
     said: [u8; SAID],

@@ -321,7 +321,7 @@ impl Authority {
         Token { coordinator, fingerprint: fingerprint(&self.certificate), secret }
     }
 
-    /// What the authority says of the host with this certificate, for the others.
+    /// Statement of the authority on the host with this certificate, for the others.
     ///
     /// # Errors
     /// There is no randomness.

@@ -24,7 +24,7 @@ const ID: usize = 8;
 /// A file is no longer than this.
 const LONGEST: u64 = 1024;
 
-/// What a token admits.
+/// Terms of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// How many hosts it still admits.

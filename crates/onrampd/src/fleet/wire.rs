@@ -34,7 +34,7 @@ pub struct Speaks {
     pub newest: u32,
 }
 
-/// What this program speaks.
+/// Versions that this program speaks.
 pub const SPEAKS: Speaks = Speaks { oldest: 1, newest: 1 };
 
 impl Speaks {
@@ -92,7 +92,7 @@ pub enum FromHost {
         /// Its other addresses.
         #[serde(default)]
         aliases: Vec<IpAddr>,
-        /// What the fleet's policy knows it by.
+        /// Labels by which the fleet's policy selects it.
         #[serde(default, skip_serializing_if = "Labels::is_empty")]
         labels: Labels,
         /// Versions of the protocol.
@@ -113,7 +113,7 @@ pub enum FromHost {
     Renewed,
     /// The policy it goes by, and its mode: on each connection, and whenever they change.
     Applied(Applied),
-    /// What its traffic to its peers has met so far: every few seconds.
+    /// Effects on its traffic to its peers so far: every few seconds.
     Effects(Effects),
     /// It wants to know how the fleet is.
     Fleet,
@@ -135,7 +135,7 @@ pub enum FromHost {
     Policy(Version),
     /// An operator's command wants to know how far the policy has come.
     Progress,
-    /// What a later version says.
+    /// A message that only a later version knows.
     #[serde(other)]
     Unknown,
 }
@@ -200,7 +200,7 @@ pub enum FromCoordinator {
     },
     /// Keys of pairs in use from now on.
     Keys(Epochs),
-    /// What the fleet's policy says of the host: on each connection, and whenever it changes.
+    /// The fleet's policy for the host: on each connection, and whenever it changes.
     Policy(Said),
     /// Report now.
     Collect {
@@ -224,9 +224,9 @@ pub enum FromCoordinator {
     Fleet(Fleet),
     /// How far the policy has come.
     Progress(Progress),
-    /// What the operator has said is kept.
+    /// The operator's change is stored.
     Kept,
-    /// What a later version says.
+    /// A message that only a later version knows.
     #[serde(other)]
     Unknown,
 }
@@ -263,7 +263,7 @@ pub struct Member {
     /// Its other addresses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<IpAddr>,
-    /// What the authority says of it, from which the other derives their keys.
+    /// Statement of the authority on it, from which the other derives their keys.
     pub statement: Statement,
 }
 
@@ -281,7 +281,7 @@ pub struct Certainty {
 /// Changes of the hosts whose times can be compared with a host's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparable {
-    /// What was said before no longer holds.
+    /// True if everything said before no longer holds.
     pub anew: bool,
     /// Multiplies all certainties, those said before as well. At least 1.
     pub factor: f64,
@@ -376,7 +376,7 @@ pub struct HostState {
     /// The policy it goes by, and its mode; `None`: it has said nothing of that, as an earlier version does.
     #[serde(default)]
     pub policy: Option<Applied>,
-    /// What its traffic has met so far, as it last said; `None`: nothing, as an earlier version.
+    /// Effects on its traffic so far, as it last said; `None`: it has said nothing of that, as an earlier version does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effects: Option<Effects>,
 }

@@ -1,4 +1,4 @@
-//! What a host's queueing disciplines do for it, and what of that a gate in their place does not. Pure.
+//! Functions of a host's queueing disciplines, and those of them that a gate in their place does not have. Pure.
 
 use super::install::Replaced;
 use super::is_gate;
@@ -36,7 +36,7 @@ fn microseconds(q: &Qdisc, kind: u16) -> Option<u64> {
     Some(u64::from(u32_at(attr(&q.options, kind)?, 0)?) * 1000)
 }
 
-/// What a gate, a program or not, does not do that one of these did: empty if that is nothing.
+/// Functions of this discipline that a gate, a program or not, does not have; empty if it has all.
 #[must_use]
 pub fn lost(q: &Qdisc, program: bool) -> Vec<&'static str> {
     let marks = |threshold: u16| microseconds(q, threshold).is_some_and(|t| t < u64::from(u32::MAX) * 1000);

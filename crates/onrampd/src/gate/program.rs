@@ -212,7 +212,7 @@ impl Program {
         above.map(told).collect()
     }
 
-    /// What its programs have taken, where the kernel counts it.
+    /// Runs and processor time of its programs, where the kernel counts them.
     ///
     /// # Errors
     /// The kernel says nothing.

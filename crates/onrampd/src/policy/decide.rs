@@ -1,10 +1,10 @@
-//! What a host does: the lesser of the fleet's policy and its own configuration. Pure.
+//! Decision on a host's mode: the lesser of the fleet's policy and its own configuration. Pure.
 
 use super::Held;
 use crate::config::Mode;
 use crate::config::quantity::Threshold;
 
-/// What a host's own configuration names.
+/// Mode and T that a host's own configuration names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Own {
     /// `mode`.
@@ -13,7 +13,7 @@ pub struct Own {
     pub threshold: Option<Threshold>,
 }
 
-/// What counts, and why.
+/// Mode and T that count, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Mode.

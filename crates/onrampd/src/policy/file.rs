@@ -29,7 +29,7 @@ struct Section {
     threshold: Option<Threshold>,
 }
 
-/// What stands in for a rule that cannot be read.
+/// Stand-ins for rules that cannot be read.
 const OUTLINE: Outline = Outline { example, required: &["rule"], lists: &[("rule", &[("mode", "observe")])] };
 
 fn example(key: &str) -> Option<&'static str> {

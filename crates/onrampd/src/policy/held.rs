@@ -18,7 +18,7 @@ pub struct Held {
     pub older: Option<u64>,
 }
 
-/// What hearing a version has changed.
+/// Result of hearing a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// It is another one, or counts again.

@@ -51,7 +51,7 @@ pub struct Rule {
     /// Of those only this part, and the same hosts at each start: a larger part has all hosts of a smaller one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
-    /// What such hosts do, at most.
+    /// Mode of such hosts, at most.
     #[serde(deserialize_with = "or_observe")]
     pub mode: Mode,
     /// T; `None`: the host's own.
@@ -113,11 +113,11 @@ pub struct Said {
     pub stopped: bool,
     /// As in [`Policy`].
     pub keep: Life,
-    /// What the policy says of this host; `None`: there is no policy.
+    /// The policy for this host; `None`: there is no policy.
     pub says: Option<Says>,
 }
 
-/// What a policy says of one host.
+/// A policy's mode and T for one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Says {
     /// Observing, or holding packets.
@@ -143,14 +143,14 @@ pub struct Applied {
     pub why: String,
 }
 
-/// What a later version calls something else is not taken for holding.
+/// Reads a mode; takes a word that only a later version knows for observing, never for holding.
 fn or_observe<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mode, D::Error> {
     let word = String::deserialize(deserializer)?;
     Ok(if word == "enforce" { Mode::Enforce } else { Mode::Observe })
 }
 
 impl Policy {
-    /// What it says of a host: as the first rule does that matches it. Where none does, it observes.
+    /// Mode and T for a host, by the first rule that matches it. Where none does, it observes.
     #[must_use]
     pub fn of(&self, address: IpAddr, labels: &Labels) -> Says {
         match self.rules.iter().position(|rule| rule.matches(address, labels)) {
@@ -252,7 +252,7 @@ impl Version {
         self.trial.is_some_and(|trial| today >= trial.until)
     }
 
-    /// What a host is told.
+    /// This version as a host is told of it.
     #[must_use]
     pub fn said(&self, address: IpAddr, labels: &Labels) -> Said {
         let Self { version, at, by, from, stopped, policy, .. } = self;

@@ -12,7 +12,7 @@ struct File {
 
 const OUTLINE: Outline = Outline { example, required: &["scope"], lists: &[("scope", STAND_IN)] };
 
-/// What stands in for a rule that cannot be read.
+/// Stand-ins for a rule that cannot be read.
 pub(crate) const STAND_IN: &[(&str, &str)] = &[("hold", "false")];
 
 fn example(key: &str) -> Option<&'static str> {

@@ -24,7 +24,7 @@ use std::net::IpAddr;
 pub const MAX_RULES: usize = abi::OR_RULES as usize;
 /// Most pairs of a network and a range of ports, of all rules together.
 pub const MAX_PLACES: usize = abi::OR_PLACES as usize;
-/// What stands where a rule's name would, for packets that none matches.
+/// Stand-in for a rule's name, for packets that none matches.
 pub const NONE: &str = "none";
 /// Most letters of a rule's name.
 const MAX_NAME: usize = 63;
@@ -44,7 +44,7 @@ pub struct Rule {
     /// Source or destination port.
     #[serde(default, skip_serializing_if = "List::is_empty")]
     pub port: List<Ports>,
-    /// What IP carries.
+    /// Protocol that IP carries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Protocol>,
     /// Its class.
@@ -55,7 +55,7 @@ pub struct Rule {
     pub cgroup: Option<Cgroup>,
 }
 
-/// What IP carries. Of others nothing is held.
+/// Protocol that IP carries. Packets of others are never held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -75,14 +75,14 @@ impl Protocol {
     }
 }
 
-/// What rules ask of a packet.
+/// Properties of a packet that rules ask for.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// Where it goes.
     pub to: IpAddr,
     /// Its source and destination ports.
     pub ports: [u16; 2],
-    /// What IP carries.
+    /// Protocol that IP carries.
     pub protocol: Protocol,
     /// Its class.
     pub dscp: u8,

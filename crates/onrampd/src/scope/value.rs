@@ -12,19 +12,19 @@ const MAX_PATH: usize = 512;
 
 /// A value that is a number or text in a file.
 pub trait Item: Sized {
-    /// What it is, for who writes it.
+    /// Description of a right value, for messages to whoever writes the rule.
     const WANTED: &'static str;
     /// Reads a number.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Says why it is wrong.
     fn number(number: i64) -> Result<Self, String> {
         Err(format!("{number} is not {}", Self::WANTED))
     }
     /// Reads text.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Says why it is wrong.
     fn text(text: &str) -> Result<Self, String>;
     /// As it is written.
     fn written(&self) -> Written;

@@ -27,7 +27,7 @@ pub struct Facts<'a> {
     pub config: &'a Config,
     /// Mode in force.
     pub mode: Mode,
-    /// What the fleet's policy says, in a fleet.
+    /// The fleet's policy, in a fleet.
     pub policy: Option<Policy>,
     /// Kind of gate.
     pub gate: Choice,
@@ -57,11 +57,11 @@ pub struct Facts<'a> {
     pub flows: Flows,
     /// With the histograms of one-way delays.
     pub histograms: bool,
-    /// What traffic has met.
+    /// Effects on traffic.
     pub effects: Option<&'a Counted>,
-    /// What of it is not counted, and why.
+    /// Reason why some or all of them are not counted.
     pub effects_missing: Option<String>,
-    /// What programs have taken.
+    /// Runs and processor time of the programs.
     pub programs: Vec<Ran>,
 }
 

@@ -49,13 +49,13 @@ pub struct Status {
     pub scope: Vec<Scoped>,
     /// Since the start.
     pub counters: BTreeMap<String, u64>,
-    /// What traffic to all peers has met since the agent started; none from an earlier version.
+    /// Effects on traffic to all peers since the agent started; none from an earlier version.
     #[serde(default)]
     pub effects: Option<Effects>,
-    /// What of that is not counted, and why.
+    /// Reason why some or all of them are not counted.
     #[serde(default)]
     pub effects_missing: Option<String>,
-    /// What the programs have taken, while `kernel.bpf_stats_enabled` is 1.
+    /// Runs and processor time of the programs, while `kernel.bpf_stats_enabled` is 1.
     #[serde(default)]
     pub programs: Vec<Ran>,
     /// Flows remembered.
@@ -99,7 +99,7 @@ pub struct Scoped {
     pub name: String,
     /// Its packets are held.
     pub hold: bool,
-    /// What it says, but for its name.
+    /// Its conditions as text, without its name.
     pub rule: String,
     /// Its cgroup is not there, so that it matches nothing.
     pub absent: bool,
@@ -229,7 +229,7 @@ pub struct Path {
     pub or_acks: u64,
     /// One-way delays; none before the first OR-ACK.
     pub owd: Option<Owd>,
-    /// What traffic to it has met since it became a peer of the agent.
+    /// Effects on traffic to it since it became a peer of the agent.
     #[serde(default)]
     pub effects: Option<Effects>,
 }

@@ -28,13 +28,13 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         histograms: bool,
     },
-    /// What rules would do that are not in force.
+    /// Dry run: what rules that are not in force would match.
     #[serde(rename = "dry-run")]
     DryRun {
         /// The rules.
         scope: Vec<Rule>,
     },
-    /// What traffic met, block by block.
+    /// Effects on traffic, block by block.
     History(History),
 }
 

@@ -53,7 +53,7 @@ pub struct Sync {
     realtime: Arc<Mutex<Option<Realtime>>>,
     /// The policy that the agent goes by, for the coordinator.
     applied: Arc<Mutex<Option<Applied>>>,
-    /// What traffic has met since the coordinator was last told.
+    /// Effects on traffic that the coordinator is to be told.
     effects: Arc<Mutex<Option<Effects>>>,
     /// Readable when the view has changed; closed to end the thread, and before it is waited for.
     pipe: UnixStream,

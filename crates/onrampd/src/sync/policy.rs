@@ -48,7 +48,7 @@ impl Keeper {
         Self { path, held, written: now, trouble: None }
     }
 
-    /// What is held.
+    /// The policy heard, and how long it counts.
     #[must_use]
     pub fn held(&self) -> &Held {
         &self.held

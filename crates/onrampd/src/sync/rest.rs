@@ -24,7 +24,7 @@ pub struct Look {
     marker: Option<u64>,
 }
 
-/// What the looks so far have shown.
+/// State from the looks so far.
 #[derive(Debug, Default)]
 pub struct Rest {
     last: Option<Look>,

@@ -86,7 +86,7 @@ impl Browser {
         result["result"]["value"].clone()
     }
 
-    /// What an element says.
+    /// Text of an element.
     pub fn text(&mut self, id: &str) -> String {
         self.value(&format!("document.getElementById('{id}').innerText")).as_str().unwrap().into()
     }

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 /// Short rounds; and this machine's processors are shared, so clocks may be uncertain.
 pub const QUICK: &str = "window = \"200ms\"\ninterval = \"2ms\"\nmax_uncertainty = \"1ms\"";
-/// What two hosts' times may differ by, in nanoseconds. While a window lasts causality bounds it by the
-/// delay of a packet between two namespaces, some 10 us; for two windows after it the rate's error adds
-/// to that, which short windows on busy processors put off by a hundred ppm and more.
+/// Largest difference of two hosts' times, in nanoseconds. While a window lasts causality bounds it by the delay of a
+/// packet between two namespaces, some 10 us; for two windows after it the rate's error adds to that, which short
+/// windows on busy processors put off by a hundred ppm and more.
 pub const CLOSE: i64 = 200_000;
 pub const COORDINATOR: &str = "10.9.0.1:9472";
 
@@ -138,7 +138,7 @@ pub fn fleet_ns(agent: &Agent) -> i64 {
     status["clock"]["fleet_ns"].as_i64().unwrap_or_else(|| panic!("{status}"))
 }
 
-/// Whether hosts have the same time.
+/// Waits until all hosts' clocks are known, and asserts that their times agree.
 pub fn agree(agents: &[&Agent]) {
     let mut times = Vec::new();
     // One look for both: a clock may be withdrawn between two.
@@ -196,7 +196,7 @@ pub fn three(lab: &Lab) -> [Agent; 3] {
     [a, start(lab, "b", &with_rack("b7"), ""), start(lab, "c", &with_rack("b7"), "")]
 }
 
-/// What a command said that did what it was asked.
+/// Output of a command that succeeded.
 pub fn said(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout.clone()).unwrap()

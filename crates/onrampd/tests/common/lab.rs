@@ -153,7 +153,7 @@ impl Lab {
         command
     }
 
-    /// What `ip` or `tc` says on a host.
+    /// Output of `ip` or `tc` on a host.
     pub fn says(&self, host: &str, what: &str) -> String {
         let (program, arguments) = what.split_once(' ').unwrap();
         run(&format!("{program} -n {} {arguments}", self.host(host)))
@@ -271,7 +271,7 @@ impl Agent {
         self.status()["counters"][name].as_u64().unwrap()
     }
 
-    /// What is known of the path to `peer`.
+    /// State of the path to `peer`.
     pub fn path(&self, peer: &str) -> Value {
         let status = self.status();
         let paths = status["paths"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers that the tests share.
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test uses a part")]
 
@@ -8,7 +8,7 @@ pub mod http;
 pub mod lab;
 pub mod packet;
 
-/// Whether this runs as root on a kernel that lets it load programs; says so if not.
+/// True if this runs as root on a kernel that lets it load programs; says so if not.
 pub fn privileged() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {

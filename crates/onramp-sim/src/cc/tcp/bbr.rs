@@ -33,7 +33,7 @@ const LOW: u32 = ONE * 1000 / 2885;
 const WINDOW_GAIN: u32 = 2 * ONE;
 /// Pacing gains of one least round-trip time each: looks for more, takes the queue away, and stays.
 const CYCLE: [u32; 8] = [ONE * 5 / 4, ONE * 3 / 4, ONE, ONE, ONE, ONE, ONE, ONE];
-/// What is left for the queue to drain, in hundredths of the rate.
+/// Share of the rate left unused so that the queue drains, in hundredths.
 const MARGIN: u64 = 1;
 
 /// Round trips for which a rate of delivery is remembered.
@@ -113,7 +113,7 @@ pub struct State {
     policer: Policer,
 }
 
-/// Whether more is to be had.
+/// Detector of a full pipe.
 #[derive(Clone, Debug, Default)]
 struct Full {
     reached: bool,
@@ -223,7 +223,7 @@ impl Controller for State {
     }
 }
 
-/// What the path is like.
+/// Estimates of the path.
 impl State {
     /// The rate it carries.
     fn rate(&self) -> Rate {
@@ -354,7 +354,7 @@ impl State {
     }
 }
 
-/// What it sets.
+/// Pacing rate and window that it sets.
 impl State {
     /// Before anything is known: the window in a round-trip time, or in 1 ms if none is known.
     fn pace_from_rtt(&mut self, w: &mut Window) {

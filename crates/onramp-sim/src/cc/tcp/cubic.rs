@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct Config {
     /// A flow that loses before it is back at its last maximum leaves some of it to others. Default true.
     pub fast_convergence: bool,
-    /// What a loss leaves of the window, in 1024ths. Default 717.
+    /// Part of the window that is left after a loss, in 1024ths. Default 717.
     pub beta: u32,
     /// Where slow start ends at first, in packets; only without HyStart. Default: nowhere.
     pub initial_ssthresh: Option<u32>,
@@ -73,7 +73,7 @@ const RTT_SCALE: u64 = 10;
 const RECALCULATE_JIFFIES: u64 = 31;
 /// Round-trip times that make a round's least one.
 const SAMPLES: u32 = 8;
-/// What is added to the least delay is an eighth of it within these, in microseconds.
+/// Bounds of the margin above the least delay, which is an eighth of it, in microseconds.
 const DELAY_MARGIN_US: (u32, u32) = (4_000, 16_000);
 
 /// State of one connection.
@@ -84,7 +84,7 @@ pub struct State {
     hystart: HyStart,
 }
 
-/// What is learned between timeouts.
+/// The curve: state that a timeout resets.
 #[derive(Clone, Debug, Default)]
 struct Curve {
     /// Packets to be acknowledged for the window to grow by one.
@@ -105,7 +105,7 @@ struct Curve {
     credit: u32,
 }
 
-/// What HyStart knows of the present round trip.
+/// HyStart's state in the present round trip.
 #[derive(Clone, Debug, Default)]
 struct HyStart {
     /// Slow start has ended.
@@ -261,7 +261,8 @@ impl HyStart {
         Self { done: false, began: w.now_us(), train: w.now_us(), end: w.snd_nxt, rtt: u32::MAX, samples: 0 }
     }
 
-    /// Whether the pipe is full, as the acknowledgement shows that has come after `rtt`.
+    /// Returns whether slow start is over: true if the acknowledgement that has come after `rtt` shows that the pipe is
+    /// full.
     fn is_over(&mut self, c: &Config, least: u32, w: &Window, rtt: u32) -> bool {
         let (long, slow) = (self.train_is_long(c, least, w), self.has_slowed(least, rtt));
         c.hystart_train && long || c.hystart_delay && slow

@@ -1,6 +1,6 @@
 //! DCTCP (RFC 8257) as Linux has it: a window is cut by half the share of it that was marked.
 //!
-//! What the receiver echoes is the stack's.
+//! Marks are echoed by the receiver's stack.
 
 use super::{Controller, Event, FromConfig, Sample, Window};
 use onramp_config::Rule;

@@ -41,7 +41,7 @@ pub enum State {
     Loss,
 }
 
-/// What happens to a connection.
+/// Events of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A packet is about to leave, and none is under way.
@@ -54,8 +54,7 @@ pub enum Event {
     Timeout,
 }
 
-/// What a controller sees of its connection, and what of it it may set. Windows are in packets
-/// of `mss` bytes.
+/// A connection as its controller sees it, with the fields that it may set. Windows are in packets of `mss` bytes.
 #[derive(Clone, Debug)]
 pub struct Window {
     /// Time in picoseconds.
@@ -108,7 +107,7 @@ pub struct Window {
     pub app_limited: u64,
 }
 
-/// What the acknowledgement that has just come says of the path.
+/// Measurements of the path by the acknowledgement that has just come.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
     /// Round-trip time of the latest packet sent that this acknowledges, in microseconds; none if it was sent twice.
@@ -186,12 +185,12 @@ pub trait Controller: Debug + Send + Sync {
 }
 
 impl Window {
-    /// Whether the window is below where slow start ends.
+    /// True if the window is below the slow-start threshold.
     pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 
-    /// Whether there is room or need for a larger window (RFC 7661 §4.1).
+    /// True if there is room or need for a larger window (RFC 7661 §4.1).
     pub fn is_limited(&self) -> bool {
         // In slow start the window may be twice what was used.
         self.cwnd_limited || self.in_slow_start() && self.cwnd < 2 * self.max_packets_out

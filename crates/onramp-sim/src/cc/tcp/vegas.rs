@@ -89,7 +89,7 @@ impl Controller for State {
         }
     }
 
-    /// What was measured before an idle time says nothing of the path now.
+    /// Starts anew after an idle time: earlier measurements say nothing of the path now.
     fn on_event(&mut self, w: &mut Window, event: Event) {
         if let Event::Start | Event::Restart = event {
             *self = Self::new(&self.c, w, 0);

@@ -24,7 +24,7 @@ pub struct Config {
     pub initial_quantum: Option<u32>,
     /// A queue that was empty for longer than this may send a quantum again. Default 40 ms.
     pub refill_delay: Span,
-    /// What may not leave before so much time is refused. Default 10 s.
+    /// Longest time ahead: a segment that may not leave before is refused. Default 10 s.
     pub horizon: Span,
     /// By how much its timer is late if nothing else happens. Default 10 us.
     pub timer_slack: Span,
@@ -50,7 +50,7 @@ const BANDS: [i64; 3] = [9 << 16, 3 << 16, 1 << 16];
 const ORDINARY: usize = 1;
 /// With more segments waiting to leave at once, connections take turns.
 const FAST: usize = 8;
-/// What is known of a connection that sends nothing is forgotten after this.
+/// Time after which the state of a connection that sends nothing is forgotten.
 const FORGET_AFTER: Ps = 3 * SEC;
 
 /// All queues of a NIC.
@@ -59,7 +59,7 @@ pub struct Fq {
     c: Config,
     quantum: i64,
     initial_quantum: i64,
-    /// What need not wait for anything passes by the queues.
+    /// Segments that need not wait for anything: they pass by the queues.
     fast: Times,
     flows: HashMap<u64, Flow>,
     bands: [Band; BANDS.len()],

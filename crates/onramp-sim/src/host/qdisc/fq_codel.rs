@@ -197,7 +197,7 @@ impl FqCodel {
         Some((segment, since))
     }
 
-    /// Whether what has just left its queue should be dropped.
+    /// Returns whether to drop the segment that has just left its queue.
     fn judge(&mut self, queue: usize, popped: Option<(Segment, Ticks)>, now: Ticks) -> bool {
         let codel = &mut self.queues[queue].codel;
         let waited_long = popped.is_some_and(|(_, since)| now - since >= self.codel.target);
@@ -271,7 +271,7 @@ impl FqCodel {
 }
 
 impl Codel {
-    /// Whether it may be in another state than at first, where nothing waits.
+    /// True if it may be in another state than at first, where nothing waits.
     fn has_dropped(&self) -> bool {
         (self.count, self.last_count, self.inverse_root, self.next_drop) != (0, 0, 0, 0)
     }

@@ -26,7 +26,7 @@ pub enum HostQdisc {
 }
 
 impl HostQdisc {
-    /// What the kernel calls it.
+    /// Its name in the kernel.
     pub fn name(self) -> &'static str {
         match self {
             Self::FqCodel => "fq_codel",
@@ -47,7 +47,7 @@ impl HostQdisc {
     }
 }
 
-/// What waits: a segment of a connection, or a packet.
+/// Entry of a queue: a segment of a connection, or a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Key of the flow.
@@ -60,7 +60,7 @@ pub struct Segment {
     pub earliest: Ps,
     /// An acknowledgement without data.
     pub pure_ack: bool,
-    /// Whether it may be marked, and is.
+    /// Its ECN field: if it may be marked, and if it is.
     pub ecn: Ecn,
     /// The host's name for it.
     pub handle: u32,
@@ -69,7 +69,7 @@ pub struct Segment {
 /// Explicit congestion notification in a segment's IP headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ecn {
-    /// What would be marked is dropped.
+    /// It may not be marked, and is dropped instead.
     #[default]
     Incapable,
     /// It may be marked.
@@ -87,7 +87,7 @@ pub enum Dropped {
     Behind,
 }
 
-/// What may leave now.
+/// Answer of a queue that is asked for a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dequeue {
     /// This.
@@ -98,7 +98,7 @@ pub enum Dequeue {
     Idle,
 }
 
-/// What On-Ramp says of a segment that is about to leave.
+/// On-Ramp's verdict on a segment that is about to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It may.
@@ -111,7 +111,7 @@ pub enum Verdict {
 
 /// Whom a gate asks, about the segment with a handle.
 pub trait Ask {
-    /// Whether it may leave now.
+    /// Asks if it may leave now.
     fn ask(&mut self, handle: u32) -> Verdict;
     /// Cuts it into packets, which take its place.
     fn cut(&mut self, handle: u32) -> Vec<Segment>;
@@ -126,7 +126,7 @@ pub trait Qdisc: Debug {
     /// # Errors
     /// TCP is to slow down.
     fn enqueue(&mut self, segment: Segment, now: Ps) -> Result<(), Dropped>;
-    /// What leaves, now that the link is free.
+    /// Takes the segment that leaves, now that the link is free.
     fn dequeue(&mut self, now: Ps, ask: &mut dyn Ask) -> Dequeue;
     /// Moves to `dropped` what was taken and has been dropped since.
     fn drain(&mut self, _dropped: &mut Vec<Segment>) {}
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(q.enqueue(Segment { flow, handle, bytes, ..SEGMENT }, now), Ok(()));
     }
 
-    /// What it sends now.
+    /// Takes the segment that it sends now.
     pub(super) fn next<Q: Qdisc>(q: &mut Q, now: Ps) -> Dequeue {
         q.dequeue(now, &mut Nobody)
     }

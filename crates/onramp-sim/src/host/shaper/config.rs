@@ -1,4 +1,4 @@
-//! What a scenario says of shapers: their policies, and what each is made of.
+//! Configuration of shapers, as a scenario gives it: their policies, and the parameters of each.
 
 use super::{Kind, Rules};
 use onramp_config::Rule;
@@ -21,7 +21,7 @@ pub struct Shaping {
     /// Tenants by name, each with what its flows may send in all from a NIC's class.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tenants: BTreeMap<String, Rate>,
-    /// What a packet takes on the shaper's core, or under its lock. Default 0.
+    /// Time that a packet takes on the shaper's core, or under its lock. Default 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<Span>,
     /// Carousel: how long a slot of the wheel is. Default 1 us.
@@ -135,7 +135,7 @@ impl Shaping {
         }
     }
 
-    /// What they come down to, once they are resolved.
+    /// Rules for shapers, once all values are resolved.
     pub fn rules(&self, kind: Kind) -> Rules {
         let span = |span: Option<Span>| span.map_or(0, |span| span.0);
         let bytes = |bytes: Option<Bytes>| bytes.map_or(0, |bytes| bytes.0 as u32);

@@ -22,7 +22,7 @@ struct Class {
     id: u64,
     parent: u32,
     rate: f64,
-    /// What its bucket holds, in time at its rate.
+    /// Size of its bucket, in time at its rate.
     depth: Ps,
     /// When the bucket is full again: what lacks is the time until then, and it is in debt if
     /// that is more than its depth.

@@ -4,9 +4,9 @@
 //! packets flows hand down to it; and asked, when a link is free, whose turn it is.
 //! On-Ramp's gate is not its business: it is asked when the packet is about to leave.
 //!
-//! What is handed down is a place for a packet, of a size; the packet itself is formed when
-//! it leaves, as by a NIC that fetches it from memory then. So a packet that is sent again
-//! takes the place of one that was handed down, and stamps tell when packets left.
+//! Flows hand down a place for a packet, of a size; the packet itself is formed when it leaves, as by a NIC that
+//! fetches it from memory then. So a retransmitted packet takes the place of one that was handed down, and stamps tell
+//! when packets left.
 //!
 //! Shapers that hold packets are not inlined: the way of an RDMA NIC's pacers, which nearly
 //! all scenarios have, would be longer by them.
@@ -45,7 +45,7 @@ pub enum Take {
     Idle,
 }
 
-/// What shapers are made of.
+/// Parameters of shapers, resolved. Where a shaper has no use for one, it is 0.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// Which one.
@@ -54,25 +54,25 @@ pub struct Rules {
     pub egress: Option<f64>,
     /// and those of each tenant so many.
     pub tenants: Vec<f64>,
-    /// What tenants are called.
+    /// Names of tenants.
     pub names: Vec<String>,
-    /// What a packet takes on the shaper's core, or under its lock.
+    /// Time that a packet takes on the shaper's core, or under its lock.
     pub cost: Ps,
     /// See [`config::Shaping`], and so on.
     pub slot: Ps,
-    /// See there.
+    /// Time that Carousel's wheel reaches ahead.
     pub horizon: Ps,
-    /// See there.
+    /// Cores of Carousel, each with a wheel.
     pub cores: u32,
-    /// See there.
+    /// Bytes below which a flow hands Carousel more packets.
     pub budget: u32,
-    /// See there.
+    /// Bytes that a class of HTB may send at once after a while without.
     pub burst: u32,
-    /// See there.
+    /// Packets that a flow's queue holds, in HTB and fq.
     pub queue: u32,
-    /// See there.
+    /// Bytes that a flow of fq may send in its turn.
     pub quantum: i64,
-    /// See there.
+    /// Time by which fq's timer is late if nothing else happens.
     pub slack: Ps,
 }
 
@@ -88,7 +88,7 @@ pub struct Terms {
 /// No limit.
 pub const FREE: Terms = Terms { cap: f64::INFINITY, tenant: None };
 
-/// What a shaper holds, and held at most.
+/// Packets and bytes in a shaper now, and at most so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     packets: u64,
@@ -277,7 +277,7 @@ macro_rules! shapers {
         }
 
         impl Kind {
-            /// What a scenario calls it.
+            /// Its name in a scenario.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$name => $tag,)+ }
             }

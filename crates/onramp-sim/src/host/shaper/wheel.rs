@@ -1,7 +1,7 @@
 //! A timing wheel: a ring of slots, each a list of what is due in it, first come first.
-//! What is past goes into the current slot, what is beyond the last slot into the last
-//! (Carousel, SIGCOMM'17). A bit for each slot, and one for each word of these, find the
-//! next slot that is filled, so that nobody has to look at empty ones.
+//! Entries of the past go into the current slot, those beyond the last slot into the last (Carousel, SIGCOMM'17). A bit
+//! for each slot, and one for each word of these, find the next slot that is filled, so that nobody has to look at
+//! empty ones.
 
 use onramp_config::units::Ps;
 

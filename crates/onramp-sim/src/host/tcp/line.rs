@@ -1,4 +1,4 @@
-//! What is below TCP at a class of a NIC: the host's queue, and packet by packet what leaves it.
+//! Layer below TCP at a class of a NIC: the host's queue, and the packets of the segments that leave it, one by one.
 
 use super::sender::Connection;
 use super::{Hosting, Rules};
@@ -19,7 +19,7 @@ const IDLE: Ps = 1000 * US;
 /// Most bytes beyond a packet that it announces to the application at the other end: what 32 bits tell apart.
 const ANNOUNCED: u64 = 1 << 30;
 
-/// What waits in a queue.
+/// Entry of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Waiting<H> {
     /// A segment of the connection in this slot.
@@ -36,13 +36,13 @@ struct Leaving {
     marked: bool,
 }
 
-/// What a line sends next.
+/// Segment or packet that a line sends next.
 enum Next<H> {
     Segment(Leaving),
     Packet(Packet<H>),
 }
 
-/// What is below TCP at a class of a NIC.
+/// Layer below TCP at a class of a NIC.
 #[derive(Debug)]
 pub(super) struct Device {
     queue: Box<dyn Qdisc + Send + Sync>,
@@ -109,7 +109,7 @@ impl<H: Header> Hosting<H> {
         self.forget_dropped(line);
     }
 
-    /// What a line's queue has dropped no longer takes memory; TCP finds out as of any loss.
+    /// Gives back the memory of segments that a line's queue has dropped; TCP finds out as of any loss.
     fn forget_dropped(&mut self, line: usize) {
         self.devices[line].queue.drain(&mut self.dropped);
         for queued in self.dropped.drain(..) {
@@ -149,7 +149,7 @@ impl<H: Header> Hosting<H> {
         Ok(packet.size)
     }
 
-    /// What leaves a line next, or when to ask again.
+    /// Takes the next segment or packet of a line, or says when to ask again.
     fn next(&mut self, line: usize, now: Ps) -> Result<Next<H>, Ps> {
         if let Some(leaving) = self.devices[line].leaving.take() {
             return Ok(Next::Segment(leaving));
@@ -226,7 +226,7 @@ fn queued(flow: u64, segment: &Segment, mss: u32, handle: u32) -> Queued {
     }
 }
 
-/// What a queue asks.
+/// Answers to a queue about its segments.
 struct Asked<'a, H> {
     rules: &'a Rules,
     connections: &'a mut Slab<Connection>,

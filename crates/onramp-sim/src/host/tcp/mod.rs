@@ -32,7 +32,7 @@ use std::sync::Arc;
 /// The slot of who does not know it yet.
 const UNKNOWN: u32 = TCP - 1;
 
-/// What the connections of a transport have in common.
+/// Settings that the connections of a transport have in common.
 #[derive(Clone, Debug)]
 pub struct Kind {
     /// Its values.
@@ -65,7 +65,7 @@ pub struct Rules {
     pub gated: Vec<bool>,
     /// Bytes of a full packet with its Ethernet header.
     pub mtu: u32,
-    /// What the data path does, where there is On-Ramp.
+    /// OR-ACKs of the data path, where there is On-Ramp.
     pub or_acks: OrAcks,
     /// For what is drawn.
     pub seed: u64,
@@ -85,7 +85,7 @@ impl Rules {
         Some(sizes)
     }
 
-    /// Whether a host's queue waits for packets' departure times.
+    /// True if a host's queue waits for packets' departure times.
     fn paces(&self, host: u32) -> bool {
         self.qdisc == HostQdisc::Fq && !self.gated[host as usize]
     }
@@ -97,7 +97,7 @@ impl Rules {
         Tx::new(&kind.params, &kind.cc, self.paces(pair.src), opened, now, draw)
     }
 
-    /// What ECMP hashes for a connection's data and for its replies.
+    /// Hashes that ECMP chooses by, for a connection's data and for its replies.
     fn hashes(&self, id: u64) -> [u16; 2] {
         let mut draw = onramp_random::stream(self.seed, "connection", id);
         [0, 0].map(|_| onramp_random::below(&mut draw, 1 << 16) as u16)
@@ -183,7 +183,7 @@ impl<H: Header> Hosting<H> {
         }
     }
 
-    /// What all connections have seen so far: each counts for itself.
+    /// Counts of all connections so far: each counts for itself.
     pub(super) fn counts(&self) -> Counts {
         let connections = self.connections.slots();
         let opened_before = connections.len() as u64 - self.opened_late;
@@ -214,7 +214,7 @@ impl<H: Header> Hosting<H> {
     }
 }
 
-/// What comes of a packet: a NIC may have something to send, and a host is to be told something.
+/// Result of a packet: a NIC that may have something to send, and a message to a host.
 type Outcome = (Option<u32>, Option<(u32, Note)>);
 
 /// Bytes of an acknowledgement that tells of so many blocks.
@@ -302,7 +302,7 @@ mod tests {
     use super::*;
     use crate::stack::tcp::scoreboard::Chunk;
 
-    /// What a run of many connections needs for each of them, whose packets are a few at a time.
+    /// Memory bounds: runs have many connections, with a few packets each at a time.
     #[test]
     fn a_connection_takes_little_memory() {
         let [connection, end, flow] = [size_of::<Connection>(), size_of::<End>(), size_of::<Flow>()];

@@ -31,7 +31,7 @@ pub(super) struct End {
     told_at: Option<Ps>,
     /// Last bytes of flows, and when the application had them.
     complete: VecDeque<(u64, Ps)>,
-    /// What is read, if messages are.
+    /// State of reading, if messages are read.
     pub reads: Option<Box<Reads>>,
 }
 

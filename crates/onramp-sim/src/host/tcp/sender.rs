@@ -12,7 +12,7 @@ use onramp_workload::Size;
 use onramp_workload::connections::ideal;
 use std::cmp::Reverse;
 
-/// What a flow without end writes.
+/// Bytes that a flow without end writes.
 const ENDLESS: u64 = 1 << 44;
 /// Bytes of a long flow in its socket and not sent: on the cluster 128 to 256 KiB.
 const UNSENT: u64 = 192 << 10;
@@ -36,7 +36,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Whether it is flow `id` and not done: the slot may have gone to another since.
+    /// True if it is flow `id` and not done: the slot may have gone to another since.
     fn is(&self, id: u64) -> bool {
         self.new.id == id && !self.done
     }
@@ -93,7 +93,7 @@ pub(super) struct Pool {
 }
 
 impl<H: Header> Hosting<H> {
-    /// Whether the connections of a pair are there.
+    /// True if the connections of a pair are there.
     pub fn knows(&self, pair: Pair) -> bool {
         self.pools.contains_key(&pair)
     }
@@ -334,7 +334,7 @@ impl<H: Header> Hosting<H> {
         Some((tx.una() - flow.first, tx.cwnd()))
     }
 
-    /// What is known of the flow on a connection now.
+    /// Record of the flow on a connection as it stands now.
     fn record(&self, now: Ps, at: u32, slot: u32) -> FlowRecord {
         let (flow, connection) = (&self.flows[slot], &self.connections[at]);
         let (resent, timeouts) = connection.resent();

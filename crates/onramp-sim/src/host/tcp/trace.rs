@@ -1,4 +1,4 @@
-//! What captures of single flows are told. Called only where some are traced.
+//! Hooks for captures of single flows. Called only where some are traced.
 
 use super::{Hosting, Pair, UNKNOWN};
 use crate::host::Hosts;
@@ -23,7 +23,7 @@ impl<H: Header> Hosts<H> {
         }
     }
 
-    /// What was kept.
+    /// Packets that were kept.
     pub fn tap(&self) -> Option<&Tap<H>> {
         self.tcp.as_ref()?.tap.as_deref()
     }

@@ -34,7 +34,7 @@ pub struct End {
     pub port: u16,
 }
 
-/// What every frame has.
+/// Fields that every frame has.
 #[derive(Clone, Copy, Debug)]
 pub struct Envelope {
     /// Who sent it.
@@ -210,7 +210,7 @@ pub struct Key {
     pub port: u16,
 }
 
-/// What a captured frame is.
+/// Meaning of a captured frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Of the end that sends data: its first byte, how many, and flags.

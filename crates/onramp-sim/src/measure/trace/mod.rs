@@ -76,13 +76,13 @@ pub struct Span {
 }
 
 impl Span {
-    /// Whether data from byte `start` on are its own.
+    /// True if data from byte `start` on are its own.
     pub fn has_data(&self, start: u64) -> bool {
         self.first <= start && self.next.is_none_or(|(_, next)| start < next)
     }
 
-    /// Whether it is told by an acknowledgement seen at `at` that byte `ack` is the next expected. The
-    /// one of its last byte may be the next flow's, too: by then something of that is missing.
+    /// True if an acknowledgement seen at `at` that names `ack` as the next expected byte is its own. The one of its
+    /// last byte may be the next flow's, too: by then something of that is missing.
     pub fn has_ack(&self, at: u64, ack: u64) -> bool {
         let last = |(when, next)| ack < next || ack == next && at < when;
         at >= self.begin && self.first <= ack && self.next.is_none_or(last)

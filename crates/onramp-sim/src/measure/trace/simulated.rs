@@ -13,13 +13,12 @@ use onramp_topology::Topology;
 use onramp_topology::address::{FIRST, LISTEN, address, mac};
 use std::collections::BTreeMap;
 
-/// What the MTU leaves of a packet besides its payload and headers: time stamps, which an opening does not
-/// count.
+/// Bytes of the MTU that are neither payload nor headers: time stamps, which an opening does not count.
 const STAMPS: u32 = 12;
 /// Both ends count payload from 0; the opening has the number before.
 const OPENED: u32 = 1;
 
-/// What frames need to know of the network.
+/// The network, as far as frames depend on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Wire<'a> {
     /// Whose ports have Ethernet addresses.

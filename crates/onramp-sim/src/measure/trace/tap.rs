@@ -1,4 +1,4 @@
-//! What a cell keeps of packets, to be cut and written when the run is over.
+//! Packets that a cell keeps, to be cut and written when the run is over.
 
 use super::At;
 use crate::network::Packet;
@@ -26,7 +26,7 @@ pub struct Start {
     pub opens: bool,
     /// Largest payload of a packet.
     pub mss: u32,
-    /// What its receiver's memory is at first, and at most.
+    /// Its receiver's memory at first, and at most, in bytes.
     pub buffers: [u32; 2],
     /// Its packets can be marked.
     pub marks: bool,
@@ -42,7 +42,7 @@ pub(super) struct Seen<H> {
     pub packet: Packet<H>,
 }
 
-/// What was seen at one of a pair's hosts.
+/// Packets seen at one of a pair's hosts.
 #[derive(Debug)]
 pub(super) struct Log<H> {
     pub seen: Vec<Seen<H>>,

@@ -4,7 +4,7 @@ use super::{Feedback, Header, Leaving, Written};
 use crate::network::Packet;
 use onramp_config::units::NS;
 
-/// What one switch wrote: 64 bits on the wire.
+/// Record of one switch: 64 bits on the wire.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hop {
     /// Nanoseconds, 24 bits.
@@ -42,7 +42,7 @@ const QUEUE_MAX: u64 = (1 << 17) - 1;
 const SLOTS: usize = 5;
 
 impl Hop {
-    /// What a port of `rate` (bit/s) writes at `now_ns`.
+    /// Record that a port of `rate` (bit/s) writes at `now_ns`.
     pub fn new(units: Units, now_ns: u64, tx_bytes: u64, queue_bytes: u64, rate: u64) -> Self {
         Self {
             time: now_ns as u32 & TIME_MASK,
@@ -101,7 +101,7 @@ impl IntStack {
 /// Feedback that adds a record to every data packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Int {
-    /// What its records count in.
+    /// Units in which its records count.
     pub units: Units,
 }
 

@@ -13,7 +13,7 @@ use int::IntStack;
 use onramp_config::units::Ps;
 use std::fmt::Debug;
 
-/// What a port knows of itself when a packet leaves.
+/// State of a port when a packet leaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Leaving {
     /// Time in picoseconds.
@@ -40,9 +40,9 @@ pub struct Told {
 /// A kind of feedback. Every port has a state of its own; periods are caught up from
 /// the time of the packet, so no events are needed.
 pub trait Feedback: Clone + Debug + Send + Sync + 'static {
-    /// What a packet carries.
+    /// Header that a packet carries.
     type Header: Header;
-    /// What a port keeps.
+    /// State that a port keeps.
     type Port: Clone + Debug + Send + Sync;
     /// True if it looks at what comes.
     const COUNTS: bool = false;
@@ -74,7 +74,7 @@ pub trait Header: Copy + Debug + Default + Send + Sync + 'static {
     fn tell(_told: &Told) -> Self {
         Self::default()
     }
-    /// What TCP's hosts wrote, where there is room for that.
+    /// Options that TCP's hosts wrote, where there is room for them.
     fn options(&self) -> Options {
         Options::default()
     }

@@ -67,7 +67,7 @@ impl Default for Params {
     }
 }
 
-/// What a packet carries.
+/// Header that a packet carries.
 #[derive(Clone, Copy, Debug)]
 pub struct Congestion {
     /// R_p in kb/s; the largest number for none yet.
@@ -120,7 +120,7 @@ pub struct Rcp {
     least: f64,
 }
 
-/// What a port keeps.
+/// State that a port keeps.
 #[derive(Clone, Debug)]
 pub struct Port {
     /// C in bit/s.

@@ -29,7 +29,7 @@ pub struct Params {
     pub max_interval: Ps,
 }
 
-/// What a packet carries.
+/// Header that a packet carries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Congestion {
     /// The sender's round trip in nanoseconds; 0 while it knows none.
@@ -79,7 +79,7 @@ pub struct Xcp {
     base_rtt: Ps,
 }
 
-/// What a port keeps. Sums are of the present interval, ξ and residues come from the one before.
+/// State that a port keeps. Sums are of the present interval, ξ and residues come from the one before.
 #[derive(Clone, Debug)]
 pub struct Port {
     /// In bytes a second.

@@ -21,7 +21,7 @@ pub const HEADERS: u32 = 14 + 20 + 20 + 12;
 /// Blocks of a selective acknowledgement that fit beside timestamps (RFC 2018).
 pub const BLOCKS: usize = 3;
 
-/// What all connections of a transport have in common; defaults are Linux 7.3's.
+/// Parameters that all connections of a transport have in common; defaults are Linux 7.3's.
 #[derive(Clone, Debug)]
 pub struct Params {
     /// Bytes of payload of a full packet.
@@ -50,7 +50,7 @@ pub struct Params {
     pub segment_rtt_log: u32,
     /// Bytes of a connection that may wait in its host.
     pub limit_output: u32,
-    /// Whether every connection is paced, whatever its controller wants.
+    /// True if every connection is paced, whatever its controller wants.
     pub paced: bool,
     /// Pacing rates in slow start and after, in percent of a window each round trip.
     pub pacing_ratios: [u32; 2],
@@ -104,7 +104,7 @@ impl Params {
     }
 }
 
-/// What an acknowledgement says.
+/// Contents of an acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reply {
     /// All bytes before this one have arrived.

@@ -12,8 +12,8 @@ const DELAY_MAX_MS: u64 = 200;
 const QUICK: u32 = 16;
 /// Acknowledgements of packets out of order that are sent one by one, before any is left out.
 const DUPLICATES: u32 = 3;
-/// What was left out is said before a block beyond so many begins or grows: an acknowledgement tells of three,
-/// and may be lost.
+/// Acknowledgements that were left out are sent before a block beyond so many begins or grows: one tells of three
+/// blocks, and may be lost.
 const TOLD: usize = 2;
 /// Share of a packet's memory that is payload, in 2^-8: what is assumed before one has come, and
 /// 1448 of 2302 bytes.
@@ -46,7 +46,7 @@ pub struct Data {
     pub expected: u64,
 }
 
-/// What a packet or timer has the receiver say: at most three acknowledgements.
+/// Result of a packet or timer: at most three acknowledgements to send.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Said {
     replies: [Option<Reply>; 3],
@@ -74,11 +74,11 @@ pub struct Rx {
     nxt: u64,
     read: u64,
     acked: u64,
-    /// What has arrived beyond, in order.
+    /// Blocks that have arrived beyond, in order.
     beyond: Vec<(u64, u64)>,
     /// The same, by when it last grew.
     blocks: [(u64, u64); BLOCKS + 1],
-    /// What came twice.
+    /// The block that arrived twice.
     twice: Option<(u64, u64)>,
     /// An acknowledgement is due; at once; the data ended a write, or two of them.
     due: bool,

@@ -1,5 +1,5 @@
-//! What was sent and is not acknowledged: segments as they were handed down, cut where
-//! the other end has some of one and not the rest.
+//! Segments sent and not acknowledged: as they were handed down, cut where the other end has some of one and not the
+//! rest.
 
 use std::collections::VecDeque;
 
@@ -27,8 +27,7 @@ pub struct Chunk {
     pub sent_us: u64,
     /// See `sent_us`.
     pub sent_after: u64,
-    /// What had been delivered then, and when, and when the first packet was sent that
-    /// counts; 0 once it has been used.
+    /// Packets delivered by then, and when, and when the first packet was sent that counts; 0 once it has been used.
     pub delivered: u64,
     /// See `delivered`.
     pub delivered_us: u64,

@@ -10,7 +10,7 @@ const NANOSECONDS: &[(u64, u64)] = &[(0, 1_000_000_000)];
 const RATIO: &[(u64, u64)] = &[(1, 1000)];
 const MEMORY: (u64, u64) = (1, i32::MAX as u64);
 
-/// What of `net.ipv4.tcp_*` the simulator has.
+/// Settings `net.ipv4.tcp_*` that the simulator has.
 const SETTINGS: &[Setting] = &[
     ("slow_start_after_idle", FLAG, |p, v| p.slow_start_after_idle = v[0] > 0),
     ("early_retrans", &[(0, 4)], |p, v| p.loss_probe = v[0] >= 3),
@@ -36,7 +36,7 @@ pub fn names() -> impl Iterator<Item = String> {
     SETTINGS.iter().map(|(name, ..)| format!("net.ipv4.tcp_{name}"))
 }
 
-/// Whether the simulator has this setting.
+/// True if the simulator has this setting.
 pub fn is_known(name: &str) -> bool {
     names().any(|known| known == name)
 }
@@ -45,7 +45,7 @@ impl Params {
     /// Changes a setting; one that is not known changes nothing.
     ///
     /// # Errors
-    /// What the value should be.
+    /// Says what the value should be.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let Some((_, bounds, set)) =
             SETTINGS.iter().find(|(known, ..)| name.strip_prefix("net.ipv4.tcp_") == Some(known))

@@ -320,7 +320,7 @@ fn what_is_lost_is_sent_again_and_little_else() {
     }
 }
 
-/// What leaves at once of writes of so many bytes, of which some end a record, while nothing leaves the host.
+/// Segments that leave at once of writes of so many bytes, of which some end a record, while nothing leaves the host.
 fn at_once(tx: &mut Tx, writes: &[(u64, bool)]) -> Vec<(u64, u64)> {
     let (p, mut out) = (Params::default(), Vec::new());
     for &(bytes, record) in writes {

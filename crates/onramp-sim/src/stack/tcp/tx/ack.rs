@@ -6,7 +6,7 @@ use crate::cc::tcp::State;
 use crate::stack::tcp::scoreboard::{Chunk, EVER_RESENT, LOST, RESENT, SACKED};
 use crate::stack::tcp::{Params, Reply};
 
-/// What an acknowledgement turned out to mean.
+/// News in an acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
     /// It moved the first byte that is missing.

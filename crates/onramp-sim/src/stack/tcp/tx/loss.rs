@@ -1,4 +1,4 @@
-//! What is lost: packets sent long enough before others that have arrived (RACK, RFC 8985).
+//! Loss detection: a packet is lost if it was sent long enough before others that have arrived (RACK, RFC 8985).
 
 use super::Tx;
 use super::ack::Found;
@@ -11,7 +11,7 @@ use crate::stack::tcp::scoreboard::{Chunk, EVER_RESENT, LOST, RESENT, SACKED};
 /// Recoveries that a wider reordering window lasts.
 pub(super) const REO_PERSIST: u8 = 16;
 
-/// What RACK knows of the latest packet that was delivered.
+/// RACK's state: the latest packet that was delivered, and the reordering window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rack {
     pub sent_us: u64,

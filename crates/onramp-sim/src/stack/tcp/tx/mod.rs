@@ -27,7 +27,7 @@ use rate::Rate;
 use std::collections::VecDeque;
 use timers::Timer;
 
-/// What is to be sent once an acknowledgement is dealt with.
+/// Packets to be sent once an acknowledgement is dealt with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Repair {
     Nothing,
@@ -39,7 +39,7 @@ enum Repair {
 /// See the module.
 #[derive(Debug)]
 pub struct Tx {
-    /// What the controller sees.
+    /// The connection as the controller sees it.
     pub window: Window,
     cc: Any,
     queue_paces: bool,

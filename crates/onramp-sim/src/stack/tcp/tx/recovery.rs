@@ -1,4 +1,4 @@
-//! What a loss, a mark or a timeout leads to, and how that ends.
+//! Responses to a loss, a mark or a timeout, and how they end.
 
 use super::ack::Found;
 use super::{Repair, Tx, tick};
@@ -105,7 +105,8 @@ impl Tx {
         *repair = Repair::Lost;
     }
 
-    /// Whether the first chunk has been sent again.
+    /// True if a retransmission is under way, or the first chunk has ever been retransmitted (the kernel's
+    /// `tcp_any_retrans_done`).
     pub(super) fn any_resent(&self) -> bool {
         self.resent_out > 0 || self.board.chunks.front().is_some_and(|chunk| chunk.has(EVER_RESENT))
     }

@@ -1,4 +1,4 @@
-//! What leaves: what is written, in segments as large as pacing and the window let them be, and what is sent again.
+//! Segments that leave: new ones, as large as pacing and the window let them be, and retransmitted ones.
 
 use super::timers::Timer;
 use super::{Repair, Tx, tick};
@@ -10,7 +10,7 @@ use onramp_config::units::{NS, Ps, US};
 /// Memory of a segment that waits, besides its payload, in bytes; and of each packet that one is cut into.
 const OVERHEAD: u32 = 1280;
 const CUT_OVERHEAD: u32 = 854;
-/// What TCP takes for the time until a segment leaves: 2^-10 of a second.
+/// Share of a second in which TCP expects a segment to leave: 2^-10.
 const PACING_SHIFT: u32 = 10;
 /// The first packets of a connection are not paced.
 const UNPACED: u64 = 10;
@@ -62,7 +62,7 @@ impl Tx {
         self.aim(p);
     }
 
-    /// What was written last ends a record: no later byte comes into a segment with its last one (MSG_EOR).
+    /// Ends a record with the last byte written: no later byte comes into a segment with it (MSG_EOR).
     pub fn end_record(&mut self) {
         self.records.push_back(self.written);
     }
@@ -172,8 +172,8 @@ impl Tx {
         true
     }
 
-    /// Whether what is being written waits, up to its `end`, for what of its connection still waits below: a later
-    /// write may come and make a larger segment of it (net.ipv4.tcp_autocorking).
+    /// Returns whether data that is being written, up to its `end`, waits for segments of its connection that still
+    /// wait below: a later write may come and make a larger segment of it (net.ipv4.tcp_autocorking).
     fn corks(&self, end: u64) -> bool {
         let bytes = end - self.nxt;
         let tail = self.writing && end == self.written && bytes < self.goal && self.records.is_empty();
@@ -264,7 +264,7 @@ impl Tx {
         self.board.chunks.back().map_or(self.nxt, |chunk| chunk.start)
     }
 
-    /// Whether to wait for a larger segment: the next acknowledgement is near, and little may be sent.
+    /// Returns whether to wait for a larger segment: the next acknowledgement is near, and little may be sent.
     fn defers(&self, p: &Params, end: u64, most: u32, limited: &mut bool) -> bool {
         let now = self.window.now;
         if self.window.state >= State::Recovery || now > self.pace_at + 1000 * US {

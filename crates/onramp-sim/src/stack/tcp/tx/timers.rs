@@ -10,7 +10,7 @@ use onramp_config::units::{Ps, US};
 /// Least time in microseconds until a timer of loss detection.
 pub(super) const TIMER_MIN_US: u64 = 2000;
 
-/// What the timer is set for.
+/// Purpose of the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
     Rto,
