@@ -153,14 +153,14 @@ host_rate = "10bps""#,
     (
         r#"kind = "fat-tree""#,
         r#"kind = "fat_tree""#,
-        r#"s.toml:6: network.kind: "fat_tree" is not one of fat-tree, leaf-spine, star, dumbbell, racks, links, hpcc-file: did you mean "fat-tree"?"#,
+        r#"s.toml:6: network.kind: "fat_tree" is not one of fat-tree, leaf-spine, star, dumbbell, racks, servers, dragonfly, links, hpcc-file, htsim-file: did you mean "fat-tree"?"#,
     ),
     (
         r#"kind = "fat-tree"
 "#,
         r#"
 "#,
-        "s.toml:5: network.kind: is missing: write one of fat-tree, leaf-spine, star, dumbbell, racks, links, hpcc-file",
+        "s.toml:5: network.kind: is missing: write one of fat-tree, leaf-spine, star, dumbbell, racks, servers, dragonfly, links, hpcc-file, htsim-file",
     ),
     (
         r#"buffer = "32MiB""#,
@@ -461,7 +461,7 @@ s.toml:34: measure.owd[1]: "tor0" is no host: they are h0 to h15"#,
     (
         r#"kind = "background""#,
         r#"kind = "backround""#,
-        r#"s.toml:37: traffic[0].kind: "backround" is not one of background, incast, long, trace, rpc, storage, partition-aggregate, custom: did you mean "background"?"#,
+        r#"s.toml:37: traffic[0].kind: "backround" is not one of background, incast, long, trace, rpc, storage, partition-aggregate, collective, program, custom: did you mean "background"?"#,
     ),
     (
         "fan_out = 8",
@@ -524,7 +524,7 @@ file = "/dev/zero""#,
         r#"dst = "h0""#,
         r#"dst = "h0"
 [[traffic]]"#,
-        "s.toml:51: traffic[3].kind: is missing: write one of background, incast, long, trace, rpc, storage, partition-aggregate, custom",
+        "s.toml:51: traffic[3].kind: is missing: write one of background, incast, long, trace, rpc, storage, partition-aggregate, collective, program, custom",
     ),
     (
         r#"dst = "h0"

@@ -51,12 +51,18 @@ fn parse(text: &str) -> Result<(Vec<String>, usize, Vec<Link>), String> {
         let (key, number) = line.split_once(char::is_whitespace).ok_or_else(wrong)?;
         let number: u64 = number.trim().parse().ok().filter(|n| *n < 1 << 32).ok_or_else(wrong)?;
         let key = key.to_ascii_lowercase();
+        if key == "tier" {
+            let due = of.len() as u64;
+            if number != due {
+                return Err(format!("{at}: tier {number} comes where tier {due} belongs"));
+            }
+            of.push(Tier { bundle: 1, ..Tier::default() });
+            continue;
+        }
         match (key.as_str(), of.last_mut()) {
             ("nodes", _) => nodes = number,
             ("tiers", _) => tiers = number,
             ("podsize", _) => pod = number,
-            ("tier", _) if number == of.len() as u64 => of.push(Tier { bundle: 1, ..Tier::default() }),
-            ("tier", _) => return Err(format!("{at}: tier {number} comes where tier {} belongs", of.len())),
             ("downlink_speed_gbps", Some(tier)) => tier.gbps = number,
             ("radix_down", Some(tier)) => tier.down = number,
             ("radix_up", Some(tier)) => tier.up = number,

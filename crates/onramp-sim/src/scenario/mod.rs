@@ -34,7 +34,7 @@ use crate::cc;
 use crate::stack::rdma::HEADER;
 use onramp_config::Mistake;
 use onramp_config::units::{Ps, SEC, Span};
-use onramp_topology::{Shape, Topology};
+use onramp_topology::Topology;
 use onramp_workload::arrivals::Arrivals;
 use onramp_workload::custom::Workloads;
 use onramp_workload::{Context, Group, LoadSpan, Place, Plan, SectionError};
