@@ -218,5 +218,5 @@ fn a_failure_that_cannot_be_is_one_line() {
         assert!(found.starts_with(expected), "{found}");
     }
     let found = wrong("kind = \"star\"\nhosts = 4\nfailures = []\n", "[]");
-    assert!(found.ends_with("known are hosts, host_rate, link_delay, failed"), "{found}");
+    assert!(found.ends_with("known are hosts, host_rate, link_delay, failed, faults"), "{found}");
 }

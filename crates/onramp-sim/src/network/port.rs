@@ -37,8 +37,6 @@ pub struct Port {
     pub told: bool,
     /// It belongs to a host.
     pub host: bool,
-    /// Packets that arrive here go by [`super::faults`] first.
-    pub faulty: bool,
     /// Event lanes of the usual packet sizes.
     pub lanes: LaneCache,
 }
@@ -78,7 +76,6 @@ impl Port {
             paused: 0,
             told: false,
             host,
-            faulty: false,
             lanes: LaneCache::default(),
         }
     }

@@ -277,7 +277,6 @@ impl<F: Feedback> Network<F> {
     pub fn add_change(&mut self, change: Change, random: Pcg64Mcg) -> u32 {
         let faults = self.faults.get_or_insert_default();
         if let Change::Link(port, ..) = change {
-            self.ports[port as usize].faulty = true;
             faults.watch(port, random);
         }
         faults.add(change)
@@ -294,7 +293,13 @@ impl<F: Feedback> Network<F> {
         }
     }
 
-    /// True if a packet is lost on the faulty link to a port.
+    /// True if some links are faulty, at some time.
+    #[inline]
+    pub fn has_faults(&self) -> bool {
+        self.faults.is_some()
+    }
+
+    /// True if a packet is lost on the link to a port.
     #[cold]
     pub fn loses(&mut self, port: u32, bytes: u16) -> bool {
         let lost = self.faults.as_mut().is_some_and(|faults| faults.lose(port, bytes));
