@@ -40,7 +40,6 @@ pub struct Host {
     /// How RDMA sends again what is lost. Default: go-back-N.
     pub recovery: Recovery,
     /// Entropy values of packets, by which switches choose paths. Default: one for all packets of a flow.
-    #[serde(skip_serializing_if = "entropy::Config::is_of_flows")]
     pub entropy: entropy::Config,
     /// When a host's flows may send: "flow", a pacer for each; or a shaper that holds packets,
     /// "carousel", "htb" or "fq". Default "flow".
