@@ -100,6 +100,7 @@ def test_a_trace_and_what_it_leaves_out(tmp_path: Path) -> None:
         ({"chunk": "1B"}, "1B is less than 1024B"),
         ({"server": 3}, "3 ranks a server do not divide a group of 4"),
         ({"operation": "all-sum"}, "all-sum"),
+        ({"queue_pairs": 65}, "queue_pairs: 65 is outside 1 to 64"),
     ],
 )
 def test_mistakes_are_told_in_a_line(keys: dict[str, object], line: str) -> None:

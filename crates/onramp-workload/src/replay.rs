@@ -129,7 +129,7 @@ impl Workload for Config {
         rule((0.0..=1e6).contains(&scale), "compute_scale", format!("{scale} is outside 0 to 1e6"));
     }
 
-    fn check_placed(&self, _of: &Context, place: &Place<'_>, found: &mut Findings) {
+    fn check_placed(&self, of: &Context, place: &Place<'_>, found: &mut Findings) {
         found.members(self.hosts.as_deref(), place.topology);
         if !found.wrong.is_empty() {
             return;
@@ -138,7 +138,7 @@ impl Workload for Config {
             Err(wrong) => found.wrong.push(wrong),
             Ok(Job { graph, left_out, .. }) => {
                 found.left_out = left_out;
-                found.note("file", check_channels(graph.channels()));
+                found.note("file", check_channels(of, graph.channels()));
             }
         }
     }

@@ -166,12 +166,12 @@ impl Workload for Config {
         rule(self.repeat > 0, "repeat", "must be at least 1".into());
     }
 
-    fn check_placed(&self, _of: &Context, place: &Place<'_>, found: &mut Findings) {
+    fn check_placed(&self, of: &Context, place: &Place<'_>, found: &mut Findings) {
         found.members(self.hosts.as_deref(), place.topology);
         let Some(hosts) = self.hosts(place).filter(|_| found.wrong.is_empty() && self.stride > 0) else { return };
         match self.graph(&hosts, place.topology) {
             Err(wrong) => found.wrong.push(wrong),
-            Ok(graph) => found.note("operation", check_channels(graph.channels())),
+            Ok(graph) => found.note("operation", check_channels(of, graph.channels())),
         }
     }
 
@@ -192,8 +192,11 @@ impl Workload for Config {
     }
 }
 
-/// Checks the number of a program's channels.
-pub(super) fn check_channels(count: usize) -> Result<(), String> {
+/// Checks the number of a program's channels; connections have a limit of their own.
+pub(super) fn check_channels(of: &Context, count: usize) -> Result<(), String> {
+    if of.is_tcp {
+        return super::clients::check_channels(count);
+    }
     if count <= MAX_CHANNELS {
         Ok(())
     } else {

@@ -309,6 +309,19 @@ impl Rank {
             }
         }
     }
+
+    /// A stream has become free.
+    fn next_on(&mut self, stream: u32, now: Ps) {
+        let stream = self.streams.get_mut(&stream).expect("it was busy");
+        stream.busy = false;
+        if let Some(next) = stream.waiting.pop_front()
+            && let Kind::Compute { time, .. } = self.graph.ranks[self.me as usize].all[next as usize].kind
+        {
+            stream.busy = true;
+            self.started[next as usize] = now;
+            self.computing.push(Reverse((now + time, next)));
+        }
+    }
 }
 
 impl Program for Rank {
@@ -393,20 +406,5 @@ impl Program for Rank {
         };
         let once: f64 = graph.ranks[self.me as usize].all.iter().map(sent).sum();
         Some((once * f64::from(self.runs.iterations)) as u64)
-    }
-}
-
-impl Rank {
-    /// A stream has become free.
-    fn next_on(&mut self, stream: u32, now: Ps) {
-        let stream = self.streams.get_mut(&stream).expect("it was busy");
-        stream.busy = false;
-        if let Some(next) = stream.waiting.pop_front()
-            && let Kind::Compute { time, .. } = self.graph.ranks[self.me as usize].all[next as usize].kind
-        {
-            stream.busy = true;
-            self.started[next as usize] = now;
-            self.computing.push(Reverse((now + time, next)));
-        }
     }
 }
