@@ -197,6 +197,15 @@ pub struct Place<'a> {
     pub base: &'a Path,
 }
 
+impl Place<'_> {
+    /// See [`Section::members`].
+    fn members(&self, named: Option<&[String]>) -> Result<Arc<[u32]>, String> {
+        let topology = self.topology;
+        let Some(names) = named else { return Ok((0..topology.hosts() as u32).collect()) };
+        topology.hosts_named(names).map(Into::into).map_err(|wrong| wrong[0].1.to_string())
+    }
+}
+
 /// A list is not read on after this many wrong elements.
 pub const MAX_OF_A_LIST: usize = 20;
 
@@ -436,9 +445,7 @@ impl Section<'_> {
     /// # Errors
     /// The first name that is no host's.
     pub fn members(&self, named: Option<&[String]>) -> Result<Arc<[u32]>, String> {
-        let topology = self.place.topology;
-        let Some(names) = named else { return Ok((0..topology.hosts() as u32).collect()) };
-        topology.hosts_named(names).map(Into::into).map_err(|wrong| wrong[0].1.to_string())
+        self.place.members(named)
     }
 
     /// Rate of all links of a host.

@@ -21,14 +21,19 @@ pub struct Lines<R> {
 impl Lines<BufReader<File>> {
     /// Opens `file`, which is relative to `base`.
     pub fn open(file: &str, base: &Path) -> Result<Self, String> {
-        let path = base.join(file);
-        let cannot = |e: std::io::Error| format!("cannot read \"{file}\": {e}");
-        // Before it is opened: opening a named pipe would wait for its writer.
-        if !path.metadata().map_err(cannot)?.is_file() {
-            return Err(format!("cannot read \"{file}\": not a regular file"));
-        }
-        Ok(Self::new(file, BufReader::new(File::open(path).map_err(cannot)?)))
+        Ok(Self::new(file, BufReader::new(open(file, base)?)))
     }
+}
+
+/// Opens a regular file, which is relative to `base`.
+pub fn open(file: &str, base: &Path) -> Result<File, String> {
+    let path = base.join(file);
+    let cannot = |e: std::io::Error| format!("cannot read \"{file}\": {e}");
+    // Before it is opened: opening a named pipe would wait for its writer.
+    if !path.metadata().map_err(cannot)?.is_file() {
+        return Err(format!("cannot read \"{file}\": not a regular file"));
+    }
+    File::open(path).map_err(cannot)
 }
 
 impl<R: BufRead> Lines<R> {

@@ -1,12 +1,12 @@
 //! Distributed programs from files: traces of training jobs and of MPI, in the formats of other simulators.
 
-use super::collective::{self, Algorithm, CHUNK, check_channels, check_sending};
+use super::clients::one;
+use super::collective::{Algorithm, Layout, check_channels, check_sending, chunk};
 use super::formats::{self, Format};
 use super::graph::{Graph, Sending};
 use super::{Context, Findings, Group, Place, Plan, Section, Workload};
 use onramp_config::units::{Bytes, Ps, Span};
 use onramp_config::{Mistake, Rule};
-use onramp_topology::Topology;
 use serde::{Deserialize, Serialize};
 
 /// A program from a file.
@@ -67,14 +67,6 @@ fn ring() -> Algorithm {
     Algorithm::Ring
 }
 
-fn one() -> u32 {
-    1
-}
-
-fn chunk() -> Bytes {
-    CHUNK
-}
-
 fn unchanged() -> f64 {
     1.0
 }
@@ -84,13 +76,9 @@ impl Config {
         self.format.or_else(|| Format::of(&self.file))
     }
 
-    fn hosts(&self, topology: &Topology) -> Vec<u32> {
-        let all = || (0..topology.hosts() as u32).collect();
-        self.hosts.as_ref().map_or_else(all, |names| topology.hosts_named(names).unwrap_or_default())
-    }
-
     fn read(&self, place: &Place<'_>) -> Result<Job, Mistake> {
-        let mut hosts = self.hosts(place.topology);
+        let members = place.members(self.hosts.as_deref()).map_err(|wrong| Mistake::new("hosts", wrong))?;
+        let mut hosts = members.to_vec();
         let format = self.format().ok_or_else(|| Mistake::new("format", Format::unknown(&self.file)))?;
         let ranks = self.ranks.unwrap_or(hosts.len() as u32);
         let read = format.read(&self.file, place.base, ranks).map_err(|wrong| Mistake::new("file", wrong))?;
@@ -100,16 +88,14 @@ impl Config {
         }
         hosts.truncate(n);
         let scale = |ops| formats::scaled(ops, self.compute_scale);
+        let (topology, server, channels) = (place.topology, self.server, self.channels);
+        let layout = Layout { topology, hosts: &hosts, server, channels };
         let mut collectives = Vec::new();
         for formats::Collective { operation, members, bytes } in read.collectives {
             let n = members.len() as u32;
             let own = self.algorithm.check(operation, n).is_ok();
             let algorithm = if own { self.algorithm } else { operation.usual() };
-            let of_members: Vec<u32> = members.iter().map(|&rank| hosts[rank as usize]).collect();
-            let server = self.server.unwrap_or_else(|| collective::server(&of_members, place.topology));
-            let usual = if algorithm == Algorithm::Ring { server.clamp(1, 64) } else { 1 };
-            let channels = self.channels.unwrap_or(usual);
-            collectives.push(super::graph::Collective { operation, algorithm, members, bytes, channels, server });
+            collectives.push(layout.of(operation, algorithm, members, bytes));
         }
         let sending = Sending { chunk: self.chunk.0, queue_pairs: self.queue_pairs, latency: self.send_latency.0 };
         let ranks = read.ranks.into_iter().map(scale).collect();

@@ -53,8 +53,8 @@ impl Faults {
     }
 
     /// A change takes effect.
-    pub fn due(&mut self, number: u32) -> &Change {
-        let change = &self.changes[number as usize];
+    pub fn due(&mut self, number: u32) -> &mut Change {
+        let change = &mut self.changes[number as usize];
         match *change {
             Change::Routes(_) => {}
             Change::Link(port, loses, begins) => {

@@ -286,10 +286,10 @@ impl<F: Feedback> Network<F> {
     pub fn change(&mut self, number: u32) -> Option<u32> {
         match self.faults.as_mut()?.due(number) {
             Change::Routes(routes) => {
-                self.routes = (**routes).clone();
+                self.routes = std::mem::take(routes);
                 None
             }
-            &Change::Link(port, loses, begins) => (begins && loses == Loses::Everything).then_some(port),
+            &mut Change::Link(port, loses, begins) => (begins && loses == Loses::Everything).then_some(port),
         }
     }
 

@@ -7,6 +7,7 @@ mod pairwise;
 mod ring;
 mod tree;
 
+use super::clients::one;
 use super::graph::{Collective, Graph, Kind, Op, Sending};
 use super::{Context, Findings, Group, Place, Plan, Section, Workload};
 use onramp_config::units::{Bytes, Ps, Span};
@@ -16,8 +17,6 @@ pub use operation::{Algorithm, Gather, Label, Member, Operation, Piece, Task, sh
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Largest message where nothing is said: a slot of NCCL's buffer, 4 MiB in eight slots.
-pub const CHUNK: Bytes = Bytes(512 << 10);
 /// Channels of a program at most.
 pub const MAX_CHANNELS: usize = 1 << 20;
 /// Messages of a step at most: they are numbered in 24 bits.
@@ -71,16 +70,35 @@ pub struct Config {
     pub start: Span,
 }
 
-fn one() -> u32 {
-    1
+/// Largest message where nothing is said: a slot of NCCL's buffer, 4 MiB in eight slots.
+pub(super) fn chunk() -> Bytes {
+    Bytes(512 << 10)
 }
 
-fn chunk() -> Bytes {
-    CHUNK
+/// Layout of collectives as a section says it: what it leaves out follows from the network.
+#[derive(Clone, Copy)]
+pub(super) struct Layout<'a> {
+    pub topology: &'a Topology,
+    /// Hosts of the ranks.
+    pub hosts: &'a [u32],
+    /// See [`Config`].
+    pub server: Option<u32>,
+    /// See [`Config`].
+    pub channels: Option<u32>,
+}
+
+impl Layout<'_> {
+    /// A collective of some ranks.
+    pub fn of(self, operation: Operation, algorithm: Algorithm, members: Arc<[u32]>, bytes: u64) -> Collective {
+        let of_group: Vec<u32> = members.iter().map(|&rank| self.hosts[rank as usize]).collect();
+        let server = self.server.unwrap_or_else(|| server(&of_group, self.topology));
+        let usual = if algorithm == Algorithm::Ring { server.clamp(1, 64) } else { 1 };
+        Collective { operation, algorithm, members, bytes, channels: self.channels.unwrap_or(usual), server }
+    }
 }
 
 /// Consecutive hosts on the same switch called nvswitch, if that is so of all; else 1.
-pub(super) fn server(hosts: &[u32], topology: &Topology) -> u32 {
+fn server(hosts: &[u32], topology: &Topology) -> u32 {
     let inside = |host: u32| {
         let others = topology.ports_of(host).iter().map(|&port| topology.ports()[port as usize].to);
         others.into_iter().find(|&node| topology.is_nvswitch(node))
@@ -122,15 +140,15 @@ impl Config {
         let algorithm = self.algorithm.unwrap_or(self.operation.usual());
         algorithm.check(self.operation, groups[0].len() as u32).map_err(|wrong| Mistake::new("algorithm", wrong))?;
         let mut ranks = vec![Vec::new(); hosts.len()];
-        let mut collectives = Vec::new();
+        let mut collectives: Vec<Collective> = Vec::new();
+        let layout = Layout { topology, hosts, server: self.server, channels: self.channels };
         for members in groups {
-            let of_group: Vec<u32> = members.iter().map(|&rank| hosts[rank as usize]).collect();
-            let server = self.server.unwrap_or_else(|| server(&of_group, topology));
+            let collective = layout.of(self.operation, algorithm, members, self.size.0);
+            let Collective { ref members, server, .. } = collective;
             if !(members.len() as u32).is_multiple_of(server.max(1)) {
                 let message = format!("{server} ranks a server do not divide a group of {}", members.len());
                 return Err(Mistake::new("server", message));
             }
-            let channels = self.channels.unwrap_or(if algorithm == Algorithm::Ring { server.clamp(1, 64) } else { 1 });
             for &rank in members.iter() {
                 let ops: &mut Vec<Op> = &mut ranks[rank as usize];
                 let mut after = vec![];
@@ -140,18 +158,10 @@ impl Config {
                 }
                 ops.push(Op { kind: Kind::Collective(collectives.len() as u32), after });
             }
-            let (operation, bytes) = (self.operation, self.size.0);
-            collectives.push(Collective { operation, algorithm, members, bytes, channels, server });
+            collectives.push(collective);
         }
         let sending = Sending { chunk: self.chunk.0, queue_pairs: self.queue_pairs, latency: self.send_latency.0 };
         Graph::new(ranks, collectives, sending).map_err(|wrong| Mistake::new("operation", wrong))
-    }
-
-    fn hosts(&self, place: &Place<'_>) -> Option<Vec<u32>> {
-        match &self.hosts {
-            None => Some((0..place.topology.hosts() as u32).collect()),
-            Some(names) => place.topology.hosts_named(names).ok(),
-        }
     }
 }
 
@@ -168,7 +178,10 @@ impl Workload for Config {
 
     fn check_placed(&self, of: &Context, place: &Place<'_>, found: &mut Findings) {
         found.members(self.hosts.as_deref(), place.topology);
-        let Some(hosts) = self.hosts(place).filter(|_| found.wrong.is_empty() && self.stride > 0) else { return };
+        let Ok(hosts) = place.members(self.hosts.as_deref()) else { return };
+        if !found.wrong.is_empty() || self.stride == 0 {
+            return;
+        }
         match self.graph(&hosts, place.topology) {
             Err(wrong) => found.wrong.push(wrong),
             Ok(graph) => found.note("operation", check_channels(of, graph.channels())),

@@ -7,6 +7,7 @@ pub mod simai;
 
 use super::collective::Operation;
 use super::graph::{Kind, Op};
+use super::lines::open;
 use onramp_config::units::Ps;
 use serde::{Deserialize, Serialize};
 use std::io::Read as _;
@@ -101,16 +102,13 @@ pub fn scaled(mut ops: Vec<Op>, scale: f64) -> Vec<Op> {
 /// A binary file.
 fn content(file: &str, base: &Path) -> Result<Vec<u8>, String> {
     let cannot = |e: std::io::Error| format!("cannot read \"{file}\": {e}");
-    let path = base.join(file);
-    let about = path.metadata().map_err(cannot)?;
-    if !about.is_file() {
-        return Err(format!("cannot read \"{file}\": not a regular file"));
-    }
-    if about.len() > MAX_BYTES {
+    let opened = open(file, base)?;
+    let length = opened.metadata().map_err(cannot)?.len();
+    if length > MAX_BYTES {
         return Err(format!("cannot read \"{file}\": it is larger than 4 GiB"));
     }
-    let mut bytes = Vec::with_capacity(about.len() as usize);
-    std::fs::File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes)).map_err(cannot)?;
+    let mut bytes = Vec::with_capacity(length as usize);
+    opened.take(MAX_BYTES).read_to_end(&mut bytes).map_err(cannot)?;
     Ok(bytes)
 }
 
