@@ -45,8 +45,7 @@ OR_INLINE or_u32 skb_turned_back(const struct or_skb *skb)
 	return skb->skb->skb_iif == skb->skb->dev->ifindex;
 }
 
-/* The verifier follows it by itself, once, for whatever it is given. */
-#define SKB_FUNCTION __attribute__((noinline))
+/* See skb_tc.h. */
 #define SKB_ARGUMENT struct sk_buff *skb __attribute__((btf_decl_tag("arg:trusted")))
 #define skb_argument(skb) ((skb)->skb)
 

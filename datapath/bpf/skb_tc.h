@@ -32,9 +32,7 @@ OR_INLINE or_u32 skb_turned_back(const struct or_skb *skb)
 	return skb->ingress_ifindex == skb->ifindex;
 }
 
-/* Linux 5.10 takes no function with a pointer that it would follow by itself. */
-#define SKB_FUNCTION static __attribute__((noinline))
-/* What such a function takes. */
+/* What a function takes that the verifier follows by itself. */
 #define SKB_ARGUMENT struct __sk_buff *skb
 #define skb_argument(skb) (skb)
 
