@@ -31,6 +31,8 @@ class Loaded:
     @property
     def hosts(self) -> list[str]:
         """Names of the network's hosts, in order."""
+    def explain(self) -> str:
+        """JSON: facts of the scenario before its run, see crates/onramp-sim/src/scenario/explain.rs."""
     def check_traced(self, flows: list[int]) -> None:
         """Refuse flows that cannot be traced."""
 

@@ -487,6 +487,55 @@ def validate(scenarios: tuple[Path, ...], overrides: dict[str, str]) -> int:
     return 2 if wrong else 0
 
 
+@commands.command("explain")
+@SCENARIO
+@SET
+@THREADS
+@click.option(
+    "--trial",
+    type=click.FloatRange(min=0),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Run it for so long, to judge what a run takes; 0: not at all.",
+)
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw traffic matrix and offered loads into FILE (.png or .svg).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all facts as JSON instead.")
+def explain_command(
+    scenario: Path,
+    overrides: dict[str, str],
+    threads: int,
+    trial: float,
+    plot: Path | None,
+    as_json: bool,
+) -> int:
+    """Say what SCENARIO is, and what a run of it takes, before the run.
+
+    Its network and paths, T against the least delay, what each kind of link is offered, and time and memory.
+    """
+    from onramp import explain
+
+    if plot is not None and plot.suffix not in (".png", ".svg"):
+        raise click.UsageError(f"--plot {plot}: write a name that ends in .png or .svg")
+    with Stop() as stop:
+        found = explain.explain(scenario, overrides, trial=trial, threads=threads, watch=Watch(stop))
+    _advise(found.scenario.advice)
+    if plot is not None:
+        explain.save_plot(found, plot)
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=2))
+    else:
+        terminal.console().print(terminal.explanation_table(found))
+        if plot is not None:
+            click.echo(plot)
+    return INTERRUPTED if stop.asked else 0
+
+
 @commands.command()
 @click.argument("folders", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="DIR…")
 @THREADS

@@ -34,6 +34,11 @@ SCHEMAS: Mapping[str, pa.Schema] = {
 Columns = Mapping[str, bytes]
 
 
+def width(name: str) -> int:
+    """Bytes of a row of a table in memory, where its columns have numbers."""
+    return sum(np.dtype(column["kind"]).itemsize for column in DESCRIBED[name])
+
+
 def _array(values: np.ndarray, column: Mapping[str, Any], finished: bool) -> pa.Array:
     absent = None
     if column["nullable"]:

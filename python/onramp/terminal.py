@@ -6,11 +6,13 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from onramp import equivalence
 from onramp.agreement import Agreement, overview
 from onramp.comparison import Comparison, Row
+from onramp.explain import Explanation
 from onramp.forecast import Forecast
 from onramp.metrics import MARK, ROUGH_NOTE, completed, is_rough, metrics, number
 from onramp.paper.common import Verdict
@@ -43,6 +45,19 @@ def _table(title: str, *columns: str) -> Table:
 def state(complete: bool, simulated_us: float) -> str:
     """Words added to a title of results that are not complete."""
     return "" if complete else f" · incomplete, stopped at {simulated_us / 1e3:,.2f} ms"
+
+
+def explanation_table(explanation: Explanation) -> Table:
+    """A scenario's facts, a line each."""
+    title = str(explanation.scenario.document["name"])
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False
+    )
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for subject, sentence in explanation.lines:
+        table.add_row(escape(subject), escape(sentence))
+    return table
 
 
 def comparison_table(comparison: Comparison) -> Table:

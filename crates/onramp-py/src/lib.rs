@@ -78,6 +78,13 @@ impl Loaded {
         self.advice.clone()
     }
 
+    /// Facts of the scenario before its run, as JSON.
+    fn explain(&self, py: Python<'_>) -> PyResult<String> {
+        let found = py.detach(|| self.scenario.explain(&self.topology, &self.base));
+        let found = found.map_err(|e| ScenarioErrors::new_err(e.to_string()))?;
+        serde_json::to_string(&found).map_err(|e| PyValueError::new_err(e.to_string()))
+    }
+
     /// Checks the numbers of flows that are to be traced.
     fn check_traced(&self, py: Python<'_>, flows: Vec<u64>) -> PyResult<()> {
         let checked = py.detach(|| self.scenario.check_traced(&self.topology, &self.base, &flows));

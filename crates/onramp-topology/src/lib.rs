@@ -586,8 +586,13 @@ impl Topology {
     /// Longest one-way delay of a packet of `size` bytes between any two hosts of an
     /// empty network.
     pub fn max_base_owd(&self, size: u64) -> Ps {
-        let owd = |(a, b)| self.path(a, b, 0).map(|p| p.delay + p.rate.time_for(size)).sum();
-        self.pairs().map(owd).max().unwrap_or_default()
+        self.base_owds(size).map(|(_, owd)| owd).max().unwrap_or_default()
+    }
+
+    /// Links, and one-way delay of a packet of `size` bytes, between two hosts of each kind of pair, in an empty network.
+    pub fn base_owds(&self, size: u64) -> impl Iterator<Item = (u32, Ps)> {
+        let passes = move |(links, owd), p: &Port| (links + 1, owd + p.delay + p.rate.time_for(size));
+        self.pairs().map(move |(a, b)| self.path(a, b, 0).fold((0, 0), passes))
     }
 
     /// Name of a node.

@@ -40,6 +40,7 @@ pub mod custom;
 pub mod fio;
 pub mod formats;
 pub mod graph;
+pub mod ideal;
 pub mod incast;
 mod lines;
 pub mod long;
@@ -75,6 +76,15 @@ macro_rules! workloads {
             /// A kind of traffic.
             pub enum Config {
                 $($(#[$doc])* $variant($file::Config) = $kind,)+
+            }
+        }
+
+        impl Config {
+            /// The scenario's name of its kind.
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$variant(_) => $kind,)+
+                }
             }
         }
 

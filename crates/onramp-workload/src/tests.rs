@@ -420,3 +420,52 @@ fn traffic_between_some_hosts_stays_between_them_and_has_its_load() {
         assert!((measured / load - 1.0).abs() < 0.1, "section {section}: {measured}");
     }
 }
+
+/// Traffic of some sections in an ideal network of 100 Gb/s, where what was sent arrives 1 us later.
+fn ideal(duration: &str, most: u64, traffic: &str) -> ideal::Traffic {
+    let (sections, topology) = load(duration, 1, traffic);
+    let plan = sections.plan(&topology, Path::new(BASE)).unwrap();
+    ideal::traffic(plan, sections.span.duration, most, |_, _, bytes| [bytes * 80, US])
+}
+
+#[test]
+fn the_traffic_of_flows_is_theirs() {
+    let text = background("FB_Hadoop", 0.5) + "[[traffic]]\nkind = \"long\"\nsrc = [\"h0\"]\ndst = \"h1\"\n";
+    let found = ideal("5ms", u64::MAX, &text);
+    let flows = arrivals("5ms", 1, &text);
+    let mut expected: BTreeMap<(u32, u32, u32), ideal::Sent> = BTreeMap::new();
+    for (_, flow) in flows.iter().flatten().filter(|(_, flow)| matches!(flow.size, Size::Bytes(_))) {
+        let sent = expected.entry((flow.traffic, flow.src, flow.dst)).or_default();
+        *sent = ideal::Sent { count: sent.count + 1, bytes: sent.bytes + bytes(flow) };
+    }
+    assert_eq!((found.sent, found.endless, found.over), (expected, [(1, 1)].into(), None));
+    let cut = ideal("5ms", 10, &text);
+    assert!(cut.is_cut && (10..20).contains(&cut.sent.values().map(|sent| sent.count).sum::<u64>()));
+}
+
+#[test]
+fn the_traffic_of_programs_is_what_they_send_where_nothing_waits() {
+    let found = ideal(
+        "5ms",
+        u64::MAX,
+        "[[traffic]]\nkind = \"collective\"\noperation = \"all-reduce\"\nalgorithm = \"ring\"\nsize = \"16MB\"\nchunk = \"1MB\"\n",
+    );
+    // Each rank sends 2 (n - 1) / n of the buffer to the next.
+    let ring: BTreeMap<_, _> = (0..16).map(|host| ((0, host, (host + 1) % 16), 30_000_000)).collect();
+    assert_eq!(found.sent.iter().map(|(pair, sent)| (*pair, sent.bytes)).collect::<BTreeMap<_, _>>(), ring);
+    // 30 steps of 1 MB one after the other.
+    assert_eq!(found.over, Some(30 * (80 + 1) * US));
+
+    // A request a time: 1 KB there, 10 KB back, each 1 us on its way.
+    let rpc = |most| {
+        let text = "[[traffic]]\nkind = \"rpc\"\nfrom = [\"h0\"]\nto = [\"h1\"]\nrequest = \"1KB\"\nresponse = \"10KB\"\ndepth = 1\n";
+        ideal("1ms", most, text)
+    };
+    let found = rpc(u64::MAX);
+    let asked = found.sent[&(0, 0, 1)].count;
+    assert_eq!(found.sent[&(0, 1, 0)], ideal::Sent { count: asked, bytes: asked * 10_000 });
+    // It begins at some time of the first 100 us.
+    let each = 1000 * 80 + 10_000 * 80 + 2 * US;
+    assert!((900 * US / each..=1000 * US / each + 1).contains(&asked), "{asked}");
+    assert!(!found.is_cut && rpc(100).is_cut && rpc(100).sent[&(0, 0, 1)].count == 50);
+}

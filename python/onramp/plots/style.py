@@ -86,6 +86,13 @@ def save(figure: Figure, stem: Path) -> None:
             figure.savefig(path, format="svg", transparent=True, metadata={"Date": None})
 
 
+def save_as(figure: Figure, path: Path) -> None:
+    """Write one file, `.png` or `.svg` by its name, the same bytes for the same figure."""
+    metadata: dict[str, str | None] | None = {"Date": None} if path.suffix == ".svg" else None
+    with styled(), replacing(path) as target:
+        figure.savefig(target, format=path.suffix[1:], facecolor="white", metadata=metadata)
+
+
 def log_ticks(axis: Axis) -> None:
     """Plain numbers at 1, 2 and 5 times powers of ten; at powers only where there are many."""
     low, high = sorted(axis.get_view_interval())

@@ -252,10 +252,12 @@ impl Recorder {
         self.exchanges.push(exchange);
     }
 
-    /// An operation of a rank is complete.
-    pub fn operation_done(&mut self, operation: OperationRecord) {
-        self.collectives.extend(self.gather.add(&operation));
+    /// An operation of a rank is complete; its collective, if it is the last part of one.
+    pub fn operation_done(&mut self, operation: OperationRecord) -> Option<&CollectiveRecord> {
+        let collective = self.gather.add(&operation);
         self.operations.push(operation);
+        self.collectives.push(collective?);
+        self.collectives.last()
     }
 
     /// Samples queues, links and flows at `now`.

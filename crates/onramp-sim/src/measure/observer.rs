@@ -1,7 +1,7 @@
 //! Measures of the program that uses this library.
 
 use onramp_config::units::Ps;
-use onramp_records::{ExchangeRecord, FlowRecord, RequestRecord};
+use onramp_records::{CollectiveRecord, ExchangeRecord, FlowRecord, OperationRecord, RequestRecord};
 
 /// A flow that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,10 @@ pub trait Observer {
     fn request_finished(&mut self, _request: &RequestRecord) {}
     /// An exchange between programs is complete.
     fn exchange_finished(&mut self, _exchange: &ExchangeRecord) {}
+    /// An operation of a rank of a distributed program is complete.
+    fn operation_finished(&mut self, _operation: &OperationRecord) {}
+    /// All ranks' parts in a collective are complete.
+    fn collective_finished(&mut self, _collective: &CollectiveRecord) {}
 }
 
 /// Observes nothing.

@@ -6,6 +6,7 @@
 //! gives the same bytes. [`Resolved`] is what that comes down to.
 
 mod error;
+pub mod explain;
 mod linux;
 mod load;
 mod resolved;

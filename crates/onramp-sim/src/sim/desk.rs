@@ -181,7 +181,11 @@ impl Desk {
             if let Some(start_ps) = done.start_ps.checked_sub(self.origin) {
                 self.started += 1;
                 self.finished += 1;
-                self.recorder.operation_done(OperationRecord { start_ps, ..done });
+                let operation = OperationRecord { start_ps, ..done };
+                observer.operation_finished(&operation);
+                if let Some(collective) = self.recorder.operation_done(operation) {
+                    observer.collective_finished(collective);
+                }
             }
         }
         exchanged.sort_unstable_by_key(|(at, done)| (*at, done.traffic, done.session, done.number));
