@@ -10,7 +10,7 @@ use onramp_sim::{Options, Scenario, Simulation};
 use std::error::Error;
 use std::path::Path;
 
-/// What a run measured.
+/// Measured flows and exchanges.
 #[derive(Debug)]
 pub struct Measured {
     /// Flows, in order of arrival.

@@ -85,7 +85,7 @@ pub struct Section {
     pub receivers: usize,
 }
 
-/// What a direction of a link carries.
+/// Bytes offered to a direction of a link.
 #[derive(Clone, Debug, Serialize)]
 pub struct Load {
     /// From which node to which.
