@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import re
@@ -17,9 +18,10 @@ from matplotlib.figure import Figure
 import onramp
 from conftest import SMALL, Command
 from onramp import plots
-from onramp.comparison import Comparison
+from onramp.comparison import Comparison, Ratio, in_words
 from onramp.metrics import number
 from onramp.plots import bars
+from onramp.scenario import to_toml
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +59,7 @@ def test_other_arrivals_are_noticed(compared: Comparison, tmp_path: Path, column
     pq.write_table(flows.set_column(at, flows.schema.field(at), changed), path)
     again = Comparison.read(folder)
     assert not again.arrivals.identical
-    assert "NOT identical" in str(again.arrivals)
+    assert "NOT identical" in again.notes[0]
 
 
 def test_command_leaves_folders_plots_and_a_page(
@@ -134,3 +136,65 @@ def test_json_holds_what_the_table_shows(write: Callable[..., Path], command: Co
     done = command("compare", write(SMALL), "--json", "--out", "out")
     assert done.returncode == 0 and done.stderr == ""
     assert {row["group"] for row in json.loads(done.stdout)["rows"]} >= {"Incast RCT", "Network"}
+
+
+def test_any_scenarios_are_compared_with_the_first(command: Command, tmp_path: Path) -> None:
+    files = [tmp_path / f"{kind}.toml" for kind in ("dcqcn", "hpcc")]
+    for file in files:
+        file.write_text(to_toml({**SMALL, "transport": {"kind": file.stem}}))
+    done = command("compare", *files, "--seeds", "1,2,3", "--set", "onramp.enabled=false")
+    assert done.returncode == 0, done.stderr
+    found = Comparison.read(tmp_path / "results/dcqcn-hpcc-compare-1-2-3")
+    assert list(found.runs) == ["dcqcn", "hpcc"] and found.seeds == [1, 2, 3]
+    assert found.arrivals.identical and not found.is_of_onramp
+    row = next(row for row in found.rows if row.metric.heading == "mean (µs)")
+    means = [
+        [result.summary["incast"]["rct_us"]["mean"] for result in results] for results in found.runs.values()
+    ]
+    assert row.values == tuple(pytest.approx(sum(of) / 3) for of in means)
+    ratios = [a / b for a, b in zip(*means, strict=True)]
+    assert row.ratio == pytest.approx(math.prod(ratios) ** (1 / 3))
+    # The table, the page and the words tell the same.
+    page = html.unescape((found.folder / "index.html").read_text())
+    for line in (*found.tests, *found.notes):
+        assert line in done.stdout and line in page
+    assert any(line.startswith("hpcc: Incast RCT, mean ") for line in found.tests)
+
+
+def test_variants_of_a_scenario_are_compared(tmp_path: Path) -> None:
+    sides: dict[str, dict[str, object]] = {
+        "one": {"onramp.threshold": "16us"},
+        "two": {"onramp.threshold": "30us"},
+        "off": {"onramp.enabled": False},
+    }
+    found = onramp.compare(SMALL, sides=sides, out=tmp_path / "compared")
+    assert list(found.sides) == ["one", "two", "off"]
+    row = found.rows[0]
+    assert len(row.values) == 3 and len(row.ratios) == 2
+    assert [results[0].summary["onramp"] for results in found.runs.values()] == [True, True, False]
+    stored = json.loads((found.folder / "comparison.json").read_text())["rows"][0]
+    assert stored["one"] == row.values[0] and set(stored["ratios"]) == {"two", "off"}
+    again = Comparison.read(found.folder)
+    assert again.rows == found.rows
+
+
+def test_loads_that_differ_are_told(tmp_path: Path) -> None:
+    sides: dict[str, dict[str, object]] = {"less": {"traffic.0.load": 0.1}, "more": {"traffic.0.load": 0.2}}
+    found = onramp.compare(SMALL, sides=sides, out=tmp_path / "compared")
+    assert found.notes[0] == "Arrivals: not the same on all sides; ratios are of different loads."
+    assert all(row.interval is None for row in found.rows) and found.tests == []
+    with pytest.raises(onramp.OnRampError, match="1 sides: a comparison has 2 to 8"):
+        onramp.compare(SMALL, sides={"alone": {}})
+
+
+@pytest.mark.parametrize(
+    ("interval", "words"),
+    [
+        ((1.2, 1.5), "is 1.30 times as fast (1.20 to 1.50)"),
+        ((0.5, 0.8), "takes 1.43 times as long (1.25 to 2)"),
+        ((0.9, 1.1), "shows no difference (0.900 to 1.10 times as fast)"),
+    ],
+)
+def test_ratios_are_told_in_words(interval: tuple[float, float], words: str) -> None:
+    value = {1.2: 1.3, 0.5: 0.7, 0.9: 1.0}[interval[0]]
+    assert in_words(Ratio(value, interval)) == words

@@ -70,7 +70,7 @@ def compare_planned(
     watch: Watch,
     force: bool = False,
 ) -> Comparison:
-    """Both sides of a scenario; an interrupted comparison in `out` is gone on with, unless `force` is set."""
+    """All sides of a plan; an interrupted comparison in `out` is gone on with, unless `force` is set."""
     made: list[Comparison] = []
 
     def fill(folder: Path) -> None:
@@ -161,11 +161,16 @@ def compare(
     seeds: Sequence[int] | None = None,
     out: str | Path | None = None,
     on: str = "sim",
+    sides: Mapping[str, Overrides] | None = None,
 ) -> Comparison:
-    """Run a scenario with and without On-Ramp on the same arrivals, two processes at a time.
+    """Run a scenario with and without On-Ramp on the same arrivals, or variants of it, two at a time.
 
     Parameters
     ----------
+    sides : mapping of str to overrides, optional
+        Variants by name, the first of which the others are compared with, such as
+        `{"DCQCN": {"transport.kind": "dcqcn"}, "HPCC": {"transport.kind": "hpcc"}}`. Default: without and
+        with On-Ramp.
     seeds : sequence of int, optional
         Default: the scenario's seed. With several, the ratios come with 95% intervals over seeds.
     scenario, overrides, out, on
@@ -177,7 +182,11 @@ def compare(
     ScenarioError, OnRampError, KeyboardInterrupt
         As for `run`.
     """
-    plan = Plan.of(scenario, overrides, seeds, on)
+    if sides is None:
+        plan = Plan.of(scenario, overrides, seeds, on)
+    else:
+        variants = {label: load(scenario, {**(overrides or {}), **own}, on) for label, own in sides.items()}
+        plan = Plan.of_several(variants, seeds)
     with Stop() as stop:
         found = compare_planned(plan, out, workers=2, watch=Watch(stop))
     if stop.asked:

@@ -168,8 +168,9 @@ def run(
 
 
 @commands.command()
-@SCENARIO
+@click.argument("scenarios", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="SCENARIO…")
 @ON
+@_vary(required=False)
 @SET
 @SEEDS
 @OUT
@@ -177,8 +178,9 @@ def run(
 @JOBS
 @click.option("--json", "as_json", is_flag=True, help="Print comparison.json instead of a table.")
 def compare(
-    scenario: Path,
+    scenarios: tuple[Path, ...],
     on: str,
+    vary: dict[str, list[str]],
     overrides: dict[str, str],
     seeds: list[int],
     out: Path | None,
@@ -188,13 +190,22 @@ def compare(
 ) -> int:
     """Run SCENARIO with and without On-Ramp on the same arrivals.
 
-    Where it was interrupted, the same command runs the rest. The last line is the path of an HTML page.
+    Several scenarios, or the values of --vary, are compared with the first of them instead. Where it was
+    interrupted, the same command runs the rest. The last line is the path of an HTML page.
     """
-    from onramp import report
+    from onramp import report, sweep
 
-    plan = Plan.of(scenario, overrides, seeds, on)
-    name = plan.scenario.name
-    _advise(plan.scenario.advice)
+    if len(scenarios) > 1 or vary:
+        sides = {
+            _label(scenarios, path, values): load(path, overrides | values, on)
+            for path in scenarios
+            for values in sweep.combinations(vary)
+        }
+        plan = Plan.of_several(sides, seeds)
+    else:
+        plan = Plan.of(scenarios[0], overrides, seeds, on)
+    name = plan.name
+    _advise(plan.advice)
     target = out or unused(RESULTS / f"{name}-compare-{'-'.join(map(str, plan.seeds))}", plan.resumes)
     missing = plan.runs if force else plan.missing(target)
     with Stop() as stop:
@@ -210,7 +221,7 @@ def compare(
     if not found.complete:
         rest = f"{len(plan.missing(target))} of {len(plan.runs)} runs are missing"
         click.echo(f"Incomplete: {rest}; the same command runs them.", err=True)
-    if not found.arrivals.identical:
+    if found.is_of_onramp and not found.arrivals.identical:
         return 1
     return 0 if found.complete else INTERRUPTED
 
@@ -234,7 +245,7 @@ def demo(context: click.Context, /, write: Path | None, **options: Any) -> int:
     The scenario comes with the package. With --write it is yours to change; `onramp compare FILE` runs it.
     """
     if write is None:
-        return int(context.invoke(compare, scenario=DEMO, on="sim", as_json=False, **options))
+        return int(context.invoke(compare, scenarios=(DEMO,), on="sim", vary={}, as_json=False, **options))
     try:
         with write.open("x", encoding="utf-8") as file:
             file.write(DEMO.read_text(encoding="utf-8"))
@@ -316,6 +327,14 @@ def agree(
     return INTERRUPTED if stop.asked else 0
 
 
+def _label(scenarios: Sequence[Path], path: Path, values: dict[str, str]) -> str:
+    """A side's name: as short as tells it from the others."""
+    stems = [other.stem for other in scenarios]
+    name = str(path) if stems.count(path.stem) > 1 else path.stem
+    pairs = [f"{key}={value}" for key, value in values.items()] if len(values) > 1 else values.values()
+    return ", ".join([*([name] if len(scenarios) > 1 else []), *pairs])
+
+
 def _advise(lines: Iterable[str]) -> None:
     """Lines on values that are hardly meant, each once."""
     for line in dict.fromkeys(lines):
@@ -325,7 +344,7 @@ def _advise(lines: Iterable[str]) -> None:
 def _print_comparison(found: Comparison) -> None:
     console = terminal.console()
     console.print(terminal.comparison_table(found))
-    lines = found.notes
+    lines = [*found.tests, *found.notes]
     for side, results in found.sides.items():
         first = results[0].summary
         texts = (terminal.deadlock_text(first), terminal.unfinished_text(first))

@@ -1,10 +1,11 @@
-"""The same arrivals with and without On-Ramp."""
+"""Runs side by side: with and without On-Ramp, or any scenarios."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,14 +17,31 @@ from onramp.cache import Cache, results_of
 from onramp.engine import Watch
 from onramp.errors import OnRampError
 from onramp.folders import begun
-from onramp.metrics import ROUGH_NOTE, Metric, bootstrap_ratio, completed, is_rough, metrics, over_seeds
+from onramp.metrics import (
+    ROUGH_NOTE,
+    Metric,
+    bootstrap_ratio,
+    completed,
+    is_rough,
+    metrics,
+    number,
+    over_seeds,
+)
 from onramp.result import Result
 from onramp.scenario import Overrides, Scenario, Source, load
 from onramp.summary import SIZES, Floats, background, in_class
 
+#: Sides by name, which is their folder's, and what tables and plots call them.
 SIDES = {"without": "without On-Ramp", "with": "with On-Ramp"}
+#: Sides that a comparison has at most.
+MOST = 8
+
+FILE = "comparison.json"
+#: Statistics of which a comparison says in words whether they differ.
+TESTED = ("mean", "p99")
 
 BY_SEEDS = "geometric mean of the seeds' ratios, 95% interval by Student's t on its logarithm"
+OTHER_ARRIVALS = "no intervals from one seed, since the arrivals differ: give several with --seeds"
 NOT_ALL = "no intervals, since not all flows finished: those that did are not the same on both sides"
 BY_BOOTSTRAP = (
     "95% interval by resampling this run's {what} in pairs; "
@@ -32,85 +50,154 @@ BY_BOOTSTRAP = (
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of the comparison; with several seeds the means over them."""
+class Ratio:
+    """A number of the first side over that of another.
 
-    metric: Metric
-    without: float | None
-    with_: float | None
-    ratio: float | None
+    Attributes
+    ----------
+    interval : pair of float, optional
+        Ends of its 95% interval.
+    """
+
+    value: float
     interval: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
+class Row:
+    """One line of the comparison.
+
+    Attributes
+    ----------
+    values : tuple of float
+        One per side; with several seeds the mean over them. None if nothing completed.
+    ratios : tuple of Ratio
+        The first side over each other; None where there is none.
+    """
+
+    metric: Metric
+    values: tuple[float | None, ...]
+    ratios: tuple[Ratio | None, ...]
+
+    @property
+    def without(self) -> float | None:
+        """Value of the first side, such as without On-Ramp."""
+        return self.values[0]
+
+    @property
+    def with_(self) -> float | None:
+        """Value of the second side, such as with On-Ramp."""
+        return self.values[1]
+
+    @property
+    def ratio(self) -> float | None:
+        """First over second."""
+        return self.ratios[0].value if self.ratios[0] else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95% interval of `ratio`."""
+        return self.ratios[0].interval if self.ratios[0] else None
+
+
+@dataclass(frozen=True)
 class Arrivals:
-    """Comparison of both sides' arrivals: the same flows at the same times?"""
+    """Comparison of the sides' arrivals: the same flows at the same times?"""
 
     flows: int
     identical: bool
 
-    def __str__(self) -> str:
-        if self.identical:
-            return f"Arrivals: identical on both sides ({self.flows:,} flows)."
-        return "Arrivals: NOT identical on both sides; the ratios mean nothing. Please report this."
-
 
 class Comparison:
-    """Runs with and without On-Ramp, by seed.
+    """Runs of several sides with the same seeds.
 
     Attributes
     ----------
-    without, with_ : list of Result
-        One per seed.
+    runs : mapping of str to list of Result
+        By side, the first one that the others are compared with: results by seed.
+    labels : mapping of str to str
+        What tables and plots call the sides.
     stopped : list of int
         Further seeds, of which a side was stopped before its end: they do not count.
     """
 
     def __init__(
-        self, folder: Path, without: list[Result], with_: list[Result], stopped: Sequence[int] = ()
+        self,
+        folder: Path,
+        runs: Mapping[str, list[Result]],
+        labels: Mapping[str, str] = SIDES,
+        stopped: Sequence[int] = (),
     ) -> None:
-        self.folder, self.without, self.with_, self.stopped = folder, without, with_, list(stopped)
+        self.folder, self.runs, self.labels, self.stopped = folder, runs, labels, list(stopped)
         self.temporary: object = None  # keeps a temporary folder alive
 
     @classmethod
     def read(cls, folder: str | Path) -> Comparison:
         """A comparison that was written before."""
         folder = Path(folder)
-        if not (folder / "comparison.json").is_file():
-            raise OnRampError(f"{folder}: is not a comparison (it has no comparison.json)")
-        found = json.loads((folder / "comparison.json").read_text())
-        without, with_ = ([Result(_place(folder, seed, side)) for seed in found["seeds"]] for side in SIDES)
-        return cls(folder, without, with_, found.get("stopped", ()))
+        if not (folder / FILE).is_file():
+            raise OnRampError(f"{folder}: is not a comparison (it has no {FILE})")
+        found = json.loads((folder / FILE).read_text())
+        labels = found.get("sides", SIDES)
+        runs = {side: [Result(_place(folder, seed, side)) for seed in found["seeds"]] for side in labels}
+        return cls(folder, runs, labels, found.get("stopped", ()))
 
     def moved(self, folder: Path) -> Comparison:
         """The same after its folder was renamed."""
-        without, with_ = (
-            [Result(folder / r.folder.relative_to(self.folder)) for r in side]
-            for side in (self.without, self.with_)
-        )
-        moved = Comparison(folder, without, with_, self.stopped)
+        runs = {
+            side: [Result(folder / r.folder.relative_to(self.folder)) for r in results]
+            for side, results in self.runs.items()
+        }
+        moved = Comparison(folder, runs, self.labels, self.stopped)
         moved.rows, moved.arrivals = self.rows, self.arrivals
         return moved
 
+    @property
+    def without(self) -> list[Result]:
+        """The first side, such as without On-Ramp: results by seed."""
+        return next(iter(self.runs.values()))
+
+    @property
+    def with_(self) -> list[Result]:
+        """The second side, such as with On-Ramp: results by seed."""
+        return list(self.runs.values())[1]
+
+    @property
+    def is_of_onramp(self) -> bool:
+        """True if the sides are without and with On-Ramp, so that their arrivals have to be the same."""
+        return self.labels == SIDES
+
     @cached_property
     def arrivals(self) -> Arrivals:
-        """True if both sides had the same."""
-        return _arrivals(self.without, self.with_)
+        """True if all sides had the same."""
+        return _arrivals(list(self.runs.values()))
 
     @cached_property
     def rows(self) -> list[Row]:
-        """Metrics of both sides and their ratio, without over with."""
-        return _rows(self.without, self.with_)
+        """Metrics of all sides, and the first over each other."""
+        return _rows(list(self.runs.values()), paired=self.arrivals.identical)
 
     @property
     def scenario(self) -> Scenario:
-        """The scenario with On-Ramp."""
+        """The scenario of the second side, with On-Ramp."""
         return self.with_[0].scenario
+
+    @property
+    def title(self) -> str:
+        """Scenario's name, or the sides'."""
+        if self.is_of_onramp:
+            return str(self.scenario.document["name"])
+        return ", ".join(self.labels.values())
 
     @property
     def seeds(self) -> list[int]:
         """Seeds of the runs."""
         return [r.summary["seed"] for r in self.with_]
+
+    @property
+    def all_runs(self) -> list[Result]:
+        """Results of all sides."""
+        return [result for results in self.runs.values() for result in results]
 
     @property
     def complete(self) -> bool:
@@ -120,14 +207,16 @@ class Comparison:
     @property
     def ended(self) -> bool:
         """True if the runs that count came to their end; where they did not, there are no ratios."""
-        return _complete(self.without, self.with_)
+        return _complete(self.all_runs)
 
     @property
     def interval(self) -> str:
         """How the intervals were made."""
         if len(self.seeds) > 1:
             return BY_SEEDS
-        if not _all_finished(self.without, self.with_):
+        if not self.arrivals.identical:
+            return OTHER_ARRIVALS
+        if not _all_finished(self.all_runs):
             return NOT_ALL
         paired = (group.key for group in self.scenario.groups if group.paired)
         requests = any(completed(self.with_[0].summary, key) > 0 for key in paired)
@@ -136,13 +225,14 @@ class Comparison:
     @property
     def notes(self) -> list[str]:
         """Lines that a reader of table and plots must know."""
-        notes = [str(self.arrivals), f"Ratio: without over with; {self.interval}."]
+        first, *others = self.labels.values() if not self.is_of_onramp else self.runs
+        over = others[0] if len(others) == 1 else "each other side"
+        notes = [self._arrivals_text(), f"Ratio: {first} over {over}; {self.interval}."]
         if self.stopped:
             notes.append(f"Seeds that were stopped and do not count: {', '.join(map(str, self.stopped))}.")
         if not self.ended:
-            notes[1] = (
-                f"No ratios: the sides were stopped, at {_ends(self.without[0])} and {_ends(self.with_[0])}."
-            )
+            ends = " and ".join(_ends(results[0]) for results in self.runs.values())
+            notes[1] = f"No ratios: the sides were stopped, at {ends}."
         if any(self.is_rough(row) for row in self.rows):
             notes.append(ROUGH_NOTE)
         if len(self.seeds) > 1:
@@ -152,24 +242,55 @@ class Comparison:
             )
         return notes
 
+    def _arrivals_text(self) -> str:
+        both = "both" if len(self.runs) == 2 else "all"
+        if self.arrivals.identical:
+            return f"Arrivals: identical on {both} sides ({self.arrivals.flows:,} flows)."
+        if self.is_of_onramp:
+            return "Arrivals: NOT identical on both sides; the ratios mean nothing. Please report this."
+        return "Arrivals: not the same on all sides; ratios are of different loads."
+
+    @property
+    def tests(self) -> list[str]:
+        """Tests in words: whether each completion time's mean and 99th percentile differ, on each side."""
+        lines = []
+        for n, label in enumerate(list(self.labels.values())[1:]):
+            for row in self.rows:
+                ratio = row.ratios[n]
+                if row.metric.statistic in TESTED and ratio and ratio.interval:
+                    what = f"{row.metric.group}, {row.metric.label}"
+                    lines.append(f"{label}: {what} {in_words(ratio)}.")
+        return lines
+
     def is_rough(self, row: Row) -> bool:
         """True if the row is about a percentile of few times, on any side of any seed."""
-        return any(is_rough(row.metric, result.summary) for result in (*self.without, *self.with_))
+        return any(is_rough(row.metric, result.summary) for result in self.all_runs)
 
     @property
     def sides(self) -> Mapping[str, Sequence[Result]]:
-        """Both sides by label, for plots: results by seed."""
-        return {SIDES["without"]: self.without, SIDES["with"]: self.with_}
+        """All sides by label, for plots: results by seed."""
+        return {self.labels[side]: results for side, results in self.runs.items()}
 
     def to_json(self) -> dict[str, object]:
         """Content of comparison.json."""
         rows = []
         for row in self.rows:
-            ratio = row.ratio if row.ratio is not None and math.isfinite(row.ratio) else None
-            numbers = {"without": row.without, "with": row.with_, "ratio": ratio, "interval": row.interval}
+            numbers: dict[str, object] = dict(zip(self.runs, row.values, strict=True))
+            ratios = [
+                {
+                    "ratio": ratio.value if ratio and math.isfinite(ratio.value) else None,
+                    "interval": ratio.interval if ratio else None,
+                }
+                for ratio in row.ratios
+            ]
+            if len(ratios) == 1:
+                numbers |= ratios[0]
+            else:
+                numbers["ratios"] = dict(zip(list(self.runs)[1:], ratios, strict=True))
             rows.append({**dataclasses.asdict(row.metric), **numbers})
         return {
             "scenario": self.scenario.document["name"],
+            "sides": dict(self.labels),
             "seeds": self.seeds,
             "stopped": self.stopped,
             "complete": self.complete,
@@ -177,6 +298,16 @@ class Comparison:
             "interval": self.interval,
             "rows": rows,
         }
+
+
+def in_words(ratio: Ratio) -> str:
+    """What a ratio of times and its 95% interval tell."""
+    low, high = ratio.interval or (0.0, math.inf)
+    if low > 1:
+        return f"is {number(ratio.value)} times as fast ({number(low)} to {number(high)})"
+    if high < 1:
+        return f"takes {number(1 / ratio.value)} times as long ({number(1 / high)} to {number(1 / low)})"
+    return f"shows no difference ({number(low)} to {number(high)} times as fast)"
 
 
 def _place(folder: Path, seed: int, side: str) -> Path:
@@ -187,26 +318,59 @@ def _place(folder: Path, seed: int, side: str) -> Path:
 
 @dataclass(frozen=True)
 class Plan:
-    """Both sides of a scenario for some seeds."""
+    """Sides to run for some seeds.
 
-    scenario: Scenario
+    Attributes
+    ----------
+    sides : mapping of str to Scenario
+        By name, which is a folder's.
+    labels : mapping of str to str
+        What tables and plots call them.
+    """
+
+    name: str
+    sides: Mapping[str, Scenario]
+    labels: Mapping[str, str]
     seeds: Sequence[int]
 
     @classmethod
     def of(cls, source: Source, overrides: Overrides | None, seeds: Sequence[int] | None, on: str) -> Plan:
-        """Of a scenario that is checked with On-Ramp; without `seeds` its own."""
+        """Of a scenario with and without On-Ramp; without `seeds` its own."""
         scenario = load(source, {**(overrides or {}), "onramp.enabled": True}, on)
-        return cls(scenario, list(seeds or [scenario.seed]))
+        sides = {"without": scenario.replace({"onramp.enabled": False}), "with": scenario}
+        return cls(scenario.name, sides, SIDES, list(seeds or [scenario.seed]))
+
+    @classmethod
+    def of_several(cls, sides: Mapping[str, Scenario], seeds: Sequence[int] | None) -> Plan:
+        """Of scenarios by label, the first one the others are compared with; without `seeds` that one's.
+
+        Raises
+        ------
+        OnRampError
+            If they are too few or too many.
+        """
+        if not 2 <= len(sides) <= MOST:
+            raise OnRampError(f"{len(sides)} sides: a comparison has 2 to {MOST}")
+        labels: dict[str, str] = {}
+        for label in sides:
+            stem = re.sub(r"[^\w.+=-]+", "-", label).strip("-.") or "side"
+            labels[stem if stem not in labels else f"{stem}-{len(labels)}"] = label
+        scenarios = dict(zip(labels, sides.values(), strict=True))
+        first = next(iter(sides.values()))
+        return cls("-".join(labels), scenarios, labels, list(seeds or [first.seed]))
+
+    @property
+    def advice(self) -> list[str]:
+        """Values that are possible, but hardly meant, one line each."""
+        return [line for scenario in self.sides.values() for line in scenario.advice]
 
     @cached_property
     def runs(self) -> Mapping[str, Scenario]:
         """Scenarios to run, by the place of their results."""
         return {
-            f"seed-{seed}/{side}" if len(self.seeds) > 1 else side: self.scenario.replace(
-                {"seed": seed, "onramp.enabled": side == "with"}
-            )
+            f"seed-{seed}/{side}" if len(self.seeds) > 1 else side: scenario.replace({"seed": seed})
             for seed in self.seeds
-            for side in SIDES
+            for side, scenario in self.sides.items()
         }
 
     def cache(self, folder: Path) -> Cache:
@@ -216,7 +380,7 @@ class Plan:
     def resumes(self, folder: Path) -> bool:
         """True if `folder` holds runs of this comparison, but not all of it."""
         found = [r for place, s in self.runs.items() if (r := results_of(s, folder / place))]
-        file = folder / "comparison.json"
+        file = folder / FILE
         if file.is_file():
             return bool(found) and not json.loads(file.read_text())["complete"]
         return any(result.summary["complete"] for result in found)
@@ -232,54 +396,54 @@ class Plan:
         Raises
         ------
         KeyboardInterrupt
-            If it was stopped before there were results of both sides.
+            If it was stopped before there were results of all sides.
         """
         cache = self.cache(folder)
         cache.clear()
         cache.run(self.runs, workers=workers, watch=watch)
-        comparison = gather(folder, self.seeds)
+        comparison = gather(folder, self.seeds, self.labels)
         text = json.dumps(comparison.to_json(), indent=2, allow_nan=False, ensure_ascii=False)
-        (folder / "comparison.json").write_text(text + "\n", encoding="utf-8")
+        (folder / FILE).write_text(text + "\n", encoding="utf-8")
         return comparison
 
 
-def gather(folder: Path, seeds: Sequence[int]) -> Comparison:
+def gather(folder: Path, seeds: Sequence[int], labels: Mapping[str, str] = SIDES) -> Comparison:
     """Results that `seeds` have left in `folder`.
 
     Raises
     ------
     KeyboardInterrupt
-        If none has results of both sides.
+        If none has results of all sides.
     """
-    done = [s for s in seeds if all((_place(folder, s, side) / "summary.json").exists() for side in SIDES)]
+    done = [s for s in seeds if all((_place(folder, s, side) / "summary.json").exists() for side in labels)]
     if not done:
         raise KeyboardInterrupt
-    pairs = {seed: [Result(_place(folder, seed, side)) for side in SIDES] for seed in done}
-    # Sides that were stopped at different times are no pair. Without any other the first seed is shown.
-    whole = [seed for seed, pair in pairs.items() if _complete(pair)] or done[:1]
-    without, with_ = (list(side) for side in zip(*(pairs[seed] for seed in whole), strict=True))
-    return Comparison(folder, without, with_, [seed for seed in seeds if seed not in whole])
+    by_seed = {seed: [Result(_place(folder, seed, side)) for side in labels] for seed in done}
+    # Sides that were stopped at different times are not compared. Without any other the first seed is shown.
+    whole = [seed for seed, sides in by_seed.items() if _complete(sides)] or done[:1]
+    runs = {side: [by_seed[seed][n] for seed in whole] for n, side in enumerate(labels)}
+    return Comparison(folder, runs, labels, [seed for seed in seeds if seed not in whole])
 
 
-def _complete(*sides: Sequence[Result]) -> bool:
-    return all(r.summary["complete"] for side in sides for r in side)
+def _complete(results: Sequence[Result]) -> bool:
+    return all(r.summary["complete"] for r in results)
 
 
 def _ends(result: Result) -> str:
     return f"{result.summary['engine']['simulated_us'] / 1e3:,.2f} ms"
 
 
-def _all_finished(without: Sequence[Result], with_: Sequence[Result]) -> bool:
-    return all(r.summary["unfinished"]["flows"] == 0 for r in (*without, *with_))
+def _all_finished(results: Sequence[Result]) -> bool:
+    return all(r.summary["unfinished"]["flows"] == 0 for r in results)
 
 
-def _arrivals(without: Sequence[Result], with_: Sequence[Result]) -> Arrivals:
+def _arrivals(sides: Sequence[Sequence[Result]]) -> Arrivals:
     flows, identical = 0, True
-    for a, b in zip(without, with_, strict=True):
-        until = min(r.summary["engine"]["simulated_us"] for r in (a, b)) * 1e6
-        one, other = (_arrived(r, until) for r in (a, b))
-        flows += len(one["id"])
-        identical &= all(np.array_equal(one[name], other[name]) for name in one)
+    for of_seed in zip(*sides, strict=True):
+        until = min(r.summary["engine"]["simulated_us"] for r in of_seed) * 1e6
+        first, *others = (_arrived(r, until) for r in of_seed)
+        flows += len(first["id"])
+        identical &= all(np.array_equal(first[name], other[name]) for other in others for name in first)
     return Arrivals(flows, identical)
 
 
@@ -310,32 +474,50 @@ def _paired(a: Result, b: Result, sample: str) -> tuple[Floats, Floats]:
     return times[0][1][i], times[1][1][j]
 
 
-def _rows(without: Sequence[Result], with_: Sequence[Result]) -> list[Row]:
-    intervals: dict[tuple[str, str], tuple[float, float]] = {}
-    shown = metrics(with_[0].summary)
-    if len(without) == 1 and _all_finished(without, with_):
-        # Where requests follow answers, there are no pairs of them.
-        paired = [group.key for group in with_[0].scenario.groups if group.paired]
-        for sample in (*paired, *SIZES):
-            names = [m.statistic for m in shown if m.sample == sample and m.unit == "µs"]
-            pairs = _paired(without[0], with_[0], sample)
-            intervals |= {(sample, name): v for name, v in bootstrap_ratio(*pairs, names).items()}
+def _rows(sides: Sequence[Sequence[Result]], *, paired: bool) -> list[Row]:
+    first, *others = sides
+    found: dict[str, Metric] = {}
+    for results in sides:
+        found |= {f"{m.group} {m.label}": m for m in metrics(results[0].summary)}
+    compared = [_ratios(first, other, list(found.values()), paired=paired) for other in others]
     rows = []
-    comparable = _complete(without, with_)
-    for metric in shown:
-        one, other = ([metric.of(r.summary) for r in side] for side in (without, with_))
-        a, b = (
-            None if None in side else float(np.mean([v for v in side if v is not None]))
-            for side in (one, other)
-        )
-        ratio, interval = None, intervals.get((metric.sample, metric.statistic))
-        if a is not None and b is not None and (a or b) and comparable:
-            ratio = a / b if b else math.inf
-            ratios = [x / y for x, y in zip(one, other, strict=True) if x is not None and y]
-            if len(ratios) == len(one) > 1 and all(r > 0 for r in ratios):
-                # A ratio and its inverse are the same news, so the logarithm is what is averaged.
-                mean, half = over_seeds([math.log(r) for r in ratios])
-                ratio, interval = math.exp(mean), (math.exp(mean - half), math.exp(mean + half))
-        if a is not None or b is not None:
-            rows.append(Row(metric, a, b, ratio, interval))
+    for n, metric in enumerate(found.values()):
+        values = tuple(_mean([metric.of(r.summary) for r in results]) for results in sides)
+        if any(value is not None for value in values):
+            rows.append(Row(metric, values, tuple(ratios[n] for ratios in compared)))
     return rows
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known and len(known) == len(values) else None
+
+
+def _ratios(
+    first: Sequence[Result], other: Sequence[Result], shown: Sequence[Metric], *, paired: bool
+) -> list[Ratio | None]:
+    """First over other, by metric."""
+    intervals: dict[tuple[str, str], tuple[float, float]] = {}
+    if paired and len(first) == 1 and _all_finished([*first, *other]):
+        # Where requests follow answers, there are no pairs of them.
+        groups = [group.key for group in other[0].scenario.groups if group.paired]
+        for sample in (*groups, *SIZES):
+            names = [m.statistic for m in shown if m.sample == sample and m.unit == "µs"]
+            pairs = _paired(first[0], other[0], sample)
+            intervals |= {(sample, name): v for name, v in bootstrap_ratio(*pairs, names).items()}
+    comparable = _complete([*first, *other])
+    found: list[Ratio | None] = []
+    for metric in shown:
+        ones, others = ([metric.of(r.summary) for r in results] for results in (first, other))
+        a, b = _mean(ones), _mean(others)
+        if a is None or b is None or not (a or b) or not comparable:
+            found.append(None)
+            continue
+        ratio, interval = a / b if b else math.inf, intervals.get((metric.sample, metric.statistic))
+        each = [x / y for x, y in zip(ones, others, strict=True) if x is not None and y]
+        if len(each) == len(ones) > 1 and all(r > 0 for r in each):
+            # A ratio and its inverse are the same news, so the logarithm is what is averaged.
+            mean, half = over_seeds([math.log(r) for r in each])
+            ratio, interval = math.exp(mean), (math.exp(mean - half), math.exp(mean + half))
+        found.append(Ratio(ratio, interval))
+    return found

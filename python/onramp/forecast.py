@@ -259,7 +259,7 @@ def execute(made: Plan, folder: Path, *, workers: int, watch: Watch) -> Forecast
     for threshold, scenario in made.with_.items():
         with_ = cache.get(scenario)
         if without and with_:
-            found[threshold] = Comparison(folder / f"T-{threshold}", [without], [with_])
+            found[threshold] = Comparison(folder / f"T-{threshold}", {"without": [without], "with": [with_]})
     if not found:
         raise KeyboardInterrupt
     forecast = Forecast(folder, made.flows, found)

@@ -21,6 +21,8 @@ from onramp.scenario import SUBSTRATES, Scenario
 from onramp.summary import SIZES, Summary
 from onramp.terminal import (
     clock_text,
+    comparison_cells,
+    comparison_head,
     deadlock_text,
     interval_text,
     judged_text,
@@ -122,16 +124,16 @@ def _of_comparison(c: Comparison) -> Part:
         if row.metric.group != group:
             group = row.metric.group
             rows.append([group])
-        numbers = [number(row.without), number(row.with_), ratio_text(row), interval_text(row.interval)]
-        rows.append([row.metric.heading + MARK * c.is_rough(row), *numbers])
+        rows.append([row.metric.heading + MARK * c.is_rough(row), *comparison_cells(row)])
     cards = [
         Card(
-            f"{row.metric.group}, {row.metric.label}",
-            ratio_text(row),
-            f"{number(row.without)} → {number(row.with_)} µs",
+            f"{row.metric.group}, {row.metric.label}" + (f": {label}" if len(c.runs) > 2 else ""),
+            ratio_text(row.ratios[n]),
+            f"{number(row.values[0])} → {number(row.values[n + 1])} µs",
         )
         for row in c.rows
         if _is_card(row.metric)
+        for n, label in enumerate(list(c.labels.values())[1:])
     ]
     unfinished = [
         f"{side}: {text}"
@@ -139,13 +141,17 @@ def _of_comparison(c: Comparison) -> Part:
         for text in (deadlock_text(r[0].summary), unfinished_text(r[0].summary))
         if text
     ]
-    until = min(r.summary["engine"]["simulated_us"] for r in (*c.without, *c.with_))
+    until = min(r.summary["engine"]["simulated_us"] for r in c.all_runs)
+    if c.is_of_onramp:
+        subtitle = "The same arrivals with and without On-Ramp"
+    else:
+        subtitle = f"{'The same' if c.arrivals.identical else 'Different'} arrivals on {len(c.runs)} sides"
     return Part(
-        title=str(c.scenario.document["name"]) + state(c.ended, until),
-        subtitle="The same arrivals with and without On-Ramp",
-        head=["", "without", "with", "ratio", "95% interval"],
+        title=c.title + state(c.ended, until),
+        subtitle=subtitle,
+        head=["", *comparison_head(c)],
         rows=rows,
-        notes=[*c.notes, *unfinished, DEFINITIONS[c.with_[0].summary["substrate"]]],
+        notes=[*c.tests, *c.notes, *unfinished, DEFINITIONS[c.with_[0].summary["substrate"]]],
         svgs=_svgs(plots.save_all(c.sides, c.folder / "plots")),
         parameters=parameters(c.scenario, c.seeds, c.with_[0].summary),
         scenario=c.scenario.text,
@@ -187,7 +193,7 @@ def _of_forecast(f: Forecast) -> Part:
             group = line.metric.group
             rows.append([group])
         ratios = [
-            f"{ratio_text(row)} {interval_text(row.interval)}" if row else "–"
+            f"{ratio_text(row.ratios[0])} {interval_text(row.interval)}" if row else "–"
             for row in (line.with_.get(t) for t in f.comparisons)
         ]
         rough = MARK * is_rough(line.metric, f.without.summary)

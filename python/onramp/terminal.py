@@ -11,7 +11,7 @@ from rich.table import Table
 
 from onramp import equivalence
 from onramp.agreement import Agreement, overview
-from onramp.comparison import Comparison, Row
+from onramp.comparison import Comparison, Ratio, Row
 from onramp.explain import Explanation
 from onramp.forecast import Forecast
 from onramp.metrics import MARK, ROUGH_NOTE, completed, is_rough, metrics, number
@@ -61,11 +61,11 @@ def explanation_table(explanation: Explanation) -> Table:
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """Both sides and their ratio."""
+    """All sides, and the first one over each other."""
     seeds = ", ".join(map(str, comparison.seeds))
-    until = min(r.summary["engine"]["simulated_us"] for r in (*comparison.without, *comparison.with_))
-    title = f"{comparison.scenario.document['name']} · seed {seeds}{state(comparison.ended, until)}"
-    table = _table(title, "without", "with", "ratio", "95% interval")
+    until = min(r.summary["engine"]["simulated_us"] for r in comparison.all_runs)
+    title = f"{comparison.title} · seed {seeds}{state(comparison.ended, until)}"
+    table = _table(title, *comparison_head(comparison))
     group = ""
     for row in comparison.rows:
         first = row.metric.group != group
@@ -75,12 +75,24 @@ def comparison_table(comparison: Comparison) -> Table:
         table.add_row(
             group if first else "",
             row.metric.heading + MARK * comparison.is_rough(row),
-            number(row.without),
-            number(row.with_),
-            ratio_text(row),
-            interval_text(row.interval),
+            *comparison_cells(row),
         )
     return table
+
+
+def comparison_head(comparison: Comparison) -> list[str]:
+    """Headings of the columns with numbers."""
+    first, *others = comparison.runs if comparison.is_of_onramp else comparison.labels.values()
+    return [first, *(column for other in others for column in (other, "ratio", "95% interval"))]
+
+
+def comparison_cells(row: Row) -> list[str]:
+    """Numbers of a line of a comparison."""
+    first, *others = map(number, row.values)
+    cells = [first]
+    for other, ratio in zip(others, row.ratios, strict=True):
+        cells += [other, ratio_text(ratio), interval_text(ratio.interval if ratio else None)]
+    return cells
 
 
 def forecast_table(forecast: Forecast) -> Table:
@@ -99,7 +111,7 @@ def forecast_table(forecast: Forecast) -> Table:
             line.metric.heading + MARK * is_rough(line.metric, forecast.without.summary),
             number(line.recorded),
             number(line.without),
-            *(ratio_text(row) if row else "–" for row in rows),
+            *(ratio_text(row.ratios[0]) if row else "–" for row in rows),
         )
     return table
 
@@ -192,11 +204,11 @@ def judged_text(found: Sequence[Agreement]) -> str:
     return f"{good} of {judged} numbers are within their goals: {goals}."
 
 
-def ratio_text(row: Row) -> str:
-    """The ratio as "2.31×"."""
-    if row.ratio is None:
+def ratio_text(ratio: Ratio | None) -> str:
+    """As "2.31×"."""
+    if ratio is None:
         return "–"
-    return f"{row.ratio:.2f}×" if row.ratio < 100 else f"{number(row.ratio)}×"
+    return f"{ratio.value:.2f}×" if ratio.value < 100 else f"{number(ratio.value)}×"
 
 
 def interval_text(interval: tuple[float, float] | None) -> str:
