@@ -301,7 +301,7 @@ class Comparison:
 
 
 def in_words(ratio: Ratio) -> str:
-    """What a ratio of times and its 95% interval tell."""
+    """Meaning of a ratio of times and its 95% interval."""
     low, high = ratio.interval or (0.0, math.inf)
     if low > 1:
         return f"is {number(ratio.value)} times as fast ({number(low)} to {number(high)})"
