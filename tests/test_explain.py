@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 import onramp
-from onramp import explain
 from onramp.cli import commands
 
 FAT_TREE = {
@@ -46,7 +45,7 @@ def offered(facts: dict[str, Any], kind: str) -> list[float]:
 
 def test_what_is_offered_is_what_a_run_sends(tmp_path: Path) -> None:
     scenario = star()
-    found = explain.explain(scenario, trial=60)
+    found = onramp.explain(scenario, trial=60)
     flows = onramp.run(scenario, out=tmp_path / "run").flows
     (section,) = found.facts["sections"]
     assert (section["count"], section["bytes"]) == (len(flows), flows["bytes"].to_numpy().sum())
@@ -63,7 +62,7 @@ def test_what_is_offered_is_what_a_run_sends(tmp_path: Path) -> None:
 
 
 def test_flows_are_spread_over_equally_short_paths() -> None:
-    facts = explain.explain(FAT_TREE, trial=0).facts
+    facts = onramp.explain(FAT_TREE, trial=0).facts
     assert facts["hops"] == [2, 6]
     by_kind = {kind: offered(facts, kind) for kind in {link["kind"] for link in facts["loads"]}}
     sent = {kind: sum(link["bytes"] for link in facts["loads"] if link["kind"] == kind) for kind in by_kind}
@@ -75,7 +74,7 @@ def test_flows_are_spread_over_equally_short_paths() -> None:
 
 def test_a_collective_takes_no_less_than_it_says(tmp_path: Path) -> None:
     scenario = star(traffic=[{"kind": "collective", "operation": "all-reduce", "size": "8MB"}])
-    found = explain.explain(scenario, trial=0)
+    found = onramp.explain(scenario, trial=0)
     result = onramp.run(scenario, out=tmp_path / "run")
     took = result.collectives["duration_ps"].to_numpy()[0]
     assert 0.9 * took < found.facts["span_ps"] <= took
@@ -102,7 +101,7 @@ def test_a_collective_takes_no_less_than_it_says(tmp_path: Path) -> None:
     ],
 )
 def test_t_is_set_against_the_least_delay(more: dict[str, Any], line: str) -> None:
-    found = explain.explain(star(**more), trial=0)
+    found = onramp.explain(star(**more), trial=0)
     assert dict(found.lines)["On-Ramp"] == line
 
 

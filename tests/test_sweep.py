@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from conftest import SMALL, Command
-from onramp.sweep import Axis
+from onramp.sweeps import Axis
 
 VARY = ("--vary", "onramp.threshold=10us,14us", "--vary", "transport.kind=dcqcn,hpcc")
 

@@ -18,7 +18,7 @@ from onramp.metrics import ROUGH_NOTE, Metric, is_rough, metrics, over_seeds
 from onramp.result import Result
 from onramp.scenario import SUBSTRATES, Overrides, Scenario, load, quantity
 from onramp.summary import SIZES, Summary
-from onramp.sweep import combinations
+from onramp.sweeps import combinations
 
 #: Linux again with links a nanosecond longer, as a key of `runs`: other packets meet; what differs is chance.
 MOVED = "moved"

@@ -1,4 +1,4 @@
-"""Runs, comparisons and traces as Python code and the command ask for them."""
+"""Runs, comparisons, sweeps and traces as Python code and the command ask for them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onramp import engine, tracing
+from onramp.cache import Cache
 from onramp.comparison import Comparison, Plan
 from onramp.engine import Stop, Watch
 from onramp.folders import Resumes, nothing, staged
 from onramp.result import Result
-from onramp.scenario import Overrides, Scenario, Source, load
+from onramp.scenario import Overrides, Scenario, Source, load, to_value
 from onramp.tracing import Trace
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from matplotlib.figure import Figure
 
 Temporary = tempfile.TemporaryDirectory[str]
@@ -192,6 +194,53 @@ def compare(
     if stop.asked:
         raise KeyboardInterrupt
     return found
+
+
+def sweep(
+    scenario: Source,
+    vary: Mapping[str, Sequence[object]],
+    overrides: Overrides | None = None,
+    out: str | Path | None = None,
+    on: str = "sim",
+    workers: int | None = None,
+) -> pa.Table:
+    """Run a scenario for each combination of values.
+
+    Parameters
+    ----------
+    vary : mapping of str to sequence
+        Dotted keys and their values, such as `{"onramp.threshold": ["16us", "30us"], "seed": [1, 2, 3]}`.
+    out : path, optional
+        Folder of the runs: what it has is not run again. Without, nothing is kept.
+    workers : int, optional
+        Processes. Default: the machine's cores.
+    scenario, overrides, on
+        As for `run`.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row per run: the varied keys as text, and every number of its summary, such as
+        `incast.rct_us.mean`.
+
+    Raises
+    ------
+    ScenarioError, OnRampError, KeyboardInterrupt
+        As for `run`.
+    """
+    # Slow to import: it draws.
+    from onramp import sweeps
+
+    values = {key: [one if isinstance(one, str) else to_value(one) for one in of] for key, of in vary.items()}
+    points = sweeps.grid(scenario, overrides or {}, values, on)
+    with tempfile.TemporaryDirectory(prefix="onramp-") as temporary, Stop() as stop:
+        cache = Cache(Path(out or temporary))
+        wanted = {point.label: point.scenario for point in points}
+        cache.run(wanted, workers=workers or os.cpu_count() or 1, watch=Watch(stop))
+        done = sweeps.results(points, cache)
+        if stop.asked:
+            raise KeyboardInterrupt
+        return sweeps.table(done)
 
 
 def trace(

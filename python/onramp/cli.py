@@ -24,7 +24,7 @@ from onramp.result import Result
 from onramp.scenario import dimension, load, quantity
 
 if TYPE_CHECKING:
-    from onramp.sweep import Point
+    from onramp.sweeps import Point
 
 RESULTS = Path("results")
 #: Scenario of `onramp demo`.
@@ -193,13 +193,13 @@ def compare(
     Several scenarios, or the values of --vary, are compared with the first of them instead. Where it was
     interrupted, the same command runs the rest. The last line is the path of an HTML page.
     """
-    from onramp import report, sweep
+    from onramp import report, sweeps
 
     if len(scenarios) > 1 or vary:
         sides = {
             _label(scenarios, path, values): load(path, overrides | values, on)
             for path in scenarios
-            for values in sweep.combinations(vary)
+            for values in sweeps.combinations(vary)
         }
         plan = Plan.of_several(sides, seeds)
     else:
@@ -537,15 +537,15 @@ def explain_command(
 
     Its network and paths, T against the least delay, what each kind of link is offered, and time and memory.
     """
-    from onramp import explain
+    from onramp import explanation
 
     if plot is not None and plot.suffix not in (".png", ".svg"):
         raise click.UsageError(f"--plot {plot}: write a name that ends in .png or .svg")
     with Stop() as stop:
-        found = explain.explain(scenario, overrides, trial=trial, threads=threads, watch=Watch(stop))
+        found = explanation.explain(scenario, overrides, trial=trial, threads=threads, watch=Watch(stop))
     _advise(found.scenario.advice)
     if plot is not None:
-        explain.save_plot(found, plot)
+        explanation.save_plot(found, plot)
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2))
     else:
@@ -606,11 +606,11 @@ def sweep_command(
     dask: str | None,
 ) -> int:
     """Run SCENARIO on a grid of values, missing runs only."""
-    from onramp import sweep
+    from onramp import sweeps
 
-    points = sweep.grid(scenario, overrides, vary, on)
+    points = sweeps.grid(scenario, overrides, vary, on)
     cache = Cache(out or RESULTS / f"{points[0].scenario.name}-sweep-{'-'.join(vary)}")
-    sweep.check_folder(cache.folder, list(vary))
+    sweeps.check_folder(cache.folder, list(vary))
     scenarios = {p.label: p.scenario for p in points}
     _advise(line for p in points for line in p.scenario.advice)
     missing = cache.missing(scenarios)
@@ -620,9 +620,9 @@ def sweep_command(
             cache.run_on_dask(scenarios, dask, watch=Watch(stop, progress))
         else:
             cache.run(scenarios, workers=jobs, watch=Watch(stop, progress))
-    done = sweep.results(points, cache)
+    done = sweeps.results(points, cache)
     if done:
-        files = sweep.write(done, cache.folder)
+        files = sweeps.write(done, cache.folder)
         _print_sweep(done, list(vary))
         click.echo(", ".join(map(str, files)))
     if stop.asked:
@@ -633,7 +633,7 @@ def sweep_command(
 def _print_sweep(done: Sequence[tuple[Point, Result]], keys: Sequence[str]) -> None:
     from rich.table import Table
 
-    from onramp.sweep import SHOWN
+    from onramp.sweeps import SHOWN
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for key in keys:

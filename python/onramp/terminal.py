@@ -12,7 +12,7 @@ from rich.table import Table
 from onramp import equivalence
 from onramp.agreement import Agreement, overview
 from onramp.comparison import Comparison, Ratio, Row
-from onramp.explain import Explanation
+from onramp.explanation import Explanation
 from onramp.forecast import Forecast
 from onramp.metrics import MARK, ROUGH_NOTE, completed, is_rough, metrics, number
 from onramp.paper.common import Verdict

@@ -65,6 +65,11 @@ class Explanation:
     facts: dict[str, Any]
     cost: Cost | None
 
+    def _repr_html_(self) -> str:
+        from onramp import notebook
+
+        return notebook.of_explanation(self)
+
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON takes it."""
         return {
@@ -141,7 +146,8 @@ class Explanation:
         return [("" if n else "links", sentence) for n, sentence in enumerate(sentences)]
 
     def _cost(self, cost: Cost) -> str:
-        took = f"{_time(cost.seconds * 1e12)} and {cost.megabytes:,.0f} MB on {cost.threads} threads"
+        threads = "1 thread" if cost.threads == 1 else f"{cost.threads} threads"
+        took = f"{_time(cost.seconds * 1e12)} and {cost.megabytes:,.0f} MB on {threads}"
         if cost.progress >= 1:
             return f"{took}; {_si(cost.packet_hops, '')} packet-hops"
         return f"about {took}, judged by its first {_percent(cost.progress)}"

@@ -19,7 +19,7 @@ from onramp.errors import OnRampError
 from onramp.metrics import Metric
 from onramp.plots import style
 from onramp.result import Result
-from onramp.scenario import Overrides, Scenario, dimension, load, quantity
+from onramp.scenario import Overrides, Scenario, Source, dimension, load, quantity
 
 #: Metrics that the table and the plot of a sweep show.
 SHOWN = (
@@ -45,9 +45,11 @@ class Point:
         return ", ".join(f"{key}={value}" for key, value in self.values.items())
 
 
-def grid(path: Path, overrides: Overrides, vary: Mapping[str, Sequence[str]], on: str = "sim") -> list[Point]:
+def grid(
+    source: Source, overrides: Overrides, vary: Mapping[str, Sequence[str]], on: str = "sim"
+) -> list[Point]:
     """A point for each combination of `vary`, key to values."""
-    return [Point(values, load(path, {**overrides, **values}, on)) for values in combinations(vary)]
+    return [Point(values, load(source, {**overrides, **values}, on)) for values in combinations(vary)]
 
 
 def combinations(vary: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
