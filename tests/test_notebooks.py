@@ -17,7 +17,7 @@ NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
-    notebook = nbformat.read(path, as_version=4)
+    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert not any(cell.outputs for cell in cells), "is kept without outputs"
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
@@ -39,7 +39,7 @@ def test_results_are_tables_and_pictures(tmp_path: Path) -> None:
 
 
 def test_a_sweep_is_a_table(tmp_path: Path) -> None:
-    vary = {"onramp.threshold": ["12us", "16us"], "seed": [1, 2]}
+    vary: dict[str, list[object]] = {"onramp.threshold": ["12us", "16us"], "seed": [1, 2]}
     table = onramp.sweep(SMALL, vary, out=tmp_path)
     assert table.num_rows == 4 and table["seed"].to_pylist() == [1, 2, 1, 2]
     one = onramp.run(SMALL, {"onramp.threshold": "16us"}, seed=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import os
@@ -504,6 +505,44 @@ def validate(scenarios: tuple[Path, ...], overrides: dict[str, str]) -> int:
         else:
             click.echo(f"{path}: ok")
     return 2 if wrong else 0
+
+
+@commands.command("new")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--network", type=click.Choice(["star", "leaf-spine", "fat-tree", "servers"]))
+@click.option("--hosts", type=click.IntRange(min=2, max=100_000), metavar="N", help="Hosts, or GPUs.  [64]")
+@click.option("--rate", metavar="RATE", help="Rate of a host's link.  [100Gbps]")
+@click.option("--transport", metavar="KIND", help="Such as dcqcn, hpcc, cubic, bbr.  [dcqcn]")
+@click.option(
+    "--traffic",
+    metavar="KIND,…",
+    help="Of background, incast, rpc, storage, collective.  [background,incast]",
+)
+@click.option("--load", type=click.FloatRange(0, 1, min_open=True), help="Of the background.  [0.4]")
+def new_command(file: Path, **given: Any) -> int:
+    """Write a commented scenario to FILE, with T chosen for its network.
+
+    What is not given is asked on a terminal; elsewhere it has the value in brackets.
+    """
+    from onramp import template
+
+    answers = template.Answers()
+    if given["traffic"] is not None:
+        given["traffic"] = tuple(given["traffic"].split(","))
+    asks = sys.stdin.isatty() and not any(value is not None for value in given.values())
+    for key, value in given.items():
+        if value is not None:
+            answers = dataclasses.replace(answers, **{key: value})
+        elif asks:
+            answers = template.ask(answers, key)
+    text = template.write(file.stem, answers)
+    try:
+        with file.open("x", encoding="utf-8") as out:
+            out.write(text)
+    except FileExistsError:
+        raise OnRampError(f"{file}: exists; choose another FILE") from None
+    click.echo(f"{file}: onramp explain {file}, onramp compare {file}")
+    return 0
 
 
 @commands.command("explain")
