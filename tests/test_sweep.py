@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from conftest import SMALL, Command
+from onramp import sweeps
 from onramp.sweeps import Axis
 
 VARY = ("--vary", "onramp.threshold=10us,14us", "--vary", "transport.kind=dcqcn,hpcc")
@@ -70,3 +71,19 @@ def test_an_unreachable_cluster_is_one_line(write: Callable[..., Path], command:
     done = command("sweep", write(SMALL), *VARY, "--out", "grid", "--dask", "tcp://127.0.0.1:9")
     assert done.returncode == 2
     assert done.stderr.startswith("onramp: --dask") and done.stderr.count("\n") == 1
+
+
+def test_a_sweep_is_reported_and_shows_what_its_workload_has(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    ring = {"kind": "collective", "operation": "all-reduce", "size": "1MB"}
+    path = write({**SMALL, "clock": {}, "measure": {}, "traffic": [ring]})
+    done = command("sweep", path, "--vary", "transport.kind=dcqcn,hpcc", "--out", "grid")
+    assert done.returncode == 0 and "Collective time" in done.stdout, done.stderr
+    assert command("report", "grid").stdout == "grid/index.html\n"
+    page = (tmp_path / "grid/index.html").read_text()
+    assert "Sweep of small" in page and "2 runs over transport.kind" in page
+    for one in ("dcqcn", "hpcc"):
+        assert f"<td>{one}</td>" in page
+    head, rows = sweeps.overview(sweeps.Sweep.read(tmp_path / "grid").done)
+    assert [row[0] for row in rows] == ["dcqcn", "hpcc"] and head[1] == "Collective time\nmean (µs)"

@@ -19,7 +19,7 @@ from onramp.comparison import Comparison, Plan
 from onramp.engine import Stop, Watch
 from onramp.errors import OnRampError
 from onramp.folders import unused
-from onramp.metrics import MARK, ROUGH_NOTE, is_rough, number
+from onramp.metrics import ROUGH_NOTE
 from onramp.progress import Progress
 from onramp.result import Result
 from onramp.scenario import dimension, load, quantity
@@ -672,26 +672,18 @@ def sweep_command(
 def _print_sweep(done: Sequence[tuple[Point, Result]], keys: Sequence[str]) -> None:
     from rich.table import Table
 
-    from onramp.sweeps import SHOWN
+    from onramp import sweeps
 
+    head, rows = sweeps.overview(done)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for key in keys:
-        table.add_column(f"\n{key}", no_wrap=True)
-    shown = [m for m in SHOWN if any(m.of(r.summary) is not None for _, r in done)]
-    for metric in shown:
-        table.add_column(f"{metric.group}\n{metric.label} ({metric.unit})", justify="right")
-    table.add_column("\ndrops", justify="right")
-    table.add_column("\nPFC pauses", justify="right")
-    for point, result in done:
-        network = result.summary["network"]
-        table.add_row(
-            *point.values.values(),
-            *(number(m.of(result.summary)) + MARK * is_rough(m, result.summary) for m in shown),
-            *(number(network[name]) for name in ("drops", "pfc_pauses")),
-        )
+    for n, column in enumerate(head):
+        varied = n < len(keys)
+        table.add_column(column, no_wrap=varied, justify="left" if varied else "right")
+    for row in rows:
+        table.add_row(*row)
     console = terminal.console()
     console.print(table)
-    if any(is_rough(m, result.summary) for m in shown for _, result in done):
+    if sweeps.is_any_rough(done):
         console.print(ROUGH_NOTE, soft_wrap=True)
 
 

@@ -9,16 +9,17 @@ from typing import Any
 
 import jinja2
 
-from onramp import equivalence, folders, plots
+from onramp import equivalence, folders, plots, sweeps
 from onramp.agreement import SIDES, Agreement
 from onramp.comparison import Comparison
 from onramp.errors import OnRampError
 from onramp.forecast import Forecast
-from onramp.metrics import MARK, Metric, is_rough, metrics, number
+from onramp.metrics import MARK, ROUGH_NOTE, Metric, is_rough, metrics, number
 from onramp.plots import forest, style, thresholds
 from onramp.result import Result
 from onramp.scenario import SUBSTRATES, Scenario
 from onramp.summary import SIZES, Summary
+from onramp.sweeps import Sweep
 from onramp.terminal import (
     clock_text,
     comparison_cells,
@@ -58,7 +59,7 @@ class Part:
     cards: list[Card] = field(default_factory=list)
 
 
-def read(folder: Path) -> Comparison | Agreement | Result:
+def read(folder: Path) -> Comparison | Agreement | Sweep | Result:
     """Results in a folder.
 
     Raises
@@ -70,13 +71,15 @@ def read(folder: Path) -> Comparison | Agreement | Result:
         return Comparison.read(folder)
     if (folder / "agreement.json").is_file():
         return Agreement.read(folder)
+    if (folder / sweeps.FILE).is_file():
+        return Sweep.read(folder)
     if (folder / "summary.json").is_file():
         return Result(folder)
-    raise OnRampError(f"{folder}: holds no results (neither comparison.json nor summary.json)")
+    raise OnRampError(f"{folder}: holds no results (neither comparison.json, sweep.parquet nor summary.json)")
 
 
 def write(
-    results: Sequence[Comparison | Agreement | Forecast | Result],
+    results: Sequence[Comparison | Agreement | Forecast | Sweep | Result],
     page: Path,
     tests: Mapping[str, Sequence[equivalence.Test]] | None = None,
 ) -> None:
@@ -88,6 +91,7 @@ def write(
         Comparison: _of_comparison,
         Agreement: _of_agreement,
         Forecast: _of_forecast,
+        Sweep: _of_sweep,
         Result: _of_run,
     }
     parts = [_of_tests(title, found, page.parent) for title, found in (tests or {}).items() if found]
@@ -208,6 +212,26 @@ def _of_forecast(f: Forecast) -> Part:
         rows=rows,
         notes=[*f.notes, *filter(None, [rough_text(f.without.summary)]), DEFINITIONS["sim"]],
         svgs=_svgs([stem.with_suffix(".svg")]),
+        parameters=[],
+        scenario="",
+    )
+
+
+def _of_sweep(s: Sweep) -> Part:
+    head, rows = sweeps.overview(s.done)
+    first = s.done[0][1]
+    with style.styled():
+        style.save(sweeps.draw(s.done), s.folder / "sweep")
+    return Part(
+        title=f"Sweep of {first.summary['scenario']}",
+        subtitle=f"{len(s.done)} runs over {', '.join(s.keys)}",
+        head=head,
+        rows=rows,
+        notes=[
+            *([ROUGH_NOTE] if sweeps.is_any_rough(s.done) else []),
+            DEFINITIONS[first.summary["substrate"]],
+        ],
+        svgs=_svgs([s.folder / "sweep.svg"]),
         parameters=[],
         scenario="",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +16,17 @@ from matplotlib.figure import Figure
 
 from onramp.cache import Cache
 from onramp.errors import OnRampError
-from onramp.metrics import Metric
+from onramp.groups import of_summary
+from onramp.metrics import MARK, Metric, is_rough, metrics, number
 from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import Overrides, Scenario, Source, dimension, load, quantity
 
-#: Metrics that the table and the plot of a sweep show.
-SHOWN = (
-    Metric("Incast RCT", "mean", "µs", "incast", "mean"),
-    Metric("Incast RCT", "p95", "µs", "incast", "p95"),
-    Metric("FCT small", "mean", "µs", "small", "mean"),
-    Metric("FCT small", "p95", "µs", "small", "p95"),
-    Metric("FCT large", "mean", "µs", "large", "mean"),
-    Metric("FCT large", "p95", "µs", "large", "p95"),
-)
+FILE = "sweep.parquet"
+#: Statistics that the table and the plot of a sweep show, and of flows the size classes.
+STATISTICS, CLASSES = ("mean", "p95"), ("small", "large")
+#: Counters of the network that the table shows.
+COUNTERS = {"drops": "drops", "PFC pauses": "pfc_pauses"}
 
 
 @dataclass(frozen=True)
@@ -57,6 +54,68 @@ def combinations(vary: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
     return [dict(zip(vary, values, strict=True)) for values in itertools.product(*vary.values())]
 
 
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep that was run before.
+
+    Attributes
+    ----------
+    keys : sequence of str
+        The varied keys.
+    done : sequence of pairs
+        Points and their results.
+    """
+
+    folder: Path
+    keys: Sequence[str]
+    done: Sequence[tuple[Point, Result]]
+
+    @classmethod
+    def read(cls, folder: Path) -> Sweep:
+        """The sweep in a folder that has its sweep.parquet."""
+        rows = pq.read_table(folder / FILE)
+        keys = _keys(folder)
+        done = []
+        for row in rows.to_pylist():
+            result = Result(folder / row["folder"])
+            done.append((Point({key: row[key] for key in keys}, result.scenario), result))
+        return cls(folder, keys, done)
+
+
+def shown(done: Sequence[tuple[Point, Result]]) -> list[Metric]:
+    """Metrics that table and plot show: of requests, exchanges and collectives, and of flows by size."""
+    found: dict[str, Metric] = {}
+    for _, result in done:
+        groups = [group.key for group in of_summary(result.summary)]
+        for metric in metrics(result.summary):
+            wanted = metric.sample in (*groups, *CLASSES) and metric.statistic in STATISTICS
+            if wanted and metric.of(result.summary) is not None:
+                short = f"FCT {metric.sample}" if metric.sample in CLASSES else metric.group
+                found.setdefault(f"{short} {metric.label}", replace(metric, group=short))
+    return list(found.values())
+
+
+def overview(done: Sequence[tuple[Point, Result]]) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of a table: varied keys, metrics, counters. Heads have two lines."""
+    of = shown(done)
+    head = [f"\n{key}" for key in done[0][0].values] if done else []
+    head += [f"{metric.group}\n{metric.heading}" for metric in of] + [f"\n{label}" for label in COUNTERS]
+    rows = [
+        [
+            *point.values.values(),
+            *(number(m.of(result.summary)) + MARK * is_rough(m, result.summary) for m in of),
+            *(number(result.summary["network"][name]) for name in COUNTERS.values()),
+        ]
+        for point, result in done
+    ]
+    return head, rows
+
+
+def is_any_rough(done: Sequence[tuple[Point, Result]]) -> bool:
+    """True if a shown percentile is of few times."""
+    return any(is_rough(metric, result.summary) for metric in shown(done) for _, result in done)
+
+
 def results(points: Sequence[Point], cache: Cache) -> list[tuple[Point, Result]]:
     """The points that have results."""
     return [(p, r) for p in points if (r := cache.get(p.scenario)) is not None]
@@ -64,12 +123,16 @@ def results(points: Sequence[Point], cache: Cache) -> list[tuple[Point, Result]]
 
 def check_folder(folder: Path, keys: Sequence[str]) -> None:
     """Refuse a folder whose sweep varies other keys: it would be written over."""
-    if not (folder / "sweep.parquet").is_file():
+    if not (folder / FILE).is_file():
         return
-    columns = pq.read_schema(folder / "sweep.parquet").names
-    held = columns[: columns.index("folder")]
+    held = _keys(folder)
     if held != list(keys):
         raise OnRampError(f"{folder}: holds a sweep over {', '.join(held)}; give another --out")
+
+
+def _keys(folder: Path) -> list[str]:
+    columns: list[str] = pq.read_schema(folder / FILE).names
+    return columns[: columns.index("folder")]
 
 
 def table(done: Sequence[tuple[Point, Result]]) -> pa.Table:
@@ -94,11 +157,11 @@ def write(done: Sequence[tuple[Point, Result]], folder: Path) -> list[Path]:
     """Write sweep.csv, sweep.parquet and the plot; the files."""
     rows = table(done)
     pa.csv.write_csv(rows, folder / "sweep.csv")
-    pq.write_table(rows, folder / "sweep.parquet")
+    pq.write_table(rows, folder / FILE)
     with style.styled():
         figure = draw(done)
     style.save(figure, folder / "sweep")
-    return [folder / name for name in ("sweep.csv", "sweep.parquet", "sweep.png", "sweep.svg")]
+    return [folder / name for name in ("sweep.csv", FILE, "sweep.png", "sweep.svg")]
 
 
 @dataclass(frozen=True)
@@ -145,8 +208,8 @@ def _sizes(values: Sequence[str]) -> list[float] | None:
 
 def draw(done: Sequence[tuple[Point, Result]]) -> Figure:
     """Completion times over the first varied key, one line per combination of the others."""
-    shown = [m for m in SHOWN if any(m.of(r.summary) is not None for _, r in done)] or [SHOWN[0]]
-    groups = list(dict.fromkeys(m.group for m in shown))
+    of = shown(done) or [Metric("FCT all", "mean", "µs", "all", "mean")]
+    groups = list(dict.fromkeys(m.group for m in of))
     figure, axes = style.panels(1, len(groups), (3.4, 3.0))
     key = next(iter(done[0][0].values))
     axis = Axis.of(key, list(dict.fromkeys(p.values[key] for p, _ in done)))
@@ -158,7 +221,7 @@ def draw(done: Sequence[tuple[Point, Result]]) -> Figure:
         line.sort(key=lambda place: place[0])
     for ax, group in zip(axes, groups, strict=True):
         for i, (others, line) in enumerate(lines.items()):
-            for metric in (m for m in shown if m.group == group):
+            for metric in (m for m in of if m.group == group):
                 y = [metric.of(r.summary) for _, r in line]
                 ax.plot(
                     [x for x, _ in line],
