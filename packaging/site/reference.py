@@ -528,9 +528,6 @@ def python_page() -> str:
         lines += [f"## {title}", ""]
         for name in chosen:
             lines += [f"### onramp.{name}", ""]
-            if name == "ScenarioError":
-                lines += ["Mistakes in a scenario: one line each with file, line, key, and the remedy.", ""]
-                continue
             found = package[name]
             if found.kind is griffe.Kind.FUNCTION:
                 lines += ["```python", _signature(found), "```", "", *_described(found)]

@@ -1,8 +1,5 @@
 """The simulator, compiled from crates/onramp-py."""
 
-class ScenarioError(ValueError):
-    """One line per mistake: file, line, key, what is wrong, what would be right."""
-
 def version() -> str:
     """Version of the simulator."""
 

@@ -131,10 +131,8 @@ class Comparison:
         self.folder, self.runs, self.labels, self.stopped = folder, runs, labels, list(stopped)
         self.temporary: object = None  # keeps a temporary folder alive
 
-    def _repr_html_(self) -> str:
-        from onramp import notebook
-
-        return notebook.of_comparison(self)
+    def __repr__(self) -> str:
+        return f"Comparison({str(self.folder)!r})"
 
     @classmethod
     def read(cls, folder: str | Path) -> Comparison:

@@ -15,6 +15,10 @@ class OnRampError(Exception):
     exit_code = 2
 
 
+class ScenarioError(OnRampError, ValueError):
+    """Mistakes in a scenario, one line each: file, line, key, what is wrong, what would be right."""
+
+
 class RunError(OnRampError):
     """Something failed while running: a full disk, a worker that died."""
 

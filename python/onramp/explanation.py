@@ -65,11 +65,6 @@ class Explanation:
     facts: dict[str, Any]
     cost: Cost | None
 
-    def _repr_html_(self) -> str:
-        from onramp import notebook
-
-        return notebook.of_explanation(self)
-
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON takes it."""
         return {

@@ -49,11 +49,6 @@ class Result:
     def __repr__(self) -> str:
         return f"Result({str(self.folder)!r})"
 
-    def _repr_html_(self) -> str:
-        from onramp import notebook
-
-        return notebook.of_result(self)
-
     @cached_property
     def summary(self) -> Summary:
         """summary.json: the run in numbers; times in microseconds, sizes in bytes."""

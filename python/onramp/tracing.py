@@ -13,10 +13,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from onramp import capture, engine
-from onramp._sim import ScenarioError
 from onramp.capture import Packets
 from onramp.engine import NOBODY, Watch
-from onramp.errors import OnRampError, RunError
+from onramp.errors import OnRampError, RunError, ScenarioError
 from onramp.result import Result
 from onramp.scenario import SUBSTRATES, Overrides, Scenario, load
 

@@ -17,11 +17,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pyo3::create_exception!(_sim, ScenarioErrors, PyValueError, "What is wrong with a scenario, one line a mistake.");
+/// Exceptions of the Python package.
+mod errors {
+    pyo3::import_exception!(onramp.errors, ScenarioError);
+}
 
 fn scenario_errors(errors: Vec<ScenarioError>) -> PyErr {
     let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    ScenarioErrors::new_err(lines.join("\n"))
+    errors::ScenarioError::new_err(lines.join("\n"))
 }
 
 /// A checked scenario in which every value is written out, and its network.
@@ -81,14 +84,14 @@ impl Loaded {
     /// Facts of the scenario before its run, as JSON.
     fn explain(&self, py: Python<'_>) -> PyResult<String> {
         let found = py.detach(|| self.scenario.explain(&self.topology, &self.base));
-        let found = found.map_err(|e| ScenarioErrors::new_err(e.to_string()))?;
+        let found = found.map_err(|e| errors::ScenarioError::new_err(e.to_string()))?;
         serde_json::to_string(&found).map_err(|e| PyValueError::new_err(e.to_string()))
     }
 
     /// Checks the numbers of flows that are to be traced.
     fn check_traced(&self, py: Python<'_>, flows: Vec<u64>) -> PyResult<()> {
         let checked = py.detach(|| self.scenario.check_traced(&self.topology, &self.base, &flows));
-        checked.map_err(|e| ScenarioErrors::new_err(e.to_string()))
+        checked.map_err(|e| errors::ScenarioError::new_err(e.to_string()))
     }
 }
 
@@ -135,7 +138,7 @@ impl Simulation {
             let options = Options { traced, ..Options::default() };
             let topology = Arc::clone(&loaded.topology);
             let sim = onramp_sim::Simulation::with(&loaded.scenario, topology, &loaded.base, &options);
-            let mut sim = sim.map_err(|e| ScenarioErrors::new_err(e.to_string()))?;
+            let mut sim = sim.map_err(|e| errors::ScenarioError::new_err(e.to_string()))?;
             sim.set_threads(threads);
             Ok(Self { sim })
         })
@@ -261,7 +264,6 @@ fn schemas() -> String {
 /// The module.
 #[pymodule]
 fn _sim(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add("ScenarioError", m.py().get_type::<ScenarioErrors>())?;
     m.add_class::<Loaded>()?;
     m.add_class::<Simulation>()?;
     m.add_function(wrap_pyfunction!(with_input_files, m)?)?;
