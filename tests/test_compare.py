@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 import onramp
 from conftest import SMALL, Command
 from onramp import plots
-from onramp.comparison import Comparison, Ratio, in_words
+from onramp.comparison import Comparison, Plan, Ratio, in_words
 from onramp.metrics import number
 from onramp.plots import bars
 from onramp.scenario import to_toml
@@ -169,6 +169,7 @@ def test_variants_of_a_scenario_are_compared(tmp_path: Path) -> None:
     }
     found = onramp.compare(SMALL, sides=sides, out=tmp_path / "compared")
     assert list(found.sides) == ["one", "two", "off"]
+    assert found.folder / "one" == found.without[0].folder
     row = found.rows[0]
     assert len(row.values) == 3 and len(row.ratios) == 2
     assert [results[0].summary["onramp"] for results in found.runs.values()] == [True, True, False]
@@ -198,3 +199,10 @@ def test_loads_that_differ_are_told(tmp_path: Path) -> None:
 def test_ratios_are_told_in_words(interval: tuple[float, float], words: str) -> None:
     value = {1.2: 1.3, 0.5: 0.7, 0.9: 1.0}[interval[0]]
     assert in_words(Ratio(value, interval)) == words
+
+
+def test_sides_have_folders_of_their_own(tmp_path: Path) -> None:
+    loaded = onramp.validate(SMALL, on="sim")
+    plan = Plan.of_several({"plots": loaded, "a/b": loaded, "a b": loaded, "x" * 300: loaded}, None)
+    assert list(plan.sides) == ["plots-0", "a-b", "a-b-2", "x" * 80]
+    assert list(plan.labels.values()) == ["plots", "a/b", "a b", "x" * 300] and len(plan.name) <= 80

@@ -31,12 +31,14 @@ from onramp.result import Result
 from onramp.scenario import Overrides, Scenario, Source, load
 from onramp.summary import SIZES, Floats, background, in_class
 
+FILE = "comparison.json"
 #: Sides by name, which is their folder's, and what tables and plots call them.
 SIDES = {"without": "without On-Ramp", "with": "with On-Ramp"}
 #: Sides that a comparison has at most.
 MOST = 8
+#: Letters of a folder's name, and names that a comparison's folder has besides its sides.
+LONGEST, TAKEN = 80, ("plots", FILE, "index.html")
 
-FILE = "comparison.json"
 #: Statistics of which a comparison says in words whether they differ.
 TESTED = ("mean", "p99")
 
@@ -356,11 +358,12 @@ class Plan:
             raise OnRampError(f"{len(sides)} sides: a comparison has 2 to {MOST}")
         labels: dict[str, str] = {}
         for label in sides:
-            stem = re.sub(r"[^\w.+=-]+", "-", label).strip("-.") or "side"
-            labels[stem if stem not in labels else f"{stem}-{len(labels)}"] = label
+            stem = re.sub(r"[^\w.+=-]+", "-", label).strip("-.")[:LONGEST] or "side"
+            taken = stem in labels or stem in TAKEN
+            labels[f"{stem}-{len(labels)}" if taken else stem] = label
         scenarios = dict(zip(labels, sides.values(), strict=True))
         first = next(iter(sides.values()))
-        return cls("-".join(labels), scenarios, labels, list(seeds or [first.seed]))
+        return cls("-".join(labels)[:LONGEST], scenarios, labels, list(seeds or [first.seed]))
 
     @property
     def advice(self) -> list[str]:
