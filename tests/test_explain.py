@@ -117,6 +117,7 @@ def test_the_command_tells_and_draws(tmp_path: Path) -> None:
     assert run.exit_code == 0, run.output
     for expected in (
         "9 h, 1 s; 9 links of 100 Gb/s",
+        "a packet of 1514 B takes",
         "1000 packets for each switch port",
         "long: 1 flows that send",
     ):

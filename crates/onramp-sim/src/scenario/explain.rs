@@ -115,7 +115,8 @@ impl Scenario {
         for placed in &plan.programs {
             *programs.entry((placed.id >> 32) as u32).or_insert(true) &= placed.program.bytes().is_some();
         }
-        let (payload, full) = (self.host.payload.0, self.full_packet());
+        let (payload, header) = self.packet_of(0);
+        let full = payload + header;
         let delays = |src, dst, bytes: u64| {
             let wire = bytes + bytes.div_ceil(payload) * (full - payload);
             let bottleneck = topology.bottleneck(src, dst);
