@@ -184,7 +184,9 @@ def test_loads_that_differ_are_told(tmp_path: Path) -> None:
     found = onramp.compare(SMALL, sides=sides, out=tmp_path / "compared")
     assert found.notes[0] == "Arrivals: not the same on all sides; ratios are of different loads."
     assert all(row.interval is None for row in found.rows) and found.tests == []
-    with pytest.raises(onramp.OnRampError, match="1 sides: a comparison has 2 to 8"):
+    with pytest.raises(
+        onramp.OnRampError, match="a comparison has 2 to 8 sides that differ, and here is one"
+    ):
         onramp.compare(SMALL, sides={"alone": {}})
 
 
@@ -199,6 +201,23 @@ def test_loads_that_differ_are_told(tmp_path: Path) -> None:
 def test_ratios_are_told_in_words(interval: tuple[float, float], words: str) -> None:
     value = {1.2: 1.3, 0.5: 0.7, 0.9: 1.0}[interval[0]]
     assert in_words(Ratio(value, interval)) == words
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("small.toml", "small.toml"), "2 to 8 sides that differ, and here is one"),
+        (("small.toml", "--vary", "onramp.threshold=" + ",".join(f"{t}us" for t in range(9, 18))), "9 sides"),
+        (("small.toml", "--vary", "seed=1,2"), "give them with --seeds"),
+        (("small.toml", "none.toml"), "none.toml: No such file"),
+    ],
+)
+def test_sides_that_cannot_be_are_one_line(
+    given: tuple[str, ...], said: str, write: Callable[..., Path], command: Command
+) -> None:
+    write(SMALL, "small.toml")
+    done = command("compare", *given)
+    assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_sides_have_folders_of_their_own(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_the_command_tells_and_draws(tmp_path: Path) -> None:
         "9 h, 1 s; 9 links of 100 Gb/s",
         "a packet of 1514 B takes",
         "1000 packets for each switch port",
-        "long: 1 flows that send",
+        "long: 1 flow that sends as fast as it may",
     ):
         assert expected in run.output
     assert picture.read_text().startswith("<?xml")

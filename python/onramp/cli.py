@@ -196,6 +196,8 @@ def compare(
     """
     from onramp import report, sweeps
 
+    if "seed" in vary:
+        raise click.UsageError("--vary seed=…: all sides have the same seeds; give them with --seeds")
     if len(scenarios) > 1 or vary:
         sides = {
             _label(scenarios, path, values): load(path, overrides | values, on)

@@ -354,7 +354,9 @@ class Plan:
         OnRampError
             If they are too few or too many.
         """
-        if not 2 <= len(sides) <= MOST:
+        if len(sides) < 2:
+            raise OnRampError(f"a comparison has 2 to {MOST} sides that differ, and here is one")
+        if len(sides) > MOST:
             raise OnRampError(f"{len(sides)} sides: a comparison has 2 to {MOST}")
         labels: dict[str, str] = {}
         for label in sides:

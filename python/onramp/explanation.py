@@ -223,7 +223,12 @@ def save_plot(explanation: Explanation, path: Path) -> None:
 
 
 def _section(section: dict[str, Any], span_ps: int) -> str:
-    endless = f"{section['endless']} flows that send as fast as they may"
+    count = section["endless"]
+    endless = (
+        f"{count} flows that send as fast as they may"
+        if count != 1
+        else "1 flow that sends as fast as it may"
+    )
     if section["endless"] and not section["count"]:
         return f"{section['kind']}: {endless}"
     what = "messages" if section["is_program"] else "flows"
