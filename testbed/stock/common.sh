@@ -22,7 +22,7 @@ check() {
 wait_for() {
     what=$1
     shift
-    for i in $(seq 300); do
+    for i in $(seq 900); do
         "$@" >/tmp/out 2>&1 && { say "$what: ok"; return; }
         sleep 0.2
     done
