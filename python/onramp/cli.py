@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onramp import ScenarioError, api, folders, terminal, tracing
+from onramp import ScenarioError, api, folders, template, terminal, tracing
 from onramp.cache import Cache
 from onramp.comparison import Comparison, Plan
 from onramp.engine import Stop, Watch
@@ -249,11 +249,7 @@ def demo(context: click.Context, /, write: Path | None, **options: Any) -> int:
     """
     if write is None:
         return int(context.invoke(compare, scenarios=(DEMO,), on="sim", vary={}, as_json=False, **options))
-    try:
-        with write.open("x", encoding="utf-8") as file:
-            file.write(DEMO.read_text(encoding="utf-8"))
-    except FileExistsError:
-        raise OnRampError(f"{write}: exists; choose another FILE") from None
+    _write_new(write, DEMO.read_text(encoding="utf-8"))
     click.echo(write)
     return 0
 
@@ -328,6 +324,15 @@ def agree(
     if stop.asked:
         click.echo(f"Incomplete: {len(found)} of {len(points)}; the same command runs the rest.", err=True)
     return INTERRUPTED if stop.asked else 0
+
+
+def _write_new(file: Path, text: str) -> None:
+    """Write a file that is not there yet."""
+    try:
+        with file.open("x", encoding="utf-8") as out:
+            out.write(text)
+    except FileExistsError:
+        raise OnRampError(f"{file}: exists; choose another FILE") from None
 
 
 def _label(scenarios: Sequence[Path], path: Path, values: dict[str, str]) -> str:
@@ -511,14 +516,14 @@ def validate(scenarios: tuple[Path, ...], overrides: dict[str, str]) -> int:
 
 @commands.command("new")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--network", type=click.Choice(["star", "leaf-spine", "fat-tree", "servers"]))
+@click.option("--network", type=click.Choice(list(template.NETWORKS)))
 @click.option("--hosts", type=click.IntRange(min=2, max=100_000), metavar="N", help="Hosts, or GPUs.  [64]")
 @click.option("--rate", metavar="RATE", help="Rate of a host's link.  [100Gbps]")
 @click.option("--transport", metavar="KIND", help="Such as dcqcn, hpcc, cubic, bbr.  [dcqcn]")
 @click.option(
     "--traffic",
     metavar="KIND,…",
-    help="Of background, incast, rpc, storage, collective.  [background,incast]",
+    help=f"Of {', '.join(template.TRAFFIC)}.  [background,incast]",
 )
 @click.option("--load", type=click.FloatRange(0, 1, min_open=True), help="Of the background.  [0.4]")
 def new_command(file: Path, **given: Any) -> int:
@@ -526,8 +531,6 @@ def new_command(file: Path, **given: Any) -> int:
 
     What is not given is asked on a terminal; elsewhere it has the value in brackets.
     """
-    from onramp import template
-
     answers = template.Answers()
     if given["traffic"] is not None:
         given["traffic"] = tuple(given["traffic"].split(","))
@@ -537,12 +540,7 @@ def new_command(file: Path, **given: Any) -> int:
             answers = dataclasses.replace(answers, **{key: value})
         elif asks:
             answers = template.ask(answers, key)
-    text = template.write(file.stem, answers)
-    try:
-        with file.open("x", encoding="utf-8") as out:
-            out.write(text)
-    except FileExistsError:
-        raise OnRampError(f"{file}: exists; choose another FILE") from None
+    _write_new(file, template.write(file.stem, answers))
     click.echo(f"{file}: onramp explain {file}, onramp compare {file}")
     return 0
 

@@ -61,7 +61,8 @@ def _svg(figure: Figure) -> str:
     text = io.StringIO()
     with style.styled():
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-    return text.getvalue().partition("<svg")[1] + text.getvalue().partition("<svg")[2]
+    # Without the head of a file.
+    return text.getvalue()[text.getvalue().index("<svg") :]
 
 
 def _page(
