@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("skipif"):
             item.add_marker(pytest.mark.machines)
     items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
+def rust() -> dict[str, str]:
+    """Variables of the environment by which cargo finds what is its own, whatever HOME is."""
+    home = Path.home()
+    own = {"CARGO_HOME": home / ".cargo", "RUSTUP_HOME": home / ".rustup"}
+    return {name: os.environ.get(name, str(default)) for name, default in own.items()}
 
 
 @dataclass(frozen=True)

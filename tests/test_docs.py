@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import unicodedata
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, rust
 
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
@@ -155,8 +156,9 @@ def test_commands_of_tutorials_run(page: Path, tmp_path: Path) -> None:
     shim = tmp_path / "bin" / "onramp"
     shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m onramp "$@"\n', encoding="utf-8")
     shim.chmod(0o755)
-    path = f"{tmp_path / 'bin'}:/usr/bin:/bin"
-    environment = {"PATH": path, "PYTHONPATH": str(ROOT / "python"), "HOME": str(tmp_path)}
+    cargo = Path(shutil.which("cargo") or "/usr/bin/cargo").parent
+    path = f"{tmp_path / 'bin'}:{cargo}:/usr/bin:/bin"
+    environment = {"PATH": path, "PYTHONPATH": str(ROOT / "python"), "HOME": str(tmp_path), **rust()}
     for kind, language, code in blocks(page):
         if kind != "run":
             (tmp_path / kind).write_text(code, encoding="utf-8")

@@ -362,16 +362,21 @@ def onramp_commands() -> Iterator[str]:
     """Every command of `onramp`, from its definition."""
     from onramp.cli import commands
 
-    top = click.Context(commands, info_name="onramp")
-    for name in commands.list_commands(top):
-        command = commands.get_command(top, name)
+    yield from _click_commands(commands, click.Context(commands, info_name="onramp"))
+
+
+def _click_commands(group: click.Group, context: click.Context) -> Iterator[str]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         assert command is not None
-        context = click.Context(command, info_name=name, parent=top)
-        usage = " ".join(command.collect_usage_pieces(context))
-        yield from (f"### onramp {name}", "", f"    onramp {name} {usage}", "")
+        own = click.Context(command, info_name=name, parent=context)
+        usage = " ".join(command.collect_usage_pieces(own))
+        yield from (f"### {own.command_path}", "", f"    {own.command_path} {usage}", "")
         yield from (re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(command.help or "")), "")
-        yield from _table(("option", "meaning"), _options(command, context))
+        yield from _table(("option", "meaning"), _options(command, own))
         yield ""
+        if isinstance(command, click.Group):
+            yield from _click_commands(command, own)
 
 
 def _argument(each: Field) -> tuple[str, str]:

@@ -1,5 +1,8 @@
 """The simulator, compiled from crates/onramp-py."""
 
+def controller_crate() -> list[tuple[str, str]]:
+    """Files of the crate for controllers in libraries of their own: path, content."""
+
 def version() -> str:
     """Version of the simulator."""
 
@@ -54,6 +57,8 @@ class Simulation:
     def __init__(self, loaded: Loaded, threads: int = 1, traced: list[int] = ...) -> None: ...
     def advance(self, wall_ms: int) -> bool:
         """Simulate for about `wall_ms` of wall time without the GIL; True at the end."""
+    @property
+    def failure(self) -> str | None: ...
     @property
     def progress(self) -> float: ...
     @property

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onramp import ScenarioError, api, folders, template, terminal, tracing
+from onramp import ScenarioError, api, controller, folders, template, terminal, tracing
 from onramp.cache import Cache
 from onramp.comparison import Comparison, Plan
 from onramp.engine import Stop, Watch
@@ -514,7 +514,36 @@ def validate(scenarios: tuple[Path, ...], overrides: dict[str, str]) -> int:
     return 2 if wrong else 0
 
 
-@commands.command("new")
+class _New(click.Group):
+    """`onramp new FILE` is `onramp new scenario FILE`."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args.insert(0, "scenario")
+        return super().parse_args(context, args)
+
+
+@commands.group(cls=_New)
+def new() -> None:
+    """Write a scenario, or a congestion controller of your own, to start from.
+
+    `onramp new FILE` is short for `onramp new scenario FILE`.
+    """
+
+
+@new.command("controller")
+@click.argument("folder", type=click.Path(path_type=Path))
+def new_controller(folder: Path) -> int:
+    """Write a Rust crate with a congestion controller to FOLDER, and a scenario that loads it.
+
+    Built with cargo alone, it runs in every command that takes a scenario.
+    """
+    controller.write(folder)
+    click.echo(f"{folder}: cd {folder}; cargo build --release; onramp compare scenario.toml")
+    return 0
+
+
+@new.command("scenario")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--network", type=click.Choice(list(template.NETWORKS)))
 @click.option("--hosts", type=click.IntRange(min=2, max=100_000), metavar="N", help="Hosts, or GPUs.  [64]")
@@ -526,7 +555,7 @@ def validate(scenarios: tuple[Path, ...], overrides: dict[str, str]) -> int:
     help=f"Of {', '.join(template.TRAFFIC)}.  [background,incast]",
 )
 @click.option("--load", type=click.FloatRange(0, 1, min_open=True), help="Of the background.  [0.4]")
-def new_command(file: Path, **given: Any) -> int:
+def new_scenario(file: Path, **given: Any) -> int:
     """Write a commented scenario to FILE, with T chosen for its network.
 
     What is not given is asked on a terminal; elsewhere it has the value in brackets.

@@ -208,6 +208,8 @@ def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
     complete = False
     while not complete and not run.watch.stop():
         complete = simulation.advance(STEP_MS)
+        if simulation.failure:
+            raise RunError(f"{kept.name}: {simulation.failure}")
         write.add("flows", tables.rows("flows", simulation.take_flows()))
         write.add("requests", tables.rows("requests", simulation.take_requests()))
         write.add("exchanges", tables.rows("exchanges", simulation.take_exchanges()))

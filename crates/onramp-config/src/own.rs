@@ -27,6 +27,16 @@ pub enum OwnError {
         /// A program that brings such parts.
         example: &'static str,
     },
+    /// The library that has it is wrong, or refuses its keys.
+    #[error("{key}.library \"{library}\": {message}")]
+    Library {
+        /// Key of the scenario.
+        key: &'static str,
+        /// The library's file.
+        library: String,
+        /// Sentence without its subject, the library.
+        message: String,
+    },
     /// It refuses its keys.
     #[error("{key} \"{name}\": {message}")]
     Parameters {
@@ -70,6 +80,16 @@ impl<S> Own<S> {
     /// If [`Own::find`] was not called, or failed.
     pub fn get(&self) -> &S {
         self.0.as_ref().expect("the program was asked for its parts")
+    }
+
+    /// The part, if it was made.
+    pub fn made(&self) -> Option<&S> {
+        self.0.as_ref()
+    }
+
+    /// Takes a part that was made elsewhere.
+    pub fn set(&mut self, part: S) {
+        self.0 = Some(part);
     }
 
     /// Has the factory of that name make it.

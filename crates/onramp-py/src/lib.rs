@@ -117,6 +117,17 @@ fn groups(resolved: &str) -> PyResult<String> {
     Ok(json!({"groups": scenario.groups(), "endless": scenario.endless()}).to_string())
 }
 
+/// Files of the crate that controllers in libraries of their own are written with: path, content.
+#[pyfunction]
+fn controller_crate() -> Vec<(&'static str, &'static str)> {
+    vec![
+        ("src/abi.rs", include_str!("../../onramp-controller/src/abi.rs")),
+        ("src/int.rs", include_str!("../../onramp-controller/src/int.rs")),
+        ("src/keys.rs", include_str!("../../onramp-controller/src/keys.rs")),
+        ("src/lib.rs", include_str!("../../onramp-controller/src/lib.rs")),
+    ]
+}
+
 /// Version of the simulator.
 #[pyfunction]
 fn version() -> &'static str {
@@ -159,6 +170,12 @@ impl Simulation {
                 }
             }
         })
+    }
+
+    /// How a controller of a library failed, if one has: then there are no results.
+    #[getter]
+    fn failure(&self) -> Option<String> {
+        self.sim.failure()
     }
 
     #[getter]
@@ -270,6 +287,7 @@ fn _sim(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(input_files, m)?)?;
     m.add_function(wrap_pyfunction!(groups, m)?)?;
     m.add_function(wrap_pyfunction!(schemas, m)?)?;
+    m.add_function(wrap_pyfunction!(controller_crate, m)?)?;
     m.add_function(wrap_pyfunction!(version, m)?)?;
     Ok(())
 }

@@ -103,7 +103,7 @@ impl Custom for Listens {
         self.rtt = ack.rtt;
         self.packets = match ack.written {
             Written::Nothing => 10,
-            Written::Int(stack) => 10 + stack.hops().count() as u64,
+            Written::Int(stack) => 10 + stack.hops().len() as u64,
             // Half of the link for each of the two flows.
             Written::Rcp(header) => {
                 if header.rate().is_some_and(|rate| rate < env.line_rate) {

@@ -1,16 +1,19 @@
-//! Controllers of the program that uses this library, given by name.
+//! Controllers that the simulator does not have, given by name.
 //!
 //! In a scenario: `kind = "custom"` (or `"custom-tcp"`, see [`super::tcp::custom`]), `name = "..."`, and any further
-//! keys, which the program's [`Factory`] reads. The program says what it has when it builds the simulation.
+//! keys. With `library = "..."` the controller is in that library, which [`onramp_controller`] describes. Otherwise the
+//! program that uses the simulator has it: it says so when it builds the simulation, and its [`Factory`] reads the keys.
 
-use super::{Ack, Controller, Env, Loss, Permit, Sent, Settings, rcp, xcp};
+use super::{Ack, Controller, Env, Loss, Permit, Sent, Settings, library, rcp, xcp};
 use crate::network::feedback::int::IntStack;
 use crate::network::feedback::{self, Told};
 use onramp_config::own::{self, Own, OwnError, Seam};
 use onramp_config::units::{Ps, Rate};
 use onramp_config::{Rule, tagged};
+use onramp_controller::host::Parameters;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Makes the controller of a new flow.
@@ -64,23 +67,44 @@ pub struct Int {}
 /// A controller by name, and its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
-    /// The name it was registered as.
+    /// The name that its library or program gives it.
     pub name: String,
+    /// File of the library that has it, relative to the scenario. Default: the program has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library: Option<String>,
     /// Feedback of switches that it reads. Default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<Reads>,
-    /// Keys for the factory.
+    /// Keys of its own.
     #[serde(flatten)]
     pub parameters: toml::Table,
     /// Found by [`Config::find`].
     #[serde(skip)]
     start: Own<Start>,
+    /// The library's, if it is in one.
+    #[serde(skip)]
+    of_library: Own<Arc<Parameters>>,
 }
 
 impl Config {
-    /// Finds its controller among those of the program, which reads its parameters.
-    pub(crate) fn find(&mut self, controllers: &Controllers) -> Result<(), OwnError> {
-        self.start.find(&SEAM, &self.name, &self.parameters, controllers)
+    /// Finds its controller in its library, relative to `base`, or among those of the program, and has it read its
+    /// parameters.
+    pub(crate) fn find(&mut self, controllers: &Controllers, base: &Path) -> Result<(), OwnError> {
+        let Some(file) = &self.library else {
+            return self.start.find(&SEAM, &self.name, &self.parameters, controllers);
+        };
+        let wrong = |message| OwnError::Library { key: SEAM.key, library: file.clone(), message };
+        let parameters = library::read(&base.join(file), &self.name, &self.parameters).map_err(wrong)?;
+        self.start.set(library::start(&parameters));
+        self.of_library.set(parameters);
+        Ok(())
+    }
+
+    /// Mistakes of its library: a key, and a sentence.
+    pub(crate) fn check_library(&self, base: &Path) -> Option<(&'static str, String)> {
+        let file = self.library.as_ref()?;
+        let read = library::read(&base.join(file), &self.name, &self.parameters);
+        Some(("library", format!("{file}: {}", read.err()?)))
     }
 }
 
@@ -100,10 +124,21 @@ impl Settings for Config {
             Some(Reads::Xcp(switches)) => switches.check(&mut within),
             Some(Reads::Int(_)) | None => {}
         }
+        let reads_int = matches!(self.feedback, Some(Reads::Int(_)) | None);
+        rule(
+            self.library.is_none() || reads_int,
+            "feedback.kind",
+            "must be \"int\" with a library: it is told of nothing else".into(),
+        );
     }
 
     fn min_rate(&self) -> Rate {
         Rate(0)
+    }
+
+    fn failure(&self) -> Option<String> {
+        let failure = self.of_library.made()?.failure()?;
+        Some(format!("controller \"{}\" failed: {failure}", self.name))
     }
 
     fn counts_hops(&self) -> bool {

@@ -124,7 +124,7 @@ impl State {
         let base_rtt = env.base_rtt as f64 / SEC as f64;
         let units = env.int_units;
         let mut most: Option<(f64, f64)> = None;
-        for (old, new) in before.hops().zip(now.hops()) {
+        for (old, new) in before.hops().iter().zip(now.hops()) {
             let elapsed = new.seconds_since(old);
             if elapsed > 0.0 {
                 let tx_rate = new.bytes_since(units, old) as f64 * 8.0 / elapsed;

@@ -8,6 +8,7 @@ pub mod custom;
 pub mod dcqcn;
 pub mod dctcp;
 pub mod hpcc;
+mod library;
 pub mod rcp;
 pub mod swift;
 pub mod tcp;
@@ -15,10 +16,10 @@ pub mod timely;
 pub mod xcp;
 
 use crate::network::config::{AckClass, EcnDefault};
-use crate::network::feedback::int::Units;
 use crate::network::feedback::{self, Told, Written};
 use onramp_config::units::{Bytes, Ps, Rate};
 use onramp_config::{Rule, tagged};
+pub use onramp_controller::{Env, Loss, Permit, Sent};
 
 /// An ACK as the sender's controller sees it.
 #[derive(Clone, Copy, Debug)]
@@ -44,63 +45,6 @@ pub struct Ack<'a> {
     pub delivery_rate: Option<f64>,
     /// Feedback of the switches on the acknowledged packet's path.
     pub written: Written<'a>,
-}
-
-/// How a loss was noticed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
-    /// By what came back after it.
-    Fast,
-    /// By nothing having come back.
-    Timeout,
-}
-
-/// A packet that leaves.
-#[derive(Clone, Copy, Debug)]
-pub struct Sent {
-    /// When, in picoseconds.
-    pub now: Ps,
-    /// Bytes on the wire.
-    pub size: u16,
-    /// Bytes of payload sent and not acknowledged, this packet included.
-    pub in_flight: u64,
-}
-
-/// Limits on a flow: window and rate.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Permit {
-    /// Bytes of payload in flight: another packet may leave while there are fewer.
-    pub window: u64,
-    /// Bits per second on the wire; infinite for no limit. At 0 nothing follows the
-    /// packet just sent.
-    pub rate: f64,
-}
-
-/// Host and network as a controller knows them.
-#[derive(Clone, Copy, Debug)]
-pub struct Env {
-    /// The host link's rate in bits per second.
-    pub line_rate: f64,
-    /// Longest base RTT of the network, in picoseconds (`GLOBAL_T` in HPCC's simulator).
-    pub base_rtt: Ps,
-    /// W_max: bytes of the largest window.
-    pub max_window: f64,
-    /// Bytes of payload of a full packet.
-    pub payload: u64,
-    /// Bytes of a full packet on the wire.
-    pub packet: u64,
-    /// Units in which telemetry counts.
-    pub int_units: Units,
-}
-
-impl Env {
-    /// A permit for `rate`; with a window, W = W_max · R / R_line, at least one byte
-    /// (`VAR_WIN` in HPCC's simulator).
-    #[inline]
-    pub fn permit(&self, rate: f64, window: bool) -> Permit {
-        let window = if window { ((self.max_window * (rate / self.line_rate)) as u64).max(1) } else { u64::MAX };
-        Permit { window, rate }
-    }
 }
 
 /// A congestion controller of one flow.
@@ -142,6 +86,10 @@ pub trait Settings {
     /// True if a window limits bytes in flight ("+w").
     fn window(&self) -> bool {
         true
+    }
+    /// How the controller of a flow failed, if one has: only those of libraries can.
+    fn failure(&self) -> Option<String> {
+        None
     }
     /// True if it is told the number of switches on its path ([`Controller::on_path`]).
     fn counts_hops(&self) -> bool {
@@ -360,7 +308,7 @@ mod tests {
         max_window: 150_000.0,
         payload: 1000,
         packet: 1048,
-        int_units: Units { tx: 512, queue: 320 },
+        int_units: onramp_controller::Units { tx: 512, queue: 320 },
     };
 
     /// An ACK up to packet `acked` of those before `next`.

@@ -102,6 +102,11 @@ impl Transports {
         self.payload
     }
 
+    /// How a flow's controller failed, if one has.
+    pub fn failure(&self) -> Option<String> {
+        self.all.iter().find_map(|transport| transport.config.settings().failure())
+    }
+
     /// Usual sizes of packets on the wire, largest first.
     pub fn sizes(&self) -> Vec<u16> {
         let mut sizes: Vec<u16> = self.all.iter().flat_map(|t| [t.full_size(), t.ack_size]).collect();

@@ -190,7 +190,7 @@ fn example(key: &str) -> Option<&'static str> {
 }
 
 /// A key as `--set` has it: list elements after a dot.
-fn dotted(key: &str) -> String {
+pub(super) fn dotted(key: &str) -> String {
     key.replace('[', ".").replace(']', "")
 }
 

@@ -137,6 +137,11 @@ impl Scenario {
         if let Some(file) = self.network.shape.file() {
             files.push(("network.file".to_string(), file.to_string()));
         }
+        for (key, transport) in self.transports_by_key() {
+            if let cc::Config::Custom(cc::custom::Config { library: Some(file), .. }) = transport {
+                files.push((format!("{}.library", load::dotted(&key)), file.clone()));
+            }
+        }
         for (i, traffic) in self.traffic.iter().enumerate() {
             let own = traffic.source.input_files();
             files.extend(own.into_iter().map(|(key, file)| (format!("traffic.{i}.{key}"), file)));

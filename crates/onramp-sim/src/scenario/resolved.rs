@@ -18,6 +18,7 @@ use crate::stack::tcp::Params;
 use onramp_config::units::{Ps, Span};
 use onramp_topology::{Fault, Topology};
 use onramp_workload::LoadSpan;
+use std::path::Path;
 
 /// How the flows of a traffic section travel.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +92,8 @@ pub(crate) struct Program<'a> {
     pub controllers: &'a Controllers,
     pub tcp_controllers: &'a Controllers<cc::tcp::custom::Start>,
     pub paths: &'a Selectors,
+    /// Libraries of a scenario are relative to this.
+    pub base: &'a Path,
 }
 
 impl Resolved {
@@ -115,7 +118,7 @@ impl Resolved {
         }
         for config in &mut configs {
             match config {
-                cc::Config::Custom(custom) => custom.find(program.controllers)?,
+                cc::Config::Custom(custom) => custom.find(program.controllers, program.base)?,
                 cc::Config::CustomTcp(custom) => custom.find(program.tcp_controllers)?,
                 _ => {}
             }

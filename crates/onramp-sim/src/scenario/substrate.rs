@@ -58,7 +58,7 @@ impl Runner {
 fn own_parts(s: &Scenario) -> Vec<Mistake> {
     let transports = s.transports_by_key().filter_map(|(key, transport)| {
         let name = match transport {
-            cc::Config::Custom(custom) => &custom.name,
+            cc::Config::Custom(custom) if custom.library.is_none() => &custom.name,
             cc::Config::CustomTcp(custom) => &custom.name,
             _ => return None,
         };

@@ -115,6 +115,11 @@ pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> Pl
             let message = format!("{least} is above the rate of the fastest host link, {line}");
             wrong.push(Mistake::new(format!("{key}.min_rate"), message));
         }
+        if let cc::Config::Custom(custom) = transport
+            && let Some((own, message)) = custom.check_library(base)
+        {
+            wrong.push(Mistake::new(format!("{key}.{own}"), message));
+        }
     }
     wrong.extend(unknown("onramp.hosts", s.onramp.hosts.as_deref().unwrap_or_default(), topology));
     for (i, processing) in s.host.processing.iter().enumerate() {

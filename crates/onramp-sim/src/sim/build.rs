@@ -46,7 +46,7 @@ pub(super) fn build(
 ) -> Result<Box<dyn Run>, BuildError> {
     let scenario = &scenario.with_workloads(&options.workloads);
     let Options { controllers, tcp_controllers, paths, .. } = options;
-    let resolved = Resolved::new(scenario, &topology, &Program { controllers, tcp_controllers, paths })?;
+    let resolved = Resolved::new(scenario, &topology, &Program { controllers, tcp_controllers, paths, base })?;
     let units = Units::new(topology.host_rate().0 as f64);
     let env = *resolved.transports[0].env(0);
     let plan = scenario.plan(&topology, base)?;
@@ -152,6 +152,7 @@ impl<F: Feedback + 'static> Engine<F> {
         let recorder = Recorder::new(&resolved.measure, &topology);
         let desk = Desk {
             map,
+            transports: Arc::clone(&transports),
             arrivals,
             sections: resolved.sections.clone(),
             policies: resolved.policies.clone(),

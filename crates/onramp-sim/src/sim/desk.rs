@@ -3,8 +3,8 @@
 use super::look::Look;
 use super::run::CellBox;
 use super::summary::{Totals, totals};
-use crate::host::Note;
 use crate::host::config::ShaperKind;
+use crate::host::{Note, Transports};
 use crate::measure::{Observer, Recorder};
 use crate::network::feedback::Feedback;
 use crate::scenario::{Policies, Section};
@@ -26,6 +26,7 @@ pub(super) struct Desk {
     pub topology: Arc<Topology>,
     pub map: Arc<Cells>,
     pub arrivals: Arrivals,
+    pub transports: Arc<Transports>,
     pub sections: Vec<Section>,
     pub policies: Vec<Policies>,
     pub recorder: Recorder,

@@ -207,6 +207,11 @@ impl Simulation {
         self.0.counters()
     }
 
+    /// How a controller of a library failed, in a line, if one has; the results are no results then.
+    pub fn failure(&self) -> Option<String> {
+        self.0.failure()
+    }
+
     /// Cells that the network is cut into.
     pub fn cells(&self) -> usize {
         self.0.cells()

@@ -53,6 +53,7 @@ pub(super) trait Run: Send + Sync {
     fn unfinished_flows(&self) -> Vec<FlowRecord>;
     fn counters(&self) -> Counters;
     fn cells(&self) -> usize;
+    fn failure(&self) -> Option<String>;
 }
 
 impl<F: Feedback> Engine<F> {
@@ -196,6 +197,10 @@ impl<F: Feedback> Run for Engine<F> {
 
     fn counters(&self) -> Counters {
         self.summary()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.desk.transports.failure()
     }
 
     fn cells(&self) -> usize {
