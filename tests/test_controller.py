@@ -97,9 +97,7 @@ def test_a_constant_window_gives_a_window_a_round_trip(crate: Path) -> None:
 def test_telemetry_is_read(crate: Path) -> None:
     with_it = scenario(crate, "reads", feedback={"kind": "int"})
     assert onramp.run(with_it).summary["complete"]
-    with pytest.raises(
-        onramp.OnRampError, match=r"reads.* failed: src/lib.rs:.*index out of bounds"
-    ):
+    with pytest.raises(onramp.OnRampError, match=r"reads.* failed: src/lib.rs:.*index out of bounds"):
         onramp.run(scenario(crate, "reads"))
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+import onramp
 from conftest import SMALL, Command
 from onramp import sweeps
+from onramp.metrics import Metric
 from onramp.sweeps import Axis
 
 VARY = ("--vary", "onramp.threshold=10us,14us", "--vary", "transport.kind=dcqcn,hpcc")
@@ -87,3 +90,52 @@ def test_a_sweep_is_reported_and_shows_what_its_workload_has(
         assert f"<td>{one}</td>" in page
     head, rows = sweeps.overview(sweeps.Sweep.read(tmp_path / "grid").done)
     assert [row[0] for row in rows] == ["dcqcn", "hpcc"] and head[1] == "Collective time\nmean (µs)"
+
+
+def test_seeds_repeat_points_and_on_ramp_is_held_to_its_absence(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    path = write({**SMALL, "clock": {}, "measure": {}})
+    campaign = ("--vary", "onramp.threshold=10us,14us", "--seeds", "1,2,3", "--both", "--out", "grid")
+    done = command("sweep", path, *campaign)
+    assert done.returncode == 0 and done.stdout.endswith("grid/index.html\n"), done.stderr
+    rows = pq.read_table(tmp_path / "grid/sweep.parquet")
+    assert rows.num_rows == 12
+    swept = sweeps.Sweep.read(tmp_path / "grid")
+    points = sweeps.repeated(swept.done)
+    assert [tuple(point.values.values()) for point in points] == [
+        (t, gate) for t in ("10us", "14us") for gate in ("false", "true")
+    ]
+    mean = Metric("Incast RCT", "mean", "µs", "incast", "mean")
+    times = [row["incast.rct_us.mean"] for row in rows.to_pylist() if row["onramp.threshold"] == "10us"]
+    off, on = np.array(times).reshape(3, 2).T
+    # Student's t with two degrees of freedom.
+    for point, values in zip(points[:2], (off, on), strict=True):
+        assert point.of(mean) == pytest.approx((values.mean(), 4.303 * values.std(ddof=1) / 3**0.5), rel=1e-3)
+    [gain, _] = sweeps.gains(swept.done)
+    assert gain.values == {"onramp.threshold": "10us"}
+    assert (found := gain.ratios[mean]) and found.value == pytest.approx(np.exp(np.log(off / on).mean()))
+    page = (tmp_path / "grid/index.html").read_text()
+    assert "What On-Ramp gains" in page and "95% interval of the mean over 3 seeds" in page
+
+
+def test_what_varies_is_said_once(write: Callable[..., Path], command: Command) -> None:
+    path = write(SMALL)
+    done = command("sweep", path, "--vary", "seed=1,2", "--seeds", "1,2")
+    assert done.returncode == 2 and "--vary seed: is what --seeds or --both varies" in done.stderr
+    done = command("sweep", path)
+    assert done.returncode == 2 and "nothing varies: give --vary KEY=A,B, --seeds or --both" in done.stderr
+
+
+def test_python_says_what_is_wrong(write: Callable[..., Path]) -> None:
+    for call, said in (
+        (lambda: onramp.run(SMALL, threads=0), "threads = 0: must be at least 1"),
+        (lambda: onramp.sweep(SMALL, {"seed": [1]}, workers=-1), "workers = -1: must be at least 1"),
+        (lambda: onramp.compare(SMALL, seeds=[]), "seeds: is empty"),
+    ):
+        with pytest.raises(onramp.OnRampError, match=said):
+            call()
+    checked = onramp.validate(write(SMALL), {"seed": 7})
+    # Messages and overrides name list elements in one way.
+    assert onramp.validate(checked, {"traffic[0].load": 0.1}).document["traffic"][0]["load"] == 0.1
+    assert onramp.run(checked).summary["seed"] == 7

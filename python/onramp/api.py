@@ -12,6 +12,7 @@ from onramp import engine, tracing
 from onramp.cache import Cache
 from onramp.comparison import Comparison, Plan
 from onramp.engine import Stop, Watch
+from onramp.errors import OnRampError
 from onramp.folders import Resumes, nothing, staged
 from onramp.result import Result
 from onramp.scenario import Overrides, Scenario, Source, load, to_value
@@ -104,6 +105,11 @@ def trace_loaded(
     return found
 
 
+def _check_positive(name: str, number: int | None) -> None:
+    if number is not None and number < 1:
+        raise OnRampError(f"{name} = {number}: must be at least 1")
+
+
 def run(
     scenario: Source,
     overrides: Overrides | None = None,
@@ -116,8 +122,8 @@ def run(
 
     Parameters
     ----------
-    scenario : path or mapping
-        A scenario file, or its content as nested dicts.
+    scenario : path, mapping or Scenario
+        A scenario file, its content as nested dicts, or what `validate` returned.
     overrides : mapping, optional
         Dotted keys to values that win over the file's: ``{"onramp.threshold": "16us"}``.
     seed : int, optional
@@ -149,6 +155,7 @@ def run(
     >>> result = onramp.run("scenarios/demo.toml", {"duration": "100us"})  # doctest: +SKIP
     >>> result.summary["incast"]["rct_us"]["p95"]  # doctest: +SKIP
     """
+    _check_positive("threads", threads)
     loaded = load(scenario, {**(overrides or {}), **({} if seed is None else {"seed": seed})}, on, keep=True)
     with Stop() as stop:
         result = run_loaded(loaded, out, threads=threads or os.cpu_count() or 1, watch=Watch(stop))
@@ -184,6 +191,8 @@ def compare(
     ScenarioError, OnRampError, KeyboardInterrupt
         As for `run`.
     """
+    if seeds is not None and not seeds:
+        raise OnRampError("seeds: is empty; leave it out for the scenario's own")
     if sides is None:
         plan = Plan.of(scenario, overrides, seeds, on)
     else:
@@ -231,6 +240,7 @@ def sweep(
     # Slow to import: it draws.
     from onramp import sweeps
 
+    _check_positive("workers", workers)
     values = {key: [one if isinstance(one, str) else to_value(one) for one in of] for key, of in vary.items()}
     points = sweeps.grid(scenario, overrides or {}, values, on)
     with tempfile.TemporaryDirectory(prefix="onramp-") as temporary, Stop() as stop:

@@ -19,7 +19,6 @@ from onramp.comparison import Comparison, Plan
 from onramp.engine import Stop, Watch
 from onramp.errors import OnRampError
 from onramp.folders import unused
-from onramp.metrics import ROUGH_NOTE
 from onramp.progress import Progress
 from onramp.result import Result
 from onramp.scenario import dimension, load, quantity
@@ -656,7 +655,9 @@ def verify(folders: tuple[Path, ...], threads: int) -> int:
 
 @commands.command("sweep")
 @SCENARIO
-@_vary(required=True)
+@_vary(required=False)
+@SEEDS
+@click.option("--both", is_flag=True, help="Without and with On-Ramp, and how many times as fast with it.")
 @ON
 @SET
 @KEPT
@@ -667,15 +668,27 @@ def verify(folders: tuple[Path, ...], threads: int) -> int:
 def sweep_command(
     scenario: Path,
     vary: dict[str, list[str]],
+    seeds: list[int],
+    both: bool,
     on: str,
     overrides: dict[str, str],
     out: Path | None,
     jobs: int,
     dask: str | None,
 ) -> int:
-    """Run SCENARIO on a grid of values, missing runs only."""
-    from onramp import sweeps
+    """Run SCENARIO on a grid of values, missing runs only.
 
+    Each run is a row of sweep.parquet and sweep.csv; the last line is the path of an HTML page.
+    """
+    from onramp import report, sweeps
+
+    own = {sweeps.SEED: list(map(str, seeds)), sweeps.GATE: ["false", "true"] if both else []}
+    for key, values in own.items():
+        if values and key in vary:
+            raise click.UsageError(f"--vary {key}: is what --seeds or --both varies; give one of them")
+        vary |= {key: values} if values else {}
+    if not vary:
+        raise click.UsageError("nothing varies: give --vary KEY=A,B, --seeds or --both")
     points = sweeps.grid(scenario, overrides, vary, on)
     cache = Cache(out or RESULTS / f"{points[0].scenario.name}-sweep-{'-'.join(vary)}")
     sweeps.check_folder(cache.folder, list(vary))
@@ -690,30 +703,25 @@ def sweep_command(
             cache.run(scenarios, workers=jobs, watch=Watch(stop, progress))
     done = sweeps.results(points, cache)
     if done:
-        files = sweeps.write(done, cache.folder)
-        _print_sweep(done, list(vary))
-        click.echo(", ".join(map(str, files)))
+        sweeps.write(done, cache.folder)
+        _print_sweep(done)
+        page = cache.folder / "index.html"
+        report.write([sweeps.Sweep(cache.folder, list(vary), done)], page)
+        click.echo(page)
     if stop.asked:
         click.echo(f"Incomplete: {len(done)} of {len(points)} runs; the same command runs the rest.")
     return INTERRUPTED if stop.asked else 0
 
 
-def _print_sweep(done: Sequence[tuple[Point, Result]], keys: Sequence[str]) -> None:
-    from rich.table import Table
-
+def _print_sweep(done: Sequence[tuple[Point, Result]]) -> None:
     from onramp import sweeps
 
-    head, rows = sweeps.overview(done)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for n, column in enumerate(head):
-        varied = n < len(keys)
-        table.add_column(column, no_wrap=varied, justify="left" if varied else "right")
-    for row in rows:
-        table.add_row(*row)
     console = terminal.console()
-    console.print(table)
-    if sweeps.is_any_rough(done):
-        console.print(ROUGH_NOTE, soft_wrap=True)
+    console.print(terminal.sweep_table(*sweeps.overview(done), sweeps.repeated(done)[0].values))
+    if gains := sweeps.gains(done):
+        console.print(terminal.sweep_table(*terminal.gains(gains), gains[0].values, sweeps.GAINS))
+    for note in sweeps.notes(done):
+        console.print(note, soft_wrap=True)
 
 
 @commands.command("report")

@@ -487,7 +487,7 @@ def _rows(sides: Sequence[Sequence[Result]], *, paired: bool) -> list[Row]:
     found: dict[str, Metric] = {}
     for results in sides:
         found |= {f"{m.group} {m.label}": m for m in metrics(results[0].summary)}
-    compared = [_ratios(first, other, list(found.values()), paired=paired) for other in others]
+    compared = [ratios(first, other, list(found.values()), paired=paired) for other in others]
     rows = []
     for n, metric in enumerate(found.values()):
         values = tuple(_mean([metric.of(r.summary) for r in results]) for results in sides)
@@ -501,10 +501,18 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return float(np.mean(known)) if known and len(known) == len(values) else None
 
 
-def _ratios(
+def ratios(
     first: Sequence[Result], other: Sequence[Result], shown: Sequence[Metric], *, paired: bool
 ) -> list[Ratio | None]:
-    """First over other, by metric."""
+    """First over other, by metric.
+
+    Parameters
+    ----------
+    first, other : sequence of Result
+        Runs of the same seeds, in the same order.
+    paired : bool
+        Arrivals are the same, so that a single seed has intervals as well, by resampling pairs.
+    """
     intervals: dict[tuple[str, str], tuple[float, float]] = {}
     if paired and len(first) == 1 and _all_finished([*first, *other]):
         # Where requests follow answers, there are no pairs of them.

@@ -14,7 +14,7 @@ from onramp.agreement import SIDES, Agreement
 from onramp.comparison import Comparison
 from onramp.errors import OnRampError
 from onramp.forecast import Forecast
-from onramp.metrics import MARK, ROUGH_NOTE, Metric, is_rough, metrics, number
+from onramp.metrics import MARK, Metric, is_rough, metrics, number
 from onramp.plots import forest, style, thresholds
 from onramp.result import Result
 from onramp.scenario import SUBSTRATES, Scenario
@@ -25,6 +25,7 @@ from onramp.terminal import (
     comparison_cells,
     comparison_head,
     deadlock_text,
+    gains,
     interval_text,
     judged_text,
     ratio_text,
@@ -94,8 +95,11 @@ def write(
         Sweep: _of_sweep,
         Result: _of_run,
     }
-    parts = [_of_tests(title, found, page.parent) for title, found in (tests or {}).items() if found]
-    parts += [of[type(r)](r) for r in results]
+    parts = [_of_tests(title, of_one, page.parent) for title, of_one in (tests or {}).items() if of_one]
+    for found in results:
+        parts.append(of[type(found)](found))
+        if isinstance(found, Sweep) and (gained := sweeps.gains(found.done)):
+            parts.append(_of_gains(gained))
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("onramp", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -227,11 +231,22 @@ def _of_sweep(s: Sweep) -> Part:
         subtitle=f"{len(s.done)} runs over {', '.join(s.keys)}",
         head=head,
         rows=rows,
-        notes=[
-            *([ROUGH_NOTE] if sweeps.is_any_rough(s.done) else []),
-            DEFINITIONS[first.summary["substrate"]],
-        ],
+        notes=[*sweeps.notes(s.done), DEFINITIONS[first.summary["substrate"]]],
         svgs=_svgs([s.folder / "sweep.svg"]),
+        parameters=[],
+        scenario="",
+    )
+
+
+def _of_gains(found: Sequence[sweeps.Gain]) -> Part:
+    head, rows = gains(found)
+    return Part(
+        title="What On-Ramp gains",
+        subtitle=sweeps.GAINS,
+        head=head,
+        rows=rows,
+        notes=[],
+        svgs=[],
         parameters=[],
         scenario="",
     )

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import tomli_w
 
@@ -23,8 +23,8 @@ else:
     import tomli as tomllib
 
 Overrides = Mapping[str, object]
-#: A scenario's file, or its content as nested dicts.
-Source = str | Path | Mapping[str, Any]
+#: A scenario's file, its content as nested dicts, or one that was checked before.
+Source: TypeAlias = "str | Path | Mapping[str, Any] | Scenario"
 
 #: Where a scenario runs, and what tables and pages call it.
 SUBSTRATES = {"sim": "simulator", "linux": "Linux"}
@@ -146,8 +146,9 @@ def load(
 
     Parameters
     ----------
-    source : path or mapping
-        A scenario file, or its content as nested dicts; then paths are relative to the current folder.
+    source : path, mapping or Scenario
+        A scenario file, or its content as nested dicts; then paths are relative to the current folder. One
+        that was checked before has its defaults written out.
     overrides : mapping, optional
         Dotted keys (list elements by index: `traffic.0.load`) to values, which win over the file's.
     on : {"sim", "linux"}, optional
@@ -162,6 +163,8 @@ def load(
     OnRampError
         If the file cannot be read.
     """
+    if isinstance(source, Scenario):
+        return resolve(source.text, source.name, source.base, overrides or {}, on=on or source.on, keep=keep)
     if isinstance(source, Mapping):
         return resolve(to_toml(source), "scenario", Path(), overrides or {}, on=on, keep=keep)
     path = Path(source)

@@ -1,8 +1,9 @@
-"""A grid of runs."""
+"""A grid of runs. A varied seed repeats each point, which gives intervals; On-Ramp off and on are pairs."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,14 +16,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from onramp.cache import Cache
+from onramp.comparison import BY_SEEDS, Ratio, ratios
 from onramp.errors import OnRampError
 from onramp.groups import of_summary
-from onramp.metrics import MARK, Metric, is_rough, metrics, number
+from onramp.metrics import MARK, ROUGH_NOTE, Metric, is_rough, metrics, number, over_seeds
 from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import Overrides, Scenario, Source, dimension, load, quantity
 
 FILE = "sweep.parquet"
+#: Keys that are varied to repeat a point, and to have it without and with On-Ramp.
+SEED, GATE = "seed", "onramp.enabled"
 #: Statistics that the table and the plot of a sweep show, and of flows the size classes.
 STATISTICS, CLASSES = ("mean", "p95"), ("small", "large")
 #: Counters of the network that the table shows.
@@ -95,25 +99,101 @@ def shown(done: Sequence[tuple[Point, Result]]) -> list[Metric]:
     return list(found.values())
 
 
+@dataclass(frozen=True)
+class Repeated:
+    """A point of the grid with its runs, by seed if that is varied.
+
+    Attributes
+    ----------
+    values : mapping of str to str
+        The varied keys with their values, but for the seed.
+    runs : mapping of str to Result
+        By seed; of a seed that is not varied, by "".
+    """
+
+    values: Mapping[str, str]
+    runs: Mapping[str, Result]
+
+    def of(self, metric: Metric) -> tuple[float, float] | None:
+        """Mean over the runs, and half of its 95% interval (nan for one run); None if nothing completed."""
+        found = [value for run in self.runs.values() if (value := metric.of(run.summary)) is not None]
+        return over_seeds(found) if found else None
+
+    def text(self, metric: Metric) -> str:
+        """The number as tables show it."""
+        if (found := self.of(metric)) is None:
+            return number(None)
+        mean, half = found
+        rough = any(is_rough(metric, run.summary) for run in self.runs.values())
+        # Where all seeds say the same, an interval would say nothing.
+        return number(mean) + MARK * rough + (f"\n±{number(half)}" if half > 0 else "")
+
+
+def repeated(done: Sequence[tuple[Point, Result]]) -> list[Repeated]:
+    """Points with their runs, in the order of the grid."""
+    found: dict[tuple[str, ...], Repeated] = {}
+    for point, result in done:
+        values = {key: value for key, value in point.values.items() if key != SEED}
+        of = found.setdefault(tuple(values.values()), Repeated(values, {}))
+        found[tuple(values.values())] = Repeated(values, {**of.runs, point.values.get(SEED, ""): result})
+    return list(found.values())
+
+
 def overview(done: Sequence[tuple[Point, Result]]) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of a table: varied keys, metrics, counters. Heads have two lines."""
-    of = shown(done)
-    head = [f"\n{key}" for key in done[0][0].values] if done else []
-    head += [f"{metric.group}\n{metric.heading}" for metric in of] + [f"\n{label}" for label in COUNTERS]
-    rows = [
-        [
-            *point.values.values(),
-            *(number(m.of(result.summary)) + MARK * is_rough(m, result.summary) for m in of),
-            *(number(result.summary["network"][name]) for name in COUNTERS.values()),
-        ]
-        for point, result in done
-    ]
-    return head, rows
+    """Head and rows of a table: varied keys, metrics, counters. Heads have two lines.
+
+    With several seeds, numbers are means over them with their 95% intervals (Student's t).
+    """
+    points = repeated(done)
+    of = [*shown(done), *(Metric("", label, "", "", name) for label, name in COUNTERS.items())]
+    head = [f"\n{key}" for key in points[0].values] if points else []
+    head += [f"{metric.group}\n{metric.heading}" for metric in of]
+    return head, [[*point.values.values(), *map(point.text, of)] for point in points]
 
 
-def is_any_rough(done: Sequence[tuple[Point, Result]]) -> bool:
-    """True if a shown percentile is of few times."""
-    return any(is_rough(metric, result.summary) for metric in shown(done) for _, result in done)
+@dataclass(frozen=True)
+class Gain:
+    """Without over with On-Ramp at a point, by metric."""
+
+    values: Mapping[str, str]
+    ratios: Mapping[Metric, Ratio | None]
+
+
+def gains(done: Sequence[tuple[Point, Result]]) -> list[Gain]:
+    """Without over with On-Ramp, where both were run: over the seeds that both have."""
+    sides: dict[tuple[str, ...], dict[str, Repeated]] = {}
+    for point in repeated(done):
+        others = tuple(value for key, value in point.values.items() if key != GATE)
+        sides.setdefault(others, {})[point.values.get(GATE, "")] = point
+    of = [metric for metric in shown(done) if metric.unit == "µs"]
+    found = []
+    for both in sides.values():
+        if not {"false", "true"} <= both.keys():
+            continue
+        without, with_ = both["false"], both["true"]
+        seeds = [seed for seed in without.runs if seed in with_.runs]
+        first, other = ([side.runs[seed] for seed in seeds] for side in (without, with_))
+        values = {key: value for key, value in without.values.items() if key != GATE}
+        if seeds:
+            found.append(Gain(values, dict(zip(of, ratios(first, other, of, paired=False), strict=True))))
+    return found
+
+
+#: Title of a table of gains.
+GAINS = "without over with On-Ramp"
+
+
+def notes(done: Sequence[tuple[Point, Result]]) -> list[str]:
+    """Lines that a reader of the tables must know."""
+    lines = []
+    most = max((len(point.runs) for point in repeated(done)), default=0)
+    if most > 1:
+        lines.append(f"±: 95% interval of the mean over {most} seeds, by Student's t.")
+    if gains(done):
+        lines.append(f"Ratio: {GAINS}{f'; {BY_SEEDS}' if most > 1 else ''}.")
+    if any(is_rough(metric, result.summary) for metric in shown(done) for _, result in done):
+        lines.append(ROUGH_NOTE)
+    return lines
 
 
 def results(points: Sequence[Point], cache: Cache) -> list[tuple[Point, Result]]:
@@ -211,26 +291,30 @@ def draw(done: Sequence[tuple[Point, Result]]) -> Figure:
     of = shown(done) or [Metric("FCT all", "mean", "µs", "all", "mean")]
     groups = list(dict.fromkeys(m.group for m in of))
     figure, axes = style.panels(1, len(groups), (3.4, 3.0))
-    key = next(iter(done[0][0].values))
-    axis = Axis.of(key, list(dict.fromkeys(p.values[key] for p, _ in done)))
-    lines: dict[str, list[tuple[float, Result]]] = {}
-    for point, result in done:
+    points = repeated(done)
+    # A sweep over seeds alone is a place for each.
+    key = next(iter(points[0].values), SEED)
+    axis = Axis.of(key, list(dict.fromkeys(point.values.get(key, "") for point in points)))
+    lines: dict[str, list[tuple[float, Repeated]]] = {}
+    for point in points:
         others = ", ".join(f"{k}={v}" for k, v in point.values.items() if k != key)
-        lines.setdefault(others, []).append((axis.places[point.values[key]], result))
+        lines.setdefault(others, []).append((axis.places[point.values.get(key, "")], point))
     for line in lines.values():
         line.sort(key=lambda place: place[0])
     for ax, group in zip(axes, groups, strict=True):
         for i, (others, line) in enumerate(lines.items()):
             for metric in (m for m in of if m.group == group):
-                y = [metric.of(r.summary) for _, r in line]
-                ax.plot(
+                numbers = [point.of(metric) or (math.nan, math.nan) for _, point in line]
+                ax.errorbar(
                     [x for x, _ in line],
-                    [v if v is not None else float("nan") for v in y],
-                    "o-" if metric.statistic == "mean" else "^--",
+                    [mean for mean, _ in numbers],
+                    yerr=[0.0 if math.isnan(half) else half for _, half in numbers],
+                    fmt="o-" if metric.statistic == "mean" else "^--",
                     color=style.LAYERS[i % len(style.LAYERS)],
                     label=f"{others} {metric.label}".strip(),
                     ms=4,
                     lw=1.4,
+                    capsize=2,
                 )
         ax.set(title=group, ylabel="µs")
         ax.set_ylim(bottom=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -19,6 +19,7 @@ from onramp.paper.common import Verdict
 from onramp.paper.verdict import INCONCLUSIVE, NOT, REPRODUCED
 from onramp.scenario import SUBSTRATES
 from onramp.summary import Summary
+from onramp.sweeps import Gain
 from onramp.tracing import Trace
 
 
@@ -93,6 +94,32 @@ def comparison_cells(row: Row) -> list[str]:
     for other, ratio in zip(others, row.ratios, strict=True):
         cells += [other, ratio_text(ratio), interval_text(ratio.interval if ratio else None)]
     return cells
+
+
+def gains(found: Sequence[Gain]) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of a table of a sweep's gains. Heads have two lines."""
+    head = [f"\n{key}" for key in found[0].values]
+    head += [f"{metric.group}\n{metric.label}" for metric in found[0].ratios]
+    rows = []
+    for gain in found:
+        cells = []
+        for ratio in gain.ratios.values():
+            within = f"\n({interval_text(ratio.interval)})" if ratio and ratio.interval else ""
+            cells.append(ratio_text(ratio) + within)
+        rows.append([*gain.values.values(), *cells])
+    return head, rows
+
+
+def sweep_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], varied: Collection[str], title: str | None = None
+) -> Table:
+    """A table of a sweep, whose first columns are the `varied` keys."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=title, title_justify="left")
+    for n, column in enumerate(head):
+        table.add_column(column, no_wrap=n < len(varied), justify="left" if n < len(varied) else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def forecast_table(forecast: Forecast) -> Table:

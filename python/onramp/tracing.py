@@ -17,7 +17,7 @@ from onramp.capture import Packets
 from onramp.engine import NOBODY, Watch
 from onramp.errors import OnRampError, RunError, ScenarioError
 from onramp.result import Result
-from onramp.scenario import SUBSTRATES, Overrides, Scenario, load
+from onramp.scenario import SUBSTRATES, Overrides, Scenario, Source, load
 
 ENDS = ("sender", "receiver")
 
@@ -147,9 +147,7 @@ class Trace:
         return self._found
 
 
-def prepare(
-    source: str | Path | Mapping[str, Any], overrides: Overrides, flows: Sequence[int], on: str
-) -> dict[str, Scenario]:
+def prepare(source: Source, overrides: Overrides, flows: Sequence[int], on: str) -> dict[str, Scenario]:
     """A scenario as it is loaded for each substrate, "both" being all; its flows can be traced.
 
     Raises

@@ -25,8 +25,11 @@ impl<'t> Document<'t> {
             key: String::new(),
             message,
         };
-        let spanned =
-            DeTable::parse(text).map_err(|e| error(e.span().map(|s| s.start), e.message().replace('\n', ", ")))?;
+        let spanned = DeTable::parse(text).map_err(|e| {
+            let twice = e.span().filter(|_| e.message() == "duplicate key").and_then(|span| text.get(span));
+            let named = twice.map(|key| format!("{key}: is there twice"));
+            error(e.span().map(|s| s.start), named.unwrap_or_else(|| e.message().replace('\n', ", ")))
+        })?;
         let table = table(spanned.get_ref()).map_err(|(at, message)| error(Some(at), message))?;
         Ok(Self { text, file, spanned, table })
     }

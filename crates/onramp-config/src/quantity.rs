@@ -61,7 +61,11 @@ impl Number for u64 {
     const MAX: Self = u64::MAX / 4;
 
     fn read(text: &str, kind: &Kind) -> Result<Self, String> {
-        read(text.trim(), text.trim(), kind)
+        let text = text.trim();
+        if let Some(Ok(_)) = text.strip_prefix('-').map(|rest| read(rest, text, kind)) {
+            return Err(format!("{text:?} is negative: write a {} such as \"{}\"", kind.what, kind.example));
+        }
+        read(text, text, kind)
     }
 
     fn write(self, f: &mut fmt::Formatter<'_>, kind: &Kind) -> fmt::Result {

@@ -96,7 +96,7 @@ time_limit = "10us""#,
         r#"duration = "1ms""#,
         r#"duration = "1ms"
 duration = "2ms""#,
-        "s.toml:4: duplicate key",
+        "s.toml:4: duration: is there twice",
     ),
     (
         "seed = 3",

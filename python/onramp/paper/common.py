@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import json
 import math
@@ -160,7 +161,11 @@ def both(key: Key, file: str, overrides: Overrides) -> list[Case]:
 def find(book: str, name: str) -> Experiment:
     """A book's experiment by its name, such as "fig15"."""
     if name not in (known := experiments(book)):
-        raise OnRampError(f"{name}: is none of the figures {', '.join(known)}")
+        near = difflib.get_close_matches(name, known, 1)
+        meant = f"did you mean {near[0]}?" if near else ", ".join(known)
+        raise OnRampError(
+            f"{name}: is none of the figures; {meant}" if near else f"{name}: is none of {meant}"
+        )
     return known[name]
 
 

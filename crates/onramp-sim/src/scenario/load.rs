@@ -52,6 +52,8 @@ impl Scenario {
         overrides: &[Override],
     ) -> Result<Loaded, Vec<ScenarioError>> {
         let runner = runner.into();
+        // Messages name list elements as `traffic[0].load`: that is taken, too.
+        let overrides: Vec<Override> = overrides.iter().map(|(key, value)| (dotted(key), value.clone())).collect();
         let set_error =
             |key: &str, message| ScenarioError { file: "--set".into(), line: None, key: key.into(), message };
         let document = Document::parse(text, file).map_err(|e| vec![e])?;
@@ -69,7 +71,7 @@ impl Scenario {
         };
 
         let mut table = document.table().clone();
-        for (key, value) in overrides {
+        for (key, value) in &overrides {
             set(&mut table, key, value).map_err(|message| vec![set_error(key, message)])?;
         }
         let of_jobs = play_jobs(&mut table, base);
