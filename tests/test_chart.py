@@ -271,3 +271,12 @@ def test_wrong_values_are_refused_in_a_line(values: Object, said: str) -> None:
     done = template({**LEAST, **values})
     assert done.returncode != 0 and not done.stdout
     assert sum(said in line for line in done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_kubernetes_takes_the_labs_workers() -> None:
+    validate = pytest.importorskip("kubernetes_validate").validate
+    yaml = pytest.importorskip("yaml")
+    objects = list(yaml.safe_load_all((ROOT / "docs/machines/kubernetes.yaml").read_text(encoding="utf-8")))
+    assert [one["kind"] for one in objects] == ["Namespace", "Service", "Deployment", "Deployment"]
+    for one in objects:
+        validate(one, "1.37", strict=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onramp import engine, tracing
-from onramp.cache import Cache
+from onramp.cache import Cache, Workers
 from onramp.comparison import Comparison, Plan
 from onramp.engine import Stop, Watch
 from onramp.errors import OnRampError
@@ -69,7 +69,7 @@ def compare_planned(
     plan: Plan,
     out: str | Path | None,
     *,
-    workers: int,
+    workers: Workers,
     watch: Watch,
     force: bool = False,
 ) -> Comparison:
@@ -211,7 +211,7 @@ def sweep(
     overrides: Overrides | None = None,
     out: str | Path | None = None,
     on: str = "sim",
-    workers: int | None = None,
+    workers: Workers | None = None,
 ) -> pa.Table:
     """Run a scenario for each combination of values.
 
@@ -221,8 +221,8 @@ def sweep(
         Dotted keys and their values, such as `{"onramp.threshold": ["16us", "30us"], "seed": [1, 2, 3]}`.
     out : path, optional
         Folder of the runs: what it has is not run again. Without, nothing is kept.
-    workers : int, optional
-        Processes. Default: the machine's cores.
+    workers : int or str, optional
+        Processes, or the address of a Dask scheduler, whose workers run. Default: the machine's cores.
     scenario, overrides, on
         As for `run`.
 
@@ -240,7 +240,7 @@ def sweep(
     # Slow to import: it draws.
     from onramp import sweeps
 
-    _check_positive("workers", workers)
+    _check_positive("workers", None if isinstance(workers, str) else workers)
     values = {key: [one if isinstance(one, str) else to_value(one) for one in of] for key, of in vary.items()}
     points = sweeps.grid(scenario, overrides or {}, values, on)
     with tempfile.TemporaryDirectory(prefix="onramp-") as temporary, Stop() as stop:

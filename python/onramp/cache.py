@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeAlias
 
-from onramp.engine import Watch, execute
+from onramp import remote
+from onramp.engine import Watch
 from onramp.errors import OnRampError, of_os
 from onramp.jobs import Job, run_all
 from onramp.result import Result
 from onramp.scenario import Scenario
 from onramp.summary import Summary
+
+#: Who runs: so many processes here, or the workers of the Dask scheduler at an address.
+Workers: TypeAlias = int | str
 
 
 def results_of(scenario: Scenario, path: Path) -> Result | None:
@@ -67,8 +71,8 @@ class Cache:
         for left in self.folder.glob(".*"):
             shutil.rmtree(left)
 
-    def run(self, scenarios: Mapping[str, Scenario], *, workers: int, watch: Watch) -> None:
-        """Run what is missing, by processes here; what was run before stays, also on an error."""
+    def run(self, scenarios: Mapping[str, Scenario], *, workers: Workers, watch: Watch) -> None:
+        """Run what is missing; what was run before stays, also on an error."""
         jobs = [Job(label, s, self._stage(s)) for label, s in self.missing(scenarios).items()]
 
         def keep(job: Job, summary: Summary) -> None:
@@ -78,47 +82,15 @@ class Cache:
         try:
             for job in jobs:
                 job.folder.mkdir()
-            run_all(jobs, workers, watch=watch, finished=keep)
+            if isinstance(workers, str):
+                remote.run(jobs, workers, watch=watch, finished=keep)
+            else:
+                run_all(jobs, workers, watch=watch, finished=keep)
         except OSError as e:
             raise OnRampError(of_os(self.folder, e)) from e
         finally:
             for job in jobs:
                 shutil.rmtree(job.folder, ignore_errors=True)
-
-    def run_on_dask(self, scenarios: Mapping[str, Scenario], address: str, *, watch: Watch) -> None:
-        """Run what is missing on a Dask cluster that shares this file system.
-
-        Raises
-        ------
-        OnRampError
-            If Dask is not installed or the cluster cannot be reached.
-        """
-        try:
-            from distributed import Client, wait
-        except ModuleNotFoundError as e:
-            raise OnRampError("--dask: needs the extra, pip install 'onramp[dask]'") from e
-        try:
-            client = Client(address, timeout="10s")
-        except (OSError, ValueError) as e:
-            raise OnRampError(f"--dask {address}: no cluster answers there ({e})") from e
-        with client:
-            futures = {}
-            for label, s in self.missing(scenarios).items():
-                stage, target = self._stage(s).resolve(), self.place(s).resolve()
-                places = [str(p) for p in (s.base.resolve(), stage, target)]
-                future = client.submit(_remote, s.text, s.on, *places, key=f"onramp-{s.digest}")
-                futures[future] = label
-            waiting = set(futures)
-            while waiting and not watch.stop():
-                try:
-                    done = wait(waiting, timeout=1, return_when="FIRST_COMPLETED").done
-                except asyncio.TimeoutError:
-                    continue
-                for future in done:
-                    future.result()
-                    watch.report(futures[future], None)
-                waiting -= done
-            client.cancel(list(waiting))
 
     def _stage(self, scenario: Scenario) -> Path:
         return self.folder / f".{scenario.digest}.{os.getpid()}"
@@ -128,10 +100,3 @@ def _replace(folder: Path, place: Path) -> None:
     shutil.rmtree(place, ignore_errors=True)
     place.parent.mkdir(exist_ok=True)
     folder.rename(place)
-
-
-def _remote(text: str, on: str | None, base: str, stage: str, target: str) -> None:
-    folder = Path(stage)
-    folder.mkdir(exist_ok=True)
-    execute(Scenario(text, Path(base), on), folder)
-    folder.rename(target)

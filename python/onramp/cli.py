@@ -94,6 +94,12 @@ ON = click.option(
     "--on", type=click.Choice(["sim", "linux"]), default="sim", show_default=True, help="Where to run."
 )
 JOBS = click.option("--jobs", **_CORES, help="Runs at a time.")
+#: Decides over --jobs.
+DASK = click.option(
+    "--dask",
+    metavar="ADDRESS",
+    help="Run on the workers of this Dask scheduler instead; they need not share files with this machine.",
+)
 KEPT = click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -176,6 +182,7 @@ def run(
 @OUT
 @FORCE
 @JOBS
+@DASK
 @click.option("--json", "as_json", is_flag=True, help="Print comparison.json instead of a table.")
 def compare(
     scenarios: tuple[Path, ...],
@@ -186,6 +193,7 @@ def compare(
     out: Path | None,
     force: bool,
     jobs: int,
+    dask: str | None,
     as_json: bool,
 ) -> int:
     """Run SCENARIO with and without On-Ramp on the same arrivals.
@@ -212,7 +220,9 @@ def compare(
     missing = plan.runs if force else plan.missing(target)
     with Stop() as stop:
         with Progress(name, len(missing), quiet=as_json) as progress:
-            found = api.compare_planned(plan, target, workers=jobs, watch=Watch(stop, progress), force=force)
+            found = api.compare_planned(
+                plan, target, workers=dask or jobs, watch=Watch(stop, progress), force=force
+            )
         if not stop():
             report.write([found], target / "index.html")
     if as_json:
@@ -263,6 +273,7 @@ def demo(context: click.Context, /, write: Path | None, **options: Any) -> int:
 @SEEDS
 @KEPT
 @JOBS
+@DASK
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown tables.")
 @click.option("--json", "as_json", is_flag=True, help="Print what agreement.json holds instead of tables.")
 def agree(
@@ -275,6 +286,7 @@ def agree(
     seeds: list[int],
     out: Path | None,
     jobs: int,
+    dask: str | None,
     as_markdown: bool,
     as_json: bool,
 ) -> int:
@@ -296,7 +308,7 @@ def agree(
     missing = cache.missing(wanted)
     title = f"{len(missing)} of {len(wanted)} runs missing"
     with Stop() as stop, Progress(title, len(missing), quiet=as_json or as_markdown) as progress:
-        cache.run(wanted, workers=jobs, watch=Watch(stop, progress))
+        cache.run(wanted, workers=dask or jobs, watch=Watch(stop, progress))
     found = agreement.judge(points, cache)
     tests = equivalence.tests(found)
     floors = equivalence.tests(found, agreement.MOVED, "linux") if floor else []
@@ -391,6 +403,7 @@ def _print_comparison(found: Comparison) -> None:
 @OUT
 @FORCE
 @JOBS
+@DASK
 @click.option("--json", "as_json", is_flag=True, help="Print forecast.json instead of a table.")
 def forecast_command(
     recordings: tuple[Path, ...],
@@ -401,6 +414,7 @@ def forecast_command(
     out: Path | None,
     force: bool,
     jobs: int,
+    dask: str | None,
     as_json: bool,
 ) -> int:
     """Say what On-Ramp would gain for the traffic of each RECORDING.
@@ -416,7 +430,7 @@ def forecast_command(
         made = forecast.plan(recordings, network, folder, thresholds, hosts=hosts, gap_ns=gap_ns)
         _advise(line for scenario in made.runs.values() for line in scenario.advice)
         with Stop() as stop, Progress(made.without.name, len(made.runs), quiet=as_json) as progress:
-            found = forecast.execute(made, folder, workers=jobs, watch=Watch(stop, progress))
+            found = forecast.execute(made, folder, workers=dask or jobs, watch=Watch(stop, progress))
         report.write([found, *found.comparisons.values()], folder / "index.html")
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
@@ -662,9 +676,7 @@ def verify(folders: tuple[Path, ...], threads: int) -> int:
 @SET
 @KEPT
 @JOBS
-@click.option(
-    "--dask", metavar="ADDRESS", help="Run on this Dask scheduler's workers, which share the file system."
-)
+@DASK
 def sweep_command(
     scenario: Path,
     vary: dict[str, list[str]],
@@ -697,10 +709,7 @@ def sweep_command(
     missing = cache.missing(scenarios)
     title = f"{len(missing)} of {len(points)} runs missing"
     with Stop() as stop, Progress(title, len(missing)) as progress:
-        if dask:
-            cache.run_on_dask(scenarios, dask, watch=Watch(stop, progress))
-        else:
-            cache.run(scenarios, workers=jobs, watch=Watch(stop, progress))
+        cache.run(scenarios, workers=dask or jobs, watch=Watch(stop, progress))
     done = sweeps.results(points, cache)
     if done:
         sweeps.write(done, cache.folder)
@@ -793,6 +802,7 @@ def _book(name: str, book: str, argument: str, summary: str) -> None:
     )
     @click.option("--seeds", callback=_seeds, metavar="1,2,3", help="Default: 1,2,3,4,5; with --quick 1.")
     @JOBS
+    @DASK
     @click.option(
         "--out",
         type=click.Path(path_type=Path),
@@ -813,6 +823,7 @@ def _book(name: str, book: str, argument: str, summary: str) -> None:
         quick: bool,
         seeds: list[int],
         jobs: int,
+        dask: str | None,
         out: Path,
         as_markdown: bool,
     ) -> int:
@@ -845,7 +856,7 @@ def _book(name: str, book: str, argument: str, summary: str) -> None:
             missing = cache.missing(scenarios)
             title = f"{figure.name}, {where}: {len(missing)} of {len(scenarios)} runs missing"
             with Stop() as stop, Progress(title, len(missing)) as progress:
-                cache.run(missing, workers=jobs, watch=Watch(stop, progress))
+                cache.run(missing, workers=dask or jobs, watch=Watch(stop, progress))
             if stop.asked:
                 click.echo("Incomplete; the same command runs the rest.")
                 return INTERRUPTED

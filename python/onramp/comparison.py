@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onramp.cache import Cache, results_of
+from onramp.cache import Cache, Workers, results_of
 from onramp.engine import Watch
 from onramp.errors import OnRampError
 from onramp.folders import begun
@@ -398,7 +398,7 @@ class Plan:
         before = begun(target, self.resumes)
         return self.cache(before).missing(self.runs) if before else self.runs
 
-    def execute(self, folder: Path, *, workers: int, watch: Watch) -> Comparison:
+    def execute(self, folder: Path, *, workers: Workers, watch: Watch) -> Comparison:
         """Run what is missing into `folder`, which exists, and write comparison.json.
 
         Raises

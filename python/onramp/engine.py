@@ -108,6 +108,7 @@ def execute(
     watch: Watch = NOBODY,
     label: str | None = None,
     traced: Sequence[int] = (),
+    digest: str | None = None,
 ) -> Summary:
     """Run a scenario and write scenario, tables and summary to `folder`, which exists.
 
@@ -122,8 +123,10 @@ def execute(
     traced : sequence of int
         Flows whose packets are captured, by number. `captures.json` has the files' names, and how many
         packets each had no room for.
+    digest : str, optional
+        Names the results. Default: the scenario's.
     """
-    digest, kept = scenario.digest, scenario.write(folder)
+    digest, kept = digest or scenario.digest, scenario.write(folder)
     began = time.monotonic()
     with ExitStack() as stack:
         run = _Run(kept, folder, _Tables(folder, stack), watch, label or scenario.name, traced)

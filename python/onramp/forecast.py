@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from onramp import recording
-from onramp.cache import Cache
+from onramp.cache import Cache, Workers
 from onramp.comparison import Comparison, Row
 from onramp.engine import Watch
 from onramp.errors import OnRampError, of_os
@@ -249,7 +249,7 @@ def _recorded(flows: Flows) -> Mapping[str, Floats]:
     return found | {"incast": rct_us[np.isfinite(rct_us)]}
 
 
-def execute(made: Plan, folder: Path, *, workers: int, watch: Watch) -> Forecast:
+def execute(made: Plan, folder: Path, *, workers: Workers, watch: Watch) -> Forecast:
     """Run what is missing into `folder`, which exists, and write forecast.json."""
     names = {s.digest: label.replace(" = ", "-").replace(" ", "-") for label, s in made.runs.items()}
     cache = Cache(folder, names)

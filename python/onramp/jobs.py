@@ -26,6 +26,12 @@ class Job:
     label: str
     scenario: Scenario
     folder: Path
+    #: Names its results. Default: the scenario's.
+    digest: str | None = None
+
+
+#: Is told of each completed run.
+Finished = Callable[[Job, Summary], None]
 
 
 class _Child:
@@ -39,7 +45,13 @@ class _Child:
             start_new_session=True,  # Ctrl-C reaches it through us alone
         )
         s = job.scenario
-        task = {"text": s.text, "base": str(s.base), "on": s.on, "folder": str(job.folder)}
+        task = {
+            "text": s.text,
+            "base": str(s.base),
+            "on": s.on,
+            "folder": str(job.folder),
+            "digest": job.digest,
+        }
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(task).encode() + b"\n")
         self.process.stdin.close()
@@ -62,7 +74,7 @@ def run_all(
     workers: int,
     *,
     watch: Watch,
-    finished: Callable[[Job, Summary], None] = lambda job, summary: None,
+    finished: Finished = lambda job, summary: None,
 ) -> list[Summary]:
     """Run `jobs`, at most `workers` at a time; summaries in the order of completion.
 

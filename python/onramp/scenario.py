@@ -102,14 +102,18 @@ class Scenario:
         sha = hashlib.sha256(self.text.encode())
         for _, path in _sim.input_files(self.text):
             sha.update((self.base / path).read_bytes())
-        sha.update(_sim.version().encode())
+        sha.update(self.programs)
+        return sha.hexdigest()[:16]
+
+    @property
+    def programs(self) -> bytes:
+        """Version and digests of the programs that run it."""
         if self.on == "linux":
             programs = testbed.programs(onramp=self.onramp)
         else:
             programs = [Path(p)] if (p := getattr(_sim, "__file__", None)) else []
-        for program in programs:
-            sha.update(_file_digest(program, program.stat().st_mtime_ns))
-        return sha.hexdigest()[:16]
+        digests = (_file_digest(program, program.stat().st_mtime_ns) for program in programs)
+        return b"".join((_sim.version().encode(), *digests))
 
     def write(self, folder: Path) -> Scenario:
         """Write `scenario.toml` and copies of its input files; the returned one names the copies."""

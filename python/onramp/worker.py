@@ -1,6 +1,6 @@
 """One run in a process of its own: `python -m onramp.worker`.
 
-Reads one JSON line {"text", "base", "on", "folder"} and writes one JSON line per step; the last one
+Reads one JSON line {"text", "base", "on", "folder", "digest"} and writes one JSON line per step; the last one
 holds either "summary" or "error" with "exit_code". SIGTERM stops it, with the results so far.
 """
 
@@ -40,7 +40,9 @@ def main() -> None:
 
     try:
         with Stop() as stop:
-            summary = execute(scenario, folder, watch=Watch(lambda: orphaned_or(stop), report))
+            summary = execute(
+                scenario, folder, watch=Watch(lambda: orphaned_or(stop), report), digest=job["digest"]
+            )
     except BrokenPipeError:  # whoever asked is gone
         return
     except OnRampError as e:
