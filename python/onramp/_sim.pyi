@@ -51,7 +51,9 @@ class Simulation:
     Tables come as columns of little-endian bytes.
     """
 
-    def __init__(self, loaded: Loaded, threads: int = 1, traced: list[int] = ...) -> None: ...
+    def __init__(
+        self, loaded: Loaded, threads: int = 1, traced: list[int] = ..., timeline: bool = False
+    ) -> None: ...
     def advance(self, wall_ms: int) -> bool:
         """Simulate for about `wall_ms` of wall time without the GIL; True at the end."""
     @property
@@ -86,6 +88,8 @@ class Simulation:
         """Flows alive now; their times so far are no completion times."""
     def captures(self) -> list[tuple[str, bytes, int]]:
         """Packets of the traced flows: each file's name and content, and packets left out."""
+    def picture(self) -> str:
+        """The network over time so far as JSON, by columns; "null" without a timeline."""
     def series_names(self) -> list[str]:
         """Names of the time series, by their number."""
     def counters(self) -> str:

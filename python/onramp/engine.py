@@ -51,10 +51,14 @@ class Watch:
         Returns whether runs are to end, with incomplete results. Called ten times a second.
     report : callable
         Takes the label of a run and how far it is; None once it has ended. Called ten times a second.
+    picture : callable, optional
+        Takes a callable that returns the network over time so far, as JSON, until it is given anew; the last
+        one does so after the run, too. Called ten times a second. In the simulator only.
     """
 
     stop: Callable[[], bool] = lambda: False
     report: Callable[[str, Status | None], None] = lambda label, status: None
+    picture: Callable[[Callable[[], str]], None] | None = None
 
 
 NOBODY = Watch()
@@ -204,7 +208,8 @@ class _Run:
 def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
     """Simulate; the engine's part of the summary, and whether the run came to its end."""
     kept, write = run.kept, run.tables
-    simulation = _sim.Simulation(kept.loaded, threads, list(run.traced))
+    picture = run.watch.picture
+    simulation = _sim.Simulation(kept.loaded, threads, list(run.traced), timeline=picture is not None)
     complete = False
     while not complete and not run.watch.stop():
         complete = simulation.advance(STEP_MS)
@@ -217,6 +222,8 @@ def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
         write.add("series", tables.rows("series", simulation.take_series(), names=names))
         now_us = simulation.now_ps / 1e6
         run.report(Status(simulation.progress, now_us, simulation.packet_hops, simulation.flows_done))
+        if picture:
+            picture(simulation.picture)
     counters = json.loads(simulation.counters())
     # Long flows, and requests that are open, may have begun with the warm-up.
     early = kept.endless or counters["unfinished"].get("exchanges", 0)

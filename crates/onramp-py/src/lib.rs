@@ -132,10 +132,10 @@ struct Simulation {
 #[pymethods]
 impl Simulation {
     #[new]
-    #[pyo3(signature = (loaded, threads=1, traced=Vec::new()))]
-    fn new(py: Python<'_>, loaded: &Loaded, threads: usize, traced: Vec<u64>) -> PyResult<Self> {
+    #[pyo3(signature = (loaded, threads=1, traced=Vec::new(), timeline=false))]
+    fn new(py: Python<'_>, loaded: &Loaded, threads: usize, traced: Vec<u64>, timeline: bool) -> PyResult<Self> {
         py.detach(|| {
-            let options = Options { traced, ..Options::default() };
+            let options = Options { traced, timeline, ..Options::default() };
             let topology = Arc::clone(&loaded.topology);
             let sim = onramp_sim::Simulation::with(&loaded.scenario, topology, &loaded.base, &options);
             let mut sim = sim.map_err(|e| errors::ScenarioError::new_err(e.to_string()))?;
@@ -227,6 +227,11 @@ impl Simulation {
         let captures = py.detach(|| self.sim.captures());
         let file = |c: &Capture| (c.name("sim"), PyBytes::new(py, &c.pcap), c.left_out);
         captures.iter().map(file).collect()
+    }
+
+    /// The network over time so far as JSON; null without a timeline.
+    fn picture(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| serde_json::to_string(&self.sim.picture())).map_err(|e| PyValueError::new_err(e.to_string()))
     }
 
     fn series_names(&self) -> Vec<String> {

@@ -9,7 +9,7 @@ use crate::clock::{self, Clocks};
 use crate::engine::Events;
 use crate::host::{self, Hosts};
 use crate::measure::trace;
-use crate::measure::{Meter, NextOwd, Recorder, Shaped};
+use crate::measure::{Meter, NextOwd, Recorder, Shaped, Timeline};
 use crate::network::faults;
 use crate::network::feedback::int::{Int, Units};
 use crate::network::feedback::plain::{Plain, Waits};
@@ -75,6 +75,11 @@ impl<F: Feedback + 'static> Engine<F> {
         engine.desk.connections = connections;
         engine.desk.open_programs(&mut engine.cells, plan.programs, &plan.channels);
         engine.trace(&options.traced);
+        if options.timeline {
+            let desk = &mut engine.desk;
+            let load = desk.span.warmup + desk.span.duration;
+            desk.timeline = Some(Box::new(Timeline::new(&desk.topology, desk.load_at, desk.origin, load)));
+        }
         Box::new(engine)
     }
 
@@ -166,6 +171,7 @@ impl<F: Feedback + 'static> Engine<F> {
             alternate: false,
             now: 0,
             next_sample: Ps::MAX,
+            timeline: None,
             alive: 0,
             programs: 0,
             started: 0,

@@ -5,7 +5,7 @@ use super::run::CellBox;
 use super::summary::{Totals, totals};
 use crate::host::Note;
 use crate::host::config::ShaperKind;
-use crate::measure::{Observer, Recorder};
+use crate::measure::{Observer, Recorder, Running, Timeline};
 use crate::network::feedback::Feedback;
 use crate::scenario::{Policies, Section};
 use onramp_config::units::{Ps, US};
@@ -47,6 +47,8 @@ pub(super) struct Desk {
     /// Time as it is shown.
     pub now: Ps,
     pub next_sample: Ps,
+    /// The network over time, if it is kept.
+    pub timeline: Option<Box<Timeline>>,
     /// Flows that have arrived and are not done.
     pub alive: u64,
     /// Programs, of which some are over.
@@ -110,6 +112,9 @@ impl Desk {
     /// All cells have come to the same time: looks at them if that is due, and tells
     /// when they will do so again. False: there is nothing to do before `until`.
     fn meet<F: Feedback>(&mut self, cells: &mut [CellBox<F>], until: Ps, enough: bool, waiting: bool) -> bool {
+        if self.at == self.next_frame() {
+            self.frame(cells);
+        }
         if self.at == self.origin && self.at > 0 {
             self.begin(cells);
         }
@@ -121,6 +126,7 @@ impl Desk {
         let checked = self.at >= self.origin && (self.at - self.origin).is_multiple_of(CHECK);
         if checked && idle || self.at > self.limit {
             self.over = true;
+            self.frame(cells);
         }
         self.now = self.at.min(until).min(self.limit);
         if self.over || self.at > until || enough {
@@ -135,7 +141,7 @@ impl Desk {
         };
         // The first flow sets the first sample.
         let sample = self.next_sample.min(after(self.recorder.interval()));
-        let stop = after(CHECK).min(sample);
+        let stop = after(CHECK).min(sample).min(self.next_frame());
         let stop = stop.min(self.limit.saturating_add(1)).min(until.saturating_add(1));
         self.stop = if self.at < self.origin { stop.min(self.origin) } else { stop };
         true
@@ -184,6 +190,9 @@ impl Desk {
                 let operation = OperationRecord { start_ps, ..done };
                 observer.operation_finished(&operation);
                 if let Some(collective) = self.recorder.operation_done(operation) {
+                    if let Some(timeline) = &mut self.timeline {
+                        timeline.request_done(collective.duration_ps);
+                    }
                     observer.collective_finished(collective);
                 }
             }
@@ -195,6 +204,9 @@ impl Desk {
                 self.finished += 1;
                 let exchange = ExchangeRecord { start_ps, ..done };
                 observer.exchange_finished(&exchange);
+                if let Some(timeline) = &mut self.timeline {
+                    timeline.request_done(exchange.latency_ps);
+                }
                 self.recorder.exchange_done(exchange);
             }
         }
@@ -205,7 +217,12 @@ impl Desk {
                 self.finished += 1;
                 let flow = FlowRecord { start_ps, ..flow };
                 observer.flow_finished(&flow);
-                if let Some(request) = self.recorder.flow_done(flow) {
+                let request = self.recorder.flow_done(flow);
+                if let Some(timeline) = &mut self.timeline {
+                    timeline.flow_done(&flow);
+                    request.into_iter().for_each(|request| timeline.request_done(request.rct_ps));
+                }
+                if let Some(request) = request {
                     observer.request_finished(request);
                 }
             }
@@ -220,9 +237,34 @@ impl Desk {
         }
         self.before = totals(cells, self.at);
         self.recorder.begin(&Look { cells, map: &self.map, topology: &self.topology, at: self.at });
+        if let Some(timeline) = &mut self.timeline {
+            timeline.begin();
+        }
         if self.alive > 0 || self.programs > 0 {
             self.next_sample = self.at + self.recorder.interval();
         }
+    }
+
+    fn next_frame(&self) -> Ps {
+        self.timeline.as_ref().map_or(Ps::MAX, |timeline| timeline.next())
+    }
+
+    /// Ends a frame of the timeline, if it is kept.
+    fn frame<F: Feedback>(&mut self, cells: &[CellBox<F>]) {
+        let Some(timeline) = &mut self.timeline else { return };
+        let all = totals(cells, self.at);
+        let running = Running {
+            open: self.alive,
+            done: self.finished,
+            drops: all.network.dropped + all.hosts.dropped,
+            marked: all.network.marked,
+            retransmitted: all.hosts.retransmitted,
+            held: all.paused,
+        };
+        let look = Look { cells, map: &self.map, topology: &self.topology, at: self.at };
+        timeline.frame(self.at, &self.topology, &look, running, |tell| {
+            cells.iter().for_each(|cell| cell.hosts.gated(self.at, tell));
+        });
     }
 
     fn sample<F: Feedback>(&mut self, cells: &mut [CellBox<F>]) {

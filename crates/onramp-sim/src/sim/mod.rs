@@ -13,8 +13,8 @@ mod summary;
 
 use crate::cc::custom::Controllers;
 use crate::cc::tcp;
-use crate::measure::Observer;
 use crate::measure::trace::Capture;
+use crate::measure::{Observer, Picture};
 use crate::network::path::custom::Selectors;
 use crate::scenario::{BuildError, Scenario};
 use onramp_config::units::Ps;
@@ -59,6 +59,8 @@ pub struct Options {
     pub one_cell: bool,
     /// Numbers of flows whose packets are captured; only TCP's are.
     pub traced: Vec<u64>,
+    /// The network is looked at over time, for [`Simulation::picture`]; the results are the same.
+    pub timeline: bool,
 }
 
 impl Simulation {
@@ -190,6 +192,11 @@ impl Simulation {
     /// The packets so far of the flows that are traced and have begun.
     pub fn captures(&self) -> Vec<Capture> {
         self.0.captures()
+    }
+
+    /// The network over time so far, if [`Options::timeline`] was set: at most 1000 frames, whatever the run.
+    pub fn picture(&self) -> Option<Picture> {
+        self.0.picture()
     }
 
     /// Names of the time series.

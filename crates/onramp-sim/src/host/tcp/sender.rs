@@ -321,6 +321,15 @@ impl<H: Header> Hosting<H> {
         flows.chain(programs.map(|(at, _)| self.paused(at, now))).sum()
     }
 
+    /// Tells, of each connection with something to send, its hosts, and whether On-Ramp's gate is closed.
+    pub(in crate::host) fn gated(&self, now: Ps, tell: &mut dyn FnMut(u32, u32, bool)) {
+        let all = (0..).zip(self.connections.slots());
+        for (at, connection) in all.filter(|(_, c)| c.flow.is_some() || c.writer != Writer::Flows) {
+            let held = self.gates.as_ref().is_some_and(|gates| gates.release(at) > now);
+            tell(connection.pair.src, connection.pair.dst, held);
+        }
+    }
+
     /// Time that a connection has been paused.
     fn paused(&self, at: u32, now: Ps) -> Ps {
         self.gates.as_ref().map_or(0, |gates| gates.paused_total(at, now))
