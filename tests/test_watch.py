@@ -34,6 +34,11 @@ def data_of(html: str) -> Any:
     return json.loads(found[1])
 
 
+def is_self_contained(html: str) -> bool:
+    """True if a page refers to nothing elsewhere."""
+    return not re.search(r"""(src|href)=(?!"data:,")|https?://|@import|url\(""", html)
+
+
 def ask(port: int, path: str = "/data.json", host: str | None = None, method: str = "GET") -> tuple[int, str]:
     """Status and body of an answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
@@ -145,7 +150,7 @@ def test_the_page_has_the_numbers_of_the_run_and_is_small(
     summary = json.loads(done.stdout)
     html = (tmp_path / "out" / "watch.html").read_text()
     assert len(html) < MOST_BYTES
-    assert not re.search(r"""(src|href)=(?!"data:,")|https?://|@import|url\(""", html)
+    assert is_self_contained(html)
     state = data_of(html)
     picture = state["picture"]
     assert state["state"] == "done" and state["share"] == 1 and len(picture["end_us"]) < 1000

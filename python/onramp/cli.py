@@ -506,7 +506,8 @@ def _time_ns(option: str, text: str) -> int:
 
 @commands.command("trace")
 @SCENARIO
-@click.argument("flows", type=click.IntRange(min=0), nargs=-1, required=True, metavar="FLOW…")
+@click.argument("flows", type=click.IntRange(min=0), nargs=-1, metavar="FLOW…")
+@click.option("--request", type=click.IntRange(min=0), metavar="N", help="Trace all flows of request N.")
 @click.option(
     "--on",
     type=click.Choice(["sim", "linux", "both"]),
@@ -520,10 +521,12 @@ def _time_ns(option: str, text: str) -> int:
 @OUT
 @FORCE
 @click.option("--plot", is_flag=True, help="Draw bytes sent, acknowledged and in flight, too.")
+@click.option("--html", is_flag=True, help="Write a page with each packet's way over time, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print trace.json instead of a table.")
 def trace_command(
     scenario: Path,
     flows: tuple[int, ...],
+    request: int | None,
     on: str,
     overrides: dict[str, str],
     seed: int | None,
@@ -531,21 +534,32 @@ def trace_command(
     out: Path | None,
     force: bool,
     plot: bool,
+    html: bool,
     as_json: bool,
 ) -> int:
     """Run SCENARIO and capture the packets of each FLOW at both its hosts.
 
-    FLOW is a number as in flows.parquet. The pcap files in DIR are for Wireshark and the like.
+    FLOW is a number as in flows.parquet, N one as in requests.parquet. The pcap files in DIR are for
+    Wireshark and the like. With --html, DIR also has a page of space and time: each packet's way from port to
+    port in the simulator, where it shows RDMA as well, and from host to host on Linux.
     """
-    chosen = list(dict.fromkeys(flows))
+    if not flows and request is None:
+        raise click.UsageError("Missing argument 'FLOW…', or --request N")
     given = overrides | ({} if seed is None else {"seed": str(seed)})
-    loaded = tracing.prepare(scenario, given, chosen, on)
+    loaded, chosen = tracing.prepare(scenario, given, flows, on, request=request, html=html)
     name = f"{next(iter(loaded.values())).name}-trace"
-    target = out or unused(RESULTS / f"{name}-{'-'.join(map(str, chosen))}")
+    numbers = [*flows, *([] if request is None else [f"request-{request}"])]
+    target = out or unused(RESULTS / f"{name}-{'-'.join(map(str, numbers))}")
     with Stop() as stop:
         with Progress(name, len(loaded), quiet=as_json) as progress:
             found = api.trace_loaded(
-                loaded, chosen, target, threads=threads, watch=Watch(stop, progress), force=force
+                loaded,
+                chosen,
+                target,
+                threads=threads,
+                watch=Watch(stop, progress),
+                force=force,
+                html=html,
             )
         drawn: list[Path] = []
         if plot and not stop():
@@ -559,7 +573,8 @@ def trace_command(
         if len(found.substrates) > 1:
             for flow in chosen:
                 console.print(terminal.trace_table(found, flow), "")
-        console.print(*terminal.trace_lines(found), *map(str, drawn), sep="\n", soft_wrap=True)
+        files = map(str, [*drawn, *found.pages])
+        console.print(*terminal.trace_lines(found), *files, sep="\n", soft_wrap=True)
     return 0 if found.complete else INTERRUPTED
 
 

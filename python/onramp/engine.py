@@ -27,6 +27,9 @@ from onramp.summary import Summary, summarize
 #: How many packets captures had no room for, by file.
 CAPTURES = "captures.json"
 
+#: Ways of packets of traced flows, hop by hop.
+WAYS = "ways.json"
+
 #: Wall time between two looks at the clock, the signals and the tables.
 STEP_MS = 100
 
@@ -112,6 +115,7 @@ def execute(
     watch: Watch = NOBODY,
     label: str | None = None,
     traced: Sequence[int] = (),
+    ways: bool = False,
 ) -> Summary:
     """Run a scenario and write scenario, tables and summary to `folder`, which exists.
 
@@ -126,11 +130,13 @@ def execute(
     traced : sequence of int
         Flows whose packets are captured, by number. `captures.json` has the files' names, and how many
         packets each had no room for.
+    ways : bool
+        In the simulator `ways.json` has where each of their packets was, and when; also on RDMA.
     """
     digest, kept = scenario.digest, scenario.write(folder)
     began = time.monotonic()
     with ExitStack() as stack:
-        run = _Run(kept, folder, _Tables(folder, stack), watch, label or scenario.name, traced)
+        run = _Run(kept, folder, _Tables(folder, stack), watch, label or scenario.name, traced, ways)
         counters, complete = _on_linux(run) if scenario.on == "linux" else _in_simulator(run, threads)
     wall_s = time.monotonic() - began
     engine = counters["engine"]
@@ -200,6 +206,7 @@ class _Run:
     watch: Watch
     label: str
     traced: Sequence[int]
+    ways: bool
 
     def report(self, status: Status) -> None:
         self.watch.report(self.label, status)
@@ -209,7 +216,7 @@ def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
     """Simulate; the engine's part of the summary, and whether the run came to its end."""
     kept, write = run.kept, run.tables
     picture = run.watch.picture
-    simulation = _sim.Simulation(kept.loaded, threads, list(run.traced), timeline=picture is not None)
+    simulation = _sim.Simulation(kept.loaded, threads, list(run.traced), run.ways, picture is not None)
     complete = False
     while not complete and not run.watch.stop():
         complete = simulation.advance(STEP_MS)
@@ -239,6 +246,8 @@ def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
             (run.folder / name).write_bytes(content)
         left_out = {name: count for name, _, count in captures}
         (run.folder / CAPTURES).write_text(json.dumps(left_out))
+    if run.ways:
+        (run.folder / WAYS).write_text(simulation.ways())
     counters["engine"]["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return counters, complete
 

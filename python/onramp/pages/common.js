@@ -23,6 +23,7 @@ function bytes(value) {
   return `${scale === 1 ? value : digits(value / scale)} ${unit}`;
 }
 const count = (value) => Math.round(value).toLocaleString('en');
+const plural = (n, one, many) => `${count(n)} ${n === 1 ? one : many}`;
 const percent = (share) => (share > 0 && share < 0.01 ? '< 1%' : `${Math.round(100 * share)}%`);
 function lasting(s) {
   const whole = Math.round(s);

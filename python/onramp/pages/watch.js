@@ -100,6 +100,14 @@ function chart(id, lines, { format = count, most = 0 } = {}) {
     to.strokeStyle = paint(colour);
     to.lineWidth = values.includes(null) ? 2.5 : 1.4;
     to.stroke();
+    // One alone would hardly be seen.
+    to.fillStyle = paint(colour);
+    values.forEach((value, i) => {
+      if (value === null || (values[i - 1] ?? null) !== null || (values[i + 1] ?? null) !== null) return;
+      to.beginPath();
+      to.arc(x(picture().end_us[i]), y(value), 2, 0, 7);
+      to.fill();
+    });
   }
   cross(to, x, bottom);
 }
@@ -227,7 +235,7 @@ function heldShare() {
   let [held, open] = [0, 0];
   p.end_us.forEach((_, i) => {
     held += p.held_mean[i] * width(i);
-    open += p.open[i] * width(i);
+    open += p.gates[i] * width(i);
   });
   return open ? Math.min(1, held / open) : 0;
 }
@@ -306,7 +314,7 @@ function graphs() {
   if (g) chart('fct', [{ values: ended(g.maxima_us), colour: 'grey' }, { values: ended(g.means_us), colour: 'a' }], { format: brief });
   if (state.onramp) {
     chart('paths', [{ values: p.paths_open, colour: 'grey', fill: true }, { values: p.paths_held, colour: 'd', fill: true }], { most: 4 });
-    const share = p.held_mean.map((held, i) => (p.open[i] ? Math.min(1, held / p.open[i]) : 0));
+    const share = p.held_mean.map((held, i) => (p.gates[i] ? Math.min(1, held / p.gates[i]) : 0));
     chart('share', [{ values: share, colour: 'd', fill: true }], { format: percent, most: 0.1 });
   }
   moment();

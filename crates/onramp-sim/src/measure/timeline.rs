@@ -47,7 +47,7 @@ struct Completions {
 /// Counters of the run so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Running {
-    /// Flows that have arrived and are not done.
+    /// Flows that have arrived and are not done, and exchanges.
     pub open: u64,
     /// Flows, exchanges and operations that were done since time 0.
     pub done: u64,
@@ -81,6 +81,8 @@ struct Frame {
     marked: u64,
     retransmitted: u64,
     held: Ps,
+    /// Flows and programs' connections with a gate.
+    gates: u64,
     flows_held: u64,
     paths_held: u64,
     paths_open: u64,
@@ -110,6 +112,7 @@ impl Frame {
         self.marked += next.marked;
         self.retransmitted += next.retransmitted;
         self.held += next.held;
+        self.gates = self.gates.max(next.gates);
         self.flows_held = self.flows_held.max(next.flows_held);
         self.paths_held = self.paths_held.max(next.paths_held);
         self.paths_open = self.paths_open.max(next.paths_open);
@@ -252,9 +255,10 @@ impl Timeline {
             most.push(max);
             queue.push(longest.min(u64::from(u32::MAX)) as u32);
         }
-        let mut flows_held = 0;
+        let (mut gates, mut flows_held) = (0, 0);
         let mut paths: HashMap<(u32, u32), u32> = HashMap::new();
         flows(&mut |src, dst, held| {
+            gates += 1;
             flows_held += u64::from(held);
             *paths.entry((src, dst)).or_default() += u32::from(held);
         });
@@ -282,6 +286,7 @@ impl Timeline {
             marked: running.marked - before.marked,
             retransmitted: running.retransmitted - before.retransmitted,
             held: running.held.saturating_sub(before.held),
+            gates,
             flows_held,
             paths_held,
             paths_open,
@@ -353,6 +358,7 @@ impl Timeline {
             marked: count(|frame| frame.marked),
             retransmitted: count(|frame| frame.retransmitted),
             held_mean: frames.iter().map(|frame| round(frame.held as f64 / frame.width as f64)).collect(),
+            gates: count(|frame| frame.gates),
             flows_held: count(|frame| frame.flows_held),
             paths_held: count(|frame| frame.paths_held),
             paths_open: count(|frame| frame.paths_open),
@@ -458,6 +464,8 @@ pub struct Picture {
     retransmitted: Vec<u64>,
     /// Flows that On-Ramp held, as a mean over the frame.
     held_mean: Vec<f64>,
+    /// Flows, and programs' connections, that have a gate.
+    gates: Vec<u64>,
     flows_held: Vec<u64>,
     paths_held: Vec<u64>,
     paths_open: Vec<u64>,

@@ -75,6 +75,7 @@ impl<F: Feedback + 'static> Engine<F> {
         engine.desk.connections = connections;
         engine.desk.open_programs(&mut engine.cells, plan.programs, &plan.channels);
         engine.trace(&options.traced);
+        engine.desk.follows = options.ways;
         if options.timeline {
             let desk = &mut engine.desk;
             let load = desk.span.warmup + desk.span.duration;
@@ -187,6 +188,8 @@ impl<F: Feedback + 'static> Engine<F> {
                 .as_ref()
                 .map_or(vec![false; 256], |tcp| tcp.kinds.iter().map(Option::is_some).collect()),
             traced: Vec::new(),
+            follows: false,
+            followed: Vec::new(),
             shaper: resolved.shaper.kind,
             topology,
         };

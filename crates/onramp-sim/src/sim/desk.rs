@@ -3,6 +3,7 @@
 use super::look::Look;
 use super::run::CellBox;
 use super::summary::{Totals, totals};
+use super::ways::Followed;
 use crate::host::Note;
 use crate::host::config::ShaperKind;
 use crate::measure::{Observer, Recorder, Running, Timeline};
@@ -67,6 +68,9 @@ pub(super) struct Desk {
     pub is_tcp: Vec<bool>,
     /// Flows whose packets are captured.
     pub traced: Vec<u64>,
+    /// They are followed on their whole way; those that have begun.
+    pub follows: bool,
+    pub followed: Vec<Followed>,
     /// Ports whose packets' order is recorded.
     pub ordered: Vec<String>,
     pub shaper: ShaperKind,
@@ -176,7 +180,7 @@ impl Desk {
         let mut done: Vec<(Ps, FlowRecord)> = Vec::new();
         let mut exchanged: Vec<(Ps, ExchangeRecord)> = Vec::new();
         let mut operated: Vec<OperationRecord> = Vec::new();
-        for cell in cells {
+        for cell in cells.iter_mut() {
             done.append(&mut cell.hosts.done);
             self.recorder.add_samples(&mut cell.meter.samples);
             cell.hosts.take_exchanges(&mut exchanged);
@@ -213,6 +217,11 @@ impl Desk {
         done.sort_unstable_by_key(|(found, flow)| (*found, flow.id));
         for (_, flow) in done {
             self.alive -= 1;
+            if let Some(followed) = self.followed.iter_mut().find(|followed| followed.id == flow.id) {
+                followed.end = Some(flow.start_ps + flow.fct_ps);
+                let hosts = [flow.src, flow.dst];
+                cells.iter_mut().for_each(|cell| hosts.iter().for_each(|host| cell.network.follow(*host, false)));
+            }
             if let Some(start_ps) = flow.start_ps.checked_sub(self.origin) {
                 self.finished += 1;
                 let flow = FlowRecord { start_ps, ..flow };
@@ -254,7 +263,7 @@ impl Desk {
         let Some(timeline) = &mut self.timeline else { return };
         let all = totals(cells, self.at);
         let running = Running {
-            open: self.alive,
+            open: self.alive + cells.iter().map(|cell| cell.hosts.exchanges_open()).sum::<u64>(),
             done: self.finished,
             drops: all.network.dropped + all.hosts.dropped,
             marked: all.network.marked,

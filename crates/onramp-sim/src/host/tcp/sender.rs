@@ -31,7 +31,7 @@ pub(super) struct Flow {
     /// Counters of the connection when it began.
     resent: u32,
     timeouts: u32,
-    paused: Ps,
+    pub paused: Ps,
     done: bool,
 }
 
