@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 
 import onramp
+from browser import Browser, needs_chromium
 from conftest import SMALL, Command
 from onramp import capture
-from onramp.tracing import Capture
+from onramp.tracing import Capture, Trace
 from test_linux import needs_agent, needs_kernel
+from test_watch import data_of, is_self_contained
 
 SYN, PSH = dpkt.tcp.TH_SYN, dpkt.tcp.TH_PUSH
 
@@ -220,12 +222,15 @@ def test_a_plot_is_drawn(quiet: Path, command: Command, tmp_path: Path) -> None:
     [
         (("quiet", 4), "flow 4: is not there; there are 4, 0 to 3"),
         (("warm", 0), "flow 0: arrives in the warm-up, which is not measured; there are "),
-        (("quiet", *range(17)), "17 flows: at most 16 can be traced at a time"),
+        (("quiet", *range(65)), "65 flows: at most 64 can be traced at a time"),
         (("small", 1), 'transport.kind: "dcqcn" is RDMA; packets are traced of TCP: newreno, cubic, bbr'),
         (("small", 1, "--on", "both"), 'transport.kind: "dcqcn" is RDMA'),
         (("quiet", "one"), "'one' is not a valid integer"),
         (("quiet", -1), "No such option"),
-        (("quiet",), "Missing argument 'FLOW…'"),
+        (("quiet",), "Missing argument 'FLOW…', or --request N"),
+        (("quiet", "--request", 0), "request 0: is not there; the scenario has none"),
+        (("small", "--request", 9999, "--html"), "request 9999: is not there; there are "),
+        (("small", 1, "--on", "both", "--html"), 'transport.kind: "dcqcn" is RDMA'),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -240,6 +245,114 @@ def test_a_mistake_is_one_line(
     done = command("trace", files[str(name)], *rest)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and not done.stdout
     assert said in done.stderr
+
+
+#: Places in a packet's list on a page.
+FLOW, KIND, AGAIN, HELD, MARKED, DROPPED, LINKS = 0, 1, 4, 5, 6, 7, 8
+
+
+def agrees_with_captures(found: Trace, on: str) -> Any:
+    """Holds a page to the captures of both hosts; its data."""
+    (path,) = (p for p in found.pages if p.name == f"space-time-{on}.html")
+    html = path.read_text()
+    assert is_self_contained(html)
+    data = data_of(html)
+    for n, flow in enumerate(found.flows):
+        own = [p for p in data["packets"] if p[FLOW] == n and p[KIND] == "data"]
+        ends = [c for c in found.captures if (c.flow, c.on) == (flow, on)]
+        assert [c.end for c in ends] == ["sender", "receiver"] and data["flows"][n]["id"] == flow
+        left, there = (sorted(one.packets.time_ns[one.packets.data].tolist()) for one in ends)
+        assert [p[LINKS + 1] if len(p) > LINKS else p[DROPPED][1] for p in own] == left
+        assert sorted(p[-1] for p in own if p[DROPPED] is None) == there
+        assert sum(p[DROPPED] is not None for p in own) == len(left) - len(there)
+        assert sum(p[AGAIN] for p in own) == ends[0].numbers["retransmitted"]
+        acks = sum(p[FLOW] == n and p[KIND] == "ack" for p in data["packets"])
+        # Those on their way when the last byte is acknowledged are not followed.
+        assert 0 <= ends[1].numbers["acks"] - acks <= 8
+    return data
+
+
+def test_a_page_of_space_and_time_is_what_the_captures_are(crowd: Path) -> None:
+    found = onramp.trace(crowd, [0, 4, 8], {"onramp": {"threshold": "60us"}}, html=True)
+    data = agrees_with_captures(found, "sim")
+    assert not data["ends_only"] and data["unit"] == "byte" and data["onramp"] == "60us"
+    names = [f"{src}->{dst}" for src, dst, *_ in data["ports"]]
+    flows = {f["id"]: f for f in found.result("sim").flows.to_pylist()}
+    for n, flow in enumerate(found.flows):
+        own = [p for p in data["packets"] if p[FLOW] == n and p[KIND] == "data"]
+        for p in own:
+            links = [p[i : i + 3] for i in range(LINKS, len(p), 3)]
+            assert [names[port] for port, _, _ in links] == [f"h{flow + 1}->s0", "s0->h0"][: len(links)]
+            # A full packet takes 1.2112 µs at 10 Gb/s, and nothing leaves before it has come.
+            assert all(comes - leaves >= 1000 for _, leaves, comes in links)
+            assert all(b[1] >= a[2] for a, b in itertools.pairwise(links))
+            assert p[DROPPED] is None or names[p[DROPPED][0]] == "s0->h0"
+        assert any(p[DROPPED] for p in own)
+        held = sum(p[HELD] for p in own)
+        assert held / 1e3 == pytest.approx(flows[flow]["paused_ps"] / 1e6, rel=0.02, abs=60)
+    assert (
+        onramp.Result(found.folder / "sim").flows
+        == onramp.run(crowd, {"onramp": {"threshold": "60us"}}).flows
+    )
+
+
+def test_a_request_on_rdma_has_a_page_and_no_captures(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    path = write({**SMALL, "transport": {"kind": "dcqcn"}})
+    done = command("trace", path, "--request", 1, "--html", "--out", "out")
+    assert done.returncode == 0 and done.stdout.split() == ["out/space-time-sim.html"], done
+    data = data_of((tmp_path / "out" / "space-time-sim.html").read_text())
+    result = onramp.Result(tmp_path / "out" / "sim")
+    parts = [f for f in result.flows.to_pylist() if f["request"] == 1]
+    assert len(parts) == 6 and {f["id"] for f in data["flows"]} == {f["id"] for f in parts}
+    sent = [p for p in data["packets"] if p[KIND] == "data"]
+    # 2 KB are two packets, each over two links.
+    assert len(sent) == 12 and all(len(p) == LINKS + 6 for p in sent)
+    end = max(f["start_ns"] + f["fct_ns"] for f in data["flows"]) - min(f["start_ns"] for f in data["flows"])
+    requests = {r["id"]: r for r in result.requests.to_pylist()}
+    assert end == pytest.approx(requests[1]["rct_ps"] / 1e3)
+    assert not list((tmp_path / "out").glob("*.pcap")) and not (tmp_path / "out/sim/ways.json").exists()
+
+
+@needs_kernel
+def test_on_linux_a_page_has_both_ends(crowd: Path) -> None:
+    found = onramp.trace(crowd, [0, 4], on="both", html=True)
+    assert [p.name for p in found.pages] == ["space-time-sim.html", "space-time-linux.html"]
+    data = agrees_with_captures(found, "linux")
+    assert data["ends_only"] and any(p[DROPPED] for p in data["packets"])
+    agrees_with_captures(found, "sim")
+
+
+@needs_chromium
+def test_a_browser_shows_packets_and_zooms_and_filters(crowd: Path, tmp_path: Path) -> None:
+    found = onramp.trace(crowd, [0, 4], html=True)
+    with Browser(tmp_path, height=1000) as browser:
+        browser.open(found.pages[0].as_uri())
+        assert browser.text("flows").startswith("2 to h0") and " dropped" in browser.text("packets")
+        whole = browser.value("view")
+        browser.wheel("#picture", 0.2, 0.5, -300)
+        browser.until(f"view[1] - view[0] < {0.9 * (whole[1] - whole[0])}")
+        # To the middle of a queue: some packet is near.
+        browser.until("packets.some((p) => p.links.length > 1 && p.begin > view[0] && p.end < view[1])")
+        place = browser.value(
+            "(() => { const isWhole = (p) => p.links.length > 1 && p.begin > view[0] && p.end < view[1];"
+            "const p = packets.find(isWhole);"
+            "const { from, to } = stretches(p)[1]; const x = (from[0] + to[0]) / 2, c = $('picture');"
+            "const part = (x - view[0]) / (view[1] - view[0]);"
+            "const at = LEFT + part * (c.clientWidth - LEFT - RIGHT), y = (from[1] + to[1]) / 2;"
+            "return [at / c.clientWidth, y / c.clientHeight]; })()"
+        )
+        browser.point("#picture", *place)
+        browser.until("document.getElementById('packet').innerText.includes('s0->h0: waited ')")
+        browser.point("#all", 0.5, click=True)
+        browser.until(f"view[0] === {whole[0]} && view[1] === {whole[1]}")
+        seen = browser.value("shownPackets().length")
+        browser.point("#table input", 0.5, click=True)
+        assert 0 < browser.value("shownPackets().length") < seen
+        browser.point("#none", 0.5, click=True)
+        assert browser.value("shownPackets().length") == 0
+        assert {url.split(":")[0] for url in browser.loaded} <= {"file", "data"} and not browser.complaints
 
 
 def test_a_flow_that_does_not_begin_is_an_error(quiet: Path, command: Command, tmp_path: Path) -> None:

@@ -33,7 +33,9 @@ class Loaded:
         """Names of the network's hosts, in order."""
     def explain(self) -> str:
         """JSON: facts of the scenario before its run, see crates/onramp-sim/src/scenario/explain.rs."""
-    def check_traced(self, flows: list[int]) -> None:
+    def flows_of(self, request: int) -> list[int]:
+        """Numbers of the flows of a request."""
+    def check_traced(self, flows: list[int], frames: bool = True) -> None:
         """Refuse flows that cannot be traced."""
 
 def with_input_files(resolved: str, paths: list[tuple[str, str]]) -> str:
@@ -54,7 +56,14 @@ class Simulation:
     Tables come as columns of little-endian bytes.
     """
 
-    def __init__(self, loaded: Loaded, threads: int = 1, traced: list[int] = ...) -> None: ...
+    def __init__(
+        self,
+        loaded: Loaded,
+        threads: int = 1,
+        traced: list[int] = ...,
+        ways: bool = False,
+        timeline: bool = False,
+    ) -> None: ...
     def advance(self, wall_ms: int) -> bool:
         """Simulate for about `wall_ms` of wall time without the GIL; True at the end."""
     @property
@@ -91,6 +100,10 @@ class Simulation:
         """Flows alive now; their times so far are no completion times."""
     def captures(self) -> list[tuple[str, bytes, int]]:
         """Packets of the traced flows: each file's name and content, and packets left out."""
+    def ways(self) -> str:
+        """Ways of the packets of the flows that are traced, as JSON."""
+    def picture(self) -> str:
+        """The network over time so far as JSON, by columns; "null" without a timeline."""
     def series_names(self) -> list[str]:
         """Names of the time series, by their number."""
     def counters(self) -> str:

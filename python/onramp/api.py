@@ -93,11 +93,12 @@ def trace_loaded(
     threads: int,
     watch: Watch,
     force: bool = False,
+    html: bool = False,
 ) -> Trace:
     """Packets of flows of what `tracing.prepare` has returned; `force` as for `run_loaded`."""
 
     def fill(folder: Path) -> None:
-        tracing.execute(scenarios, flows, folder, threads=threads, watch=watch)
+        tracing.execute(scenarios, flows, folder, threads=threads, watch=watch, html=html)
 
     folder, temporary = _filled(out, fill, force=force)
     found = Trace(folder)
@@ -261,6 +262,8 @@ def trace(
     out: str | Path | None = None,
     on: str = "sim",
     threads: int | None = None,
+    request: int | None = None,
+    html: bool = False,
 ) -> Trace:
     """Run a scenario and capture the packets of single flows at both their hosts.
 
@@ -270,6 +273,11 @@ def trace(
         Numbers as in the flows table; they are the same flows on both substrates.
     on : {"sim", "linux", "both"}
         Where it runs.
+    request : int, optional
+        Number of a request, as in the requests table, whose flows are traced, too.
+    html : bool
+        Also write a page of space and time for each substrate (`Trace.pages`): every packet's way, in the
+        simulator through each port. There it shows RDMA's flows as well, which have no captures.
     scenario, overrides, seed, out, threads
         As for `run`; without `out` the folder vanishes with the returned object.
 
@@ -283,11 +291,11 @@ def trace(
     ScenarioError, OnRampError, KeyboardInterrupt
         As for `run`; also if a flow is not there, or is not on TCP.
     """
-    chosen = list(dict.fromkeys(flows))
     given = {**(overrides or {}), **({} if seed is None else {"seed": seed})}
-    loaded = tracing.prepare(scenario, given, chosen, on)
+    loaded, chosen = tracing.prepare(scenario, given, flows, on, request=request, html=html)
     with Stop() as stop:
-        found = trace_loaded(loaded, chosen, out, threads=threads or os.cpu_count() or 1, watch=Watch(stop))
+        cores = threads or os.cpu_count() or 1
+        found = trace_loaded(loaded, chosen, out, threads=cores, watch=Watch(stop), html=html)
     if stop.asked:
         raise KeyboardInterrupt
     return found

@@ -47,6 +47,10 @@ class Packets:
         Bytes of the flow that are acknowledged; 0 of the end that sends data.
     length : array
         Bytes of the frame, headers included.
+    ident : array
+        IPv4's identification: the same at both hosts.
+    ecn : array
+        IPv4's ECN field: 2 can be marked, 3 is.
     """
 
     time_ns: Ints
@@ -57,6 +61,8 @@ class Packets:
     payload: Ints
     ack: Ints
     length: Ints
+    ident: Ints
+    ecn: Ints
 
     def __len__(self) -> int:
         return len(self.time_ns)
@@ -150,7 +156,8 @@ def _packets(content: NDArray[np.uint8], records: Ints) -> Packets:
     back = tcp & ~forward
     ack[back] = _unwrapped(number(head + 8, 4)[back], origin)
     length = number(records + 12, 4, little=True)
-    return Packets(time_ns, forward, tcp, flags, start, payload, ack, length)
+    ident, ecn = number(ip + 4, 2), number(ip + 1, 1) & 3
+    return Packets(time_ns, forward, tcp, flags, start, payload, ack, length, ident, ecn)
 
 
 def _unwrapped(numbers: Ints, origin: int) -> Ints:

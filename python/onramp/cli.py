@@ -16,7 +16,7 @@ import click
 from onramp import ScenarioError, api, controller, folders, template, terminal, tracing
 from onramp.cache import Cache
 from onramp.comparison import Comparison, Plan
-from onramp.engine import Stop, Watch
+from onramp.engine import Status, Stop, Watch
 from onramp.errors import OnRampError
 from onramp.folders import unused
 from onramp.progress import Progress
@@ -155,22 +155,88 @@ def run(
             result = api.run_loaded(loaded, target, threads=threads, watch=Watch(stop, progress), force=force)
         if not stop():
             plots.save_all({"": [result]}, target / "plots")
+    _print_run(result, target, as_json=as_json)
+    return 0 if result.summary["complete"] else INTERRUPTED
+
+
+def _print_run(result: Result, place: Path, *, as_json: bool) -> None:
+    """Print a run's table, or its summary, and where the rest is."""
     summary = result.summary
     if as_json:
         click.echo(json.dumps(summary, indent=2))
-    else:
-        console = terminal.console()
-        console.print(terminal.summary_table(summary, loaded.document["measure"]["links"]))
-        texts = (
-            terminal.deadlock_text,
-            terminal.rough_text,
-            terminal.unfinished_text,
-            terminal.clock_text,
-            terminal.engine_text,
-        )
-        lines = [*(text(summary) for text in texts), str(target)]
-        console.print("", *filter(None, lines), sep="\n", soft_wrap=True)
-    return 0 if summary["complete"] else INTERRUPTED
+        return
+    console = terminal.console()
+    console.print(terminal.summary_table(summary, result.scenario.document["measure"]["links"]))
+    texts = (
+        terminal.deadlock_text,
+        terminal.rough_text,
+        terminal.unfinished_text,
+        terminal.clock_text,
+        terminal.engine_text,
+    )
+    lines = [*(text(summary) for text in texts), str(place)]
+    console.print("", *filter(None, lines), sep="\n", soft_wrap=True)
+
+
+@commands.command()
+@SCENARIO
+@SET
+@SEED
+@THREADS
+@OUT
+@FORCE
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default="a free one",
+    metavar="PORT",
+    help="Port of the page, on 127.0.0.1.",
+)
+@click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
+@click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of a table.")
+def watch(
+    scenario: Path,
+    overrides: dict[str, str],
+    seed: int | None,
+    threads: int,
+    out: Path | None,
+    force: bool,
+    port: int,
+    opens: bool,
+    as_json: bool,
+) -> int:
+    """Run SCENARIO in the simulator and show it in a browser while it goes.
+
+    The page shows links, queues, flows and holds over time. It stays in DIR as watch.html, which needs no
+    server; the other results are those of `onramp run`. Its address is printed first, on standard error.
+    """
+    from onramp import plots, watching
+
+    given = overrides | ({} if seed is None else {"seed": str(seed)})
+    loaded = load(scenario, given, "sim", keep=True)
+    _advise(loaded.advice)
+    board = watching.Board(loaded)
+    server = watching.Server(board, port)
+    target = out or unused(RESULTS / f"{loaded.name}-{loaded.seed}")
+    with Stop() as stop, server:
+        click.echo(server.url, err=True)
+        if opens and not watching.open_browser(server.url):
+            click.echo("there is no browser with a window here: open the address above", err=True)
+        with Progress(loaded.name, 1, quiet=as_json) as progress:
+
+            def report(label: str, status: Status | None) -> None:
+                progress(label, status)
+                board.report(label, status)
+
+            observer = Watch(stop, report, board.picture)
+            result = api.run_loaded(loaded, target, threads=threads, watch=observer, force=force)
+        board.end(complete=result.summary["complete"], folder=target)
+        page = board.write(target)
+        if not stop():
+            plots.save_all({"": [result]}, target / "plots")
+    _print_run(result, page, as_json=as_json)
+    return 0 if result.summary["complete"] else INTERRUPTED
 
 
 @commands.command()
@@ -453,7 +519,8 @@ def _time_ns(option: str, text: str) -> int:
 
 @commands.command("trace")
 @SCENARIO
-@click.argument("flows", type=click.IntRange(min=0), nargs=-1, required=True, metavar="FLOW…")
+@click.argument("flows", type=click.IntRange(min=0), nargs=-1, metavar="FLOW…")
+@click.option("--request", type=click.IntRange(min=0), metavar="N", help="Trace all flows of request N.")
 @click.option(
     "--on",
     type=click.Choice(["sim", "linux", "both"]),
@@ -467,10 +534,12 @@ def _time_ns(option: str, text: str) -> int:
 @OUT
 @FORCE
 @click.option("--plot", is_flag=True, help="Draw bytes sent, acknowledged and in flight, too.")
+@click.option("--html", is_flag=True, help="Write a page with each packet's way over time, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print trace.json instead of a table.")
 def trace_command(
     scenario: Path,
     flows: tuple[int, ...],
+    request: int | None,
     on: str,
     overrides: dict[str, str],
     seed: int | None,
@@ -478,21 +547,32 @@ def trace_command(
     out: Path | None,
     force: bool,
     plot: bool,
+    html: bool,
     as_json: bool,
 ) -> int:
     """Run SCENARIO and capture the packets of each FLOW at both its hosts.
 
-    FLOW is a number as in flows.parquet. The pcap files in DIR are for Wireshark and the like.
+    FLOW is a number as in flows.parquet, N one as in requests.parquet. The pcap files in DIR are for
+    Wireshark and the like. With --html, DIR also has a page of space and time: each packet's way from port to
+    port in the simulator, where it shows RDMA as well, and from host to host on Linux.
     """
-    chosen = list(dict.fromkeys(flows))
+    if not flows and request is None:
+        raise click.UsageError("Missing argument 'FLOW…', or --request N")
     given = overrides | ({} if seed is None else {"seed": str(seed)})
-    loaded = tracing.prepare(scenario, given, chosen, on)
+    loaded, chosen = tracing.prepare(scenario, given, flows, on, request=request, html=html)
     name = f"{next(iter(loaded.values())).name}-trace"
-    target = out or unused(RESULTS / f"{name}-{'-'.join(map(str, chosen))}")
+    numbers = [*flows, *([] if request is None else [f"request-{request}"])]
+    target = out or unused(RESULTS / f"{name}-{'-'.join(map(str, numbers))}")
     with Stop() as stop:
         with Progress(name, len(loaded), quiet=as_json) as progress:
             found = api.trace_loaded(
-                loaded, chosen, target, threads=threads, watch=Watch(stop, progress), force=force
+                loaded,
+                chosen,
+                target,
+                threads=threads,
+                watch=Watch(stop, progress),
+                force=force,
+                html=html,
             )
         drawn: list[Path] = []
         if plot and not stop():
@@ -506,7 +586,8 @@ def trace_command(
         if len(found.substrates) > 1:
             for flow in chosen:
                 console.print(terminal.trace_table(found, flow), "")
-        console.print(*terminal.trace_lines(found), *map(str, drawn), sep="\n", soft_wrap=True)
+        files = map(str, [*drawn, *found.pages])
+        console.print(*terminal.trace_lines(found), *files, sep="\n", soft_wrap=True)
     return 0 if found.complete else INTERRUPTED
 
 

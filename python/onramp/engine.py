@@ -27,6 +27,9 @@ from onramp.summary import Summary, summarize
 #: How many packets captures had no room for, by file.
 CAPTURES = "captures.json"
 
+#: Ways of packets of traced flows, hop by hop.
+WAYS = "ways.json"
+
 #: Wall time between two looks at the clock, the signals and the tables.
 STEP_MS = 100
 
@@ -51,10 +54,14 @@ class Watch:
         Returns whether runs are to end, with incomplete results. Called ten times a second.
     report : callable
         Takes the label of a run and how far it is; None once it has ended. Called ten times a second.
+    picture : callable, optional
+        Takes a callable that returns the network over time so far, as JSON, until it is given anew; the last
+        one does so after the run, too. Called ten times a second. In the simulator only.
     """
 
     stop: Callable[[], bool] = lambda: False
     report: Callable[[str, Status | None], None] = lambda label, status: None
+    picture: Callable[[Callable[[], str]], None] | None = None
 
 
 NOBODY = Watch()
@@ -109,6 +116,7 @@ def execute(
     label: str | None = None,
     traced: Sequence[int] = (),
     digest: str | None = None,
+    ways: bool = False,
 ) -> Summary:
     """Run a scenario and write scenario, tables and summary to `folder`, which exists.
 
@@ -125,11 +133,13 @@ def execute(
         packets each had no room for.
     digest : str, optional
         Names the results. Default: the scenario's.
+    ways : bool
+        In the simulator `ways.json` has where each of their packets was, and when; also on RDMA.
     """
     digest, kept = digest or scenario.digest, scenario.write(folder)
     began = time.monotonic()
     with ExitStack() as stack:
-        run = _Run(kept, folder, _Tables(folder, stack), watch, label or scenario.name, traced)
+        run = _Run(kept, folder, _Tables(folder, stack), watch, label or scenario.name, traced, ways)
         counters, complete = _on_linux(run) if scenario.on == "linux" else _in_simulator(run, threads)
     wall_s = time.monotonic() - began
     engine = counters["engine"]
@@ -199,6 +209,7 @@ class _Run:
     watch: Watch
     label: str
     traced: Sequence[int]
+    ways: bool
 
     def report(self, status: Status) -> None:
         self.watch.report(self.label, status)
@@ -207,7 +218,8 @@ class _Run:
 def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
     """Simulate; the engine's part of the summary, and whether the run came to its end."""
     kept, write = run.kept, run.tables
-    simulation = _sim.Simulation(kept.loaded, threads, list(run.traced))
+    picture = run.watch.picture
+    simulation = _sim.Simulation(kept.loaded, threads, list(run.traced), run.ways, picture is not None)
     complete = False
     while not complete and not run.watch.stop():
         complete = simulation.advance(STEP_MS)
@@ -222,6 +234,8 @@ def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
         write.add("series", tables.rows("series", simulation.take_series(), names=names))
         now_us = simulation.now_ps / 1e6
         run.report(Status(simulation.progress, now_us, simulation.packet_hops, simulation.flows_done))
+        if picture:
+            picture(simulation.picture)
     counters = json.loads(simulation.counters())
     # Long flows, and requests that are open, may have begun with the warm-up.
     early = kept.endless or counters["unfinished"].get("exchanges", 0)
@@ -237,6 +251,8 @@ def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
             (run.folder / name).write_bytes(content)
         left_out = {name: count for name, _, count in captures}
         (run.folder / CAPTURES).write_text(json.dumps(left_out))
+    if run.ways:
+        (run.folder / WAYS).write_text(simulation.ways())
     counters["engine"]["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return counters, complete
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from onramp import capture, engine
+from onramp import capture, engine, spacetime
 from onramp.capture import Packets
 from onramp.engine import NOBODY, Watch
 from onramp.errors import OnRampError, RunError, ScenarioError
@@ -142,13 +142,33 @@ class Trace:
         fct: float | None = self._found["runs"][on]["fct_us"].get(str(flow))
         return fct
 
+    @property
+    def pages(self) -> list[Path]:
+        """Pages of space and time, one for each substrate, if they were asked for."""
+        return [self.folder / name for name in self._found["pages"]]
+
     def to_json(self) -> dict[str, Any]:
         """Content of trace.json."""
         return self._found
 
 
-def prepare(source: Source, overrides: Overrides, flows: Sequence[int], on: str) -> dict[str, Scenario]:
-    """A scenario as it is loaded for each substrate, "both" being all; its flows can be traced.
+def prepare(
+    source: Source,
+    overrides: Overrides,
+    flows: Sequence[int],
+    on: str,
+    *,
+    request: int | None = None,
+    html: bool = False,
+) -> tuple[dict[str, Scenario], list[int]]:
+    """A scenario as it is loaded for each substrate, "both" being all, and its flows, which can be traced.
+
+    Parameters
+    ----------
+    request : int, optional
+        Number of a request, as in the requests table: its flows are traced, too.
+    html : bool
+        Pages are wanted, which in the simulator RDMA's flows have as well.
 
     Raises
     ------
@@ -157,14 +177,16 @@ def prepare(source: Source, overrides: Overrides, flows: Sequence[int], on: str)
     OnRampError
         If a flow is not there, they are too many, or the transport is not TCP.
     """
-    loaded = {}
+    loaded, chosen = {}, list(dict.fromkeys(flows))
     for substrate in SUBSTRATES if on == "both" else (on,):
         scenario = loaded[substrate] = load(source, overrides, substrate, keep=True)
         try:
-            scenario.loaded.check_traced(list(flows))
+            if request is not None:
+                chosen = list(dict.fromkeys([*flows, *scenario.loaded.flows_of(request)]))
+            scenario.loaded.check_traced(chosen, frames=not html or on != "sim")
         except ScenarioError as e:
             raise OnRampError(f"{scenario.name}: {e}") from e
-    return loaded
+    return loaded, chosen
 
 
 def execute(
@@ -174,6 +196,7 @@ def execute(
     *,
     threads: int = 1,
     watch: Watch = NOBODY,
+    html: bool = False,
 ) -> None:
     """Run a scenario on one or both substrates; captures, a result folder for each, and trace.json.
 
@@ -182,7 +205,9 @@ def execute(
     scenarios : mapping
         What `prepare` has returned.
     flows : sequence of int
-        Numbers of flows, each once, as they were given to `prepare`.
+        Numbers of flows, each once, as `prepare` has returned them.
+    html : bool
+        Also write a page of space and time for each substrate.
 
     Raises
     ------
@@ -192,6 +217,7 @@ def execute(
     one = next(iter(scenarios.values()))
     runs: dict[str, Any] = {}
     captures: list[dict[str, Any]] = []
+    pages: list[str] = []
     complete = True
     for on, scenario in scenarios.items():
         if watch.stop():
@@ -200,17 +226,27 @@ def execute(
         place = folder / on
         place.mkdir()
         label = SUBSTRATES[on]
-        summary = engine.execute(scenario, place, threads=threads, watch=watch, label=label, traced=flows)
+        follows = html and on == "sim"
+        summary = engine.execute(
+            scenario, place, threads=threads, watch=watch, label=label, traced=flows, ways=follows
+        )
         watch.report(label, None)
         complete &= summary["complete"]
         result = Result(place)
         runs[on] = {"complete": summary["complete"], "fct_us": _completion(result, flows)}
         found = _captures(result, on, flows, folder)
         captures += found
-        missing = set(flows) - {c["flow"] for c in found}
+        ways = _ways(place) if follows else {}
+        missing = set(flows) - {c["flow"] for c in found} - {flow for flow, _, _ in ways.get("flows", [])}
         if missing and summary["complete"]:
             limit = f"time_limit {scenario.document['time_limit']}"
             raise RunError(f"{scenario.name}: flow {min(missing)} does not begin before the end ({limit})")
+        if html:
+            files: dict[int, dict[str, Path]] = {}
+            for end in found:
+                files.setdefault(end["flow"], {})[end["end"]] = folder / end["path"]
+            pages.append(f"space-time-{on}.html")
+            spacetime.write(folder / pages[-1], result, on, ways, files)
     captures.sort(key=lambda c: (flows.index(c["flow"]), list(SUBSTRATES).index(c["on"])))
     found_all = {
         "scenario": one.name,
@@ -219,6 +255,7 @@ def execute(
         "flows": list(flows),
         "runs": runs,
         "captures": captures,
+        "pages": pages,
     }
     (folder / "trace.json").write_text(json.dumps(found_all, indent=2) + "\n")
 
@@ -227,6 +264,14 @@ def _completion(result: Result, flows: Sequence[int]) -> dict[str, float | None]
     table = result.flows.filter(pc.is_in(result.flows["id"], pc.cast(list(flows), "uint64")))
     times = zip(table["id"].to_pylist(), table["fct_ps"].to_pylist(), strict=True)
     return {str(flow): None if fct is None else fct / 1e6 for flow, fct in times}
+
+
+def _ways(place: Path) -> dict[str, Any]:
+    """Ways of packets that a run in the simulator has written, which go with that."""
+    path = place / engine.WAYS
+    ways: dict[str, Any] = json.loads(path.read_text())
+    path.unlink()
+    return ways
 
 
 def _captures(result: Result, on: str, flows: Sequence[int], folder: Path) -> list[dict[str, Any]]:

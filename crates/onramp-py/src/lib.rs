@@ -88,9 +88,16 @@ impl Loaded {
         serde_json::to_string(&found).map_err(|e| PyValueError::new_err(e.to_string()))
     }
 
-    /// Checks the numbers of flows that are to be traced.
-    fn check_traced(&self, py: Python<'_>, flows: Vec<u64>) -> PyResult<()> {
-        let checked = py.detach(|| self.scenario.check_traced(&self.topology, &self.base, &flows));
+    /// Numbers of the flows of a request.
+    fn flows_of(&self, py: Python<'_>, request: u64) -> PyResult<Vec<u64>> {
+        let found = py.detach(|| self.scenario.flows_of(&self.topology, &self.base, request));
+        found.map_err(|e| errors::ScenarioError::new_err(e.to_string()))
+    }
+
+    /// Checks the numbers of flows that are to be traced, as frames (TCP only) or not.
+    #[pyo3(signature = (flows, frames=true))]
+    fn check_traced(&self, py: Python<'_>, flows: Vec<u64>, frames: bool) -> PyResult<()> {
+        let checked = py.detach(|| self.scenario.check_traced(&self.topology, &self.base, &flows, frames));
         checked.map_err(|e| errors::ScenarioError::new_err(e.to_string()))
     }
 }
@@ -143,10 +150,17 @@ struct Simulation {
 #[pymethods]
 impl Simulation {
     #[new]
-    #[pyo3(signature = (loaded, threads=1, traced=Vec::new()))]
-    fn new(py: Python<'_>, loaded: &Loaded, threads: usize, traced: Vec<u64>) -> PyResult<Self> {
+    #[pyo3(signature = (loaded, threads=1, traced=Vec::new(), ways=false, timeline=false))]
+    fn new(
+        py: Python<'_>,
+        loaded: &Loaded,
+        threads: usize,
+        traced: Vec<u64>,
+        ways: bool,
+        timeline: bool,
+    ) -> PyResult<Self> {
         py.detach(|| {
-            let options = Options { traced, ..Options::default() };
+            let options = Options { traced, ways, timeline, ..Options::default() };
             let topology = Arc::clone(&loaded.topology);
             let sim = onramp_sim::Simulation::with(&loaded.scenario, topology, &loaded.base, &options);
             let mut sim = sim.map_err(|e| errors::ScenarioError::new_err(e.to_string()))?;
@@ -244,6 +258,16 @@ impl Simulation {
         let captures = py.detach(|| self.sim.captures());
         let file = |c: &Capture| (c.name("sim"), PyBytes::new(py, &c.pcap), c.left_out);
         captures.iter().map(file).collect()
+    }
+
+    /// Ways of the packets of the flows that are traced, as JSON.
+    fn ways(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| serde_json::to_string(&self.sim.ways())).map_err(|e| PyValueError::new_err(e.to_string()))
+    }
+
+    /// The network over time so far as JSON; null without a timeline.
+    fn picture(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| serde_json::to_string(&self.sim.picture())).map_err(|e| PyValueError::new_err(e.to_string()))
     }
 
     fn series_names(&self) -> Vec<String> {

@@ -161,7 +161,7 @@ impl<F: Feedback> Cell<F> {
         self.network.counts.hops += 1;
         let OnLink { link: port, packet } = on;
         let host = self.network.ports[port as usize].host;
-        if self.network.has_faults() && self.network.loses(port, packet.size) {
+        if self.network.looks() && self.network.loses(self.now, port, &packet) {
             if !packet.is_pfc() {
                 self.lost(&packet);
             }

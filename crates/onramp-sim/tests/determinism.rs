@@ -97,7 +97,8 @@ fn cells_and_threads_change_nothing() {
             }
             let text = format!("{network}{LOADED}");
             let run = |one_cell, threads| {
-                let options = Options { one_cell, ..Options::default() };
+                // Nor does a timeline.
+                let options = Options { one_cell, timeline: threads == 2, ..Options::default() };
                 let mut sim = build_as(&options, &text, transport, &set);
                 assert_eq!(sim.cells(), if one_cell { 1 } else { *cells }, "{name}");
                 sim.set_threads(threads);
@@ -110,6 +111,37 @@ fn cells_and_threads_change_nothing() {
             }
         }
     }
+}
+
+/// A picture as JSON.
+fn picture(one_cell: bool, threads: usize, set: &[(&str, &str)]) -> serde_json::Value {
+    let options = Options { one_cell, timeline: true, ..Options::default() };
+    let mut sim = build_as(&options, &format!("{SMALL_FAT_TREE}{LOADED}"), TRANSPORTS[0], set);
+    sim.set_threads(threads);
+    sim.run_to_end();
+    let done = sim.take_flows().len() + sim.take_requests().len();
+    let picture = serde_json::to_value(sim.picture().unwrap()).unwrap();
+    let counts = picture["completions"].as_object().unwrap().values().map(|group| group["count"].as_u64().unwrap());
+    assert_eq!(counts.sum::<u64>(), done as u64, "every flow and request is in it");
+    picture
+}
+
+#[test]
+fn a_picture_hangs_on_neither_cells_nor_threads() {
+    let set = [("onramp.enabled", "true"), ("warmup", "50us")];
+    assert_eq!(picture(false, 2, &set), picture(true, 1, &set));
+}
+
+#[test]
+fn a_picture_is_bounded_whatever_the_run() {
+    let sizes = ["200us", "1900us"].map(|duration| {
+        let picture = picture(false, 1, &[("duration", duration)]);
+        let ends: Vec<f64> = serde_json::from_value(picture["end_us"].clone()).unwrap();
+        assert!(ends.len() < 1000 && ends.is_sorted(), "{} frames", ends.len());
+        assert!(picture["rows"].as_array().unwrap().len() < 100);
+        ends.len()
+    });
+    assert!(sizes.iter().all(|frames| *frames > 300), "{sizes:?}");
 }
 
 /// Hosts that need time for what comes, windows that are paced, what is recorded of packets, and RDMA beside TCP.

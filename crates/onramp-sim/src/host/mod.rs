@@ -464,6 +464,17 @@ impl<H: Header> Hosts<H> {
         self.gates.iter().chain(tcp)
     }
 
+    /// Tells, of each flow alive, its hosts, and whether On-Ramp's gate is closed.
+    pub fn gated(&self, now: Ps, tell: &mut dyn FnMut(u32, u32, bool)) {
+        let slots = (0..).zip(self.senders.slots());
+        for (slot, flow) in slots.filter(|(_, flow): &(u32, &Sender)| !flow.done && flow.start <= now) {
+            tell(flow.src, flow.dst, self.gates.as_ref().is_some_and(|gates| gates.release(slot) > now));
+        }
+        if let Some(tcp) = &self.tcp {
+            tcp.gated(now, tell);
+        }
+    }
+
     /// Time that flows alive have been paused.
     pub fn paused_alive(&self, now: Ps) -> Ps {
         let of_tcp = self.tcp.as_ref().map_or(0, |tcp| tcp.paused_alive(now));

@@ -5,6 +5,7 @@ mod meter;
 mod next_owd;
 mod observer;
 mod shaped;
+mod timeline;
 pub mod trace;
 
 pub use delays::Delays;
@@ -12,6 +13,7 @@ pub use meter::Meter;
 pub use next_owd::NextOwd;
 pub use observer::{FlowStart, Observer};
 pub use shaped::Shaped;
+pub use timeline::{Picture, Running, Timeline};
 
 use onramp_config::units::{Ps, SEC, Span, US};
 use onramp_records::{CollectiveRecord, ExchangeRecord, FlowRecord, OperationRecord, RequestRecord, Sample};

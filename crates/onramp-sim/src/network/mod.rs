@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod ecn;
 pub(crate) mod faults;
 pub mod feedback;
+pub(crate) mod hops;
 mod order;
 pub(crate) mod packet;
 pub mod path;

@@ -120,6 +120,12 @@ impl<H> Packet<H> {
         Self { label: self.label.with(Label::HOST, Label::KIND, host), ..self }
     }
 
+    /// The same without what switches have written.
+    pub fn bare(&self) -> Packet<()> {
+        let Self { sent_ns, flow, seq, paused, owd_ns, size, hash, label, .. } = *self;
+        Packet { sent_ns, flow, seq, paused, owd_ns, size, hash, label, header: () }
+    }
+
     /// Its kind.
     #[inline]
     pub fn kind(&self) -> Kind {

@@ -5,6 +5,7 @@ use super::config::{ClassRules, Loss, PortBuffer, Rules};
 use super::ecn::Ecn;
 use super::faults::{Change, Faults, Loses};
 use super::feedback::{Feedback, Leaving};
+use super::hops::{Fate, Hops};
 use super::order::{Flow, Order};
 use super::packet::{MARKED, UNPAUSED};
 use super::path::{Choice, Selector};
@@ -112,6 +113,10 @@ pub struct Network<F: Feedback> {
     orders: Vec<(u32, Order)>,
     /// Faults of links, where there are any.
     faults: Option<Box<Faults>>,
+    /// Packets to hosts of flows that are traced, if some are.
+    hops: Option<Box<Hops>>,
+    /// There are faults or hops.
+    looks: bool,
     /// For other cells.
     pub outbox: Posts<Packet<F::Header>>,
     /// Counts so far.
@@ -176,6 +181,8 @@ impl<F: Feedback> Network<F> {
             counts: Counts::default(),
             orders: Vec::new(),
             faults: None,
+            hops: None,
+            looks: false,
             classes,
             ports,
             queues,
@@ -266,6 +273,9 @@ impl<F: Feedback> Network<F> {
     #[cold]
     fn drops(&mut self, now: Ps, out: u32, packet: &Packet<F::Header>) {
         self.counts.dropped += 1;
+        if let Some(hops) = &mut self.hops {
+            hops.sees(now, out, Fate::Dropped, packet);
+        }
         let queued = self.queued(out);
         self.order_of(out, packet, |order, flow| {
             order.comes(now);
@@ -275,6 +285,7 @@ impl<F: Feedback> Network<F> {
 
     /// Adds a change of links or routes, whose draws come from `random`; its number.
     pub fn add_change(&mut self, change: Change, random: Pcg64Mcg) -> u32 {
+        self.looks = true;
         let faults = self.faults.get_or_insert_default();
         if let Change::Link(port, ..) = change {
             faults.watch(port, random);
@@ -293,18 +304,32 @@ impl<F: Feedback> Network<F> {
         }
     }
 
-    /// True if some links are faulty, at some time.
+    /// True if packets are looked at when they come: some links are faulty at some time, or flows are traced.
     #[inline]
-    pub fn has_faults(&self) -> bool {
-        self.faults.is_some()
+    pub fn looks(&self) -> bool {
+        self.looks
     }
 
-    /// True if a packet is lost on the link to a port.
+    /// A packet is at the end of its link to a port; true if it is lost there.
     #[cold]
-    pub fn loses(&mut self, port: u32, bytes: u16) -> bool {
-        let lost = self.faults.as_mut().is_some_and(|faults| faults.lose(port, bytes));
+    pub fn loses(&mut self, now: Ps, port: u32, packet: &Packet<F::Header>) -> bool {
+        let lost = self.faults.as_mut().is_some_and(|faults| faults.lose(port, packet.size));
         self.counts.dropped += u64::from(lost);
+        if let Some(hops) = &mut self.hops {
+            hops.sees(now, port, if lost { Fate::Lost } else { Fate::Came }, packet);
+        }
         lost
+    }
+
+    /// Keeps packets to or from a host while a flow that is traced is under way there.
+    pub fn follow(&mut self, host: u32, begins: bool) {
+        self.looks = true;
+        self.hops.get_or_insert_default().watch(host, begins);
+    }
+
+    /// Packets that were kept.
+    pub fn hops(&self) -> Option<&Hops> {
+        self.hops.as_deref()
     }
 
     /// Tells whoever records the order of packets at a port of one with data.

@@ -23,7 +23,9 @@ pub enum TraceError {
     #[error(transparent)]
     Traffic(#[from] SectionError),
     /// The scenario's transport is not TCP.
-    #[error("transport.kind: \"{kind}\" is RDMA; packets are traced of TCP: newreno, cubic, bbr, vegas, dctcp-tcp")]
+    #[error(
+        "transport.kind: \"{kind}\" is RDMA; packets are traced of TCP: newreno, cubic, bbr, vegas, dctcp-tcp; those of RDMA are shown by --html, in the simulator"
+    )]
     NotTcp {
         /// The transport's `kind`.
         kind: &'static str,
@@ -41,6 +43,14 @@ pub enum TraceError {
     NotThere {
         /// Number of the flow.
         flow: u64,
+        /// Numbers that are possible, in words.
+        range: String,
+    },
+    /// A request that does not arrive.
+    #[error("request {request}: is not there; {range}")]
+    NoRequest {
+        /// Number of the request.
+        request: u64,
         /// Numbers that are possible, in words.
         range: String,
     },

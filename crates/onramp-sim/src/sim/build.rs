@@ -9,7 +9,7 @@ use crate::clock::{self, Clocks};
 use crate::engine::Events;
 use crate::host::{self, Hosts};
 use crate::measure::trace;
-use crate::measure::{Meter, NextOwd, Recorder, Shaped};
+use crate::measure::{Meter, NextOwd, Recorder, Shaped, Timeline};
 use crate::network::faults;
 use crate::network::feedback::int::{Int, Units};
 use crate::network::feedback::plain::{Plain, Waits};
@@ -75,6 +75,12 @@ impl<F: Feedback + 'static> Engine<F> {
         engine.desk.connections = connections;
         engine.desk.open_programs(&mut engine.cells, plan.programs, &plan.channels);
         engine.trace(&options.traced);
+        engine.desk.follows = options.ways;
+        if options.timeline {
+            let desk = &mut engine.desk;
+            let load = desk.span.warmup + desk.span.duration;
+            desk.timeline = Some(Box::new(Timeline::new(&desk.topology, desk.load_at, desk.origin, load)));
+        }
         Box::new(engine)
     }
 
@@ -167,6 +173,7 @@ impl<F: Feedback + 'static> Engine<F> {
             alternate: false,
             now: 0,
             next_sample: Ps::MAX,
+            timeline: None,
             alive: 0,
             programs: 0,
             started: 0,
@@ -182,6 +189,8 @@ impl<F: Feedback + 'static> Engine<F> {
                 .as_ref()
                 .map_or(vec![false; 256], |tcp| tcp.kinds.iter().map(Option::is_some).collect()),
             traced: Vec::new(),
+            follows: false,
+            followed: Vec::new(),
             shaper: resolved.shaper.kind,
             topology,
         };

@@ -3,9 +3,10 @@
 use super::look::Look;
 use super::run::CellBox;
 use super::summary::{Totals, totals};
+use super::ways::Followed;
 use crate::host::config::ShaperKind;
 use crate::host::{Note, Transports};
-use crate::measure::{Observer, Recorder};
+use crate::measure::{Observer, Recorder, Running, Timeline};
 use crate::network::feedback::Feedback;
 use crate::scenario::{Policies, Section};
 use onramp_config::units::{Ps, US};
@@ -48,6 +49,8 @@ pub(super) struct Desk {
     /// Time as it is shown.
     pub now: Ps,
     pub next_sample: Ps,
+    /// The network over time, if it is kept.
+    pub timeline: Option<Box<Timeline>>,
     /// Flows that have arrived and are not done.
     pub alive: u64,
     /// Programs, of which some are over.
@@ -66,6 +69,9 @@ pub(super) struct Desk {
     pub is_tcp: Vec<bool>,
     /// Flows whose packets are captured.
     pub traced: Vec<u64>,
+    /// They are followed on their whole way; those that have begun.
+    pub follows: bool,
+    pub followed: Vec<Followed>,
     /// Ports whose packets' order is recorded.
     pub ordered: Vec<String>,
     pub shaper: ShaperKind,
@@ -111,6 +117,9 @@ impl Desk {
     /// All cells have come to the same time: looks at them if that is due, and tells
     /// when they will do so again. False: there is nothing to do before `until`.
     fn meet<F: Feedback>(&mut self, cells: &mut [CellBox<F>], until: Ps, enough: bool, waiting: bool) -> bool {
+        if self.at == self.next_frame() {
+            self.frame(cells);
+        }
         if self.at == self.origin && self.at > 0 {
             self.begin(cells);
         }
@@ -122,6 +131,7 @@ impl Desk {
         let checked = self.at >= self.origin && (self.at - self.origin).is_multiple_of(CHECK);
         if checked && idle || self.at > self.limit {
             self.over = true;
+            self.frame(cells);
         }
         self.now = self.at.min(until).min(self.limit);
         if self.over || self.at > until || enough {
@@ -136,7 +146,7 @@ impl Desk {
         };
         // The first flow sets the first sample.
         let sample = self.next_sample.min(after(self.recorder.interval()));
-        let stop = after(CHECK).min(sample);
+        let stop = after(CHECK).min(sample).min(self.next_frame());
         let stop = stop.min(self.limit.saturating_add(1)).min(until.saturating_add(1));
         self.stop = if self.at < self.origin { stop.min(self.origin) } else { stop };
         true
@@ -171,7 +181,7 @@ impl Desk {
         let mut done: Vec<(Ps, FlowRecord)> = Vec::new();
         let mut exchanged: Vec<(Ps, ExchangeRecord)> = Vec::new();
         let mut operated: Vec<OperationRecord> = Vec::new();
-        for cell in cells {
+        for cell in cells.iter_mut() {
             done.append(&mut cell.hosts.done);
             self.recorder.add_samples(&mut cell.meter.samples);
             cell.hosts.take_exchanges(&mut exchanged);
@@ -185,6 +195,9 @@ impl Desk {
                 let operation = OperationRecord { start_ps, ..done };
                 observer.operation_finished(&operation);
                 if let Some(collective) = self.recorder.operation_done(operation) {
+                    if let Some(timeline) = &mut self.timeline {
+                        timeline.request_done(collective.duration_ps);
+                    }
                     observer.collective_finished(collective);
                 }
             }
@@ -196,17 +209,30 @@ impl Desk {
                 self.finished += 1;
                 let exchange = ExchangeRecord { start_ps, ..done };
                 observer.exchange_finished(&exchange);
+                if let Some(timeline) = &mut self.timeline {
+                    timeline.request_done(exchange.latency_ps);
+                }
                 self.recorder.exchange_done(exchange);
             }
         }
         done.sort_unstable_by_key(|(found, flow)| (*found, flow.id));
         for (_, flow) in done {
             self.alive -= 1;
+            if let Some(followed) = self.followed.iter_mut().find(|followed| followed.id == flow.id) {
+                followed.end = Some(flow.start_ps + flow.fct_ps);
+                let hosts = [flow.src, flow.dst];
+                cells.iter_mut().for_each(|cell| hosts.iter().for_each(|host| cell.network.follow(*host, false)));
+            }
             if let Some(start_ps) = flow.start_ps.checked_sub(self.origin) {
                 self.finished += 1;
                 let flow = FlowRecord { start_ps, ..flow };
                 observer.flow_finished(&flow);
-                if let Some(request) = self.recorder.flow_done(flow) {
+                let request = self.recorder.flow_done(flow);
+                if let Some(timeline) = &mut self.timeline {
+                    timeline.flow_done(&flow);
+                    request.into_iter().for_each(|request| timeline.request_done(request.rct_ps));
+                }
+                if let Some(request) = request {
                     observer.request_finished(request);
                 }
             }
@@ -221,9 +247,34 @@ impl Desk {
         }
         self.before = totals(cells, self.at);
         self.recorder.begin(&Look { cells, map: &self.map, topology: &self.topology, at: self.at });
+        if let Some(timeline) = &mut self.timeline {
+            timeline.begin();
+        }
         if self.alive > 0 || self.programs > 0 {
             self.next_sample = self.at + self.recorder.interval();
         }
+    }
+
+    fn next_frame(&self) -> Ps {
+        self.timeline.as_ref().map_or(Ps::MAX, |timeline| timeline.next())
+    }
+
+    /// Ends a frame of the timeline, if it is kept.
+    fn frame<F: Feedback>(&mut self, cells: &[CellBox<F>]) {
+        let Some(timeline) = &mut self.timeline else { return };
+        let all = totals(cells, self.at);
+        let running = Running {
+            open: self.alive + cells.iter().map(|cell| cell.hosts.exchanges_open()).sum::<u64>(),
+            done: self.finished,
+            drops: all.network.dropped + all.hosts.dropped,
+            marked: all.network.marked,
+            retransmitted: all.hosts.retransmitted,
+            held: all.paused,
+        };
+        let look = Look { cells, map: &self.map, topology: &self.topology, at: self.at };
+        timeline.frame(self.at, &self.topology, &look, running, |tell| {
+            cells.iter().for_each(|cell| cell.hosts.gated(self.at, tell));
+        });
     }
 
     fn sample<F: Feedback>(&mut self, cells: &mut [CellBox<F>]) {

@@ -1,7 +1,8 @@
 //! The simulation: what a program builds, runs and asks.
 //!
 //! [`build`](self::build) makes cells of a scenario, [`desk`] is what is common to them and decides who runs until
-//! when, [`opening`] opens flows and channels, [`look`] is what samples see, [`summary`] what the run comes to, [`deadlock`] finds ports that wait for each other.
+//! when, [`opening`] opens flows and channels, [`look`] is what samples see, [`summary`] what the run comes to, [`ways`](self::ways) what packets of traced
+//! flows went through, [`deadlock`] finds ports that wait for each other.
 
 mod build;
 mod deadlock;
@@ -10,11 +11,12 @@ mod look;
 mod opening;
 mod run;
 mod summary;
+mod ways;
 
 use crate::cc::custom::Controllers;
 use crate::cc::tcp;
-use crate::measure::Observer;
 use crate::measure::trace::Capture;
+use crate::measure::{Observer, Picture};
 use crate::network::path::custom::Selectors;
 use crate::scenario::{BuildError, Scenario};
 use onramp_config::units::Ps;
@@ -27,6 +29,7 @@ use onramp_workload::custom::Workloads;
 use run::Run;
 use std::path::Path;
 use std::sync::Arc;
+pub use ways::Ways;
 
 /// Packets by place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +62,10 @@ pub struct Options {
     pub one_cell: bool,
     /// Numbers of flows whose packets are captured; only TCP's are.
     pub traced: Vec<u64>,
+    /// Packets of traced flows are kept on their whole way, for [`Simulation::ways`]; RDMA's as well.
+    pub ways: bool,
+    /// The network is looked at over time, for [`Simulation::picture`]; the results are the same.
+    pub timeline: bool,
 }
 
 impl Simulation {
@@ -190,6 +197,16 @@ impl Simulation {
     /// The packets so far of the flows that are traced and have begun.
     pub fn captures(&self) -> Vec<Capture> {
         self.0.captures()
+    }
+
+    /// Ways so far of the packets of flows that are traced, if [`Options::ways`] was set.
+    pub fn ways(&self) -> Ways {
+        self.0.ways()
+    }
+
+    /// The network over time so far, if [`Options::timeline`] was set: at most 1000 frames, whatever the run.
+    pub fn picture(&self) -> Option<Picture> {
+        self.0.picture()
     }
 
     /// Names of the time series.

@@ -2,6 +2,7 @@
 
 use super::desk::Desk;
 use super::run::CellBox;
+use super::ways::Followed;
 use crate::host::programs::{Heard, Stream};
 use crate::host::tcp::{Direction, Pair};
 use crate::host::{self, Opening};
@@ -54,6 +55,9 @@ impl Desk {
         let terms = self.policies[flow.traffic as usize].terms(number);
         let new = Opening { flow, id, start, hashes, class, transport, request, terms };
         let watch = self.recorder.watched_owd(flow.src, flow.dst);
+        if self.follows && self.traced.contains(&id) {
+            self.follow(cells, &new);
+        }
         let nic = |host, to, hash| self.map.nic_towards(&self.topology, host, to, hash);
         let (from, to) = (self.map.of(flow.src), self.map.of(flow.dst));
         if self.is_tcp[usize::from(transport)] {
@@ -63,10 +67,21 @@ impl Desk {
         let sender = cells[from].hosts.open_sender(&new, nic(flow.src, flow.dst, hashes[0]), receiver);
         cells[to].hosts.introduce(receiver, sender);
         cells[from].events.timer(start, host::Timer::Start(id, sender));
+        if let Some(followed) = self.followed.last_mut().filter(|followed| followed.id == id) {
+            followed.slots = Some((sender, receiver));
+        }
         if let Size::Until(_) = flow.size {
             let long = LongFlow { id, sender: (flow.src, sender), receiver: (flow.dst, receiver) };
             self.recorder.watch_flow(long, &self.topology);
         }
+    }
+
+    /// Keeps the packets of a flow's hosts until it is done.
+    fn follow<F: Feedback>(&mut self, cells: &mut [CellBox<F>], new: &Opening) {
+        let NewFlow { src, dst, size, .. } = new.flow;
+        let bytes = if let Size::Bytes(bytes) = size { Some(bytes) } else { None };
+        self.followed.push(Followed { id: new.id, src, dst, bytes, start: new.start, end: None, slots: None });
+        cells.iter_mut().for_each(|cell| [src, dst].iter().for_each(|host| cell.network.follow(*host, true)));
     }
 
     /// A flow that starts on one of its pair's connections, which are opened with the pair's first flow.

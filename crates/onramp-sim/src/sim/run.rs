@@ -4,11 +4,12 @@ use super::PacketCounts;
 use super::desk::Desk;
 use super::look::Look;
 use super::summary::totals;
+use super::ways::Ways;
 use crate::cell::Cell;
 use crate::clock::Clocks;
 use crate::engine::turns;
 use crate::measure::trace::{self, Capture, Wire};
-use crate::measure::{NextOwd, Observer};
+use crate::measure::{NextOwd, Observer, Picture};
 use crate::network::feedback::Feedback;
 use crate::network::packet::TCP;
 use onramp_config::units::Ps;
@@ -49,6 +50,8 @@ pub(super) trait Run: Send + Sync {
     fn take_clock_records(&mut self) -> Vec<ClockRecord>;
     fn next_records(&self) -> Vec<NextRecord>;
     fn captures(&self) -> Vec<Capture>;
+    fn ways(&self) -> Ways;
+    fn picture(&self) -> Option<Picture>;
     fn series_names(&self) -> &[String];
     fn unfinished_flows(&self) -> Vec<FlowRecord>;
     fn counters(&self) -> Counters;
@@ -170,6 +173,14 @@ impl<F: Feedback> Run for Engine<F> {
         let taps: Vec<_> = self.cells.iter().filter_map(|cell| cell.hosts.tap()).collect();
         let wire = Wire { topology: &desk.topology, connections: &desk.connections, origin: desk.origin };
         trace::captures(&taps, &desk.traced, &wire)
+    }
+
+    fn ways(&self) -> Ways {
+        Self::ways(self)
+    }
+
+    fn picture(&self) -> Option<Picture> {
+        self.desk.timeline.as_ref().map(|timeline| timeline.picture(&self.desk.topology))
     }
 
     fn series_names(&self) -> &[String] {

@@ -31,7 +31,7 @@ pub(super) struct Flow {
     /// Counters of the connection when it began.
     resent: u32,
     timeouts: u32,
-    paused: Ps,
+    pub paused: Ps,
     done: bool,
 }
 
@@ -319,6 +319,15 @@ impl<H: Header> Hosting<H> {
         let all = (0..).zip(self.connections.slots());
         let programs = all.filter(|(_, connection)| connection.writer != Writer::Flows);
         flows.chain(programs.map(|(at, _)| self.paused(at, now))).sum()
+    }
+
+    /// Tells, of each connection with something to send, its hosts, and whether On-Ramp's gate is closed.
+    pub(in crate::host) fn gated(&self, now: Ps, tell: &mut dyn FnMut(u32, u32, bool)) {
+        let all = (0..).zip(self.connections.slots());
+        for (at, connection) in all.filter(|(_, c)| c.flow.is_some() || c.writer != Writer::Flows) {
+            let held = self.gates.as_ref().is_some_and(|gates| gates.release(at) > now);
+            tell(connection.pair.src, connection.pair.dst, held);
+        }
     }
 
     /// Time that a connection has been paused.

@@ -23,6 +23,11 @@ impl<H: Header> Hosts<H> {
         }
     }
 
+    /// Slot of a connection's other end.
+    pub fn connection_peer(&self, slot: u32) -> u32 {
+        self.tcp.as_ref().map_or(UNKNOWN, |tcp| tcp.connections[slot].peer)
+    }
+
     /// Packets that were kept.
     pub fn tap(&self) -> Option<&Tap<H>> {
         self.tcp.as_ref()?.tap.as_deref()
@@ -34,6 +39,7 @@ impl<H: Header> Hosting<H> {
     #[cold]
     pub(super) fn trace_start(&mut self, slot: u32, now: Ps) {
         let flow = &self.flows[slot];
+        let (first, paused) = (flow.first, flow.paused);
         let (Some(tap), Some(at)) = (&mut self.tap, flow.connection) else { return };
         let connection = &self.connections[at];
         let Pair { src, dst, transport, .. } = connection.pair;
@@ -45,7 +51,8 @@ impl<H: Header> Hosting<H> {
             dst,
             slot: at,
             number: (connection.id & 0x3fff) as u32,
-            first: flow.first,
+            first,
+            paused,
             opens: connection.syn.is_some(),
             mss: kind.params.mss,
             buffers: [kind.params.receive_buffer, kind.params.most_receive_buffer],

@@ -16,7 +16,7 @@ pub use tap::{Start, Tap};
 use std::fmt::{Display, Formatter, Result};
 
 /// Flows that are traced at a time, at most.
-pub const MOST_FLOWS: usize = 16;
+pub const MOST_FLOWS: usize = 64;
 /// Packets that captures of one run have together, at most.
 const MOST_PACKETS: usize = 4 << 20;
 

@@ -22,6 +22,8 @@ pub struct Start {
     pub number: u32,
     /// The flow's first byte in the connection's stream.
     pub first: u64,
+    /// Time for which On-Ramp has held the connection before.
+    pub paused: Ps,
     /// The connection is opened for it.
     pub opens: bool,
     /// Largest payload of a packet.
@@ -82,6 +84,11 @@ impl<H: Copy> Tap<H> {
         if self.from.contains_key(&(start.src, start.dst)) {
             self.starts.push(start);
         }
+    }
+
+    /// The beginning of a flow, if it has begun.
+    pub fn start(&self, id: u64) -> Option<&Start> {
+        self.starts.iter().find(|start| start.id == id)
     }
 
     /// A packet leaves a host or has come there: of the connection from `src` to `dst` in `slot`.
