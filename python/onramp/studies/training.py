@@ -131,7 +131,7 @@ def claims(runs: Runs) -> list[Claim]:
         _claim(runs, CHECKPOINT, "the job that writes them is not slower", same, within, slower),
         Claim(
             "On-Ramp without congestion control does better than DCQCN without On-Ramp",
-            f"checkpoints' mean RCT over DCQCN's below 1, the job's all-to-all at most {1 + SLOWER:g} times as long",
+            f"checkpoints' mean RCT over DCQCN's below 1, the all-to-all's time at most {1 + SLOWER:g}",
             f"{times[0].text('×')} RCT, {times[1].text('×')} all-to-all",
             (times[0].below(1), slower(times[1])),
             of_paper=False,
