@@ -219,6 +219,24 @@ def test_without_a_window_no_browser_is_opened(
     assert done.returncode == 0 and "there is no browser with a window here" in done.stderr
 
 
+def test_a_browser_is_opened_at_the_page(
+    write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, opened = tmp_path / "browser.sh", tmp_path / "opened"
+    script.write_text(
+        f'#!/bin/sh\necho "$1" >{tmp_path}/opened.part\nmv {tmp_path}/opened.part {tmp_path}/opened\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("BROWSER", f"{script} %s")
+    with watched(write(ENDLESS), tmp_path / "out", "--open") as (process, port):
+        end = time.monotonic() + 60
+        while not opened.exists():
+            assert time.monotonic() < end, "nothing was opened"
+            time.sleep(0.1)
+        assert opened.read_text().strip() == f"http://127.0.0.1:{port}/"
+        interrupt(process)
+
+
 @needs_chromium
 def test_a_browser_shows_the_run_and_its_end(write: Callable[..., Path], tmp_path: Path) -> None:
     out = tmp_path / "out"

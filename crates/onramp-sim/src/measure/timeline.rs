@@ -18,7 +18,7 @@ const LONGEST: Ps = 10 * US;
 const MOST_ROWS: usize = 72;
 /// Ports and paths that are named, at most.
 const LISTED: usize = 12;
-/// Groups of completion times: names, and the largest flow of each \[bytes\]; as in `summary.json`.
+/// Groups of completion times: names, and the largest flow of each \[bytes\], as in `summary.json`, but of all flows.
 const GROUPS: [(&str, u64); 4] = [("small", 10_000), ("medium", 1_000_000), ("large", u64::MAX), ("requests", 0)];
 const REQUESTS: usize = 3;
 

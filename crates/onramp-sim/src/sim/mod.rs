@@ -1,8 +1,8 @@
 //! The simulation: what a program builds, runs and asks.
 //!
 //! [`build`](self::build) makes cells of a scenario, [`desk`] is what is common to them and decides who runs until
-//! when, [`opening`] opens flows and channels, [`look`] is what samples see, [`summary`] what the run comes to, [`ways`](self::ways) what packets of traced
-//! flows went through, [`deadlock`] finds ports that wait for each other.
+//! when, [`opening`] opens flows and channels, [`look`] is what samples see, [`summary`] what the run comes to,
+//! [`ways`](self::ways) what packets of traced flows went through, [`deadlock`] finds ports that wait for each other.
 
 mod build;
 mod deadlock;
