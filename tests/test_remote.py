@@ -162,9 +162,11 @@ def test_slurms_recipe_runs_on_jobs_that_it_submits(
     write({**SMALL, "clock": {}, "measure": {}}, "mine.toml")
     # Slurm's commands: a job begins at once, and is killed when it is cancelled.
     (tmp_path / "bin").mkdir()
-    begin = 'setsid sh "$2" >/dev/null 2>&1 & echo $! >job; echo "Submitted batch job $(cat job)"'
+    # The script is gone once it was handed over.
+    begin = 'cp "$1" script; setsid sh script >/dev/null 2>&1 & echo $! >job; '
+    begin += 'echo "Submitted batch job $(cat job)"'
     end = 'kill -- "-$1"'
-    for name, does in {"sbatch": begin.replace("$2", "$1"), "scancel": end}.items():
+    for name, does in {"sbatch": begin, "scancel": end}.items():
         (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{does}\n")
         (tmp_path / "bin" / name).chmod(0o755)
     environment = {
