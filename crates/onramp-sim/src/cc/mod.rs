@@ -8,6 +8,7 @@ pub mod custom;
 pub mod dcqcn;
 pub mod dctcp;
 pub mod hpcc;
+pub mod nscc;
 pub mod rcp;
 pub mod swift;
 pub mod tcp;
@@ -31,6 +32,8 @@ pub struct Ack<'a> {
     pub endpoint: Ps,
     /// True if the acknowledged packet carried an ECN mark.
     pub ecn: bool,
+    /// True if it is a NACK: a switch has trimmed the packet, which is now known to be lost.
+    pub trimmed: bool,
     /// All packets before this one have arrived (cumulative).
     pub acked: u64,
     /// The next packet the sender will send.
@@ -133,6 +136,8 @@ pub trait Settings {
     fn resolve(&mut self, _line_rate: Rate) {}
     /// Fills in defaults that scale with the network's longest base RTT, in picoseconds.
     fn resolve_rtt(&mut self, _base_rtt: Ps) {}
+    /// Fills in defaults that depend on whether switches trim packets.
+    fn resolve_trimming(&mut self, _trims: bool) {}
     /// Checks values.
     fn check(&self, _rule: Rule<'_>) {}
     /// Lowest rate; 0 if it knows none. Default 1 bit/s: a window has no rate of its own.
@@ -142,6 +147,10 @@ pub trait Settings {
     /// True if a window limits bytes in flight ("+w").
     fn window(&self) -> bool {
         true
+    }
+    /// True if it is meant for reliable unordered delivery.
+    fn unordered(&self) -> bool {
+        false
     }
     /// True if it is told the number of switches on its path ([`Controller::on_path`]).
     fn counts_hops(&self) -> bool {
@@ -230,6 +239,14 @@ macro_rules! transports {
                 match self {
                     $(Config::$name(c) => c.resolve_rtt(base_rtt),)+
                     $(Config::$tname(c) => c.resolve_rtt(base_rtt),)+
+                }
+            }
+
+            /// Fills in defaults that depend on whether switches trim packets.
+            pub fn resolve_trimming(&mut self, trims: bool) {
+                match self {
+                    $(Config::$name(c) => c.resolve_trimming(trims),)+
+                    $(Config::$tname(c) => c.resolve_trimming(trims),)+
                 }
             }
 
@@ -325,6 +342,8 @@ transports! {
         Hpcc(hpcc) = "hpcc",
         /// Swift, TIMELY as it is deployed.
         Swift(swift) = "swift",
+        /// NSCC, Ultra Ethernet's congestion control by ECN marks and delay at the sender.
+        Nscc(nscc) = "nscc",
         /// RCP: the rate that switches give.
         Rcp(rcp) = "rcp",
         /// XCP: a window that switches change.
@@ -366,7 +385,19 @@ mod tests {
     /// An ACK up to packet `acked` of those before `next`.
     pub(super) fn at(now: Ps, rtt: Ps, ecn: bool, acked: u64, next: u64) -> Ack<'static> {
         let written = Written::Nothing;
-        Ack { now, rtt, endpoint: 0, ecn, acked, next, newly_acked: 1000, in_flight: 0, delivery_rate: None, written }
+        Ack {
+            now,
+            rtt,
+            endpoint: 0,
+            ecn,
+            trimmed: false,
+            acked,
+            next,
+            newly_acked: 1000,
+            in_flight: 0,
+            delivery_rate: None,
+            written,
+        }
     }
 
     #[test]

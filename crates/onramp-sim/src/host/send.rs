@@ -175,11 +175,19 @@ impl<H: Header> Hosts<H> {
     #[inline(always)]
     pub(super) fn acknowledged<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, packet: &Packet<H>, waited: Ps) {
         let (slot, now) = (packet.flow, io.now);
-        let sent_ns = unwrap_ns(now / NS, packet.sent_ns);
         let sender = &mut self.senders[slot];
+        let or_ack = packet.kind() == Kind::OR_ACK;
+        let unordered = !or_ack && sender.tx.is_unordered();
+        // A reply that names its packet: one acknowledged before, by a later packet's, tells no time.
+        let sent = if unordered { sender.tx.sent_at(packet.sent_ns) } else { Some(0) };
+        let (came, sent_ns) = match sent {
+            Some(at) if unordered => (packet.sent_ns, at / NS),
+            Some(_) => (packet.paused, unwrap_ns(now / NS, packet.sent_ns)),
+            None => (packet.sent_ns, now / NS),
+        };
         sender.replies = sender.replies.wrapping_add(1);
-        let (finished, or_ack) = (sender.done, packet.kind() == Kind::OR_ACK);
-        if or_ack != self.separate_or_acks {
+        let finished = sender.done;
+        if or_ack != self.separate_or_acks || sent.is_none() {
             // This one tells no delay.
         } else if let Some(gates) = &mut self.gates {
             // Without a delay or a margin the gate stays open.
@@ -199,8 +207,10 @@ impl<H: Header> Hosts<H> {
             let flow = Entry { slot, id: sender.id };
             return self.activate(io, flow);
         }
+        let trimmed = unordered && packet.kind() == Kind::NACK;
         if let Some(entropy) = self.entropies.get_mut(slot as usize) {
-            entropy.acknowledged(packet.hash, packet.flags() & MARKED != 0, now);
+            let congested = packet.flags() & MARKED != 0 || trimmed;
+            entropy.acknowledged(packet.hash, congested, now);
         }
         if let Some(next) = &mut io.meter.next {
             next.acked(packet.flow, packet.owd_ns, now / NS - sent_ns);
@@ -209,7 +219,7 @@ impl<H: Header> Hosts<H> {
             return self.free_sender(slot);
         }
         // In place of On-Ramp's echo a NACK says which packet has come, with selective repeat.
-        let progress = sender.tx.on_reply(packet.kind(), packet.seq, packet.paused, now);
+        let progress = sender.tx.on_reply(packet.kind(), packet.seq, came, now);
         self.counts.acked += progress.newly_acked;
         let transport = &self.transports[sender.transport];
         let env = transport.env(self.nics[sender.nic as usize].rate);
@@ -223,6 +233,7 @@ impl<H: Header> Hosts<H> {
             rtt,
             endpoint: Ps::from(packet.header.waited()) * NS + waited,
             ecn: packet.flags() & MARKED != 0,
+            trimmed: trimmed && progress.loss.is_some(),
             acked: u64::from(packet.seq),
             next: u64::from(sender.tx.next()),
             newly_acked: progress.newly_acked,
@@ -299,6 +310,8 @@ impl<H: Header> Hosts<H> {
             None => self.watch(io, flow, now + rto),
             Some(_) => {
                 sender.tx.on_timeout(now);
+                // Of several packets that time out one by one the next.
+                let next = if sender.tx.is_unordered() { sender.tx.deadline() } else { None };
                 sender.timeouts += 1;
                 self.counts.timeouts += 1;
                 if let Some(entropy) = self.entropies.get_mut(flow.slot as usize) {
@@ -309,7 +322,7 @@ impl<H: Header> Hosts<H> {
                 if sender.tx.is_open() {
                     self.turn_to_next_message(flow.slot);
                 }
-                self.watch(io, flow, now + rto);
+                self.watch(io, flow, next.unwrap_or(now + rto));
                 self.activate(io, flow);
             }
         }

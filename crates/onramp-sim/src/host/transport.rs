@@ -142,6 +142,7 @@ impl Transport {
         match self.shape.recovered {
             Recovered::FromThere { .. } => self.shape.rto,
             Recovered::Selectively(params) => params.rto_low,
+            Recovered::Unordered { rto } => rto,
         }
     }
 

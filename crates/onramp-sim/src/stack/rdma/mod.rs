@@ -1,15 +1,17 @@
-//! RDMA over Ethernet: numbered packets, made reliable by go-back-N with one timeout, as in the HPCC simulator, or by
-//! selective repeat ([`selective`]).
+//! RDMA over Ethernet: numbered packets, made reliable by go-back-N with one timeout, as in the HPCC simulator, by
+//! selective repeat ([`selective`]), or as Ultra Ethernet does ([`rud`]).
 
 pub mod go_back_n;
+pub mod rud;
 pub mod selective;
 
 use super::{Progress, Segment};
 use crate::cc::Loss;
 use crate::network::Kind;
-use crate::network::packet::{AFTER_TIMEOUT, LAST};
+use crate::network::packet::{AFTER_TIMEOUT, LAST, TRIMMED};
 use onramp_config::units::{Ps, SEC};
 use onramp_config::{Rule, tagged};
+use rud::Flight;
 use selective::{Received, Scoreboard};
 
 /// Bytes of a data packet besides payload and the transport's own: Ethernet,
@@ -23,6 +25,8 @@ tagged! {
         GoBackN(go_back_n::Config) = "go-back-n",
         /// Packet by packet.
         SelectiveRepeat(selective::Config) = "selective-repeat",
+        /// Packet by packet, on NACKs of trimmed packets or timeouts, whatever order they arrive in.
+        Rud(rud::Config) = "rud",
     }
 }
 
@@ -40,8 +44,10 @@ impl Recovery {
 
     /// Rules that the types do not keep.
     pub fn check(&self, rule: Rule<'_>) {
-        if let Self::SelectiveRepeat(config) = self {
-            config.check(rule);
+        match self {
+            Self::GoBackN(_) => {}
+            Self::SelectiveRepeat(config) => config.check(rule),
+            Self::Rud(config) => config.check(rule),
         }
     }
 
@@ -55,6 +61,7 @@ impl Recovery {
                 let params = selective::Params { rto_low: rto_low.0, few, cap, reorder };
                 (Recovered::Selectively(params), config.rto_high.0)
             }
+            Self::Rud(config) => (Recovered::Unordered { rto: config.rto.0 }, config.rto.0),
         }
     }
 }
@@ -69,6 +76,18 @@ pub enum Recovered {
     },
     /// Selective repeat.
     Selectively(selective::Params),
+    /// Reliable unordered delivery: each packet has its retransmission timeout.
+    Unordered {
+        /// See above [ps].
+        rto: Ps,
+    },
+}
+
+/// Sender's record of single packets.
+#[derive(Clone, Debug)]
+enum Board {
+    Selective(Scoreboard),
+    Unordered(Flight),
 }
 
 /// Sizes and times that flows of one transport share.
@@ -109,8 +128,8 @@ pub struct Tx {
     full_size: u16,
     last_size: u16,
     payload: u32,
-    /// With selective repeat.
-    selective: Option<Box<Scoreboard>>,
+    /// Other than with go-back-N.
+    board: Option<Box<Board>>,
     /// It goes on with messages that are written later, and never ends.
     open: bool,
     /// Timeouts since the last progress.
@@ -139,8 +158,9 @@ impl Tx {
             full_size: full as u16,
             last_size,
             payload: shape.payload as u32,
-            selective: match shape.recovered {
-                Recovered::Selectively(params) => Some(Box::new(Scoreboard::new(params))),
+            board: match shape.recovered {
+                Recovered::Selectively(params) => Some(Box::new(Board::Selective(Scoreboard::new(params)))),
+                Recovered::Unordered { .. } => Some(Box::new(Board::Unordered(Flight::default()))),
                 Recovered::FromThere { .. } => None,
             },
             open: false,
@@ -183,7 +203,29 @@ impl Tx {
 
     #[inline]
     fn lost(&self) -> Option<u32> {
-        self.selective.as_ref().and_then(|board| board.lost(self.acked))
+        match &**self.board.as_ref()? {
+            Board::Selective(board) => board.lost(self.acked),
+            Board::Unordered(flight) => flight.lost(),
+        }
+    }
+
+    #[inline]
+    fn flight(&self) -> Option<&Flight> {
+        match self.board.as_deref() {
+            Some(Board::Unordered(flight)) => Some(flight),
+            _ => None,
+        }
+    }
+
+    /// True if replies name the packet that they answer.
+    #[inline]
+    pub fn is_unordered(&self) -> bool {
+        self.flight().is_some()
+    }
+
+    /// When a packet was last sent, with reliable unordered delivery; `None` if it is acknowledged with all before it.
+    pub fn sent_at(&self, seq: u32) -> Option<Ps> {
+        self.flight().and_then(|flight| flight.sent_at(seq, self.acked))
     }
 
     /// Next packet to send.
@@ -199,7 +241,13 @@ impl Tx {
 
     /// Bytes of payload sent and not acknowledged, with so many more packets.
     pub fn in_flight_with(&self, ahead: u32) -> u64 {
-        self.payload_of((self.next - self.acked).saturating_add(ahead))
+        self.payload_of(self.flying().saturating_add(ahead))
+    }
+
+    /// Packets that are sent and neither acknowledged nor, with reliable unordered delivery, lost.
+    #[inline]
+    fn flying(&self) -> u32 {
+        self.flight().map_or(self.next - self.acked, |flight| flight.flying)
     }
 
     fn payload_of(&self, packets: u32) -> u64 {
@@ -213,13 +261,32 @@ impl Tx {
     }
 
     #[cold]
-    fn send_lost(&mut self, seq: u32) -> Segment {
-        if let Some(board) = &mut self.selective {
-            board.retransmitted(seq);
+    fn send_lost(&mut self, seq: u32, now: Ps) -> Segment {
+        let mut last = seq + 1 == self.packets;
+        let mut size = if last { self.last_size } else { self.full_size };
+        match self.board.as_deref_mut() {
+            Some(Board::Selective(board)) => board.retransmitted(seq),
+            Some(Board::Unordered(flight)) => (size, last) = flight.retransmit(seq, self.acked, now),
+            None => {}
         }
-        let last = seq + 1 == self.packets;
-        let size = if last { self.last_size } else { self.full_size };
         Segment { seq, size, flags: if last { LAST } else { 0 }, again: true }
+    }
+
+    #[inline(never)]
+    fn on_reply_unordered(&mut self, kind: Kind, seq: u32, came: u32, now: Ps) -> Progress {
+        let acked = self.acked;
+        let Some(Board::Unordered(flight)) = self.board.as_deref_mut() else { return Progress::default() };
+        // A NACK may tell of what came before it, but not of its packet.
+        let arrived = if kind == Kind::NACK { seq.wrapping_sub(1) } else { came };
+        let (wire, packets) = flight.acknowledged(arrived, acked, seq);
+        self.acked = acked.max(seq);
+        let lost = kind == Kind::NACK && flight.lose(came, self.acked);
+        let header = u64::from(self.full_size) - u64::from(self.payload);
+        Progress {
+            newly_acked: wire - u64::from(packets) * header,
+            loss: lost.then_some(Loss::Fast),
+            delivery_rate: self.delivery_rate(now),
+        }
     }
 
     fn delivery_rate(&mut self, now: Ps) -> Option<f64> {
@@ -236,19 +303,25 @@ impl Tx {
 impl super::Tx for Tx {
     #[inline]
     fn ready(&self) -> bool {
-        let Some(board) = &self.selective else { return self.next < self.packets };
-        self.next < self.packets && self.next - self.acked < board.params.cap || board.lost(self.acked).is_some()
+        match self.board.as_deref() {
+            None => self.next < self.packets,
+            Some(Board::Selective(board)) => {
+                let room = self.next - self.acked < board.params.cap;
+                self.next < self.packets && room || board.lost(self.acked).is_some()
+            }
+            Some(Board::Unordered(flight)) => self.next < self.packets || flight.lost().is_some(),
+        }
     }
 
     #[inline]
     fn in_flight(&self) -> u64 {
-        self.payload_of(self.next - self.acked)
+        self.payload_of(self.flying())
     }
 
     #[inline(always)]
     fn send(&mut self, now: Ps) -> Segment {
         if let Some(seq) = self.lost() {
-            return self.send_lost(seq);
+            return self.send_lost(seq, now);
         }
         let seq = self.next;
         if seq == self.acked {
@@ -260,9 +333,13 @@ impl super::Tx for Tx {
         self.next += 1;
         let again = seq < self.sent;
         self.sent = self.sent.max(self.next);
+        let size = if last { self.last_size } else { self.full_size };
+        if let Some(Board::Unordered(flight)) = self.board.as_deref_mut() {
+            flight.send(seq, size, last, now);
+        }
         Segment {
             seq,
-            size: if last { self.last_size } else { self.full_size },
+            size,
             flags: if last { LAST } else { 0 } | if self.backoff > 0 { AFTER_TIMEOUT } else { 0 },
             again,
         }
@@ -270,10 +347,13 @@ impl super::Tx for Tx {
 
     #[inline(always)]
     fn on_reply(&mut self, kind: Kind, seq: u32, came: u32, now: Ps) -> Progress {
+        if self.is_unordered() {
+            return self.on_reply_unordered(kind, seq, came, now);
+        }
         let mut progress = Progress::default();
         if seq > self.acked {
             progress.newly_acked = self.bytes_before(seq) - self.bytes_before(self.acked);
-            if let Some(board) = &mut self.selective {
+            if let Some(Board::Selective(board)) = self.board.as_deref_mut() {
                 board.acknowledged(self.acked, seq);
             }
             self.acked = seq;
@@ -282,13 +362,13 @@ impl super::Tx for Tx {
         }
         self.next = self.next.max(self.acked);
         if kind == Kind::NACK {
-            match &mut self.selective {
-                None => {
+            match self.board.as_deref_mut() {
+                Some(Board::Selective(board)) => {
+                    progress.loss = board.selectively(came, self.acked, self.next).then_some(Loss::Fast);
+                }
+                _ => {
                     self.next = self.acked;
                     progress.loss = Some(Loss::Fast);
-                }
-                Some(board) => {
-                    progress.loss = board.selectively(came, self.acked, self.next).then_some(Loss::Fast);
                 }
             }
         }
@@ -303,15 +383,19 @@ impl super::Tx for Tx {
 
     fn deadline(&self) -> Option<Ps> {
         let flying = self.next - self.acked;
-        let few = self.selective.as_ref().map(|board| board.params).filter(|params| flying <= params.few);
-        let rto = few.map_or(self.rto, |params| params.rto_low);
+        let rto = match self.board.as_deref() {
+            Some(Board::Unordered(flight)) => return flight.oldest().map(|at| at + self.rto),
+            Some(Board::Selective(board)) if flying <= board.params.few => board.params.rto_low,
+            _ => self.rto,
+        };
         (flying > 0).then(|| self.progress_at + (rto << self.backoff.min(self.rto_doublings)))
     }
 
     fn on_timeout(&mut self, now: Ps) {
-        match &mut self.selective {
+        match self.board.as_deref_mut() {
             None => self.next = self.acked,
-            Some(board) => board.recover(self.acked, self.next),
+            Some(Board::Selective(board)) => board.recover(self.acked, self.next),
+            Some(Board::Unordered(flight)) => return flight.time_out(self.acked),
         }
         self.progress_at = now;
         self.backoff = self.backoff.saturating_add(1);
@@ -333,8 +417,10 @@ pub struct Rx {
     nacked_at: Ps,
     nack_interval: Ps,
     payload: u32,
-    /// With selective repeat.
-    selective: Option<Box<Received>>,
+    /// Packets beyond, other than with go-back-N.
+    beyond: Option<Box<Received>>,
+    /// Every packet is acknowledged on its own.
+    unordered: bool,
 }
 
 impl Rx {
@@ -346,10 +432,11 @@ impl Rx {
             nacked_at: 0,
             nack_interval: match shape.recovered {
                 Recovered::FromThere { nack_interval } => nack_interval,
-                Recovered::Selectively(_) => 0,
+                Recovered::Selectively(_) | Recovered::Unordered { .. } => 0,
             },
             payload: shape.payload as u32,
-            selective: matches!(shape.recovered, Recovered::Selectively(_)).then(Box::default),
+            beyond: (!matches!(shape.recovered, Recovered::FromThere { .. })).then(Box::default),
+            unordered: matches!(shape.recovered, Recovered::Unordered { .. }),
         }
     }
 
@@ -362,17 +449,27 @@ impl Rx {
     /// True if it keeps what comes out of order.
     #[inline]
     pub fn is_selective(&self) -> bool {
-        self.selective.is_some()
+        self.beyond.is_some()
+    }
+
+    /// True if replies name the packet that they answer.
+    #[inline]
+    pub fn is_unordered(&self) -> bool {
+        self.unordered
     }
 
     #[inline(never)]
-    fn on_data_selectively(&mut self, seq: u32) -> (Kind, u32) {
-        let received = self.selective.as_mut().expect("it is selective");
+    fn on_data_selectively(&mut self, seq: u32, flags: u8) -> (Kind, u32) {
+        let received = self.beyond.as_mut().expect("it keeps packets");
+        if flags & TRIMMED != 0 {
+            let kept = seq < self.expected || received.has(seq, self.expected);
+            return (if kept { Kind::ACK } else { Kind::NACK }, self.expected);
+        }
         if seq == self.expected {
             self.expected += received.in_order();
         } else if seq > self.expected {
             received.beyond(seq, self.expected);
-            return (Kind::NACK, self.expected);
+            return (if self.unordered { Kind::ACK } else { Kind::NACK }, self.expected);
         }
         (Kind::ACK, self.expected)
     }
@@ -381,8 +478,8 @@ impl Rx {
 impl super::Rx for Rx {
     #[inline]
     fn on_data(&mut self, seq: u32, flags: u8, now: Ps) -> Option<(Kind, u32)> {
-        if self.selective.is_some() {
-            return Some(self.on_data_selectively(seq));
+        if self.beyond.is_some() {
+            return Some(self.on_data_selectively(seq, flags));
         }
         if seq == self.expected {
             self.expected += 1;

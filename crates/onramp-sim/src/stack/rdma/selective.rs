@@ -137,6 +137,11 @@ impl Received {
         self.0[place] = true;
     }
 
+    /// True if packet `seq` has come, and `expected` is missing.
+    pub fn has(&self, seq: u32, expected: u32) -> bool {
+        seq > expected && self.0.get((seq - expected - 1) as usize).copied().unwrap_or(false)
+    }
+
     /// The expected packet has come: how many are in order with it.
     pub fn in_order(&mut self) -> u32 {
         let mut count = 1;
