@@ -5,7 +5,7 @@ use super::shaper::{Entry, FREE, Shaper};
 use super::{Hosts, Io, Note, Sender, Timer, Transports};
 use crate::cc::{Ack, Loss, Sent};
 use crate::network::feedback::{Feedback, Header};
-use crate::network::packet::{MARKED, TCP, UNMEASURED, unwrap_ns};
+use crate::network::packet::{ACK_REQUEST, MARKED, TCP, UNMEASURED, unwrap_ns};
 use crate::network::{Kind, Packet};
 use crate::stack::Tx;
 use onramp_config::units::{NS, Ps, SEC};
@@ -88,7 +88,7 @@ impl<H: Header> Hosts<H> {
         let paused = self.gates.as_mut().map_or(0, |gates| gates.stamp(flow.slot, now));
         let sender = &mut self.senders[flow.slot];
         let nic = &self.nics[sender.nic as usize];
-        let segment = sender.tx.send(now);
+        let mut segment = sender.tx.send(now);
         sender.packets = sender.packets.wrapping_add(1);
         sender.retransmitted += u32::from(segment.again);
         self.counts.retransmitted += u64::from(segment.again);
@@ -99,6 +99,9 @@ impl<H: Header> Hosts<H> {
         let header = if H::TOLD { H::tell(&sender.cc.tell(&transport.config, env)) } else { H::default() };
         let permit = sender.cc.permit(&transport.config, env, now);
         let rate = if self.capped { permit.rate.min(self.terms[flow.slot as usize].cap) } else { permit.rate };
+        if sender.tx.is_unordered() && (self.gates.is_some() || !sender.within(permit.window)) {
+            segment.flags |= ACK_REQUEST;
+        }
         sender.spaced_size = segment.size;
         sender.spaced_at = now;
         sender.t_next = now.saturating_add(spacing(segment.size, rate));
@@ -179,7 +182,7 @@ impl<H: Header> Hosts<H> {
         let or_ack = packet.kind() == Kind::OR_ACK;
         let unordered = !or_ack && sender.tx.is_unordered();
         // A reply that names its packet: one acknowledged before, by a later packet's, tells no time.
-        let sent = if unordered { sender.tx.sent_at(packet.sent_ns) } else { Some(0) };
+        let sent = if unordered { sender.tx.sent_at(packet.sent_ns, packet.seq) } else { Some(0) };
         let (came, sent_ns) = match sent {
             Some(at) if unordered => (packet.sent_ns, at / NS),
             Some(_) => (packet.paused, unwrap_ns(now / NS, packet.sent_ns)),

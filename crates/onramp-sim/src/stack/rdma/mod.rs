@@ -8,11 +8,12 @@ pub mod selective;
 use super::{Progress, Segment};
 use crate::cc::Loss;
 use crate::network::Kind;
-use crate::network::packet::{AFTER_TIMEOUT, LAST, TRIMMED};
+use crate::network::packet::{ACK_REQUEST, AFTER_TIMEOUT, LAST, MARKED, TRIMMED};
 use onramp_config::units::{Ps, SEC};
 use onramp_config::{Rule, tagged};
 use rud::Flight;
 use selective::{Received, Scoreboard};
+use std::num::NonZeroU32;
 
 /// Bytes of a data packet besides payload and the transport's own: Ethernet,
 /// IP, UDP, and a sequence number with class (HPCC's simulator).
@@ -51,9 +52,9 @@ impl Recovery {
         }
     }
 
-    /// Values that flows share, with so many packets in flight at most; and their retransmission timeout, which is `rto`
-    /// with go-back-N.
-    pub fn shared(&self, rto: Ps, nack_interval: Ps, cap: u32) -> (Recovered, Ps) {
+    /// Values that flows share, with so many packets in flight at most, of `full` bytes on the wire; and their
+    /// retransmission timeout, which is `rto` with go-back-N.
+    pub fn shared(&self, rto: Ps, nack_interval: Ps, cap: u32, full: u64) -> (Recovered, Ps) {
         match self {
             Self::GoBackN(_) => (Recovered::FromThere { nack_interval }, rto),
             Self::SelectiveRepeat(config) => {
@@ -61,7 +62,10 @@ impl Recovery {
                 let params = selective::Params { rto_low: rto_low.0, few, cap, reorder };
                 (Recovered::Selectively(params), config.rto_high.0)
             }
-            Self::Rud(config) => (Recovered::Unordered { rto: config.rto.0 }, config.rto.0),
+            Self::Rud(config) => {
+                let ack_every = config.ack_bytes.0.div_ceil(full) as u32;
+                (Recovered::Unordered { rto: config.rto.0, ack_every }, config.rto.0)
+            }
         }
     }
 }
@@ -80,6 +84,8 @@ pub enum Recovered {
     Unordered {
         /// See above [ps].
         rto: Ps,
+        /// Packets that are acknowledged together, unless there is reason to do it at once.
+        ack_every: u32,
     },
 }
 
@@ -223,9 +229,11 @@ impl Tx {
         self.flight().is_some()
     }
 
-    /// When a packet was last sent, with reliable unordered delivery; `None` if it is acknowledged with all before it.
-    pub fn sent_at(&self, seq: u32) -> Option<Ps> {
-        self.flight().and_then(|flight| flight.sent_at(seq, self.acked))
+    /// When the packet was last sent that a reply names, see [`Rx::told`]; `None` if it is acknowledged with all before
+    /// it.
+    pub fn sent_at(&self, told: u32, expected: u32) -> Option<Ps> {
+        let (came, _) = rud::unpack(told, expected);
+        self.flight().and_then(|flight| flight.sent_at(came, self.acked))
     }
 
     /// Next packet to send.
@@ -247,7 +255,7 @@ impl Tx {
     /// Packets that are sent and neither acknowledged nor, with reliable unordered delivery, lost.
     #[inline]
     fn flying(&self) -> u32 {
-        self.flight().map_or(self.next - self.acked, |flight| flight.flying)
+        self.flight().map_or(self.next - self.acked, |flight| flight.flying(self.next))
     }
 
     fn payload_of(&self, packets: u32) -> u64 {
@@ -269,22 +277,26 @@ impl Tx {
             Some(Board::Unordered(flight)) => (size, last) = flight.retransmit(seq, self.acked, now),
             None => {}
         }
-        Segment { seq, size, flags: if last { LAST } else { 0 }, again: true }
+        let request = if self.is_unordered() { ACK_REQUEST } else { 0 };
+        Segment { seq, size, flags: if last { LAST } else { 0 } | request, again: true }
     }
 
     #[inline(never)]
-    fn on_reply_unordered(&mut self, kind: Kind, seq: u32, came: u32, now: Ps) -> Progress {
+    fn on_reply_unordered(&mut self, kind: Kind, seq: u32, told: u32, now: Ps) -> Progress {
         let acked = self.acked;
         let Some(Board::Unordered(flight)) = self.board.as_deref_mut() else { return Progress::default() };
-        // A NACK may tell of what came before it, but not of its packet.
-        let arrived = if kind == Kind::NACK { seq.wrapping_sub(1) } else { came };
-        let (wire, packets) = flight.acknowledged(arrived, acked, seq);
+        let (came, in_all) = rud::unpack(told, seq);
+        if kind == Kind::NACK {
+            let loss = flight.lose(came, acked).then_some(Loss::Fast);
+            return Progress { loss, ..Progress::default() };
+        }
+        let news = flight.acknowledged(came, acked, seq, in_all);
         self.acked = acked.max(seq);
-        let lost = kind == Kind::NACK && flight.lose(came, self.acked);
-        let header = u64::from(self.full_size) - u64::from(self.payload);
+        // The last packet is the last that is news.
+        let short = if news > 0 && in_all == self.packets && !self.open { self.full_size - self.last_size } else { 0 };
         Progress {
-            newly_acked: wire - u64::from(packets) * header,
-            loss: lost.then_some(Loss::Fast),
+            newly_acked: self.payload_of(news) - u64::from(short),
+            loss: None,
             delivery_rate: self.delivery_rate(now),
         }
     }
@@ -334,15 +346,14 @@ impl super::Tx for Tx {
         let again = seq < self.sent;
         self.sent = self.sent.max(self.next);
         let size = if last { self.last_size } else { self.full_size };
+        let mut flags = if last { LAST } else { 0 } | if self.backoff > 0 { AFTER_TIMEOUT } else { 0 };
         if let Some(Board::Unordered(flight)) = self.board.as_deref_mut() {
+            // The receiver may be waiting for more packets, which come slowly.
+            let late = flight.oldest().is_some_and(|at| now - at > self.rto / 4);
+            flags |= if late { ACK_REQUEST } else { 0 };
             flight.send(seq, size, last, now);
         }
-        Segment {
-            seq,
-            size,
-            flags: if last { LAST } else { 0 } | if self.backoff > 0 { AFTER_TIMEOUT } else { 0 },
-            again,
-        }
+        Segment { seq, size, flags, again }
     }
 
     #[inline(always)]
@@ -419,8 +430,11 @@ pub struct Rx {
     payload: u32,
     /// Packets beyond, other than with go-back-N.
     beyond: Option<Box<Received>>,
-    /// Every packet is acknowledged on its own.
-    unordered: bool,
+    /// With reliable unordered delivery: packets that are acknowledged together, and how many are not yet; an
+    /// acknowledgement was asked for while packets were missing.
+    ack_every: Option<NonZeroU32>,
+    unacknowledged: u32,
+    asked: bool,
 }
 
 impl Rx {
@@ -436,7 +450,12 @@ impl Rx {
             },
             payload: shape.payload as u32,
             beyond: (!matches!(shape.recovered, Recovered::FromThere { .. })).then(Box::default),
-            unordered: matches!(shape.recovered, Recovered::Unordered { .. }),
+            ack_every: match shape.recovered {
+                Recovered::Unordered { ack_every, .. } => NonZeroU32::new(ack_every),
+                _ => None,
+            },
+            unacknowledged: 0,
+            asked: false,
         }
     }
 
@@ -455,21 +474,46 @@ impl Rx {
     /// True if replies name the packet that they answer.
     #[inline]
     pub fn is_unordered(&self) -> bool {
-        self.unordered
+        self.ack_every.is_some()
+    }
+
+    /// A reply's account of packet `came` and of those beyond the next expected one.
+    pub fn told(&self, came: u32) -> u32 {
+        rud::pack(came, self.expected, self.beyond.as_ref().map_or(0, |received| received.count))
     }
 
     #[inline(never)]
-    fn on_data_selectively(&mut self, seq: u32, flags: u8) -> (Kind, u32) {
+    fn on_data_unordered(&mut self, seq: u32, flags: u8, every: u32) -> Option<(Kind, u32)> {
         let received = self.beyond.as_mut().expect("it keeps packets");
+        let known = seq < self.expected || received.has(seq, self.expected);
         if flags & TRIMMED != 0 {
-            let kept = seq < self.expected || received.has(seq, self.expected);
-            return (if kept { Kind::ACK } else { Kind::NACK }, self.expected);
+            return Some((if known { Kind::ACK } else { Kind::NACK }, self.expected));
         }
+        let mut now = known || flags & (MARKED | LAST | ACK_REQUEST) != 0 || self.expected == 0 && received.count == 0;
+        self.asked |= flags & (LAST | ACK_REQUEST) != 0;
+        if seq == self.expected {
+            self.expected += received.in_order();
+            now |= self.asked && received.count == 0;
+            self.asked &= received.count > 0;
+        } else if !known {
+            received.beyond(seq, self.expected);
+        }
+        self.unacknowledged += 1;
+        now |= self.unacknowledged >= every;
+        if now {
+            self.unacknowledged = 0;
+        }
+        now.then_some((Kind::ACK, self.expected))
+    }
+
+    #[inline(never)]
+    fn on_data_selectively(&mut self, seq: u32) -> (Kind, u32) {
+        let received = self.beyond.as_mut().expect("it keeps packets");
         if seq == self.expected {
             self.expected += received.in_order();
         } else if seq > self.expected {
             received.beyond(seq, self.expected);
-            return (if self.unordered { Kind::ACK } else { Kind::NACK }, self.expected);
+            return (Kind::NACK, self.expected);
         }
         (Kind::ACK, self.expected)
     }
@@ -479,7 +523,8 @@ impl super::Rx for Rx {
     #[inline]
     fn on_data(&mut self, seq: u32, flags: u8, now: Ps) -> Option<(Kind, u32)> {
         if self.beyond.is_some() {
-            return Some(self.on_data_selectively(seq, flags));
+            let Some(every) = self.ack_every else { return Some(self.on_data_selectively(seq)) };
+            return self.on_data_unordered(seq, flags, every.get());
         }
         if seq == self.expected {
             self.expected += 1;

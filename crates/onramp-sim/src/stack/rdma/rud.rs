@@ -1,11 +1,14 @@
-//! Reliable unordered delivery (RUD) of Ultra Ethernet 1.0: packets arrive in any order, and each is acknowledged on
-//! its own. A NACK says that a packet was trimmed, and it is retransmitted at once; one of which nothing is heard for a
-//! retransmission timeout is retransmitted alone. Overtaken packets are not lost, so that paths may be sprayed.
+//! Reliable unordered delivery (RUD) of Ultra Ethernet 1.0: packets arrive in any order, and overtaken ones are not
+//! lost, so that paths may be sprayed. A NACK says that a packet was trimmed, and it is retransmitted at once; one of
+//! which nothing is heard for a retransmission timeout is retransmitted alone.
 //!
-//! An acknowledgement carries the number of its packet in the field of the send time, which the sender remembers.
+//! A packet is acknowledged if it is marked, a flow's first, the last of a message, a retransmission, or the last for
+//! which the window has room, and otherwise after so many bytes (htsim's rules). An acknowledgement names its packet
+//! and tells how many have arrived beyond the next expected one: both are in the field of the send time, which the
+//! sender remembers. With On-Ramp each packet is acknowledged, since it is held by their delays.
 
 use onramp_config::Rule;
-use onramp_config::units::{Ps, Span, US};
+use onramp_config::units::{Bytes, Ps, Span, US};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -15,18 +18,35 @@ use std::collections::{BTreeSet, VecDeque};
 pub struct Config {
     /// Retransmission timeout of a packet; it does not double. Default 100 us (htsim's `DEFAULT_UEC_RTO_MIN`).
     pub rto: Span,
+    /// Bytes on the wire after which a packet is acknowledged that nothing else has acknowledged; 1 B: each is. Default
+    /// 16 KiB (htsim's `_bytes_unacked_threshold`).
+    pub ack_bytes: Bytes,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { rto: Span(100 * US) }
+        Self { rto: Span(100 * US), ack_bytes: Bytes(16_384) }
     }
+}
+
+/// An acknowledgement's packet and the number of packets beyond the next expected one, as 16 bits each.
+pub(super) fn pack(came: u32, expected: u32, beyond: u32) -> u32 {
+    let ahead = (i64::from(came) - i64::from(expected)).clamp(i16::MIN.into(), i16::MAX.into()) as i16;
+    u32::from(ahead as u16) << 16 | beyond.min(0xffff)
+}
+
+/// The packet, and the number of all that have arrived.
+pub(super) fn unpack(word: u32, expected: u32) -> (u32, u32) {
+    (expected.wrapping_add_signed(i32::from((word >> 16) as i16)), expected.saturating_add(word & 0xffff))
 }
 
 impl Config {
     pub(super) fn check(&self, rule: Rule<'_>) {
         let rto = self.rto;
         rule(rto >= Span(US), "recovery.rto", format!("{rto} is below 1us: such as \"100us\""));
+        let bytes = self.ack_bytes;
+        let fits = (Bytes(1)..=Bytes(1 << 20)).contains(&bytes);
+        rule(fits, "recovery.ack_bytes", format!("{bytes} is outside 1B to 1MiB: such as \"16KiB\""));
     }
 }
 
@@ -54,14 +74,20 @@ pub(super) struct Flight {
     /// Transmissions, the oldest first, of which the first is of a packet that flies.
     sent: VecDeque<(Ps, u32)>,
     lost: BTreeSet<u32>,
-    /// Packets that fly: neither acknowledged nor known to be lost.
-    pub flying: u32,
+    /// Packets known to have arrived, in all.
+    delivered: u32,
 }
 
 impl Flight {
     /// The next packet to retransmit.
     pub fn lost(&self) -> Option<u32> {
         self.lost.first().copied()
+    }
+
+    /// Packets of `sent` ones that are neither known to have arrived nor to be lost.
+    #[inline]
+    pub fn flying(&self, sent: u32) -> u32 {
+        (sent - self.delivered).saturating_sub(self.lost.len() as u32)
     }
 
     /// When a packet was last sent; `None` if it is acknowledged with all before it.
@@ -78,7 +104,6 @@ impl Flight {
     pub fn send(&mut self, seq: u32, size: u16, last: bool, now: Ps) {
         self.packets.push_back(Packet { sent: now, size, last, fate: Fate::Flying });
         self.sent.push_back((now, seq));
-        self.flying += 1;
     }
 
     /// A lost packet leaves: its bytes on the wire, and true if it is the last of a message.
@@ -88,30 +113,27 @@ impl Flight {
         (packet.sent, packet.fate) = (now, Fate::Flying);
         let (size, last) = (packet.size, packet.last);
         self.sent.push_back((now, seq));
-        self.flying += 1;
         (size, last)
     }
 
-    /// Packet `came` was received, and all before `expected`: bytes on the wire and packets that are new.
-    pub fn acknowledged(&mut self, came: u32, acked: u32, expected: u32) -> (u64, u32) {
-        let (mut bytes, mut packets) = (0, 0);
+    /// Packet `came` was received, all before `expected`, and so many `in_all`: the number of them that is news.
+    pub fn acknowledged(&mut self, came: u32, acked: u32, expected: u32, in_all: u32) -> u32 {
         for seq in (acked..expected).chain(Some(came).filter(|came| *came >= acked.max(expected))) {
             let place = (seq - acked) as usize;
             let Some(packet) = self.packets.get_mut(place).filter(|packet| packet.fate != Fate::Arrived) else {
                 continue;
             };
-            self.flying -= u32::from(packet.fate == Fate::Flying);
             if packet.fate == Fate::Lost {
                 self.lost.remove(&seq);
             }
             packet.fate = Fate::Arrived;
-            bytes += u64::from(packet.size);
-            packets += 1;
         }
         let acknowledged = expected.saturating_sub(acked) as usize;
         self.packets.drain(..acknowledged.min(self.packets.len()));
         self.forget(acked.max(expected));
-        (bytes, packets)
+        let news = in_all.saturating_sub(self.delivered);
+        self.delivered += news;
+        news
     }
 
     /// Packet `seq` did not arrive; true if that is news.
@@ -119,7 +141,6 @@ impl Flight {
         let packet = seq.checked_sub(acked).and_then(|place| self.packets.get_mut(place as usize));
         let Some(packet) = packet.filter(|packet| packet.fate == Fate::Flying) else { return false };
         packet.fate = Fate::Lost;
-        self.flying -= 1;
         self.lost.insert(seq);
         self.forget(acked);
         true
@@ -146,13 +167,23 @@ impl Flight {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Kind, LAST, Recovered, Rx, Shape, TRIMMED, Tx};
+    use super::super::{Kind, LAST, Progress, Recovered, Rx, Shape, TRIMMED, Tx};
     use super::*;
     use crate::cc::Loss;
+    use crate::network::packet::{ACK_REQUEST, MARKED};
     use crate::stack::{Rx as _, Tx as _};
 
-    const RECOVERED: Recovered = Recovered::Unordered { rto: 100 * US };
+    const RECOVERED: Recovered = Recovered::Unordered { rto: 100 * US, ack_every: 4 };
     const SHAPE: Shape = Shape { payload: 1000, header: 64, rto: 100 * US, rto_doublings: 6, recovered: RECOVERED };
+
+    /// An acknowledgement of `came`, with so many beyond the next expected one.
+    fn ack(tx: &mut Tx, expected: u32, came: u32, beyond: u32, now: Ps) -> Progress {
+        tx.on_reply(Kind::ACK, expected, pack(came, expected, beyond), now)
+    }
+
+    fn nack(tx: &mut Tx, expected: u32, came: u32, now: Ps) -> Progress {
+        tx.on_reply(Kind::NACK, expected, pack(came, expected, 0), now)
+    }
 
     fn sent(tx: &mut Tx, count: usize, now: Ps) -> Vec<(u32, bool)> {
         let next = |_| tx.ready().then(|| tx.send(now)).map(|segment| (segment.seq, segment.again));
@@ -164,15 +195,15 @@ mod tests {
         let mut tx = Tx::new(&SHAPE, Some(100_000), 0);
         sent(&mut tx, 6, US);
         // Packets 1 to 3 are late, 4 and 5 have come.
-        tx.on_reply(Kind::ACK, 1, 0, 2 * US);
-        assert_eq!(tx.on_reply(Kind::ACK, 1, 4, 2 * US).newly_acked, 1000);
-        assert_eq!((tx.on_reply(Kind::ACK, 1, 5, 2 * US).loss, tx.in_flight()), (None, 3000));
-        let nack = tx.on_reply(Kind::NACK, 1, 2, 3 * US);
-        assert_eq!((nack.loss, nack.newly_acked, tx.in_flight()), (Some(Loss::Fast), 0, 2000));
+        ack(&mut tx, 1, 0, 0, 2 * US);
+        // One acknowledgement for both.
+        assert_eq!((ack(&mut tx, 1, 5, 2, 2 * US).newly_acked, tx.in_flight()), (2000, 3000));
+        let told = nack(&mut tx, 1, 2, 3 * US);
+        assert_eq!((told.loss, told.newly_acked, tx.in_flight()), (Some(Loss::Fast), 0, 2000));
         // Told twice it is lost once.
-        assert_eq!(tx.on_reply(Kind::NACK, 1, 2, 3 * US).loss, None);
+        assert_eq!(nack(&mut tx, 1, 2, 3 * US).loss, None);
         assert_eq!(sent(&mut tx, 2, 4 * US), [(2, true), (6, false)]);
-        assert_eq!(tx.on_reply(Kind::ACK, 6, 3, 5 * US).newly_acked, 3000);
+        assert_eq!(ack(&mut tx, 6, 3, 0, 5 * US).newly_acked, 3000);
         assert_eq!((tx.acked(), tx.in_flight()), (6, 1000));
     }
 
@@ -187,11 +218,11 @@ mod tests {
         assert_eq!((tx.deadline(), tx.in_flight()), (Some(105 * US), 1000));
         assert_eq!(sent(&mut tx, 1, 102 * US), [(0, true)]);
         // The packet that was sent later is acknowledged: the other's time counts from its retransmission.
-        tx.on_reply(Kind::ACK, 0, 1, 103 * US);
+        ack(&mut tx, 0, 1, 1, 103 * US);
         assert_eq!(tx.deadline(), Some(202 * US));
         // A packet that was believed lost and arrives is not retransmitted.
         tx.on_timeout(202 * US);
-        assert_eq!(tx.on_reply(Kind::ACK, 2, 0, 203 * US).newly_acked, 1000);
+        assert_eq!(ack(&mut tx, 2, 0, 0, 203 * US).newly_acked, 1000);
         assert_eq!((tx.deadline(), tx.lost(), sent(&mut tx, 1, 204 * US)), (None, None, vec![(2, false)]));
     }
 
@@ -199,24 +230,47 @@ mod tests {
     fn a_retransmission_is_as_long_as_the_packet_was() {
         let mut tx = Tx::new(&SHAPE, Some(2300), 0);
         sent(&mut tx, 3, US);
-        tx.on_reply(Kind::NACK, 0, 2, 2 * US);
+        nack(&mut tx, 0, 2, 2 * US);
         let again = tx.send(3 * US);
-        assert_eq!((again.seq, again.size, again.flags), (2, 364, LAST));
-        tx.on_reply(Kind::ACK, 2, 1, 4 * US);
-        assert_eq!(tx.on_reply(Kind::ACK, 3, 2, 4 * US).newly_acked, 300);
+        assert_eq!((again.seq, again.size, again.flags), (2, 364, LAST | ACK_REQUEST));
+        ack(&mut tx, 2, 1, 0, 4 * US);
+        assert_eq!(ack(&mut tx, 3, 2, 0, 4 * US).newly_acked, 300);
         assert!(tx.done());
     }
 
     #[test]
-    fn a_receiver_acknowledges_what_comes_and_asks_for_what_was_trimmed() {
+    fn a_receiver_acknowledges_so_many_packets_together_and_some_at_once() {
         let mut rx = Rx::new(&SHAPE);
-        assert_eq!(rx.on_data(2, 0, 0), Some((Kind::ACK, 0)));
-        assert_eq!(rx.on_data(0, 0, 0), Some((Kind::ACK, 1)));
+        let mut told = |seq, flags| rx.on_data(seq, flags, 0).map(|(_, expected)| expected);
+        // The first, and each fourth.
+        assert_eq!([0, 1, 2, 3, 4, 5].map(|seq| told(seq, 0)), [Some(1), None, None, None, Some(5), None]);
+        assert_eq!([told(6, MARKED), told(8, ACK_REQUEST), told(9, 0)], [Some(7), Some(7), None]);
+        // One was asked for, and nothing is missing any more.
+        assert_eq!([told(7, 0), told(10, 0)], [Some(10), None]);
+        // The last of a message overtakes another: once that has come, all is told.
+        assert_eq!([told(12, LAST), told(11, 0)], [Some(11), Some(13)]);
+        assert_eq!(unpack(rx.told(9), 13), (9, 13));
+        rx.on_data(15, 0, 0);
+        assert_eq!(unpack(rx.told(15), 13), (15, 14));
+    }
+
+    #[test]
+    fn a_packet_for_which_nothing_was_heard_for_a_quarter_of_its_timeout_asks_for_an_acknowledgement() {
+        let mut tx = Tx::new(&SHAPE, Some(100_000), 0);
+        let flags = [0, 25, 26].map(|at| tx.send(at * US).flags);
+        assert_eq!(flags, [0, 0, ACK_REQUEST]);
+    }
+
+    #[test]
+    fn a_receiver_asks_for_what_was_trimmed() {
+        let mut rx = Rx::new(&SHAPE);
+        rx.on_data(2, 0, 0);
+        rx.on_data(0, 0, 0);
         assert_eq!(rx.on_data(1, TRIMMED, 0), Some((Kind::NACK, 1)));
         // Of what it has, the header is a copy.
         assert_eq!(rx.on_data(2, TRIMMED, 0), Some((Kind::ACK, 1)));
         assert_eq!(rx.on_data(0, TRIMMED, 0), Some((Kind::ACK, 1)));
-        assert_eq!(rx.on_data(1, 0, 0), Some((Kind::ACK, 3)));
+        assert_eq!(rx.on_data(1, ACK_REQUEST, 0), Some((Kind::ACK, 3)));
     }
 
     proptest::proptest! {
@@ -249,13 +303,13 @@ mod tests {
                         let place = if fate == 2 { ways.len() - 1 } else { 0 };
                         let (seq, flags) = ways.remove(place);
                         let flags = if fate == 3 { flags | TRIMMED } else { flags };
-                        let (kind, expected) = rx.on_data(seq, flags, now).expect("an answer");
-                        if fate != 4 {
-                            tx.on_reply(kind, expected, seq, now);
+                        let told = rx.on_data(seq, flags, now);
+                        if let Some((kind, expected)) = told.filter(|_| fate != 4) {
+                            tx.on_reply(kind, expected, rx.told(seq), now);
                         }
                     }
                 }
-                proptest::prop_assert_eq!(tx.in_flight() > 0, tx.deadline().is_some());
+                proptest::prop_assert!(tx.in_flight() == 0 || tx.deadline().is_some());
             }
             assert!(tx.done(), "{tx:?} {rx:?}");
         }
