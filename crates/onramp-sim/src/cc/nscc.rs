@@ -251,7 +251,7 @@ impl Window {
         }
     }
 
-    /// What was acknowledged takes effect together.
+    /// Adds the increase of the bytes acknowledged since the last adjustment, after enough of them or a base RTT.
     fn adjust(&mut self, c: &Config, env: &Env, now: Ps) {
         let period = c.base_rtt();
         let since = now - self.adjusted;

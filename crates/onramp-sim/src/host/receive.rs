@@ -119,7 +119,12 @@ impl<H: Header> Hosts<H> {
         if let Some((kind, seq)) = answer {
             let mut ack = Packet { seq, ..reply }.as_a(kind);
             if self.receivers[slot].rx.is_unordered() {
-                ack.sent_ns = self.receivers[slot].rx.told(packet.seq);
+                let rx = &self.receivers[slot].rx;
+                ack.sent_ns = rx.told(packet.seq);
+                if self.gates.is_none() {
+                    // Without On-Ramp, which has each packet acknowledged, its echo is free.
+                    ack.paused = rx.before(packet.seq);
+                }
             } else if kind == Kind::NACK && self.receivers[slot].rx.is_selective() {
                 // It has no room for On-Ramp's echo, and so tells no delay.
                 (ack.paused, ack.owd_ns) = (packet.seq, UNMEASURED);

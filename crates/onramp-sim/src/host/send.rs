@@ -221,6 +221,9 @@ impl<H: Header> Hosts<H> {
         if finished {
             return self.free_sender(slot);
         }
+        if unordered && self.gates.is_none() {
+            sender.tx.arrived(came, packet.seq, packet.paused);
+        }
         // In place of On-Ramp's echo a NACK says which packet has come, with selective repeat.
         let progress = sender.tx.on_reply(packet.kind(), packet.seq, came, now);
         self.counts.acked += progress.newly_acked;

@@ -229,6 +229,14 @@ impl Tx {
         self.flight().is_some()
     }
 
+    /// Packets before the one that a reply names have arrived, see [`Rx::before`].
+    pub fn arrived(&mut self, told: u32, expected: u32, before: u32) {
+        let (came, _) = rud::unpack(told, expected);
+        if let Some(Board::Unordered(flight)) = self.board.as_deref_mut() {
+            flight.arrived(came, before, self.acked);
+        }
+    }
+
     /// When the packet was last sent that a reply names, see [`Rx::told`]; `None` if it is acknowledged with all before
     /// it.
     pub fn sent_at(&self, told: u32, expected: u32) -> Option<Ps> {
@@ -475,6 +483,13 @@ impl Rx {
     #[inline]
     pub fn is_unordered(&self) -> bool {
         self.ack_every.is_some()
+    }
+
+    /// Packets before `came` that have come beyond the next expected one: bit i is for the packet i + 1 before it.
+    pub fn before(&self, came: u32) -> u32 {
+        let Some(received) = self.beyond.as_ref().filter(|received| received.count > 0) else { return 0 };
+        let has = |i: &u32| came.checked_sub(i + 1).is_some_and(|seq| received.has(seq, self.expected));
+        (0..32).filter(has).fold(0, |bits, i| bits | 1 << i)
     }
 
     /// A reply's account of packet `came` and of those beyond the next expected one.

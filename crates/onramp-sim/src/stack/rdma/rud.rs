@@ -136,6 +136,17 @@ impl Flight {
         news
     }
 
+    /// Packets before `came` that have arrived: bit i is for the packet i + 1 before it.
+    pub fn arrived(&mut self, came: u32, before: u32, acked: u32) {
+        for i in (0..32).filter(|i| before >> i & 1 == 1) {
+            let Some(seq) = came.checked_sub(i + 1).filter(|seq| *seq >= acked) else { continue };
+            if let Some(packet) = self.packets.get_mut((seq - acked) as usize) {
+                packet.fate = Fate::Arrived;
+                self.lost.remove(&seq);
+            }
+        }
+    }
+
     /// Packet `seq` did not arrive; true if that is news.
     pub fn lose(&mut self, seq: u32, acked: u32) -> bool {
         let packet = seq.checked_sub(acked).and_then(|place| self.packets.get_mut(place as usize));
@@ -255,6 +266,26 @@ mod tests {
     }
 
     #[test]
+    fn packets_before_that_have_arrived_do_not_time_out() {
+        let (mut tx, mut rx) = (Tx::new(&SHAPE, Some(100_000), 0), Rx::new(&SHAPE));
+        sent(&mut tx, 6, US);
+        // Packet 0 is missing; 3 is acknowledged, and 1 and 2 with it.
+        [1, 2, 5].into_iter().for_each(|seq| drop(rx.on_data(seq, 0, US)));
+        assert_eq!(rx.on_data(3, ACK_REQUEST, US), Some((Kind::ACK, 0)));
+        assert_eq!(rx.before(3), 0b11);
+        tx.arrived(rx.told(3), 0, rx.before(3));
+        tx.on_reply(Kind::ACK, 0, rx.told(3), 2 * US);
+        let timed_out: Vec<u32> = std::iter::from_fn(|| {
+            tx.deadline()?;
+            tx.on_timeout(101 * US);
+            tx.ready().then(|| tx.send(101 * US).seq)
+        })
+        .take(3)
+        .collect();
+        assert_eq!(timed_out, [0, 4, 5]);
+    }
+
+    #[test]
     fn a_packet_for_which_nothing_was_heard_for_a_quarter_of_its_timeout_asks_for_an_acknowledgement() {
         let mut tx = Tx::new(&SHAPE, Some(100_000), 0);
         let flags = [0, 25, 26].map(|at| tx.send(at * US).flags);
@@ -305,6 +336,7 @@ mod tests {
                         let flags = if fate == 3 { flags | TRIMMED } else { flags };
                         let told = rx.on_data(seq, flags, now);
                         if let Some((kind, expected)) = told.filter(|_| fate != 4) {
+                            tx.arrived(rx.told(seq), expected, rx.before(seq));
                             tx.on_reply(kind, expected, rx.told(seq), now);
                         }
                     }
