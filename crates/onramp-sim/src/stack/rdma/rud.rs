@@ -270,7 +270,9 @@ mod tests {
         let (mut tx, mut rx) = (Tx::new(&SHAPE, Some(100_000), 0), Rx::new(&SHAPE));
         sent(&mut tx, 6, US);
         // Packet 0 is missing; 3 is acknowledged, and 1 and 2 with it.
-        [1, 2, 5].into_iter().for_each(|seq| drop(rx.on_data(seq, 0, US)));
+        for seq in [1, 2, 5] {
+            rx.on_data(seq, 0, US);
+        }
         assert_eq!(rx.on_data(3, ACK_REQUEST, US), Some((Kind::ACK, 0)));
         assert_eq!(rx.before(3), 0b11);
         tx.arrived(rx.told(3), 0, rx.before(3));
