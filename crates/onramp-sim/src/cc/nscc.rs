@@ -1,4 +1,4 @@
-//! NSCC, the network-signal congestion control of Ultra Ethernet 1.0 (UEC specification, §3.6.13): a window that the
+//! NSCC, the network-signal congestion control of Ultra Ethernet 1.0: a window that the
 //! sender moves by two signals of every acknowledgement, ECN mark and queueing delay.
 //!
 //! | | delay below target | delay at or above target |

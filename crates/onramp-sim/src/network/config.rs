@@ -134,7 +134,7 @@ pub struct Switch {
     pub queue: Option<Vec<QueueLimit>>,
     /// Packet trimming (Ultra Ethernet): size to which a lossy class's data packet is cut, instead of being dropped;
     /// its header goes on in the control class, and the receiver answers with a NACK. Data of TCP is dropped.
-    /// Default: none, packets are dropped. Ultra Ethernet's MIN_TRIM_SIZE is 64 B.
+    /// Default: none, packets are dropped. uet-htsim's packets are cut to 64 B.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trim: Option<Bytes>,
     /// PFC headroom by port rate. Default: 3 · rate · longest link delay, or 2 ·
