@@ -203,6 +203,11 @@ trim = "40B""#,
         r#"s.toml:18: host.recovery.rto: 1ns is below 1us: such as "100us""#,
     ),
     (
+        r#"payload = "1000B""#,
+        r#"entropy = { kind = "spray", values = 100 }"#,
+        "s.toml:18: host.entropy.values: 100 is no power of two from 2 to 65536: such as 128",
+    ),
+    (
         r#"kind = "dcqcn"
 min_rate = "1Gbps""#,
         r#"kind = "nscc"
