@@ -140,6 +140,7 @@ ONLY_WITH: dict[str, list[dict[str, object]]] = {
     "host.max_burst": [{"transport.kind": "hpcc", "host.pacing": "burst"}],
     "host.shaping": [{"host.shaper": shaper} for shaper in ("carousel", "htb", "fq")],
     "onramp.threshold_floor": [HUYGENS],
+    "switch.queue": [{"switch.loss": "lossy", "switch.trim": "64B"}],
 }
 #: Defaults that are no value.
 NO_VALUE = {"none", "all", "no limit", "required"}

@@ -109,26 +109,40 @@ pub struct Acked {
     pub hop_count: usize,
     /// As [`Ack::ecn`].
     pub ecn: bool,
+    /// As [`Ack::trimmed`].
+    pub trimmed: bool,
 }
 
 impl Acked {
     /// Of an ACK, for as long as its records are there.
     pub fn new(ack: &Ack<'_>) -> Self {
-        let Ack { now, rtt, endpoint, ecn, acked, next, newly_acked, in_flight, delivery_rate, hops } = *ack;
+        let Ack { now, rtt, endpoint, ecn, trimmed, acked, next, newly_acked, in_flight, delivery_rate, hops } = *ack;
         let delivery_rate = delivery_rate.unwrap_or(f64::NAN);
         let (hops, hop_count) = (hops.as_ptr(), hops.len());
-        Self { now, rtt, endpoint, acked, next, newly_acked, in_flight, delivery_rate, hops, hop_count, ecn }
+        Self { now, rtt, endpoint, acked, next, newly_acked, in_flight, delivery_rate, hops, hop_count, ecn, trimmed }
     }
 
     /// # Safety
     /// `hops` leads to as many records as it says.
     unsafe fn ack(&self) -> Ack<'_> {
-        let Self { now, rtt, endpoint, acked, next, newly_acked, in_flight, delivery_rate, hops, hop_count, ecn } =
-            *self;
+        let Self {
+            now,
+            rtt,
+            endpoint,
+            acked,
+            next,
+            newly_acked,
+            in_flight,
+            delivery_rate,
+            hops,
+            hop_count,
+            ecn,
+            trimmed,
+        } = *self;
         let delivery_rate = (!delivery_rate.is_nan()).then_some(delivery_rate);
         // SAFETY: the caller's promise.
         let hops = unsafe { std::slice::from_raw_parts(hops, hop_count) };
-        Ack { now, rtt, endpoint, ecn, acked, next, newly_acked, in_flight, delivery_rate, hops }
+        Ack { now, rtt, endpoint, ecn, trimmed, acked, next, newly_acked, in_flight, delivery_rate, hops }
     }
 }
 

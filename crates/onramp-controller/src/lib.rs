@@ -117,6 +117,8 @@ pub struct Ack<'a> {
     pub endpoint: u64,
     /// True if the acknowledged packet carried an ECN mark.
     pub ecn: bool,
+    /// True if it is a NACK: a switch has trimmed the packet, which is now known to be lost.
+    pub trimmed: bool,
     /// All packets before this one have arrived (cumulative).
     pub acked: u64,
     /// The next packet the sender will send.

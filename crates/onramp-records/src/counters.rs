@@ -43,6 +43,9 @@ pub struct NetworkCounters {
     pub packets_sent: u64,
     /// Packets that switches have dropped.
     pub drops: u64,
+    /// Data packets that switches have trimmed to their header, where they do that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trims: Option<u64>,
     /// Packets that hosts have dropped, where they take time for what comes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint_drops: Option<u64>,

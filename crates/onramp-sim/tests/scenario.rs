@@ -185,6 +185,41 @@ headroom = []"#,
     ),
     (
         r#"buffer = "32MiB""#,
+        r#"trim = "64B"
+queue = [{ rate = "100Gbps", bytes = "100KB" }]"#,
+        r#"s.toml:14: switch.trim: has no effect without loss = "lossy"
+s.toml:15: switch.queue: has no effect without loss = "lossy"
+s.toml:15: switch.queue: leaves out links of 400Gbps: list every rate, 100Gbps, 400Gbps"#,
+    ),
+    (
+        r#"buffer = "32MiB""#,
+        r#"loss = "lossy"
+trim = "40B""#,
+        r#"s.toml:15: switch.trim: 40B is outside 64B to 1000B: such as "64B""#,
+    ),
+    (
+        r#"payload = "1000B""#,
+        r#"recovery = { kind = "rud", rto = "1ns" }"#,
+        r#"s.toml:18: host.recovery.rto: 1ns is below 1us: such as "100us""#,
+    ),
+    (
+        r#"payload = "1000B""#,
+        r#"entropy = { kind = "spray", values = 100 }"#,
+        "s.toml:18: host.entropy.values: 100 is no power of two from 2 to 65536: such as 128",
+    ),
+    (
+        r#"kind = "dcqcn"
+min_rate = "1Gbps""#,
+        r#"kind = "nscc"
+target = "1ns"
+max_cut = 1.0
+quick_adapt_gate = 17"#,
+        r#"s.toml:22: transport.target: must be at least 1us, such as "12us"
+s.toml:23: transport.max_cut: 1 is not between 0 and 1
+s.toml:24: transport.quick_adapt_gate: 17 is above 16: such as 3"#,
+    ),
+    (
+        r#"buffer = "32MiB""#,
         r#"pfc_frame = "64KiB""#,
         r#"s.toml:14: switch.pfc_frame: 64KiB is outside 1B to 65535B: such as "43B""#,
     ),
@@ -222,12 +257,12 @@ s.toml:14: switch.ecn[1].pmax: NaN is outside 0 to 1"#,
     (
         r#"kind = "dcqcn""#,
         r#"kind = "dctpc""#,
-        r#"s.toml:21: transport.kind: "dctpc" is not one of dcqcn, timely, dctcp, hpcc, swift, rcp, xcp, custom, newreno, cubic, bbr, vegas, dctcp-tcp, custom-tcp: did you mean "dctcp"?"#,
+        r#"s.toml:21: transport.kind: "dctpc" is not one of dcqcn, timely, dctcp, hpcc, swift, nscc, rcp, xcp, custom, newreno, cubic, bbr, vegas, dctcp-tcp, custom-tcp: did you mean "dctcp"?"#,
     ),
     (
         r#"kind = "dcqcn""#,
         "kind = 5",
-        "s.toml:21: transport.kind: must be in quotes: one of dcqcn, timely, dctcp, hpcc, swift, rcp, xcp, custom, newreno, cubic, bbr, vegas, dctcp-tcp, custom-tcp",
+        "s.toml:21: transport.kind: must be in quotes: one of dcqcn, timely, dctcp, hpcc, swift, nscc, rcp, xcp, custom, newreno, cubic, bbr, vegas, dctcp-tcp, custom-tcp",
     ),
     (
         r#"min_rate = "1Gbps""#,

@@ -77,6 +77,7 @@ mod tests {
             rtt: 10_000_000,
             endpoint: 0,
             ecn,
+            trimmed: false,
             acked,
             next,
             newly_acked: 10_000,

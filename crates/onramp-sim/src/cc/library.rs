@@ -63,6 +63,7 @@ impl Custom for Flow {
             rtt: ack.rtt,
             endpoint: ack.endpoint,
             ecn: ack.ecn,
+            trimmed: ack.trimmed,
             acked: ack.acked,
             next: ack.next,
             newly_acked: ack.newly_acked,

@@ -9,6 +9,7 @@ pub mod dcqcn;
 pub mod dctcp;
 pub mod hpcc;
 mod library;
+pub mod nscc;
 pub mod rcp;
 pub mod swift;
 pub mod tcp;
@@ -32,6 +33,8 @@ pub struct Ack<'a> {
     pub endpoint: Ps,
     /// True if the acknowledged packet carried an ECN mark.
     pub ecn: bool,
+    /// True if it is a NACK: a switch has trimmed the packet, which is now known to be lost.
+    pub trimmed: bool,
     /// All packets before this one have arrived (cumulative).
     pub acked: u64,
     /// The next packet the sender will send.
@@ -77,6 +80,8 @@ pub trait Settings {
     fn resolve(&mut self, _line_rate: Rate) {}
     /// Fills in defaults that scale with the network's longest base RTT, in picoseconds.
     fn resolve_rtt(&mut self, _base_rtt: Ps) {}
+    /// Fills in defaults that depend on whether switches trim packets.
+    fn resolve_trimming(&mut self, _trims: bool) {}
     /// Checks values.
     fn check(&self, _rule: Rule<'_>) {}
     /// Lowest rate; 0 if it knows none. Default 1 bit/s: a window has no rate of its own.
@@ -90,6 +95,10 @@ pub trait Settings {
     /// How the controller of a flow failed, if one has: only those of libraries can.
     fn failure(&self) -> Option<String> {
         None
+    }
+    /// True if it is meant for reliable unordered delivery.
+    fn unordered(&self) -> bool {
+        false
     }
     /// True if it is told the number of switches on its path ([`Controller::on_path`]).
     fn counts_hops(&self) -> bool {
@@ -178,6 +187,14 @@ macro_rules! transports {
                 match self {
                     $(Config::$name(c) => c.resolve_rtt(base_rtt),)+
                     $(Config::$tname(c) => c.resolve_rtt(base_rtt),)+
+                }
+            }
+
+            /// Fills in defaults that depend on whether switches trim packets.
+            pub fn resolve_trimming(&mut self, trims: bool) {
+                match self {
+                    $(Config::$name(c) => c.resolve_trimming(trims),)+
+                    $(Config::$tname(c) => c.resolve_trimming(trims),)+
                 }
             }
 
@@ -273,6 +290,8 @@ transports! {
         Hpcc(hpcc) = "hpcc",
         /// Swift, TIMELY as it is deployed.
         Swift(swift) = "swift",
+        /// NSCC, Ultra Ethernet's congestion control by ECN marks and delay at the sender.
+        Nscc(nscc) = "nscc",
         /// RCP: the rate that switches give.
         Rcp(rcp) = "rcp",
         /// XCP: a window that switches change.
@@ -314,7 +333,19 @@ mod tests {
     /// An ACK up to packet `acked` of those before `next`.
     pub(super) fn at(now: Ps, rtt: Ps, ecn: bool, acked: u64, next: u64) -> Ack<'static> {
         let written = Written::Nothing;
-        Ack { now, rtt, endpoint: 0, ecn, acked, next, newly_acked: 1000, in_flight: 0, delivery_rate: None, written }
+        Ack {
+            now,
+            rtt,
+            endpoint: 0,
+            ecn,
+            trimmed: false,
+            acked,
+            next,
+            newly_acked: 1000,
+            in_flight: 0,
+            delivery_rate: None,
+            written,
+        }
     }
 
     #[test]

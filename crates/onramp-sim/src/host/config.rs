@@ -37,8 +37,9 @@ pub struct Host {
     pub rto: Span,
     /// Times that the timeout doubles at most while there is no progress; 0 keeps it fixed. Default 6.
     pub rto_doublings: u32,
-    /// How RDMA sends again what is lost. Default: go-back-N.
-    pub recovery: Recovery,
+    /// How RDMA retransmits what is lost. Default: go-back-N; with the transport "nscc" reliable unordered delivery.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
     /// Entropy values of packets, by which switches choose paths. Default: one for all packets of a flow.
     pub entropy: entropy::Config,
     /// When a host's flows may send: "flow", a pacer for each; or a shaper that holds packets,
@@ -72,7 +73,7 @@ impl Default for Host {
             nack_interval: Span(500 * US),
             rto: Span((4_096 * NS) << 12),
             rto_doublings: 6,
-            recovery: Recovery::default(),
+            recovery: None,
             entropy: entropy::Config::default(),
             shaper: ShaperKind::default(),
             pacing: Pacing::None,
@@ -101,7 +102,9 @@ impl Host {
     pub fn check(&self, rule: Rule<'_>) {
         let payload = self.payload.0;
         rule((1..=9000).contains(&payload), "payload", format!("{payload}B is outside 1B to 9000B"));
-        self.recovery.check(rule);
+        if let Some(recovery) = &self.recovery {
+            recovery.check(rule);
+        }
         self.entropy.check(rule);
         let rto = self.rto;
         let ok = (Span(US)..=Span(100 * SEC)).contains(&rto);

@@ -3,7 +3,7 @@
 use super::processing::Ring;
 use super::{Hosts, Io, Timer};
 use crate::network::feedback::{Feedback, Header};
-use crate::network::packet::{LAST, MARKED, TCP, UNMEASURED, UNPAUSED};
+use crate::network::packet::{LAST, MARKED, TCP, TRIMMED, UNMEASURED, UNPAUSED};
 use crate::network::{Kind, Packet};
 use crate::stack::Rx;
 use onramp_config::units::{NS, Ps};
@@ -80,7 +80,12 @@ impl<H: Header> Hosts<H> {
         let (now, slot) = (io.now, packet.flow);
         let receiver = &mut self.receivers[slot];
         receiver.packets = receiver.packets.wrapping_add(1);
-        let owd_ns = io.measure_owd(packet, receiver.src, receiver.watch_owd);
+        // A header overtakes the queue that its packet would have waited in: its delay tells nothing of it.
+        let owd_ns = if packet.flags() & TRIMMED == 0 {
+            io.measure_owd(packet, receiver.src, receiver.watch_owd)
+        } else {
+            UNMEASURED
+        };
         if let Some(next) = &mut io.meter.next {
             next.arrives(packet, now);
         }
@@ -113,7 +118,14 @@ impl<H: Header> Hosts<H> {
         }
         if let Some((kind, seq)) = answer {
             let mut ack = Packet { seq, ..reply }.as_a(kind);
-            if kind == Kind::NACK && self.receivers[slot].rx.is_selective() {
+            if self.receivers[slot].rx.is_unordered() {
+                let rx = &self.receivers[slot].rx;
+                ack.sent_ns = rx.told(packet.seq);
+                if self.gates.is_none() {
+                    // Without On-Ramp, which has each packet acknowledged, its echo is free.
+                    ack.paused = rx.before(packet.seq);
+                }
+            } else if kind == Kind::NACK && self.receivers[slot].rx.is_selective() {
                 // It has no room for On-Ramp's echo, and so tells no delay.
                 (ack.paused, ack.owd_ns) = (packet.seq, UNMEASURED);
             }

@@ -5,7 +5,7 @@ use super::shaper::{Entry, FREE, Shaper};
 use super::{Hosts, Io, Note, Sender, Timer, Transports};
 use crate::cc::{Ack, Loss, Sent};
 use crate::network::feedback::{Feedback, Header};
-use crate::network::packet::{MARKED, TCP, UNMEASURED, unwrap_ns};
+use crate::network::packet::{ACK_REQUEST, MARKED, TCP, UNMEASURED, unwrap_ns};
 use crate::network::{Kind, Packet};
 use crate::stack::Tx;
 use onramp_config::units::{NS, Ps, SEC};
@@ -88,7 +88,7 @@ impl<H: Header> Hosts<H> {
         let paused = self.gates.as_mut().map_or(0, |gates| gates.stamp(flow.slot, now));
         let sender = &mut self.senders[flow.slot];
         let nic = &self.nics[sender.nic as usize];
-        let segment = sender.tx.send(now);
+        let mut segment = sender.tx.send(now);
         sender.packets = sender.packets.wrapping_add(1);
         sender.retransmitted += u32::from(segment.again);
         self.counts.retransmitted += u64::from(segment.again);
@@ -99,6 +99,9 @@ impl<H: Header> Hosts<H> {
         let header = if H::TOLD { H::tell(&sender.cc.tell(&transport.config, env)) } else { H::default() };
         let permit = sender.cc.permit(&transport.config, env, now);
         let rate = if self.capped { permit.rate.min(self.terms[flow.slot as usize].cap) } else { permit.rate };
+        if sender.tx.is_unordered() && (self.gates.is_some() || !sender.within(permit.window)) {
+            segment.flags |= ACK_REQUEST;
+        }
         sender.spaced_size = segment.size;
         sender.spaced_at = now;
         sender.t_next = now.saturating_add(spacing(segment.size, rate));
@@ -175,11 +178,19 @@ impl<H: Header> Hosts<H> {
     #[inline(always)]
     pub(super) fn acknowledged<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, packet: &Packet<H>, waited: Ps) {
         let (slot, now) = (packet.flow, io.now);
-        let sent_ns = unwrap_ns(now / NS, packet.sent_ns);
         let sender = &mut self.senders[slot];
+        let or_ack = packet.kind() == Kind::OR_ACK;
+        let unordered = !or_ack && sender.tx.is_unordered();
+        // A reply that names its packet: one acknowledged before, by a later packet's, tells no time.
+        let sent = if unordered { sender.tx.sent_at(packet.sent_ns, packet.seq) } else { Some(0) };
+        let (came, sent_ns) = match sent {
+            Some(at) if unordered => (packet.sent_ns, at / NS),
+            Some(_) => (packet.paused, unwrap_ns(now / NS, packet.sent_ns)),
+            None => (packet.sent_ns, now / NS),
+        };
         sender.replies = sender.replies.wrapping_add(1);
-        let (finished, or_ack) = (sender.done, packet.kind() == Kind::OR_ACK);
-        if or_ack != self.separate_or_acks {
+        let finished = sender.done;
+        if or_ack != self.separate_or_acks || sent.is_none() {
             // This one tells no delay.
         } else if let Some(gates) = &mut self.gates {
             // Without a delay or a margin the gate stays open.
@@ -199,8 +210,10 @@ impl<H: Header> Hosts<H> {
             let flow = Entry { slot, id: sender.id };
             return self.activate(io, flow);
         }
+        let trimmed = unordered && packet.kind() == Kind::NACK;
         if let Some(entropy) = self.entropies.get_mut(slot as usize) {
-            entropy.acknowledged(packet.hash, packet.flags() & MARKED != 0, now);
+            let congested = packet.flags() & MARKED != 0 || trimmed;
+            entropy.acknowledged(packet.hash, congested, now);
         }
         if let Some(next) = &mut io.meter.next {
             next.acked(packet.flow, packet.owd_ns, now / NS - sent_ns);
@@ -208,8 +221,11 @@ impl<H: Header> Hosts<H> {
         if finished {
             return self.free_sender(slot);
         }
+        if unordered && self.gates.is_none() {
+            sender.tx.arrived(came, packet.seq, packet.paused);
+        }
         // In place of On-Ramp's echo a NACK says which packet has come, with selective repeat.
-        let progress = sender.tx.on_reply(packet.kind(), packet.seq, packet.paused, now);
+        let progress = sender.tx.on_reply(packet.kind(), packet.seq, came, now);
         self.counts.acked += progress.newly_acked;
         let transport = &self.transports[sender.transport];
         let env = transport.env(self.nics[sender.nic as usize].rate);
@@ -223,6 +239,7 @@ impl<H: Header> Hosts<H> {
             rtt,
             endpoint: Ps::from(packet.header.waited()) * NS + waited,
             ecn: packet.flags() & MARKED != 0,
+            trimmed: trimmed && progress.loss.is_some(),
             acked: u64::from(packet.seq),
             next: u64::from(sender.tx.next()),
             newly_acked: progress.newly_acked,
@@ -299,6 +316,8 @@ impl<H: Header> Hosts<H> {
             None => self.watch(io, flow, now + rto),
             Some(_) => {
                 sender.tx.on_timeout(now);
+                // Of several packets that time out one by one the next.
+                let next = if sender.tx.is_unordered() { sender.tx.deadline() } else { None };
                 sender.timeouts += 1;
                 self.counts.timeouts += 1;
                 if let Some(entropy) = self.entropies.get_mut(flow.slot as usize) {
@@ -309,7 +328,7 @@ impl<H: Header> Hosts<H> {
                 if sender.tx.is_open() {
                     self.turn_to_next_message(flow.slot);
                 }
-                self.watch(io, flow, now + rto);
+                self.watch(io, flow, next.unwrap_or(now + rto));
                 self.activate(io, flow);
             }
         }

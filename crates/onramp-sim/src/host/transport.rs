@@ -66,15 +66,16 @@ impl Transports {
         let int_units = Units::new(topology.host_rate().0 as f64);
         let rates = topology.link_rates();
         let cap = (common.max_window.0 / payload.max(1)).max(1) as u32;
-        let (recovered, rto) = common.recovery.shared(common.rto, common.nack_interval, cap);
         let transport = |config: &Config| {
             let settings = config.settings();
+            let full = payload + HEADER + settings.extra_header();
+            let (recovered, rto) = common.recovery.shared(common.rto, common.nack_interval, cap, full);
             let env = |rate: &Rate| Env {
                 line_rate: rate.0 as f64,
                 base_rtt,
                 max_window: common.max_window.0 as f64,
                 payload,
-                packet: payload + HEADER + settings.extra_header(),
+                packet: full,
                 int_units,
             };
             Transport {
@@ -147,6 +148,7 @@ impl Transport {
         match self.shape.recovered {
             Recovered::FromThere { .. } => self.shape.rto,
             Recovered::Selectively(params) => params.rto_low,
+            Recovered::Unordered { rto, .. } => rto,
         }
     }
 

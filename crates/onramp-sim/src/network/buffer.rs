@@ -14,9 +14,17 @@ const ALPHA_ONE: f64 = 65_536.0;
 pub struct Alpha(u64);
 
 impl Alpha {
+    /// Set in a threshold that does not depend on what is free.
+    const FIXED: u64 = 1 << 63;
+
     /// To the nearest 2^-16 below.
     pub fn new(alpha: f64) -> Self {
         Self((alpha * ALPHA_ONE) as u64)
+    }
+
+    /// A threshold of so many bytes, whatever is free.
+    pub fn fixed(bytes: u64) -> Self {
+        Self(Self::FIXED | bytes)
     }
 }
 
@@ -98,9 +106,12 @@ impl Buffer {
         self.shared - self.shared_used
     }
 
-    /// The dynamic threshold: α times what is free of the shared pool.
+    /// The dynamic threshold, α times what is free of the shared pool, or a fixed one.
     #[inline]
     fn threshold(&self, alpha: Alpha) -> u64 {
+        if alpha.0 & Alpha::FIXED != 0 {
+            return alpha.0 & !Alpha::FIXED;
+        }
         ((u128::from(self.free()) * u128::from(alpha.0)) >> 16) as u64
     }
 
@@ -178,6 +189,17 @@ mod tests {
     /// T = (9000 − T)/8, at 1000 B (a ninth of the pool).
     fn pfc() -> (Buffer, Ingress) {
         (Buffer::new(10_000, 1_000, 100), Ingress::new(200, 800, Alpha::new(0.125)))
+    }
+
+    #[test]
+    fn a_fixed_threshold_is_the_same_however_full_the_buffer_is() {
+        let (mut buffer, limit) = (Buffer::new(10_000, 0, 0), Alpha::fixed(3000));
+        for queue in [0, 1000, 2000, 0, 1000, 2000] {
+            assert_eq!(buffer.admit(Account::Lossy(queue, limit), 1000), Admission::Accept);
+        }
+        assert_eq!(buffer.admit(Account::Lossy(2001, limit), 1000), Admission::Drop);
+        // Nor is there more than the buffer has.
+        assert_eq!(buffer.admit(Account::Lossy(0, Alpha::fixed(9000)), 5000), Admission::Drop);
     }
 
     #[test]

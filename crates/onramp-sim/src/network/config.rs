@@ -41,6 +41,16 @@ pub struct Headroom {
     pub bytes: Bytes,
 }
 
+/// Most bytes of a class's queue at ports of one rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueLimit {
+    /// The port's rate.
+    pub rate: Rate,
+    /// Bytes that wait at most.
+    pub bytes: Bytes,
+}
+
 /// Room of a drop-tail queue at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortBuffer {
@@ -118,6 +128,15 @@ pub struct Switch {
     /// rate, in proportion to the rate above it, as where ingress ports drop; where
     /// egress queues do: 1.
     pub alpha: Option<Vec<Alpha>>,
+    /// Fixed limit of a lossy class's queue by port rate, in place of `alpha`. Default: none; with `trim` the
+    /// longest base RTT times the rate, in whole packets (htsim's).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Vec<QueueLimit>>,
+    /// Packet trimming (Ultra Ethernet): size to which a lossy class's data packet is cut, instead of being dropped;
+    /// its header goes on in the control class, and the receiver answers with a NACK. Data of TCP is dropped.
+    /// Default: none, packets are dropped. uet-htsim's packets are cut to 64 B.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trim: Option<Bytes>,
     /// PFC headroom by port rate. Default: 3 · rate · longest link delay, or 2 ·
     /// rate · delay and 3 packets where that is more.
     pub headroom: Option<Vec<Headroom>>,
@@ -144,6 +163,8 @@ impl Default for Switch {
             buffer: None,
             reserve: Bytes(4096),
             alpha: None,
+            queue: None,
+            trim: None,
             headroom: None,
             xon_offset: Bytes(3072),
             pfc_frame: Bytes(43),
@@ -195,6 +216,12 @@ impl Switch {
         let headroom = |rate| Bytes(delays(3, rate).max(delays(2, rate) + 3 * full_packet + pfc_frame));
         let headrooms =
             || -> Vec<Headroom> { rates.iter().map(|&rate| Headroom { rate, bytes: headroom(rate) }).collect() };
+        if self.trim.is_some() {
+            let (base_rtt, _) = topology.max_base_rtt_and_bdp(full_packet);
+            let bdp = |rate: Rate| (u128::from(base_rtt) * u128::from(rate.0) / (8 * u128::from(SEC))) as u64;
+            let limit = |rate| QueueLimit { rate, bytes: Bytes(bdp(rate).div_ceil(full_packet) * full_packet) };
+            self.queue.get_or_insert_with(|| rates.iter().map(|&rate| limit(rate)).collect());
+        }
         let marks = |class| -> Vec<Ecn> {
             let at = |rate: Rate, ecn: &EcnDefault| {
                 let scale = rate.over(ecn.rate);
@@ -236,10 +263,12 @@ impl Switch {
             loss: class.loss.unwrap_or_default(),
             reserve: class.reserve.unwrap_or_default().0,
             alpha: class.alpha.clone().unwrap_or_default(),
+            queue: self.queue.clone().filter(|_| class.loss == Some(Loss::Lossy)).unwrap_or_default(),
             headroom: class.headroom.clone().unwrap_or_default(),
             ecn: class.ecn.clone().unwrap_or_default(),
         };
         Rules {
+            trim: self.trim.map(|size| size.0 as u16),
             buffer: self.buffer.unwrap_or_default().0,
             xon_offset: self.xon_offset.0,
             pfc_frame: self.pfc_frame.0 as u16,
@@ -260,6 +289,21 @@ impl Switch {
         let fits = (1..=65_535).contains(&frame.0);
         rule(fits, "pfc_frame", format!("{frame} is outside 1B to 65535B: such as \"43B\""));
         self.paths.check(rule);
+        let lossy = if self.classes.is_empty() {
+            self.loss == Loss::Lossy
+        } else {
+            self.classes.iter().any(|class| class.loss.unwrap_or(self.loss) == Loss::Lossy)
+        };
+        let message = || "has no effect without loss = \"lossy\"".to_string();
+        rule(lossy || self.trim.is_none(), "trim", message());
+        rule(lossy || self.queue.is_none(), "queue", message());
+        if let Some(size) = self.trim {
+            let message = format!("{size} is outside 64B to 1000B: such as \"64B\"");
+            rule((Bytes(64)..=Bytes(1000)).contains(&size), "trim", message);
+        }
+        for (i, limit) in self.queue.iter().flatten().enumerate() {
+            rule(limit.bytes.0 > 0, &format!("queue[{i}].bytes"), "must be above 0, such as \"180KB\"".into());
+        }
         check_lists(self.loss, &self.alpha, &self.ecn, &self.headroom, rule);
         for (i, class) in self.classes.iter().enumerate() {
             let rule: Rule<'_> = &mut |ok, key, message| rule(ok, &format!("classes[{i}].{key}"), message);
@@ -272,7 +316,8 @@ impl Switch {
 
     /// Checks the per-rate lists: every link rate once, no other.
     pub fn check_rates(&self, topology: &Topology) -> Vec<Mistake> {
-        let mut wrong = Vec::new();
+        let limited = self.queue.as_ref().map(|queue| queue.iter().map(|limit| limit.rate).collect::<Vec<_>>());
+        let mut wrong = limited.map_or(vec![], |listed| every_rate_once("switch.queue", &listed, topology));
         let mut check = |prefix: &str, loss, alpha: &Option<Vec<Alpha>>, ecn: &Option<Vec<Ecn>>, headroom| {
             let headroom: &Option<Vec<Headroom>> = headroom;
             let rates = |name: &str, listed: Option<Vec<Rate>>| {
@@ -359,6 +404,8 @@ pub struct Rules {
     xon_offset: u64,
     /// Bytes of a PFC frame.
     pub pfc_frame: u16,
+    /// Bytes to which data packets are cut that a lossy class has no room for.
+    pub trim: Option<u16>,
     /// Each port's queue drops and marks what comes, by its own length, whatever else is in the switch.
     pub tail: Option<PortBuffer>,
     /// How paths are chosen.
@@ -376,6 +423,7 @@ pub struct ClassRules {
     /// Buffer each ingress port has for itself.
     pub reserve: u64,
     alpha: Vec<Alpha>,
+    queue: Vec<QueueLimit>,
     headroom: Vec<Headroom>,
     ecn: Vec<Ecn>,
 }
@@ -385,6 +433,8 @@ pub struct ClassRules {
 pub struct Limits {
     /// Dynamic threshold factor.
     pub alpha: f64,
+    /// Fixed limit of the queue in bytes, in place of it.
+    pub queue: Option<u64>,
     /// PFC headroom in bytes.
     pub headroom: u64,
     /// ECN marking, if there is any.
@@ -396,6 +446,7 @@ impl ClassRules {
     pub fn at(&self, rate: Rate) -> Limits {
         Limits {
             alpha: self.alpha.iter().find(|a| a.rate == rate).map_or(1.0, |a| a.alpha),
+            queue: self.queue.iter().find(|q| q.rate == rate).map(|q| q.bytes.0),
             headroom: self.headroom.iter().find(|h| h.rate == rate).map_or(0, |h| h.bytes.0),
             ecn: self.ecn.iter().find(|e| e.rate == rate).cloned(),
         }

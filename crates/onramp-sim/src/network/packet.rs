@@ -36,10 +36,14 @@ pub const MARKED: u8 = 1;
 /// Set on a data packet sent after a retransmission timeout: the receiver
 /// acknowledges it even if it has it already, since the ACK may have been lost.
 pub const AFTER_TIMEOUT: u8 = 2;
+/// Set on a data packet to which an acknowledgement is wanted at once (reliable unordered delivery).
+pub const ACK_REQUEST: u8 = AFTER_TIMEOUT;
 /// Set on the last packet of a flow.
 pub const LAST: u8 = 4;
 /// Set on an ACK that its host sends even while the class is paused.
 pub const UNPAUSED: u8 = 8;
+/// Set on a data packet whose payload a switch has cut off: its header alone goes on.
+pub const TRIMMED: u8 = UNPAUSED;
 
 /// In the slot of a packet's flow: it is a connection's (TCP).
 pub const TCP: u32 = 1 << 31;
@@ -139,7 +143,7 @@ impl<H> Packet<H> {
         Self { label: self.label.with(Label::KIND, Label::FLAGS, u32::from(kind.0)), ..self }
     }
 
-    /// `MARKED`, `AFTER_TIMEOUT`, `LAST`, `UNPAUSED`.
+    /// `MARKED`, `AFTER_TIMEOUT`, `LAST`, `UNPAUSED` or `TRIMMED`.
     #[inline]
     pub fn flags(&self) -> u8 {
         self.label.get(Label::FLAGS, Label::CLASS) as u8

@@ -7,7 +7,7 @@ use super::faults::{Change, Faults, Loses};
 use super::feedback::{Feedback, Leaving};
 use super::hops::{Fate, Hops};
 use super::order::{Flow, Order};
-use super::packet::{MARKED, UNPAUSED};
+use super::packet::{MARKED, TCP, TRIMMED, UNPAUSED};
 use super::path::{Choice, Selector};
 use super::port::{HERE, Pauses, Port, Queue};
 use super::schedule::{CONTROL, Schedule, Turn};
@@ -47,6 +47,8 @@ pub struct Counts {
     pub frames: u64,
     /// Dropped by a switch.
     pub dropped: u64,
+    /// Cut to their header by a switch.
+    pub trimmed: u64,
     /// Marked (ECN).
     pub marked: u64,
 }
@@ -57,6 +59,7 @@ impl AddAssign for Counts {
         self.sent += other.sent;
         self.frames += other.frames;
         self.dropped += other.dropped;
+        self.trimmed += other.trimmed;
         self.marked += other.marked;
     }
 }
@@ -94,6 +97,8 @@ pub struct Network<F: Feedback> {
     /// Classes that drop by their ingress port and never pause it, a bit each.
     unpaused: u16,
     tail: Option<PortBuffer>,
+    /// Bytes to which packets are cut, see [`Rules::trim`].
+    trim: Option<u16>,
     schedule: Schedule,
     /// One that nobody looks at, where no classes take turns.
     turns: Vec<Turn>,
@@ -152,7 +157,7 @@ impl<F: Feedback> Network<F> {
                 let alpha = Alpha::new(limits.alpha);
                 queues.push(Queue::new(limits.ecn.as_ref().filter(|_| !host).map_or(Ecn::OFF, Ecn::new)));
                 ingress.push(Ingress::new(class.reserve, limits.headroom, alpha));
-                alphas.push(alpha);
+                alphas.push(limits.queue.map_or(alpha, Alpha::fixed));
             }
         }
         let bits = |loss| {
@@ -177,6 +182,7 @@ impl<F: Feedback> Network<F> {
             schedule,
             pfc_frame: rules.pfc_frame,
             tail: rules.tail,
+            trim: rules.trim,
             outbox: Posts::new(cells.parts.len()),
             counts: Counts::default(),
             orders: Vec::new(),
@@ -241,10 +247,7 @@ impl<F: Feedback> Network<F> {
             })
         };
         match self.buffers[switch].admit(account, size) {
-            Admission::Drop => {
-                self.drops(now, out, &on.packet);
-                return Some(on.packet);
-            }
+            Admission::Drop => return self.trim_or_drop(events, now, out, on),
             Admission::Pause => self.send_pfc(events, now, from, class, Kind::PAUSE),
             Admission::Accept => {}
         }
@@ -256,16 +259,60 @@ impl<F: Feedback> Network<F> {
                 order.takes(bytes);
             });
         }
-        let queue = &mut self.queues[place];
+        self.enqueue(events, now, out, on);
+        None
+    }
+
+    /// A packet that was let in leaves at once or waits.
+    #[inline(always)]
+    fn enqueue<T: Ord + Copy>(
+        &mut self,
+        events: &mut Events<Packet<F::Header>, T>,
+        now: Ps,
+        out: u32,
+        on: OnLink<Packet<F::Header>>,
+    ) {
+        let class = on.packet.class();
         let port = &mut self.ports[out as usize];
         if port.idle(class, now) {
-            self.depart(events, now, out, on);
-            return None;
+            return self.depart(events, now, out, on);
         }
-        queue.push(on);
         self.busy_ports += u64::from(port.waiting == 0);
         port.waiting |= 1 << class;
+        let place = self.queue_of(out, class);
+        self.queues[place].push(on);
         self.go_on(events, now, out);
+    }
+
+    /// True if switches trim packets.
+    pub fn trims(&self) -> bool {
+        self.trim.is_some()
+    }
+
+    /// A port has no room for a packet: what comes back is dropped, unless its header goes on.
+    #[cold]
+    fn trim_or_drop<T: Ord + Copy>(
+        &mut self,
+        events: &mut Events<Packet<F::Header>, T>,
+        now: Ps,
+        out: u32,
+        mut on: OnLink<Packet<F::Header>>,
+    ) -> Option<Packet<F::Header>> {
+        let packet = &mut on.packet;
+        let trimmed = self.trim.filter(|&size| {
+            let data = packet.kind() == Kind::DATA && packet.flow & TCP == 0 && packet.size > size;
+            let switch = self.ports[out as usize].owner as usize;
+            let lossy = self.lossy >> packet.class() & 1 == 1;
+            data && lossy && self.buffers[switch].admit(Account::Pool, size.into()) == Admission::Accept
+        });
+        let Some(size) = trimmed else {
+            self.drops(now, out, packet);
+            return Some(on.packet);
+        };
+        packet.size = size;
+        *packet = packet.marked(packet.flags() | TRIMMED, CONTROL);
+        self.counts.trimmed += 1;
+        self.enqueue(events, now, out, on);
         None
     }
 

@@ -32,7 +32,7 @@ pub use substrate::{Runner, Substrate};
 pub use traffic::Traffic;
 
 use crate::cc;
-use crate::stack::rdma::HEADER;
+use crate::stack::rdma::{HEADER, Recovery, rud};
 use onramp_config::Mistake;
 use onramp_config::units::{Ps, SEC, Span};
 use onramp_topology::Topology;
@@ -285,6 +285,7 @@ impl Scenario {
         for transport in std::iter::once(&mut self.transport).chain(own) {
             transport.resolve(host_rate);
             transport.resolve_rtt(base_rtt);
+            transport.resolve_trimming(self.switch.trim.is_some());
         }
         let full = self.full_packet();
         let marking: Vec<_> =
@@ -296,6 +297,9 @@ impl Scenario {
         let caps = self.traffic.iter().flat_map(|t| t.caps.0.iter().copied());
         let least = self.transports().map(|t| t.settings().min_rate());
         let lowest = caps.chain(least).filter(|rate| rate.0 > 0).min();
+        let unordered = self.transport.settings().unordered();
+        let recovery = || if unordered { Recovery::Rud(rud::Config::default()) } else { Recovery::default() };
+        self.host.recovery.get_or_insert_with(recovery);
         self.host.resolve();
         self.host.shaping.resolve(self.host.shaper, self.host.payload, lowest);
         self.host.max_window.get_or_insert(onramp_config::units::Bytes(bdp));

@@ -132,7 +132,7 @@ impl Resolved {
             rto: s.host.rto.0,
             rto_doublings: s.host.rto_doublings,
             nack_interval: s.host.nack_interval.0,
-            recovery: s.host.recovery.clone(),
+            recovery: s.host.recovery.clone().unwrap_or_default(),
         };
         let tcp = tcp_rules(s, topology, &configs);
         let mut rules = s.switch.rules();

@@ -3,6 +3,7 @@
 use super::{Pacing, Scenario, StampedAt, Sync};
 use crate::cc::{self, ON_LINUX, SIMULATED};
 use crate::network::path;
+use crate::stack::rdma::Recovery;
 use crate::stack::tcp::sysctl;
 use onramp_config::Mistake;
 use onramp_config::own::missing;
@@ -150,7 +151,7 @@ impl Substrate {
         if !s.switch.paths.is_ecmp() {
             wrong.push(Mistake::new("switch.paths", "is simulated only; use --on sim, or leave it out"));
         }
-        if !s.host.recovery.is_go_back_n() {
+        if !s.host.recovery.as_ref().is_none_or(Recovery::is_go_back_n) {
             wrong.push(Mistake::new("host.recovery", "is simulated only; use --on sim, or leave it out"));
         }
         if !s.network.failed.is_empty() {

@@ -6,6 +6,7 @@ use crate::clock;
 use crate::host::config::ShaperKind;
 use crate::network::config::Loss;
 use crate::network::feedback;
+use crate::stack::rdma::Recovery;
 use onramp_config::units::{NS, Ps, Span};
 use onramp_config::{Mistake, Rule};
 use onramp_topology::{Topology, TopologyError};
@@ -55,7 +56,7 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
     s.transport.settings().check(&mut |ok, key, message| rule(ok, &format!("transport.{key}"), message));
     let own = s.host.shaper == ShaperKind::Flow || !s.is_tcp();
     rule(own, "host.shaper", "is simulated with RDMA only: leave it out with TCP".into());
-    let rdma = s.host.recovery.is_go_back_n() || !s.is_tcp();
+    let rdma = s.host.recovery.as_ref().is_none_or(Recovery::is_go_back_n) || !s.is_tcp();
     rule(rdma, "host.recovery", "is RDMA's: leave it out with TCP".into());
     let of_flows = s.host.entropy.is_of_flows() || !s.is_tcp();
     rule(of_flows, "host.entropy", "is RDMA's: leave it out with TCP".into());

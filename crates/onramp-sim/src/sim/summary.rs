@@ -72,6 +72,11 @@ impl<F: Feedback> Engine<F> {
             network: NetworkCounters {
                 packets_sent: all.network.sent - before.network.sent,
                 drops: all.network.dropped - before.network.dropped,
+                trims: self
+                    .cells
+                    .iter()
+                    .any(|cell| cell.network.trims())
+                    .then_some(all.network.trimmed - before.network.trimmed),
                 endpoint_drops: takes_time.then_some(all.hosts.dropped - before.hosts.dropped),
                 host_drops: None,
                 ecn_marked: all.network.marked - before.network.marked,

@@ -16,6 +16,7 @@ pub const TRANSPORTS: &[&str] = &[
     "kind = \"dctcp\"",
     "kind = \"hpcc\"",
     "kind = \"swift\"",
+    "kind = \"nscc\"",
     "kind = \"rcp\"",
     "kind = \"xcp\"",
 ];

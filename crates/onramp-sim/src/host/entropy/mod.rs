@@ -8,6 +8,14 @@ use onramp_config::units::Ps;
 use onramp_config::{Rule, tagged};
 use serde::{Deserialize, Serialize};
 
+/// Values that 16 bits have.
+const ALL: u32 = 1 << 16;
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn are_all(values: &u32) -> bool {
+    *values == ALL
+}
+
 /// One value for all packets of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,9 +52,16 @@ impl Config {
 
     /// Checks values.
     pub fn check(&self, rule: Rule<'_>) {
-        if let Self::Reps(config) = self {
-            config.check(rule);
-        }
+        let values = match self {
+            Self::Flow(_) => return,
+            Self::Spray(config) => config.values,
+            Self::Reps(config) => {
+                config.check(rule);
+                config.values
+            }
+        };
+        let fits = (2..=ALL).contains(&values) && values.is_power_of_two();
+        rule(fits, "entropy.values", format!("{values} is no power of two from 2 to {ALL}: such as 128"));
     }
 
     /// For the flow `id`.
@@ -54,7 +69,7 @@ impl Config {
         let random = || onramp_random::stream(seed, "entropy", id);
         match self {
             Self::Flow(_) => Entropy::Flow,
-            Self::Spray(_) => Entropy::Spray(Box::new(spray::Spray::new(random()))),
+            Self::Spray(config) => Entropy::Spray(Box::new(spray::Spray::new(config, random()))),
             Self::Reps(config) => Entropy::Reps(Box::new(reps::Reps::new(config, random()))),
         }
     }

@@ -3,6 +3,7 @@
 //! such a value the next one is random. After a timeout, which may be a failed link, a flow freezes: it goes round in
 //! the values that have worked, used or not, and explores none.
 
+use super::spray::common;
 use onramp_config::Rule;
 use onramp_config::units::{Ps, Span, US};
 use rand_pcg::Pcg64Mcg;
@@ -16,11 +17,14 @@ pub struct Config {
     pub cache: u32,
     /// Time a flow explores no new values after a timeout. Default 1 ms.
     pub freeze: Span,
+    /// Values of a flow to explore, a power of two. Default 65536, which is all.
+    #[serde(skip_serializing_if = "super::are_all")]
+    pub values: u32,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { cache: 8, freeze: Span(1000 * US) }
+        Self { cache: 8, freeze: Span(1000 * US), values: super::ALL }
     }
 }
 
@@ -35,6 +39,9 @@ impl Config {
 #[derive(Clone, Debug)]
 pub struct Reps {
     random: Pcg64Mcg,
+    /// Values to explore: so many, with these bits in common.
+    all: u32,
+    common: u16,
     values: Vec<u16>,
     most: usize,
     /// Place of the next value.
@@ -47,10 +54,13 @@ pub struct Reps {
 }
 
 impl Reps {
-    pub(super) fn new(config: &Config, random: Pcg64Mcg) -> Self {
+    pub(super) fn new(config: &Config, mut random: Pcg64Mcg) -> Self {
         let most = config.cache as usize;
+        let common = if config.values < super::ALL { common(&mut random, config.values) } else { 0 };
         Self {
             random,
+            all: config.values,
+            common,
             values: Vec::new(),
             most,
             head: 0,
@@ -64,7 +74,7 @@ impl Reps {
     pub(super) fn next(&mut self) -> u16 {
         let known = self.values.len();
         if known == 0 || self.fresh == 0 && !self.frozen {
-            return onramp_random::below(&mut self.random, 1 << 16) as u16;
+            return self.common | onramp_random::below(&mut self.random, self.all) as u16;
         }
         if self.fresh > 0 {
             let value = self.values[(self.head + known - self.fresh) % known];

@@ -1,16 +1,19 @@
-//! RDMA over Ethernet: numbered packets, made reliable by go-back-N with one timeout, as in the HPCC simulator, or by
-//! selective repeat ([`selective`]).
+//! RDMA over Ethernet: numbered packets, made reliable by go-back-N with one timeout, as in the HPCC simulator, by
+//! selective repeat ([`selective`]), or as Ultra Ethernet does ([`rud`]).
 
 pub mod go_back_n;
+pub mod rud;
 pub mod selective;
 
 use super::{Progress, Segment};
 use crate::cc::Loss;
 use crate::network::Kind;
-use crate::network::packet::{AFTER_TIMEOUT, LAST};
+use crate::network::packet::{ACK_REQUEST, AFTER_TIMEOUT, LAST, MARKED, TRIMMED};
 use onramp_config::units::{Ps, SEC};
 use onramp_config::{Rule, tagged};
+use rud::Flight;
 use selective::{Received, Scoreboard};
+use std::num::NonZeroU32;
 
 /// Bytes of a data packet besides payload and the transport's own: Ethernet,
 /// IP, UDP, and a sequence number with class (HPCC's simulator).
@@ -23,6 +26,8 @@ tagged! {
         GoBackN(go_back_n::Config) = "go-back-n",
         /// Packet by packet.
         SelectiveRepeat(selective::Config) = "selective-repeat",
+        /// Packet by packet, on NACKs of trimmed packets or timeouts, whatever order they arrive in.
+        Rud(rud::Config) = "rud",
     }
 }
 
@@ -40,20 +45,26 @@ impl Recovery {
 
     /// Rules that the types do not keep.
     pub fn check(&self, rule: Rule<'_>) {
-        if let Self::SelectiveRepeat(config) = self {
-            config.check(rule);
+        match self {
+            Self::GoBackN(_) => {}
+            Self::SelectiveRepeat(config) => config.check(rule),
+            Self::Rud(config) => config.check(rule),
         }
     }
 
-    /// Values that flows share, with so many packets in flight at most; and their retransmission timeout, which is `rto`
-    /// with go-back-N.
-    pub fn shared(&self, rto: Ps, nack_interval: Ps, cap: u32) -> (Recovered, Ps) {
+    /// Values that flows share, with so many packets in flight at most, of `full` bytes on the wire; and their
+    /// retransmission timeout, which is `rto` with go-back-N.
+    pub fn shared(&self, rto: Ps, nack_interval: Ps, cap: u32, full: u64) -> (Recovered, Ps) {
         match self {
             Self::GoBackN(_) => (Recovered::FromThere { nack_interval }, rto),
             Self::SelectiveRepeat(config) => {
                 let selective::Config { rto_low, few, reorder, .. } = *config;
                 let params = selective::Params { rto_low: rto_low.0, few, cap, reorder };
                 (Recovered::Selectively(params), config.rto_high.0)
+            }
+            Self::Rud(config) => {
+                let ack_every = config.ack_bytes.0.div_ceil(full) as u32;
+                (Recovered::Unordered { rto: config.rto.0, ack_every }, config.rto.0)
             }
         }
     }
@@ -69,6 +80,20 @@ pub enum Recovered {
     },
     /// Selective repeat.
     Selectively(selective::Params),
+    /// Reliable unordered delivery: each packet has its retransmission timeout.
+    Unordered {
+        /// See above [ps].
+        rto: Ps,
+        /// Packets that are acknowledged together, unless there is reason to do it at once.
+        ack_every: u32,
+    },
+}
+
+/// Sender's record of single packets.
+#[derive(Clone, Debug)]
+enum Board {
+    Selective(Scoreboard),
+    Unordered(Flight),
 }
 
 /// Sizes and times that flows of one transport share.
@@ -109,8 +134,8 @@ pub struct Tx {
     full_size: u16,
     last_size: u16,
     payload: u32,
-    /// With selective repeat.
-    selective: Option<Box<Scoreboard>>,
+    /// Other than with go-back-N.
+    board: Option<Box<Board>>,
     /// It goes on with messages that are written later, and never ends.
     open: bool,
     /// Timeouts since the last progress.
@@ -139,8 +164,9 @@ impl Tx {
             full_size: full as u16,
             last_size,
             payload: shape.payload as u32,
-            selective: match shape.recovered {
-                Recovered::Selectively(params) => Some(Box::new(Scoreboard::new(params))),
+            board: match shape.recovered {
+                Recovered::Selectively(params) => Some(Box::new(Board::Selective(Scoreboard::new(params)))),
+                Recovered::Unordered { .. } => Some(Box::new(Board::Unordered(Flight::default()))),
                 Recovered::FromThere { .. } => None,
             },
             open: false,
@@ -183,7 +209,39 @@ impl Tx {
 
     #[inline]
     fn lost(&self) -> Option<u32> {
-        self.selective.as_ref().and_then(|board| board.lost(self.acked))
+        match &**self.board.as_ref()? {
+            Board::Selective(board) => board.lost(self.acked),
+            Board::Unordered(flight) => flight.lost(),
+        }
+    }
+
+    #[inline]
+    fn flight(&self) -> Option<&Flight> {
+        match self.board.as_deref() {
+            Some(Board::Unordered(flight)) => Some(flight),
+            _ => None,
+        }
+    }
+
+    /// True if replies name the packet that they answer.
+    #[inline]
+    pub fn is_unordered(&self) -> bool {
+        self.flight().is_some()
+    }
+
+    /// Packets before the one that a reply names have arrived, see [`Rx::before`].
+    pub fn arrived(&mut self, told: u32, expected: u32, before: u32) {
+        let (came, _) = rud::unpack(told, expected);
+        if let Some(Board::Unordered(flight)) = self.board.as_deref_mut() {
+            flight.arrived(came, before, self.acked);
+        }
+    }
+
+    /// When the packet was last sent that a reply names, see [`Rx::told`]; `None` if it is acknowledged with all before
+    /// it.
+    pub fn sent_at(&self, told: u32, expected: u32) -> Option<Ps> {
+        let (came, _) = rud::unpack(told, expected);
+        self.flight().and_then(|flight| flight.sent_at(came, self.acked))
     }
 
     /// Next packet to send.
@@ -199,7 +257,13 @@ impl Tx {
 
     /// Bytes of payload sent and not acknowledged, with so many more packets.
     pub fn in_flight_with(&self, ahead: u32) -> u64 {
-        self.payload_of((self.next - self.acked).saturating_add(ahead))
+        self.payload_of(self.flying().saturating_add(ahead))
+    }
+
+    /// Packets that are sent and neither acknowledged nor, with reliable unordered delivery, lost.
+    #[inline]
+    fn flying(&self) -> u32 {
+        self.flight().map_or(self.next - self.acked, |flight| flight.flying(self.next))
     }
 
     fn payload_of(&self, packets: u32) -> u64 {
@@ -213,13 +277,36 @@ impl Tx {
     }
 
     #[cold]
-    fn send_lost(&mut self, seq: u32) -> Segment {
-        if let Some(board) = &mut self.selective {
-            board.retransmitted(seq);
+    fn send_lost(&mut self, seq: u32, now: Ps) -> Segment {
+        let mut last = seq + 1 == self.packets;
+        let mut size = if last { self.last_size } else { self.full_size };
+        match self.board.as_deref_mut() {
+            Some(Board::Selective(board)) => board.retransmitted(seq),
+            Some(Board::Unordered(flight)) => (size, last) = flight.retransmit(seq, self.acked, now),
+            None => {}
         }
-        let last = seq + 1 == self.packets;
-        let size = if last { self.last_size } else { self.full_size };
-        Segment { seq, size, flags: if last { LAST } else { 0 }, again: true }
+        let request = if self.is_unordered() { ACK_REQUEST } else { 0 };
+        Segment { seq, size, flags: if last { LAST } else { 0 } | request, again: true }
+    }
+
+    #[inline(never)]
+    fn on_reply_unordered(&mut self, kind: Kind, seq: u32, told: u32, now: Ps) -> Progress {
+        let acked = self.acked;
+        let Some(Board::Unordered(flight)) = self.board.as_deref_mut() else { return Progress::default() };
+        let (came, in_all) = rud::unpack(told, seq);
+        if kind == Kind::NACK {
+            let loss = flight.lose(came, acked).then_some(Loss::Fast);
+            return Progress { loss, ..Progress::default() };
+        }
+        let news = flight.acknowledged(came, acked, seq, in_all);
+        self.acked = acked.max(seq);
+        // The last packet is the last that is news.
+        let short = if news > 0 && in_all == self.packets && !self.open { self.full_size - self.last_size } else { 0 };
+        Progress {
+            newly_acked: self.payload_of(news) - u64::from(short),
+            loss: None,
+            delivery_rate: self.delivery_rate(now),
+        }
     }
 
     fn delivery_rate(&mut self, now: Ps) -> Option<f64> {
@@ -236,19 +323,25 @@ impl Tx {
 impl super::Tx for Tx {
     #[inline]
     fn ready(&self) -> bool {
-        let Some(board) = &self.selective else { return self.next < self.packets };
-        self.next < self.packets && self.next - self.acked < board.params.cap || board.lost(self.acked).is_some()
+        match self.board.as_deref() {
+            None => self.next < self.packets,
+            Some(Board::Selective(board)) => {
+                let room = self.next - self.acked < board.params.cap;
+                self.next < self.packets && room || board.lost(self.acked).is_some()
+            }
+            Some(Board::Unordered(flight)) => self.next < self.packets || flight.lost().is_some(),
+        }
     }
 
     #[inline]
     fn in_flight(&self) -> u64 {
-        self.payload_of(self.next - self.acked)
+        self.payload_of(self.flying())
     }
 
     #[inline(always)]
     fn send(&mut self, now: Ps) -> Segment {
         if let Some(seq) = self.lost() {
-            return self.send_lost(seq);
+            return self.send_lost(seq, now);
         }
         let seq = self.next;
         if seq == self.acked {
@@ -260,20 +353,26 @@ impl super::Tx for Tx {
         self.next += 1;
         let again = seq < self.sent;
         self.sent = self.sent.max(self.next);
-        Segment {
-            seq,
-            size: if last { self.last_size } else { self.full_size },
-            flags: if last { LAST } else { 0 } | if self.backoff > 0 { AFTER_TIMEOUT } else { 0 },
-            again,
+        let size = if last { self.last_size } else { self.full_size };
+        let mut flags = if last { LAST } else { 0 } | if self.backoff > 0 { AFTER_TIMEOUT } else { 0 };
+        if let Some(Board::Unordered(flight)) = self.board.as_deref_mut() {
+            // The receiver may be waiting for more packets, which come slowly.
+            let late = flight.oldest().is_some_and(|at| now - at > self.rto / 4);
+            flags |= if late { ACK_REQUEST } else { 0 };
+            flight.send(seq, size, last, now);
         }
+        Segment { seq, size, flags, again }
     }
 
     #[inline(always)]
     fn on_reply(&mut self, kind: Kind, seq: u32, came: u32, now: Ps) -> Progress {
+        if self.is_unordered() {
+            return self.on_reply_unordered(kind, seq, came, now);
+        }
         let mut progress = Progress::default();
         if seq > self.acked {
             progress.newly_acked = self.bytes_before(seq) - self.bytes_before(self.acked);
-            if let Some(board) = &mut self.selective {
+            if let Some(Board::Selective(board)) = self.board.as_deref_mut() {
                 board.acknowledged(self.acked, seq);
             }
             self.acked = seq;
@@ -282,13 +381,13 @@ impl super::Tx for Tx {
         }
         self.next = self.next.max(self.acked);
         if kind == Kind::NACK {
-            match &mut self.selective {
-                None => {
+            match self.board.as_deref_mut() {
+                Some(Board::Selective(board)) => {
+                    progress.loss = board.selectively(came, self.acked, self.next).then_some(Loss::Fast);
+                }
+                _ => {
                     self.next = self.acked;
                     progress.loss = Some(Loss::Fast);
-                }
-                Some(board) => {
-                    progress.loss = board.selectively(came, self.acked, self.next).then_some(Loss::Fast);
                 }
             }
         }
@@ -303,15 +402,19 @@ impl super::Tx for Tx {
 
     fn deadline(&self) -> Option<Ps> {
         let flying = self.next - self.acked;
-        let few = self.selective.as_ref().map(|board| board.params).filter(|params| flying <= params.few);
-        let rto = few.map_or(self.rto, |params| params.rto_low);
+        let rto = match self.board.as_deref() {
+            Some(Board::Unordered(flight)) => return flight.oldest().map(|at| at + self.rto),
+            Some(Board::Selective(board)) if flying <= board.params.few => board.params.rto_low,
+            _ => self.rto,
+        };
         (flying > 0).then(|| self.progress_at + (rto << self.backoff.min(self.rto_doublings)))
     }
 
     fn on_timeout(&mut self, now: Ps) {
-        match &mut self.selective {
+        match self.board.as_deref_mut() {
             None => self.next = self.acked,
-            Some(board) => board.recover(self.acked, self.next),
+            Some(Board::Selective(board)) => board.recover(self.acked, self.next),
+            Some(Board::Unordered(flight)) => return flight.time_out(self.acked),
         }
         self.progress_at = now;
         self.backoff = self.backoff.saturating_add(1);
@@ -333,8 +436,13 @@ pub struct Rx {
     nacked_at: Ps,
     nack_interval: Ps,
     payload: u32,
-    /// With selective repeat.
-    selective: Option<Box<Received>>,
+    /// Packets beyond, other than with go-back-N.
+    beyond: Option<Box<Received>>,
+    /// With reliable unordered delivery: packets that are acknowledged together, and how many are not yet; an
+    /// acknowledgement was asked for while packets were missing.
+    ack_every: Option<NonZeroU32>,
+    unacknowledged: u32,
+    asked: bool,
 }
 
 impl Rx {
@@ -346,10 +454,16 @@ impl Rx {
             nacked_at: 0,
             nack_interval: match shape.recovered {
                 Recovered::FromThere { nack_interval } => nack_interval,
-                Recovered::Selectively(_) => 0,
+                Recovered::Selectively(_) | Recovered::Unordered { .. } => 0,
             },
             payload: shape.payload as u32,
-            selective: matches!(shape.recovered, Recovered::Selectively(_)).then(Box::default),
+            beyond: (!matches!(shape.recovered, Recovered::FromThere { .. })).then(Box::default),
+            ack_every: match shape.recovered {
+                Recovered::Unordered { ack_every, .. } => NonZeroU32::new(ack_every),
+                _ => None,
+            },
+            unacknowledged: 0,
+            asked: false,
         }
     }
 
@@ -362,12 +476,54 @@ impl Rx {
     /// True if it keeps what comes out of order.
     #[inline]
     pub fn is_selective(&self) -> bool {
-        self.selective.is_some()
+        self.beyond.is_some()
+    }
+
+    /// True if replies name the packet that they answer.
+    #[inline]
+    pub fn is_unordered(&self) -> bool {
+        self.ack_every.is_some()
+    }
+
+    /// Packets before `came` that have come beyond the next expected one: bit i is for the packet i + 1 before it.
+    pub fn before(&self, came: u32) -> u32 {
+        let Some(received) = self.beyond.as_ref().filter(|received| received.count > 0) else { return 0 };
+        let has = |i: &u32| came.checked_sub(i + 1).is_some_and(|seq| received.has(seq, self.expected));
+        (0..32).filter(has).fold(0, |bits, i| bits | 1 << i)
+    }
+
+    /// A reply's account of packet `came` and of those beyond the next expected one.
+    pub fn told(&self, came: u32) -> u32 {
+        rud::pack(came, self.expected, self.beyond.as_ref().map_or(0, |received| received.count))
+    }
+
+    #[inline(never)]
+    fn on_data_unordered(&mut self, seq: u32, flags: u8, every: u32) -> Option<(Kind, u32)> {
+        let received = self.beyond.as_mut().expect("it keeps packets");
+        let known = seq < self.expected || received.has(seq, self.expected);
+        if flags & TRIMMED != 0 {
+            return Some((if known { Kind::ACK } else { Kind::NACK }, self.expected));
+        }
+        let mut now = known || flags & (MARKED | LAST | ACK_REQUEST) != 0 || self.expected == 0 && received.count == 0;
+        self.asked |= flags & (LAST | ACK_REQUEST) != 0;
+        if seq == self.expected {
+            self.expected += received.in_order();
+            now |= self.asked && received.count == 0;
+            self.asked &= received.count > 0;
+        } else if !known {
+            received.beyond(seq, self.expected);
+        }
+        self.unacknowledged += 1;
+        now |= self.unacknowledged >= every;
+        if now {
+            self.unacknowledged = 0;
+        }
+        now.then_some((Kind::ACK, self.expected))
     }
 
     #[inline(never)]
     fn on_data_selectively(&mut self, seq: u32) -> (Kind, u32) {
-        let received = self.selective.as_mut().expect("it is selective");
+        let received = self.beyond.as_mut().expect("it keeps packets");
         if seq == self.expected {
             self.expected += received.in_order();
         } else if seq > self.expected {
@@ -381,8 +537,9 @@ impl Rx {
 impl super::Rx for Rx {
     #[inline]
     fn on_data(&mut self, seq: u32, flags: u8, now: Ps) -> Option<(Kind, u32)> {
-        if self.selective.is_some() {
-            return Some(self.on_data_selectively(seq));
+        if self.beyond.is_some() {
+            let Some(every) = self.ack_every else { return Some(self.on_data_selectively(seq)) };
+            return self.on_data_unordered(seq, flags, every.get());
         }
         if seq == self.expected {
             self.expected += 1;

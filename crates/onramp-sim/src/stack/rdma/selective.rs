@@ -127,25 +127,36 @@ impl Scoreboard {
 
 /// Receiver's packets beyond the next expected one.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Received(VecDeque<bool>);
+pub(super) struct Received {
+    there: VecDeque<bool>,
+    /// How many of them there are.
+    pub count: u32,
+}
 
 impl Received {
     /// Packet `seq` has come while `expected` is missing.
     pub fn beyond(&mut self, seq: u32, expected: u32) {
         let place = (seq - expected - 1) as usize;
-        self.0.resize(self.0.len().max(place + 1), false);
-        self.0[place] = true;
+        self.there.resize(self.there.len().max(place + 1), false);
+        self.count += u32::from(!self.there[place]);
+        self.there[place] = true;
+    }
+
+    /// True if packet `seq` has come, and `expected` is missing.
+    pub fn has(&self, seq: u32, expected: u32) -> bool {
+        seq > expected && self.there.get((seq - expected - 1) as usize).copied().unwrap_or(false)
     }
 
     /// The expected packet has come: how many are in order with it.
     pub fn in_order(&mut self) -> u32 {
         let mut count = 1;
-        while let Some(there) = self.0.pop_front() {
+        while let Some(there) = self.there.pop_front() {
             if !there {
                 break;
             }
             count += 1;
         }
+        self.count -= count - 1;
         count
     }
 }
