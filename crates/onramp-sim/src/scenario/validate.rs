@@ -60,6 +60,8 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
     rule(rdma, "host.recovery", "is RDMA's: leave it out with TCP".into());
     let of_flows = s.host.entropy.is_of_flows() || !s.is_tcp();
     rule(of_flows, "host.entropy", "is RDMA's: leave it out with TCP".into());
+    let trims = s.switch.trim.is_some() && s.is_tcp();
+    rule(!trims, "switch.trim", "is RDMA's: leave it out with TCP".into());
     let pfc = s.host.storms.is_empty() || (!s.is_tcp() && s.switch.loss == Loss::Pfc);
     rule(pfc, "host.storms", "pauses what has PFC: use an RDMA transport with switch.loss = \"pfc\"".into());
     rule(!s.measure.shaping || !s.is_tcp(), "measure.shaping", "is not recorded with TCP: leave it out".into());
