@@ -22,7 +22,7 @@ TRANSPORTS: Mapping[str, Mapping[str, object]] = {
 }
 CONTROLS = [name for name in TRANSPORTS if name != "no CC"]
 ALONE, TENANT, CHECKPOINT = "all-to-all", "tenant", "checkpoint"
-#: What shares the network with the job in each case, and so what has requests.
+#: Cases: the job alone, a tenant beside it, checkpoints that it writes.
 PARTS = (ALONE, TENANT, CHECKPOINT)
 #: Shorter runs with --quick.
 QUICK: Mapping[str, Mapping[str, object]] = {
