@@ -264,3 +264,33 @@ def test_command_prints_a_table_or_json(write: Callable[..., Path], command: Com
         assert (tmp_path / f"a/plots/{kind}.svg").read_text().startswith("<?xml")
     as_json = command("run", path, "--json", "--out", "b")
     assert json.loads(as_json.stdout) == json.loads((tmp_path / "b/summary.json").read_text())
+
+
+def test_long_flows_have_goodput_and_jains_index(tmp_path: Path) -> None:
+    long = [{"kind": "long", "src": [f"h{i}"], "dst": "h0", "jitter": "0us"} for i in (1, 2)]
+    # The second joins at half of the time, and both stop with the duration.
+    long[1]["start"] = "1ms"
+    scenario = {
+        "name": "long",
+        "warmup": "200us",
+        "duration": "2ms",
+        "network": {"kind": "star", "hosts": 3, "host_rate": "10Gbps"},
+        "transport": {"kind": "hpcc"},
+        "measure": {"links": ["s0->h0"]},
+        "traffic": long,
+    }
+    done = onramp.run(scenario)
+    rows = done.goodput.sort_by("start_ps").to_pylist()
+    assert [(row["src"], row["start_ps"], row["time_ps"]) for row in rows] == [
+        (1, 0, 2_000_000_000),
+        (2, 1_000_000_000, 1_000_000_000),
+    ]
+    rates = [8e3 * row["bytes"] / row["time_ps"] for row in rows]
+    found = done.summary["long"]
+    assert found["flows"] == 2 and found["gbps"] == pytest.approx(sum(rates))
+    assert found["jain"] == pytest.approx(sum(rates) ** 2 / 2 / sum(rate**2 for rate in rates))
+    # All that crosses the link to h0 is theirs: 1000 of 1090 B (HPCC's telemetry takes 42).
+    _, utilization = done.samples("utilization s0->h0", measured=True)
+    bits = sum(row["bytes"] for row in rows) * 8 * 1090 / 1000
+    assert bits == pytest.approx(utilization.mean() * 10e9 * 2e-3, rel=0.005)
+    assert {"goodput of all", "Jain's index"} <= {metric.label for metric in metrics(done.summary)}

@@ -94,6 +94,8 @@ class Simulation:
         """Samples taken since the last call."""
     def take_clock(self) -> dict[str, bytes]:
         """Samples of the clocks' errors since the last call; none unless they are synchronised."""
+    def goodput(self) -> dict[str, bytes]:
+        """What flows without an end of their own have moved so far."""
     def next_owd(self) -> dict[str, bytes]:
         """Sampled packets that have arrived, beside those acknowledged before they left."""
     def unfinished_flows(self) -> dict[str, bytes]:

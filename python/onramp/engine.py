@@ -244,6 +244,7 @@ def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
         raise RunError(f"{kept.name}: nothing starts between 0 and the end of the load (time_limit {limit})")
     write.add("flows", tables.rows("flows", simulation.unfinished_flows(), finished=False))
     write.add("clock", tables.rows("clock", simulation.take_clock()))
+    write.add("goodput", tables.rows("goodput", simulation.goodput()))
     write.add("next_owd", tables.rows("next_owd", simulation.next_owd()))
     if run.traced:
         captures = simulation.captures()
@@ -267,7 +268,7 @@ def _on_linux(run: _Run) -> tuple[dict[str, Any], bool]:
         traced=run.traced,
     )
     counters = json.loads((raw / "counters.json").read_text())
-    for name in ("flows", "requests", "exchanges", "operations", "collectives", "clock"):
+    for name in ("flows", "requests", "exchanges", "operations", "collectives", "goodput", "clock"):
         write.add(name, tables.rows(name, tables.read_columns(raw / f"{name}.bin", name)))
     unfinished = tables.read_columns(raw / "unfinished.bin", "flows")
     write.add("flows", tables.rows("flows", unfinished, finished=False))

@@ -65,7 +65,9 @@ class Metric:
             value = summary.get(self.sample, {}).get(self.statistic)
             value = times(summary, self.sample).get(self.statistic, value)
         else:
-            value = summary["network"][self.statistic]
+            value = summary["network"]
+            for key in self.statistic.split("."):
+                value = (value or {}).get(key)
         return None if value is None else float(value)
 
 
@@ -80,7 +82,14 @@ CLASSES: Mapping[str, str] = {
     "large": "FCT large (> 1 MB)",
     "all": "FCT all",
 }
+#: Of flows without an end of their own.
+LONG: tuple[Metric, ...] = (
+    Metric("Long flows", "goodput of all", "Gb/s", "long", "gbps"),
+    Metric("Long flows", "Jain's index", "", "long", "jain"),
+)
 NETWORK: tuple[Metric, ...] = (
+    Metric("Network", "queueing delay, mean", "µs", "", "queue_us.mean"),
+    Metric("Network", "queueing delay, p99", "µs", "", "queue_us.p99"),
     Metric("Network", "drops", "packets", "", "drops"),
     Metric("Network", "retransmissions", "packets", "", "retransmitted_packets"),
     Metric("Network", "timeouts", "", "", "timeouts"),
@@ -97,7 +106,7 @@ def metrics(summary: Summary) -> list[Metric]:
         found += [Metric(group.label, label, unit, group.key, key) for key, label, unit in group.rates]
     for size, label in CLASSES.items():
         found += _times(label, size, ("mean", "p95"))
-    return [*found, *NETWORK]
+    return [*found, *(LONG if "long" in summary else ()), *NETWORK]
 
 
 def completed(summary: Summary, sample: str) -> int:

@@ -86,6 +86,11 @@ class Result:
         """One row per collective, with its bandwidths as nccl-tests define them."""
         return tables.read(self.folder, "collectives")
 
+    @property
+    def goodput(self) -> pa.Table:
+        """One row per flow without an end of its own (`kind = "long"`): what it moved, in how long."""
+        return tables.read(self.folder, "goodput")
+
     def rows(self, group: Group) -> pa.Table:
         """The rows that one of the scenario's groups sums up."""
         return group.rows(tables.read(self.folder, group.table))

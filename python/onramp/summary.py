@@ -96,6 +96,18 @@ def _grouped(group: Group, rows: pa.Table, seconds: float, operations: pa.Table 
     }
 
 
+def _long(rows: pa.Table) -> Summary:
+    """The part of flows without an end of their own: how many, what they move, how evenly (Jain's index)."""
+    rates: Floats = 8e3 * np.asarray(rows["bytes"], float) / np.asarray(rows["time_ps"], float)
+    square = len(rates) * float((rates**2).sum())
+    return {
+        "flows": len(rates),
+        "goodput_gbps": statistics(rates),
+        "gbps": float(rates.sum()),
+        "jain": float(rates.sum()) ** 2 / square if square else None,
+    }
+
+
 #: Parts that not every run has.
 PARTS = ("clock", "shaper", "shaping", "rtt_us", "order")
 
@@ -145,6 +157,7 @@ def summarize(
         of_programs = group.table == "collectives"
         operations = group.rows(tables.read(folder, "operations")) if of_programs else None
         grouped[group.key] = _grouped(group, group.rows(table), seconds, operations)
+    long = tables.read(folder, "goodput")
     return {
         "scenario": scenario.document["name"],
         "substrate": scenario.on or "sim",
@@ -156,6 +169,7 @@ def summarize(
         "onramp": scenario.onramp,
         "complete": complete,
         **grouped,
+        **({"long": _long(long)} if len(long) else {}),
         "background": classes,
         "groups": [group.to_json() for group in scenario.groups],
         "network": counters["network"],

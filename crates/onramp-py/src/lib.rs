@@ -249,6 +249,10 @@ impl Simulation {
         columns(py, &self.sim.take_clock_records())
     }
 
+    fn goodput<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        columns(py, &self.sim.goodput())
+    }
+
     fn next_owd<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         columns(py, &self.sim.next_records())
     }

@@ -245,6 +245,24 @@ records! {
         busbw: f64 = "GB/s",
     }
 
+    /// What a flow without an end of its own has moved.
+    pub struct GoodputRecord = "goodput" {
+        /// Number of the flow, in the order of arrival
+        id: u64 = "1",
+        /// Index of its section in the scenario's traffic list
+        traffic: u32 = "1",
+        /// Sending host
+        src: u32 = "1",
+        /// Receiving host
+        dst: u32 = "1",
+        /// Beginning of the measured time: time 0, the end of the warm-up, or the flow's start if that is later
+        start_ps: Ps = "ps",
+        /// Measured time, up to the flow's stop; simulated, to the sampling interval
+        time_ps: Ps = "ps",
+        /// Payload received in that time
+        bytes: u64 = "B",
+    }
+
     /// One value of a time series.
     pub struct Sample = "series" {
         /// Time, from time 0, the end of the warm-up

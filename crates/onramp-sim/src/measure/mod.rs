@@ -16,7 +16,9 @@ pub use shaped::Shaped;
 pub use timeline::{Picture, Running, Timeline};
 
 use onramp_config::units::{Ps, SEC, Span, US};
-use onramp_records::{CollectiveRecord, ExchangeRecord, FlowRecord, OperationRecord, RequestRecord, Sample};
+use onramp_records::{
+    CollectiveRecord, ExchangeRecord, FlowRecord, GoodputRecord, OperationRecord, RequestRecord, Sample,
+};
 use onramp_topology::{PortId, Topology};
 use onramp_workload::collective::Gather;
 use onramp_workload::{NewFlow, RequestPart};
@@ -96,6 +98,17 @@ pub struct LongFlow {
     pub receiver: (u32, u32),
 }
 
+/// A long flow's payload since time 0, or since its start if that is later.
+#[derive(Debug)]
+struct Moved {
+    what: LongFlow,
+    record: GoodputRecord,
+    /// Bytes at the beginning of the measured time.
+    before: u64,
+    /// When the flow stops, from time 0.
+    stop: Ps,
+}
+
 /// State of a network at a sample.
 pub trait View {
     /// Bytes of payload classes waiting at a port.
@@ -122,6 +135,7 @@ pub struct Recorder {
     owd_pairs: HashMap<(u32, u32), u32>,
     rates: Vec<Watched<LongFlow>>,
     windows: Vec<(LongFlow, u32)>,
+    moved: Vec<Moved>,
     names: Vec<String>,
     flows: Vec<FlowRecord>,
     requests: Vec<RequestRecord>,
@@ -168,6 +182,7 @@ impl Recorder {
             owd_pairs,
             rates: Vec::new(),
             windows: Vec::new(),
+            moved: Vec::new(),
             names,
             flows: Vec::new(),
             requests: Vec::new(),
@@ -192,9 +207,13 @@ impl Recorder {
         if self.owd_pairs.is_empty() { None } else { self.owd_pairs.get(&(src, dst)).copied() }
     }
 
-    /// Starts recording the rate and the window of a long flow.
-    pub fn watch_flow(&mut self, flow: LongFlow, topology: &Topology) {
-        let [src, dst] = [flow.sender.0, flow.receiver.0].map(|host| topology.name(host));
+    /// Starts recording what a long flow of a traffic section moves from `start` to `stop`, which count from time 0, its
+    /// rate and its window.
+    pub fn watch_flow(&mut self, flow: LongFlow, traffic: u32, (start, stop): (Ps, Ps), topology: &Topology) {
+        let (src, dst) = (flow.sender.0, flow.receiver.0);
+        let record = GoodputRecord { id: flow.id, traffic, src, dst, start_ps: start, time_ps: 0, bytes: 0 };
+        self.moved.push(Moved { what: flow, record, before: 0, stop });
+        let [src, dst] = [src, dst].map(|host| topology.name(host));
         let mut series = |what| {
             self.names.push(format!("{what} flow {} {src}->{dst}", flow.id));
             (self.names.len() - 1) as u32
@@ -278,6 +297,12 @@ impl Recorder {
             push(link.series, (sending - link.last) as f64 / self.interval as f64);
             link.last = sending;
         }
+        for moved in self.moved.iter_mut().filter(|moved| now <= moved.stop) {
+            if let Some(bytes) = view.received(&moved.what) {
+                moved.record.time_ps = now.saturating_sub(moved.record.start_ps);
+                moved.record.bytes = bytes - moved.before;
+            }
+        }
         let seconds = self.interval as f64 / SEC as f64;
         self.rates.retain_mut(|rate| {
             let received = view.received(&rate.what);
@@ -300,6 +325,14 @@ impl Recorder {
         for rate in &mut self.rates {
             rate.last = view.received(&rate.what).unwrap_or_default();
         }
+        for moved in &mut self.moved {
+            moved.before = view.received(&moved.what).unwrap_or_default();
+        }
+    }
+
+    /// Payload that long flows have moved so far.
+    pub fn goodput(&self) -> Vec<GoodputRecord> {
+        self.moved.iter().map(|moved| moved.record).filter(|record| record.time_ps > 0).collect()
     }
 
     /// Samples that cells have taken.

@@ -22,7 +22,8 @@ use crate::scenario::{BuildError, Scenario};
 use onramp_config::units::Ps;
 use onramp_records::counters::Counters;
 use onramp_records::{
-    ClockRecord, CollectiveRecord, ExchangeRecord, FlowRecord, NextRecord, OperationRecord, RequestRecord, Sample,
+    ClockRecord, CollectiveRecord, ExchangeRecord, FlowRecord, GoodputRecord, NextRecord, OperationRecord,
+    RequestRecord, Sample,
 };
 use onramp_topology::Topology;
 use onramp_workload::custom::Workloads;
@@ -186,6 +187,11 @@ impl Simulation {
     /// Samples of the clocks' errors since the last call.
     pub fn take_clock_records(&mut self) -> Vec<ClockRecord> {
         self.0.take_clock_records()
+    }
+
+    /// Payload that flows without an end of their own have moved so far.
+    pub fn goodput(&self) -> Vec<GoodputRecord> {
+        self.0.goodput()
     }
 
     /// The sampled packets that have arrived, beside those acknowledged before

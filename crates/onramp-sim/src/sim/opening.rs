@@ -70,9 +70,17 @@ impl Desk {
         if let Some(followed) = self.followed.last_mut().filter(|followed| followed.id == id) {
             followed.slots = Some((sender, receiver));
         }
-        if let Size::Until(_) = flow.size {
+        if let Size::Until(stop) = flow.size {
             let long = LongFlow { id, sender: (flow.src, sender), receiver: (flow.dst, receiver) };
-            self.recorder.watch_flow(long, &self.topology);
+            self.watch_flow(long, flow.traffic, start, stop);
+        }
+    }
+
+    /// Starts recording a long flow; one that stops before time 0 has nothing to record.
+    fn watch_flow(&mut self, flow: LongFlow, traffic: u32, start: Ps, stop: Ps) {
+        if let Some(stop) = stop.checked_sub(self.origin) {
+            let span = (start.saturating_sub(self.origin), stop);
+            self.recorder.watch_flow(flow, traffic, span, &self.topology);
         }
     }
 
@@ -105,9 +113,9 @@ impl Desk {
                 cells[cell].hosts.trace_pair(src, dst, new.start);
             }
         }
-        if let Size::Until(_) = new.flow.size {
+        if let Size::Until(stop) = new.flow.size {
             let long = LongFlow { id: new.id, sender: (src, slot), receiver: (dst, slot) };
-            self.recorder.watch_flow(long, &self.topology);
+            self.watch_flow(long, new.flow.traffic, new.start, stop);
         }
     }
 

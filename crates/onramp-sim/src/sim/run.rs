@@ -15,7 +15,8 @@ use crate::network::packet::TCP;
 use onramp_config::units::Ps;
 use onramp_records::counters::Counters;
 use onramp_records::{
-    ClockRecord, CollectiveRecord, ExchangeRecord, FlowRecord, NextRecord, OperationRecord, RequestRecord, Sample,
+    ClockRecord, CollectiveRecord, ExchangeRecord, FlowRecord, GoodputRecord, NextRecord, OperationRecord,
+    RequestRecord, Sample,
 };
 
 /// Cells of a kind take turns with the others only where each thread has this many.
@@ -48,6 +49,7 @@ pub(super) trait Run: Send + Sync {
     fn take_collectives(&mut self) -> Vec<CollectiveRecord>;
     fn take_samples(&mut self) -> Vec<Sample>;
     fn take_clock_records(&mut self) -> Vec<ClockRecord>;
+    fn goodput(&self) -> Vec<GoodputRecord>;
     fn next_records(&self) -> Vec<NextRecord>;
     fn captures(&self) -> Vec<Capture>;
     fn ways(&self) -> Ways;
@@ -162,6 +164,10 @@ impl<F: Feedback> Run for Engine<F> {
             Clocks::Running(clocks) => clocks.take_records(),
         });
         records.flatten().collect()
+    }
+
+    fn goodput(&self) -> Vec<GoodputRecord> {
+        self.desk.recorder.goodput()
     }
 
     fn next_records(&self) -> Vec<NextRecord> {

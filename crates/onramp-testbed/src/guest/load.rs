@@ -22,14 +22,14 @@ use crate::sys::{self, Epoll};
 use crate::task::{STOP, Said, Status};
 use onramp_config::units::{MS, NS, Ps};
 use onramp_records::counters::{Counters as All, EngineCounters, Unfinished};
-use onramp_records::{ExchangeRecord, FlowRecord, OperationRecord};
+use onramp_records::{ExchangeRecord, FlowRecord, GoodputRecord, OperationRecord};
 use onramp_sim::Scenario;
 use onramp_sim::measure::Recorder;
 use onramp_sim::measure::trace::Capture;
 use onramp_topology::Topology;
 use onramp_workload::arrivals::{Arrival, Arrivals};
 use onramp_workload::collective::Gather;
-use onramp_workload::{Channel, Medium, PORTION, Size, connections as wanted};
+use onramp_workload::{Channel, Medium, NewFlow, PORTION, Size, connections as wanted};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::os::fd::AsFd;
@@ -68,6 +68,8 @@ struct Flow {
     received: u64,
     /// A long flow that has not stopped.
     endless: bool,
+    /// Bytes of it received before time 0.
+    before: u64,
 }
 
 struct Load<'a> {
@@ -87,6 +89,8 @@ struct Load<'a> {
     free: Vec<u32>,
     /// When long flows stop, and their slots.
     stops: BinaryHeap<Reverse<(Ps, u32)>>,
+    /// Of long flows that have stopped.
+    goodput: Vec<GoodputRecord>,
     started: u64,
     finished: u64,
     opened_late: u64,
@@ -131,6 +135,7 @@ pub fn run(
         flows: Vec::new(),
         free: Vec::new(),
         stops: BinaryHeap::new(),
+        goodput: Vec::new(),
         started: 0,
         finished: 0,
         opened_late: 0,
@@ -166,6 +171,7 @@ pub fn run(
     let results = Results {
         clocks,
         unfinished: load.unfinished(end)?,
+        goodput: std::mem::take(&mut load.goodput),
         flows: load.recorder.take_flows(),
         requests: load.recorder.take_requests(),
         exchanges: measured(load.programs.take_records(), load.warmup),
@@ -298,6 +304,7 @@ impl Load<'_> {
             let mut now = self.now();
             if self.before.is_none() && now >= self.warmup {
                 self.before = Some(self.count()?);
+                self.flows.iter_mut().flatten().for_each(|flow| flow.before = flow.received);
                 self.series.begin(self.cluster, self.topology, &self.connections)?;
             }
             while let Some(arrival) = waiting.next_if(|a| a.at <= now) {
@@ -443,7 +450,7 @@ impl Load<'_> {
             tracer.starts(id, &self.connections[connection], self.zero_ns + arrival.at / NS);
         }
         self.flows[slot as usize] =
-            Some(Flow { arrival, id, request, connection, bytes, written: 0, received: 0, endless });
+            Some(Flow { arrival, id, request, connection, bytes, written: 0, received: 0, endless, before: 0 });
         self.connections[connection].flow = Some(slot);
         self.expect(connection)?;
         self.send(connection)
@@ -501,6 +508,7 @@ impl Load<'_> {
         let flow = self.flows[slot as usize].as_mut().expect("a long flow lives until it stops");
         flow.endless = false;
         let connection = flow.connection;
+        self.goodput.extend(goodput(flow, self.warmup, now));
         self.expect(connection)?;
         self.receive(connection, now)
     }
@@ -551,6 +559,17 @@ impl Load<'_> {
     fn unfinished(&mut self, now: Ps) -> Result<Vec<FlowRecord>> {
         let mut alive: Vec<Flow> = std::mem::take(&mut self.flows).into_iter().flatten().collect();
         alive.sort_by_key(|flow| flow.id);
+        let warmup = self.warmup;
+        self.goodput.extend(alive.iter().filter(|flow| flow.endless).filter_map(|flow| goodput(flow, warmup, now)));
         alive.iter().filter_map(|flow| self.record(flow, now).transpose()).collect()
     }
+}
+
+/// What a long flow has moved by `now` since time 0, which is at `warmup`, or since its start.
+fn goodput(flow: &Flow, warmup: Ps, now: Ps) -> Option<GoodputRecord> {
+    let NewFlow { traffic, src, dst, .. } = flow.arrival.flow;
+    let start = flow.arrival.at.max(warmup);
+    let time_ps = now.checked_sub(start).filter(|time| *time > 0)?;
+    let bytes = flow.received - flow.before;
+    Some(GoodputRecord { id: flow.id, traffic, src, dst, start_ps: start - warmup, time_ps, bytes })
 }
