@@ -245,7 +245,7 @@ records! {
         busbw: f64 = "GB/s",
     }
 
-    /// What a flow without an end of its own has moved.
+    /// Payload that a flow without an end of its own has moved.
     pub struct GoodputRecord = "goodput" {
         /// Number of the flow, in the order of arrival
         id: u64 = "1",

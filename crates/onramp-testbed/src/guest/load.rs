@@ -565,7 +565,7 @@ impl Load<'_> {
     }
 }
 
-/// What a long flow has moved by `now` since time 0, which is at `warmup`, or since its start.
+/// Payload that a long flow has moved by `now` since time 0, which is at `warmup`, or since its start.
 fn goodput(flow: &Flow, warmup: Ps, now: Ps) -> Option<GoodputRecord> {
     let NewFlow { traffic, src, dst, .. } = flow.arrival.flow;
     let start = flow.arrival.at.max(warmup);
