@@ -128,6 +128,11 @@ def test_what_starts_in_the_warm_up_is_load_but_not_measured() -> None:
     # The long flow has run from the beginning, so its rate is recorded, but it is no result.
     t, _ = linux.samples("queue s0->h0")
     assert t[0] == pytest.approx(100e-6, abs=5e-6) and 2 not in linux.flows["traffic"].to_pylist()
+    # What it moves is measured from time 0 on.
+    for run in (linux, sim):
+        [row] = run.goodput.to_pylist()
+        assert row["start_ps"] == 0 and row["duration_ps"] == pytest.approx(2e9, rel=0.01)
+    assert linux.summary["long"]["gbps"] == pytest.approx(sim.summary["long"]["gbps"], rel=0.1)
 
 
 @needs_kernel

@@ -281,11 +281,11 @@ def test_long_flows_have_goodput_and_jains_index(tmp_path: Path) -> None:
     }
     done = onramp.run(scenario)
     rows = done.goodput.sort_by("start_ps").to_pylist()
-    assert [(row["src"], row["start_ps"], row["time_ps"]) for row in rows] == [
+    assert [(row["src"], row["start_ps"], row["duration_ps"]) for row in rows] == [
         (1, 0, 2_000_000_000),
         (2, 1_000_000_000, 1_000_000_000),
     ]
-    rates = [8e3 * row["bytes"] / row["time_ps"] for row in rows]
+    rates = [8e3 * row["bytes"] / row["duration_ps"] for row in rows]
     found = done.summary["long"]
     assert found["flows"] == 2 and found["gbps"] == pytest.approx(sum(rates))
     assert found["jain"] == pytest.approx(sum(rates) ** 2 / 2 / sum(rate**2 for rate in rates))

@@ -98,7 +98,7 @@ def _grouped(group: Group, rows: pa.Table, seconds: float, operations: pa.Table 
 
 def _long(rows: pa.Table) -> Summary:
     """The part of flows without an end of their own: how many, what they move, how evenly (Jain's index)."""
-    rates: Floats = 8e3 * np.asarray(rows["bytes"], float) / np.asarray(rows["time_ps"], float)
+    rates: Floats = 8e3 * np.asarray(rows["bytes"], float) / np.asarray(rows["duration_ps"], float)
     square = len(rates) * float((rates**2).sum())
     return {
         "flows": len(rates),

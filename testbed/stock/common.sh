@@ -18,7 +18,7 @@ check() {
     "$@" >/tmp/out 2>&1 || { cat /tmp/out; fail "$what"; }
     say "$what: ok"
 }
-# wait_for WHAT COMMAND…: until it succeeds, within a minute
+# wait_for WHAT COMMAND…: until it succeeds, within three minutes, or as long as as many looks take
 wait_for() {
     what=$1
     shift

@@ -78,6 +78,8 @@ else
     lax
     service
 fi
+# Shown if it never is.
+dmesg | grep -i 'tsc' >/tmp/tsc.log
 wait_for "the clock is known" is '"known":true'
 check "it observes" is '"mode":"observe"'
 meet 7002

@@ -195,6 +195,38 @@ fn two_hosts_share_the_edges_own_error() {
 }
 
 #[test]
+fn the_fleets_time_keeps_its_rate_over_many_rounds() {
+    // Two hosts, 20 ppm apart, that know it to 1 ppm in each round of two seconds.
+    let (mut random, rounds, doubt) = (Random(3), 2000_u64, 1e-6);
+    let fast = 20e-6;
+    let mut previous = BTreeMap::new();
+    let mut rates = Vec::new();
+    for round in 1..=rounds {
+        let base = 1_700_000_000_000_000_000 + round * 2_000_000_000_u64;
+        let apart = (fast * (round * 2_000_000_000) as f64).round() as i64;
+        let fit = EdgeFit {
+            base,
+            offset: apart + (100.0 * random.normal()).round() as i64,
+            drift: fast + doubt * random.normal(),
+            delay: 10_000.0,
+            residual: 100.0,
+            sigma: 100.0,
+            drift_sigma: doubt,
+            noise: 0.0,
+            queue: 0.0,
+            points: 400,
+            seen: 500,
+        };
+        let solution = solve(&[Edge { from: 0, to: 1, fit }], &previous, &NetworkOptions::default());
+        previous = solution.hosts.iter().map(|(h, c, _)| (*h, *c)).collect();
+        rates.push(solution.hosts.iter().map(|(_, c, _)| c.drift).sum::<f64>() / 2.0);
+    }
+    // The errors of the rounds add up as they are, at random: not all in one direction.
+    let gained = rates[rates.len() - 1] - rates[0];
+    assert!(gained.abs() < 3.0 * doubt * (rounds as f64).sqrt(), "{:.1} ppm", 1e6 * gained);
+}
+
+#[test]
 fn no_edges_have_no_hosts() {
     assert_eq!(solve(&[], &BTreeMap::new(), &NetworkOptions::default()), Solution::default());
 }

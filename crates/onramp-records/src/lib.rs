@@ -255,10 +255,10 @@ records! {
         src: u32 = "1",
         /// Receiving host
         dst: u32 = "1",
-        /// Beginning of the measured time: time 0, the end of the warm-up, or the flow's start if that is later
+        /// Beginning of the measured time, 0 or the flow's start, from time 0, the end of the warm-up
         start_ps: Ps = "ps",
         /// Measured time, up to the flow's stop; simulated, to the sampling interval
-        time_ps: Ps = "ps",
+        duration_ps: Ps = "ps",
         /// Payload received in that time
         bytes: u64 = "B",
     }

@@ -211,7 +211,7 @@ impl Recorder {
     /// rate and its window.
     pub fn watch_flow(&mut self, flow: LongFlow, traffic: u32, (start, stop): (Ps, Ps), topology: &Topology) {
         let (src, dst) = (flow.sender.0, flow.receiver.0);
-        let record = GoodputRecord { id: flow.id, traffic, src, dst, start_ps: start, time_ps: 0, bytes: 0 };
+        let record = GoodputRecord { id: flow.id, traffic, src, dst, start_ps: start, duration_ps: 0, bytes: 0 };
         self.moved.push(Moved { what: flow, record, before: 0, stop });
         let [src, dst] = [src, dst].map(|host| topology.name(host));
         let mut series = |what| {
@@ -299,7 +299,7 @@ impl Recorder {
         }
         for moved in self.moved.iter_mut().filter(|moved| now <= moved.stop) {
             if let Some(bytes) = view.received(&moved.what) {
-                moved.record.time_ps = now.saturating_sub(moved.record.start_ps);
+                moved.record.duration_ps = now.saturating_sub(moved.record.start_ps);
                 moved.record.bytes = bytes - moved.before;
             }
         }
@@ -332,7 +332,7 @@ impl Recorder {
 
     /// Payload that long flows have moved so far.
     pub fn goodput(&self) -> Vec<GoodputRecord> {
-        self.moved.iter().map(|moved| moved.record).filter(|record| record.time_ps > 0).collect()
+        self.moved.iter().map(|moved| moved.record).filter(|record| record.duration_ps > 0).collect()
     }
 
     /// Samples that cells have taken.

@@ -569,7 +569,7 @@ impl Load<'_> {
 fn goodput(flow: &Flow, warmup: Ps, now: Ps) -> Option<GoodputRecord> {
     let NewFlow { traffic, src, dst, .. } = flow.arrival.flow;
     let start = flow.arrival.at.max(warmup);
-    let time_ps = now.checked_sub(start).filter(|time| *time > 0)?;
+    let duration_ps = now.checked_sub(start).filter(|time| *time > 0)?;
     let bytes = flow.received - flow.before;
-    Some(GoodputRecord { id: flow.id, traffic, src, dst, start_ps: start - warmup, time_ps, bytes })
+    Some(GoodputRecord { id: flow.id, traffic, src, dst, start_ps: start - warmup, duration_ps, bytes })
 }

@@ -61,7 +61,10 @@ impl View {
     /// Takes over what a round gave.
     pub fn correct(&mut self, correction: Option<Correction>, reason: String, noise: f64) {
         self.correction = correction.filter(crate::fleet::wire::is_sound);
-        self.reason = reason;
+        let unsound = correction.filter(|_| self.correction.is_none());
+        self.reason = unsound.map_or(reason, |c| {
+            format!("the correction is none that a clock can have: {:.0} ppm, off by {:.0} ns", 1e6 * c.drift, c.sigma)
+        });
         self.noise = noise.max(0.0);
     }
 
