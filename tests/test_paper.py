@@ -152,7 +152,10 @@ MOMENTS: Mapping[str, tuple[str, Mapping[str, object]]] = {
     ),
     "irn": ("irn", {"warmup": "0us", "duration": "200us", "time_limit": "2ms"}),
     "balancing": ("balancing", {"traffic.0.size": "1MiB"}),
-    "training": ("training-checkpoint", {"duration": "2ms", "traffic.0.repeat": 3, "time_limit": "9ms"}),
+    "training": (
+        "training-tenant",
+        {"warmup": "0us", "duration": "1ms", "traffic.0.repeat": 2, "time_limit": "4ms"},
+    ),
     "transports": ("transports", {"duration": "170ms"}),
 }
 

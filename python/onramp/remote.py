@@ -89,10 +89,9 @@ def _pack(job: Job) -> tuple[bytes, dict[str, Any]]:
     """The scenario with its input files, and how it is named and checked."""
     scenario = job.scenario
     with tempfile.TemporaryDirectory(prefix="onramp-") as folder:
-        kept = scenario.write(Path(folder))
+        scenario.write(Path(folder))
         packed = _zipped(Path(folder))
     facts = {
-        "text": kept.text,
         "on": scenario.on,
         "label": job.label,
         "digest": scenario.digest,
@@ -112,7 +111,8 @@ def _there(packed: bytes, facts: dict[str, Any], key: str) -> tuple[bytes, Summa
         )
         with zipfile.ZipFile(io.BytesIO(packed)) as archive:
             archive.extractall(given)
-        scenario = Scenario(facts["text"], Path(given), facts["on"])
+        text = (Path(given) / "scenario.toml").read_text(encoding="utf-8")
+        scenario = Scenario(text, Path(given), facts["on"])
         if scenario.programs != facts["programs"]:
             return f"worker {worker.address}: has another build of onramp; install the same one there"
         told = 0.0

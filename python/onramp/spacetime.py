@@ -34,11 +34,8 @@ def write(
         By flow and end ("sender", "receiver") pcap files, which are read without `ways`.
     """
     document = result.scenario.document
-    if not ways:
-        ways = _of_captures(result, captures)
-        ends_only = True
-    else:
-        ends_only = False
+    ends_only = not ways
+    ways = ways or _of_captures(result, captures)
     onramp = document["onramp"]
     is_tcp = bool(captures)
     data = {

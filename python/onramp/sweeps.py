@@ -107,12 +107,12 @@ class Repeated:
     ----------
     values : mapping of str to str
         The varied keys with their values, but for the seed.
-    runs : mapping of str to Result
+    runs : dict of str to Result
         By seed; of a seed that is not varied, by "".
     """
 
     values: Mapping[str, str]
-    runs: Mapping[str, Result]
+    runs: dict[str, Result]
 
     def of(self, metric: Metric) -> tuple[float, float] | None:
         """Mean over the runs, and half of its 95% interval (nan for one run); None if nothing completed."""
@@ -134,8 +134,8 @@ def repeated(done: Sequence[tuple[Point, Result]]) -> list[Repeated]:
     found: dict[tuple[str, ...], Repeated] = {}
     for point, result in done:
         values = {key: value for key, value in point.values.items() if key != SEED}
-        of = found.setdefault(tuple(values.values()), Repeated(values, {}))
-        found[tuple(values.values())] = Repeated(values, {**of.runs, point.values.get(SEED, ""): result})
+        runs = found.setdefault(tuple(values.values()), Repeated(values, {})).runs
+        runs[point.values.get(SEED, "")] = result
     return list(found.values())
 
 

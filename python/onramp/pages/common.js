@@ -73,3 +73,16 @@ function ticks(low, high, wanted) {
   for (let n = Math.ceil(low / step - 1e-9); n * step <= high + step * 1e-9; n += 1) found.push(n * step + 0);
   return found;
 }
+
+// Draws with the next frame, once however often it is asked.
+function withNextFrame(draw) {
+  let asked = false;
+  return () => {
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => {
+      asked = false;
+      draw();
+    });
+  };
+}

@@ -295,15 +295,7 @@ function table() {
 
 // --- moving ---
 
-let asked = false;
-function soon() {
-  if (asked) return;
-  asked = true;
-  requestAnimationFrame(() => {
-    asked = false;
-    draw();
-  });
-}
+const soon = withNextFrame(draw);
 const canvas = $('picture');
 const timeAt = (x) => view[0] + ((x - LEFT) / (canvas.clientWidth - LEFT - RIGHT)) * (view[1] - view[0]);
 function zoom(by, around) {

@@ -320,15 +320,7 @@ function graphs() {
   moment();
 }
 
-let asked = false;
-function soon() {
-  if (asked) return;
-  asked = true;
-  requestAnimationFrame(() => {
-    asked = false;
-    graphs();
-  });
-}
+const soon = withNextFrame(graphs);
 
 for (const canvas of document.querySelectorAll('canvas[role=img]')) {
   const isMap = canvas.id === 'heat';

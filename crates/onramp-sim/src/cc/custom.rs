@@ -100,11 +100,11 @@ impl Config {
         Ok(())
     }
 
-    /// Mistakes of its library: a key, and a sentence.
-    pub(crate) fn check_library(&self, base: &Path) -> Option<(&'static str, String)> {
+    /// Mistake of its library, if it is in one.
+    pub(crate) fn check_library(&self, base: &Path) -> Option<String> {
         let file = self.library.as_ref()?;
         let read = library::read(&base.join(file), &self.name, &self.parameters);
-        Some(("library", format!("{file}: {}", read.err()?)))
+        Some(format!("{file}: {}", read.err()?))
     }
 }
 

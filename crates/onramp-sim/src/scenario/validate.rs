@@ -119,9 +119,9 @@ pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> Pl
             wrong.push(Mistake::new(format!("{key}.min_rate"), message));
         }
         if let cc::Config::Custom(custom) = transport
-            && let Some((own, message)) = custom.check_library(base)
+            && let Some(message) = custom.check_library(base)
         {
-            wrong.push(Mistake::new(format!("{key}.{own}"), message));
+            wrong.push(Mistake::new(format!("{key}.library"), message));
         }
     }
     wrong.extend(unknown("onramp.hosts", s.onramp.hosts.as_deref().unwrap_or_default(), topology));

@@ -576,6 +576,41 @@ mod tests {
         }
     }
 
+    /// Sends `bytes` over a network that loses a packet where a fate is 0, and lets it be overtaken where that is 1;
+    /// what is random ends at some time. `arrives` takes one that waits out, by its fate, and has both ends hear of it.
+    pub fn everything_arrives(
+        shape: &Shape,
+        bytes: u64,
+        fate: Vec<u8>,
+        arrives: impl Fn(&mut Tx, &mut Rx, &mut Vec<(u32, u8)>, u8, Ps),
+    ) {
+        let (mut tx, mut rx) = (Tx::new(shape, Some(bytes), 0), Rx::new(shape));
+        let (mut now, mut fate) = (0, fate.into_iter());
+        let mut ways: Vec<(u32, u8)> = Vec::new();
+        for _ in 0..10_000 {
+            if tx.done() {
+                break;
+            }
+            now += US;
+            if tx.ready() {
+                let segment = tx.send(now);
+                ways.push((segment.seq, segment.flags));
+            } else if ways.is_empty() {
+                now = tx.deadline().expect("something is in flight").max(now);
+                tx.on_timeout(now);
+                continue;
+            }
+            match fate.next().unwrap_or(9) {
+                0 => drop(ways.pop()),
+                1 if ways.len() > 1 => {}
+                _ if ways.is_empty() => {}
+                fate => arrives(&mut tx, &mut rx, &mut ways, fate, now),
+            }
+            assert!(tx.in_flight() == 0 || tx.deadline().is_some());
+        }
+        assert!(tx.done(), "{tx:?} {rx:?}");
+    }
+
     fn sizes(bytes: u64) -> Vec<(u16, u8)> {
         let mut tx = Tx::new(&SHAPE, Some(bytes), 0);
         std::iter::from_fn(|| tx.ready().then(|| tx.send(0))).map(|s| (s.size, s.flags)).collect()

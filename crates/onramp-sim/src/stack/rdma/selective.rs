@@ -163,6 +163,7 @@ impl Received {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::everything_arrives;
     use super::super::{Kind, LAST, Recovered, Rx, Shape, Tx};
     use super::*;
     use crate::cc::Loss;
@@ -255,38 +256,14 @@ mod tests {
     proptest::proptest! {
         /// Whatever is lost and however packets overtake each other, everything arrives once the network lets it.
         #[test]
-        fn everything_arrives(bytes in 1u64..60_000, reorder in 0u32..6, fate in proptest::collection::vec(0u8..10, 200..400)) {
+        fn whatever_is_lost_everything_arrives(bytes in 1u64..60_000, reorder in 0u32..6, fate in proptest::collection::vec(0u8..10, 200..400)) {
             let shape = Shape { recovered: Recovered::Selectively(Params { reorder, ..PARAMS }), ..SHAPE };
-            let mut tx = Tx::new(&shape, Some(bytes), 0);
-            let mut rx = Rx::new(&shape);
-            let (mut now, mut fate) = (0, fate.into_iter());
-            let mut ways: Vec<(u32, u8)> = Vec::new();
-            for _ in 0..10_000 {
-                if tx.done() {
-                    break;
+            everything_arrives(&shape, bytes, fate, |tx, rx, ways, _, now| {
+                let (seq, flags) = ways.remove(0);
+                if let Some((kind, expected)) = rx.on_data(seq, flags, now) {
+                    tx.on_reply(kind, expected, seq, now);
                 }
-                now += US;
-                if tx.ready() {
-                    let segment = tx.send(now);
-                    ways.push((segment.seq, segment.flags));
-                } else if ways.is_empty() {
-                    now = tx.deadline().expect("something is in flight").max(now);
-                    tx.on_timeout(now);
-                    continue;
-                }
-                // One in ten is lost, one in ten overtaken; what is random ends at some time.
-                match fate.next().unwrap_or(9) {
-                    0 => drop(ways.pop()),
-                    1 if ways.len() > 1 => {}
-                    _ => {
-                        let (seq, flags) = if ways.is_empty() { continue } else { ways.remove(0) };
-                        if let Some((kind, expected)) = rx.on_data(seq, flags, now) {
-                            tx.on_reply(kind, expected, seq, now);
-                        }
-                    }
-                }
-            }
-            assert!(tx.done(), "{tx:?} {rx:?}");
+            });
         }
     }
 }
