@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from onramp.api import compare, plot, plot_flow, run, sweep, trace, validate
+from onramp.api import chart, compare, plot, plot_flow, run, sweep, trace, validate
 from onramp.comparison import Comparison
 from onramp.errors import OnRampError, RunError, ScenarioError
 from onramp.explanation import Explanation, explain
@@ -19,6 +19,7 @@ __all__ = [
     "RunError",
     "Scenario",
     "ScenarioError",
+    "chart",
     "compare",
     "explain",
     "plot",

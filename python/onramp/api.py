@@ -20,6 +20,7 @@ from onramp.tracing import Trace
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from altair import TopLevelMixin
     from matplotlib.figure import Figure
 
 Temporary = tempfile.TemporaryDirectory[str]
@@ -318,6 +319,30 @@ def plot(result: Result, kind: str = "bars") -> Figure:
     from onramp import plots
 
     return plots.draw(kind, {"": [result]})
+
+
+def chart(of: Result | Comparison, kind: str = "flows") -> TopLevelMixin:
+    """An interactive chart of a run, or of the sides of a comparison with their first seed, by Vega-Altair.
+
+    Parameters
+    ----------
+    kind : {"flows", "cdf", "queue"}
+        Each request and flow as a point, completion times as distributions, or queues over time.
+
+    Returns
+    -------
+    altair chart
+        Shows itself in Jupyter; `save("chart.html", inline=True)` writes a page that needs no network.
+
+    Raises
+    ------
+    OnRampError
+        If there is no such kind, the run recorded nothing for it, or `onramp[charts]` is not installed.
+    """
+    from onramp import charts
+
+    sides = {"": of} if isinstance(of, Result) else {side: runs[0] for side, runs in of.sides.items()}
+    return charts.draw(kind, sides)
 
 
 def plot_flow(trace: Trace, flow: int) -> Figure:

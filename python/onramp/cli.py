@@ -823,7 +823,12 @@ def _print_sweep(done: Sequence[tuple[Point, Result]]) -> None:
     help="The page; default: index.html in the only DIR, or results/index.html.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE.")
-def report_command(folders: tuple[Path, ...], out: Path | None, force: bool) -> int:
+@click.option(
+    "--interactive",
+    is_flag=True,
+    help="Charts that zoom, tell each point's flow and show one side alone; 1 MB more, needs onramp[charts].",
+)
+def report_command(folders: tuple[Path, ...], out: Path | None, force: bool, interactive: bool) -> int:
     """Write one self-contained HTML page on result folders and comparisons."""
     from onramp import report
 
@@ -832,7 +837,7 @@ def report_command(folders: tuple[Path, ...], out: Path | None, force: bool) -> 
     if page.exists() and not force and (out or len(folders) > 1):
         raise OnRampError(f"{page}: exists; choose another --out, or --force to replace it")
     page.parent.mkdir(parents=True, exist_ok=True)
-    report.write(results, page)
+    report.write(results, page, interactive=interactive)
     click.echo(page)
     return 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,8 @@ class Part:
     parameters: list[tuple[str, str]]
     scenario: str
     cards: list[Card] = field(default_factory=list)
+    #: Specifications of interactive charts.
+    charts: list[dict[str, Any]] = field(default_factory=list)
 
 
 def read(folder: Path) -> Comparison | Agreement | Sweep | Result:
@@ -83,17 +86,25 @@ def write(
     results: Sequence[Comparison | Agreement | Forecast | Sweep | Result],
     page: Path,
     tests: Mapping[str, Sequence[equivalence.Test]] | None = None,
+    *,
+    interactive: bool = False,
 ) -> None:
     """Write a page on comparisons, agreements and single runs, and their plots into their folders.
 
-    `tests` are equivalence tests by title, which come first; their plots are beside the page.
+    `tests` are equivalence tests by title, which come first; their plots are beside the page. In an
+    `interactive` page, comparisons and runs have charts in place of the plots of the same kind.
+
+    Raises
+    ------
+    OnRampError
+        If a package for charts is missing.
     """
     of: dict[type, Callable[[Any], Part]] = {
-        Comparison: _of_comparison,
+        Comparison: partial(_of_comparison, interactive=interactive),
         Agreement: _of_agreement,
         Forecast: _of_forecast,
         Sweep: _of_sweep,
-        Result: _of_run,
+        Result: partial(_of_run, interactive=interactive),
     }
     parts = [_of_tests(title, of_one, page.parent) for title, of_one in (tests or {}).items() if of_one]
     for found in results:
@@ -103,9 +114,18 @@ def write(
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("onramp", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    text = environment.get_template("report.html.j2").render(parts=parts)
+    text = environment.get_template("report.html.j2").render(parts=parts, script=_script(parts))
     with folders.replacing(page) as path:
         path.write_text(text, encoding="utf-8")
+
+
+def _script(parts: Sequence[Part]) -> str:
+    """The script that draws the page's charts; none without charts."""
+    if not any(part.charts for part in parts):
+        return ""
+    from onramp import charts
+
+    return charts.script()
 
 
 def _of_tests(title: str, found: Sequence[equivalence.Test], folder: Path) -> Part:
@@ -125,7 +145,7 @@ def _of_tests(title: str, found: Sequence[equivalence.Test], folder: Path) -> Pa
     )
 
 
-def _of_comparison(c: Comparison) -> Part:
+def _of_comparison(c: Comparison, *, interactive: bool) -> Part:
     rows: list[list[str]] = []
     group = ""
     for row in c.rows:
@@ -154,16 +174,18 @@ def _of_comparison(c: Comparison) -> Part:
         subtitle = "The same arrivals with and without On-Ramp"
     else:
         subtitle = f"{'The same' if c.arrivals.identical else 'Different'} arrivals on {len(c.runs)} sides"
+    svgs, charts = _pictures(c.sides, c.folder, interactive=interactive)
     return Part(
         title=c.title + state(c.ended, until),
         subtitle=subtitle,
         head=["", *comparison_head(c)],
         rows=rows,
         notes=[*c.tests, *c.notes, *unfinished, DEFINITIONS[c.with_[0].summary["substrate"]]],
-        svgs=_svgs(plots.save_all(c.sides, c.folder / "plots")),
+        svgs=svgs,
         parameters=parameters(c.scenario, c.seeds, c.with_[0].summary),
         scenario=c.scenario.text,
         cards=cards,
+        charts=charts,
     )
 
 
@@ -252,8 +274,9 @@ def _of_gains(found: Sequence[sweeps.Gain]) -> Part:
     )
 
 
-def _of_run(result: Result) -> Part:
+def _of_run(result: Result, *, interactive: bool) -> Part:
     s = result.summary
+    svgs, charts = _pictures({"": [result]}, result.folder, interactive=interactive)
     rows: list[list[str]] = []
     group = ""
     for metric in metrics(s):
@@ -272,9 +295,10 @@ def _of_run(result: Result) -> Part:
             *filter(None, [deadlock_text(s), rough_text(s), unfinished_text(s), clock_text(s)]),
             DEFINITIONS[s["substrate"]],
         ],
-        svgs=_svgs(plots.save_all({"": [result]}, result.folder / "plots")),
+        svgs=svgs,
         parameters=parameters(result.scenario, [s["seed"]], s),
         scenario=result.scenario.text,
+        charts=charts,
     )
 
 
@@ -293,6 +317,19 @@ DEFINITIONS = {
     "FCT: flow completion time, until the receiver has read the last byte. "
     "p95: exact 95th percentile of all completed.",
 }
+
+
+def _pictures(
+    sides: plots.Sides, folder: Path, *, interactive: bool
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """Plots as SVG elements, and charts, which stand in place of the plots of their kinds."""
+    files = plots.save_all(sides, folder / "plots")
+    if not interactive:
+        return _svgs(files), []
+    from onramp import charts
+
+    static = [file for file in files if file.stem not in charts.KINDS]
+    return _svgs(static), charts.specifications({side: results[0] for side, results in sides.items()})
 
 
 def _svgs(files: Sequence[Path]) -> list[str]:
