@@ -136,6 +136,18 @@ def test_what_a_killed_run_has_left_is_cleared_by_the_next(
     assert not list(tmp_path.glob(".*"))
 
 
+def test_a_killed_run_leaves_its_default_folder_to_the_next(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    path = write({**ENDLESS, "name": "small"})
+    killed = _start(tmp_path, "run", path)
+    _wait_for_tables(tmp_path, 1)
+    killed.kill()
+    killed.communicate(timeout=120)
+    assert command("run", write(SMALL)).returncode == 0
+    assert [p.name for p in (tmp_path / "results").iterdir()] == ["small-1"]
+
+
 def test_results_are_kept_beside_what_has_appeared_meanwhile(tmp_path: Path) -> None:
     target = tmp_path / "out"
     with (

@@ -100,6 +100,21 @@ DASK = click.option(
     metavar="ADDRESS",
     help="Run on the workers of this Dask scheduler instead; they need not share files with this machine.",
 )
+
+
+def _be_quiet(context: click.Context, _: click.Parameter, quiet: bool) -> None:
+    context.meta["quiet"] = quiet
+
+
+QUIET = click.option(
+    "-q", "--quiet", is_flag=True, expose_value=False, callback=_be_quiet, help="Show no progress."
+)
+
+
+def _progress(title: str, total: int, *, quiet: bool = False) -> Progress:
+    return Progress(title, total, quiet=quiet or click.get_current_context().meta.get("quiet", False))
+
+
 KEPT = click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -134,6 +149,7 @@ def commands() -> None:
 @OUT
 @FORCE
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of a table.")
+@QUIET
 def run(
     scenario: Path,
     on: str,
@@ -151,7 +167,7 @@ def run(
     _advise(loaded.advice)
     target = out or unused(RESULTS / f"{loaded.name}-{loaded.seed}")
     with Stop() as stop:
-        with Progress(loaded.name, 1, quiet=as_json) as progress:
+        with _progress(loaded.name, 1, quiet=as_json) as progress:
             result = api.run_loaded(loaded, target, threads=threads, watch=Watch(stop, progress), force=force)
         if not stop():
             plots.save_all({"": [result]}, target / "plots")
@@ -195,6 +211,7 @@ def _print_run(result: Result, place: Path, *, as_json: bool) -> None:
 )
 @click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of a table.")
+@QUIET
 def watch(
     scenario: Path,
     overrides: dict[str, str],
@@ -223,7 +240,7 @@ def watch(
         click.echo(server.url, err=True)
         if opens and not watching.open_browser(server.url):
             click.echo("there is no browser with a window here: open the address above", err=True)
-        with Progress(loaded.name, 1, quiet=as_json) as progress:
+        with _progress(loaded.name, 1, quiet=as_json) as progress:
 
             def report(label: str, status: Status | None) -> None:
                 progress(label, status)
@@ -250,6 +267,7 @@ def watch(
 @JOBS
 @DASK
 @click.option("--json", "as_json", is_flag=True, help="Print comparison.json instead of a table.")
+@QUIET
 def compare(
     scenarios: tuple[Path, ...],
     on: str,
@@ -285,7 +303,7 @@ def compare(
     target = out or unused(RESULTS / f"{name}-compare-{'-'.join(map(str, plan.seeds))}", plan.resumes)
     missing = plan.runs if force else plan.missing(target)
     with Stop() as stop:
-        with Progress(name, len(missing), quiet=as_json) as progress:
+        with _progress(name, len(missing), quiet=as_json) as progress:
             found = api.compare_planned(
                 plan, target, workers=dask or jobs, watch=Watch(stop, progress), force=force
             )
@@ -316,6 +334,7 @@ def compare(
     metavar="FILE",
     help="Write the scenario to FILE; run nothing.",
 )
+@QUIET
 @click.pass_context
 def demo(context: click.Context, /, write: Path | None, **options: Any) -> int:
     """Compare DCQCN with and without On-Ramp on 320 servers, in less than a minute.
@@ -342,6 +361,7 @@ def demo(context: click.Context, /, write: Path | None, **options: Any) -> int:
 @DASK
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown tables.")
 @click.option("--json", "as_json", is_flag=True, help="Print what agreement.json holds instead of tables.")
+@QUIET
 def agree(
     scenarios: tuple[Path, ...],
     draw: int | None,
@@ -373,7 +393,7 @@ def agree(
     wanted = agreement.scenarios(points)
     missing = cache.missing(wanted)
     title = f"{len(missing)} of {len(wanted)} runs missing"
-    with Stop() as stop, Progress(title, len(missing), quiet=as_json or as_markdown) as progress:
+    with Stop() as stop, _progress(title, len(missing), quiet=as_json or as_markdown) as progress:
         cache.run(wanted, workers=dask or jobs, watch=Watch(stop, progress))
     found = agreement.judge(points, cache)
     tests = equivalence.tests(found)
@@ -471,6 +491,7 @@ def _print_comparison(found: Comparison) -> None:
 @JOBS
 @DASK
 @click.option("--json", "as_json", is_flag=True, help="Print forecast.json instead of a table.")
+@QUIET
 def forecast_command(
     recordings: tuple[Path, ...],
     network: Path,
@@ -495,7 +516,7 @@ def forecast_command(
     with folders.staged(target, force=force) as folder:
         made = forecast.plan(recordings, network, folder, thresholds, hosts=hosts, gap_ns=gap_ns)
         _advise(line for scenario in made.runs.values() for line in scenario.advice)
-        with Stop() as stop, Progress(made.without.name, len(made.runs), quiet=as_json) as progress:
+        with Stop() as stop, _progress(made.without.name, len(made.runs), quiet=as_json) as progress:
             found = forecast.execute(made, folder, workers=dask or jobs, watch=Watch(stop, progress))
         report.write([found, *found.comparisons.values()], folder / "index.html")
     if as_json:
@@ -536,6 +557,7 @@ def _time_ns(option: str, text: str) -> int:
 @click.option("--plot", is_flag=True, help="Draw bytes sent, acknowledged and in flight, too.")
 @click.option("--html", is_flag=True, help="Write a page with each packet's way over time, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print trace.json instead of a table.")
+@QUIET
 def trace_command(
     scenario: Path,
     flows: tuple[int, ...],
@@ -564,7 +586,7 @@ def trace_command(
     numbers = [*flows, *([] if request is None else [f"request-{request}"])]
     target = out or unused(RESULTS / f"{name}-{'-'.join(map(str, numbers))}")
     with Stop() as stop:
-        with Progress(name, len(loaded), quiet=as_json) as progress:
+        with _progress(name, len(loaded), quiet=as_json) as progress:
             found = api.trace_loaded(
                 loaded,
                 chosen,
@@ -720,6 +742,7 @@ def explain_command(
 @commands.command()
 @click.argument("folders", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="DIR…")
 @THREADS
+@QUIET
 def verify(folders: tuple[Path, ...], threads: int) -> int:
     """Run the scenario of each result folder again and compare bytes.
 
@@ -730,7 +753,7 @@ def verify(folders: tuple[Path, ...], threads: int) -> int:
 
     runs = [run for folder in folders for run in reproduce.folders(folder)]
     found = []
-    with Stop() as stop, Progress("verify", len(runs)) as progress:
+    with Stop() as stop, _progress("verify", len(runs)) as progress:
         for run in runs:
             again = reproduce.reproduce(run, threads=threads, watch=Watch(stop, progress))
             if again is None:
@@ -758,6 +781,7 @@ def verify(folders: tuple[Path, ...], threads: int) -> int:
 @KEPT
 @JOBS
 @DASK
+@QUIET
 def sweep_command(
     scenario: Path,
     vary: dict[str, list[str]],
@@ -789,7 +813,7 @@ def sweep_command(
     _advise(line for p in points for line in p.scenario.advice)
     missing = cache.missing(scenarios)
     title = f"{len(missing)} of {len(points)} runs missing"
-    with Stop() as stop, Progress(title, len(missing)) as progress:
+    with Stop() as stop, _progress(title, len(missing)) as progress:
         cache.run(scenarios, workers=dask or jobs, watch=Watch(stop, progress))
     done = sweeps.results(points, cache)
     if done:
@@ -869,6 +893,21 @@ def perfetto_command(folder: Path, out: Path | None, most: int | None, force: bo
     return 0
 
 
+@commands.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> int:
+    """Print what makes SHELL complete the commands and options of onramp.
+
+    For bash: `onramp completion bash > ~/.local/share/bash-completion/completions/onramp`.
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind
+    click.echo(kind(commands, {}, "onramp", "_ONRAMP_COMPLETE").source())
+    return 0
+
+
 def _book(name: str, book: str, argument: str, summary: str) -> None:
     """Adds the command that takes the figures of a book."""
     rest = (
@@ -903,6 +942,7 @@ def _book(name: str, book: str, argument: str, summary: str) -> None:
         is_flag=True,
         help="Print the stored verdicts as a Markdown table; run nothing.",
     )
+    @QUIET
     def take(
         figures: tuple[str, ...],
         on: str | None,
@@ -941,7 +981,7 @@ def _book(name: str, book: str, argument: str, summary: str) -> None:
             scenarios = common.scenarios(figure, where, mode)
             missing = cache.missing(scenarios)
             title = f"{figure.name}, {where}: {len(missing)} of {len(scenarios)} runs missing"
-            with Stop() as stop, Progress(title, len(missing)) as progress:
+            with Stop() as stop, _progress(title, len(missing)) as progress:
                 cache.run(missing, workers=dask or jobs, watch=Watch(stop, progress))
             if stop.asked:
                 click.echo("Incomplete; the same command runs the rest.")

@@ -36,7 +36,7 @@ def unused(path: Path, resumes: Resumes = nothing) -> Path:
             candidate.mkdir(parents=True)
             return candidate
         except FileExistsError:
-            if begun(candidate, resumes) and _is_free(candidate):
+            if (begun(candidate, resumes) or _is_abandoned(candidate)) and _is_free(candidate):
                 return candidate
             n += 1
             candidate = path.with_name(f"{path.name}-{n}")
@@ -175,6 +175,12 @@ def _is_free(target: Path) -> bool:
             return True
     except OnRampError:
         return False
+
+
+def _is_abandoned(target: Path) -> bool:
+    """A killed run was to fill it, and has left nothing that could be of use."""
+    stage = _stage(target)
+    return _is_empty(target) and stage.is_dir() and not any(stage.rglob("summary.json"))
 
 
 def _holds_results(folder: Path) -> bool:
