@@ -100,13 +100,18 @@ uninstall-agent:
 demo: install
 	@onramp demo
 
+LIBRARIES := sim workload topology records clock config random controller core
+
 # The site. Every warning, such as a link to nowhere, is an error.
 .venv/site: .venv/built pyproject.toml
 	pip install --quiet --disable-pip-version-check $$(packaging/site/extra docs)
 	@touch $@
 
 docs: .venv/site
+	rm -rf target/doc docs/reference
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps $(addprefix -p onramp-,$(LIBRARIES))
 	python packaging/site/reference.py docs/reference
+	cp -r target/doc docs/reference/crates
 	zensical build --clean --strict
 
 docs-serve: docs

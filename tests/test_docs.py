@@ -52,6 +52,7 @@ def generated() -> dict[str, str]:
         "scenario-keys.md": reference.scenario_page(),
         "commands.md": reference.commands_page(),
         "python.md": "# Python API\n",
+        "rust.md": reference.rust_page(),
     }
 
 

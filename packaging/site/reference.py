@@ -1,4 +1,4 @@
-"""Writes the reference pages of the site from the code: scenario keys, commands, the Python API.
+"""Writes the reference pages of the site from the code: scenario keys, commands, the Python API, crates.
 
     python packaging/site/reference.py docs/reference
 
@@ -548,7 +548,37 @@ def python_page() -> str:
     return "\n".join(lines)
 
 
-PAGES = {"scenario-keys.md": scenario_page, "commands.md": commands_page, "python.md": python_page}
+#: Crates that programs may build on: the simulator, then what it stands on, from the top.
+LIBRARIES = ("sim", "workload", "topology", "records", "clock", "config", "random", "controller", "core")
+
+
+def rust_page() -> str:
+    """Crates with their first sentence, and links to what rustdoc writes beside the pages."""
+    lines = [
+        "# Rust crates",
+        "",
+        "A program of your own depends on `onramp-sim`, which hands on most of the others; a controller in a",
+        "library of its own on `onramp-controller` alone. `examples/` has a small program for each seam.",
+        "",
+        "| crate | holds |",
+        "| --- | --- |",
+    ]
+    for name in LIBRARIES:
+        text = (CRATES / f"onramp-{name}/src/lib.rs").read_text(encoding="utf-8")
+        first = " ".join(
+            line.removeprefix("//!").strip() for line in text.partition("\n//!\n")[0].splitlines()
+        )
+        sentence = re.sub(r"\[(`[^`]*`)\]", r"\1", first)
+        lines.append(f"| [onramp-{name}](crates/onramp_{name}/index.html) | {sentence} |")
+    return "\n".join(lines)
+
+
+PAGES = {
+    "scenario-keys.md": scenario_page,
+    "commands.md": commands_page,
+    "python.md": python_page,
+    "rust.md": rust_page,
+}
 
 
 def main() -> None:

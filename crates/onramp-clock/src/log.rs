@@ -34,7 +34,7 @@ pub enum Record {
     Truth {
         /// Whose clock.
         host: HostId,
-        /// Reading of the clock [ns].
+        /// Reading of the clock in nanoseconds.
         at: u64,
         /// That less the true time, in nanoseconds.
         ahead: i64,

@@ -439,7 +439,8 @@ impl<'de> Deserializer<'de> for Node<'de> {
                 }
                 visitor.visit_enum(Kind { name, fields: part })
             }
-            Self::Other(_) => visitor.visit_enum(BorrowedStrDeserializer::new(self.text()?)),
+            Self::Other(toml::Value::String(name)) => visitor.visit_enum(Word(name)),
+            Self::Other(_) => Err(Error::mismatch(self.found(), format!("one of {}", variants.join(", ")))),
         }
     }
 
@@ -486,6 +487,45 @@ impl<'de> VariantAccess<'de> for Kind<'de> {
 
     fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], visitor: V) -> Result<V::Value, Error> {
         visitor.visit_map(self.fields.entries(Some(KIND)))
+    }
+}
+
+/// The name of a variant where one without fields is written as a word, and any other as a table.
+struct Word<'de>(&'de str);
+
+impl Word<'_> {
+    fn needs_a_table(&self) -> Error {
+        let Self(name) = self;
+        Error::mismatch(Value::Scalar(format!("{name:?}")), format!("a table: write {{ {KIND} = {name:?} }}"))
+    }
+}
+
+impl<'de> EnumAccess<'de> for Word<'de> {
+    type Error = Error;
+    type Variant = Self;
+
+    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Self), Error> {
+        Ok((seed.deserialize(BorrowedStrDeserializer::<Error>::new(self.0))?, self))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Word<'de> {
+    type Error = Error;
+
+    fn unit_variant(self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, _: S) -> Result<S::Value, Error> {
+        Err(self.needs_a_table())
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, Error> {
+        Err(self.needs_a_table())
+    }
+
+    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], _: V) -> Result<V::Value, Error> {
+        Err(self.needs_a_table())
     }
 }
 
@@ -669,6 +709,7 @@ mod tests {
         #[serde(default)]
         shapes: Vec<Both<Common, Shape>>,
         main: Option<Star>,
+        shape: Option<Shape>,
     }
 
     fn said(text: &str) -> String {
@@ -693,8 +734,11 @@ mod tests {
         let section = "[[shapes]]\nkind = \"star\"\n";
         for (text, expected) in [
             ("man = 1", "f:1: man: is not a known key: did you mean main?"),
-            ("colour = 1", "f:1: colour: is not a known key: known are shapes, main"),
+            ("colour = 1", "f:1: colour: is not a known key: known are shapes, main, shape"),
             ("main = 1", "f:1: main: 1 is not a section"),
+            ("shape = \"star\"", "f:1: shape: \"star\" is not a table: write { kind = \"star\" }"),
+            ("shape = \"str\"", "f:1: shape: \"str\" is not one of star, line: did you mean \"star\"?"),
+            ("shape = 3", "f:1: shape: 3 is not one of star, line"),
             ("[[main]]", "f:1: main: is no list: write [main], with one bracket"),
             ("[main]", "f:1: main.hosts: is missing: write one, such as hosts = 9"),
             ("main.hosts = 5000000000", "f:1: main.hosts: 5000000000 is not a whole number from 0 to 4294967295"),

@@ -147,7 +147,7 @@ records! {
         retransmitted: u32 = "packets",
         /// Retransmission timeouts
         timeouts: u32 = "1",
-        /// Time that On-Ramp held the flow
+        /// Time that On-Ramp held the flow; on Linux 0
         paused_ps: Ps = "ps",
     }
 

@@ -43,11 +43,11 @@ pub fn factory(keys: &toml::Table) -> Result<Start, String> {
     }))
 }
 
-/// A switch: its random numbers, and the best ports of each set of ports, named by the set's first.
+/// A switch: its random numbers, and the best ports of each set of ports. Faults change sets.
 #[derive(Debug)]
 struct Switch {
     random: Pcg64Mcg,
-    best: Vec<(u32, Vec<usize>)>,
+    best: Vec<(Box<[u32]>, Vec<usize>)>,
 }
 
 #[derive(Debug)]
@@ -59,8 +59,8 @@ struct Drill {
 impl PathSelector for Drill {
     fn pick(&mut self, choice: &Choice<'_>) -> usize {
         let Switch { random, best } = &mut self.switches[choice.switch];
-        let set = best.iter().position(|(first, _)| *first == choice.ports[0]).unwrap_or_else(|| {
-            best.push((choice.ports[0], Vec::new()));
+        let set = best.iter().position(|(ports, _)| **ports == *choice.ports).unwrap_or_else(|| {
+            best.push((choice.ports.into(), Vec::new()));
             best.len() - 1
         });
         let mut seen = std::mem::take(&mut best[set].1);

@@ -19,6 +19,15 @@ fn two_draws_and_a_memory_beat_spraying() {
 }
 
 #[test]
+fn memory_survives_a_fault_that_changes_the_ports() {
+    let text = format!(
+        "{SCENARIO}\n[[network.faults]]\nlink = \"leaf0->spine7\"\nstart = \"500us\"\nstop = \"1ms\"\nreroute = \"50us\"\n"
+    );
+    let flows = paths::run(&text, Path::new("scenario.toml")).unwrap();
+    assert!(flows.iter().all(|flow| flow.fct_ps < u64::MAX));
+}
+
+#[test]
 fn what_is_wrong_is_one_clear_line() {
     let wrong = |paths| run(paths).unwrap_err();
     assert_eq!(wrong(r#"kind = "custom", name = "dril""#), "switch.paths \"custom\": there is no \"dril\", only drill");

@@ -52,7 +52,7 @@ pub enum Kind {
         /// Label.
         tag: u32,
     },
-    /// The rank's part in a collective, by its place in [`Graph::collectives`].
+    /// The rank's part in a collective, by its place in the graph's collectives.
     Collective(u32),
 }
 

@@ -13,15 +13,15 @@ use std::fmt::Debug;
 
 /// A packet, and the ports that it may leave a switch by.
 pub struct Choice<'a> {
-    /// Time [ps].
+    /// Time in picoseconds.
     pub now: Ps,
     /// The switch, by its place among the cell's: in the list that the selector was made for.
     pub switch: usize,
     /// Hash of the packet's flow, mixed by this switch.
     pub hash: u32,
-    /// The ports: two or more, for a set of destinations always the same, in the same order.
+    /// The ports: two or more; for a set of destinations the same, in the same order, until a fault reroutes it.
     pub ports: &'a [u32],
-    /// Tells the bytes that wait at a port [bytes].
+    /// Tells how many bytes wait at a port.
     pub queued: &'a dyn Fn(u32) -> u64,
 }
 
