@@ -3,13 +3,13 @@
 //!
 //! A flow hands packets down while it has less than its budget under way to the NIC, and
 //! may hand down the next one when one has left: its completion is deferred until then.
-//! Each core has its share of the flows, and of a tenant's and the egress rate an equal
-//! part (the authors rebalance these parts; here they stay).
+//! Each core has its share of the flows, and a part of each tenant's and of the egress rate, which follows what its
+//! flows need (see `shares.rs`).
 
 use super::config::time_at;
 use super::wheel::Wheel;
-use super::{AGENT, Due, Entry, Held, Rules, Shaper, Take, Terms};
-use onramp_config::units::Ps;
+use super::{AGENT, Due, Entry, Held, Rules, Shaper, Take, Terms, shares};
+use onramp_config::units::{Ps, SEC};
 
 /// A packet in a wheel: whose, and its size.
 type Packet = (Entry, u16);
@@ -30,25 +30,41 @@ impl Policy {
     }
 }
 
+/// A core's part of a limit.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    policy: Policy,
+    /// Bytes since parts were divided last.
+    bytes: u64,
+}
+
+impl Part {
+    #[inline]
+    fn stamp(&mut self, size: u16, now: Ps) -> Ps {
+        self.bytes += u64::from(size);
+        self.policy.stamp(size, now)
+    }
+}
+
 #[derive(Debug)]
 struct Core {
     wheel: Wheel<Packet>,
-    egress: Policy,
-    tenants: Vec<Policy>,
+    /// Of each tenant's limit, then of the egress rate.
+    parts: Vec<Part>,
     /// It is busy with packets until then.
     busy: Ps,
 }
 
 impl Core {
     fn new(rules: &Rules) -> Self {
-        let part = |rate: f64| Policy { rate: rate / f64::from(rules.cores), last: 0 };
-        Self {
-            wheel: Wheel::new(rules.slot, rules.horizon),
-            egress: part(rules.egress.unwrap_or(f64::INFINITY)),
-            tenants: rules.tenants.iter().map(|&rate| part(rate)).collect(),
-            busy: 0,
-        }
+        let part = |rate: f64| Part { policy: Policy { rate: rate / f64::from(rules.cores), last: 0 }, bytes: 0 };
+        Self { wheel: Wheel::new(rules.slot, rules.horizon), parts: limits(rules).map(part).collect(), busy: 0 }
     }
+}
+
+/// The limits that cores share, as `Core::parts` has them.
+fn limits(rules: &Rules) -> impl Iterator<Item = f64> {
+    rules.tenants.iter().copied().chain([rules.egress.unwrap_or(f64::INFINITY)])
 }
 
 /// A class of a NIC.
@@ -57,6 +73,8 @@ struct Line {
     due: Due,
     /// None before the first packet: wheels are large.
     cores: Vec<Core>,
+    /// When the cores' parts were divided last.
+    divided: Ps,
     held: Held,
     flows: u64,
 }
@@ -121,6 +139,22 @@ impl Line {
             core.wheel.turn(now);
         }
         next
+    }
+
+    /// Divides each limit among the cores by what they used of it since the last time.
+    #[cold]
+    fn divide(&mut self, rules: &Rules, now: Ps) {
+        let seconds = (now - self.divided) as f64 / SEC as f64;
+        self.divided = now;
+        for (place, limit) in limits(rules).enumerate().filter(|(_, limit)| limit.is_finite()) {
+            let mut rates: Vec<_> = self.cores.iter().map(|core| core.parts[place].policy.rate).collect();
+            let used: Vec<_> = self.cores.iter().map(|core| core.parts[place].bytes as f64 * 8.0 / seconds).collect();
+            shares::divide(limit, &mut rates, &used);
+            for (core, rate) in self.cores.iter_mut().zip(rates) {
+                let part = &mut core.parts[place];
+                *part = Part { policy: Policy { rate, ..part.policy }, bytes: 0 };
+            }
+        }
     }
 }
 
@@ -199,15 +233,20 @@ impl Shaper for Shaping {
         let to = &mut self.lines[line];
         if to.cores.is_empty() {
             to.cores.extend((0..self.rules.cores).map(|_| Core::new(&self.rules)));
+            to.divided = now;
+        }
+        if self.rules.cores > 1 && now - to.divided >= self.rules.rebalance {
+            to.divide(&self.rules, now);
         }
         let core = &mut to.cores[usize::from(own.core)];
         let mut policy = Policy { rate: own.policy.rate.min(rate), ..own.policy };
         let mut at = policy.stamp(size, now);
         own.policy.last = policy.last;
         if let Some(tenant) = own.tenant {
-            at = at.max(core.tenants[usize::from(tenant)].stamp(size, now));
+            at = at.max(core.parts[usize::from(tenant)].stamp(size, now));
         }
-        at = at.max(core.egress.stamp(size, now));
+        let egress = core.parts.last_mut().expect("each core has a part of the egress rate");
+        at = at.max(egress.stamp(size, now));
         self.put(line, flow, size, at, now);
     }
 
@@ -228,7 +267,8 @@ mod tests {
 
     /// Slots of 1 us; packets of 1000 B are 8 us at 1 Gb/s.
     fn shaping(rules: Rules, terms: &[Terms]) -> Shaping {
-        let rules = Rules { slot: US, horizon: 10 * MS, cores: rules.cores.max(1), budget: 2000, ..rules };
+        let rules =
+            Rules { slot: US, horizon: 10 * MS, cores: rules.cores.max(1), rebalance: MS, budget: 2000, ..rules };
         opened(Shaping::new(&rules, 1), terms)
     }
 
@@ -300,6 +340,26 @@ mod tests {
         assert_eq!(s.take(0, 7 * US), Take::Send(flow(a[0])));
         assert_eq!(s.take(0, 7 * US), Take::Send(flow(b[0])));
         assert_eq!(s.take(0, 7 * US), Take::At(11 * US));
+    }
+
+    #[test]
+    fn a_core_without_flows_leaves_its_part_to_the_other() {
+        let rules = Rules { egress: Some(4e9), cores: 2, ..Rules::default() };
+        let mut s = shaping(rules, &[capped(8.0, None)]);
+        let mut sent = [0; 3];
+        for ms in 0..3 {
+            for now in (ms * MS..(ms + 1) * MS).step_by(US as usize) {
+                while s.room(flow(0)).is_some() {
+                    hand(&mut s, 0, 1, now);
+                }
+                while let Take::Send(_) = s.take(0, now) {
+                    sent[ms as usize] += 1;
+                }
+            }
+        }
+        // Packets of 1000 B in a millisecond: at half of 4 Gb/s, then, as one in two needs little, at 97.5% of it.
+        assert!((248..=251).contains(&sent[0]), "{sent:?}");
+        assert!((485..=489).contains(&sent[2]), "{sent:?}");
     }
 
     #[test]

@@ -34,6 +34,9 @@ pub struct Shaping {
     /// Carousel: cores, each with a wheel for its share of the flows. Default 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
+    /// Carousel: how often tenants' and the egress rate are divided among the cores anew. Default 1 ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rebalance: Option<Span>,
     /// Carousel: a flow hands packets down while it has less than this under way to the NIC.
     /// Default: two full packets of payload.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,6 +77,7 @@ impl Shaping {
         own(&all[..1], self.slot.is_some(), "slot", rule);
         own(&all[..1], self.horizon.is_some(), "horizon", rule);
         own(&all[..1], self.cores.is_some(), "cores", rule);
+        own(&all[..1], self.rebalance.is_some(), "rebalance", rule);
         own(&all[..1], self.budget.is_some(), "budget", rule);
         own(&all[1..2], self.burst.is_some(), "burst", rule);
         own(&all[1..], self.queue.is_some(), "queue", rule);
@@ -95,6 +99,9 @@ impl Shaping {
         }
         let cores = self.cores.unwrap_or(1);
         rule((1..=1024).contains(&cores), "shaping.cores", format!("{cores} is outside 1 to 1024"));
+        let rebalance = self.rebalance.unwrap_or(Span(MS));
+        let fits = (Span(10 * US)..=Span(SEC)).contains(&rebalance);
+        rule(fits, "shaping.rebalance", format!("{rebalance} is outside 10us to 1s: such as \"1ms\""));
         for (key, size) in [("budget", self.budget), ("burst", self.burst), ("quantum", self.quantum)] {
             let ok = size.is_none_or(|size| (Bytes(1)..=LARGEST).contains(&size));
             rule(ok, &format!("shaping.{key}"), format!("{} is outside 1B to {LARGEST}", size.unwrap_or_default()));
@@ -114,6 +121,7 @@ impl Shaping {
             Kind::Carousel => {
                 let slot = *self.slot.get_or_insert(Span(US));
                 self.cores.get_or_insert(1);
+                self.rebalance.get_or_insert(Span(MS));
                 let budget = *self.budget.get_or_insert(Bytes(2 * payload.0));
                 // Beside the budget there is the packet that was handed down last, with its header.
                 let stretch = lowest.map_or(0, |rate| 2 * rate.time_for(budget.0 + 2 * payload.0));
@@ -148,6 +156,7 @@ impl Shaping {
             slot: span(self.slot),
             horizon: span(self.horizon),
             cores: self.cores.unwrap_or(1),
+            rebalance: span(self.rebalance),
             budget: bytes(self.budget),
             burst: bytes(self.burst),
             queue: self.queue.unwrap_or(0),

@@ -16,6 +16,7 @@ pub mod config;
 mod flow;
 mod fq;
 mod htb;
+mod shares;
 pub mod wheel;
 
 use onramp_config::units::Ps;
@@ -64,6 +65,8 @@ pub struct Rules {
     pub horizon: Ps,
     /// Cores of Carousel, each with a wheel.
     pub cores: u32,
+    /// Time between two divisions of limits among Carousel's cores.
+    pub rebalance: Ps,
     /// Bytes below which a flow hands Carousel more packets.
     pub budget: u32,
     /// Bytes that a class of HTB may send at once after a while without.
