@@ -22,7 +22,7 @@ MOST = 50_000
 
 
 def write(
-    path: Path, result: Result, on: str, ways: dict[str, Any], captures: dict[int, dict[str, Path]]
+    path: Path, result: Result, on: str, ways: dict[str, Any], captures: dict[int, dict[str, Path]], unit: str
 ) -> None:
     """Write the page of a run.
 
@@ -32,18 +32,19 @@ def write(
         What the simulator tells of packets' ways; empty on Linux, where both ends are known alone.
     captures : dict
         By flow and end ("sender", "receiver") pcap files, which are read without `ways`.
+    unit : {"byte", "packet"}
+        What numbers of packets count.
     """
     document = result.scenario.document
     ends_only = not ways
     ways = ways or _of_captures(result, captures)
     onramp = document["onramp"]
-    is_tcp = bool(captures)
     data = {
         "scenario": document["name"],
         "seed": document["seed"],
         "about": f"{SUBSTRATES[on]} · {document['network']['kind']} · {document['transport']['kind']}",
         "onramp": onramp["threshold"] if onramp["enabled"] else None,
-        "unit": "byte" if is_tcp else "packet",
+        "unit": unit,
         "ends_only": ends_only,
         "flows": _flows(result, ways["flows"]),
         "ports": ways["ports"],
@@ -110,12 +111,12 @@ def _matched(flow: int, port: int, leaves: Packets, comes: Packets, forward: boo
     again = leaves.retransmitted
     found = []
     for i in map(int, np.flatnonzero(leaves.forward == forward)):
-        if not (leaves.data[i] or leaves.acks[i] or not leaves.tcp[i]):
+        if not (leaves.data[i] or leaves.acks[i] or leaves.or_acks[i]):
             continue  # The connection's opening.
         at = int(leaves.time_ns[i])
         there = arrivals[_identity(leaves, i)]
         came = there.popleft() if there else None
-        kind = "data" if leaves.data[i] else "ack" if leaves.tcp[i] else "or-ack"
+        kind = "data" if leaves.data[i] else "or-ack" if leaves.or_acks[i] else "ack"
         found.append(
             {
                 "flow": flow,
