@@ -278,7 +278,8 @@ def agrees_with_captures(found: Trace, on: str) -> Any:
 def test_a_page_of_space_and_time_is_what_the_captures_are(crowd: Path) -> None:
     found = onramp.trace(crowd, [0, 4, 8], {"onramp": {"threshold": "60us"}}, html=True)
     data = agrees_with_captures(found, "sim")
-    assert not data["ends_only"] and data["unit"] == "byte" and data["onramp"] == "60us"
+    assert not data["ends_only"] and data["onramp"] == "60us"
+    assert {f["unit"] for f in data["flows"]} == {"byte"}
     names = [f"{src}->{dst}" for src, dst, *_ in data["ports"]]
     flows = {f["id"]: f for f in found.result("sim").flows.to_pylist()}
     for n, flow in enumerate(found.flows):
@@ -306,7 +307,7 @@ def test_a_request_on_rdma_has_a_page_that_is_what_its_captures_are(
     done = command("trace", path, "--request", 1, "--html", "--out", "out")
     assert done.returncode == 0 and done.stdout.splitlines()[-1] == "out/space-time-sim.html", done
     data = agrees_with_captures(Trace(tmp_path / "out"), "sim")
-    assert data["unit"] == "packet"
+    assert {f["unit"] for f in data["flows"]} == {"packet"}
     result = onramp.Result(tmp_path / "out" / "sim")
     parts = [f for f in result.flows.to_pylist() if f["request"] == 1]
     assert len(parts) == 6 and {f["id"] for f in data["flows"]} == {f["id"] for f in parts}
@@ -407,6 +408,17 @@ def test_go_back_n_on_rdma_is_seen_packet_by_packet(fabric: Path, command: Comma
         assert (numbers["first_us"], numbers["last_us"]) == pytest.approx(
             (start / 1e6, (start + flows[flow]["fct_ps"]) / 1e6), abs=1e-3
         )
+
+
+def test_flows_of_tcp_and_rdma_are_traced_in_one_run(write: Callable[..., Path], quiet: Path) -> None:
+    assert quiet.is_file()
+    both = [*QUIET["traffic"], {**QUIET["traffic"][0], "transport": {"kind": "dcqcn"}}]
+    found = onramp.trace(write({**QUIET, "traffic": both}, "mixed.toml"), range(8), html=True)
+    protocols = {c.flow: c.numbers["protocol"] for c in found.captures}
+    assert sorted(protocols.values()) == 4 * ["RoCEv2"] + 4 * ["TCP"]
+    data = data_of(found.pages[0].read_text())
+    units = {"RoCEv2": "packet", "TCP": "byte"}
+    assert {f["id"]: f["unit"] for f in data["flows"]} == {f: units[p] for f, p in protocols.items()}
 
 
 @pytest.mark.parametrize("transport", ["dcqcn", "timely", "dctcp", "hpcc", "swift", "nscc"])

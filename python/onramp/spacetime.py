@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict, deque
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,12 @@ MOST = 50_000
 
 
 def write(
-    path: Path, result: Result, on: str, ways: dict[str, Any], captures: dict[int, dict[str, Path]], unit: str
+    path: Path,
+    result: Result,
+    on: str,
+    ways: dict[str, Any],
+    captures: dict[int, dict[str, Path]],
+    numbered: Container[int],
 ) -> None:
     """Write the page of a run.
 
@@ -32,8 +38,8 @@ def write(
         What the simulator tells of packets' ways; empty on Linux, where both ends are known alone.
     captures : dict
         By flow and end ("sender", "receiver") pcap files, which are read without `ways`.
-    unit : {"byte", "packet"}
-        What numbers of packets count.
+    numbered : collection of int
+        Flows of which packets are counted, not bytes: RDMA's.
     """
     document = result.scenario.document
     ends_only = not ways
@@ -44,9 +50,8 @@ def write(
         "seed": document["seed"],
         "about": f"{SUBSTRATES[on]} · {document['network']['kind']} · {document['transport']['kind']}",
         "onramp": onramp["threshold"] if onramp["enabled"] else None,
-        "unit": unit,
         "ends_only": ends_only,
-        "flows": _flows(result, ways["flows"]),
+        "flows": _flows(result, ways["flows"], numbered),
         "ports": ways["ports"],
         "packets": [_packed(way) for way in ways["packets"]],
         "left_out": ways["left_out"],
@@ -55,7 +60,7 @@ def write(
         part.write_text(page("space-time", json.dumps(data, separators=(",", ":"))), encoding="utf-8")
 
 
-def _flows(result: Result, begun: list[Any]) -> list[dict[str, Any]]:
+def _flows(result: Result, begun: list[Any], numbered: Container[int]) -> list[dict[str, Any]]:
     """The flows table's rows of these flows."""
     numbers = pa.array([flow for flow, _, _ in begun], pa.uint64())
     table = result.flows.filter(pc.is_in(result.flows["id"], numbers))
@@ -65,7 +70,8 @@ def _flows(result: Result, begun: list[Any]) -> list[dict[str, Any]]:
         row = rows[flow]
         fct_ns = None if row["fct_ps"] is None else row["fct_ps"] / 1e3
         start = {"start_ns": row["start_ps"] / 1e3, "fct_ns": fct_ns}
-        flows.append({"id": flow, "src": src, "dst": dst, "bytes": row["bytes"], **start})
+        unit = "packet" if flow in numbered else "byte"
+        flows.append({"id": flow, "src": src, "dst": dst, "bytes": row["bytes"], "unit": unit, **start})
     return flows
 
 

@@ -248,8 +248,8 @@ def execute(
             for end in found:
                 files.setdefault(end["flow"], {})[end["end"]] = folder / end["path"]
             pages.append(f"space-time-{on}.html")
-            unit = "packet" if any(c["protocol"] == "RoCEv2" for c in found) else "byte"
-            spacetime.write(folder / pages[-1], result, on, ways, files, unit)
+            numbered = {c["flow"] for c in found if c["protocol"] == "RoCEv2"}
+            spacetime.write(folder / pages[-1], result, on, ways, files, numbered)
     captures.sort(key=lambda c: (flows.index(c["flow"]), list(SUBSTRATES).index(c["on"])))
     found_all = {
         "scenario": one.name,
