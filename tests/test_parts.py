@@ -87,6 +87,12 @@ def test_envelope_keeps_the_extremes() -> None:
     assert len(drawn) <= 3000 and drawn.max() == 5 and drawn.min() == -3
 
 
+def test_envelope_reaches_the_last_point() -> None:
+    x = np.arange(4001.0)
+    _, drawn = envelope(x, x, 1000)
+    assert len(drawn) == 2000 and drawn[-1] == 4000
+
+
 def test_cdf_rises_from_zero_at_the_smallest_to_one_at_the_largest_value() -> None:
     for n in (1, 7, 100_000):
         x, share = cdf(np.arange(n, dtype=float))

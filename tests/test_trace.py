@@ -223,14 +223,13 @@ def test_a_plot_is_drawn(quiet: Path, command: Command, tmp_path: Path) -> None:
         (("quiet", 4), "flow 4: is not there; there are 4, 0 to 3"),
         (("warm", 0), "flow 0: arrives in the warm-up, which is not measured; there are "),
         (("quiet", *range(65)), "65 flows: at most 64 can be traced at a time"),
-        (("small", 1), 'transport.kind: "dcqcn" is RDMA; packets are traced of TCP: newreno, cubic, bbr'),
-        (("small", 1, "--on", "both"), 'transport.kind: "dcqcn" is RDMA'),
+        (("rdma", 1, "--on", "linux"), 'transport.kind: "dcqcn" is simulated only'),
+        (("rdma", 1, "--on", "both"), 'transport.kind: "dcqcn" is simulated only'),
         (("quiet", "one"), "'one' is not a valid integer"),
         (("quiet", -1), "No such option"),
         (("quiet",), "Missing argument 'FLOW…', or --request N"),
         (("quiet", "--request", 0), "request 0: is not there; the scenario has none"),
         (("small", "--request", 9999, "--html"), "request 9999: is not there; there are "),
-        (("small", 1, "--on", "both", "--html"), 'transport.kind: "dcqcn" is RDMA'),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -240,7 +239,11 @@ def test_a_mistake_is_one_line(
         "warmup": "1ms",
         "traffic": SMALL["traffic"][:1],
     }
-    files = {"quiet": quiet, "small": write(SMALL, "small.toml"), "warm": write(warm, "warm.toml")}
+    rdma = {**QUIET, "transport": {"kind": "dcqcn"}}
+    files = {"quiet": quiet} | {
+        name: write(content, f"{name}.toml")
+        for name, content in (("small", SMALL), ("warm", warm), ("rdma", rdma))
+    }
     name, *rest = arguments
     done = command("trace", files[str(name)], *rest)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and not done.stdout
@@ -275,7 +278,8 @@ def agrees_with_captures(found: Trace, on: str) -> Any:
 def test_a_page_of_space_and_time_is_what_the_captures_are(crowd: Path) -> None:
     found = onramp.trace(crowd, [0, 4, 8], {"onramp": {"threshold": "60us"}}, html=True)
     data = agrees_with_captures(found, "sim")
-    assert not data["ends_only"] and data["unit"] == "byte" and data["onramp"] == "60us"
+    assert not data["ends_only"] and data["onramp"] == "60us"
+    assert {f["unit"] for f in data["flows"]} == {"byte"}
     names = [f"{src}->{dst}" for src, dst, *_ in data["ports"]]
     flows = {f["id"]: f for f in found.result("sim").flows.to_pylist()}
     for n, flow in enumerate(found.flows):
@@ -296,13 +300,14 @@ def test_a_page_of_space_and_time_is_what_the_captures_are(crowd: Path) -> None:
     )
 
 
-def test_a_request_on_rdma_has_a_page_and_no_captures(
+def test_a_request_on_rdma_has_a_page_that_is_what_its_captures_are(
     write: Callable[..., Path], command: Command, tmp_path: Path
 ) -> None:
     path = write({**SMALL, "transport": {"kind": "dcqcn"}})
     done = command("trace", path, "--request", 1, "--html", "--out", "out")
-    assert done.returncode == 0 and done.stdout.split() == ["out/space-time-sim.html"], done
-    data = data_of((tmp_path / "out" / "space-time-sim.html").read_text())
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "out/space-time-sim.html", done
+    data = agrees_with_captures(Trace(tmp_path / "out"), "sim")
+    assert {f["unit"] for f in data["flows"]} == {"packet"}
     result = onramp.Result(tmp_path / "out" / "sim")
     parts = [f for f in result.flows.to_pylist() if f["request"] == 1]
     assert len(parts) == 6 and {f["id"] for f in data["flows"]} == {f["id"] for f in parts}
@@ -312,7 +317,119 @@ def test_a_request_on_rdma_has_a_page_and_no_captures(
     end = max(f["start_ns"] + f["fct_ns"] for f in data["flows"]) - min(f["start_ns"] for f in data["flows"])
     requests = {r["id"]: r for r in result.requests.to_pylist()}
     assert end == pytest.approx(requests[1]["rct_ps"] / 1e3)
-    assert not list((tmp_path / "out").glob("*.pcap")) and not (tmp_path / "out/sim/ways.json").exists()
+    assert (
+        len(list((tmp_path / "out").glob("*.pcap"))) == 12 and not (tmp_path / "out/sim/ways.json").exists()
+    )
+
+
+#: CROWD on RDMA: what is lost is sent again by go-back-N.
+FABRIC: dict[str, Any] = {
+    **{key: value for key, value in CROWD.items() if key != "linux"},
+    "name": "fabric",
+    "transport": {"kind": "dcqcn"},
+    "switch": {
+        "loss": "lossy",
+        "buffer": "60KB",
+        "ecn": [{"rate": "10Gbps", "kmin": "5KB", "kmax": "20KB", "pmax": 1.0}],
+    },
+}
+
+
+@dataclass(frozen=True)
+class Rdma:
+    """A packet of RoCEv2: a reply if `syndrome` is one."""
+
+    time_ns: int
+    opcode: int
+    psn: int
+    payload: int
+    marked: bool
+    becn: bool
+    syndrome: int | None
+
+
+def rdma(path: Path) -> Iterator[Rdma]:
+    """RoCEv2 packets of a capture."""
+    content = path.read_bytes()
+    at = 24
+    for _, kept in dpkt.pcap.Reader(path.open("rb")):
+        seconds, ns, size, wire = struct.unpack_from("<4I", content, at)
+        at += 16 + size
+        ip = dpkt.ethernet.Ethernet(kept).data
+        assert ip.data.dport == 4791 and ip.len + 14 <= wire and _sum(kept[14:34]) == 0xFFFF
+        opcode, flags, _, ecn, _, _, _, numbered = struct.unpack_from(">BBHBBHBB", kept, 42)
+        psn = numbered << 16 | int.from_bytes(kept[52:54], "big")
+        reply = opcode == 17
+        payload = ip.len - 20 - 8 - 12 - 4 - (4 if reply else 0) - (flags >> 4 & 3)
+        syndrome = kept[54] if reply else None
+        yield Rdma(seconds * 10**9 + ns, opcode, psn, payload, ip.tos & 3 == 3, ecn == 0x40, syndrome)
+
+
+@pytest.fixture
+def fabric(write: Callable[..., Path], crowd: Path) -> Path:
+    """The file of FABRIC."""
+    assert crowd.is_file()
+    return write(FABRIC, "fabric.toml")
+
+
+def test_go_back_n_on_rdma_is_seen_packet_by_packet(fabric: Path, command: Command, tmp_path: Path) -> None:
+    done = command("trace", fabric, 0, 4, "--plot", "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert "NAKs" in done.stdout and " sent again · out/flow-4-sim-receiver.pcap" in done.stdout
+    assert (tmp_path / "out" / "flow-4.png").is_file()
+    found = Trace(tmp_path / "out")
+    flows = {f["id"]: f for f in found.result("sim").flows.to_pylist()}
+    assert onramp.Result(tmp_path / "out" / "sim").flows == onramp.run(fabric).flows
+    assert sum(flows[flow]["retransmitted"] for flow in (0, 4)) > 0
+    for flow in (0, 4):
+        sender, receiver = (found.capture(flow, "sim", end) for end in ("sender", "receiver"))
+        assert sender is not None and receiver is not None
+        every, there = list(rdma(sender.path)), list(rdma(receiver.path))
+        data = [p for p in every if p.syndrome is None]
+        assert {p.psn for p in data} == set(range(2000)) and {p.payload for p in data} == {1000}
+        assert {(p.psn == 0, p.psn == 1999, p.opcode) for p in data} == {
+            (True, False, 0),
+            (False, False, 1),
+            (False, True, 2),
+        }
+        numbers = sender.numbers
+        assert numbers["retransmitted"] == flows[flow]["retransmitted"] == len(data) - 2000
+        # What is sent next after a NAK is the packet that it names.
+        for told, sent in itertools.pairwise(every):
+            if told.syndrome == 0x60 and sent.syndrome is None:
+                assert sent.psn == told.psn
+        assert numbers["naks"] == sum(p.syndrome == 0x60 for p in every)
+        assert numbers["acked"] == 2_000_000 and sender.packets.in_flight()[1][-1] == 0
+        assert numbers["echoes"] == sum(p.becn for p in every)
+        came = receiver.numbers
+        assert came["marked"] == sum(p.marked for p in there if p.syndrome is None) > 0
+        assert numbers["marked"] == 0 and came["data_packets"] < len(data)
+        start = flows[flow]["start_ps"]
+        assert (numbers["first_us"], numbers["last_us"]) == pytest.approx(
+            (start / 1e6, (start + flows[flow]["fct_ps"]) / 1e6), abs=1e-3
+        )
+
+
+def test_flows_of_tcp_and_rdma_are_traced_in_one_run(write: Callable[..., Path], quiet: Path) -> None:
+    assert quiet.is_file()
+    both = [*QUIET["traffic"], {**QUIET["traffic"][0], "transport": {"kind": "dcqcn"}}]
+    found = onramp.trace(write({**QUIET, "traffic": both}, "mixed.toml"), range(8), html=True)
+    protocols = {c.flow: c.numbers["protocol"] for c in found.captures}
+    assert sorted(protocols.values()) == 4 * ["RoCEv2"] + 4 * ["TCP"]
+    data = data_of(found.pages[0].read_text())
+    units = {"RoCEv2": "packet", "TCP": "byte"}
+    assert {f["id"]: f["unit"] for f in data["flows"]} == {f: units[p] for f, p in protocols.items()}
+
+
+@pytest.mark.parametrize("transport", ["dcqcn", "timely", "dctcp", "hpcc", "swift", "nscc"])
+def test_every_rdma_transport_is_captured(write: Callable[..., Path], quiet: Path, transport: str) -> None:
+    assert quiet.is_file()
+    found = onramp.trace(write({**QUIET, "transport": {"kind": transport}}, "rdma.toml"), [1, 3])
+    for one in found.captures:
+        total = 300_000 if one.flow == 1 else 2000
+        assert (one.numbers["protocol"], one.numbers["bytes"]) == ("RoCEv2", total)
+        assert one.numbers["acked"] == total and one.numbers["retransmitted"] == 0
+        assert one.packets.start[one.packets.data].tolist() == list(range(0, total, 1000))
 
 
 @needs_kernel

@@ -35,7 +35,7 @@ class Loaded:
         """JSON: facts of the scenario before its run, see crates/onramp-sim/src/scenario/explain.rs."""
     def flows_of(self, request: int) -> list[int]:
         """Numbers of the flows of a request."""
-    def check_traced(self, flows: list[int], frames: bool = True) -> None:
+    def check_traced(self, flows: list[int]) -> None:
         """Refuse flows that cannot be traced."""
 
 def with_input_files(resolved: str, paths: list[tuple[str, str]]) -> str:

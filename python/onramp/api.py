@@ -278,7 +278,7 @@ def trace(
         Number of a request, as in the requests table, whose flows are traced, too.
     html : bool
         Also write a page of space and time for each substrate (`Trace.pages`): every packet's way, in the
-        simulator through each port. There it shows RDMA's flows as well, which have no captures.
+        simulator through each port.
     scenario, overrides, seed, out, threads
         As for `run`; without `out` the folder vanishes with the returned object.
 
@@ -290,10 +290,10 @@ def trace(
     Raises
     ------
     ScenarioError, OnRampError, KeyboardInterrupt
-        As for `run`; also if a flow is not there, or is not on TCP.
+        As for `run`; also if a flow is not there.
     """
     given = {**(overrides or {}), **({} if seed is None else {"seed": seed})}
-    loaded, chosen = tracing.prepare(scenario, given, flows, on, request=request, html=html)
+    loaded, chosen = tracing.prepare(scenario, given, flows, on, request=request)
     with Stop() as stop:
         cores = threads or os.cpu_count() or 1
         found = trace_loaded(loaded, chosen, out, threads=cores, watch=Watch(stop), html=html)

@@ -575,13 +575,13 @@ def trace_command(
     """Run SCENARIO and capture the packets of each FLOW at both its hosts.
 
     FLOW is a number as in flows.parquet, N one as in requests.parquet. The pcap files in DIR are for
-    Wireshark and the like. With --html, DIR also has a page of space and time: each packet's way from port to
-    port in the simulator, where it shows RDMA as well, and from host to host on Linux.
+    Wireshark and the like: TCP, and of the simulator RDMA as RoCEv2. With --html, DIR also has a page of
+    space and time: each packet's way from port to port in the simulator, and from host to host on Linux.
     """
     if not flows and request is None:
         raise click.UsageError("Missing argument 'FLOW…', or --request N")
     given = overrides | ({} if seed is None else {"seed": str(seed)})
-    loaded, chosen = tracing.prepare(scenario, given, flows, on, request=request, html=html)
+    loaded, chosen = tracing.prepare(scenario, given, flows, on, request=request)
     name = f"{next(iter(loaded.values())).name}-trace"
     numbers = [*flows, *([] if request is None else [f"request-{request}"])]
     target = out or unused(RESULTS / f"{name}-{'-'.join(map(str, numbers))}")
@@ -608,6 +608,8 @@ def trace_command(
         if len(found.substrates) > 1:
             for flow in chosen:
                 console.print(terminal.trace_table(found, flow), "")
+        if any(c.numbers["protocol"] == "RoCEv2" for c in found.captures):
+            console.print(terminal.rdma_table(found), "")
         files = map(str, [*drawn, *found.pages])
         console.print(*terminal.trace_lines(found), *files, sep="\n", soft_wrap=True)
     return 0 if found.complete else INTERRUPTED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict, deque
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,12 @@ MOST = 50_000
 
 
 def write(
-    path: Path, result: Result, on: str, ways: dict[str, Any], captures: dict[int, dict[str, Path]]
+    path: Path,
+    result: Result,
+    on: str,
+    ways: dict[str, Any],
+    captures: dict[int, dict[str, Path]],
+    numbered: Container[int],
 ) -> None:
     """Write the page of a run.
 
@@ -32,20 +38,20 @@ def write(
         What the simulator tells of packets' ways; empty on Linux, where both ends are known alone.
     captures : dict
         By flow and end ("sender", "receiver") pcap files, which are read without `ways`.
+    numbered : collection of int
+        Flows of which packets are counted, not bytes: RDMA's.
     """
     document = result.scenario.document
     ends_only = not ways
     ways = ways or _of_captures(result, captures)
     onramp = document["onramp"]
-    is_tcp = bool(captures)
     data = {
         "scenario": document["name"],
         "seed": document["seed"],
         "about": f"{SUBSTRATES[on]} · {document['network']['kind']} · {document['transport']['kind']}",
         "onramp": onramp["threshold"] if onramp["enabled"] else None,
-        "unit": "byte" if is_tcp else "packet",
         "ends_only": ends_only,
-        "flows": _flows(result, ways["flows"]),
+        "flows": _flows(result, ways["flows"], numbered),
         "ports": ways["ports"],
         "packets": [_packed(way) for way in ways["packets"]],
         "left_out": ways["left_out"],
@@ -54,7 +60,7 @@ def write(
         part.write_text(page("space-time", json.dumps(data, separators=(",", ":"))), encoding="utf-8")
 
 
-def _flows(result: Result, begun: list[Any]) -> list[dict[str, Any]]:
+def _flows(result: Result, begun: list[Any], numbered: Container[int]) -> list[dict[str, Any]]:
     """The flows table's rows of these flows."""
     numbers = pa.array([flow for flow, _, _ in begun], pa.uint64())
     table = result.flows.filter(pc.is_in(result.flows["id"], numbers))
@@ -64,7 +70,8 @@ def _flows(result: Result, begun: list[Any]) -> list[dict[str, Any]]:
         row = rows[flow]
         fct_ns = None if row["fct_ps"] is None else row["fct_ps"] / 1e3
         start = {"start_ns": row["start_ps"] / 1e3, "fct_ns": fct_ns}
-        flows.append({"id": flow, "src": src, "dst": dst, "bytes": row["bytes"], **start})
+        unit = "packet" if flow in numbered else "byte"
+        flows.append({"id": flow, "src": src, "dst": dst, "bytes": row["bytes"], "unit": unit, **start})
     return flows
 
 
@@ -110,12 +117,12 @@ def _matched(flow: int, port: int, leaves: Packets, comes: Packets, forward: boo
     again = leaves.retransmitted
     found = []
     for i in map(int, np.flatnonzero(leaves.forward == forward)):
-        if not (leaves.data[i] or leaves.acks[i] or not leaves.tcp[i]):
+        if not (leaves.data[i] or leaves.acks[i] or leaves.or_acks[i]):
             continue  # The connection's opening.
         at = int(leaves.time_ns[i])
         there = arrivals[_identity(leaves, i)]
         came = there.popleft() if there else None
-        kind = "data" if leaves.data[i] else "ack" if leaves.tcp[i] else "or-ack"
+        kind = "data" if leaves.data[i] else "or-ack" if leaves.or_acks[i] else "ack"
         found.append(
             {
                 "flow": flow,

@@ -211,6 +211,29 @@ def trace_table(trace: Trace, flow: int) -> Table:
     return table
 
 
+def rdma_table(trace: Trace) -> Table:
+    """Flows of RDMA, a line for each end: data packets and their bytes; in flight at most, in bytes."""
+    columns = {
+        "packets": "data_packets",
+        "bytes": "bytes",
+        "acked": "acked",
+        "again": "retransmitted",
+        "in flight": "most_in_flight",
+        "ACKs": "acks",
+        "NAKs": "naks",
+        "marked": "marked",
+        "echoed": "echoes",
+    }
+    table = _table(f"{trace.scenario} · seed {trace.seed}", *columns)
+    for c in trace.captures:
+        if c.numbers["protocol"] == "RoCEv2":
+            # What is in flight the sender knows.
+            hidden = "most_in_flight" if c.end == "receiver" else ""
+            values = ("" if key == hidden else f"{c.numbers[key]:,}" for key in columns.values())
+            table.add_row(f"flow {c.flow}", c.end, *values)
+    return table
+
+
 def trace_lines(trace: Trace) -> list[str]:
     """A line on each capture."""
     lines = []

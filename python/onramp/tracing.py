@@ -61,12 +61,17 @@ class Capture:
         moved = packets.data | packets.acks
         times = packets.time_ns[moved] / 1e3
         return {
+            "protocol": "RoCEv2" if packets.rdma.any() else "TCP",
             "packets": len(packets),
             "data_packets": int(packets.data.sum()),
             "acks": int(packets.acks.sum()),
-            "or_acks": int((~packets.tcp).sum()),
+            "naks": int(packets.nak.sum()),
+            "or_acks": int(packets.or_acks.sum()),
             "bytes": int(packets.payload[packets.data].sum()),
+            "acked": int(packets.acked.max(initial=0)),
             "retransmitted": int(packets.retransmitted.sum()),
+            "marked": int(packets.marked.sum()),
+            "echoes": int(packets.echo.sum()),
             "most_in_flight": int(max(packets.in_flight()[1], default=0)),
             "first_us": float(times[0]) if len(times) else None,
             "last_us": float(np.max(times)) if len(times) else None,
@@ -159,7 +164,6 @@ def prepare(
     on: str,
     *,
     request: int | None = None,
-    html: bool = False,
 ) -> tuple[dict[str, Scenario], list[int]]:
     """A scenario as it is loaded for each substrate, "both" being all, and its flows, which can be traced.
 
@@ -167,15 +171,13 @@ def prepare(
     ----------
     request : int, optional
         Number of a request, as in the requests table: its flows are traced, too.
-    html : bool
-        Pages are wanted, which in the simulator RDMA's flows have as well.
 
     Raises
     ------
     ScenarioError
         One line per mistake in the scenario.
     OnRampError
-        If a flow is not there, they are too many, or the transport is not TCP.
+        If a flow is not there, or they are too many.
     """
     loaded, chosen = {}, list(dict.fromkeys(flows))
     for substrate in SUBSTRATES if on == "both" else (on,):
@@ -183,7 +185,7 @@ def prepare(
         try:
             if request is not None:
                 chosen = list(dict.fromkeys([*flows, *scenario.loaded.flows_of(request)]))
-            scenario.loaded.check_traced(chosen, frames=not html or on != "sim")
+            scenario.loaded.check_traced(chosen)
         except ScenarioError as e:
             raise OnRampError(f"{scenario.name}: {e}") from e
     return loaded, chosen
@@ -246,7 +248,8 @@ def execute(
             for end in found:
                 files.setdefault(end["flow"], {})[end["end"]] = folder / end["path"]
             pages.append(f"space-time-{on}.html")
-            spacetime.write(folder / pages[-1], result, on, ways, files)
+            numbered = {c["flow"] for c in found if c["protocol"] == "RoCEv2"}
+            spacetime.write(folder / pages[-1], result, on, ways, files, numbered)
     captures.sort(key=lambda c: (flows.index(c["flow"]), list(SUBSTRATES).index(c["on"])))
     found_all = {
         "scenario": one.name,

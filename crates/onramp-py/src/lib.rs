@@ -94,10 +94,9 @@ impl Loaded {
         found.map_err(|e| errors::ScenarioError::new_err(e.to_string()))
     }
 
-    /// Checks the numbers of flows that are to be traced, as frames (TCP only) or not.
-    #[pyo3(signature = (flows, frames=true))]
-    fn check_traced(&self, py: Python<'_>, flows: Vec<u64>, frames: bool) -> PyResult<()> {
-        let checked = py.detach(|| self.scenario.check_traced(&self.topology, &self.base, &flows, frames));
+    /// Checks the numbers of flows that are to be traced.
+    fn check_traced(&self, py: Python<'_>, flows: Vec<u64>) -> PyResult<()> {
+        let checked = py.detach(|| self.scenario.check_traced(&self.topology, &self.base, &flows));
         checked.map_err(|e| errors::ScenarioError::new_err(e.to_string()))
     }
 }

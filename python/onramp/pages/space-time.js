@@ -235,7 +235,7 @@ const ns = (value) => time(value / 1000);
 const exact = (value) => `${(value / 1000).toFixed(3)} µs`;
 function tell(p) {
   const f = data.flows[p.flow];
-  const what = p.kind === 'data' ? `data, ${data.unit} ${count(p.number)}` : `${p.kind.replace('ack', 'ACK').replace('or-', 'OR-')} for ${data.unit} ${count(p.number)}`;
+  const what = p.kind === 'data' ? `data, ${f.unit} ${count(p.number)}` : `${p.kind.replace('ack', 'ACK').replace('or-', 'OR-')} for ${f.unit} ${count(p.number)}`;
   const parts = [`flow ${f.id} ${f.src}->${f.dst}`, `${what} (${p.size} B)`];
   if (p.again) parts.push('retransmitted');
   if (p.held) parts.push(`held ${ns(p.held)} by On-Ramp before`);

@@ -113,6 +113,7 @@ def envelope(x: Floats, y: Floats, bins: int = 1500) -> tuple[Floats, Floats]:
     """At most 2 · `bins` points that draw the same line: smallest and largest `y` of each stretch."""
     if len(x) <= 2 * bins:
         return x, y
-    n = len(x) // bins
-    x, y = x[: bins * n].reshape(bins, n), y[: bins * n].reshape(bins, n)
-    return np.repeat(x[:, 0], 2), np.column_stack([y.min(axis=1), y.max(axis=1)]).ravel()
+    # Up to the last point, however many a stretch has.
+    starts = np.arange(bins) * len(x) // bins
+    ends = np.column_stack([np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)])
+    return np.repeat(x[starts], 2), ends.ravel()

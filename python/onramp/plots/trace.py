@@ -25,7 +25,7 @@ def save_all(trace: Trace) -> list[Path]:
     """Write a plot of each flow that has a capture as PNG and SVG; the PNG files."""
     written = []
     for flow in trace.flows:
-        if any(c.flow == flow for c in trace.captures):
+        if any(c.flow == flow and len(c.packets) for c in trace.captures):
             style.save(draw(trace, flow), trace.folder / f"flow-{flow}")
             written.append(trace.folder / f"flow-{flow}.png")
     return written
@@ -58,7 +58,9 @@ def _draw(trace: Trace, flow: int) -> Figure:
     bytes_.set_ylabel(name)
     flight.set_title("In flight")
     flight.set_ylabel("KB")
-    flight.set_xlabel(f"time since its arrival ({unit})")
+    # Captures of TCP begin with an opening at the arrival, those of RDMA with the first packet.
+    begins = "first packet" if any(p.rdma.any() for p in found.values()) else "arrival"
+    flight.set_xlabel(f"time since its {begins} ({unit})")
     for ax in axes:
         ax.set_ylim(bottom=0)
     if len(found) > 1:

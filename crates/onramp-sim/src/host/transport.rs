@@ -162,6 +162,16 @@ impl Transport {
         cc
     }
 
+    /// Bytes of a data packet besides payload.
+    pub fn header(&self) -> u64 {
+        self.shape.header
+    }
+
+    /// True for reliable unordered delivery.
+    pub fn is_unordered(&self) -> bool {
+        matches!(self.shape.recovered, Recovered::Unordered { .. })
+    }
+
     /// A new flow's sending half.
     pub fn tx(&self, bytes: Option<u64>, now: Ps) -> Tx {
         Tx::new(&self.shape, bytes, now)

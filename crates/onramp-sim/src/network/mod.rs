@@ -3,6 +3,7 @@
 pub(crate) mod buffer;
 pub(crate) mod config;
 pub(crate) mod ecn;
+pub(crate) mod edges;
 pub(crate) mod faults;
 pub mod feedback;
 pub(crate) mod hops;

@@ -3,6 +3,7 @@
 use super::buffer::{Account, Admission, Alpha, Buffer, Ingress};
 use super::config::{ClassRules, Loss, PortBuffer, Rules};
 use super::ecn::Ecn;
+use super::edges::Edges;
 use super::faults::{Change, Faults, Loses};
 use super::feedback::{Feedback, Leaving};
 use super::hops::{Fate, Hops};
@@ -120,7 +121,9 @@ pub struct Network<F: Feedback> {
     faults: Option<Box<Faults>>,
     /// Packets to hosts of flows that are traced, if some are.
     hops: Option<Box<Hops>>,
-    /// There are faults or hops.
+    /// Packets of traced RDMA flows at their hosts, if some are.
+    edges: Option<Box<Edges>>,
+    /// There are faults, hops or edges.
     looks: bool,
     /// For other cells.
     pub outbox: Posts<Packet<F::Header>>,
@@ -188,6 +191,7 @@ impl<F: Feedback> Network<F> {
             orders: Vec::new(),
             faults: None,
             hops: None,
+            edges: None,
             looks: false,
             classes,
             ports,
@@ -365,6 +369,9 @@ impl<F: Feedback> Network<F> {
         if let Some(hops) = &mut self.hops {
             hops.sees(now, port, if lost { Fate::Lost } else { Fate::Came }, packet);
         }
+        if let Some(edges) = &mut self.edges {
+            edges.sees(now, port, self.ports[port as usize].host, lost, packet);
+        }
         lost
     }
 
@@ -372,6 +379,22 @@ impl<F: Feedback> Network<F> {
     pub fn follow(&mut self, host: u32, begins: bool) {
         self.looks = true;
         self.hops.get_or_insert_default().watch(host, begins);
+    }
+
+    /// Packets of traced flows at their hosts, which are kept from now on.
+    pub fn keep_edges(&mut self) -> &mut Edges {
+        self.looks = true;
+        self.edges.get_or_insert_default()
+    }
+
+    /// The same, if some are kept.
+    pub fn edges(&self) -> Option<&Edges> {
+        self.edges.as_deref()
+    }
+
+    /// See [`Network::edges`].
+    pub fn edges_mut(&mut self) -> Option<&mut Edges> {
+        self.edges.as_deref_mut()
     }
 
     /// Packets that were kept.

@@ -22,14 +22,6 @@ pub enum TraceError {
     /// A traffic section names a file that is wrong, or is no longer there.
     #[error(transparent)]
     Traffic(#[from] SectionError),
-    /// The scenario's transport is not TCP.
-    #[error(
-        "transport.kind: \"{kind}\" is RDMA; packets are traced of TCP: newreno, cubic, bbr, vegas, dctcp-tcp; those of RDMA are shown by --html, in the simulator"
-    )]
-    NotTcp {
-        /// The transport's `kind`.
-        kind: &'static str,
-    },
     /// Too many flows.
     #[error("{given} flows: at most {most} can be traced at a time")]
     TooMany {

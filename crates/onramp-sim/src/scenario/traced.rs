@@ -7,20 +7,11 @@ use std::collections::HashMap;
 use std::path::Path;
 
 impl Scenario {
-    /// Checks the numbers of flows whose packets are to be captured as `frames`, which TCP alone has, or followed.
+    /// Checks the numbers of flows whose packets are to be captured or followed.
     ///
     /// # Errors
     /// The first of them that cannot be, or a file that is wrong.
-    pub fn check_traced(
-        &self,
-        topology: &Topology,
-        base: &Path,
-        flows: &[u64],
-        frames: bool,
-    ) -> Result<(), TraceError> {
-        if frames && !self.is_tcp() {
-            return Err(TraceError::NotTcp { kind: self.transport.kind() });
-        }
+    pub fn check_traced(&self, topology: &Topology, base: &Path, flows: &[u64]) -> Result<(), TraceError> {
         if flows.len() > MOST_FLOWS {
             return Err(TraceError::TooMany { given: flows.len(), most: MOST_FLOWS });
         }

@@ -189,6 +189,7 @@ impl<F: Feedback + 'static> Engine<F> {
                 .as_ref()
                 .map_or(vec![false; 256], |tcp| tcp.kinds.iter().map(Option::is_some).collect()),
             traced: Vec::new(),
+            messages: Vec::new(),
             follows: false,
             followed: Vec::new(),
             shaper: resolved.shaper.kind,

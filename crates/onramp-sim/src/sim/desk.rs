@@ -6,6 +6,7 @@ use super::summary::{Totals, totals};
 use super::ways::Followed;
 use crate::host::config::ShaperKind;
 use crate::host::{Note, Transports};
+use crate::measure::trace::roce::Message;
 use crate::measure::{Observer, Recorder, Running, Timeline};
 use crate::network::feedback::Feedback;
 use crate::scenario::{Policies, Section};
@@ -67,8 +68,9 @@ pub(super) struct Desk {
     pub connections: BTreeMap<(u32, u32), usize>,
     /// True for transports that are TCP.
     pub is_tcp: Vec<bool>,
-    /// Flows whose packets are captured.
+    /// Flows whose packets are captured, and those of them on RDMA that have been opened.
     pub traced: Vec<u64>,
+    pub messages: Vec<Message>,
     /// They are followed on their whole way; those that have begun.
     pub follows: bool,
     pub followed: Vec<Followed>,

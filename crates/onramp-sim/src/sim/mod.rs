@@ -2,11 +2,12 @@
 //!
 //! [`build`](self::build) makes cells of a scenario, [`desk`] is what is common to them and decides who runs until
 //! when, [`opening`] opens flows and channels, [`look`] is what samples see, [`summary`] what the run comes to,
-//! [`ways`](self::ways) what packets of traced flows went through, [`deadlock`] finds ports that wait for each other.
+//! [`ways`](self::ways) what packets of traced flows went through, [`edges`] their captures, [`deadlock`] finds ports that wait for each other.
 
 mod build;
 mod deadlock;
 mod desk;
+mod edges;
 mod look;
 mod opening;
 mod run;
@@ -61,9 +62,9 @@ pub struct Options {
     pub workloads: Workloads,
     /// The network is one cell, whatever it could be cut into: slower, the same results.
     pub one_cell: bool,
-    /// Numbers of flows whose packets are captured; only TCP's are.
+    /// Numbers of flows whose packets are captured, RDMA's as RoCEv2.
     pub traced: Vec<u64>,
-    /// Packets of traced flows are kept on their whole way, for [`Simulation::ways`]; RDMA's as well.
+    /// Packets of traced flows are kept on their whole way, for [`Simulation::ways`].
     pub ways: bool,
     /// The network is looked at over time, for [`Simulation::picture`]; the results are the same.
     pub timeline: bool,

@@ -67,6 +67,9 @@ impl Desk {
         let sender = cells[from].hosts.open_sender(&new, nic(flow.src, flow.dst, hashes[0]), receiver);
         cells[to].hosts.introduce(receiver, sender);
         cells[from].events.timer(start, host::Timer::Start(id, sender));
+        if !self.traced.is_empty() {
+            self.edge(cells, &new, (sender, receiver));
+        }
         if let Some(followed) = self.followed.last_mut().filter(|followed| followed.id == id) {
             followed.slots = Some((sender, receiver));
         }

@@ -8,7 +8,7 @@ use super::ways::Ways;
 use crate::cell::Cell;
 use crate::clock::Clocks;
 use crate::engine::turns;
-use crate::measure::trace::{self, Capture, Wire};
+use crate::measure::trace::Capture;
 use crate::measure::{NextOwd, Observer, Picture};
 use crate::network::feedback::Feedback;
 use crate::network::packet::TCP;
@@ -175,10 +175,7 @@ impl<F: Feedback> Run for Engine<F> {
     }
 
     fn captures(&self) -> Vec<Capture> {
-        let desk = &self.desk;
-        let taps: Vec<_> = self.cells.iter().filter_map(|cell| cell.hosts.tap()).collect();
-        let wire = Wire { topology: &desk.topology, connections: &desk.connections, origin: desk.origin };
-        trace::captures(&taps, &desk.traced, &wire)
+        Self::captures(self)
     }
 
     fn ways(&self) -> Ways {

@@ -1,4 +1,4 @@
-//! Ethernet, IPv4, and TCP or an OR-ACK's UDP: headers as bytes, and back.
+//! Ethernet, IPv4, and TCP or an OR-ACK's UDP: headers as bytes, and back. RoCEv2's are in `roce.rs`.
 
 use onramp_core::orack::{Addresses, MAX_LEN, OrAck};
 use onramp_topology::address::OR_ACK;
@@ -7,8 +7,8 @@ use std::net::Ipv4Addr;
 /// Bytes of an Ethernet header.
 pub const ETHERNET: usize = 14;
 const IPV4: usize = 20;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
+pub(super) const TCP: u8 = 6;
+pub(super) const UDP: u8 = 17;
 /// Of an OR-ACK its packet and time are kept; the rest is a tag that nobody can check.
 const OR_ACK_KEPT: usize = ETHERNET + IPV4 + 8 + 20;
 
@@ -73,7 +73,7 @@ pub struct Segment {
 }
 
 impl Envelope {
-    fn ethernet_and_ip(&self, protocol: u8, length: usize, may_break: bool) -> Vec<u8> {
+    pub(super) fn ethernet_and_ip(&self, protocol: u8, length: usize, may_break: bool) -> Vec<u8> {
         let [own, next] = if self.leaves { self.from.mac } else { self.to.mac };
         let (source, target) = if self.leaves { (own, next) } else { (next, own) };
         let mut bytes = [target, source].concat();
@@ -127,13 +127,14 @@ impl Envelope {
         (bytes, length as u32)
     }
 
-    /// The OR-ACK for the packet of the other direction that begins with byte `seq`.
-    pub fn or_ack(&self, seq: u32, received_ns: u64) -> (Vec<u8>, u32) {
+    /// The OR-ACK for the packet of the other direction that begins with byte `seq` of a TCP connection, or has this
+    /// number.
+    pub fn or_ack(&self, protocol: u8, seq: u32, received_ns: u64) -> (Vec<u8>, u32) {
         let said = OrAck {
             addresses: Addresses::V4 { source: self.to.address, destination: self.from.address },
             source_port: self.to.port,
             destination_port: self.from.port,
-            protocol: TCP,
+            protocol,
             sequence: seq,
             received_at: received_ns,
             tag: 0,
@@ -326,7 +327,7 @@ mod tests {
     fn an_or_ack_names_its_packet_but_not_its_tag() {
         let [src, dst] = ends();
         let back = Envelope { from: dst, to: src, ..envelope(true) };
-        let (bytes, length) = back.or_ack(77, 1 << 40);
+        let (bytes, length) = back.or_ack(TCP, 77, 1 << 40);
         assert_eq!((bytes.len(), length), (62, onramp_core::orack::WIRE_IPV4));
         let key = Key { src: src.address, dst: dst.address, port: 10_000 };
         assert_eq!(parse(&bytes, 5000), Some((key, Found::OrAck(77))));

@@ -1,12 +1,14 @@
-//! The packets of single flows, as tcpdump would see them at both hosts: TCP only.
+//! The packets of single flows, as tcpdump would see them at both hosts.
 //!
-//! A flow shares its connection with earlier and later ones. Its capture has the connection's
+//! A flow on TCP shares its connection with earlier and later ones. Its capture has the connection's
 //! opening, if need be moved to the flow's arrival and to the byte before its first, and then what
 //! is of its bytes: data, acknowledgements, OR-ACKs. This folder is what both substrates have in
-//! common ([`pcap`], [`frame`], [`Span`]), and what cells of the simulator keep ([`Tap`]).
+//! common ([`pcap`], [`frame`], [`Span`]), and what cells of the simulator keep ([`Tap`]). RDMA, which the simulator alone
+//! has, becomes RoCEv2 (`roce.rs`).
 
 pub mod frame;
 pub mod pcap;
+pub(crate) mod roce;
 mod simulated;
 mod tap;
 

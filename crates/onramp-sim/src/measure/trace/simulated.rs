@@ -1,7 +1,7 @@
 //! From what cells have kept to files: packets become frames, with what the simulator's packets do
 //! not carry made as Linux would.
 
-use super::frame::{ACK, CWR, ECE, End, Envelope, PSH, SYN, Segment};
+use super::frame::{ACK, CWR, ECE, End, Envelope, PSH, SYN, Segment, TCP};
 use super::tap::{Log, Seen, Start, Tap};
 use super::{At, Capture, Span, pcap, unwrap};
 use crate::network::feedback::Header;
@@ -209,10 +209,8 @@ impl<'a> Writer<'a> {
                 self.envelope(back, *leaves, id, capable).tcp(&segment)
             }
             Kind::OR_ACK => {
-                let sent = unwrap_ns(seen.at / NS, packet.sent_ns);
-                let measured = (packet.owd_ns != UNMEASURED).then_some(i64::from(packet.owd_ns));
-                let received = measured.map_or(0, |owd| sent.saturating_add_signed(owd));
-                self.envelope(back, *leaves, id, 0).or_ack(packet.seq.wrapping_add(OPENED), received)
+                let received = received_ns(seen.at, packet);
+                self.envelope(back, *leaves, id, 0).or_ack(TCP, packet.seq.wrapping_add(OPENED), received)
             }
             _ => {
                 let [_, (stamp, _), _] = packet.header.options();
@@ -223,6 +221,13 @@ impl<'a> Writer<'a> {
             }
         }
     }
+}
+
+/// When the packet was received that an OR-ACK seen at `at` is for, by the hosts' clocks; 0 if that is not known.
+pub(super) fn received_ns<H>(at: Ps, packet: &Packet<H>) -> u64 {
+    let sent = unwrap_ns(at / NS, packet.sent_ns);
+    let measured = (packet.owd_ns != UNMEASURED).then_some(i64::from(packet.owd_ns));
+    measured.map_or(0, |owd| sent.saturating_add_signed(owd))
 }
 
 /// When an acknowledgement was made, as its time stamp.

@@ -36,7 +36,7 @@ pub(super) fn pack(came: u32, expected: u32, beyond: u32) -> u32 {
 }
 
 /// The packet, and the number of all that have arrived.
-pub(super) fn unpack(word: u32, expected: u32) -> (u32, u32) {
+pub fn unpack(word: u32, expected: u32) -> (u32, u32) {
     (expected.wrapping_add_signed(i32::from((word >> 16) as i16)), expected.saturating_add(word & 0xffff))
 }
 
