@@ -12,7 +12,7 @@ import click
 import pytest
 
 import onramp
-from conftest import Command
+from conftest import ROOT, Command
 from onramp import template
 from onramp.scenario import quantity
 
@@ -86,3 +86,14 @@ def test_it_asks_with_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     for field in dataclasses.fields(template.Answers):
         answers = template.ask(answers, field.name)
     assert answers == template.Answers("star", 9, traffic=("rpc", "incast"))
+
+
+def test_examples_are_written_once_and_run(command: Command, tmp_path: Path) -> None:
+    done = command("new", "examples")
+    assert done.returncode == 0
+    theirs = {path.relative_to(tmp_path / "scenarios") for path in (tmp_path / "scenarios").rglob("*.toml")}
+    assert theirs == {path.relative_to(ROOT / "scenarios") for path in (ROOT / "scenarios").rglob("*.toml")}
+    assert done.stdout.startswith(f"scenarios: {len(theirs)} scenarios")
+    assert command("validate", "scenarios/demo.toml", "scenarios/studies/irn.toml").returncode == 0
+    again = command("new", "examples")
+    assert (again.returncode, again.stderr) == (2, "onramp: scenarios: is not empty; choose another FOLDER\n")

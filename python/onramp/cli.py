@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onramp import ScenarioError, api, controller, folders, template, terminal, tracing
+from onramp import ScenarioError, api, controller, examples, folders, template, terminal, tracing
 from onramp.cache import Cache
 from onramp.comparison import Comparison, Plan
 from onramp.engine import Status, Stop, Watch
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 RESULTS = Path("results")
 #: Scenario of `onramp demo`.
-DEMO = Path(__file__).parent / "demo.toml"
+DEMO = examples.FOLDER / "demo.toml"
 INTERRUPTED = 130
 
 SCENARIO = click.argument("scenario", type=click.Path(path_type=Path))
@@ -643,7 +643,7 @@ class _New(click.Group):
 
 @commands.group(cls=_New)
 def new() -> None:
-    """Write a scenario, or a congestion controller of your own, to start from.
+    """Write a scenario, all examples, or a congestion controller of your own, to start from.
 
     `onramp new FILE` is short for `onramp new scenario FILE`.
     """
@@ -658,6 +658,17 @@ def new_controller(folder: Path) -> int:
     """
     controller.write(folder)
     click.echo(f"{folder}: cd {folder}; cargo build --release; onramp compare scenario.toml")
+    return 0
+
+
+@new.command("examples")
+@click.argument("folder", type=click.Path(path_type=Path), default="scenarios")
+def new_examples(folder: Path) -> int:
+    """Write the scenarios that come with On-Ramp to FOLDER, also those of the paper and of studies.
+
+    Commands in the documentation name files in `scenarios`, the default.
+    """
+    click.echo(f"{folder}: {examples.write(folder)} scenarios; onramp compare {folder}/demo.toml")
     return 0
 
 

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onramp import _sim
+from onramp import _sim, examples
 from onramp.cache import Cache
 from onramp.engine import commit
 from onramp.errors import OnRampError
@@ -170,11 +170,8 @@ def find(book: str, name: str) -> Experiment:
 
 
 def folder(book: str = "paper") -> Path:
-    """Where a book's scenarios are: in the checkout this package runs from, or below the current folder."""
-    for root in (Path(__file__).parents[3], Path()):
-        if (path := root / "scenarios" / book).is_dir():
-            return path
-    raise OnRampError(f"scenarios/{book}: not found; run this in the project's checkout")
+    """Where a book's scenarios are."""
+    return examples.FOLDER / book
 
 
 def _loaded(figure: Experiment, on: str, mode: Mode) -> dict[tuple[str, Key, int], Scenario]:
