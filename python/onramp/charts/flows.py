@@ -18,7 +18,7 @@ from onramp.summary import SIZES, background, in_class
 #: Points of a panel and side: the slowest tenth of these, and others at random, by a draw of its own.
 MOST = 600
 
-#: What a point says of itself, where its table has it: column, then title.
+#: Columns that a point tells, where its table has them, and their titles.
 _TOLD = {
     "id": "id",
     "number": "number",

@@ -1,4 +1,4 @@
-"""What all charts share."""
+"""Colours, legends and handles that all charts share."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 
 /// Share of its part from which on a core could use more.
 const LIMITED: f64 = 0.98;
-/// What a core may use that could not use its part: a tenth more than it did, so that it can grow,
+/// Use that a core may make that did not use up its part: a tenth more than it did, so that it can grow,
 const HEADROOM: f64 = 1.1;
 /// and at least this share of an equal part, so that it can begin. Nobody else has less for it: until the next division,
 /// cores may exceed the limit by so much.
