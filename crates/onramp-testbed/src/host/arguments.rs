@@ -4,7 +4,8 @@ use super::Failure;
 use crate::task::Job;
 use std::path::{Path, PathBuf};
 
-const USAGE: &str = "usage: onramp-testbed run --scenario FILE [--base DIR] --out DIR [--trace FLOW,…] ['h1: COMMAND'…]   (beside the traffic)\n       \
+/// Answer to `--help`, and below every mistake.
+pub const USAGE: &str = "usage: onramp-testbed run --scenario FILE [--base DIR] --out DIR [--trace FLOW,…] ['h1: COMMAND'…]   (beside the traffic)\n       \
     onramp-testbed exec --scenario FILE [--base DIR] 'h1: COMMAND'…   (the last one's end is the end)\n       \
     onramp-testbed kernel   (which kernel is used)";
 

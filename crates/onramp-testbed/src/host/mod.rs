@@ -33,7 +33,12 @@ impl Failure {
 /// Does what the command line says.
 pub fn main() -> ! {
     crate::sys::watch_for_stop();
-    let status = arguments::parse(std::env::args().skip(1)).and_then(|arguments| run(&arguments));
+    let given: Vec<String> = std::env::args().skip(1).collect();
+    if given.iter().any(|argument| argument == "--help" || argument == "-h") {
+        println!("{}", arguments::USAGE);
+        std::process::exit(0);
+    }
+    let status = arguments::parse(given.into_iter()).and_then(|arguments| run(&arguments));
     let status = status.unwrap_or_else(|failure| {
         eprintln!("{}", failure.message);
         failure.status
