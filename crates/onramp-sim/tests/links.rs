@@ -206,7 +206,11 @@ fn a_failure_that_cannot_be_is_one_line() {
     };
     let star = "kind = \"star\"\nhosts = 4\n";
     let cases = [
-        (star, "[\"h1->s0\", \"h9->s0\"]", "s.toml:5: network.failed[1]: \"h9->s0\" is no link: there is no \"h9\""),
+        (
+            star,
+            "[\"h1->s0\", \"h9->s0\"]",
+            "s.toml:5: network.failed[1]: \"h9->s0\" is no link: there is no \"h9\": nodes are h0 to h3, s0",
+        ),
         (star, "[\"h0->h1\"]", "s.toml:5: network.failed[0]: \"h0->h1\" is no link: the neighbours of h0 are s0"),
         (star, "[\"h0\"]", "s.toml:5: network.failed[0]: \"h0\" is no link: write two neighbours"),
         (star, "[\"s0->h3\"]", "s.toml:5: network.failed: without these links, host h3 has no link"),

@@ -457,7 +457,7 @@ probe_interval = "1s""#,
         r#"s.toml:33: measure.queues[0]: "tor0-h0" is no link: write two neighbours, such as "tor0->h0"
 s.toml:33: measure.queues[1]: "tro0->h0" is no link: there is no "tro0": did you mean "tor0"?
 s.toml:33: measure.queues[2]: "tor0->h9" is no link: the neighbours of tor0 are h0, h1, h2, h3, …
-s.toml:33: measure.queues[3]: "tor0->h77" is no link: there is no "h77": did you mean "h7"?"#,
+s.toml:33: measure.queues[3]: "tor0->h77" is no link: there is no "h77": nodes are h0 to h15, tor0 to tor3, agg0 to agg3, core0 to core3"#,
     ),
     (
         r#"owd = ["h0->h1"]"#,

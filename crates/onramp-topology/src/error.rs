@@ -97,7 +97,9 @@ pub enum TopologyError {
         example: String,
     },
     /// An end of a link is no node.
-    #[error("\"{name}\" is no link: there is no \"{end}\"{}", did_you_mean(.meant.as_deref(), ": ", "?"))]
+    #[error("\"{name}\" is no link: there is no \"{end}\": {}", .meant.as_ref().map_or_else(
+        || format!("nodes are {known}"), |meant| format!("did you mean \"{meant}\"?")
+    ))]
     NoNode {
         /// Name of the link.
         name: String,
@@ -105,6 +107,8 @@ pub enum TopologyError {
         end: String,
         /// Name that was probably meant.
         meant: Option<String>,
+        /// Names of nodes: ranges, the first few.
+        known: String,
     },
     /// The ends of a link are not neighbours.
     #[error("\"{name}\" is no link: the neighbours of {from} are {neighbours}")]

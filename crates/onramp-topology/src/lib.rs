@@ -654,7 +654,20 @@ impl Topology {
 
     /// The name of a node without its number.
     pub fn group(&self, node: NodeId) -> &str {
-        self.name(node).trim_end_matches(|c: char| c.is_ascii_digit())
+        stem(self.name(node))
+    }
+
+    /// Names of all nodes: the first and the last of each group, of the first few.
+    fn ranges(&self) -> String {
+        const SHOWN: usize = 5;
+        let nodes: Vec<NodeId> = (0..self.names.len() as NodeId).collect();
+        let groups: Vec<_> = nodes.chunk_by(|&a, &b| self.group(a) == self.group(b)).collect();
+        let range = |group: &&[NodeId]| match **group {
+            [first, .., last] => format!("{} to {}", self.name(first), self.name(last)),
+            _ => self.name(group[0]).into(),
+        };
+        let more = if groups.len() > SHOWN { ", …" } else { "" };
+        groups.iter().take(SHOWN).map(range).collect::<Vec<_>>().join(", ") + more
     }
 
     /// The port called "from->to".
@@ -666,8 +679,13 @@ impl Topology {
         let Some((from, to)) = name.split_once("->") else {
             return Err(TopologyError::NoLinkName { name: name.into(), example: self.port_name(1) });
         };
-        let unknown =
-            |end: &str| TopologyError::NoNode { name: name.into(), end: end.into(), meant: near(end, &self.names) };
+        let unknown = |end: &str| TopologyError::NoNode {
+            name: name.into(),
+            end: end.into(),
+            // Of one that has only another number the range says more.
+            meant: near(end, &self.names).filter(|meant| stem(meant) != stem(end)),
+            known: self.ranges(),
+        };
         let a = node(from).ok_or_else(|| unknown(from))?;
         let b = node(to).ok_or_else(|| unknown(to))?;
         let found = self.ports_of[a].iter().find(|&&p| self.ports[p as usize].to as usize == b);
@@ -679,6 +697,11 @@ impl Topology {
             TopologyError::NotNeighbours { name: name.into(), from: from.into(), neighbours }
         })
     }
+}
+
+/// A node's name without its number.
+fn stem(name: &str) -> &str {
+    name.trim_end_matches(|c: char| c.is_ascii_digit())
 }
 
 /// The name that is nearly `text`.
