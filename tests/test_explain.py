@@ -116,7 +116,7 @@ def test_the_command_tells_and_draws(tmp_path: Path) -> None:
     run = CliRunner().invoke(commands, ["explain", str(file), "--plot", str(picture)])
     assert run.exit_code == 0, run.output
     for expected in (
-        "9 h, 1 s; 9 links of 100 Gb/s",
+        "9 hosts; switches: 1 s; 9 links of 100 Gb/s",
         "a packet of 1514 B takes",
         "1000 packets for each switch port",
         "long: 1 flow that sends as fast as it may",

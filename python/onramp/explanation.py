@@ -107,7 +107,9 @@ class Explanation:
         return parts
 
     def _network(self) -> str:
-        nodes = _few([f"{count} {name}" for name, count in self.facts["nodes"]])
+        (_, hosts), *tiers = self.facts["nodes"]
+        switches = _few([f"{count} {name}" for name, count in tiers])
+        nodes = f"{hosts} hosts; switches: {switches}"
         links = _few([f"{count} links of {_si(rate, 'b/s')}" for rate, count in self.facts["links"]])
         cells = self.facts["cells"]
         return f"{nodes}; {links}; {cells} {'cell' if cells == 1 else 'cells'}"

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from onramp.plots import style
 
+UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
 #: Rows that have their names beside them, at most.
 NAMED = 20
 
@@ -18,12 +19,13 @@ def draw(facts: dict[str, Any]) -> Figure:
     """Payload between hosts or switches on the left, links by offered load on the right."""
     figure, (left, right) = style.panels(1, 2, (4.6, 3.6))
     names = facts["rows"]
-    gigabytes = np.array(facts["matrix"], dtype=float).reshape(len(names), len(names)) / 1e9
-    shown = np.ma.masked_less_equal(gigabytes, 0)
+    payload = np.array(facts["matrix"], dtype=float).reshape(len(names), len(names))
+    scale, unit = next(((s, u) for s, u in UNITS if payload.max(initial=0) >= s), UNITS[-1])
+    shown = np.ma.masked_less_equal(payload / scale, 0)
     low, high = (shown.min(), shown.max()) if shown.count() else (1e-9, 1.0)
     norm = LogNorm(low, max(high, low * 1.01)) if high > 20 * low else None
     image = left.imshow(shown, cmap="Blues", norm=norm, vmin=None if norm else 0, interpolation="nearest")
-    figure.colorbar(image, ax=left, label="payload (GB)", shrink=0.8)
+    figure.colorbar(image, ax=left, label=f"payload ({unit})", shrink=0.8)
     step = -(-len(names) // NAMED)
     for axis in (left.xaxis, left.yaxis):
         axis.set_ticks(range(0, len(names), step), names[::step], fontsize=6)
