@@ -179,6 +179,17 @@ def test_variants_of_a_scenario_are_compared(tmp_path: Path) -> None:
     assert again.rows == found.rows
 
 
+def test_what_is_worse_is_told_whatever_it_is(tmp_path: Path) -> None:
+    sides: dict[str, dict[str, object]] = {"fast": {}, "slow": {"network.host_rate": "25Gbps"}}
+    found = onramp.compare(SMALL, sides=sides, seeds=[1, 2, 3], out=tmp_path / "compared")
+    worse = [row for row in found.rows if row.metric.sample and row.interval and row.interval[1] < 1]
+    assert {row.metric.statistic for row in worse} >= {"mean", "p95"}
+    for row in worse:
+        told = f"slow: {row.metric.group}, {row.metric.label} takes "
+        assert any(line.startswith(told) for line in found.tests), told
+    assert str(found).splitlines()[0].startswith("fast, slow") and found.tests[0] in str(found)
+
+
 def test_loads_that_differ_are_told(tmp_path: Path) -> None:
     sides: dict[str, dict[str, object]] = {"less": {"traffic.0.load": 0.1}, "more": {"traffic.0.load": 0.2}}
     found = onramp.compare(SMALL, sides=sides, out=tmp_path / "compared")
@@ -196,10 +207,11 @@ def test_loads_that_differ_are_told(tmp_path: Path) -> None:
         ((1.2, 1.5), "is 1.30 times as fast (1.20 to 1.50)"),
         ((0.5, 0.8), "takes 1.43 times as long (1.25 to 2)"),
         ((0.9, 1.1), "shows no difference (0.900 to 1.10 times as fast)"),
+        ((0.997, 1.004), "differs by less than 0.5%"),
     ],
 )
 def test_ratios_are_told_in_words(interval: tuple[float, float], words: str) -> None:
-    value = {1.2: 1.3, 0.5: 0.7, 0.9: 1.0}[interval[0]]
+    value = {1.2: 1.3, 0.5: 0.7}.get(interval[0], 1.0)
     assert in_words(Ratio(value, interval)) == words
 
 

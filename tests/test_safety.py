@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -270,3 +271,21 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(
     assert failed.returncode == 1
     assert stderr.count("\n") == 1 and "File too large" in stderr
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("what", ["run", "compare"])
+def test_results_stay_where_pictures_have_no_room(
+    write: Callable[..., Path], command: Command, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = write(SMALL)
+    with monkeypatch.context() as patch:
+        patch.setattr("onramp.plots.style.save", full)
+        failed = command(what, path, "--out", "out")
+    assert failed.returncode == 1
+    said = "onramp: out: No space left on device; the results are complete: onramp report out draws them"
+    assert failed.stderr.splitlines()[-1] == said
+    drawn = command("report", "out")
+    assert (drawn.returncode, drawn.stdout) == (0, "out/index.html\n")

@@ -1,6 +1,6 @@
 """Starts workers as Slurm jobs, runs a sweep on them, and ends them.
 
-Run it where jobs can be submitted: `python slurm.py`, with onramp[dask] and dask-jobqueue installed.
+Run it where jobs can be submitted: `python slurm.py`, with onramp-lab[dask] and dask-jobqueue installed.
 """
 
 from dask_jobqueue import SLURMCluster

@@ -372,11 +372,22 @@ def _click_commands(group: click.Group, context: click.Context) -> Iterator[str]
         own = click.Context(command, info_name=name, parent=context)
         usage = " ".join(command.collect_usage_pieces(own))
         yield from (f"### {own.command_path}", "", f"    {own.command_path} {usage}", "")
-        yield from (re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(command.help or "")), "")
-        yield from _table(("option", "meaning"), _options(command, own))
+        yield from (_help(command.help or ""), "")
+        if options := _options(command, own):
+            yield from _table(("option", "meaning"), options)
         yield ""
         if isinstance(command, click.Group):
             yield from _click_commands(command, own)
+
+
+def _help(text: str) -> str:
+    """A command's help as Markdown. Click leaves lines of paragraphs alone that begin with a backspace."""
+    parts = inspect.cleandoc(text).split("\n\n")
+    code = ("\n".join(f"    {line}" for line in part.splitlines()[1:]) for part in parts)
+    prose = (" ".join(part.splitlines()) for part in parts)
+    return "\n\n".join(
+        c if part.startswith("\b") else p for part, c, p in zip(parts, code, prose, strict=True)
+    )
 
 
 def _argument(each: Field) -> tuple[str, str]:
@@ -391,11 +402,22 @@ def _argument(each: Field) -> tuple[str, str]:
         shown = f"--{long[1] or name}" + ("" if each.type == "bool" else f" {word}{many}")
     elif each.type.startswith(("Option<", "Vec<")):
         shown = f"[{shown}]"
-    said = default[1].strip('"') if default else ""
-    said = {"DEFAULT_CONFIG": "/etc/onrampd/onrampd.toml", "DEFAULT_SOCKET": "/run/onrampd/onrampd.sock"}.get(
-        said, said
-    )
-    return f"`{shown}`", each.doc + (f" Default: `{said}`." if re.fullmatch(r"[\w/.,:%+-]+", said) else "")
+    said = _constant(default[1]).strip('"') if default else ""
+    return f"`{shown}`", each.doc + (f" Default: `{said}`." if re.fullmatch(r"[\w/.,:%+<> -]+", said) else "")
+
+
+def _constant(value: str) -> str:
+    """A default's value, also where the code has a constant, such as `guard::DEFAULT`, for it."""
+    *path, name = value.split("::")
+    if not re.fullmatch(r"[A-Z][A-Z_]+", name):
+        return value
+    for file in sorted(CRATES.glob("*/src/**/*.rs")):
+        module = file.parent.name if file.stem == "mod" else file.stem
+        if path and module != path[-1]:
+            continue
+        if found := re.search(rf"const {name}: [^=]+ = ([^;]+);", file.read_text(encoding="utf-8")):
+            return found[1]
+    raise ValueError(f"{value}: there is no such constant")
 
 
 def clap_commands(program: str, files: list[Path], top: str = "Command") -> Iterator[str]:

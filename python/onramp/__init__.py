@@ -42,6 +42,15 @@ def _html(name: str) -> Callable[[object], str]:
     return show
 
 
+def _text(found: Comparison) -> str:
+    """A comparison as it is printed."""
+    from onramp import terminal
+
+    return terminal.comparison_text(found)
+
+
+setattr(Comparison, "__str__", _text)  # noqa: B010
+
 _METHOD = "_repr_html_"
 for _kind in (Result, Comparison, Explanation):
     setattr(_kind, _METHOD, _html(f"of_{_kind.__name__.lower()}"))

@@ -307,9 +307,9 @@ def plot(result: Result, kind: str = "bars") -> Figure:
 
     Parameters
     ----------
-    kind : {"bars", "cdf", "queue", "throughput", "clock"}
+    kind : {"bars", "cdf", "queue", "throughput", "clock", "timeline"}
         Completion times as bars or as distributions, queues over time, the throughput of each long flow
-        as a stack, or the errors of the hosts' clocks.
+        as a stack, the errors of the hosts' clocks, or the ranks of a training job over time.
 
     Raises
     ------
@@ -337,7 +337,7 @@ def chart(of: Result | Comparison, kind: str = "flows") -> TopLevelMixin:
     Raises
     ------
     OnRampError
-        If there is no such kind, the run recorded nothing for it, or `onramp[charts]` is not installed.
+        If there is no such kind, the run recorded nothing for it, or `onramp-lab[charts]` is not installed.
     """
     from onramp import charts
 

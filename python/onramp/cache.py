@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
@@ -73,6 +74,7 @@ class Cache:
 
     def run(self, scenarios: Mapping[str, Scenario], *, workers: Workers, watch: Watch) -> None:
         """Run what is missing; what was run before stays, also on an error."""
+        self._clear_abandoned()
         jobs = [Job(label, s, self._stage(s)) for label, s in self.missing(scenarios).items()]
 
         def keep(job: Job, summary: Summary) -> None:
@@ -91,6 +93,16 @@ class Cache:
         finally:
             for job in jobs:
                 shutil.rmtree(job.folder, ignore_errors=True)
+
+    def _clear_abandoned(self) -> None:
+        """Remove what runs of this machine have left that were killed an hour ago or earlier."""
+        for left in self.folder.glob(".*.*"):
+            process = left.suffix.removeprefix(".")
+            if not process.isdigit() or Path("/proc", process).exists():
+                continue
+            changed = [path.stat().st_mtime for path in (left, *left.rglob("*"))]
+            if max(changed) < time.time() - 3600:
+                shutil.rmtree(left, ignore_errors=True)
 
     def _stage(self, scenario: Scenario) -> Path:
         return self.folder / f".{scenario.digest}.{os.getpid()}"

@@ -6,8 +6,10 @@ import dataclasses
 import json
 import logging
 import os
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,7 @@ from onramp import ScenarioError, api, controller, examples, folders, template, 
 from onramp.cache import Cache
 from onramp.comparison import Comparison, Plan
 from onramp.engine import Status, Stop, Watch
-from onramp.errors import OnRampError
+from onramp.errors import OnRampError, RunError, of_os
 from onramp.folders import unused
 from onramp.progress import Progress
 from onramp.result import Result
@@ -65,9 +67,22 @@ def _lists(context: click.Context, option: click.Parameter, given: tuple[str, ..
 
 def _seeds(context: click.Context, option: click.Parameter, given: str | None) -> list[int]:
     try:
-        return list(dict.fromkeys(int(seed) for seed in given.split(","))) if given else []
+        seeds = [int(seed) for seed in given.split(",")] if given else []
     except ValueError:
         raise click.UsageError(f"--seeds {given}: write whole numbers with commas, such as 1,2,3") from None
+    if len(set(seeds)) < len(seeds):
+        raise click.UsageError(f"--seeds {given}: has one twice; each seed is one run")
+    return seeds
+
+
+@contextmanager
+def _drawing(folder: Path) -> Iterator[None]:
+    """Pictures of results, which stay where there is no room for pictures."""
+    try:
+        yield
+    except (OSError, RunError) as e:
+        reason = of_os(folder, e) if isinstance(e, OSError) else e
+        raise RunError(f"{reason}; the results are complete: onramp report {folder} draws them") from e
 
 
 _CORES: Any = {
@@ -135,7 +150,7 @@ def _vary(*, required: bool) -> Callable[[Any], Any]:
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="onramp")
+@click.version_option(package_name="onramp-lab", prog_name="onramp")
 def commands() -> None:
     """On-Ramp in the lab: datacenter scenarios with and without it."""
 
@@ -170,7 +185,8 @@ def run(
         with _progress(loaded.name, 1, quiet=as_json) as progress:
             result = api.run_loaded(loaded, target, threads=threads, watch=Watch(stop, progress), force=force)
         if not stop():
-            plots.save_all({"": [result]}, target / "plots")
+            with _drawing(target):
+                plots.save_all({"": [result]}, target / "plots")
     _print_run(result, target, as_json=as_json)
     return 0 if result.summary["complete"] else INTERRUPTED
 
@@ -249,9 +265,10 @@ def watch(
             observer = Watch(stop, report, board.picture)
             result = api.run_loaded(loaded, target, threads=threads, watch=observer, force=force)
         board.end(complete=result.summary["complete"], folder=target)
-        page = board.write(target)
-        if not stop():
-            plots.save_all({"": [result]}, target / "plots")
+        with _drawing(target):
+            page = board.write(target)
+            if not stop():
+                plots.save_all({"": [result]}, target / "plots")
     _print_run(result, page, as_json=as_json)
     return 0 if result.summary["complete"] else INTERRUPTED
 
@@ -308,7 +325,8 @@ def compare(
                 plan, target, workers=dask or jobs, watch=Watch(stop, progress), force=force
             )
         if not stop():
-            report.write([found], target / "index.html")
+            with _drawing(target):
+                report.write([found], target / "index.html")
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
     else:
@@ -657,6 +675,8 @@ def new_controller(folder: Path) -> int:
     Built with cargo alone, it runs in every command that takes a scenario.
     """
     controller.write(folder)
+    if not shutil.which("cargo"):
+        click.echo("Rust is not installed here: https://rustup.rs has it.", err=True)
     click.echo(f"{folder}: cd {folder}; cargo build --release; onramp compare scenario.toml")
     return 0
 
@@ -738,6 +758,8 @@ def explain_command(
 
     if plot is not None and plot.suffix not in (".png", ".svg"):
         raise click.UsageError(f"--plot {plot}: write a name that ends in .png or .svg")
+    if plot is not None and not plot.parent.is_dir():
+        raise click.UsageError(f"--plot {plot}: {plot.parent} is no folder")
     with Stop() as stop:
         found = explanation.explain(scenario, overrides, trial=trial, threads=threads, watch=Watch(stop))
     _advise(found.scenario.advice)
@@ -863,7 +885,7 @@ def _print_sweep(done: Sequence[tuple[Point, Result]]) -> None:
 @click.option(
     "--interactive",
     is_flag=True,
-    help="Charts that zoom, tell each point's flow and show one side alone; 1 MB more, needs onramp[charts].",
+    help="Charts that zoom, tell each point's flow and show one side; 1 MB more, needs onramp-lab[charts].",
 )
 def report_command(folders: tuple[Path, ...], out: Path | None, force: bool, interactive: bool) -> int:
     """Write one self-contained HTML page on result folders and comparisons."""
@@ -911,7 +933,10 @@ def perfetto_command(folder: Path, out: Path | None, most: int | None, force: bo
 def completion(shell: str) -> int:
     """Print what makes SHELL complete the commands and options of onramp.
 
-    For bash: `onramp completion bash > ~/.local/share/bash-completion/completions/onramp`.
+    \b
+    bash: onramp completion bash > ~/.local/share/bash-completion/completions/onramp
+    zsh:  onramp completion zsh > DIR/_onramp, DIR one of $fpath
+    fish: onramp completion fish > ~/.config/fish/completions/onramp.fish
     """
     from click.shell_completion import get_completion_class
 
@@ -929,7 +954,12 @@ def _book(name: str, book: str, argument: str, summary: str) -> None:
     )
 
     @commands.command(name, help=f"{summary}\n\n{rest}")
-    @click.argument("figures", nargs=-1, metavar=argument)
+    def named(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        from onramp.paper import common
+
+        return [name for name in common.experiments(book) if name.startswith(incomplete)]
+
+    @click.argument("figures", nargs=-1, metavar=argument, shell_complete=named)
     @click.option(
         "--on",
         type=click.Choice(["sim", "linux"]),

@@ -42,6 +42,9 @@ LONGEST, TAKEN = 80, ("plots", FILE, "index.html")
 #: Statistics of which a comparison says in words whether they differ.
 TESTED = ("mean", "p99")
 
+#: Below this, a difference is told as none, even where it is certain.
+NEAR = 0.005
+
 BY_SEEDS = "geometric mean of the seeds' ratios, 95% interval by Student's t on its logarithm"
 OTHER_ARRIVALS = "no intervals from one seed, since the arrivals differ: give several with --seeds"
 NOT_ALL = "no intervals, since not all flows finished: those that did are not the same on both sides"
@@ -233,6 +236,8 @@ class Comparison:
         first, *others = self.labels.values() if not self.is_of_onramp else self.runs
         over = others[0] if len(others) == 1 else "each other side"
         notes = [self._arrivals_text(), f"Ratio: {first} over {over}; {self.interval}."]
+        if self.is_of_onramp:
+            notes[0] += f" T = {self.scenario.document['onramp']['threshold']}."
         if self.stopped:
             notes.append(f"Seeds that were stopped and do not count: {', '.join(map(str, self.stopped))}.")
         if not self.ended:
@@ -257,12 +262,14 @@ class Comparison:
 
     @property
     def tests(self) -> list[str]:
-        """Tests in words: whether each completion time's mean and 99th percentile differ, on each side."""
+        """Tests in words, for each side: times' means and 99th percentiles, and whatever is worse."""
         lines = []
         for n, label in enumerate(list(self.labels.values())[1:]):
             for row in self.rows:
                 ratio = row.ratios[n]
-                if row.metric.statistic in TESTED and ratio and ratio.interval:
+                if not ratio or not ratio.interval or row.metric.unit != "µs":
+                    continue
+                if row.metric.statistic in TESTED or (row.metric.sample and ratio.interval[1] < 1):
                     what = f"{row.metric.group}, {row.metric.label}"
                     lines.append(f"{label}: {what} {in_words(ratio)}.")
         return lines
@@ -308,6 +315,8 @@ class Comparison:
 def in_words(ratio: Ratio) -> str:
     """Meaning of a ratio of times and its 95% interval."""
     low, high = ratio.interval or (0.0, math.inf)
+    if ratio.interval and low > 0 and max(high, 1 / low) < 1 + NEAR:
+        return f"differs by less than {NEAR:.1%}"
     if low > 1:
         return f"is {number(ratio.value)} times as fast ({number(low)} to {number(high)})"
     if high < 1:

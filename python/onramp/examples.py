@@ -18,10 +18,18 @@ def write(folder: Path) -> int:
     OnRampError
         If something is there, or it cannot be written.
     """
+    part = folder.with_name(f".{folder.name}.part")
     try:
         if folder.is_dir() and any(folder.iterdir()):
             raise OnRampError(f"{folder}: is not empty; choose another FOLDER")
-        shutil.copytree(FOLDER, folder, dirs_exist_ok=True)
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.copytree(FOLDER, part)
+        part.replace(folder)
         return sum(1 for _ in folder.rglob("*.toml"))
+    except shutil.Error as e:
+        # One line for each file; the first says it.
+        raise OnRampError(f"{folder}: {e.args[0][0][2]}") from e
     except OSError as e:
         raise OnRampError(of_os(folder, e)) from e
+    finally:
+        shutil.rmtree(part, ignore_errors=True)

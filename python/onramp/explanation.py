@@ -65,6 +65,10 @@ class Explanation:
     facts: dict[str, Any]
     cost: Cost | None
 
+    def __repr__(self) -> str:
+        lines = (f"{name:10} {text}" for name, text in self.lines)
+        return "\n".join([self.scenario.name, *lines])
+
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON takes it."""
         return {

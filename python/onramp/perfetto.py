@@ -32,7 +32,7 @@ class _Trace:
             from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
             from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
         except ImportError as error:
-            raise OnRampError('needs the package perfetto: pip install "onramp[perfetto]"') from error
+            raise OnRampError('needs the package perfetto: pip install "onramp-lab[perfetto]"') from error
         self._builder = StreamingTraceProtoBuilder(file)
         self._event = TrackEvent
         self._first = True

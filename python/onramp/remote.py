@@ -44,7 +44,7 @@ def run(jobs: Sequence[Job], address: str, *, watch: Watch, finished: Finished) 
     try:
         from distributed import Client, wait
     except ModuleNotFoundError as e:
-        raise OnRampError("--dask: needs the extra, pip install 'onramp[dask]'") from e
+        raise OnRampError("--dask: needs the extra, pip install 'onramp-lab[dask]'") from e
     try:
         client = Client(address, timeout="10s")  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as e:

@@ -49,8 +49,16 @@ class Point:
 def grid(
     source: Source, overrides: Overrides, vary: Mapping[str, Sequence[str]], on: str = "sim"
 ) -> list[Point]:
-    """A point for each combination of `vary`, key to values."""
-    return [Point(values, load(source, {**overrides, **values}, on)) for values in combinations(vary)]
+    """A point for each combination of `vary`, key to values.
+
+    Without On-Ramp its other keys make no difference: then the points are of one run.
+    """
+    points = []
+    for values in combinations(vary):
+        off = values.get(GATE) == "false"
+        counts = {k: v for k, v in values.items() if not (off and k.startswith("onramp.") and k != GATE)}
+        points.append(Point(values, load(source, {**overrides, **counts}, on)))
+    return points
 
 
 def combinations(vary: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:

@@ -16,7 +16,7 @@ LEAF, SERVER = 16, 8
 #: T is above the longest path's least delay by so many full packets at a host link, and by this at least.
 QUEUE, LEAST_S = 100, 10e-6
 #: Time measured at 100 Gb/s; at other rates as many bytes.
-DURATION_S = 2e-3
+DURATION_S = 4e-3
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ def _text(name: str, answers: Answers, rate: float, threshold: str) -> str:
     return f'''# A scenario by `onramp new`. What it offers: onramp explain {name}.toml
 name = "{name}"
 seed = 1
-warmup = "{_time(duration / 2)}"           # load before time 0, so that the network is not empty then
+warmup = "{_time(duration)}"           # load before time 0, so that the network is not empty then
 duration = "{_time(duration)}"         # flows that start in this time are measured
 
 [network]

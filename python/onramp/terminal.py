@@ -188,6 +188,15 @@ def equivalence_table(found: Sequence[equivalence.Test]) -> Table:
     return table
 
 
+def comparison_text(found: Comparison) -> str:
+    """A comparison's table, tests and notes."""
+    console = Console(highlight=False, width=120, no_color=True)
+    with console.capture() as table:
+        console.print(comparison_table(found))
+    lines = (line.rstrip() for line in table.get().splitlines())
+    return "\n".join([*lines, "", *found.tests, *found.notes])
+
+
 def trace_table(trace: Trace, flow: int) -> Table:
     """A flow on both substrates, as its sending host sees it."""
     table = _table(f"{trace.scenario} · seed {trace.seed} · flow {flow}", "simulator", "Linux", "ratio")
@@ -317,7 +326,9 @@ def unfinished_text(summary: Summary) -> str:
     left = {what: count for what, count in summary["unfinished"].items() if count}
     if not left:
         return ""
-    named = ", ".join(f"{count:,} {what}" for what, count in left.items())
+    named = ", ".join(
+        f"{count:,} {what if count > 1 else what.removesuffix('s')}" for what, count in left.items()
+    )
     return f"Unfinished: {named} (in no statistic above)."
 
 

@@ -41,7 +41,8 @@ def runner() -> Path:
     """
     path = _program("onramp-testbed", "ONRAMP_TESTBED")
     if path is None or not path.is_file():
-        raise OnRampError(f"{path or 'onramp-testbed'}: not found; run `make testbed`")
+        how = "`make testbed` in a checkout builds it; --on sim runs without"
+        raise OnRampError(f"{path or 'onramp-testbed'}: not found: {how}")
     return path
 
 

@@ -310,7 +310,7 @@ impl Group {
             ..Self::exchanges("collective", "Collective time")
         };
         let group = group.rate("busbw", "bus bandwidth", "GB/s").rate("algbw", "algorithm bandwidth", "GB/s");
-        group.rate("iteration_ms", "iteration", "ms").rate("exposed", "exposed communication", "1")
+        group.rate("iteration_ms", "iteration", "ms").rate("exposed", "exposed communication", "share")
     }
 
     /// Tells a rate as well.

@@ -24,7 +24,7 @@ const HEADER: u64 = 24;
 /// Data that a command capsule has room for: four pages, the kernel's default.
 const IN_CAPSULE: u64 = 16 << 10;
 
-/// Blocks read and written.
+/// Clients read blocks of servers, or write them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {

@@ -14,7 +14,7 @@ try:
 
     from onramp.charts import cdf, flows, queue
 except ImportError as e:
-    raise OnRampError('interactive charts need further packages: pip install "onramp[charts]"') from e
+    raise OnRampError('interactive charts need further packages: pip install "onramp-lab[charts]"') from e
 
 #: By name; each takes results by side and returns None where there is nothing to show.
 KINDS: Mapping[str, Callable[[Mapping[str, Result]], alt.TopLevelMixin | None]] = {

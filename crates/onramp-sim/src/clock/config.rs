@@ -49,7 +49,7 @@ pub enum Stamps {
     Exact,
 }
 
-/// The hosts' clocks. Keys that `sync` makes no use of are `None`.
+/// The hosts' clocks. Keys that `sync` does not use cannot be given.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Clock {

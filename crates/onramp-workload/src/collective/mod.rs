@@ -22,7 +22,7 @@ pub const MAX_CHANNELS: usize = 1 << 20;
 /// Messages of a step at most: they are numbered in 24 bits.
 const MAX_PIECES: u64 = 1 << 24;
 
-/// A collective, repeated.
+/// Every member of a group takes part in each repetition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
