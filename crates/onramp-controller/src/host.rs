@@ -36,7 +36,9 @@ fn open(path: &Path) -> Result<Open, String> {
     // Without a folder in its name the system would look for it elsewhere.
     let path = std::path::absolute(path).map_err(|e| e.to_string())?;
     if !path.exists() {
-        return Err("is not there; `cargo build --release` makes it, in target/release (Rust: https://rustup.rs)".into());
+        return Err(
+            "is not there; `cargo build --release` makes it, in target/release (Rust: https://rustup.rs)".into()
+        );
     }
     let cannot = |e: libloading::Error| format!("cannot be loaded: {e}");
     // SAFETY: whoever names a library in a scenario has its code run.
