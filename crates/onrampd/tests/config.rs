@@ -216,7 +216,7 @@ fn mistakes_say_where_they_are_and_what_would_be_right() {
         ("[gate]\ntarget = \"1s\"", "f.toml:4: gate.target: is above 100ms"),
         ("[gate]\nlimit = 0", "f.toml:4: gate.limit: must be at least 1"),
         ("[gate]\nlimit = -5", "f.toml:4: gate.limit: -5 is not a whole number from 0 to 4294967295"),
-        ("[gate]\nkind = 3", "f.toml:4: gate.kind: 3 is not text in quotes"),
+        ("[gate]\nkind = 3", "f.toml:4: gate.kind: 3 is not one of auto, bpf, module, none"),
         ("[gate]\nkind = \"kernel\"", "f.toml:4: gate.kind: \"kernel\" is not one of auto, bpf, module, none"),
         (
             "parent = \"1:1\"\n[gate]\nkind = \"bpf\"",
