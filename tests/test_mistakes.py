@@ -193,3 +193,14 @@ def test_every_scenario_of_the_project_is_valid(path: Path) -> None:
     scenario = onramp.validate(path)
     assert scenario.name == path.stem
     assert scenario.replace({}).text == scenario.text
+
+
+def test_python_speaks_of_overrides_and_the_command_of_its_option(
+    write: Callable[..., Path], command: Command
+) -> None:
+    path = write(SMALL)
+    with pytest.raises(onramp.ScenarioError, match=r"^overrides: onramp.threshold: "):
+        onramp.validate(path, {"onramp.threshold": 12})
+    for what in ("validate", "run"):
+        done = command(what, path, "--set", "onramp.threshold=12")
+        assert done.stderr.startswith("--set: onramp.threshold: ")

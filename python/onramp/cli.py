@@ -6,6 +6,7 @@ import dataclasses
 import json
 import logging
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,7 +24,7 @@ from onramp.errors import OnRampError, RunError, of_os
 from onramp.folders import unused
 from onramp.progress import Progress
 from onramp.result import Result
-from onramp.scenario import dimension, load, quantity
+from onramp.scenario import OVERRIDES, dimension, load, quantity
 
 if TYPE_CHECKING:
     from onramp.sweeps import Point
@@ -644,7 +645,7 @@ def validate(scenarios: tuple[Path, ...], overrides: dict[str, str]) -> int:
             _advise(load(path, overrides).advice)
         except (ScenarioError, OnRampError) as e:
             wrong = True
-            click.echo(e, err=True)
+            click.echo(_mistakes(e), err=True)
         else:
             click.echo(f"{path}: ok")
     return 2 if wrong else 0
@@ -1065,7 +1066,7 @@ def main(args: Sequence[str] | None = None) -> None:
         place = e.ctx.command_path if isinstance(e, click.UsageError) and e.ctx else "onramp"
         status = _fail(f"{place}: {e.format_message()}", 2)
     except ScenarioError as e:
-        status = _fail(str(e), 2)
+        status = _fail(_mistakes(e), 2)
     except OnRampError as e:
         status = _fail(f"onramp: {e}", e.exit_code)
     except (KeyboardInterrupt, click.Abort):
@@ -1076,6 +1077,11 @@ def main(args: Sequence[str] | None = None) -> None:
     except OSError as e:
         status = _fail(f"onramp: {f'{e.filename}: ' if e.filename else ''}{e.strerror or e}", 1)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _mistakes(error: Exception) -> str:
+    """Mistakes in a scenario, as who typed `--set` reads them."""
+    return re.sub(f"^{OVERRIDES}", "--set: ", str(error), flags=re.MULTILINE)
 
 
 def _fail(line: str, status: int) -> int:

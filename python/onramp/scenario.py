@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import tomli_w
 
 from onramp import _sim, groups, testbed
-from onramp.errors import OnRampError, of_os
+from onramp.errors import OnRampError, ScenarioError, of_os
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -25,6 +25,9 @@ else:
 Overrides = Mapping[str, object]
 #: A scenario's file, its content as nested dicts, or one that was checked before.
 Source: TypeAlias = "str | Path | Mapping[str, Any] | Scenario"
+
+#: How a mistake in an override begins; the command says its option instead.
+OVERRIDES = "overrides: "
 
 #: Where a scenario runs, and what tables and pages call it.
 SUBSTRATES = {"sim": "simulator", "linux": "Linux"}
@@ -193,7 +196,10 @@ def resolve(
 ) -> Scenario:
     """Check `text` and write out its defaults; `file` is what messages call it."""
     given = [(key, value if isinstance(value, str) else to_value(value)) for key, value in overrides.items()]
-    loaded = _sim.Loaded(text, file, str(base), given, on, default_name)
+    try:
+        loaded = _sim.Loaded(text, file, str(base), given, on, default_name)
+    except ScenarioError as e:
+        raise ScenarioError(re.sub("^--set: ", OVERRIDES, str(e), flags=re.MULTILINE)) from None
     return Scenario(loaded.text, base, on, tuple(loaded.advice), loaded if keep else None)
 
 
