@@ -30,7 +30,9 @@ def draw(sides: Mapping[str, Result]) -> alt.TopLevelMixin | None:
             alt.Chart(style.data(rows), title=title, width=190, height=190)
             .mark_line(interpolate="step-after")
             .encode(
-                x=alt.X("us:Q", scale=alt.Scale(type="log"), title="µs", axis=alt.Axis(tickCount=5)),
+                x=alt.X(
+                    "us:Q", scale=alt.Scale(type="log", nice=False), title="µs", axis=alt.Axis(tickCount=5)
+                ),
                 y=alt.Y("share:Q", title="share completed within" if not panels else ""),
                 color=style.colour(sides),
                 opacity=style.faded(shown, 1),

@@ -45,12 +45,12 @@ def draw(sides: Mapping[str, Result]) -> alt.TopLevelMixin | None:
         told = [alt.Tooltip(f"{name}:N", title=label) for name, label in _TOLD.items() if name in rows[0]]
         panels.append(
             alt.Chart(style.data(rows), title=title, width=400, height=200)
-            .mark_circle(size=30)
+            .mark_point(size=24, strokeWidth=1)
             .encode(
-                x=alt.X("ms:Q", title="began at (ms)", scale=alt.Scale(nice=False)),
-                y=alt.Y("us:Q", scale=alt.Scale(type="log"), title="µs"),
+                x=alt.X("ms:Q", title="began at (ms)", scale=alt.Scale(nice=False, padding=8)),
+                y=alt.Y("us:Q", scale=alt.Scale(type="log", nice=False, padding=8), title="µs"),
                 color=style.colour(sides),
-                opacity=style.faded(shown, 0.6),
+                opacity=style.faded(shown, 0.8),
                 tooltip=[alt.Tooltip("side:N"), alt.Tooltip("time:N", title="took"), *told],
             )
             .add_params(*style.handles(len(panels), shown))
