@@ -31,12 +31,14 @@ def test_shells_complete_commands(command: Command, shell: str) -> None:
     assert "_ONRAMP_COMPLETE" in command("completion", shell).stdout
 
 
-def test_bash_completes_a_command() -> None:
-    script = """
+@pytest.mark.parametrize(("typed", "expected"), [("compa", "compare"), ("study carou", "carousel")])
+def test_bash_completes_commands_and_names(typed: str, expected: str) -> None:
+    words = ["onramp", *typed.split()]
+    script = f"""
         eval "$(onramp completion bash)"
-        COMP_WORDS=(onramp compa) COMP_CWORD=1
+        COMP_WORDS=({" ".join(words)}) COMP_CWORD={len(words) - 1}
         _onramp_completion onramp
-        echo "${COMPREPLY[@]}"
+        echo "${{COMPREPLY[@]}}"
     """
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "compare\n", done.stderr
+    assert done.stdout == f"{expected}\n", done.stderr

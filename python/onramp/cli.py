@@ -954,12 +954,12 @@ def _book(name: str, book: str, argument: str, summary: str) -> None:
         "Runs are kept in DIR; only missing ones are computed."
     )
 
-    @commands.command(name, help=f"{summary}\n\n{rest}")
     def named(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         from onramp.paper import common
 
-        return [name for name in common.experiments(book) if name.startswith(incomplete)]
+        return [figure for figure in common.experiments(book) if figure.startswith(incomplete)]
 
+    @commands.command(name, help=f"{summary}\n\n{rest}")
     @click.argument("figures", nargs=-1, metavar=argument, shell_complete=named)
     @click.option(
         "--on",
