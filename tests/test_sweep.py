@@ -140,3 +140,15 @@ def test_python_says_what_is_wrong(write: Callable[..., Path]) -> None:
     # Messages and overrides name list elements in one way.
     assert onramp.validate(checked, {"traffic[0].load": 0.1}).document["traffic"][0]["load"] == 0.1
     assert onramp.run(checked).summary["seed"] == 7
+
+
+def test_a_plot_of_many_points_stays_legible(tmp_path: Path) -> None:
+    vary = {"traffic.0.load": ["0.1", "0.2"], "onramp.threshold": [f"{us}us" for us in range(9, 25)]}
+    both = {**vary, sweeps.GATE: ["false", "true"]}
+    result = onramp.run(SMALL, out=tmp_path / "run")
+    done = [(point, result) for point in sweeps.grid(SMALL, {}, both)]
+    [legend] = sweeps.draw(done).legends
+    labels = [text.get_text() for text in legend.get_texts()]
+    # One line without On-Ramp, and not one for each T; of the other 16 every second.
+    assert labels[0] == "onramp.enabled=false mean" and sum("false" in label for label in labels) == 1
+    assert len(labels) <= sweeps.LINES

@@ -55,10 +55,14 @@ def grid(
     """
     points = []
     for values in combinations(vary):
-        off = values.get(GATE) == "false"
-        counts = {k: v for k, v in values.items() if not (off and k.startswith("onramp.") and k != GATE)}
-        points.append(Point(values, load(source, {**overrides, **counts}, on)))
+        points.append(Point(values, load(source, {**overrides, **_that_count(values)}, on)))
     return points
+
+
+def _that_count(values: Mapping[str, str]) -> dict[str, str]:
+    """Values of a point that its run depends on."""
+    off = values.get(GATE) == "false"
+    return {k: v for k, v in values.items() if not (off and k.startswith("onramp.") and k != GATE)}
 
 
 def combinations(vary: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
@@ -294,6 +298,10 @@ def _sizes(values: Sequence[str]) -> list[float] | None:
     return [quantity(value) for value in values] if len(kinds) == 1 else None
 
 
+#: Lines that a plot has at most, and up to which it shows tails as well.
+LINES, FEW = 12, 6
+
+
 def draw(done: Sequence[tuple[Point, Result]]) -> Figure:
     """Completion times over the first varied key, one line per combination of the others."""
     of = shown(done) or [Metric("FCT all", "mean", "µs", "all", "mean")]
@@ -303,15 +311,19 @@ def draw(done: Sequence[tuple[Point, Result]]) -> Figure:
     # A sweep over seeds alone is a place for each.
     key = next(iter(points[0].values), SEED)
     axis = Axis.of(key, list(dict.fromkeys(point.values.get(key, "") for point in points)))
-    lines: dict[str, list[tuple[float, Repeated]]] = {}
+    every: dict[str, dict[float, Repeated]] = {}
     for point in points:
-        others = ", ".join(f"{k}={v}" for k, v in point.values.items() if k != key)
-        lines.setdefault(others, []).append((axis.places[point.values.get(key, "")], point))
-    for line in lines.values():
-        line.sort(key=lambda place: place[0])
+        counts = _that_count(point.values)
+        others = ", ".join(f"{k}={v}" for k, v in counts.items() if k != key)
+        every.setdefault(others, {})[axis.places[point.values.get(key, "")]] = point
+    # Evenly chosen where they are too many to be told apart, and then their means.
+    step = -(-len(every) // LINES)
+    lines = {others: sorted(line.items()) for others, line in list(every.items())[::step]}
     for ax, group in zip(axes, groups, strict=True):
         for i, (others, line) in enumerate(lines.items()):
-            for metric in (m for m in of if m.group == group):
+            for metric in (
+                m for m in of if m.group == group and (len(every) <= FEW or m.statistic == "mean")
+            ):
                 numbers = [point.of(metric) or (math.nan, math.nan) for _, point in line]
                 ax.errorbar(
                     [x for x, _ in line],
@@ -327,5 +339,8 @@ def draw(done: Sequence[tuple[Point, Result]]) -> Figure:
         ax.set(title=group, ylabel="µs")
         ax.set_ylim(bottom=0)
         axis.show(ax)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8)
+    handles, labels = axes[0].get_legend_handles_labels()
+    # A letter takes some 0.07 inches, a line before it 0.6.
+    fit = int(figure.get_figwidth() / (0.6 + 0.07 * max(map(len, labels))))
+    figure.legend(handles, labels, loc="outside upper center", ncols=min(4, max(1, fit)), fontsize=8)
     return figure
