@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -97,3 +98,20 @@ def test_examples_are_written_once_and_run(command: Command, tmp_path: Path) -> 
     assert command("validate", "scenarios/demo.toml", "scenarios/studies/irn.toml").returncode == 0
     again = command("new", "examples")
     assert (again.returncode, again.stderr) == (2, "onramp: scenarios: is not empty; choose another FOLDER\n")
+
+
+def test_examples_go_into_an_empty_folder_whatever_its_name(command: Command, tmp_path: Path) -> None:
+    assert command("new", "examples", ".").returncode == 0
+    assert (tmp_path / "demo.toml").is_file()
+
+
+def test_examples_that_do_not_fit_leave_nothing(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("shutil.copyfile", full)
+    done = command("new", "examples")
+    assert (done.returncode, done.stderr) == (2, "onramp: scenarios: [Errno 28] No space left on device\n")
+    assert not (tmp_path / "scenarios").exists()

@@ -468,12 +468,7 @@ def _advise(lines: Iterable[str]) -> None:
 def _print_comparison(found: Comparison) -> None:
     console = terminal.console()
     console.print(terminal.comparison_table(found))
-    lines = [*found.tests, *found.notes]
-    for side, results in found.sides.items():
-        first = results[0].summary
-        texts = (terminal.deadlock_text(first), terminal.unfinished_text(first))
-        lines += [f"{side}: {text}" for text in texts if text]
-    console.print("", *lines, sep="\n", soft_wrap=True)
+    console.print("", *terminal.comparison_lines(found), sep="\n", soft_wrap=True)
 
 
 @commands.command("forecast")

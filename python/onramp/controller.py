@@ -7,6 +7,7 @@ from pathlib import Path
 
 from onramp import _sim
 from onramp.errors import OnRampError, of_os
+from onramp.folders import must_be_empty
 
 #: Files of a new crate, with @name@, @lib@ and @version@ to be filled in.
 TEMPLATE = Path(__file__).parent / "controller_crate"
@@ -44,10 +45,9 @@ def write(folder: Path) -> None:
         "onramp-controller/Cargo.toml": of_template("interface.toml"),
         **{f"onramp-controller/{file}": text for file, text in _sim.controller_crate()},
     }
+    must_be_empty(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise OnRampError(f"{folder}: is not empty; choose another FOLDER")
         for file, text in files.items():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_text(text, encoding="utf-8")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from onramp.errors import OnRampError, of_os
+from onramp import folders
+from onramp.errors import OnRampError
 
 FOLDER = Path(__file__).parent / "scenarios"
 
@@ -18,18 +19,12 @@ def write(folder: Path) -> int:
     OnRampError
         If something is there, or it cannot be written.
     """
-    part = folder.with_name(f".{folder.name}.part")
+    folders.must_be_empty(folder)
     try:
-        if folder.is_dir() and any(folder.iterdir()):
-            raise OnRampError(f"{folder}: is not empty; choose another FOLDER")
-        shutil.rmtree(part, ignore_errors=True)
-        shutil.copytree(FOLDER, part)
-        part.replace(folder)
-        return sum(1 for _ in folder.rglob("*.toml"))
-    except shutil.Error as e:
-        # One line for each file; the first says it.
-        raise OnRampError(f"{folder}: {e.args[0][0][2]}") from e
+        shutil.copytree(FOLDER, folder, dirs_exist_ok=True)
     except OSError as e:
-        raise OnRampError(of_os(folder, e)) from e
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        # An error for each file; the first says it.
+        reason = e.args[0][0][2] if isinstance(e, shutil.Error) else e.strerror or e
+        raise OnRampError(f"{folder}: {reason}") from e
+    return sum(1 for _ in folder.rglob("*.toml"))

@@ -44,6 +44,12 @@ def unused(path: Path, resumes: Resumes = nothing) -> Path:
             raise OnRampError(of_os(candidate, e)) from e
 
 
+def must_be_empty(folder: Path) -> None:
+    """Refuse a folder that has something in it."""
+    if folder.is_dir() and any(folder.iterdir()):
+        raise OnRampError(f"{folder}: is not empty; choose another FOLDER")
+
+
 def begun(target: Path, resumes: Resumes) -> Path | None:
     """The folder with the beginning of `target`, if there is one: itself, or what a killed run has left."""
     return next((folder for folder in (target, _stage(target)) if resumes(folder)), None)

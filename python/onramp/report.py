@@ -25,6 +25,7 @@ from onramp.terminal import (
     clock_text,
     comparison_cells,
     comparison_head,
+    comparison_lines,
     deadlock_text,
     gains,
     interval_text,
@@ -163,12 +164,6 @@ def _of_comparison(c: Comparison, *, interactive: bool) -> Part:
         if _is_card(row.metric)
         for n, label in enumerate(list(c.labels.values())[1:])
     ]
-    unfinished = [
-        f"{side}: {text}"
-        for side, r in c.sides.items()
-        for text in (deadlock_text(r[0].summary), unfinished_text(r[0].summary))
-        if text
-    ]
     until = min(r.summary["engine"]["simulated_us"] for r in c.all_runs)
     if c.is_of_onramp:
         subtitle = "The same arrivals with and without On-Ramp"
@@ -180,7 +175,7 @@ def _of_comparison(c: Comparison, *, interactive: bool) -> Part:
         subtitle=subtitle,
         head=["", *comparison_head(c)],
         rows=rows,
-        notes=[*c.tests, *c.notes, *unfinished, DEFINITIONS[c.with_[0].summary["substrate"]]],
+        notes=[*comparison_lines(c), DEFINITIONS[c.with_[0].summary["substrate"]]],
         svgs=svgs,
         parameters=parameters(c.scenario, c.seeds, c.with_[0].summary),
         scenario=c.scenario.text,

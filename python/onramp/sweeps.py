@@ -53,10 +53,9 @@ def grid(
 
     Without On-Ramp its other keys make no difference: then the points are of one run.
     """
-    points = []
-    for values in combinations(vary):
-        points.append(Point(values, load(source, {**overrides, **_that_count(values)}, on)))
-    return points
+    return [
+        Point(values, load(source, {**overrides, **_that_count(values)}, on)) for values in combinations(vary)
+    ]
 
 
 def _that_count(values: Mapping[str, str]) -> dict[str, str]:
@@ -319,11 +318,10 @@ def draw(done: Sequence[tuple[Point, Result]]) -> Figure:
     # Evenly chosen where they are too many to be told apart, and then their means.
     step = -(-len(every) // LINES)
     lines = {others: sorted(line.items()) for others, line in list(every.items())[::step]}
+    told = [metric for metric in of if len(every) <= FEW or metric.statistic == "mean"]
     for ax, group in zip(axes, groups, strict=True):
         for i, (others, line) in enumerate(lines.items()):
-            for metric in (
-                m for m in of if m.group == group and (len(every) <= FEW or m.statistic == "mean")
-            ):
+            for metric in (m for m in told if m.group == group):
                 numbers = [point.of(metric) or (math.nan, math.nan) for _, point in line]
                 ax.errorbar(
                     [x for x, _ in line],

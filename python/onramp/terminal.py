@@ -194,7 +194,19 @@ def comparison_text(found: Comparison) -> str:
     with console.capture() as table:
         console.print(comparison_table(found))
     lines = (line.rstrip() for line in table.get().splitlines())
-    return "\n".join([*lines, "", *found.tests, *found.notes])
+    return "\n".join([*lines, "", *comparison_lines(found)])
+
+
+def comparison_lines(found: Comparison) -> list[str]:
+    """Lines below a comparison: tests, notes, and of each side a deadlock or what did not finish."""
+    sides = {side: results[0].summary for side, results in found.sides.items()}
+    left = [
+        f"{side}: {text}"
+        for side, s in sides.items()
+        for text in (deadlock_text(s), unfinished_text(s))
+        if text
+    ]
+    return [*found.tests, *found.notes, *left]
 
 
 def trace_table(trace: Trace, flow: int) -> Table:

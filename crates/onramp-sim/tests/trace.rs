@@ -173,14 +173,8 @@ fn tracing_changes_nothing_and_cells_and_threads_do_not_change_captures() {
         let repaired = plain.iter().max_by_key(|flow| flow.retransmitted).unwrap().id;
         let part = plain.iter().rfind(|flow| flow.request.is_some()).unwrap().id;
         let chosen = [largest, repaired, part];
-        let run = |one_cell, threads| {
-            let mut sim = traced(&text, transport, &set, &chosen, one_cell);
-            sim.set_threads(threads);
-            sim.run_to_end();
-            let mut flows = sim.take_flows();
-            flows.sort_by_key(|flow| flow.id);
-            (sim.captures(), serde_json::to_value(sim.ways()).unwrap(), flows)
-        };
+        let run =
+            |one_cell, threads| common::all_that_is_traced(traced(&text, transport, &set, &chosen, one_cell), threads);
         let (captures, ways, flows) = run(true, 1);
         assert!(flows == plain, "{transport}");
         assert_eq!(captures.len(), 6, "{transport}");

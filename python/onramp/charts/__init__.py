@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from onramp.errors import OnRampError
+from onramp.plots import drawn
 from onramp.result import Result
 
 try:
@@ -44,12 +45,7 @@ def draw(kind: str, sides: Mapping[str, Result]) -> alt.TopLevelMixin:
     OnRampError
         If there is no such kind, or the runs recorded nothing for it.
     """
-    if kind not in KINDS:
-        raise OnRampError(f"chart {kind!r}: is none of {', '.join(KINDS)}")
-    chart = KINDS[kind](sides)
-    if chart is None:
-        raise OnRampError(f"chart {kind!r}: the run has nothing to show for it")
-    return chart
+    return drawn("chart", kind, KINDS, sides)
 
 
 def specifications(sides: Mapping[str, Result]) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from matplotlib.figure import Figure
 
@@ -18,6 +19,9 @@ Sides = Mapping[str, Sequence[Result]]
 def _of_one_seed(draw: Callable[[Mapping[str, Result]], Figure | None]) -> Callable[[Sides], Figure | None]:
     return lambda sides: draw({side: results[0] for side, results in sides.items()})
 
+
+S = TypeVar("S")
+D = TypeVar("D")
 
 KINDS: Mapping[str, Callable[[Sides], Figure | None]] = {
     "bars": bars.draw,
@@ -37,13 +41,17 @@ def draw(kind: str, sides: Sides) -> Figure:
     OnRampError
         If there is no such kind, or the runs recorded nothing for it.
     """
-    if kind not in KINDS:
-        raise OnRampError(f"plot {kind!r}: is none of {', '.join(KINDS)}")
     with style.styled():
-        figure = KINDS[kind](sides)
-    if figure is None:
-        raise OnRampError(f"plot {kind!r}: the run has nothing to show for it")
-    return figure
+        return drawn("plot", kind, KINDS, sides)
+
+
+def drawn(what: str, kind: str, kinds: Mapping[str, Callable[[S], D | None]], sides: S) -> D:
+    """The drawing of a kind, such as a plot; errors as of `draw`."""
+    if kind not in kinds:
+        raise OnRampError(f"{what} {kind!r}: is none of {', '.join(kinds)}")
+    if (made := kinds[kind](sides)) is None:
+        raise OnRampError(f"{what} {kind!r}: the run has nothing to show for it")
+    return made
 
 
 def save_all(sides: Sides, folder: Path, kinds: Iterable[str] = KINDS) -> list[Path]:

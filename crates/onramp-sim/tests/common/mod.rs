@@ -1,6 +1,7 @@
 //! Small scenarios for tests.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+use onramp_sim::measure::trace::Capture;
 use onramp_sim::records::{FlowRecord, RequestRecord, Sample};
 use onramp_sim::units::Ps;
 use onramp_sim::{Options, Scenario, Simulation};
@@ -170,4 +171,13 @@ pub fn series(sim: &mut Simulation, names: &[&str]) -> Vec<Vec<Sample>> {
 pub fn mean(samples: &[Sample], from: Ps, to: Ps) -> f64 {
     let values = samples.iter().filter(|s| (from..to).contains(&s.time_ps)).map(|s| s.value);
     values.clone().sum::<f64>() / values.count() as f64
+}
+
+/// Captures, ways and flows, in their order, of a run to its end.
+pub fn all_that_is_traced(mut sim: Simulation, threads: usize) -> (Vec<Capture>, serde_json::Value, Vec<FlowRecord>) {
+    sim.set_threads(threads);
+    sim.run_to_end();
+    let mut flows = sim.take_flows();
+    flows.sort_by_key(|flow| flow.id);
+    (sim.captures(), serde_json::to_value(sim.ways()).unwrap(), flows)
 }
