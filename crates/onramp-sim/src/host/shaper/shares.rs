@@ -5,8 +5,8 @@
 const LIMITED: f64 = 0.98;
 /// Use that a core may make that did not use up its part: a tenth more than it did, so that it can grow,
 const HEADROOM: f64 = 1.1;
-/// and at least this share of an equal part, so that it can begin. Nobody else has less for it: until the next division,
-/// cores may exceed the limit by so much.
+/// and at least this share of an equal part, so that it can begin. Nobody else has less for it, so that cores may exceed
+/// the limit: by 2% where they take turns to grow (docs/studies.md).
 const LEAST: f64 = 0.05;
 
 /// Divides a limit anew; `used` is what each core used of its part. All in bits per second.
