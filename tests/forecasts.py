@@ -1,6 +1,6 @@
 """Forecasts held to what came: on the Linux cluster recorded by agents that observe, then enforced.
 
-`python tests/forecasts.py [LOAD…]` prints a table for two networks.
+`python tests/forecasts.py [NETWORK…] [LOAD…]` prints a table, by default for all of them.
 """
 
 from __future__ import annotations
@@ -119,22 +119,22 @@ def hold(folder: Path, played: Mapping[str, Any]) -> Held:
     return Held(means(observed), means(enforced), found)
 
 
-def main(loads: list[float]) -> None:
+def main(networks: list[str], loads: list[float]) -> None:
     """Print the table."""
-    print("| network | load | | observed | enforced | forecast | error |")
+    print("| network | load | mean of | observed | enforced | forecast | error |")
     print("|" + " --- |" * 7)
-    for network in NETWORKS:
+    for network in networks:
         for load in loads:
             with tempfile.TemporaryDirectory() as folder:
                 held = hold(Path(folder), scenario(network, load))
-                for sample, came in held.enforced.items():
-                    said = held.forecast.get(sample, float("nan"))
-                    numbers = (
-                        f"{held.observed[sample]:.0f} | {came:.0f} | {said:.0f} | {said / came - 1:+.1%}"
-                    )
-                    print(f"| {network} | {load:.0%} | {sample} | {numbers} |", flush=True)
-                print(*held.found.notes, sep="\n", file=sys.stderr, flush=True)
+            for sample, came in held.enforced.items():
+                said = held.forecast.get(sample, float("nan"))
+                numbers = f"{held.observed[sample]:.0f} | {came:.0f} | {said:.0f} | {said / came - 1:+.1%}"
+                print(f"| {network} | {load:.0%} | {sample} | {numbers} |", flush=True)
+            print(*held.found.notes, sep="\n", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
-    main([float(load) for load in sys.argv[1:]] or list(LOADS))
+    words = sys.argv[1:]
+    chosen = [word for word in words if word in NETWORKS]
+    main(chosen or list(NETWORKS), [float(word) for word in words if word not in NETWORKS] or list(LOADS))

@@ -48,26 +48,33 @@ def sent(source: int, destination: int, began: int, size: int, port: int = 5000)
     return there, f"{ends},{began + 20_000},{began + 20_000},0,0,0,{began + size},came"
 
 
-@pytest.fixture
-def recorded(tmp_path: Path) -> list[Path]:
-    """Four hosts: two requests of three answers, a flow beside them, and one that goes elsewhere."""
+def written(folder: Path, *flows: tuple[int, int, int, int]) -> list[Path]:
+    """Recordings of four hosts that sent these flows: source, destination, beginning and bytes."""
     rows: dict[int, list[str]] = {host: [] for host in (1, 2, 3, 4)}
-    for began in (2_000_000, 5_000_000):
-        for source in (2, 3, 4):
-            there, here = sent(source, 1, began + 1_000 * source, 20_000)
-            rows[source].append(there)
-            rows[1].append(here)
-    # Beside the first answers, but far larger.
-    there, here = sent(3, 1, 2_001_000, 900_000, port=5001)
-    rows[3].append(there)
-    rows[1].append(here)
-    rows[2].append(sent(2, 9, 3_000_000, 5_000)[0])
+    for port, (source, destination, began, size) in enumerate(flows, 5000):
+        there, here = sent(source, destination, began, size, port)
+        rows[source].append(there)
+        if destination in rows:
+            rows[destination].append(here)
     files = []
     for host, lines in rows.items():
-        file = tmp_path / f"{host}.csv"
+        file = folder / f"{host}.csv"
         file.write_text(text(f"10.0.0.{host} fe80::{host}", *lines))
         files.append(file)
     return files
+
+
+def asked(*times: int) -> list[tuple[int, int, int, int]]:
+    """Requests of host 1 to the three others at these times, a microsecond between the answers."""
+    return [(source, 1, began + 1_000 * source, 20_000) for began in times for source in (2, 3, 4)]
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> list[Path]:
+    """Four hosts: two requests of three answers, a flow beside them, and one that goes elsewhere."""
+    # Beside the first answers, but far larger.
+    larger = (3, 1, 2_001_000, 900_000)
+    return written(tmp_path, *asked(2_000_000, 5_000_000), larger, (2, 9, 3_000_000, 5_000))
 
 
 def combined(files: list[Path]) -> recording.Flows:
@@ -83,6 +90,19 @@ def test_flows_requests_and_what_is_missing(recorded: list[Path]) -> None:
     assert [(flows.source[i], flows.destination[i], flows.bytes[i]) for i in alone] == [("h2", "h0", 900_000)]
     assert any("1 flows (5 KB) were to or from hosts outside" in line for line in flows.missing)
     assert any("28 packets" in line for line in flows.missing)
+
+
+def test_an_answer_that_leaves_late_belongs_to_its_request(tmp_path: Path) -> None:
+    *whole, last = asked(1_000_000, 2_000_000, 3_000_000)
+    late = (4, 1, last[2] + 1_500_000, 20_000)
+    # Of a host that has answered, to another host, of another size, and too late.
+    others = [(3, 1, 3_800_000, 20_000), (4, 2, 3_900_000, 20_000), (4, 1, 4_000_000, 900_000)]
+    flows = combined(written(tmp_path, *whole, *others, late, (4, 1, 6_000_000, 20_000)))
+    alone = flows.request == recording.NONE
+    assert (flows.requests, sum(~alone), sum(alone)) == (3, 9, 4)
+    assert list(flows.start_ns[flows.request == 2]) == [2_000_000, 2_001_000, 2_001_000]
+    assert max(flows.fct_ns[flows.request == 2]) == 1_521_000
+    assert any("1 answers left after the others" in line for line in flows.missing)
 
 
 def test_a_recording_that_was_cut_off_is_read_as_far_as_it_goes(recorded: list[Path]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import ipaddress
 import itertools
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,8 @@ NONE = -1
 ALIKE = 8
 #: Bunches of so many flows are requests if there are more of them than this many times what chance brings.
 CHANCE = 3
+#: An answer may leave so many gaps after the others of its request, if its connection was stuck.
+LATE = 100
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -169,7 +172,7 @@ def combine(
     gap_ns : int
         Flows of several hosts to one, of which none begins later than this after the one before, are the
         answers of a request, unless they are far larger than the others, or chance brings as many such
-        bunches.
+        bunches. An answer that leaves late counts as begun with the others.
 
     Raises
     ------
@@ -217,17 +220,23 @@ def combine(
     first = int(began[kept[0]])
     to = [places[address] for address in destination[kept]]
     by = [places[address] for address in source[kept]]
-    starts = began[kept] - first
+    starts, sizes = began[kept] - first, sizes[kept]
+    request = _requests(by, to, starts, sizes, gap_ns)
+    stuck = _late(by, to, starts, sizes, request, gap_ns)
+    for flow, (number, start) in stuck.items():
+        request[flow], starts[flow] = number, start
+    # Clocks that differ by more than it took tell nothing.
+    took = np.where(arrived[kept] > began[kept], arrived[kept] - first - starts, NONE)
+    order = np.argsort(starts, kind="stable")
     return Flows(
-        by,
-        to,
-        starts,
-        # Clocks that differ by more than it took tell nothing.
-        np.where(arrived[kept] > began[kept], arrived[kept] - began[kept], NONE),
-        sizes[kept],
-        _requests(by, to, starts, sizes[kept], gap_ns),
+        [by[i] for i in order],
+        [to[i] for i in order],
+        starts[order],
+        took[order],
+        sizes[order],
+        request[order],
         end - first,
-        [*missing, *_missing(recordings)],
+        [*missing, *_late_told(len(stuck)), *_missing(recordings)],
     )
 
 
@@ -302,6 +311,43 @@ def _requests(
     for number, alike in enumerate(sorted(requests)):
         found[alike] = number
     return found
+
+
+def _late(
+    source: Sequence[str], destination: Sequence[str], start_ns: Ints, sizes: Ints, request: Ints, gap_ns: int
+) -> Mapping[int, tuple[int, int]]:
+    """Answers that left after the others of their request: its number and its start, by flow.
+
+    Such a flow is of their size, and the request lacks an answer of its source: it has fewer than most.
+    """
+    members: dict[int, list[int]] = {}
+    for flow in map(int, np.flatnonzero(request != NONE)):
+        members.setdefault(int(request[flow]), []).append(flow)
+    sources = {number: {source[i] for i in those} for number, those in members.items()}
+    usual = statistics.mode(map(len, sources.values())) if sources else 0
+    lacking: dict[str, list[int]] = {}
+    for number, those in members.items():
+        if len(sources[number]) < usual:
+            lacking.setdefault(destination[those[0]], []).append(number)
+    found = {}
+    for flow in map(int, np.flatnonzero(request == NONE)):
+        # The last request first.
+        for number in reversed(lacking.get(destination[flow], [])):
+            start = int(start_ns[members[number][-1]])
+            middle = statistics.median_low(sizes[members[number]].tolist())
+            is_in_time = start <= start_ns[flow] <= start + LATE * gap_ns
+            is_alike = middle <= ALIKE * sizes[flow] and sizes[flow] <= ALIKE * middle
+            is_missed = len(sources[number]) < usual and source[flow] not in sources[number]
+            if is_in_time and is_alike and is_missed:
+                sources[number].add(source[flow])
+                found[flow] = (number, start)
+                break
+    return found
+
+
+def _late_told(answers: int) -> list[str]:
+    said = "answers left after the others of their request, as of stuck connections: begun with them."
+    return [f"{answers:,} {said}"] if answers else []
 
 
 def _by_chance(
