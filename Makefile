@@ -71,6 +71,7 @@ install-agent:
 	install -D -t $(DESTDIR)/usr/bin target/release/onrampd target/release/onrampctl
 	install -D -m 644 packaging/onrampd.service $(DESTDIR)/usr/lib/systemd/system/onrampd.service
 	install -D -m 644 packaging/onrampd.sysusers $(DESTDIR)/usr/lib/sysusers.d/onrampd.conf
+	install -D -m 644 packaging/onrampd.rules $(DESTDIR)/usr/lib/udev/rules.d/60-onrampd.rules
 	install -D -m 644 packaging/onrampd-coordinator.service $(DESTDIR)/usr/lib/systemd/system/onrampd-coordinator.service
 	install -D -m 644 packaging/onrampd-exporter.service $(DESTDIR)/usr/lib/systemd/system/onrampd-exporter.service
 	install -D -m 644 packaging/onrampd.toml $(DESTDIR)/usr/share/doc/onrampd/onrampd.toml
@@ -92,6 +93,7 @@ datapath: need-gate
 # As root, once the service is disabled; configuration and keys in /etc/onrampd stay.
 uninstall-agent:
 	rm -f $(DESTDIR)/usr/bin/onrampd $(DESTDIR)/usr/bin/onrampctl $(DESTDIR)/usr/lib/sysusers.d/onrampd.conf
+	rm -f $(DESTDIR)/usr/lib/udev/rules.d/60-onrampd.rules
 	rm -f $(addprefix $(DESTDIR)/usr/lib/systemd/system/,onrampd.service onrampd-coordinator.service onrampd-exporter.service)
 	rm -rf $(DESTDIR)/usr/share/doc/onrampd $(DESTDIR)/usr/src/onramp-0.1.0
 	$(MAKE) --quiet -C datapath/tc uninstall
@@ -164,7 +166,7 @@ test-upgrade: need-upgrade
 # The Helm chart: rendered, held to Kubernetes' schemas, and its containers on two nodes.
 test-chart: need-chart install image
 	pip install --quiet --disable-pip-version-check "kubernetes-validate==1.37.0" "pyyaml>=6"
-	pytest -rs tests/test_chart.py tests/test_chart_nodes.py
+	pytest -rs tests/test_chart.py tests/test_chart_nodes.py tests/test_grafana.py
 
 # The same in a Kubernetes cluster of two nodes, which is built from source at first.
 test-kubernetes: need-kubernetes image

@@ -139,7 +139,12 @@ pid_b=$!
 # Of two, init's is left.
 counted() { [ "$(onrampctl token list | grep -c any)" = 1 ]; }
 check "the token is counted" counted
+# As udev has it by packaging/onrampd.rules, where there is one.
+check "a hypervisor's clock" sh -c "mknod /dev/vmclock0 c 1 5 && chgrp onrampd /dev/vmclock0 && chmod 440 /dev/vmclock0"
 check "the member on a starts" systemctl start onrampd
+member=$(systemctl show -P MainPID onrampd)
+check "it reads the hypervisor's clock" sh -c "ls -l /proc/$member/fd | grep /dev/vmclock0"
+check "and sees no other device" sh -c "[ -e /dev/ttyS0 ] && [ ! -e /proc/$member/root/dev/ttyS0 ]"
 both() { [ "$(onrampctl fleet | grep -c synchronised)" = 2 ]; }
 wait_for "both are synchronised" both
 renewed() { [ "$(stat -c %U /etc/onrampd/fleet/host/host.pem)" = onrampd ]; }
