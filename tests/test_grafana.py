@@ -17,7 +17,7 @@ def check(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program that reads it."""
     program = tmp_path_factory.mktemp("grafana") / "check"
     # What is not there is not fetched by a test.
-    build = ["go", "build", "-o", program, "."]
+    build = ["go", "build", "-o", str(program), "."]
     try:
         done = subprocess.run(
             build,
