@@ -38,14 +38,24 @@ impl Client {
         self.send(&Request::Status { flows, histograms })
     }
 
-    /// Sends a request; the answer's line.
+    /// Sends a request; the answer's line, unless it says what is wrong.
     fn send(&mut self, request: &Request) -> io::Result<String> {
         let mut request = serde_json::to_vec(request)?;
         request.push(b'\n');
         self.0.get_mut().write_all(&request)?;
         let mut line = String::new();
         self.0.by_ref().take(MAX_REPLY).read_line(&mut line)?;
-        if line.ends_with('\n') { Ok(line) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+        if !line.ends_with('\n') {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        #[derive(Deserialize)]
+        struct Complaint {
+            error: String,
+        }
+        match serde_json::from_str::<Complaint>(&line) {
+            Ok(Complaint { error }) => Err(io::Error::other(error)),
+            Err(_) => Ok(line),
+        }
     }
 
     /// The answer to a request.
@@ -53,11 +63,7 @@ impl Client {
     /// # Errors
     /// The same, or what the agent says is wrong.
     pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> io::Result<T> {
-        let answer: serde_json::Value = serde_json::from_str(&self.send(request)?)?;
-        match answer.get("error").and_then(serde_json::Value::as_str) {
-            Some(error) => Err(io::Error::other(error.to_owned())),
-            None => Ok(serde_json::from_value(answer)?),
-        }
+        Ok(serde_json::from_str(&self.send(request)?)?)
     }
 
     /// The status, read.

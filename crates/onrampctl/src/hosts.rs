@@ -29,6 +29,9 @@ pub fn show(fleet: &Fleet) -> String {
         let (address, state) = (host.address.to_string(), &host.state);
         let _ = writeln!(out, "{address:<40}{uncertainty:>12}{drift:>12}  {state}{gone}{labels}");
     }
+    for address in &fleet.away {
+        let _ = writeln!(out, "{:<40}{:>12}{:>12}  not connected", address.to_string(), "–", "–");
+    }
     for (a, b, ns) in &fleet.excluded {
         let _ = writeln!(out, "left out: probes between {a} and {b} disagree by {}", show_time(ns.round() as i64));
     }
@@ -64,6 +67,7 @@ mod tests {
             rounds: 7,
             delays: vec![Pair { from: a, to: b, owd }],
             policy: None,
+            away: [[10, 0, 0, 3].into()].into(),
         }
     }
 
@@ -74,7 +78,7 @@ mod tests {
             r#"{"hosts":[{"address":"10.0.0.1","connected":true,"state":"synchronised","certificate_expires":1800000000,"uncertainty_ns":24.5,"drift_ppm":-0.25,"labels":{"rack":"b7"},"policy":{"version":7,"mode":"enforce","why":"so"}},"#,
             r#"{"address":"10.0.0.2","connected":false,"state":"alone","certificate_expires":1800000000,"uncertainty_ns":null,"drift_ppm":null,"labels":{"rack":"b7"},"policy":null}],"#,
             r#""parts":[["10.0.0.1"],["10.0.0.2"]],"excluded":[["10.0.0.1","10.0.0.2",5000.0]],"edge_sigma_ns":34.5,"#,
-            r#""rounds":7,"delays":[{"from":"10.0.0.1","to":"10.0.0.2","owd":{"min_ns":1,"p50_ns":2,"p99_ns":3}}],"policy":null}"#
+            r#""rounds":7,"delays":[{"from":"10.0.0.1","to":"10.0.0.2","owd":{"min_ns":1,"p50_ns":2,"p99_ns":3}}],"policy":null,"away":["10.0.0.3"]}"#
         );
         assert_eq!(serde_json::to_string(&fleet()).unwrap(), expected);
     }
@@ -83,12 +87,13 @@ mod tests {
     fn each_host_and_what_is_wrong_is_a_line() {
         let text = show(&fleet());
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 5);
+        assert_eq!(lines.len(), 6);
         assert_eq!(
             lines[0],
             "2 hosts · round 7 · a pair's probes say it within 35 ns · in 2 parts that do not reach each other"
         );
         assert!(lines[3].starts_with("10.0.0.2 ") && lines[3].ends_with("alone (not connected) · rack=b7"), "{text}");
-        assert_eq!(lines[4], "left out: probes between 10.0.0.1 and 10.0.0.2 disagree by 5.00 µs");
+        assert!(lines[4].starts_with("10.0.0.3 ") && lines[4].ends_with("–  not connected"), "{text}");
+        assert_eq!(lines[5], "left out: probes between 10.0.0.1 and 10.0.0.2 disagree by 5.00 µs");
     }
 }

@@ -155,11 +155,11 @@ enum Command {
         /// End it: hosts hold again as policy and configuration say.
         #[arg(long)]
         end: bool,
-        /// Reason, for history and log.
-        #[arg(long, value_name = "TEXT", requires = "fleet")]
+        /// Reason, for history, status and log.
+        #[arg(long, value_name = "TEXT")]
         message: Option<String>,
-        /// Configuration (TOML).
-        #[arg(long, value_name = "FILE", requires = "fleet", default_value = DEFAULT_CONFIG)]
+        /// Configuration (TOML), for --fleet.
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
         /// Without --fleet: where the agent remembers what it has done.
         #[arg(long, value_name = "DIR", conflicts_with = "fleet", default_value = DEFAULT_STATE_DIR)]
@@ -546,7 +546,7 @@ fn main() -> ExitCode {
         Command::StopHolding { fleet: true, end, message, config, .. } => {
             with_config(&config, |config| done(policy::stop_holding(config, end, message)))
         }
-        Command::StopHolding { end, state_dir, .. } => done(stop_here(&state_dir, end)),
+        Command::StopHolding { end, state_dir, message, .. } => done(stop_here(&state_dir, end, message.as_deref())),
         Command::Owd { config, json, png } => ask(&config, |fleet| delays(fleet, json, png.as_deref())),
         Command::Replay { files, json } => done(replay::run(&files).and_then(|windows| {
             if json { Ok(serde_json::to_string(&windows)? + "\n") } else { Ok(replay::show(&windows)) }
@@ -625,7 +625,7 @@ fn change_policy(what: PolicyCommand) -> ExitCode {
 }
 
 /// Stops holding on this host, or ends that.
-fn stop_here(state_dir: &Path, end: bool) -> io::Result<String> {
+fn stop_here(state_dir: &Path, end: bool, message: Option<&str>) -> io::Result<String> {
     if end {
         let was = off::on(state_dir)?;
         return Ok(if was {
@@ -635,7 +635,7 @@ fn stop_here(state_dir: &Path, end: bool) -> io::Result<String> {
         }
         .into());
     }
-    off::off(state_dir)?;
+    off::off(state_dir, message)?;
     Ok("this host holds nothing until onrampctl stop-holding --end or a reboot\n".into())
 }
 

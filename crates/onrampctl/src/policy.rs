@@ -52,8 +52,18 @@ impl Change {
         }
         let (by, from) = operator();
         let (what, message) = (self.what.clone(), self.message.as_deref().map(policy::text));
-        Some(Version { version, at: today(), by, from, what, message, stopped, policy, trial })
+        let earlier = present.filter(|present| present.stopped).map(stop);
+        let mut made = Version { version, at: today(), by, from, what, message, stopped, stop: None, policy, trial };
+        made.stop = stopped.then(|| earlier.unwrap_or_else(|| stop(&made)));
+        Some(made)
     }
+}
+
+/// Who stopped holding, in a version in which it is, and why.
+fn stop(version: &Version) -> String {
+    let Version { version, by, message, stop, .. } = version;
+    let why = message.as_ref().map_or(String::new(), |message| format!(": {message}"));
+    stop.clone().unwrap_or_else(|| policy::text(&format!("by {by} (version {version}){why}")))
 }
 
 /// Reads a policy's file.
@@ -184,14 +194,13 @@ fn before(policies: &Policies) -> io::Result<u64> {
 fn changed(fleet: &Fleet, change: &Change) -> io::Result<String> {
     let (before, now) = publish(fleet, change)?;
     let Some(now) = now else { return Ok("the fleet has no policy, as before\n".into()) };
-    if before.as_ref() == Some(&now) {
-        // A coordinator may have been away when it was made.
-        return spread(fleet, &now)?.told.map(|()| format!("version {} says that already\n", now.version));
-    }
-    let mut out = format!("version {}\n\n", now.version);
-    let [old, new] = [before.as_ref(), Some(&now)].map(|v| file::render(v.and_then(|v| v.policy.as_ref())));
-    out.push_str(&difference(&old, &new));
-    out.push('\n');
+    // A version that says the same is told again: a coordinator may have been away when it was made.
+    let mut out = if before.as_ref() == Some(&now) {
+        format!("version {} says that already\n\n", now.version)
+    } else {
+        let [old, new] = [before.as_ref(), Some(&now)].map(|v| file::render(v.and_then(|v| v.policy.as_ref())));
+        format!("version {}\n\n{}\n", now.version, difference(&old, &new))
+    };
     if now.stopped {
         out.push_str(
             "holding is stopped in the whole fleet: nothing is held until onrampctl stop-holding --fleet --end\n",
@@ -206,7 +215,11 @@ fn changed(fleet: &Fleet, change: &Change) -> io::Result<String> {
         }
         Err(e) => _ = writeln!(out, "how many hosts each rule is about is not known: {e}"),
     }
-    out.push_str(&progress.map_or_else(no_answer, |progress| shown(&progress, meant)));
+    let Some(progress) = progress else {
+        let unheard = "no coordinator answers: hosts hear of it when one runs";
+        return with(out, Err(io::Error::other(format!("version {}: {unheard}", now.version))));
+    };
+    out.push_str(&shown(&progress, meant));
     with(out, told)
 }
 
@@ -216,10 +229,6 @@ fn with(out: String, told: io::Result<()>) -> io::Result<String> {
         print!("{out}");
     }
     told.map(|()| out)
-}
-
-fn no_answer() -> String {
-    "no coordinator answers: hosts hear of it when one runs\n".into()
 }
 
 /// How far the policy has come, by which so many connected hosts are meant to enforce.
@@ -250,7 +259,8 @@ fn reach(policy: Option<&Policy>, hosts: &[HostState]) -> String {
     let mut out = String::new();
     for (i, rule) in policy.rules.iter().enumerate() {
         let (of, scope, mode) = (count(Some(i + 1)), rule.scope(), rule.mode);
-        let _ = writeln!(out, "rule {} ({scope}): {mode} · {of} of {all} hosts", i + 1);
+        let nobody = if of == 0 { ": onrampctl fleet shows their labels" } else { "" };
+        let _ = writeln!(out, "rule {} ({scope}): {mode} · {of} of {all} hosts{nobody}", i + 1);
     }
     let none = count(None);
     if none > 0 {
@@ -328,7 +338,8 @@ pub fn show(config: &Config, json: bool) -> io::Result<String> {
                 "why": host.policy.as_ref().map(|applied| &applied.why) })
         };
         let hosts: Vec<_> = found.hosts.iter().map(host).collect();
-        let said = serde_json::json!({ "policy": found.policy, "answered": silent.is_none(), "hosts": hosts });
+        let said = serde_json::json!({ "policy": found.policy, "answered": silent.is_none(), "hosts": hosts,
+            "away": found.away });
         return Ok(said.to_string() + "\n");
     }
     let mut out = shown_policy(found.policy.as_ref());
@@ -337,7 +348,7 @@ pub fn show(config: &Config, json: bool) -> io::Result<String> {
         return Ok(out);
     }
     out.push('\n');
-    out.push_str(&hosts(found.policy.as_ref(), &found.hosts));
+    out.push_str(&hosts(&found));
     Ok(out)
 }
 
@@ -345,11 +356,11 @@ fn shown_policy(version: Option<&Version>) -> String {
     let Some(version) = version else {
         return "the fleet has no policy: each host's own configuration counts\n".into();
     };
-    let Version { version: number, at, by, from, what, message, stopped, policy, trial } = version;
+    let Version { version: number, at, by, from, what, message, stopped, stop: _, policy, trial } = version;
     let message = message.as_ref().map_or(String::new(), |message| format!(" · {message}"));
     let mut out = format!("version {number} · {what} · {} · {by}, {from}{message}\n", policy::utc(*at));
     if *stopped {
-        out.push_str("holding is stopped in the whole fleet, whatever follows\n");
+        let _ = writeln!(out, "holding is stopped in the whole fleet, whatever follows, {}", stop(version));
     }
     if let Some(Trial { until, back }) = trial {
         let _ = writeln!(out, "a trial: back to version {back} at {}", policy::utc(*until));
@@ -359,8 +370,9 @@ fn shown_policy(version: Option<&Version>) -> String {
     out
 }
 
-fn hosts(version: Option<&Version>, hosts: &[HostState]) -> String {
-    let number = version.map_or(0, |version| version.version);
+fn hosts(fleet: &wire::Fleet) -> String {
+    let wire::Fleet { hosts, policy, away, .. } = fleet;
+    let number = policy.as_ref().map_or(0, |version| version.version);
     let mut out = format!("{:<40}{:>8}  {:<9}why\n", "host", "version", "mode");
     for host in hosts {
         let gone = if host.connected { "" } else { " (not connected)" };
@@ -374,6 +386,9 @@ fn hosts(version: Option<&Version>, hosts: &[HostState]) -> String {
                 writeln!(out, "{name:<40}{shown:>8}  {:<9}{}{gone}", applied.mode.to_string(), applied.why)
             }
         };
+    }
+    for address in away {
+        let _ = writeln!(out, "{:<40}{:>8}  {:<9}not connected", address.to_string(), "–", "–");
     }
     let there = hosts.iter().filter(|host| host.connected);
     let is_confirmed = |host: &&HostState| host.policy.as_ref().is_some_and(|applied| applied.version == number);
@@ -409,13 +424,19 @@ pub fn history(config: &Config, json: bool) -> io::Result<String> {
 /// # Errors
 /// There is no such version, or the file is wrong, which is exit status 2.
 pub fn diff(config: &Config, a: Option<&str>, b: Option<&str>) -> io::Result<String> {
-    let policies = Policies::open(&coordinates(config)?.folder)?;
+    let fleet = coordinates(config)?;
+    let policies = Policies::open(&fleet.folder)?;
     let present = || file::render(policies.present().and_then(|present| present.policy.as_ref()));
-    let text = |named: &str| match named.parse() {
+    let mut reached = String::new();
+    let mut text = |named: &str| match named.parse() {
         Ok(version) => policies.policy(version).map(file::render),
         Err(_) => {
             let lines = |errors: Vec<config::ConfigError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
-            read(Path::new(named)).map(|policy| file::render(Some(&policy))).map_err(|e| wrong(lines(e).join("\n")))
+            let policy = read(Path::new(named)).map_err(|e| wrong(lines(e).join("\n")))?;
+            // Which is known where a coordinator answers.
+            let found = coordinator::fleet(&fleet.coordinators, &fleet.folder);
+            reached = found.map(|found| reach(Some(&policy), &found.hosts)).unwrap_or_default();
+            Ok(file::render(Some(&policy)))
         }
     };
     let [old, new] = match (a, b) {
@@ -424,7 +445,8 @@ pub fn diff(config: &Config, a: Option<&str>, b: Option<&str>) -> io::Result<Str
         (Some(a), None) => [text(a)?, present()],
         (None, _) => [text(&before(&policies)?.to_string())?, present()],
     };
-    Ok(difference(&old, &new))
+    let gap = if reached.is_empty() { "" } else { "\n" };
+    Ok(difference(&old, &new) + gap + &reached)
 }
 
 /// Lines of both texts, marked where they are of one only: by their longest common subsequence.
@@ -482,9 +504,13 @@ mod tests {
         assert!(set.of(Some(&first), 9).is_some(), "hosts have a later one, so this one would not be heard");
         let stopped = change(Some(true), None).of(Some(&first), 2).unwrap();
         assert!(stopped.stopped && stopped.policy == first.policy);
+        let who = stop(&stopped);
+        assert!(who.starts_with("by ") && who.ends_with(" (version 2): a b"), "{who}");
         let other = change(None, Some(None)).of(Some(&stopped), 3).unwrap();
         assert!(other.stopped && other.policy.is_none(), "it stands above any policy until it is ended");
-        assert!(!change(Some(false), None).of(Some(&other), 4).unwrap().stopped);
+        assert_eq!(other.stop, Some(who), "whoever sets a policy has not stopped it");
+        let ended = change(Some(false), None).of(Some(&other), 4).unwrap();
+        assert!(!ended.stopped && ended.stop.is_none());
         assert!(change(Some(false), None).of(None, 1).is_none(), "there is nothing to end");
         assert!(change(Some(true), None).of(None, 1).unwrap().policy.is_none());
     }
@@ -522,7 +548,9 @@ mod tests {
             host(3, "", None),
             host(9, "b7", Some((1, Mode::Enforce))),
         ];
-        let text = hosts(Some(&version), &all);
+        let away = [[10, 0, 0, 4].into()].into();
+        let fleet = wire::Fleet { hosts: all.into(), policy: Some(version.clone()), away, ..wire::Fleet::default() };
+        let text = hosts(&fleet);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], "10.0.0.1 rack=b7                               1  enforce  so");
         assert_eq!(lines[2], "10.0.0.2 rack=b8                             0 ≠  observe  so");
@@ -532,8 +560,9 @@ mod tests {
         let both = Progress { hosts: 2, confirmed: 2, ..Progress::default() };
         assert_eq!(shown(&both, 0), "confirmed by 2 of 2 hosts; 0 enforce\n");
         assert!(shown(&both, 1).ends_with("0 enforce: onrampctl policy show says why not more\n"));
-        assert_eq!(lines[6], "confirmed by 1 of 3 connected hosts; 1 enforce");
-        let said = reach(version.policy.as_ref(), &all);
+        assert!(lines[5].starts_with("10.0.0.4 ") && lines[5].ends_with("not connected"));
+        assert_eq!(lines[7], "confirmed by 1 of 3 connected hosts; 1 enforce");
+        let said = reach(version.policy.as_ref(), &fleet.hosts);
         assert_eq!(said, "rule 1 (rack=b7): enforce · 2 of 4 hosts\nno rule: observe · 2 of 4 hosts\n");
     }
 }

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
             }
         }
         Command::Measure { config } => measure(&config),
-        Command::Off { state_dir } => match off::off(&state_dir) {
+        Command::Off { state_dir } => match off::off(&state_dir, None) {
             Ok((interfaces, programs)) => {
                 println!(
                     "nothing is held until `onrampd on`: told gates of {interfaces} interfaces and {programs} programs"

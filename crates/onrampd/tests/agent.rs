@@ -477,7 +477,7 @@ fn without_any_gate_nothing_is_held_and_that_is_said() {
     // Nor is this another's affair.
     lab.configure("a", &format!("{T}\nmode = \"observe\""));
     a.signal(Signal::HUP);
-    until("is nothing to be held", || a.status()["gate"]["why"] == "mode is \"observe\"");
+    until("is nothing to be held", || a.status()["gate"]["why"] == "the mode is observe");
 }
 
 /// With another qdisc in the gate's place, since this kernel may not have it.

@@ -171,7 +171,7 @@ fn status_of(n: u64) -> Value {
     });
     json!({
         "version": "0.1.0", "mode": if is_held { "enforce" } else { "observe" },
-        "gate": {"kind": "bpf", "why": if is_held { "" } else { "mode is \"observe\"" }}, "pid": 1,
+        "gate": {"kind": "bpf", "why": if is_held { "" } else { "the mode is observe" }}, "pid": 1,
         "uptime_ns": n * 1_000_000_000, "attached": "tcx",
         "problems": ["<img src=x onerror=\"document.title='broken'\"><b id=markup>x</b>"],
         "interfaces": [{"name": "eth0", "present": true, "gates": if is_held { vec![gate] } else { vec![] }}],

@@ -109,7 +109,8 @@ fn coordinator(fleet: &Fleet) -> Check {
         Err(e) if is_denied(&e.to_string()) => Check::fail(name, e.to_string(), AS_ROOT),
         // As a coordinator says of a host that was removed, or whose certificate has expired.
         Err(e) if e.to_string().contains("join anew") => {
-            let mend = "stop the agent, move the configuration and the folder fleet away, onrampctl join";
+            let mend = "stop the agent, move the configuration and what is in the folder fleet, but for coordinator, away; \
+                        onrampctl join; then put labels and rules back into the configuration";
             Check::fail(name, e.to_string(), mend)
         }
         Err(e) => {

@@ -39,15 +39,16 @@ pub(super) fn who(state_dir: &Path) -> String {
     text(who.trim())
 }
 
-/// Switches off. Returns how many interfaces and agents' programs were told.
+/// Switches off, for a reason. Returns how many interfaces and agents' programs were told.
 ///
 /// # Errors
 /// It is not for this user to say, or a gate could not be told; the file is there then, unless that is what failed.
-pub fn off(state_dir: &Path) -> io::Result<(usize, usize)> {
+pub fn off(state_dir: &Path, message: Option<&str>) -> io::Result<(usize, usize)> {
     let path = file(state_dir);
     // First: an agent must not have its gate hold again.
     let (by, from) = operator();
-    let who = format!("by {by} from {from} at {}", utc(today()));
+    let why = message.map_or(String::new(), |message| format!(": {}", text(message)));
+    let who = format!("by {by} from {from} at {}{why}", utc(today()));
     fs::write(&path, who).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
     let programs = undo::all(state_dir)?.into_iter().filter(|left| left.boot == boot());
     let maps = programs.filter_map(|left| handover::by_number(&left.maps)).flat_map(|legacy| legacy.maps);

@@ -78,7 +78,7 @@ impl Journal {
     pub fn add(&mut self, block: &Block) -> io::Result<()> {
         let mut line = serde_json::to_vec(block)?;
         line.push(b'\n');
-        let (path, began, length) = match self.present.take() {
+        let (path, began, length) = match self.present.clone() {
             Some(present) if block.at.abs_diff(present.1) < SPAN && present.2 < MAX_FILE => present,
             _ => {
                 self.prune(block.at);
@@ -90,8 +90,10 @@ impl Journal {
         let write = || {
             fs::create_dir_all(&self.folder)?;
             let mut file = File::options().append(true).create(true).mode(0o640).open(&path)?;
-            // Where there is no room, half of it is no use.
-            file.write_all(&line).inspect_err(|_| drop(file.set_len(length)))
+            // Where there is no room, half of it is no use, nor a file with nothing in it.
+            file.write_all(&line).inspect_err(|_| {
+                let _ = if length == 0 { fs::remove_file(&path) } else { file.set_len(length) };
+            })
         };
         write().map_err(|e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
         self.present = Some((path, began, length + line.len() as u64));

@@ -367,9 +367,9 @@ impl Coordinator {
         self.hosts.get(&address).is_some_and(|host| host.conn.is_ok())
     }
 
-    /// How the fleet is.
+    /// How the fleet of `members` is.
     #[must_use]
-    pub fn fleet(&self) -> Fleet {
+    pub fn fleet(&self, members: impl Iterator<Item = IpAddr>) -> Fleet {
         let state = |(address, host): (&IpAddr, &Host)| {
             let correction = self.corrections.get(&host.number).filter(|_| host.state == SYNCHRONISED);
             HostState {
@@ -385,7 +385,9 @@ impl Coordinator {
             }
         };
         let policy = self.policy.clone();
-        Fleet { hosts: self.hosts.iter().map(state).collect(), rounds: self.round, policy, ..self.fleet.clone() }
+        let hosts = self.hosts.iter().map(state).collect();
+        let away = members.filter(|member| !self.hosts.contains_key(member)).collect();
+        Fleet { hosts, rounds: self.round, policy, away, ..self.fleet.clone() }
     }
 
     /// When [`Self::tick`] has something to do.
@@ -648,6 +650,9 @@ impl Coordinator {
                 None if alone => "alone: no other host has joined",
                 None if solution.suspects.contains(&host.number) => {
                     "its time stamps disagree with those of all others: its clock stepped, or they are not true"
+                }
+                None if host.awaited => {
+                    "its report came too late for this round: it, or the coordinator, is short of processor time"
                 }
                 None if probed.contains(&host.number) => "what its probes say cannot be used",
                 None => "no probe of its own, or to it, was answered",
@@ -943,7 +948,7 @@ mod tests {
         }
 
         fn state(&self, n: u8) -> String {
-            let fleet = self.coordinator.fleet();
+            let fleet = self.coordinator.fleet(std::iter::empty());
             fleet.hosts.iter().find(|h| h.address == host(n)).expect("it is a member").state.clone()
         }
     }
@@ -971,7 +976,7 @@ mod tests {
     fn the_newest_effects_of_each_member_are_kept() {
         let mut lab = Lab::with([1, 2]);
         let counted = |segments| Effects { since: 1, segments, ..Effects::default() };
-        let known = |lab: &Lab| lab.coordinator.fleet().hosts.into_iter().map(|host| host.effects).collect::<Vec<_>>();
+        let known = |lab: &Lab| lab.coordinator.fleet(std::iter::empty()).hosts.into_iter().map(|host| host.effects).collect::<Vec<_>>();
         assert_eq!(known(&lab), [None, None], "as of hosts of an earlier version");
         for segments in [7, 9] {
             lab.coordinator.effects(2, counted(segments));
@@ -998,6 +1003,7 @@ mod tests {
             what: "set".into(),
             message: None,
             stopped: false,
+            stop: None,
             trial: None,
             policy: Some(crate::policy::file::load(text, "p.toml").unwrap()),
         };
@@ -1180,7 +1186,7 @@ mod tests {
         let FromCoordinator::Corrected { comparable, noise, .. } = &given[&2] else { panic!() };
         // With the host itself.
         assert_eq!((known(comparable).len(), *noise), (4, 30.0));
-        let fleet = lab.coordinator.fleet();
+        let fleet = lab.coordinator.fleet(std::iter::empty());
         assert_eq!((fleet.delays.len(), fleet.parts.len(), fleet.rounds), (12, 1, 1));
         assert!(fleet.delays.iter().all(|p| (p.owd.p50_ns - 5_000).abs() < 10), "{:?}", fleet.delays);
     }
@@ -1210,7 +1216,7 @@ mod tests {
         let mut lab = Lab::with(1..=4);
         let halves = |now| vec![(1, edge(1, 2, now)), (3, edge(3, 4, now))];
         let given = lab.round(&[1, 2, 3, 4], halves);
-        assert_eq!(lab.coordinator.fleet().parts, [[host(1), host(2)], [host(3), host(4)]]);
+        assert_eq!(lab.coordinator.fleet(std::iter::empty()).parts, [[host(1), host(2)], [host(3), host(4)]]);
         let FromCoordinator::Corrected { comparable, .. } = &given[&1] else { panic!() };
         assert_eq!(known(comparable), BTreeSet::from([host(1), host(2)]));
     }
@@ -1231,7 +1237,7 @@ mod tests {
         let given = lab.round(&[1, 2, 3], odd);
         let [one, two] = [1, 2].map(|n| correction(&given[&n]).expect("known").offset);
         assert!((two - one - AHEAD).abs() < 10, "the first counts");
-        assert_eq!(lab.coordinator.fleet().delays.len(), 6);
+        assert_eq!(lab.coordinator.fleet(std::iter::empty()).delays.len(), 6);
     }
 
     #[test]
@@ -1269,14 +1275,14 @@ mod tests {
         let mut lab = Lab::with(1..=3);
         lab.round(&[1, 2, 3], full(&[1, 2, 3]));
         lab.coordinator.gone(lab.now, 3);
-        let present = |lab: &Lab| lab.coordinator.fleet().hosts.len();
+        let present = |lab: &Lab| lab.coordinator.fleet(std::iter::empty()).hosts.len();
         lab.round(&[1, 2], full(&[1, 2]));
         assert_eq!(present(&lab), 3);
         // It comes back by another connection; then by a third, while the second is still there.
         assert_eq!(lab.coordinator.hello(lab.now, 30, hello(3, None, &[])), None);
         assert_eq!(lab.coordinator.hello(lab.now, 31, hello(3, None, &[])), Some(30));
         lab.coordinator.gone(lab.now, 30);
-        assert!(lab.coordinator.fleet().hosts[2].connected, "the old connection's end is not its");
+        assert!(lab.coordinator.fleet(std::iter::empty()).hosts[2].connected, "the old connection's end is not its");
         lab.coordinator.gone(lab.now, 31);
         lab.now += GRACE + MS;
         lab.round(&[1, 2], full(&[1, 2]));

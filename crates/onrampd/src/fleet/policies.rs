@@ -167,7 +167,7 @@ mod tests {
     fn version(version: u64, policy: Option<&str>) -> Version {
         let policy = policy.map(|mode| load(&format!("[[rule]]\nmode = \"{mode}\""), "p.toml").unwrap());
         let [by, from, what] = ["root", "a", "set"].map(String::from);
-        Version { version, at: 7, by, from, what, message: None, stopped: false, policy, trial: None }
+        Version { version, at: 7, by, from, what, message: None, stopped: false, stop: None, policy, trial: None }
     }
 
     fn numbers(policies: &Policies) -> Vec<u64> {

@@ -485,7 +485,7 @@ impl Server {
             }
             FromHost::Renewed if connection.host.is_some() => self.renewed(conn),
             FromHost::Fleet if identity.is_some() => {
-                let fleet = FromCoordinator::Fleet(self.coordinator.fleet());
+                let fleet = FromCoordinator::Fleet(self.coordinator.fleet(self.members.without(&self.removed)));
                 self.say(conn, &fleet);
             }
             FromHost::Progress if connection.link.certificate().is_some_and(pki::is_coordinators) => {

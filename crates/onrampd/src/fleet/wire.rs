@@ -331,6 +331,9 @@ pub struct Fleet {
     /// The policy's present version.
     #[serde(default)]
     pub policy: Option<Version>,
+    /// Members that the coordinator knows and that are not connected to it, but for those in `hosts`.
+    #[serde(default)]
+    pub away: BTreeSet<IpAddr>,
 }
 
 /// How far a fleet's policy has come.
@@ -511,7 +514,7 @@ mod tests {
     fn a_policy_is_heard_and_what_has_no_bounds_is_not_sound() {
         let says = Some(policy::Says { mode: Mode::Enforce, threshold: Some(Threshold::Auto), rule: Some(1) });
         let (by, from) = ("root".to_owned(), "a".to_owned());
-        let said = Said { version: u64::MAX, at: 7, by, from, stopped: true, keep: policy::KEEP, says };
+        let said = Said { version: u64::MAX, at: 7, by, from, stopped: true, stop: Some("x".repeat(policy::MAX_TEXT)), keep: policy::KEEP, says };
         let line = serde_json::to_vec(&FromCoordinator::Policy(said.clone())).unwrap();
         assert_eq!(parse(&line), Ok(FromCoordinator::Policy(said)));
         let applied = |why: String| FromHost::Applied(Applied { version: 7, mode: Mode::Observe, why });

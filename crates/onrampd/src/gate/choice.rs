@@ -27,7 +27,7 @@ impl Choice {
     /// None is needed.
     #[must_use]
     pub fn observe() -> Self {
-        Self { kind: "none".into(), why: "mode is \"observe\"".into() }
+        Self { kind: "none".into(), why: "the mode is observe".into() }
     }
 }
 

@@ -48,7 +48,8 @@ fn mode(own: Option<Mode>, held: &Held, now: u64) -> (Mode, String) {
     let Some(said) = &held.said else { return of_own("the fleet has no policy") };
     let version = said.version;
     if said.stopped {
-        return (Mode::Observe, format!("holding is stopped in the whole fleet, by {} (version {version})", said.by));
+        let who = said.stop.clone().unwrap_or_else(|| format!("by {} (version {version})", said.by));
+        return (Mode::Observe, format!("holding is stopped in the whole fleet, {who}"));
     }
     let Some(says) = said.says else { return of_own("the fleet has no policy") };
     if held.has_run_out(now) {
@@ -102,6 +103,11 @@ mod tests {
         for says in [None, by(Enforce).said.unwrap().says] {
             let stopped = Held { said: Some(Said { stopped: true, says, ..said(7) }), ..Held::default() };
             assert_eq!(modes(&stopped), [Observe; 3]);
+            let stop = |stop: Option<&str>| Said { stop: stop.map(Into::into), ..stopped.said.clone().unwrap() };
+            let why = |said| decide(Own::default(), &Held { said: Some(said), ..Held::default() }, 0).why;
+            assert_eq!(why(stop(None)), "holding is stopped in the whole fleet, by root (version 7)");
+            let earlier = "by alice (version 3): incident 12";
+            assert_eq!(why(stop(Some(earlier))), format!("holding is stopped in the whole fleet, {earlier}"));
         }
     }
 

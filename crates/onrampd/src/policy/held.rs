@@ -44,7 +44,7 @@ impl Held {
     pub fn broken(now: u64) -> Self {
         let says = Some(Says { mode: Mode::Observe, threshold: None, rule: None });
         let (by, from) = ("nobody".into(), "a file that is broken".into());
-        let said = Said { version: 0, at: 0, by, from, stopped: false, keep: Life(0), says };
+        let said = Said { version: 0, at: 0, by, from, stopped: false, stop: None, keep: Life(0), says };
         Self { said: Some(said), until: Some(now), older: None }
     }
 
@@ -92,7 +92,7 @@ pub(super) mod tests {
 
     pub fn said(version: u64) -> Said {
         let says = Some(Says { mode: Mode::Enforce, threshold: None, rule: Some(1) });
-        Said { version, at: 9, by: "root".into(), from: "a".into(), stopped: false, keep: Life(60), says }
+        Said { version, at: 9, by: "root".into(), from: "a".into(), stopped: false, stop: None, keep: Life(60), says }
     }
 
     #[test]

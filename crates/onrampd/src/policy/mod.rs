@@ -78,6 +78,9 @@ pub struct Version {
     /// Nothing is held in the whole fleet, whatever the policy says.
     #[serde(default)]
     pub stopped: bool,
+    /// Who stopped it, in which version and why, which may be an earlier one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<String>,
     /// The policy; `None`: there is none, and each host's own configuration counts.
     pub policy: Option<Policy>,
     /// Its end, unless a later version comes before.
@@ -111,6 +114,9 @@ pub struct Said {
     /// As in [`Version`].
     #[serde(default)]
     pub stopped: bool,
+    /// As in [`Version`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<String>,
     /// As in [`Policy`].
     pub keep: Life,
     /// The policy for this host; `None`: there is no policy.
@@ -255,13 +261,14 @@ impl Version {
     /// This version as a host is told of it.
     #[must_use]
     pub fn said(&self, address: IpAddr, labels: &Labels) -> Said {
-        let Self { version, at, by, from, stopped, policy, .. } = self;
+        let Self { version, at, by, from, stopped, stop, policy, .. } = self;
         Said {
             version: *version,
             at: *at,
             by: by.clone(),
             from: from.clone(),
             stopped: *stopped,
+            stop: stop.clone(),
             keep: policy.as_ref().map_or(KEEP, |policy| policy.keep),
             says: policy.as_ref().map(|policy| policy.of(address, labels)),
         }
@@ -270,7 +277,7 @@ impl Version {
     /// Checks its bounds, so that it can be kept, told and logged.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        let texts = [Some(&self.by), Some(&self.from), Some(&self.what), self.message.as_ref()];
+        let texts = [Some(&self.by), Some(&self.from), Some(&self.what), self.message.as_ref(), self.stop.as_ref()];
         texts.into_iter().flatten().all(|text| is_text(text)) && self.policy.as_ref().is_none_or(Policy::is_sound)
     }
 
@@ -304,7 +311,7 @@ impl Said {
     /// Checks its bounds: who says another is not heard.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        let texts = is_text(&self.by) && is_text(&self.from);
+        let texts = [&self.by, &self.from].into_iter().chain(&self.stop).all(|text| is_text(text));
         texts && self.keep.0 <= MAX_KEEP && self.says.is_none_or(|says| is_sound_threshold(says.threshold))
     }
 
@@ -471,6 +478,7 @@ mod tests {
             by: "root".into(),
             from: "a".into(),
             stopped: false,
+            stop: None,
             keep: KEEP,
             says: Some(Says { mode: Mode::Enforce, threshold: Some(Threshold::Auto), rule: Some(1) }),
         };
@@ -479,6 +487,7 @@ mod tests {
         for bad in [
             Said { by: "x\nonrampd: enforces".into(), ..said.clone() },
             Said { from: "x".repeat(MAX_TEXT + 1), ..said.clone() },
+            Said { stop: Some("x\ny".into()), ..said.clone() },
             Said { keep: Life(MAX_KEEP + 1), ..said.clone() },
             Said { says: Some(zero), ..said.clone() },
         ] {
@@ -523,6 +532,7 @@ mod tests {
             what: "set".into(),
             message: Some("first rack".into()),
             stopped: false,
+            stop: None,
             policy,
             trial: None,
         };

@@ -116,7 +116,7 @@ mod tests {
 
     fn said(version: u64, keep: u64) -> Said {
         let says = Some(Says { mode: Mode::Enforce, threshold: None, rule: Some(1) });
-        Said { version, at: 9, by: "root".into(), from: "a".into(), stopped: false, keep: Life(keep), says }
+        Said { version, at: 9, by: "root".into(), from: "a".into(), stopped: false, stop: None, keep: Life(keep), says }
     }
 
     #[test]
