@@ -56,7 +56,8 @@ ELSEWHERE: Object = {
     "fleet.coordinators": ["10.9.0.9:9472", "[fd09::9]:9472"],
 }
 WITHOUT: Object = {**LEAST, "exporter.enabled": False, "coordinator.storage.persistent": False}
-ALL = {"least": LEAST, "most": MOST, "elsewhere": ELSEWHERE, "without": WITHOUT}
+LABELLED: Object = {**MOST, "nodeLabels": ["topology.kubernetes.io/zone", "row"]}
+ALL = {"least": LEAST, "most": MOST, "elsewhere": ELSEWHERE, "without": WITHOUT, "labelled": LABELLED}
 
 
 def unit(name: str) -> dict[str, list[str]]:
@@ -165,7 +166,11 @@ def test_configurations_are_right(values: Object, tmp_path: Path) -> None:
     assert set(texts) == {"onrampd.toml", *(f"{node['name']}.toml" for node in nodes)}
     for name, text in texts.items():
         file = tmp_path / name
-        file.write_text(text.replace("@ADDRESS@", "10.9.0.3"), encoding="utf-8")
+        # As onramp-join completes it.
+        text = text.replace("@ADDRESS@", "10.9.0.3")
+        if values is LABELLED and name == "onrampd.toml":
+            text += '"row" = "2"\n'
+        file.write_text(text, encoding="utf-8")
         done = onrampctl("check-config", file)
         assert done.returncode == 0, f"{name}: {text}{done.stderr}"
     for node in nodes:
@@ -176,22 +181,54 @@ def test_mode_and_labels_are_the_policys_unless_they_are_said() -> None:
     least, most = (Rendered(v).one("ConfigMap", "onramp")["data"]["onrampd.toml"] for v in (LEAST, MOST))
     assert "mode" not in least and "labels" not in least
     assert 'mode = "enforce"' in most
-    assert 'labels = { "example.org/zone" = "1", "rack" = "b7" }' in most
+    assert most.endswith('\n[fleet.labels]\n"example.org/zone" = "1"\n"rack" = "b7"\n')
+
+
+def test_only_join_may_ask_the_api_and_only_for_nodes() -> None:
+    def with_volume(pod: Object, name: str) -> set[str]:
+        return {c for c, spec in containers(pod).items() if name in {m["name"] for m in spec["volumeMounts"]}}
+
+    for values in (v for v in ALL.values() if v is not LABELLED):
+        rendered = Rendered(values)
+        assert not {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"} & set(rendered.kinds())
+        assert "serviceAccountToken" not in rendered.text
+        assert "NODE_NAME" not in str(rendered.one("DaemonSet"))
+
+    rendered = Rendered(LABELLED)
+    role, binding = rendered.one("ClusterRole"), rendered.one("ClusterRoleBinding")
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"] == "onramp-onramp"
+    [subject] = binding["subjects"]
+    assert subject == {"kind": "ServiceAccount", "name": "other", "namespace": "onramp"}
+    assert rendered.one("ServiceAccount")["metadata"]["name"] == "other"
+
+    assert rendered.text.count("serviceAccountToken:") == 1
+    pod = rendered.pods()["DaemonSet"]
+    [volume] = [v for v in pod["volumes"] if "projected" in v]
+    token, authority = volume["projected"]["sources"]
+    assert token == {"serviceAccountToken": {"path": "token", "expirationSeconds": 600}}
+    assert authority["configMap"]["name"] == "kube-root-ca.crt"
+    assert with_volume(pod, volume["name"]) == {"join"}
+    join = containers(pod)["join"]
+    assert [*join["command"], *join["args"]][4:] == LABELLED["nodeLabels"]
+    assert join["env"] == [{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]
 
 
 def test_a_changed_configuration_starts_those_anew_who_read_it() -> None:
     def changed(values: Object) -> set[str]:
         before, after = Rendered(LEAST), Rendered({**LEAST, **values})
-        both = zip(before.all, after.all, strict=False)
-        pods = [
-            (old["kind"], old["spec"], new["spec"]) for old, new in both if "template" in old.get("spec", {})
-        ]
-        assert len(pods) == 2
-        return {kind for kind, old, new in pods if old["template"] != new["template"]}
+        old, new = before.pods(), after.pods()
+        assert set(old) == set(new) == {"DaemonSet", "StatefulSet"}
+        return {
+            kind
+            for kind in old
+            if before.one(kind)["spec"]["template"] != after.one(kind)["spec"]["template"]
+        }
 
     assert changed({"podMonitor.enabled": True}) == set()
     assert changed({"mode": "enforce"}) == {"DaemonSet"}
     assert changed({"config": {"cut": False}, "gate": {"kind": "bpf"}}) == {"DaemonSet"}
+    assert changed({"nodeLabels": ["rack"]}) == {"DaemonSet"}
     assert changed({"fleet.config": {"window": "1s"}}) == {"DaemonSet", "StatefulSet"}
 
 
@@ -263,6 +300,11 @@ def test_it_is_of_the_programs_version_and_for_kubernetes_1_25_and_newer() -> No
         ({"config": {"mode": "enforce"}}, "config.mode: is no key of this chart's"),
         ({"config": {"gate": {"kind": "bpf"}}}, "at '/config/gate': got object, want boolean or number"),
         ({"fleet.config": {"address": "10.9.0.1"}}, "fleet.config.address: is no key of this chart's"),
+        (
+            {"labels": {"rack": "b7"}, "nodeLabels": ["row", "rack"]},
+            "nodeLabels: rack is given in labels, too: keep one of the two",
+        ),
+        ({"nodeLabels": ["a rack"]}, "at '/nodeLabels/0': 'a rack' does not match pattern"),
         ({"podMonitor.enabled": True, "exporter.enabled": False}, "podMonitor.enabled: scrapes the exporter"),
         ({"agent.maxUnavailable": 0}, "at '/agent/maxUnavailable': minimum: got 0, want 1"),
     ],

@@ -12,6 +12,7 @@ mod documents;
 mod exporter;
 mod hosts;
 mod http;
+mod node_labels;
 mod owd;
 mod policy;
 mod record;
@@ -308,6 +309,15 @@ enum Command {
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
     },
+    /// In a pod of the Helm chart: print labels of its Kubernetes node as TOML. Those that the node lacks are left out.
+    NodeLabels {
+        /// Keys of the labels, such as topology.kubernetes.io/zone.
+        #[arg(required = true)]
+        keys: Vec<String>,
+        /// Folder with the service account's token and ca.crt.
+        #[arg(long, value_name = "DIR", default_value = node_labels::ACCOUNT)]
+        account: PathBuf,
+    },
     /// Write manual pages and the completions of bash, zsh and fish, for packages.
     #[command(hide = true)]
     Documents {
@@ -600,6 +610,7 @@ fn main() -> ExitCode {
                 done(record::run(&order(interfaces, found.socket.clone(), coordinators, found.port)))
             })
         }
+        Command::NodeLabels { keys, account } => done(node_labels::run(&keys, &account)),
         Command::Documents { folder } => done(documents::write(Cli::command(), &folder).map(|()| String::new())),
     }
 }

@@ -71,16 +71,20 @@ mode = {{ toJson . }}
 address = {{ toJson .address }}
 coordinators = {{ include "onramp.coordinators" .root }}
 {{- include "onramp.keys" (dict "at" "fleet.config" "keys" $values.fleet.config "others" (list "address" "aliases" "chrony" "coordinators" "folder" "labels" "listen")) }}
-{{- if and .agent $values.labels }}
-{{- $labels := list }}
-{{- range $key, $value := $values.labels }}
-{{- $labels = append $labels (printf "%s = %s" (toJson $key) (toJson $value)) }}
-{{- end }}
-labels = { {{ join ", " $labels }} }
-{{- end }}
 {{- if and .agent $values.gate }}
 
 [gate]
 {{- include "onramp.keys" (dict "at" "gate" "keys" $values.gate "others" list) }}
+{{- end }}
+{{- /* At the end, where onramp-join adds the node's. */ -}}
+{{- if and .agent (or $values.labels $values.nodeLabels) }}
+
+[fleet.labels]
+{{- range $key, $value := $values.labels }}
+{{- if has $key $values.nodeLabels }}
+{{- fail (printf "nodeLabels: %s is given in labels, too: keep one of the two" $key) }}
+{{- end }}
+{{ toJson $key }} = {{ toJson $value }}
+{{- end }}
 {{- end }}
 {{- end -}}
