@@ -165,7 +165,8 @@ function drawHolding(agent) {
   const packets = mean('waited');
   if (agent.mode !== 'enforce') {
     const would = packets ? `Enforcing would have had about ${rate(packets)} packets/s wait in the last 10 s.` : 'Enforcing would have held nothing in the last 10 s.';
-    answer('holding', 'No.', null, `The agent observes${agent.gate.why ? `: ${agent.gate.why}` : ''}. ${would}`);
+    const why = agent.policy?.why || agent.gate.why;
+    answer('holding', 'No.', null, `The agent observes${why ? `: ${why}` : ''}. ${would}`);
     return false;
   }
   const shares = [...state.paths.values()].map((p) => [latest(p)?.held ?? 0, p.peer]).sort((a, b) => b[0] - a[0]);
