@@ -208,7 +208,7 @@ OR_INLINE void record_arrival(const struct or_packet *packet, or_u32 closes, or_
 			return;
 	}
 	if (packet->payload) {
-		if (now - present->last > OR_BUSY_GAP)
+		if (now - present->last > OR_CAME_GAP)
 			record_came(&packet->flow, present);
 		/* What fills a gap comes later, and all is there by then. */
 		if (!record_is_old((int)(end - present->next)))

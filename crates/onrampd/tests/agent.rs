@@ -911,6 +911,27 @@ fn a_recording_counts_no_probes_and_leaves_no_file_where_there_is_no_room() {
 }
 
 #[test]
+fn a_slow_receiver_records_writes_and_not_packets() {
+    let Some(lab) = Lab::new() else { return };
+    // A packet each 120 µs.
+    lab.says("a", "tc qdisc add dev eth0 root tbf rate 100mbit burst 1600 latency 1s");
+    let out = lab.file("recording.csv");
+    let mut record = lab.command("b", &common::lab::client().to_string_lossy());
+    record.args(["record", "--interface", "eth0", "--for", "3s", "--config", "absent", "--out"]).arg(&out);
+    let said = std::thread::scope(|scope| {
+        let recording = scope.spawn(|| record.output().unwrap());
+        until("does it record", || fs::read_to_string(&out).is_ok_and(|text| text.contains("source,")));
+        assert!(lab.transfer("10.9.0.2", 4_000_000));
+        String::from_utf8(recording.join().unwrap().stdout).unwrap()
+    });
+    let text = fs::read_to_string(&out).unwrap();
+    let rows = text.lines().filter(|line| line.ends_with(",came")).count();
+    // The kernel ends some segments of a long write as if they were ends of writes (PSH).
+    assert!((1..200).contains(&rows), "{rows} of some 2,760 packets: {said}");
+    assert!(said.contains(&format!("{} bytes)", text.len())), "{said}");
+}
+
+#[test]
 fn rules_say_what_is_held_and_count_it() {
     let Some(lab) = Lab::new() else { return };
     // Delays look long: b's clock is wrong, and trusted.

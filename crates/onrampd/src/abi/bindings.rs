@@ -29,6 +29,7 @@ pub const OR_BUSY_NOT: u32 = 0;
 pub const OR_BUSY_OPEN: u32 = 1;
 pub const OR_BUSY_ACKED: u32 = 2;
 pub const OR_BUSY_GAP: u32 = 20000;
+pub const OR_CAME_GAP: u32 = 10000000;
 pub const OR_BUSY_ANSWERED: u32 = 1;
 pub const OR_BUSY_CLOSING: u32 = 2;
 pub const OR_BUSY_PUSHED: u32 = 4;
