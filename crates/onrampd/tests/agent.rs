@@ -278,9 +278,13 @@ fn killed_it_leaves_traffic_alone_and_the_next_start_cleans_up() {
             command.args(["undo", "--state-dir"]).arg(lab.file("b")).output().unwrap()
         };
         let undone = undo();
-        assert_eq!(undone.stdout, b"nothing of an agent is left on this host\n", "{undone:?}");
+        let said = String::from_utf8(undone.stdout).unwrap();
+        assert!(said.starts_with("removed ") && said.contains("the device onramp0; the socket "), "{said}");
+        assert_eq!(said.contains("eth0: filters"), attach == "clsact", "{said}");
+        assert!(said.contains("\nnothing of an agent is left on this host\n"), "{said}");
         assert_eq!(traces(&lab, "b"), "");
-        assert!(undo().status.success(), "nothing is left to do");
+        let again = undo();
+        assert!(again.status.success() && again.stdout.starts_with(b"nothing of an agent was left"), "{again:?}");
 
         let (a, b) = (lab.agent("a", &more), lab.agent("b", &more));
         assert!(lab.transfer("10.9.0.2", 1_000_000));
