@@ -30,7 +30,6 @@ use nix::unistd::geteuid;
 use onrampd::agent::off;
 use onrampd::config::quantity::{Life, Share, Size, Threshold};
 use onrampd::config::{Config, Fleet, Mode};
-use onrampd::fleet::pki::Token;
 use onrampd::fleet::tokens::{Terms, today};
 use onrampd::fleet::wire;
 use onrampd::scope::Rule;
@@ -82,7 +81,7 @@ enum Command {
         /// Token that `onrampctl init` or `onrampctl token create` printed on the coordinator. Other
         /// users of this host see it here: --token-file or the environment keep it from them.
         #[arg(env = "ONRAMP_TOKEN", hide_env_values = true)]
-        token: Option<Token>,
+        token: Option<String>,
         /// A file with the token; - is standard input.
         #[arg(long, value_name = "FILE", conflicts_with = "token")]
         token_file: Option<PathBuf>,
