@@ -57,12 +57,12 @@ struct or_busy {
  * struct or_came - map "came", by tuple: what this host receives on a connection
  * @last: when data came last; 0: all that came was told of
  * @next: sequence number after the last byte
- * @reserved: 0
+ * @most: payload of the largest packet
  */
 struct or_came {
 	or_u64 last;
 	or_u32 next;
-	or_u32 reserved;
+	or_u32 most;
 };
 
 /*

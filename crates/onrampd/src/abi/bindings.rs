@@ -546,7 +546,7 @@ const _: () = {
 pub struct or_came {
     pub last: or_u64,
     pub next: or_u32,
-    pub reserved: or_u32,
+    pub most: or_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -555,8 +555,8 @@ const _: () = {
     ["Offset of field: or_came::last"][::core::mem::offset_of!(or_came, last) - 0usize];
     ["Offset of field: or_came::next"][::core::mem::offset_of!(or_came, next) - 8usize];
     [
-        "Offset of field: or_came::reserved",
-    ][::core::mem::offset_of!(or_came, reserved) - 12usize];
+        "Offset of field: or_came::most",
+    ][::core::mem::offset_of!(or_came, most) - 12usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
