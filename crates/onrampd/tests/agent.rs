@@ -348,6 +348,10 @@ fn a_reload_keeps_flows_and_a_wrong_one_changes_nothing() {
         until("is it told of", || a.status()["problems"].to_string().contains(said));
         assert_eq!(threshold(), Some(70_000));
     }
+    let upgrade = || a.status()["problems"].to_string().contains("not upgraded: ");
+    lab.configure("a", "threshold = \"70\"");
+    a.signal(Signal::USR2);
+    until("is it not upgraded", upgrade);
 
     // Of two peers, one leaves and comes back.
     let text = fs::read_to_string(lab.configure("a", T)).unwrap();
