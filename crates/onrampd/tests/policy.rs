@@ -325,7 +325,7 @@ fn a_standby_has_the_same_policy_and_an_older_one_is_not_followed() {
     b.kill();
     until("is it noticed", || !fleet(&lab, "a")["hosts"][1]["connected"].as_bool().unwrap_or(false));
     let text = String::from_utf8(output(&lab, "a", &["stop-holding", "--fleet"]).stderr).unwrap();
-    assert!(text.contains("1 of 1 hosts") && text.contains("not reached: 10.9.0.2"), "{text}");
+    assert!(text.contains("1 of 1 host ") && text.contains("not reached: 10.9.0.2"), "{text}");
 
     // A member cannot make a policy.
     let newer = Version { version: 9, ..versions[0].clone() };
