@@ -4,6 +4,7 @@
 //! protocols, and the programs, which the doctor has the kernel check.
 
 mod agent;
+mod arguments;
 mod compare;
 mod coordinator;
 mod dashboard;
@@ -61,7 +62,7 @@ enum Command {
         #[command(flatten)]
         host: HostArguments,
         /// This host's address, by which the others send to it.
-        #[arg(long)]
+        #[arg(long, value_parser = arguments::address)]
         address: IpAddr,
         /// TCP port of the coordinator.
         #[arg(long, default_value_t = 9472, value_parser = clap::value_parser!(u16).range(1..))]
@@ -89,7 +90,7 @@ enum Command {
         host: HostArguments,
         /// This host's address, by which the others send to it. Default: the one on the way to
         /// the coordinator.
-        #[arg(long)]
+        #[arg(long, value_parser = arguments::address)]
         address: Option<IpAddr>,
     },
     /// On the coordinator: make, list and withdraw the tokens that hosts join with.
@@ -206,7 +207,7 @@ enum Command {
         #[arg(long)]
         json: bool,
         /// Also the flows held longest.
-        #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20")]
+        #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20", value_parser = arguments::count)]
         flows: Option<usize>,
         /// The agent's socket.
         #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
@@ -220,7 +221,7 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         dry_run: Option<PathBuf>,
         /// For so long.
-        #[arg(long = "for", value_name = "TIME", default_value = "10s", requires = "dry_run", value_parser = tokens::lasting)]
+        #[arg(long = "for", value_name = "TIME", default_value = "10s", requires = "dry_run", value_parser = arguments::lasting)]
         lasts: Life,
         /// JSON.
         #[arg(long)]
@@ -245,7 +246,7 @@ enum Command {
         #[arg(long, value_name = "TIME")]
         until: Option<String>,
         /// Paths to these peers only.
-        #[arg(long, value_name = "ADDRESS")]
+        #[arg(long, value_name = "ADDRESS", value_parser = arguments::address)]
         peer: Vec<IpAddr>,
         /// One line of JSON.
         #[arg(long)]
@@ -261,10 +262,10 @@ enum Command {
     /// privileges but the group onrampd.
     Exporter {
         /// Where it listens. Who can reach it sees peers and delays, but no flows.
-        #[arg(long, value_name = "ADDRESS:PORT", default_value = exporter::LISTEN)]
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = exporter::LISTEN, value_parser = arguments::listen)]
         listen: SocketAddr,
         /// Most paths told of one by one, those with the lowest addresses; the others together, as peer "others".
-        #[arg(long, value_name = "N", default_value_t = 32)]
+        #[arg(long, value_name = "N", default_value_t = 32, value_parser = arguments::count)]
         max_paths: usize,
         /// The agent's socket.
         #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
@@ -274,7 +275,7 @@ enum Command {
     /// synchronised, are packets held, which paths are congested. As root or in the group onrampd.
     Dashboard {
         /// Where it listens. Who can reach it sees peers and delays, but no flows.
-        #[arg(long, value_name = "ADDRESS:PORT", default_value = dashboard::LISTEN)]
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = dashboard::LISTEN, value_parser = arguments::listen)]
         listen: SocketAddr,
         /// The agent's socket; default: the configuration's.
         #[arg(long, value_name = "PATH")]
@@ -291,9 +292,10 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
         /// Until so long is over; default: until SIGINT or SIGTERM.
-        #[arg(long = "for", value_name = "TIME")]
+        #[arg(long = "for", value_name = "TIME", value_parser = arguments::lasting)]
         lasts: Option<Life>,
-        /// It ends when the recording is so large: some 80 bytes a flow.
+        /// It ends when the recording is so large: some 80 bytes for each flow sent, and each write that
+        /// came.
         #[arg(long, value_name = "SIZE", default_value = "64MB")]
         max_size: Size,
         /// Write hashes in the place of addresses, by the key in this file: the same on all hosts.
@@ -321,6 +323,7 @@ enum FleetCommand {
     /// others stop talking to it at once.
     Remove {
         /// Its address.
+        #[arg(value_parser = arguments::address)]
         address: IpAddr,
         /// Configuration (TOML).
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
@@ -330,9 +333,10 @@ enum FleetCommand {
     /// They replace those named before; none: it has no others.
     Alias {
         /// The host's address.
+        #[arg(value_parser = arguments::address)]
         address: IpAddr,
         /// Its other addresses, or networks of them, such as its pods'.
-        #[arg(value_name = "ADDRESS|NETWORK", value_parser = tokens::network)]
+        #[arg(value_name = "ADDRESS|NETWORK", value_parser = arguments::network)]
         aliases: Vec<IpNet>,
         /// Configuration (TOML).
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
@@ -396,6 +400,7 @@ enum PolicyCommand {
     /// Make an old version's policy the newest one. Default: the one before the present policy.
     Rollback {
         /// The old version; 0: no policy, each host's own configuration counts.
+        #[arg(value_parser = arguments::version)]
         version: Option<u64>,
         /// Reason, for history and log.
         #[arg(long, value_name = "TEXT")]
@@ -455,10 +460,10 @@ struct TermsArguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     uses: u32,
     /// For how long: 90s, 30min, 2h, 7d.
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = tokens::lasting)]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = arguments::lasting)]
     expires: Life,
     /// Hosts with this address, or an address of this network, only.
-    #[arg(long, value_name = "ADDRESS|NETWORK", value_parser = tokens::network)]
+    #[arg(long, value_name = "ADDRESS|NETWORK", value_parser = arguments::network)]
     within: Option<IpNet>,
 }
 
@@ -612,7 +617,7 @@ fn change_policy(what: PolicyCommand) -> ExitCode {
         PolicyCommand::Set { file, message, config } => with_config(&config, |config| match policy::read(&file) {
             Ok(policy) => done(policy::set(config, policy, message)),
             Err(errors) => {
-                errors.iter().for_each(|e| eprintln!("{e}"));
+                errors.iter().for_each(|e| eprintln!("onrampctl: {e}"));
                 ExitCode::from(2)
             }
         }),

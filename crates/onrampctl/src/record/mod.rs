@@ -202,7 +202,7 @@ impl Recording {
     }
 }
 
-/// What can be told before anything is loaded.
+/// Checks what can be told before anything is loaded.
 fn check(order: &Order) -> io::Result<()> {
     if order.out.exists() {
         return Err(wrong(format!("{}: is there already: give another name", order.out.display())));

@@ -693,7 +693,7 @@ impl FromStr for Token {
         let wrong = |what: &str| {
             format!("{what}: copy all that `onrampctl init` or `onrampctl token create` prints on the coordinator")
         };
-        let none = || wrong("is no token, such as 10.0.0.1:9472/31712fa0…");
+        let none = || wrong("is no token such as 10.0.0.1:9472/31712fa0…");
         if text.starts_with(['"', '\'']) || text.ends_with(['"', '\'']) {
             return Err("is in quotes: leave them out".into());
         }
