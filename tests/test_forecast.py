@@ -131,6 +131,23 @@ def test_mistakes_are_one_line(recorded: list[Path], file: str, said: str) -> No
     assert said in str(e.value) and "\n" not in str(e.value)
 
 
+def test_flows_to_hosts_that_were_not_recorded(tmp_path: Path) -> None:
+    files = written(tmp_path, (1, 9, 3_000_000, 5_000), (2, 9, 3_000_000, 5_000), (1, 8, 3_000_000, 5_000))
+    with pytest.raises(OnRampError) as e:
+        combined(files)
+    assert str(e.value) == "all flows go to 10.0.0.8, 10.0.0.9, which were not recorded: record there, too"
+    with pytest.raises(OnRampError, match=r"4.csv: 10.0.0.4 is in two recordings, .*4.csv too"):
+        combined([*files, files[-1]])
+
+
+def test_a_mistake_leaves_no_folder_of_results(recorded: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "network.toml").write_text(NETWORK)
+    command = [sys.executable, "-m", "onramp", "forecast", str(recorded[1]), "--network", "network.toml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "all flows go to 10.0.0.1, 10.0.0.9" in done.stderr, done.stderr
+    assert not (tmp_path / "results").exists()
+
+
 def test_more_hosts_than_the_network_has(recorded: list[Path]) -> None:
     with pytest.raises(OnRampError, match="4 hosts were recorded, and the network has 2"):
         recording.combine([recording.read(f) for f in recorded], ["h0", "h1"], {}, 20_000)
@@ -155,7 +172,8 @@ def test_a_forecast_compares_thresholds_and_says_what_it_rests_on(
     assert (tmp_path / "out" / "index.html").exists()
     for wrong, said in (
         (["--gap", "20"], "--gap 20: is no time"),
-        (["--threshold", "20"], "onramp.threshold"),
+        (["--threshold", "20"], "--threshold: "),
+        ([str(recorded[0])], "10.0.0.1 is in two recordings"),
         (["--hosts", str(tmp_path / "network.toml")], "write address,host"),
     ):
         failed = subprocess.run(

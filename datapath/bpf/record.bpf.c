@@ -196,10 +196,24 @@ OR_INLINE void record_came(const struct or_tuple *flow, struct or_came *present)
 	present->last = 0;
 }
 
-OR_INLINE void record_arrival(const struct or_packet *packet, or_u32 closes, or_u64 now)
+/* Most that IPv6 and TCP with time stamps take of a packet. */
+#define RECORD_HEADERS 72
+
+/*
+ * Linux marks the ends of segments amid a long write as if they ended one (PSH), tens of thousands a second. They are of
+ * full packets, the last one of a write hardly ever is.
+ */
+OR_INLINE or_u32 record_is_amid(struct __sk_buff *skb, const struct or_packet *packet, or_u32 most)
+{
+	or_u32 mtu = 0;
+
+	return most && packet->payload % most == 0 && bpf_check_mtu(skb, 0, &mtu, 0, 0) >= 0 && most + RECORD_HEADERS >= mtu;
+}
+
+OR_INLINE void record_arrival(struct __sk_buff *skb, const struct or_packet *packet, or_u32 closes, or_u64 now)
 {
 	struct or_came fresh = { .next = packet->seq }, *present = bpf_map_lookup_elem(&came, &packet->flow);
-	or_u32 end = packet->seq + packet->payload;
+	or_u32 end = packet->seq + packet->payload, segment = skb->gso_size ? skb->gso_size : packet->payload;
 
 	if (!present) {
 		bpf_map_update_elem(&came, &packet->flow, &fresh, BPF_NOEXIST);
@@ -208,14 +222,16 @@ OR_INLINE void record_arrival(const struct or_packet *packet, or_u32 closes, or_
 			return;
 	}
 	if (packet->payload) {
-		if (now - present->last > OR_BUSY_GAP)
+		if (now - present->last > OR_CAME_GAP)
 			record_came(&packet->flow, present);
 		/* What fills a gap comes later, and all is there by then. */
 		if (!record_is_old((int)(end - present->next)))
 			present->next = end;
 		present->last = now;
+		if (segment > present->most)
+			present->most = segment;
 	}
-	if (closes || packet->push)
+	if (closes || (packet->push && !record_is_amid(skb, packet, present->most)))
 		record_came(&packet->flow, present);
 }
 
@@ -275,7 +291,7 @@ int onramp_record_in(struct __sk_buff *skb)
 	if (!packet_parse(skb, &packet) || packet.flow.protocol != IPPROTO_TCP || record_tcp(skb, &packet, &tcp))
 		return TC_ACT_UNSPEC;
 	if (packet.payload || tcp.fin)
-		record_arrival(&packet, tcp.fin, now);
+		record_arrival(skb, &packet, tcp.fin, now);
 	sent = (struct or_tuple){
 		.source = packet.flow.destination, .destination = packet.flow.source,
 		.sport = packet.flow.dport, .dport = packet.flow.sport, .protocol = IPPROTO_TCP,

@@ -13,6 +13,9 @@
 /* What follows within this time, with no data from the other side between, is of the same flow. */
 #define OR_BUSY_GAP 20000ULL
 
+/* A receiver tells of data that ended no write if none followed for so long. Packets of a slow link are less apart. */
+#define OR_CAME_GAP 10000000ULL
+
 /**
  * struct or_busy - map "busy", by tuple: what this host sends on a connection
  * @began: when its present flow began, or the last one
@@ -54,17 +57,17 @@ struct or_busy {
  * struct or_came - map "came", by tuple: what this host receives on a connection
  * @last: when data came last; 0: all that came was told of
  * @next: sequence number after the last byte
- * @reserved: 0
+ * @most: payload of the largest packet
  */
 struct or_came {
 	or_u64 last;
 	or_u32 next;
-	or_u32 reserved;
+	or_u32 most;
 };
 
 /*
  * Its last byte was acknowledged; the connection was reset; still open when the recording ended; another flow followed
- * before it was acknowledged. Or no flow that was sent: data came that ended a write, or none followed for OR_BUSY_GAP.
+ * before it was acknowledged. Or no flow that was sent: data came that ended a write, or none followed for OR_CAME_GAP.
  * By its @next a flow of another host is known that ended with it; of several the last counts.
  */
 #define OR_ENDED_ACKED 0

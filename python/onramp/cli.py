@@ -29,7 +29,7 @@ from onramp.scenario import OVERRIDES, dimension, load, quantity
 if TYPE_CHECKING:
     from onramp.sweeps import Point
 
-RESULTS = Path("results")
+RESULTS = folders.RESULTS
 #: Scenario of `onramp demo`.
 DEMO = examples.FOLDER / "demo.toml"
 INTERRUPTED = 130

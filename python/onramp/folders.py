@@ -16,6 +16,9 @@ from onramp.errors import OnRampError, RunError, of_os
 MARKS = ("summary.json", "comparison.json", "forecast.json", "trace.json", "sweep.csv")
 
 
+#: Where results go that are given no place.
+RESULTS = Path("results")
+
 #: Test of a folder: does it hold the beginning of what is to be made?
 Resumes = Callable[[Path], bool]
 
@@ -108,6 +111,9 @@ def staged(target: Path, *, force: bool = False, resumes: Resumes = nothing) -> 
         raise OnRampError(f"{target}: cannot be made; {target.parent} is not a folder") from e
     except OSError as e:
         raise OnRampError(of_os(target, e)) from e
+    finally:
+        if target.parent == RESULTS and _is_empty(RESULTS):
+            RESULTS.rmdir()
 
 
 def _opened(target: Path, force: bool, resumes: Resumes) -> Path:

@@ -17,11 +17,11 @@ from onramp import recording
 from onramp.cache import Cache, Workers
 from onramp.comparison import Comparison, Row
 from onramp.engine import Watch
-from onramp.errors import OnRampError, of_os
+from onramp.errors import OnRampError, ScenarioError, of_os
 from onramp.metrics import Metric, metrics
 from onramp.recording import NONE, Flows
 from onramp.result import Result
-from onramp.scenario import Scenario, load
+from onramp.scenario import OVERRIDES, Scenario, load
 from onramp.summary import SIZES, Floats, statistics
 
 #: Answers of a request begin within this time of each other.
@@ -98,7 +98,10 @@ def plan(
     on = {"onramp.enabled": True}
     first = load(network, {**chosen, **on}, "sim")
     asked = list(thresholds) or [str(first.document["onramp"]["threshold"])]
-    with_ = {t: load(network, {**chosen, **on, "onramp.threshold": t}, "sim") for t in asked}
+    try:
+        with_ = {t: load(network, {**chosen, **on, "onramp.threshold": t}, "sim") for t in asked}
+    except ScenarioError as e:
+        raise ScenarioError(str(e).replace(f"{OVERRIDES}onramp.threshold", "--threshold")) from None
     return Plan(flows, without, with_)
 
 
@@ -170,6 +173,11 @@ class Forecast:
         return found
 
     @property
+    def unfaithful(self) -> Mapping[str, float]:
+        """Those of `faithfulness` that are more than `FAITHFUL` apart."""
+        return {s: f for s, f in self.faithfulness.items() if not 1 / FAITHFUL < f < FAITHFUL}
+
+    @property
     def rows(self) -> list[Line]:
         """The metrics of the runs."""
         by_threshold = {t: {row.metric: row for row in c.rows} for t, c in self.comparisons.items()}
@@ -192,11 +200,10 @@ class Forecast:
             f"Recorded: {len(flows):,} flows in {flows.span_ns / 1e9:.3g} s; {requests:,} requests"
             + (f" of {answers:.3g} answers on average." if requests else ".")
         ]
-        far = {s: f for s, f in self.faithfulness.items() if not 1 / FAITHFUL < f < FAITHFUL}
         named = {metric.sample: metric.group for metric in metrics(self.without.summary) if metric.sample}
         said = ", ".join(f"{named[s]} {f:.3g}" for s, f in self.faithfulness.items())
         lines.append(f"Replay over recording, mean times: {said or 'nothing in common'}.")
-        if far:
+        if far := self.unfaithful:
             lines.append(
                 f"More than {FAITHFUL:.2f} apart ({', '.join(named[s] for s in far)}): network, transport or "
                 "buffers are not those of the recorded hosts, and what is forecast for them says little."

@@ -179,6 +179,10 @@ def combine(
     OnRampError
         If they have no time or no clock in common, or the network has not so many hosts.
     """
+    by_host: dict[str, Recording] = {}
+    for r in recordings:
+        if (other := by_host.setdefault(r.hosts[0] if r.hosts else str(r.path), r)) is not r:
+            raise OnRampError(f"{r.path}: {r.hosts[0]} is in two recordings, in {other.path} too")
     clocks = {r.time for r in recordings}
     if len(clocks) > 1:
         raise OnRampError(
@@ -210,11 +214,15 @@ def combine(
         size = _bytes(int(np.sum(sizes[in_time & ~inside])))
         missing.append(f"{outside:,} flows ({size}) were to or from hosts outside of the network: left out.")
     if silent := sorted({*destination[in_time & inside]} - recorded):
-        some = ", ".join(silent[:5]) + (", …" if len(silent) > 5 else "")
-        missing.append(f"{len(silent)} hosts were not recorded, so that what they sent is missing: {some}.")
+        missing.append(
+            f"{len(silent)} hosts were not recorded, so that what they sent is missing: {_some(silent)}."
+        )
 
     kept = np.flatnonzero(in_time & inside & (source != destination))
     if not len(kept):
+        if (silent := sorted({*destination[in_time]} - recorded)) and not names:
+            which = "which was" if len(silent) == 1 else "which were"
+            raise OnRampError(f"all flows go to {_some(silent)}, {which} not recorded: record there, too")
         raise OnRampError("the recordings have no flow between hosts of the network")
     kept = kept[np.argsort(began[kept], kind="stable")]
     first = int(began[kept[0]])
@@ -365,6 +373,10 @@ def _by_chance(
         apart = np.array([start_ns[b[0]] - start_ns[a[-1]] for a, b in itertools.pairwise(there)])
         rates.append((len(there), float(np.sum(apart <= 11 * gap_ns)) / (10 * len(there))))
     return lambda size: sum(n * p ** (size - 1) for n, p in rates)
+
+
+def _some(addresses: Sequence[str]) -> str:
+    return ", ".join(addresses[:5]) + (", …" if len(addresses) > 5 else "")
 
 
 def _missing(recordings: Sequence[Recording]) -> list[str]:

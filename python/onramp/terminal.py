@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Collection, Iterator, Sequence
 
@@ -277,14 +278,14 @@ def judged_text(found: Sequence[Agreement]) -> str:
 
 def ratio_text(ratio: Ratio | None) -> str:
     """As "2.31×"."""
-    if ratio is None:
+    if ratio is None or not math.isfinite(ratio.value):
         return "–"
     return f"{ratio.value:.2f}×" if ratio.value < 100 else f"{number(ratio.value)}×"
 
 
 def interval_text(interval: tuple[float, float] | None) -> str:
     """As "2.20–2.43"."""
-    return f"{interval[0]:.2f}–{interval[1]:.2f}" if interval else ""
+    return f"{interval[0]:.2f}–{interval[1]:.2f}" if interval and all(map(math.isfinite, interval)) else ""
 
 
 def summary_table(summary: Summary, links: Sequence[str] = ()) -> Table:

@@ -5,6 +5,12 @@ use onrampd::fleet::wire::Fleet;
 use onrampd::policy;
 use std::fmt::Write as _;
 
+/// A number of hosts, in words.
+#[must_use]
+pub fn hosts(n: usize) -> String {
+    if n == 1 { "1 host".into() } else { format!("{n} hosts") }
+}
+
 /// Hosts and what is wrong, a line each.
 #[must_use]
 pub fn show(fleet: &Fleet) -> String {
@@ -16,8 +22,8 @@ pub fn show(fleet: &Fleet) -> String {
     let noise = show_time(fleet.edge_sigma_ns.round() as i64);
     let _ = writeln!(
         out,
-        "{} hosts · round {} · a pair's probes say it within {noise}{parts}",
-        fleet.hosts.len(),
+        "{} · round {} · a pair's probes say it within {noise}{parts}",
+        hosts(fleet.hosts.len()),
         fleet.rounds
     );
     let _ = writeln!(out, "{:<40}{:>12}{:>12}  state", "host", "clock ±1σ", "ppm");

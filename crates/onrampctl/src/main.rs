@@ -4,6 +4,7 @@
 //! protocols, and the programs, which the doctor has the kernel check.
 
 mod agent;
+mod arguments;
 mod compare;
 mod coordinator;
 mod dashboard;
@@ -31,7 +32,6 @@ use nix::unistd::geteuid;
 use onrampd::agent::off;
 use onrampd::config::quantity::{Life, Share, Size, Threshold};
 use onrampd::config::{Config, Fleet, Mode};
-use onrampd::fleet::pki::Token;
 use onrampd::fleet::tokens::{Terms, today};
 use onrampd::fleet::wire;
 use onrampd::scope::Rule;
@@ -63,7 +63,7 @@ enum Command {
         #[command(flatten)]
         host: HostArguments,
         /// This host's address, by which the others send to it.
-        #[arg(long)]
+        #[arg(long, value_parser = arguments::address)]
         address: IpAddr,
         /// TCP port of the coordinator.
         #[arg(long, default_value_t = 9472, value_parser = clap::value_parser!(u16).range(1..))]
@@ -83,7 +83,7 @@ enum Command {
         /// Token that `onrampctl init` or `onrampctl token create` printed on the coordinator. Other
         /// users of this host see it here: --token-file or the environment keep it from them.
         #[arg(env = "ONRAMP_TOKEN", hide_env_values = true)]
-        token: Option<Token>,
+        token: Option<String>,
         /// A file with the token; - is standard input.
         #[arg(long, value_name = "FILE", conflicts_with = "token")]
         token_file: Option<PathBuf>,
@@ -91,7 +91,7 @@ enum Command {
         host: HostArguments,
         /// This host's address, by which the others send to it. Default: the one on the way to
         /// the coordinator.
-        #[arg(long)]
+        #[arg(long, value_parser = arguments::address)]
         address: Option<IpAddr>,
     },
     /// On the coordinator: make, list and withdraw the tokens that hosts join with.
@@ -208,7 +208,7 @@ enum Command {
         #[arg(long)]
         json: bool,
         /// Also the flows held longest.
-        #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20")]
+        #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20", value_parser = arguments::count)]
         flows: Option<usize>,
         /// The agent's socket.
         #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
@@ -222,7 +222,7 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         dry_run: Option<PathBuf>,
         /// For so long.
-        #[arg(long = "for", value_name = "TIME", default_value = "10s", requires = "dry_run", value_parser = tokens::lasting)]
+        #[arg(long = "for", value_name = "TIME", default_value = "10s", requires = "dry_run", value_parser = arguments::lasting)]
         lasts: Life,
         /// JSON.
         #[arg(long)]
@@ -247,7 +247,7 @@ enum Command {
         #[arg(long, value_name = "TIME")]
         until: Option<String>,
         /// Paths to these peers only.
-        #[arg(long, value_name = "ADDRESS")]
+        #[arg(long, value_name = "ADDRESS", value_parser = arguments::address)]
         peer: Vec<IpAddr>,
         /// One line of JSON.
         #[arg(long)]
@@ -263,10 +263,10 @@ enum Command {
     /// privileges but the group onrampd.
     Exporter {
         /// Where it listens. Who can reach it sees peers and delays, but no flows.
-        #[arg(long, value_name = "ADDRESS:PORT", default_value = exporter::LISTEN)]
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = exporter::LISTEN, value_parser = arguments::listen)]
         listen: SocketAddr,
         /// Most paths told of one by one, those with the lowest addresses; the others together, as peer "others".
-        #[arg(long, value_name = "N", default_value_t = 32)]
+        #[arg(long, value_name = "N", default_value_t = 32, value_parser = arguments::count)]
         max_paths: usize,
         /// The agent's socket.
         #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
@@ -276,7 +276,7 @@ enum Command {
     /// synchronised, are packets held, which paths are congested. As root or in the group onrampd.
     Dashboard {
         /// Where it listens. Who can reach it sees peers and delays, but no flows.
-        #[arg(long, value_name = "ADDRESS:PORT", default_value = dashboard::LISTEN)]
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = dashboard::LISTEN, value_parser = arguments::listen)]
         listen: SocketAddr,
         /// The agent's socket; default: the configuration's.
         #[arg(long, value_name = "PATH")]
@@ -293,9 +293,10 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
         /// Until so long is over; default: until SIGINT or SIGTERM.
-        #[arg(long = "for", value_name = "TIME")]
+        #[arg(long = "for", value_name = "TIME", value_parser = arguments::lasting)]
         lasts: Option<Life>,
-        /// It ends when the recording is so large: some 80 bytes a flow.
+        /// It ends when the recording is so large: some 80 bytes for each flow sent, and each write that
+        /// came.
         #[arg(long, value_name = "SIZE", default_value = "64MB")]
         max_size: Size,
         /// Write hashes in the place of addresses, by the key in this file: the same on all hosts.
@@ -332,6 +333,7 @@ enum FleetCommand {
     /// others stop talking to it at once.
     Remove {
         /// Its address.
+        #[arg(value_parser = arguments::address)]
         address: IpAddr,
         /// Configuration (TOML).
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
@@ -341,9 +343,10 @@ enum FleetCommand {
     /// They replace those named before; none: it has no others.
     Alias {
         /// The host's address.
+        #[arg(value_parser = arguments::address)]
         address: IpAddr,
         /// Its other addresses, or networks of them, such as its pods'.
-        #[arg(value_name = "ADDRESS|NETWORK", value_parser = tokens::network)]
+        #[arg(value_name = "ADDRESS|NETWORK", value_parser = arguments::network)]
         aliases: Vec<IpNet>,
         /// Configuration (TOML).
         #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
@@ -407,6 +410,7 @@ enum PolicyCommand {
     /// Make an old version's policy the newest one. Default: the one before the present policy.
     Rollback {
         /// The old version; 0: no policy, each host's own configuration counts.
+        #[arg(value_parser = arguments::version)]
         version: Option<u64>,
         /// Reason, for history and log.
         #[arg(long, value_name = "TEXT")]
@@ -466,10 +470,10 @@ struct TermsArguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     uses: u32,
     /// For how long: 90s, 30min, 2h, 7d.
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = tokens::lasting)]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = arguments::lasting)]
     expires: Life,
     /// Hosts with this address, or an address of this network, only.
-    #[arg(long, value_name = "ADDRESS|NETWORK", value_parser = tokens::network)]
+    #[arg(long, value_name = "ADDRESS|NETWORK", value_parser = arguments::network)]
     within: Option<IpNet>,
 }
 
@@ -624,7 +628,7 @@ fn change_policy(what: PolicyCommand) -> ExitCode {
         PolicyCommand::Set { file, message, config } => with_config(&config, |config| match policy::read(&file) {
             Ok(policy) => done(policy::set(config, policy, message)),
             Err(errors) => {
-                errors.iter().for_each(|e| eprintln!("{e}"));
+                errors.iter().for_each(|e| eprintln!("onrampctl: {e}"));
                 ExitCode::from(2)
             }
         }),

@@ -1,6 +1,7 @@
 //! The commands `policy …` and `stop-holding --fleet`: the fleet's policy on its coordinators.
 
 use crate::coordinator;
+use crate::hosts::hosts as hosts_of;
 use crate::setup::{coordinates, tell_others, wrong};
 use onrampd::config::{self, Config, Fleet, Mode};
 use onrampd::fleet::pki::Authority;
@@ -241,7 +242,7 @@ fn shown(progress: &Progress, meant: usize) -> String {
     } else {
         ""
     };
-    format!("confirmed by {confirmed} of {hosts} hosts; {enforcing} enforce{hint}\n")
+    format!("confirmed by {confirmed} of {}; {enforcing} enforce{hint}\n", hosts_of(*hosts))
 }
 
 /// How many of the hosts that are connected a policy has enforce.
@@ -255,16 +256,16 @@ fn reach(policy: Option<&Policy>, hosts: &[HostState]) -> String {
     let Some(policy) = policy else { return String::new() };
     let matched: Vec<_> = hosts.iter().map(|host| policy.of(host.address, &host.labels).rule).collect();
     let count = |rule| matched.iter().filter(|matched| **matched == rule).count();
-    let all = hosts.len();
+    let all = hosts_of(hosts.len());
     let mut out = String::new();
     for (i, rule) in policy.rules.iter().enumerate() {
         let (of, scope, mode) = (count(Some(i + 1)), rule.scope(), rule.mode);
         let nobody = if of == 0 { ": onrampctl fleet shows their labels" } else { "" };
-        let _ = writeln!(out, "rule {} ({scope}): {mode} · {of} of {all} hosts{nobody}", i + 1);
+        let _ = writeln!(out, "rule {} ({scope}): {mode} · {of} of {all}{nobody}", i + 1);
     }
     let none = count(None);
     if none > 0 {
-        let _ = writeln!(out, "no rule: observe · {none} of {all} hosts");
+        let _ = writeln!(out, "no rule: observe · {none} of {all}");
     }
     out
 }
@@ -300,17 +301,20 @@ pub fn stop_holding(config: &Config, end: bool, message: Option<String>) -> io::
     }
     let Progress { hosts, confirmed, enforcing, away, .. } = progress;
     let seconds = at.duration_since(begun).as_secs_f64();
-    let line = format!("version {version}: {confirmed} of {hosts} hosts hold nothing any more, after {seconds:.2} s");
+    let line =
+        format!("version {version}: {confirmed} of {} hold nothing any more, after {seconds:.2} s", hosts_of(hosts));
     if confirmed < hosts || enforcing > 0 {
         return Err(io::Error::other(format!(
             "{line}: onrampctl policy show names the others; onrampd off stops one there"
         )));
     }
     if let Some(first) = away.first() {
-        let more = if away.len() > 1 { format!(" and {} more", away.len() - 1) } else { String::new() };
+        let (more, goes_on) = match away.len() {
+            1 => (String::new(), "which goes on holding if its agent runs"),
+            n => (format!(" and {} more", n - 1), "which go on holding if their agents run"),
+        };
         return Err(io::Error::other(format!(
-            "{line}; not reached: {first}{more}, which go on holding if their agents run: onrampd off there; onrampctl fleet \
-             remove, of hosts that are gone"
+            "{line}; not reached: {first}{more}, {goes_on}: onrampd off there; onrampctl fleet remove, of hosts that are gone"
         )));
     }
     with(line + "\nuntil onrampctl stop-holding --fleet --end\n", told)
@@ -410,12 +414,17 @@ pub fn history(config: &Config, json: bool) -> io::Result<String> {
     if policies.all().is_empty() {
         return Ok("the fleet has no policy: onrampctl policy set FILE makes one\n".into());
     }
-    let mut out = format!("{:>7}  {:<24}{:<32}who, from where, and what for\n", "version", "when", "what");
-    for Version { version, at, by, from, what, message, .. } in policies.all().iter().rev() {
+    Ok(listed(policies.all()))
+}
+
+fn listed(versions: &[Version]) -> String {
+    let width = versions.iter().map(|version| version.what.chars().count() + 2).max().unwrap_or(0).max(32);
+    let mut out = format!("{:>7}  {:<24}{:<width$}who, from where, and what for\n", "version", "when", "what");
+    for Version { version, at, by, from, what, message, .. } in versions.iter().rev() {
         let message = message.as_ref().map_or(String::new(), |message| format!(": {message}"));
-        let _ = writeln!(out, "{version:>7}  {:<24}{what:<32}{by}, {from}{message}", policy::utc(*at));
+        let _ = writeln!(out, "{version:>7}  {:<24}{what:<width$}{by}, {from}{message}", policy::utc(*at));
     }
-    Ok(out)
+    out
 }
 
 /// Differences from one policy to another, each a version's number or a file: from the version before to the present
@@ -513,6 +522,14 @@ mod tests {
         assert!(!ended.stopped && ended.stop.is_none());
         assert!(change(Some(false), None).of(None, 1).is_none(), "there is nothing to end");
         assert!(change(Some(true), None).of(None, 1).unwrap().policy.is_none());
+    }
+
+    #[test]
+    fn what_was_done_and_by_whom_do_not_run_together() {
+        let mut version = change(None, Some(Some(policy(B7)))).of(None, 10).unwrap();
+        version.what = "end of the trial of version 9: back to version 8".into();
+        let text = listed(&[version]);
+        assert!(text.contains("back to version 8  "), "{text}");
     }
 
     #[test]

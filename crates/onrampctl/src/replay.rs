@@ -1,5 +1,6 @@
 //! Probe logs fitted and solved again: what each window gives.
 
+use crate::hosts::hosts;
 use onramp_clock::log::{self, Log};
 use onramp_clock::{FitOptions, HostId, NetworkOptions, Solution};
 use onrampd::config::quantity::show_time;
@@ -88,7 +89,8 @@ pub fn show(windows: &[Window]) -> String {
     let mut out = String::new();
     for (number, window) in windows.iter().enumerate() {
         let noise = show_time(window.edge_sigma_ns.round() as i64);
-        let _ = writeln!(out, "window {number} · {} hosts · a pair's probes say it within {noise}", window.hosts.len());
+        let _ =
+            writeln!(out, "window {number} · {} · a pair's probes say it within {noise}", hosts(window.hosts.len()));
         for host in &window.hosts {
             let (name, offset, drift) = (&host.host, host.offset_ns, host.drift_ppm);
             let uncertainty = show_time(host.uncertainty_ns.round() as i64);

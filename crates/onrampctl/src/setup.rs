@@ -107,10 +107,8 @@ impl Host {
 /// something cannot be written.
 pub fn init(host: &Host, at: SocketAddr, in_agent: bool, elsewhere: bool, terms: Terms) -> io::Result<Token> {
     let address = at.ip();
-    if !elsewhere && !is_of_this_host(address)? {
-        return Err(wrong(format!(
-            "--address {address}: this host has no such address: `ip address` lists those it has"
-        )));
+    if !elsewhere {
+        must_be_ours(address)?;
     }
     let text = host.text(address, &[at], in_agent.then_some(at));
     host.check(&text)?;
@@ -130,6 +128,7 @@ pub fn init(host: &Host, at: SocketAddr, in_agent: bool, elsewhere: bool, terms:
 /// # Errors
 /// There is a configuration already, the coordinator refuses, or something cannot be written.
 pub fn join(host: &Host, token: &Token, address: Option<IpAddr>) -> io::Result<IpAddr> {
+    address.map_or(Ok(()), must_be_ours)?;
     let address = address.map_or_else(|| towards(token.coordinator), Ok)?;
     host.check(&host.text(address, &[token.coordinator], None))?;
     let told = coordinator::join(token, address, &host.folder())?;
@@ -147,6 +146,11 @@ fn listed(of_token: SocketAddr, told: Vec<SocketAddr>) -> Vec<SocketAddr> {
         }
     }
     all
+}
+
+fn must_be_ours(address: IpAddr) -> io::Result<()> {
+    let none = || wrong(format!("--address {address}: this host has no such address: `ip address` lists those it has"));
+    is_of_this_host(address)?.then_some(()).ok_or_else(none)
 }
 
 fn is_of_this_host(address: IpAddr) -> io::Result<bool> {
@@ -276,9 +280,9 @@ fn new_token(folder: &Path, coordinator: SocketAddr, terms: Terms) -> io::Result
 ///
 /// # Errors
 /// There is none, or it cannot be read.
-pub fn given(token: Option<Token>, file: Option<&Path>) -> io::Result<Token> {
+pub fn given(token: Option<String>, file: Option<&Path>) -> io::Result<Token> {
     let (name, text) = match (token, file) {
-        (Some(token), None) => return Ok(token),
+        (Some(token), None) => ("the token".into(), token),
         (None, Some(file)) if file == Path::new("-") => {
             ("standard input".into(), io::read_to_string(io::stdin().take(LONGEST))?)
         }

@@ -35,7 +35,7 @@ pub enum Command {
         #[arg(long, value_name = "DIR")]
         folder: Option<PathBuf>,
         /// Where hosts connect. Default: at this host's address and port among the configuration's coordinators.
-        #[arg(long, value_name = "ADDRESS:PORT")]
+        #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen)]
         listen: Option<SocketAddr>,
         /// Its terms.
         #[command(flatten)]
@@ -73,6 +73,10 @@ pub enum Command {
     /// Commands of onrampctl.
     #[command(external_subcommand)]
     Client(Vec<OsString>),
+}
+
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "is no address with a port, such as 10.0.0.1:9472".into())
 }
 
 /// A coordinator without a configuration.

@@ -67,13 +67,13 @@ fn main() -> ExitCode {
             Err(e) => fail(e),
         },
         Command::Undo { state_dir, segments } => {
-            let done = if segments { undo::segments_again(&state_dir) } else { undo::after_an_agent(&state_dir) };
-            match done {
-                Ok(()) => {
-                    // Of the unit's own call nobody wants to read.
-                    if !segments {
-                        println!("nothing of an agent is left on this host");
-                    }
+            // Of the unit's own call nobody wants to read.
+            if segments {
+                return undo::segments_again(&state_dir).map_or_else(fail, |()| ExitCode::SUCCESS);
+            }
+            match undo::after_an_agent(&state_dir) {
+                Ok(removed) => {
+                    print!("{}", undone(&removed, &state_dir));
                     ExitCode::SUCCESS
                 }
                 Err(e) => fail(e),
@@ -84,6 +84,19 @@ fn main() -> ExitCode {
             fail(format!("cannot start onrampctl, which has all other commands: {e}"))
         }
     }
+}
+
+fn undone(removed: &[String], state_dir: &Path) -> String {
+    let mut said = if removed.is_empty() {
+        "nothing of an agent was left on this host\n".to_owned()
+    } else {
+        format!("removed {}\nnothing of an agent is left on this host\n", removed.join("; "))
+    };
+    if undo::kept(state_dir) > 0 {
+        let files = state_dir.join("effects-*");
+        said += &format!("kept what traffic met, for onrampctl report: {}\n", files.display());
+    }
+    said
 }
 
 fn measure(file: &Path) -> ExitCode {

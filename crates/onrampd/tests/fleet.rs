@@ -281,9 +281,9 @@ fn a_token_that_is_not_right_is_refused_and_leaves_nothing() {
         format!("{}{digit}{}", &token[..at], &token[at + 1..])
     };
     for (wrong, said, status) in [
-        (token[..digits - 1].to_string(), "/token: is no token: copy all", 2),
-        (token.replace('/', ""), "is no token: copy all", 2),
-        (String::new(), "is no token: copy all", 2),
+        (token[..digits - 1].to_string(), "/token: ends too early: copy all", 2),
+        (token.replace('/', ""), "is no token such as 10.0.0.1:9472/31712fa0…: copy all", 2),
+        (String::new(), "is no token such as 10.0.0.1:9472/31712fa0…: copy all", 2),
         (change(digits - 1), "the token is none of this coordinator's, or used up, or withdrawn", 1),
         // Another fleet's authority.
         (change(digits - 96), "10.9.0.1:9472: is of another fleet", 1),
@@ -568,7 +568,7 @@ fn nobody_joins_as_another_host() {
     let file = lab.file("token");
     let asked = ["join", "--token-file", file.to_str().unwrap(), "--interface", "eth0", "--address", "10.9.0.2"];
     let said = String::from_utf8(output(&lab, "c", &asked).stderr).unwrap();
-    assert!(said.contains("10.9.0.2 is no address of this host"), "{said}");
+    assert!(said.contains("--address 10.9.0.2: this host has no such address"), "{said}");
     let hosts = fleet(&lab, "a")["hosts"].as_array().unwrap().len();
     assert_eq!(hosts, 2);
 }

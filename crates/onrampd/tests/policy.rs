@@ -326,7 +326,7 @@ fn a_standby_has_the_same_policy_and_an_older_one_is_not_followed() {
     b.kill();
     until("is it noticed", || !fleet(&lab, "a")["hosts"][1]["connected"].as_bool().unwrap_or(false));
     let text = String::from_utf8(output(&lab, "a", &["stop-holding", "--fleet"]).stderr).unwrap();
-    assert!(text.contains("1 of 1 hosts") && text.contains("not reached: 10.9.0.2"), "{text}");
+    assert!(text.contains("1 of 1 host ") && text.contains("not reached: 10.9.0.2"), "{text}");
 
     // A member cannot make a policy.
     let newer = Version { version: 9, ..versions[0].clone() };
@@ -361,14 +361,14 @@ fn a_wrong_policy_is_a_line_and_changes_nothing() {
     said(&set(&lab, B7, &[]));
     let before = kept(&lab, "a");
     for (text, wrong) in [
-        ("[[rule]]\nmode = \"enforced\"\n", ":2: rule[0].mode: \"enforced\" is not one of observe, enforce"),
+        ("[[rule]]\nmode = \"enforced\"\n", ":2: rule 1: mode: \"enforced\" is not one of observe, enforce"),
         ("kep = \"1h\"\n[[rule]]\nmode = \"observe\"\n", ":1: kep: is not a known key: did you mean keep?"),
         ("", ": rule: is missing: at least one [[rule]] section is needed"),
     ] {
         let refused = set(&lab, text, &[]);
         let line = String::from_utf8(refused.stderr).unwrap();
         assert_eq!((refused.status.code(), line.lines().count()), (Some(2), 1), "{line}");
-        assert!(line.starts_with(&format!("{}{wrong}", lab.file("policy.toml").display())), "{line}");
+        assert!(line.starts_with(&format!("onrampctl: {}{wrong}", lab.file("policy.toml").display())), "{line}");
         let diff = output(&lab, "a", &["policy", "diff", lab.file("policy.toml").to_str().unwrap()]);
         assert_eq!(diff.status.code(), Some(2), "{diff:?}");
     }

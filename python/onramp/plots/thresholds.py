@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
+from onramp.metrics import number
 from onramp.plots import style
 
 if TYPE_CHECKING:
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def draw(forecast: Forecast) -> Figure:
-    """Ratios of mean and 95th percentile with their intervals, a panel for each kind of time."""
+    """Ratios of mean and 95th percentile with their intervals, a panel for each kind of time.
+
+    A panel says where the replay does not fit the recording: what it shows says little.
+    """
     lines = [
         line for line in forecast.rows if line.metric.sample and line.metric.statistic in ("mean", "p95")
     ]
@@ -21,7 +25,8 @@ def draw(forecast: Forecast) -> Figure:
     figure, axes = style.panels(1, max(len(samples), 1), (2.4, 2.6), sharey=True)
     for axis, sample in zip(axes, samples, strict=False):
         for shift, line in enumerate(line for line in lines if line.metric.sample == sample):
-            axis.set_title(line.metric.group)
+            far = forecast.unfaithful.get(sample or "")
+            axis.set_title(line.metric.group + (f"\nreplay {number(far)}× the recording" if far else ""))
             rows = [line.with_.get(t) for t in forecast.comparisons]
             points = [
                 (place + 0.2 * shift - 0.1, row.ratio, row.interval or (row.ratio, row.ratio))
@@ -46,5 +51,6 @@ def draw(forecast: Forecast) -> Figure:
     axes[0].set_yscale("log")
     axes[0].set_ylabel("without over with On-Ramp")
     style.log_ticks(axes[0].yaxis)
-    axes[0].legend()
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=2)
     return figure

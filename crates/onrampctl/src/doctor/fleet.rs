@@ -2,6 +2,7 @@
 
 use super::Check;
 use crate::agent::{Client, unanswered};
+use crate::hosts::hosts;
 use crate::{coordinator, setup};
 use nix::unistd::geteuid;
 use onrampd::config::quantity::show_time;
@@ -97,7 +98,7 @@ fn coordinator(fleet: &Fleet) -> Check {
     match answer {
         Ok(found) => {
             let known = found.hosts.iter().filter(|h| h.uncertainty_ns.is_some()).count();
-            let found = format!("{known} of {} hosts synchronised", found.hosts.len());
+            let found = format!("{known} of {} synchronised", hosts(found.hosts.len()));
             match silent {
                 None => Check::ok(name, found),
                 Some(at) => {

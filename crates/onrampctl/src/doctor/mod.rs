@@ -94,6 +94,7 @@ impl Report {
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::new();
+        let width = self.checks.iter().map(|check| check.name.chars().count() + 1).max().unwrap_or(0).max(16);
         for check in &self.checks {
             let state = match check.state {
                 State::Ok => "ok",
@@ -102,7 +103,7 @@ impl Report {
             };
             let mend = check.mend.as_ref().map_or(String::new(), |mend| format!(" → {mend}"));
             // One line each, whatever a kernel or a file says.
-            let line = format!("{state:<5}{:<16}{}{mend}", check.name, check.found).replace('\n', " ");
+            let line = format!("{state:<5}{:<width$}{}{mend}", check.name, check.found).replace('\n', " ");
             let _ = writeln!(out, "{}", line.trim_end());
         }
         out
@@ -118,5 +119,8 @@ mod tests {
         let checks = vec![Check::ok("a", "x"), Check::warn("b", "y\nz", "do this")];
         let text = Report { ok: true, programs: Vec::new(), checks }.text();
         assert_eq!(text, "ok   a               x\nwarn b               y z → do this\n");
+        let checks = vec![Check::ok("trial-a offloads", "TSO on"), Check::ok("a", "x")];
+        let text = Report { ok: true, programs: Vec::new(), checks }.text();
+        assert_eq!(text, "ok   trial-a offloads TSO on\nok   a                x\n");
     }
 }

@@ -24,7 +24,7 @@ use std::thread;
 pub(super) fn gate(config: Option<&Config>) -> (Check, bool) {
     let needed = config.is_some_and(|c| c.mode == Mode::Enforce && c.gate.kind != GateKind::None);
     let (kind, parent) = config.map_or((GateKind::Auto, Parent::Auto), |c| (c.gate.kind, c.parent));
-    let mend = "Linux 6.17 or newer with NET_SCH_BPF, or the module sch_onramp: dkms install onramp/0.1.0";
+    let mend = format!("{}, or the module sch_onramp: dkms install onramp/0.1.0", program::kernel());
     let chosen = gate::choose(kind, parent, try_program, try_module);
     let program = matches!(chosen, Ok((Gate::Program(()), _)));
     let check = match chosen {
@@ -42,7 +42,7 @@ pub(super) fn gate(config: Option<&Config>) -> (Check, bool) {
 /// Loads the gate's program, which is gone again at once.
 fn try_program() -> Result<(), String> {
     if !program::is_possible().unwrap_or(false) {
-        return Err(program::Error::Missing.to_string());
+        return Err(program::Error::Missing(program::kernel()).to_string());
     }
     let shared = Datapath::load(16, 16, &[]).and_then(|d| d.shared()).map_err(|e| e.to_string())?;
     Program::load(&shared, &[], 1).map(drop).map_err(|e| e.to_string())

@@ -6,10 +6,14 @@
 mod text;
 mod time;
 
+use crate::setup::wrong;
+use onramp_netlink::Socket;
 use onrampd::abi;
+use onrampd::agent::Error::NoInterface;
 use onrampd::clock::now;
 use onrampd::config::quantity::show_time;
 use onrampd::datapath::{Recorded, Recorder};
+use onrampd::net::acker;
 use onrampd::wait::{ready, signalled, wait};
 use onrampd::worker::drop_capabilities;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -57,6 +61,7 @@ pub struct Order {
 /// # Errors
 /// The file is there already or cannot be written, the kernel refuses, or the agent's clock is not known.
 pub fn run(order: &Order) -> io::Result<String> {
+    check(order)?;
     let key = order.key.as_deref().map(read_key).transpose()?;
     let addresses = Addresses::new(key.as_deref());
     let mut end = signalled(&[SIGINT, SIGTERM])?;
@@ -79,13 +84,13 @@ pub fn run(order: &Order) -> io::Result<String> {
         format!("# addresses = {}", addresses.name()),
         "# flows = all sent by TCP but to and from the fleet's coordinators: from the first byte while nothing".into(),
         "# was outstanding until all was acknowledged, or more followed that no acknowledgement called for".into(),
-        "# came = data by TCP that ended a write, or after which none came for 20 us".into(),
+        "# came = data by TCP that ended a write, or after which none came for 10 ms".into(),
         text::COLUMNS.into(),
     ])?;
     // What it reads from now on others have sent.
     drop_capabilities()?;
     let coordinators = order.coordinators.clone();
-    Recording { recorder, writer, addresses, source, line, began, stale: 0, flows: 0, coordinators }
+    Recording { recorder, writer, addresses, source, line, began, stale: 0, flows: 0, rows: 0, coordinators }
         .run(order, &mut end)
 }
 
@@ -100,6 +105,8 @@ struct Recording {
     stale: u64,
     /// Written so far.
     flows: u64,
+    /// Those, and the ends of what came.
+    rows: u64,
     coordinators: Vec<SocketAddr>,
 }
 
@@ -162,6 +169,7 @@ impl Recording {
         }
         let written = self.writer.row(&text::row(flow, &self.addresses, &self.line))?;
         self.flows += u64::from(written && flow.how != abi::OR_ENDED_CAME);
+        self.rows += u64::from(written);
         Ok(written)
     }
 
@@ -184,13 +192,28 @@ impl Recording {
             format!("# unparsed_packets = {}", of(abi::OR_RECORD_UNPARSED)),
             format!("# clock_unknown_s = {}", self.stale),
         ])?;
-        let (flows, path) = (self.flows, self.writer.path);
-        let took = show_time(lasted.cast_signed());
+        let Self { flows, rows, writer: Writer { file, path, .. }, .. } = self;
+        let (took, bytes) = (show_time(lasted.cast_signed()), file.get_ref().metadata()?.len());
         Ok(format!(
-            "{flows} flows in {took} in {}: {why}; {lost} lost, {udp} packets of UDP not recorded\n",
+            "{flows} flows in {took} in {} ({rows} rows, {bytes} bytes): {why}; {lost} lost, {udp} packets of UDP not \
+             recorded\n",
             path.display()
         ))
     }
+}
+
+/// Checks what can be told before anything is loaded.
+fn check(order: &Order) -> io::Result<()> {
+    if order.out.exists() {
+        return Err(wrong(format!("{}: is there already: give another name", order.out.display())));
+    }
+    let mut socket = Socket::open()?;
+    for interface in &order.interfaces {
+        if acker::find(&mut socket, interface).map_err(io::Error::other)?.is_none() {
+            return Err(wrong(NoInterface(interface.clone()).to_string()));
+        }
+    }
+    Ok(())
 }
 
 /// The clock as it is at first; it is waited for.
@@ -216,13 +239,13 @@ fn read_key(path: &Path) -> io::Result<Vec<u8>> {
     if key.len() < LEAST_KEY {
         let short =
             format!("{}: a key has at least {LEAST_KEY} bytes, such as openssl rand -hex 16 writes", path.display());
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, short));
+        return Err(wrong(short));
     }
     Ok(key)
 }
 
 /// Addresses of these interfaces.
-fn own(interfaces: &[String]) -> io::Result<Vec<IpAddr>> {
+pub fn own(interfaces: &[String]) -> io::Result<Vec<IpAddr>> {
     let mut own = Vec::new();
     for found in nix::ifaddrs::getifaddrs()?.filter(|found| interfaces.contains(&found.interface_name)) {
         let Some(address) = found.address else { continue };

@@ -4,6 +4,7 @@ mod page;
 mod table;
 
 use crate::agent::{Client, unanswered};
+use crate::record::own;
 use onrampd::config::Mode;
 use onrampd::config::quantity::Life;
 use onrampd::effects::Effects;
@@ -37,7 +38,9 @@ pub struct Order {
 /// A report.
 #[derive(Debug, Serialize)]
 struct Report {
-    /// Seconds since 1970.
+    /// The host's name, and its address.
+    host: String,
+    /// Seconds since 1970, as far as there are blocks.
     since: u64,
     until: u64,
     /// How long each mode was in force.
@@ -91,12 +94,25 @@ pub fn run(order: &Order) -> io::Result<String> {
         );
         return Err(io::Error::new(io::ErrorKind::NotFound, none));
     }
-    let report = Report::of(&blocks, &order.peers, since, until)?;
-    if let Some(path) = &order.html {
-        let written = fs::write(path, page::html(&report, &blocks, &order.peers));
-        written.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+    let report = Report::of(&blocks, &order.peers, host(&order.socket))?;
+    let text = if order.json { serde_json::to_string(&report)? + "\n" } else { table::show(&report) };
+    if let Some(path) = &order.html
+        && let Err(e) = fs::write(path, page::html(&report, &blocks, &order.peers))
+    {
+        // What was asked for besides is there.
+        print!("{text}");
+        return Err(io::Error::other(format!("{}: {e}", path.display())));
     }
-    if order.json { Ok(serde_json::to_string(&report)? + "\n") } else { Ok(table::show(&report)) }
+    Ok(text)
+}
+
+/// This host's name, and its first address at an interface of the agent's.
+fn host(socket: &Path) -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let status = Client::connect(socket).and_then(|mut client| client.status(0, false));
+    let interfaces = status.map(|status| status.interfaces.into_iter().map(|i| i.name).collect::<Vec<_>>());
+    let address = interfaces.and_then(|names| own(&names)).ok().and_then(|found| found.first().copied());
+    address.map_or(name.clone(), |address| format!("{name} ({address})"))
 }
 
 fn invalid(why: String) -> io::Error {
@@ -146,7 +162,10 @@ fn chosen(block: &Block, peers: &[IpAddr]) -> Option<Effects> {
 }
 
 impl Report {
-    fn of(blocks: &[Block], peers: &[IpAddr], since: u64, until: u64) -> io::Result<Self> {
+    fn of(blocks: &[Block], peers: &[IpAddr], host: String) -> io::Result<Self> {
+        let began = |block: &Block| block.at.saturating_sub(block.total.elapsed_ns / 1_000_000_000);
+        let since = blocks.iter().map(began).min().unwrap_or_default();
+        let until = blocks.iter().map(|block| block.at).max().unwrap_or_default();
         let mut known: BTreeMap<IpAddr, u64> = BTreeMap::new();
         for (peer, effects) in blocks.iter().flat_map(|block| &block.paths) {
             *known.entry(*peer).or_default() += effects.segments + effects.owd.count();
@@ -189,7 +208,16 @@ impl Report {
         if known.len() >= MAX_PATHS && peers.is_empty() {
             notes.push(format!("Of more than {MAX_PATHS} paths, those with the most traffic are kept one by one."));
         }
-        Ok(Self { since, until, observe, enforce, total: measures(&sums, |block| Some(&block.total)), paths, notes })
+        Ok(Self {
+            host,
+            since,
+            until,
+            observe,
+            enforce,
+            total: measures(&sums, |block| Some(&block.total)),
+            paths,
+            notes,
+        })
     }
 }
 
@@ -239,7 +267,7 @@ mod tests {
     }
 
     pub(super) fn report(observe: u64, enforce: u64) -> Report {
-        Report::of(&blocks(observe, enforce), &[], 1_800_000_000, 1_800_000_000 + 10 * (observe + enforce)).unwrap()
+        Report::of(&blocks(observe, enforce), &[], "web-07 (10.0.0.1)".into()).unwrap()
     }
 
     fn of<'a>(report: &'a Report, name: &str) -> &'a Compared {
@@ -278,11 +306,11 @@ mod tests {
 
     #[test]
     fn a_path_that_is_none_is_named() {
-        let e = Report::of(&blocks(2, 2), &[[10, 0, 0, 9].into()], 0, 1).unwrap_err();
+        let e = Report::of(&blocks(2, 2), &[[10, 0, 0, 9].into()], String::new()).unwrap_err();
         assert_eq!(
             (e.kind(), e.to_string().as_str()),
             (io::ErrorKind::InvalidInput, "--peer 10.0.0.9: no peer of this agent at that time")
         );
-        assert_eq!(Report::of(&blocks(2, 2), &[A.into()], 0, 1).unwrap().paths.len(), 1);
+        assert_eq!(Report::of(&blocks(2, 2), &[A.into()], String::new()).unwrap().paths.len(), 1);
     }
 }

@@ -169,12 +169,13 @@ pub(super) fn html(report: &Report, blocks: &[Block], peers: &[IpAddr]) -> Strin
     let held = chart.svg("Share of time held", &[("p99", &Effects::held_share)], false, share);
     let notes = report.notes.iter().fold(String::new(), |out, note| out + "<p>" + &escaped(note) + "</p>\n");
     let of = |run: String| escaped(&run);
+    let host = escaped(&report.host);
     let (observe, enforce) = (of(run(&report.observe)), of(run(&report.enforce)));
     let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>On-Ramp: before and after</title>\n\
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>On-Ramp: before and after, {host}</title>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
          <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}{MORE}\n</style>\n</head>\n<body>\n<main>\n\
-         <h1>On-Ramp: before and after <span>{} to {}</span></h1>\n\
+         <h1>On-Ramp: before and after <span>{host} · {} to {}</span></h1>\n\
          <dl id=\"answers\">\n<dt>Observe</dt><dd>{observe}</dd>\n<dt>Enforce</dt><dd>{enforce}</dd>\n</dl>\n{notes}\
          <h2>All paths</h2>\n{}\
          <h3>One-way delay <span class=\"key\"><i class=\"p50\"></i>p50 <i class=\"p99\"></i>p99 <i class=\"shade\"></i>enforce</span></h3>\n{delays}\
@@ -202,6 +203,7 @@ mod tests {
         }
         assert_eq!((page.matches("<svg").count(), page.matches("class=\"enforce\"").count()), (2, 2));
         assert_eq!(page.matches("<path class=\"line").count(), 3);
+        assert!(page.contains("<span>web-07 (10.0.0.1) · "));
         let none = html(&report(1, 0), &blocks(1, 0), &[]);
         assert!(!none.contains("class=\"enforce\"") && !none.contains("NaN"), "{none}");
     }

@@ -69,8 +69,9 @@ pub(super) fn run(run: &Run) -> String {
     let thresholds: Vec<_> = run.thresholds.iter().map(String::as_str).collect();
     let blocks = if run.blocks == 1 { "1 block".into() } else { format!("{} blocks", run.blocks) };
     let mut text = format!("{:.1} min in {blocks}, T {}", run.seconds / 60.0, thresholds.join(", "));
-    let policies: Vec<_> = run.policies.iter().filter(|n| **n > 0).map(ToString::to_string).collect();
-    if !policies.is_empty() {
+    let shown = |n: &u64| if *n == 0 { "0 (none)".into() } else { n.to_string() };
+    let policies: Vec<_> = run.policies.iter().map(shown).collect();
+    if run.policies.iter().any(|n| *n > 0) {
         let _ = write!(text, ", policy version {}", policies.join(", "));
     }
     text
@@ -78,7 +79,7 @@ pub(super) fn run(run: &Run) -> String {
 
 /// All of it.
 pub(super) fn show(report: &Report) -> String {
-    let mut out = format!("{} to {}\n", utc(report.since), utc(report.until));
+    let mut out = format!("{} · {} to {}\n", report.host, utc(report.since), utc(report.until));
     for (mode, of) in [("observe", &report.observe), ("enforce", &report.enforce)] {
         let _ = writeln!(out, "{mode}: {}", run(of));
     }
@@ -121,6 +122,10 @@ mod tests {
         }
         assert!(text.contains(" [−") && text.contains("is no experiment"), "{text}");
         assert!(!text.contains("± 0"));
+        assert!(text.starts_with("web-07 (10.0.0.1) · 2027-01-15 07:59:50 UTC to 2027-01-15 08:19:50 UTC\n"), "{text}");
+        let policies = [0, 1, 3].into();
+        let mixed = Run { blocks: 2, seconds: 20.0, policies, ..Run::default() };
+        assert!(run(&mixed).ends_with(", policy version 0 (none), 1, 3"), "{}", run(&mixed));
         let one = show(&report(0, 9));
         assert!(one.contains("observe: never\n") && one.contains("only enforced"), "{one}");
     }

@@ -29,6 +29,7 @@ pub const OR_BUSY_NOT: u32 = 0;
 pub const OR_BUSY_OPEN: u32 = 1;
 pub const OR_BUSY_ACKED: u32 = 2;
 pub const OR_BUSY_GAP: u32 = 20000;
+pub const OR_CAME_GAP: u32 = 10000000;
 pub const OR_BUSY_ANSWERED: u32 = 1;
 pub const OR_BUSY_CLOSING: u32 = 2;
 pub const OR_BUSY_PUSHED: u32 = 4;
@@ -545,7 +546,7 @@ const _: () = {
 pub struct or_came {
     pub last: or_u64,
     pub next: or_u32,
-    pub reserved: or_u32,
+    pub most: or_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -554,8 +555,8 @@ const _: () = {
     ["Offset of field: or_came::last"][::core::mem::offset_of!(or_came, last) - 0usize];
     ["Offset of field: or_came::next"][::core::mem::offset_of!(or_came, next) - 8usize];
     [
-        "Offset of field: or_came::reserved",
-    ][::core::mem::offset_of!(or_came, reserved) - 12usize];
+        "Offset of field: or_came::most",
+    ][::core::mem::offset_of!(or_came, most) - 12usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]

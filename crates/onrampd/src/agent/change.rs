@@ -9,6 +9,8 @@ use tracing::info;
 
 /// How problems begin that the next reload ends.
 const NOT_RELOADED: &str = "not reloaded";
+/// Those that a reload ends, too, since it finds the configuration right, and the next attempt.
+const NOT_UPGRADED: &str = "not upgraded";
 
 impl Agent {
     /// Takes up a changed configuration. One that is wrong changes nothing.
@@ -37,19 +39,20 @@ impl Agent {
             self.follow_policy();
             return;
         }
-        self.problems.retain(|problem| !problem.starts_with(NOT_RELOADED));
+        self.problems.retain(|problem| !problem.starts_with(NOT_RELOADED) && !problem.starts_with(NOT_UPGRADED));
         info!("reloaded {}", self.path.display());
         self.confirm();
     }
 
     /// Goes over to what is now in this program's file, without letting go of anything.
     pub(super) fn upgrade(&mut self) {
+        self.problems.retain(|problem| !problem.starts_with(NOT_UPGRADED));
         if let Err(errors) = Config::open(&self.path) {
-            errors.iter().for_each(|e| self.problem(format!("not upgraded: {e}")));
+            errors.iter().for_each(|e| self.problem(format!("{NOT_UPGRADED}: {e}")));
             return;
         }
         let failed = handover::hand_over(&self.program);
-        self.problem(format!("not upgraded: {}: {failed}", self.program.display()));
+        self.problem(format!("{NOT_UPGRADED}: {}: {failed}", self.program.display()));
     }
 
     /// Goes over to observing where holding was switched off, and back.

@@ -201,6 +201,33 @@ impl Undo {
         Ok(())
     }
 
+    /// Lists what of it is there.
+    fn found(&self, socket: &mut Socket) -> onramp_netlink::Result<Vec<String>> {
+        let links = onramp_netlink::link::list(socket)?;
+        let mut found = Vec::new();
+        for touched in &self.interfaces {
+            let Touched { name, index, .. } = touched;
+            let Some(link) = links.iter().find(|link| link.index == *index && link.name == *name) else { continue };
+            let mut parts = Vec::new();
+            if tc::qdiscs(socket, *index)?.iter().any(|q| is_gate(&q.kind)) {
+                parts.push("the gate");
+            }
+            // Without clsact there are none.
+            let mut ours = |hook| tc::filters(socket, *index, hook).unwrap_or_default().iter().any(is_ours);
+            if ours(INGRESS) || ours(EGRESS) {
+                parts.push("filters");
+            }
+            if touched.segments.is_some() && link.gso_max_size <= segments::SMALL {
+                parts.push("small segments");
+            }
+            if !parts.is_empty() {
+                found.push(format!("{name}: {}", parts.join(", ")));
+            }
+        }
+        found.extend(links.iter().any(|link| link.name == acker::NAME).then(|| format!("the device {}", acker::NAME)));
+        Ok(found)
+    }
+
     /// Undoes everything, as far as it goes: what could not be undone.
     pub fn run(&self, socket: &mut Socket) -> Vec<String> {
         let mut problems = self.clear_interfaces(socket);
@@ -235,11 +262,11 @@ impl Undo {
     }
 }
 
-/// Takes away what an agent that is no more has left, on all interfaces.
+/// Takes away what an agent that is no more has left, on all interfaces. Returns what that was.
 ///
 /// # Errors
 /// An agent runs, or something could not be undone.
-pub fn after_an_agent(folder: &Path) -> io::Result<()> {
+pub fn after_an_agent(folder: &Path) -> io::Result<Vec<String>> {
     let _only = only_agent()?;
     let mut socket = Socket::open()?;
     let mut file = UndoFile::in_folder(folder)?;
@@ -247,16 +274,31 @@ pub fn after_an_agent(folder: &Path) -> io::Result<()> {
     let links = onramp_netlink::link::list(&mut socket).map_err(io::Error::other)?;
     let names: Vec<String> = links.into_iter().map(|link| link.name).filter(|name| name != acker::NAME).collect();
     left.look(&mut socket, &names).map_err(io::Error::other)?;
+    let mut removed = left.found(&mut socket).map_err(io::Error::other)?;
     let mut problems = left.run(&mut socket);
-    problems.extend(left.socket.and_then(|path| Some(format!("{}: {}", path.display(), remove_socket(&path).err()?))));
-    if problems.is_empty() { file.remove() } else { Err(io::Error::other(problems.join("; "))) }
+    if let Some(path) = left.socket {
+        match remove_socket(&path) {
+            Ok(true) => removed.push(format!("the socket {}", path.display())),
+            Ok(false) => {}
+            Err(e) => problems.push(format!("{}: {e}", path.display())),
+        }
+    }
+    if problems.is_empty() { file.remove().map(|()| removed) } else { Err(io::Error::other(problems.join("; "))) }
+}
+
+/// Files of what traffic met, for `onrampctl report`, that stay in `folder`.
+#[must_use]
+pub fn kept(folder: &Path) -> usize {
+    let all = fs::read_dir(folder).into_iter().flatten().flatten();
+    all.filter(|entry| entry.file_name().to_string_lossy().starts_with("effects-")).count()
 }
 
 /// Removes a socket at which nobody answers: an agent of another network namespace may have taken its place.
-fn remove_socket(path: &Path) -> io::Result<()> {
+/// Returns whether there was one.
+fn remove_socket(path: &Path) -> io::Result<bool> {
     match UnixStream::connect(path) {
-        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
-        _ => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path).map(|()| true),
+        _ => Ok(false),
     }
 }
 

@@ -688,11 +688,22 @@ impl FromStr for Token {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = "is no token: copy all that `onrampctl init` or `onrampctl token create` prints on the coordinator";
-        let (coordinator, rest) = text.trim().split_once('/').ok_or(wrong)?;
-        let coordinator = coordinator.parse().map_err(|_| wrong)?;
-        let bytes = <[u8; 48]>::from_hex(rest).map_err(|_| wrong)?;
-        let (fingerprint, secret) = (bytes.first_chunk().ok_or(wrong)?, bytes.last_chunk().ok_or(wrong)?);
+        let text = text.trim();
+        // It is a secret, and errors end up in logs: none shows it.
+        let wrong = |what: &str| {
+            format!("{what}: copy all that `onrampctl init` or `onrampctl token create` prints on the coordinator")
+        };
+        let none = || wrong("is no token such as 10.0.0.1:9472/31712fa0…");
+        if text.starts_with(['"', '\'']) || text.ends_with(['"', '\'']) {
+            return Err("is in quotes: leave them out".into());
+        }
+        let (coordinator, rest) = text.split_once('/').ok_or_else(none)?;
+        let coordinator = coordinator.parse().map_err(|_| none())?;
+        if rest.len() < 96 && rest.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(wrong("ends too early"));
+        }
+        let bytes = <[u8; 48]>::from_hex(rest).map_err(|_| none())?;
+        let (fingerprint, secret) = (bytes.first_chunk().ok_or_else(none)?, bytes.last_chunk().ok_or_else(none)?);
         Ok(Self { coordinator, fingerprint: *fingerprint, secret: *secret })
     }
 }
@@ -722,6 +733,17 @@ mod tests {
         }
         let token = ours.token("10.0.0.1:9472".parse().unwrap(), [0xa5; 16]);
         assert!(!format!("{token:?}").contains(&hex::encode(token.secret)), "tokens do not appear in logs");
+        let text = token.to_string();
+        for (wrong, said) in [
+            (format!("\"{text}\""), "is in quotes"),
+            (text[..text.len() - 3].into(), "ends too early"),
+            (format!("{text}0"), "is no token"),
+            (text.replace(':', ""), "is no token"),
+            ("secret".into(), "is no token"),
+        ] {
+            let e = wrong.parse::<Token>().unwrap_err();
+            assert!(e.starts_with(said) && !e.contains("a5a5") && !e.contains("secret"), "{e}");
+        }
     }
 
     #[test]

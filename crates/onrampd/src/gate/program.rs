@@ -40,10 +40,8 @@ impl Places {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kernel is too old, or was built without.
-    #[error(
-        "this kernel takes no eBPF program as a queueing discipline: it takes Linux 6.17 or newer, built with NET_SCH_BPF"
-    )]
-    Missing,
+    #[error("this kernel takes no eBPF program as a queueing discipline, which takes {0}")]
+    Missing(&'static str),
     /// The system has none.
     #[error("no random number for the gate's name")]
     Random,
@@ -93,6 +91,20 @@ pub fn is_possible() -> io::Result<bool> {
     Ok(btf.windows(sign.len()).any(|w| w == sign))
 }
 
+/// The kernel that it takes, in words: of a version that is new enough, only how it is built.
+#[must_use]
+pub fn kernel() -> &'static str {
+    taken(&rustix::system::uname().release().to_string_lossy())
+}
+
+fn taken(release: &str) -> &'static str {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse::<u32>().ok());
+    match (numbers.next(), numbers.next()) {
+        (Some(major), Some(minor)) if (major, minor) >= (6, 17) => "a kernel built with NET_SCH_BPF",
+        _ => "Linux 6.17 or newer, built with NET_SCH_BPF",
+    }
+}
+
 /// The program in the kernel. Without it no gate of its kind can be added; those that are there stay.
 pub struct Program {
     /// Its kind of queueing discipline. One of its own: there is one of a name in the kernel, and where a kind
@@ -125,7 +137,7 @@ impl Program {
     /// The kernel has no such queueing disciplines, or refuses it.
     pub fn load(shared: &[Shared], inherited: &[Shared], places: u32) -> Result<Self, Error> {
         if !is_possible().unwrap_or(false) {
-            return Err(Error::Missing);
+            return Err(Error::Missing(kernel()));
         }
         let before = |name: &str| inherited.iter().find(|one| one.name == name);
         let own: Vec<_> = OWN.into_iter().filter_map(before).collect();
@@ -177,7 +189,7 @@ impl Program {
             .maps_mut()
             .find(|map| map.name() == "onramp")
             .map(|mut map| map.attach_struct_ops())
-            .ok_or(Error::Missing)??;
+            .ok_or_else(|| Error::Missing(kernel()))??;
         let limits = Map::find(&object, "limits")?;
         // The first place is nobody's, and the second flow is that of packets without one of their own.
         Ok(Self { kind, packets: packets - 1, flows: flows - 2, object, limits, _link: link })
@@ -256,5 +268,17 @@ impl Program {
             }
         }
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_is_new_enough_lacks_only_what_it_is_built_with() {
+        let [new, built] = ["Linux 6.17 or newer, built with NET_SCH_BPF", "a kernel built with NET_SCH_BPF"];
+        let told = ["6.12.0-1-amd64", "6.17.0", "6.18.5+deb14-cloud-amd64", "7.0-rc1", "odd"].map(taken);
+        assert_eq!(told, [new, built, built, built, new]);
     }
 }

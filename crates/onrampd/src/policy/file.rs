@@ -49,9 +49,16 @@ pub fn load(text: &str, file: &str) -> Result<Policy, Vec<ConfigError>> {
         reading.add(mistakes(&policy));
         policy
     });
-    let mut errors: Vec<ConfigError> = reading.mistakes.into_iter().map(|m| document.located(m)).collect();
+    let mut errors: Vec<ConfigError> = reading.mistakes.into_iter().map(|m| numbered(document.located(m))).collect();
     errors.sort_by_key(|e| e.line.unwrap_or(usize::MAX));
     policy.filter(|_| errors.is_empty()).ok_or(errors)
+}
+
+/// Names a rule as all else does that tells of one: the first is rule 1.
+fn numbered(e: ConfigError) -> ConfigError {
+    let rule = e.key.strip_prefix("rule").and_then(onramp_config::first_index);
+    let key = rule.map(|(i, rest)| format!("rule {}{}{rest}", i + 1, if rest.is_empty() { "" } else { ": " }));
+    ConfigError { key: key.unwrap_or_else(|| e.key.clone()), ..e }
 }
 
 fn mistakes(policy: &Policy) -> Vec<Mistake> {
@@ -79,7 +86,8 @@ fn mistakes(policy: &Policy) -> Vec<Mistake> {
         // An order that an operator does not mean is the likeliest mistake.
         if let Some(before) = policy.rules[..i].iter().position(|before| before.covers(rule)) {
             let scope = policy.rules[before].scope();
-            let message = format!("is never reached, since rule[{before}] takes {scope} first: put it before that one");
+            let message =
+                format!("is never reached, since rule {} takes {scope} first: put it before that one", before + 1);
             found.push(Mistake::new(format!("rule[{i}]"), message));
         }
     }
@@ -161,32 +169,32 @@ mod tests {
             ("", "p.toml: rule: is missing: at least one [[rule]] section is needed"),
             (
                 "[[rule]]\nmode = \"enforced\"",
-                "p.toml:2: rule[0].mode: \"enforced\" is not one of observe, enforce: did you mean \"enforce\"?",
+                "p.toml:2: rule 1: mode: \"enforced\" is not one of observe, enforce: did you mean \"enforce\"?",
             ),
-            ("[[rule]]\nmod = \"enforce\"", "p.toml:2: rule[0].mod: is not a known key: did you mean mode?"),
-            ("[[rule]]\nlabels = { rack = \"b7\" }", "p.toml:1: rule[0].mode: is missing"),
+            ("[[rule]]\nmod = \"enforce\"", "p.toml:2: rule 1: mod: is not a known key: did you mean mode?"),
+            ("[[rule]]\nlabels = { rack = \"b7\" }", "p.toml:1: rule 1: mode: is missing"),
             ("[rule]\nmode = \"observe\"", "p.toml:1: rule: is a list of sections: write [[rule]], with two brackets"),
             ("keep = \"1 year\"\n[[rule]]\nmode = \"observe\"", "p.toml:1: keep: \"1 year\" is not a time"),
             ("keep = \"0s\"\n[[rule]]\nmode = \"observe\"", "p.toml:1: keep: is outside 1s to 30d, such as \"1h\""),
-            ("[[rule]]\nmode = \"enforce\"\nthreshold = 50", "p.toml:3: rule[0].threshold: 50 is not a time in quotes"),
-            ("[[rule]]\nmode = \"enforce\"\nthreshold = \"0us\"", "p.toml:3: rule[0].threshold: must be above 0"),
+            ("[[rule]]\nmode = \"enforce\"\nthreshold = 50", "p.toml:3: rule 1: threshold: 50 is not a time in quotes"),
+            ("[[rule]]\nmode = \"enforce\"\nthreshold = \"0us\"", "p.toml:3: rule 1: threshold: must be above 0"),
             (
                 "[[rule]]\nmode = \"observe\"\nlabels = { rack = \"b 7\" }",
-                "p.toml:3: rule[0].labels.rack: \"b 7\": a label's value takes",
+                "p.toml:3: rule 1: labels.rack: \"b 7\": a label's value takes",
             ),
-            ("[[rule]]\nmode = \"observe\"\nlabels = { rack = 7 }", "p.toml:3: rule[0].labels.rack: 7 is not"),
+            ("[[rule]]\nmode = \"observe\"\nlabels = { rack = 7 }", "p.toml:3: rule 1: labels.rack: 7 is not"),
             (
                 "[[rule]]\nmode = \"observe\"\n[[rule]]\nmode = \"enforce\"\nlabels = { rack = \"b7\" }",
-                "p.toml:3: rule[1]: is never reached, since rule[0] takes every host first",
+                "p.toml:3: rule 2: is never reached, since rule 1 takes every host first",
             ),
             (
                 "[[rule]]\nmode = \"observe\"\nshare = \"100%\"",
-                "p.toml:3: rule[0].share: is outside 1% to 99%; leave it out",
+                "p.toml:3: rule 1: share: is outside 1% to 99%; leave it out",
             ),
-            ("[[rule]]\nmode = \"observe\"\nshare = 0.25", "p.toml:3: rule[0].share: 0.25 is not a share"),
+            ("[[rule]]\nmode = \"observe\"\nshare = 0.25", "p.toml:3: rule 1: share: 0.25 is not a share"),
             (
                 "[[rule]]\nmode = \"observe\"\nshare = \"50%\"\n[[rule]]\nmode = \"enforce\"\nshare = \"25%\"",
-                "p.toml:4: rule[1]: is never reached, since rule[0] takes 50% of hosts first",
+                "p.toml:4: rule 2: is never reached, since rule 1 takes 50% of hosts first",
             ),
             ("[[rule]", "p.toml:1: "),
         ] {
