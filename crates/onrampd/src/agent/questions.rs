@@ -88,7 +88,11 @@ fn serve(server: &mut Server, pipe: &UnixStream, ask: &Sender<Question>, journal
             let (to, answer) = channel();
             let _ = ask.send((request, to));
             let _ = (&*pipe).write(&[1]);
-            let busy = |_| serde_json::json!({ "error": "the agent is busy, or is just being replaced: ask again" }).to_string().into_bytes();
+            let busy = |_| {
+                serde_json::json!({ "error": "the agent is busy, or is just being replaced: ask again" })
+                    .to_string()
+                    .into_bytes()
+            };
             answer.recv_timeout(PATIENCE).unwrap_or_else(busy)
         });
     }

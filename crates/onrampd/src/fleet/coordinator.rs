@@ -976,7 +976,9 @@ mod tests {
     fn the_newest_effects_of_each_member_are_kept() {
         let mut lab = Lab::with([1, 2]);
         let counted = |segments| Effects { since: 1, segments, ..Effects::default() };
-        let known = |lab: &Lab| lab.coordinator.fleet(std::iter::empty()).hosts.into_iter().map(|host| host.effects).collect::<Vec<_>>();
+        let known = |lab: &Lab| {
+            lab.coordinator.fleet(std::iter::empty()).hosts.into_iter().map(|host| host.effects).collect::<Vec<_>>()
+        };
         assert_eq!(known(&lab), [None, None], "as of hosts of an earlier version");
         for segments in [7, 9] {
             lab.coordinator.effects(2, counted(segments));

@@ -514,7 +514,16 @@ mod tests {
     fn a_policy_is_heard_and_what_has_no_bounds_is_not_sound() {
         let says = Some(policy::Says { mode: Mode::Enforce, threshold: Some(Threshold::Auto), rule: Some(1) });
         let (by, from) = ("root".to_owned(), "a".to_owned());
-        let said = Said { version: u64::MAX, at: 7, by, from, stopped: true, stop: Some("x".repeat(policy::MAX_TEXT)), keep: policy::KEEP, says };
+        let said = Said {
+            version: u64::MAX,
+            at: 7,
+            by,
+            from,
+            stopped: true,
+            stop: Some("x".repeat(policy::MAX_TEXT)),
+            keep: policy::KEEP,
+            says,
+        };
         let line = serde_json::to_vec(&FromCoordinator::Policy(said.clone())).unwrap();
         assert_eq!(parse(&line), Ok(FromCoordinator::Policy(said)));
         let applied = |why: String| FromHost::Applied(Applied { version: 7, mode: Mode::Observe, why });
