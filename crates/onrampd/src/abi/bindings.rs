@@ -554,9 +554,7 @@ const _: () = {
     ["Alignment of or_came"][::core::mem::align_of::<or_came>() - 8usize];
     ["Offset of field: or_came::last"][::core::mem::offset_of!(or_came, last) - 0usize];
     ["Offset of field: or_came::next"][::core::mem::offset_of!(or_came, next) - 8usize];
-    [
-        "Offset of field: or_came::most",
-    ][::core::mem::offset_of!(or_came, most) - 12usize];
+    ["Offset of field: or_came::most"][::core::mem::offset_of!(or_came, most) - 12usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
