@@ -268,10 +268,7 @@ def found(node: Node) -> dict[str, str]:
     ]
     run("podman", "run", *options, image, *init)
     made = folder / "fleet" / "coordinator"
-    return {
-        name: (made / name).read_text(encoding="utf-8")
-        for name in ("authority.key", "authority.pem", "secret")
-    }
+    return {name: (made / name).read_text(encoding="utf-8") for name in ("authority.key", "authority.pem")}
 
 
 def test_two_nodes_join_and_get_clocks_and_nothing_is_left(cluster: tuple[Node, Node]) -> None:
