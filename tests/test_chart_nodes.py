@@ -164,9 +164,11 @@ class Node:
         entry = f"--entrypoint={json.dumps(command)}"
         return run("podman", "run", *detach, *options, entry, spec["image"], check=check)
 
-    def execute(self, name: str, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run a command in a container, as `kubectl exec` and probes do."""
-        return run("podman", "exec", self.container(name), *command, check=check)
+    def execute(
+        self, name: str, *command: str, check: bool = True, stdin: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command in a container, as `kubectl exec -i` and probes do."""
+        return run("podman", "exec", "-i", self.container(name), *command, check=check, stdin=stdin)
 
     def probe(self, kind: str, name: str, probe: str) -> bool:
         """Whether a probe succeeds."""
@@ -276,7 +278,7 @@ def test_two_nodes_join_and_get_clocks_and_nothing_is_left(cluster: tuple[Node, 
     secrets = a.cluster.secrets
     secrets["onramp-coordinator"] = found(a)
     for node in cluster:
-        node.start("StatefulSet", "tokens", wait=True)
+        node.start("StatefulSet", "folders", wait=True)
         node.serve("StatefulSet", "coordinator", "readinessProbe")
 
     # Before there is a token it is waited for.
@@ -319,6 +321,11 @@ def test_two_nodes_join_and_get_clocks_and_nothing_is_left(cluster: tuple[Node, 
     until("is its clock known again", lambda: a.clock().get("known") is True)
 
     # What an operator says in a coordinator's pod is kept there.
+    policy = ["onrampctl", "policy", "set", "/dev/stdin"]
+    made = b.execute("coordinator", *policy, stdin='[[rule]]\nmode = "observe"\n', check=False)
+    assert "rule 1 (every host): observe · 2 of 2 hosts" in made.stdout, (made.stdout, made.stderr)
+    assert "10.9.0.1:9472" in made.stderr, "the other coordinator has ended"
+    until("do they follow", lambda: all(node.status()["policy"]["version"] == 1 for node in cluster))
     b.execute("coordinator", "onrampctl", "fleet", "remove", a.address)
     until("is it out of the fleet", lambda: "was removed from the fleet" in (a.clock().get("reason") or ""))
 

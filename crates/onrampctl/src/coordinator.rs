@@ -36,9 +36,11 @@ pub fn join(token: &Token, address: IpAddr, folder: &Path) -> io::Result<Vec<Soc
 /// Asks the first of `coordinators` that answers how the fleet is.
 ///
 /// # Errors
-/// None answers, or this host has not joined.
+/// None answers, or this host has not joined and is no coordinator.
 pub fn fleet(coordinators: &[SocketAddr], folder: &Path) -> io::Result<Fleet> {
-    let tls = pki::client(folder)?;
+    // A coordinator that is no member asks as what it is.
+    let as_coordinator = || Authority::open(folder)?.client();
+    let tls = pki::client(folder).or_else(|e| as_coordinator().map_err(|_| e))?;
     let mut last = io::Error::other("there is no coordinator");
     for &coordinator in coordinators {
         match ask(coordinator, None, tls.clone(), &FromHost::Fleet) {

@@ -439,6 +439,7 @@ impl Server {
         if let Some(reason) = identity.and_then(|identity| worthless(&self.removed, &identity, today())) {
             return self.refuse(conn, reason);
         }
+        let is_coordinators = connection.link.certificate().is_some_and(pki::is_coordinators);
         match message {
             FromHost::Join { secret, address, public_key, pair_key, speaks } => {
                 let keys = [public_key, pair_key];
@@ -484,20 +485,18 @@ impl Server {
                 self.coordinator.report(conn, round, edges);
             }
             FromHost::Renewed if connection.host.is_some() => self.renewed(conn),
-            FromHost::Fleet if identity.is_some() => {
+            FromHost::Fleet if identity.is_some() || is_coordinators => {
                 let fleet = FromCoordinator::Fleet(self.coordinator.fleet(self.members.without(&self.removed)));
                 self.say(conn, &fleet);
             }
-            FromHost::Progress if connection.link.certificate().is_some_and(pki::is_coordinators) => {
+            FromHost::Progress if is_coordinators => {
                 // Whoever asks has just written it.
                 self.look_at_policy();
                 let progress =
                     FromCoordinator::Progress(self.coordinator.progress(self.members.without(&self.removed)));
                 self.say(conn, &progress);
             }
-            FromHost::Remove { .. } | FromHost::Vouch { .. } | FromHost::Policy(_)
-                if connection.link.certificate().is_some_and(pki::is_coordinators) =>
-            {
+            FromHost::Remove { .. } | FromHost::Vouch { .. } | FromHost::Policy(_) if is_coordinators => {
                 match self.told(now, message) {
                     Ok(()) => self.say(conn, &FromCoordinator::Kept),
                     Err(e) => self.refuse(conn, &e.to_string()),
