@@ -1257,10 +1257,16 @@ mod tests {
         assert!(
             correction(&given[&1]).is_some() && correction(&given[&2]).is_some() && correction(&given[&3]).is_none()
         );
-        assert_eq!(lab.state(3), "no probe of its own, or to it, was answered");
+        assert_eq!(
+            lab.state(3),
+            "its report came too late for this round: it, or the coordinator, is short of processor time"
+        );
         // Late, it changes nothing.
         lab.coordinator.report(3, round, vec![edge(3, 1, asked)]);
-        assert_eq!(lab.state(3), "no probe of its own, or to it, was answered");
+        assert_eq!(
+            lab.state(3),
+            "its report came too late for this round: it, or the coordinator, is short of processor time"
+        );
         let (begun, next) = (lab.now, lab.collect());
         assert!(next == round + 1 && lab.now - begun <= WINDOW);
     }
