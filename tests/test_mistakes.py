@@ -171,8 +171,12 @@ def test_a_threshold_below_the_delay_of_an_empty_network_is_warned_of(
     )
     for args in (["validate"], ["run"], ["compare"], ["sweep", "--vary", "seed=1,2"]):
         name, *options = args
-        assert command(name, "low.toml", *options).stderr == warning, name
-        assert command(name, "scenario.toml", *options).stderr == "", name
+        # On a busy machine there is progress beside.
+        said = [command(name, file, *options).stderr for file in ("low.toml", "scenario.toml")]
+        assert [[line for line in text.splitlines(True) if line.startswith("warning")] for text in said] == [
+            [warning],
+            [],
+        ], name
     # A comparison has On-Ramp on one side, whatever the file says.
     write(low.replace("[onramp]", "[onramp]\nenabled = false"), "off.toml")
     assert command("run", "off.toml").stderr == ""
