@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import io
 import ipaddress
 import itertools
@@ -333,20 +334,21 @@ def _late(
         members.setdefault(int(request[flow]), []).append(flow)
     sources = {number: {source[i] for i in those} for number, those in members.items()}
     usual = statistics.mode(map(len, sources.values())) if sources else 0
-    lacking: dict[str, list[int]] = {}
+    # By destination, in the order of their starts: those of the last of the others.
+    lacking: dict[str, list[tuple[int, int]]] = {}
     for number, those in members.items():
         if len(sources[number]) < usual:
-            lacking.setdefault(destination[those[0]], []).append(number)
+            lacking.setdefault(destination[those[0]], []).append((int(start_ns[those[-1]]), number))
     found = {}
     for flow in map(int, np.flatnonzero(request == NONE)):
+        there = lacking.get(destination[flow], [])
+        now = int(start_ns[flow])
+        first = bisect.bisect_left(there, (now - LATE * gap_ns,))
         # The last request first.
-        for number in reversed(lacking.get(destination[flow], [])):
-            start = int(start_ns[members[number][-1]])
+        for start, number in reversed(there[first : bisect.bisect_left(there, (now + 1,))]):
             middle = statistics.median_low(sizes[members[number]].tolist())
-            is_in_time = start <= start_ns[flow] <= start + LATE * gap_ns
             is_alike = middle <= ALIKE * sizes[flow] and sizes[flow] <= ALIKE * middle
-            is_missed = len(sources[number]) < usual and source[flow] not in sources[number]
-            if is_in_time and is_alike and is_missed:
+            if is_alike and len(sources[number]) < usual and source[flow] not in sources[number]:
                 sources[number].add(source[flow])
                 found[flow] = (number, start)
                 break

@@ -110,3 +110,25 @@ pub fn unanswered(socket: &Path, e: &io::Error) -> String {
         _ => e.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+    use std::{env, fs, process, thread};
+
+    #[test]
+    fn an_agent_that_says_what_is_wrong_is_heard() {
+        let path = env::temp_dir().join(format!("onrampctl-busy-{}", process::id()));
+        let listener = UnixListener::bind(&path).unwrap();
+        let agent = thread::spawn(move || {
+            let mut stream = BufReader::new(listener.accept().unwrap().0);
+            stream.read_line(&mut String::new()).unwrap();
+            stream.get_mut().write_all(b"{\"error\":\"the agent is busy\"}\n").unwrap();
+        });
+        let e = Client::connect(&path).unwrap().status(0, false).unwrap_err();
+        assert_eq!(unanswered(&path, &e), "the agent is busy");
+        agent.join().unwrap();
+        fs::remove_file(path).unwrap();
+    }
+}

@@ -199,6 +199,7 @@ fn holding_is_stopped_everywhere_within_a_second_and_stays_stopped() {
     // It stands above any policy.
     assert!(said(&set(&lab, B7, &[])).contains("holding is stopped in the whole fleet"));
     assert_eq!(states(), [(3, false); 3]);
+    assert!(why(&agents[1]).ends_with(" (version 2): incident 12"), "who set the policy has not stopped it");
     assert!(lab.log("a").contains("onrampd: policy version 2: stop-holding, by "));
     assert!(lab.log("c").contains("onrampd: mode observe: holding is stopped in the whole fleet, by "));
     // A host that starts anew, without a coordinator, knows of it.
@@ -224,9 +225,10 @@ fn holding_is_stopped_everywhere_within_a_second_and_stays_stopped() {
         let state_dir = lab.file("b");
         said(&onrampctl(&[&["stop-holding", "--state-dir", state_dir.to_str().unwrap()], more].concat()))
     };
-    here(&[]);
+    here(&["--message", "trial"]);
     until("does it observe", || why(&b).contains("`onrampd off` was said"));
     assert!(lab.log("b").contains("`onrampd on` ends it; by root from "), "{}", lab.log("b"));
+    assert!(lab.log("b").contains(" UTC: trial"), "{}", lab.log("b"));
     assert_eq!(state(&c), (4, true), "the others go on");
     until("is that told", || shown(&lab, "a")["hosts"][1]["why"].to_string().contains("`onrampd off` was said"));
     here(&["--end"]);

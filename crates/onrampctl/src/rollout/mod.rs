@@ -8,6 +8,7 @@ pub mod plan;
 mod watch;
 
 use crate::compare::Group;
+use crate::hosts::hosts;
 use crate::policy::{Change, Spread, publish, spread};
 use crate::setup::{coordinates, wrong};
 use guard::{Guard, Judged, Verdict};
@@ -259,10 +260,6 @@ fn name(step: &Step) -> String {
         Step::Share(ALL) => "all hosts".into(),
         Step::Share(share) => format!("{share} of hosts"),
     }
-}
-
-fn hosts(n: usize) -> String {
-    format!("{n} host{}", if n == 1 { "" } else { "s" })
 }
 
 /// Those that really enforce.

@@ -192,6 +192,18 @@ mod tests {
     }
 
     #[test]
+    fn without_room_no_file_is_left() {
+        let folder = Folder::new("journal-full");
+        fs::create_dir_all(&folder.0).unwrap();
+        std::os::unix::fs::symlink("/dev/full", folder.0.join("effects-7-100.jsonl")).unwrap();
+        let mut journal = Journal::in_folder(&folder.0, 7);
+        assert!(journal.add(&block(100)).unwrap_err().to_string().ends_with("No space left on device (os error 28)"));
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0);
+        journal.add(&block(110)).unwrap();
+        assert_eq!(ends(&journal, 0, 1000), [110]);
+    }
+
+    #[test]
     fn a_torn_tail_is_dropped_and_what_is_no_block_is_left_out() {
         let folder = Folder::new("journal-torn");
         let mut journal = Journal::in_folder(&folder.0, 7);
