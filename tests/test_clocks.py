@@ -55,6 +55,7 @@ def test_clocks_agree_under_80_percent_load(tmp_path: Path, stamps: str, p99_ns:
     finished(played)
     assert worst_ns(played, 99) < p99_ns, played.counters["clock"]
     assert played.counters["clock"]["known"] > 0.9
+    assert covered(played) >= 0.95
     assert played.counters["onramp_stats"]["pauses"] > 100, "delays are measured, and flows held"
 
 
@@ -108,6 +109,16 @@ def off_ns(played: Played, but: set[int]) -> float:
     return worst
 
 
+def covered(played: Played) -> float:
+    """Share of hosts and times at which a clock is within two of its uncertainties of the clocks' median."""
+    rows = played.clock
+    medians = {
+        time: np.median(rows["error_ns"][rows["time_ps"] == time]) for time in np.unique(rows["time_ps"])
+    }
+    off = np.abs(rows["error_ns"] - np.array([medians[time] for time in rows["time_ps"]]))
+    return float(np.mean(off <= 2 * rows["uncertainty_ns"]))
+
+
 def mean_rct(played: Played, begin_s: float, end_s: float) -> float:
     """Of the requests made in that time, in microseconds."""
     start = played.requests["start_ps"] / 1e12
@@ -153,6 +164,10 @@ def test_a_host_that_dies_comes_back(faults: tuple[Played, Played]) -> None:
     assert 3.2 < began < 3.6 and lasted < 1 + 4 * WINDOW_S, (began, lasted)
 
 
+def test_uncertainties_hold_while_clocks_fail(faults: tuple[Played, Played]) -> None:
+    assert covered(faults[1]) >= 0.95
+
+
 def test_the_others_do_not_notice(faults: tuple[Played, Played]) -> None:
     without, with_ = faults
     assert off_ns(with_, but={3, 5, 8}) < 3_000
@@ -178,4 +193,5 @@ def test_a_coordinator_may_be_gone_for_half_a_minute(tmp_path: Path) -> None:
     doubt = [played.clock["uncertainty_ns"][(clock_s > a) & (clock_s < a + 1)].mean() for a in (3, 31)]
     assert doubt[1] > 2 * doubt[0], "and are doubted more"
     assert worst_ns(played, 99) < 10_000
+    assert covered(played) >= 0.95
     assert rct["with"] < 1.05 * rct["without"], rct
