@@ -10,15 +10,17 @@ import pytest
 from click.testing import CliRunner
 
 from onramp import cli, draw, equivalence
-from onramp.equivalence import Pair
+from onramp.equivalence import Cell, Pair
 from onramp.metrics import student
 from onramp.plots import forest
 from onramp.scenario import SUBSTRATES, load
 
 
-def _pairs(runs: int, times: int, factor: float = 1.0, waits: tuple[float, float] = (0.0, 0.0)) -> list[Pair]:
+def _pairs(
+    runs: int, times: int, factor: float = 1.0, waits: tuple[float, float] = (0.0, 0.0), seed: int = 1
+) -> list[Pair]:
     """Runs of exponential times around 1 ms; a share of both sides' waits for a timer."""
-    random = np.random.default_rng(1)
+    random = np.random.default_rng(seed)
     pairs: list[Pair] = []
     for _ in range(runs):
         sides = [random.exponential(1000, times) * scale for scale in (factor, 1.0)]
@@ -28,8 +30,8 @@ def _pairs(runs: int, times: int, factor: float = 1.0, waits: tuple[float, float
     return pairs
 
 
-def _verdicts(pairs: list[Pair]) -> dict[str, str]:
-    return {test.statistic: test.verdict for test in equivalence.compare("cubic", "without", "incast", pairs)}
+def _verdicts(*cells: Cell) -> dict[str, str]:
+    return {test.statistic: test.verdict for test in equivalence.compare("cubic", "without", "incast", cells)}
 
 
 def test_what_is_drawn_alike_is_equivalent_and_what_is_not_is_different() -> None:
@@ -46,12 +48,31 @@ def test_a_ratio_at_the_margin_or_of_few_runs_is_inconclusive() -> None:
     assert at_the_margin["mean"] == "inconclusive" and at_the_margin["waits"] == "equivalent"
     few = _verdicts(_pairs(2, 150, waits=(0.1, 0.1)))
     assert few["mean"] == "inconclusive" and few["waits"] == "inconclusive"
-    (once,) = (t for t in equivalence.compare("cubic", "with", "rpc", _pairs(1, 10)) if t.statistic == "mean")
+    (once,) = (
+        t for t in equivalence.compare("cubic", "with", "rpc", [_pairs(1, 10)]) if t.statistic == "mean"
+    )
     assert once.interval is None and once.verdict == "inconclusive"
 
 
+def test_nine_intervals_of_ten_hold_the_true_ratio() -> None:
+    held = dict.fromkeys(equivalence.MARGINS, 0)
+    for n in range(100):
+        cells = [_pairs(4, times, 1.1, (0.15, 0.1), seed=10 * n + times) for times in (100, 200, 400)]
+        for test in equivalence.compare("cubic", "without", "incast", cells):
+            assert (test.cells, test.pairs) == (3, 12) and test.interval
+            low, high = test.interval
+            held[test.statistic] += low <= (1.5 if test.statistic == "waits" else 1.1) <= high
+    assert all(80 <= count <= 98 for count in held.values()), held
+
+
+def test_a_cell_counts_as_much_as_another_however_many_times_it_has() -> None:
+    cells = [_pairs(10, 5000, 1.2), _pairs(10, 500, 1 / 1.2)]
+    found = {test.statistic: test for test in equivalence.compare("cubic", "with", "incast", cells)}
+    assert found["mean"].ratio == pytest.approx(1, abs=0.03)
+
+
 def test_few_times_have_no_tail_and_a_plot_shows_the_rest() -> None:
-    found = list(equivalence.compare("cubic", "without", "incast", _pairs(5, 30)))
+    found = list(equivalence.compare("cubic", "without", "incast", [_pairs(3, 30)]))
     assert [test.statistic for test in found] == ["waits", "mean", "p95"]
     head, lines = equivalence.table(found, different="{} off", inconclusive="{} ?")
     assert len(head) == len(lines[0]) and lines[0][-1] == ""

@@ -2,7 +2,8 @@
 
 Two one-sided tests at 5% (Schuirmann 1987): two numbers are equivalent where the 90% interval of their
 ratio lies within the margin, different where it lies beyond, and else the runs are too few to tell. Pairs
-are runs of the same arrivals.
+are runs of the same arrivals; a cell is a scenario's pairs, over seeds. Percentiles are of all times of a
+cell, since those of some hundred times move by more than the margins.
 
 What waits for a timer is told apart. An RTO, and a loss probe with a single packet out, wait for Linux's
 least RTO of 200 ms; a mean over both kinds is a count of timers.
@@ -35,7 +36,7 @@ LEAST = {"mean": 5, "p95": 20, "p99": 100}
 
 @dataclass(frozen=True)
 class Test:
-    """One number on both substrates, over all pairs of runs that have it.
+    """One number on both substrates, over all cells that have it.
 
     Attributes
     ----------
@@ -43,12 +44,12 @@ class Test:
         Congestion control; "without" or "with"; "incast", "small", …
     statistic : str
         A key of `MARGINS`.
-    pairs : int
-        Pairs of runs.
+    cells, pairs : int
+        Scenarios, and pairs of runs in all.
     sim, linux : float
-        Means over the pairs: of the share, or of the statistic [µs].
+        The share of all pairs together; or the mean over the cells of the statistic [µs].
     ratio : float, optional
-        Geometric mean of the pairs' ratios; for shares, of all pairs together. None where one is always 0.
+        Of the shares; or the geometric mean of the cells' ratios. None where one is always 0.
     interval : tuple, optional
         Its 90% interval.
     """
@@ -57,6 +58,7 @@ class Test:
     side: str
     sample: str
     statistic: str
+    cells: int
     pairs: int
     sim: float
     linux: float
@@ -78,21 +80,22 @@ class Test:
 
 #: Completion times of the same arrivals in the simulator and on Linux [µs].
 Pair = tuple[Floats, Floats]
+Cell = Sequence[Pair]
 
 
 def tests(found: Sequence[Agreement], first: str = "sim", second: str = "linux") -> list[Test]:
     """All tests, by transport, side and sample; `first` is held to `second`."""
-    pairs: dict[tuple[str, str, str], list[Pair]] = {}
+    cells: dict[tuple[str, str, str], list[Cell]] = {}
     for agreement in found:
         transport = str(agreement.scenario.document["transport"]["kind"])
         for side, runs in agreement.runs.items():
-            for a, b in zip(runs[first], runs[second], strict=True):
-                one, other = _samples(a), _samples(b)
-                for sample in one:
-                    pairs.setdefault((transport, side, sample), []).append((one[sample], other[sample]))
+            ones, others = ([_samples(run) for run in runs[on]] for on in (first, second))
+            for sample in ones[0]:
+                cell = [(one[sample], other[sample]) for one, other in zip(ones, others, strict=True)]
+                cells.setdefault((transport, side, sample), []).append(cell)
     order = {side: i for i, side in enumerate(SIDES)}
-    keys = sorted(pairs, key=lambda key: (key[0], order[key[1]]))
-    return [test for key in keys for test in compare(*key, pairs[key])]
+    keys = sorted(cells, key=lambda key: (key[0], order[key[1]]))
+    return [test for key in keys for test in compare(*key, cells[key])]
 
 
 def _samples(result: Result) -> dict[str, Floats]:
@@ -105,53 +108,77 @@ def _samples(result: Result) -> dict[str, Floats]:
     return found
 
 
-def compare(transport: str, side: str, sample: str, pairs: Sequence[Pair]) -> Iterable[Test]:
-    """Tests of one sample over pairs of runs."""
-    waits = [[float((times >= RTO_MIN).sum()) for times in pair] for pair in pairs]
-    sizes = [[float(len(times)) for times in pair] for pair in pairs]
-    if any(min(size) > 0 for size in sizes):
-        yield _shares(transport, side, sample, waits, sizes)
+def compare(transport: str, side: str, sample: str, cells: Sequence[Cell]) -> Iterable[Test]:
+    """Tests of one sample over its cells."""
+    rest = [[(a[a < RTO_MIN], b[b < RTO_MIN]) for a, b in cell] for cell in cells]
+    counts, timely = [_counts(cell) for cell in cells], [_counts(cell) for cell in rest]
+    if any(cell.min(axis=1).any() for cell in counts):
+        yield _shares(transport, side, sample, counts, timely)
     for name, least in LEAST.items():
-        values = []
-        for pair in pairs:
-            rest = [times[times < RTO_MIN] for times in pair]
-            if min(len(times) for times in rest) >= least:
-                values.append([statistic(times, name) or 0.0 for times in rest])
-        if values:
-            yield _ratios(transport, side, sample, name, values)
+        enough = [cell for cell, of in zip(rest, timely, strict=True) if of.sum(axis=0).min() >= least]
+        if enough:
+            yield _ratios(transport, side, sample, name, enough)
 
 
-def _ratios(transport: str, side: str, sample: str, name: str, values: Sequence[Sequence[float]]) -> Test:
-    logs = [math.log(a / b) for a, b in values]
-    mean = float(np.mean(logs))
-    interval = None
-    if len(logs) > 1:
-        half = student(0.95, len(logs) - 1) * float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
-        interval = (math.exp(mean - half), math.exp(mean + half))
-    sim, linux = (float(np.mean(side)) for side in zip(*values, strict=True))
-    return Test(transport, side, sample, name, len(values), sim, linux, math.exp(mean), interval)
+def _counts(cell: Cell) -> Floats:
+    """Numbers of times, a row for each pair."""
+    return np.array([[len(times) for times in pair] for pair in cell], dtype=float)
 
 
 def _shares(
-    transport: str,
-    side: str,
-    sample: str,
-    waits: Sequence[Sequence[float]],
-    sizes: Sequence[Sequence[float]],
+    transport: str, side: str, sample: str, counts: Sequence[Floats], timely: Sequence[Floats]
 ) -> Test:
-    """The interval is the jackknife's over the pairs: what waits is rare, and comes in bursts."""
-    counts, totals = np.array(waits), np.array(sizes)
-    shares = counts.sum(axis=0) / totals.sum(axis=0)
-    ratio, interval, n = None, None, len(counts)
+    """Of all cells together: in most of them few times wait."""
+    every, rest = (np.sum([cell.sum(axis=0) for cell in of], axis=0) for of in (counts, timely))
+    shares = 1 - rest / every
+    ratio, interval = None, None
     if shares.min() > 0:
         ratio = float(shares[0] / shares[1])
-        left_out = (counts.sum(axis=0) - counts) / (totals.sum(axis=0) - totals).clip(1)
-        if n > 1 and left_out.min() > 0:
-            logs = np.log(left_out[:, 0] / left_out[:, 1])
-            error = math.sqrt((n - 1) / n * float(((logs - logs.mean()) ** 2).sum()))
-            half = student(0.95, n - 1) * error
-            interval = (ratio * math.exp(-half), ratio * math.exp(half))
-    return Test(transport, side, sample, "waits", n, float(shares[0]), float(shares[1]), ratio, interval)
+        # Where all that waits is in one pair, there is no ratio without it, and no interval.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left_out = [1 - (rest - of) / (every - all_) for all_, of in zip(counts, timely, strict=True)]
+            interval = _interval(ratio, [np.log(share[:, 0] / share[:, 1]) for share in left_out])
+    pairs, (one, other) = sum(len(cell) for cell in counts), map(float, shares)
+    return Test(transport, side, sample, "waits", len(counts), pairs, one, other, ratio, interval)
+
+
+def _ratios(transport: str, side: str, sample: str, name: str, cells: Sequence[Cell]) -> Test:
+    """Of each cell, over its runs together; the ratio is the geometric mean over cells."""
+    values = np.array([_pooled(cell, name) for cell in cells])
+    ratio = math.exp(float(np.log(values[:, 0] / values[:, 1]).mean()))
+    left_out = []
+    for cell in cells:
+        without = np.array([_pooled([*cell[:i], *cell[i + 1 :]], name) for i in range(len(cell))])
+        # One cell moves the mean by its share.
+        left_out.append(np.log(without[:, 0] / without[:, 1]) / len(cells))
+    pairs, (one, other) = sum(len(cell) for cell in cells), map(float, values.mean(axis=0))
+    return Test(
+        transport, side, sample, name, len(cells), pairs, one, other, ratio, _interval(ratio, left_out)
+    )
+
+
+def _pooled(cell: Cell, name: str) -> list[float]:
+    """A statistic of all times of a cell, on both substrates."""
+    times = [np.concatenate(side) for side in zip(*cell, strict=True)] if cell else []
+    return [statistic(of, name) or math.nan for of in times] or [math.nan, math.nan]
+
+
+def _interval(ratio: float, left_out: Sequence[Floats]) -> tuple[float, float] | None:
+    """The jackknife's over the pairs of each cell: logarithms of the ratio where one of them is left out.
+
+    Degrees of freedom are Satterthwaite's. None where a cell has one pair only.
+    """
+    pairs = np.array([len(logs) for logs in left_out])
+    if pairs.min() < 2:
+        return None
+    if not all(np.isfinite(logs).all() for logs in left_out):
+        return None
+    squares = np.array([((logs - logs.mean()) ** 2).sum() for logs in left_out])
+    variances = (pairs - 1) / pairs * squares
+    total = float(variances.sum())
+    freedom = total**2 / (variances**2 / (pairs - 1)).sum() if total > 0 else 1.0
+    half = student(0.95, max(1, int(freedom))) * math.sqrt(total)
+    return ratio * math.exp(-half), ratio * math.exp(half)
 
 
 def passed(found: Iterable[Test]) -> tuple[int, int, int]:
