@@ -242,6 +242,14 @@ pub fn limit_unsent(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes as i32)
 }
 
+/// Bytes that were written and are not acknowledged (SIOCOUTQ).
+pub fn unacknowledged(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the pointer is to `bytes`.
+    checked(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) }.into())?;
+    Ok(bytes as u32)
+}
+
 /// Sends small writes at once.
 pub fn no_delay(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(fd, true)?)

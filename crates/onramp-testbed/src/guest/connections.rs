@@ -6,6 +6,7 @@ use crate::plan::{FIRST, LISTEN, address, host_at};
 use crate::sys::{self, Epoll};
 use rustix::event::epoll::EventFlags;
 use std::collections::BTreeMap;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -201,9 +202,19 @@ impl Connections {
         format!("the connection from {src} to {dst}, the {}th, does not open: {waits}", self.all.len())
     }
 
-    /// Takes an idle connection, the one used last.
-    pub fn take(&mut self, src: u32, dst: u32) -> Option<u32> {
-        self.idle_of(src, dst).pop()
+    /// Takes an idle connection, the last one used of those whose sender knows that all has arrived: until then a
+    /// program could not know that it is idle.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn take(&mut self, src: u32, dst: u32) -> io::Result<Option<u32>> {
+        for at in (0..self.idle_of(src, dst).len()).rev() {
+            let number = self.idle_of(src, dst)[at];
+            if sys::unacknowledged(self[number].sender.as_fd())? == 0 {
+                return Ok(Some(self.idle_of(src, dst).remove(at)));
+            }
+        }
+        Ok(None)
     }
 
     /// Gives a connection back.

@@ -419,12 +419,14 @@ impl Load<'_> {
 
     fn start(&mut self, arrival: Arrival) -> Result<()> {
         let flow = &arrival.flow;
-        let connection = match self.connections.take(flow.src, flow.dst) {
+        let idle = self.connections.take(flow.src, flow.dst).map_err(at("SIOCOUTQ"))?;
+        let connection = match idle {
             Some(connection) => connection,
             None => {
                 self.opened_late += 1;
                 self.connections.open(flow.src, flow.dst, self.cluster, &self.epoll)?;
-                self.connections.take(flow.src, flow.dst).expect("one was opened")
+                let opened = self.connections.take(flow.src, flow.dst).map_err(at("SIOCOUTQ"))?;
+                opened.expect("one was opened")
             }
         };
         let slot = self.free.pop().unwrap_or_else(|| {

@@ -7,7 +7,7 @@ use crate::host::Io;
 use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::{LAST, TCP};
 use crate::network::{Kind as Of, Packet};
-use crate::stack::tcp::{HEADERS, Tx};
+use crate::stack::tcp::{Answer, HEADERS, Tx};
 use onramp_config::units::{Ps, US};
 use onramp_workload::connections::ideal;
 
@@ -53,9 +53,14 @@ impl<H: Header> Hosting<H> {
         nic: u32,
     ) -> Outcome {
         match packet.flow & !TCP {
-            UNKNOWN if packet.flags() & LAST != 0 => (None, None),
+            UNKNOWN if packet.flags() & LAST != 0 => {
+                if let Some(&slot) = self.late_ends.get(&(packet.paused, packet.seq)) {
+                    self.ends[slot].answer = None;
+                }
+                (None, None)
+            }
             UNKNOWN => {
-                self.answer(io.now, packet, nic);
+                self.answer(io, packet, nic);
                 (Some(nic), None)
             }
             at => self.answered(io, packet, at),
@@ -64,23 +69,36 @@ impl<H: Header> Hosting<H> {
 
     /// Opens a receiving end, unless an earlier copy has, and answers by `nic`. The answer to any copy echoes
     /// the time stamp of the one that opened the end.
-    fn answer(&mut self, now: Ps, packet: &Packet<H>, nic: u32) {
+    fn answer<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, packet: &Packet<H>, nic: u32) {
         let [(high, low), (stamp_ms, _), _] = packet.header.options();
         let id = u64::from(high) << 32 | u64::from(low);
         let (src, peer, transport) = (packet.paused, packet.seq, packet.owd_ns as u8);
         let pair = Pair { src, dst: packet.dst(), transport, class: packet.class() };
         let known = self.late_ends.get(&(src, peer)).copied();
-        let (slot, echo_ms) = known.unwrap_or_else(|| {
-            let end = End::new(&self.rules, id, pair, self.handshake_us(pair), nic);
+        let slot = known.unwrap_or_else(|| {
+            let mut end = End::new(&self.rules, id, pair, self.handshake_us(pair), nic);
+            end.answer = Some(Box::new((Answer::new(io.now), stamp_ms)));
             let slot = self.ends.insert(end);
             self.introduce(slot, peer);
-            self.late_ends.insert((src, peer), (slot, stamp_ms));
-            (slot, stamp_ms)
+            self.late_ends.insert((src, peer), slot);
+            slot
         });
-        let mut answer = Packet { flow: peer | TCP, seq: slot, hash: self.ends[slot].hash, ..*packet };
-        answer.header.set_options([(0, 0), (echo_ms, 0), (0, 0)]);
-        let answer = answer.to(src).marked(0, pair.class).as_a(Of::SYN);
-        self.queue_packet(now, nic, id, true, answer);
+        if let Some(answer) = &mut self.ends[slot].answer {
+            answer.0.again(io.now);
+            self.send_answer(io.now, slot);
+            self.arm_end(io, slot);
+        }
+    }
+
+    /// Sends the answer of a receiving end to its opening.
+    pub(super) fn send_answer(&mut self, now: Ps, slot: u32) {
+        let End { id, pair, peer, hash, nic, answer, .. } = &self.ends[slot];
+        let Some(answer) = answer else { return };
+        let mut packet = Packet::<H> { flow: peer | TCP, seq: slot, hash: *hash, size: SYN_BYTES, ..Packet::default() };
+        packet.header.set_options([(0, 0), (answer.1, 0), (0, 0)]);
+        let packet = packet.to(pair.src).marked(0, pair.class).as_a(Of::SYN);
+        let (nic, id) = (*nic, *id);
+        self.queue_packet(now, nic, id, true, packet);
     }
 
     /// The other end has opened: the connection says that it knows, and may send what waits for that.

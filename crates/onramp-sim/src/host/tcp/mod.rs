@@ -136,9 +136,8 @@ pub struct Hosting<H> {
     ends: Slab<End>,
     flows: Slab<Flow>,
     pools: HashMap<Pair, Pool>,
-    /// Ends that were opened with a handshake, and the time stamp of the opening, by the sending host and the
-    /// connection's slot there.
-    late_ends: HashMap<(u32, u32), (u32, u32)>,
+    /// Ends that were opened with a handshake, by the sending host and the connection's slot there.
+    late_ends: HashMap<(u32, u32), u32>,
     /// Of NIC n and class c: `n * classes + c`.
     devices: Vec<Device>,
     waiting: Slab<Waiting<H>>,

@@ -9,7 +9,7 @@ use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::{AFTER_TIMEOUT, LAST, MARKED, Options, TCP};
 use crate::network::{Kind as Of, Packet};
 use crate::stack::tcp::rx::{Data, Said};
-use crate::stack::tcp::{HEADERS, Rx};
+use crate::stack::tcp::{Answer, HEADERS, Rx};
 use onramp_config::units::{NS, Ps};
 use onramp_records::FlowRecord;
 use std::collections::VecDeque;
@@ -18,12 +18,12 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(super) struct End {
     pub rx: Rx,
-    id: u64,
+    pub id: u64,
     pub pair: Pair,
     /// Slot of the other end.
     pub peer: u32,
     pub hash: u16,
-    nic: u32,
+    pub nic: u32,
     watch_owd: Option<u32>,
     /// Time of the next valid event.
     armed: Option<Ps>,
@@ -33,6 +33,8 @@ pub(super) struct End {
     complete: VecDeque<(u64, Ps)>,
     /// State of reading, if messages are read.
     pub reads: Option<Box<Reads>>,
+    /// The answer to its opening, until that is acknowledged, and the time stamp that it echoes.
+    pub answer: Option<Box<(Answer, u32)>>,
 }
 
 impl End {
@@ -51,6 +53,7 @@ impl End {
             told_at: None,
             complete: VecDeque::new(),
             reads: None,
+            answer: None,
         }
     }
 }
@@ -75,6 +78,7 @@ impl<H: Header> Hosting<H> {
     ) -> (u32, Option<(Heard, u64)>) {
         let (now, slot) = (io.now, packet.flow & !TCP);
         let end = &mut self.ends[slot];
+        end.answer = None;
         let start = unwrap(end.rx.nxt(), packet.seq);
         let [(expected, echo_ms), ..] = packet.header.options();
         let data = Data {
@@ -139,14 +143,20 @@ impl<H: Header> Hosting<H> {
             let (nic, id) = (end.nic, end.id);
             self.queue_packet(io.now, nic, id, true, ack);
         }
+        self.arm_end(io, slot);
+        self.ends[slot].nic
+    }
+
+    /// Sees to it that a receiving end is looked at when one of its timers fires.
+    pub(super) fn arm_end<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, slot: u32) {
         let end = &mut self.ends[slot];
-        if let Some(due) = end.rx.deadline()
+        let due = [end.rx.deadline(), end.answer.as_ref().and_then(|answer| answer.0.deadline())];
+        if let Some(due) = due.into_iter().flatten().min()
             && end.armed.is_none_or(|armed| due < armed)
         {
             end.armed = Some(due);
             io.events.timer(due, Timer::End(end.id, slot));
         }
-        end.nic
     }
 
     /// A receiving end's event has come; the NIC that has something to send, if it still counts.
@@ -156,6 +166,13 @@ impl<H: Header> Hosting<H> {
             return None;
         }
         end.armed = None;
+        if let Some(answer) = &mut end.answer {
+            if answer.0.on_timer(io.now) {
+                self.send_answer(io.now, slot);
+            }
+            self.arm_end(io, slot);
+            return Some(self.ends[slot].nic);
+        }
         let said = end.rx.on_timer(&self.rules.kind(end.pair.transport).params, io.now);
         Some(self.say(io, slot, &said))
     }

@@ -12,7 +12,7 @@ pub mod timer;
 pub mod tx;
 
 pub use rx::Rx;
-pub use syn::{Opened, Syn};
+pub use syn::{Answer, Opened, Syn};
 pub use tx::Tx;
 
 /// Bytes of a packet besides payload: Ethernet, IPv4, TCP, timestamps.

@@ -1,4 +1,4 @@
-//! A connection's opening as its sender sees it: when it is sent again, and what the answer tells.
+//! A connection's opening: when it and its answer are sent again, and what the answer tells.
 
 use super::{Tx, timer};
 use onramp_config::units::{Ps, US};
@@ -9,6 +9,8 @@ const FIRST_US: u64 = 1_000_000;
 const LINEAR: u32 = 4;
 /// and so on, until there are this many (`tcp_syn_retries` besides): the last one after 67 s.
 const MOST: u32 = LINEAR + 6;
+/// An answer is sent again so often (`tcp_synack_retries`): after 1, 3, 7, 15, 31 s.
+const MOST_ANSWERS: u32 = 5;
 
 /// An opening that is not answered yet.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +84,45 @@ impl Syn {
     }
 }
 
+/// The answer to an opening, which is not acknowledged yet. The end that answers has a timer of its own, so that a lost
+/// answer is replaced half a round trip before the opening's next copy would bring one.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    timeouts: u32,
+    deadline: Option<Ps>,
+}
+
+impl Answer {
+    /// It is sent now.
+    pub fn new(now: Ps) -> Self {
+        Self { timeouts: 0, deadline: Some(timer::fires(now, FIRST_US)) }
+    }
+
+    /// It is sent again for another copy of the opening.
+    pub fn again(&mut self, now: Ps) {
+        self.deadline = Some(timer::fires(now, FIRST_US << self.timeouts));
+    }
+
+    /// When the timer fires; `None` once it is given up.
+    pub fn deadline(&self) -> Option<Ps> {
+        self.deadline
+    }
+
+    /// The timer may have fired: whether it is sent again now.
+    pub fn on_timer(&mut self, now: Ps) -> bool {
+        if self.deadline.is_none_or(|at| at > now) {
+            return false;
+        }
+        if self.timeouts == MOST_ANSWERS {
+            self.deadline = None;
+            return false;
+        }
+        self.timeouts += 1;
+        self.again(now);
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +141,19 @@ mod tests {
         }
         let at = syn.deadline().expect("the last copy may be answered");
         assert!(!syn.on_timer(at) && syn.deadline().is_none() && syn.resent() == 10);
+    }
+
+    #[test]
+    fn an_answer_is_sent_again_ever_later_until_it_is_given_up() {
+        let mut answer = Answer::new(0);
+        let mut at = 0;
+        for seconds in [1, 2, 4, 8, 16] {
+            let last = std::mem::replace(&mut at, answer.deadline().expect("it is not given up"));
+            assert!(!answer.on_timer(at - 1) && answer.on_timer(at));
+            assert!((seconds * SEC..=seconds * SEC * 9 / 8).contains(&(at - last)), "{seconds} s");
+        }
+        let at = answer.deadline().expect("the last may be acknowledged");
+        assert!(!answer.on_timer(at) && answer.deadline().is_none());
     }
 
     #[test]
