@@ -125,6 +125,25 @@ def test_one_lost_packet_costs_the_same_on_both(kind: str, tmp_path: Path) -> No
         assert np.abs(np.subtract(sim["fct_ps"], linux["fct_ps"])).max() < 50_000, (meet_ns, sim, linux)
 
 
+@needs_kernel
+@pytest.mark.parametrize("lost", ["opening", "answer"])
+def test_a_handshake_that_loses_a_packet_takes_as_long_on_both(lost: str, tmp_path: Path) -> None:
+    # The first flow waits for its last packet, so that the second, of the same hosts, opens a connection.
+    first = ["1,0,20000,0", *(f"{src},0,1448,{31_800 + 10 * src}" for src in range(2, 11))]
+    to, meet_ns = {"opening": (0, 798_500), "answer": (1, 800_500)}[lost]
+    others = [f"{src},{to},1448,{meet_ns + 10 * src}" for src in range(2, 11)]
+    rows = sorted([*first, *others, "1,0,1448,800000"], key=lambda row: int(row.split(",")[3]))
+    (tmp_path / "flows.csv").write_text("\n".join(["src,dst,bytes,start_ns", *rows]) + "\n")
+    changes = {"traffic.0.file": str(tmp_path / "flows.csv"), "time_limit": "5s"}
+    runs = [onramp.run(LOSS, changes, on=on) for on in ("sim", "linux")]
+    assert [r.summary["network"]["drops"] for r in runs] == [2, 2]
+    assert [r.summary["engine"]["connections_opened_late"] for r in runs] == [1, 1]
+    sim, linux = (r.flows.sort_by("id").to_pydict() for r in runs)
+    # A timeout of a second, found late by the granularity of the kernel's timers.
+    assert 1e12 < max(sim["fct_ps"]) < 1.1e12
+    assert np.abs(np.subtract(sim["fct_ps"], linux["fct_ps"])).max() < 50_000, (sim, linux)
+
+
 def _windows(changes: dict[str, object]) -> list[np.ndarray]:
     """The one flow of one-flow.toml: its windows over time, simulated and on Linux."""
     runs = [onramp.run(FLOW, {"duration": "60ms", **changes}, on=on) for on in ("sim", "linux")]
