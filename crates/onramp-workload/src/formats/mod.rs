@@ -3,6 +3,7 @@
 pub mod chakra;
 pub mod goal;
 pub mod goal_binary;
+mod pipeline;
 pub mod simai;
 
 use super::collective::Operation;
