@@ -5,7 +5,7 @@
 //! `0 320 100Gbps 0.001ms 0`. Nodes that are no switches are hosts; they are
 //! called `h0, h1, …` and the switches `s0, s1, …` in ascending order of number.
 
-use super::{Link, Listed, few_enough, names, possible};
+use super::{Link, Listed, NodeId, few_enough, names, possible};
 use onramp_config::Mistake;
 use onramp_config::units::{Rate, Span};
 use serde::{Deserialize, Serialize};
@@ -24,12 +24,45 @@ pub(super) fn links(c: &Config, base: &Path) -> Listed {
     parse(&text).map_err(|m| Mistake::new("file", format!("{}:{m}", c.file)))
 }
 
+/// Lines of a file that are not blank, with their numbers.
+pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    (1..).zip(text.lines().map(str::trim)).filter(|(_, line)| !line.is_empty())
+}
+
+/// A line of whole numbers.
+pub(super) fn numbers((at, line): (usize, &str)) -> Result<(usize, Vec<u32>), String> {
+    let all: Result<Vec<u32>, _> = line.split_whitespace().map(str::parse).collect();
+    all.map(|n| (at, n)).map_err(|_| format!("{at}: \"{line}\" is not a list of whole numbers"))
+}
+
+/// Links as both this simulator and SimAI write them, one a line; `id` is our number of a node of theirs.
+pub(super) fn list<'a>(
+    lines: impl Iterator<Item = (usize, &'a str)>,
+    (nodes, count): (u32, u32),
+    id: impl Fn(u32) -> NodeId,
+) -> Result<Vec<Link>, String> {
+    let mut links = Vec::new();
+    for (at, line) in lines.take(count as usize) {
+        let wrong = || format!("{at}: \"{line}\" is not a link, such as 0 320 100Gbps 0.001ms 0");
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let &[a, b, rate, delay, errors] = fields.as_slice() else { return Err(wrong()) };
+        let node = |text: &str| text.parse().ok().filter(|n| *n < nodes).map(&id).ok_or_else(wrong);
+        let rate: Rate = rate.parse().map_err(|e| format!("{at}: {e}"))?;
+        let delay: Span = delay.parse().map_err(|e| format!("{at}: {e}"))?;
+        possible(&[("rate", rate)], &[("delay", delay)]).map_err(|m| format!("{at}: {}", m.message))?;
+        if errors.parse() != Ok(0.0) {
+            return Err(format!("{at}: links with an error rate are not supported, write 0"));
+        }
+        links.push(Link { a: node(a)?, b: node(b)?, rate, delay });
+    }
+    if links.len() != count as usize {
+        return Err(format!("1: {count} links are announced, but {} follow", links.len()));
+    }
+    Ok(links)
+}
+
 fn parse(text: &str) -> Result<(Vec<String>, usize, Vec<Link>), String> {
-    let mut lines = text.lines().enumerate().map(|(i, l)| (i + 1, l.trim())).filter(|(_, l)| !l.is_empty());
-    let numbers = |(at, line): (usize, &str)| -> Result<(usize, Vec<u32>), String> {
-        let all: Result<Vec<u32>, _> = line.split_whitespace().map(str::parse).collect();
-        all.map(|n| (at, n)).map_err(|_| format!("{at}: \"{line}\" is not a list of whole numbers"))
-    };
+    let mut lines = lines(text);
     let (at, head) = numbers(lines.next().ok_or("1: the file is empty")?)?;
     let &[nodes, switch_count, link_count] = head.as_slice() else {
         return Err(format!("{at}: write the numbers of nodes, switches and links, such as 376 56 480"));
@@ -49,23 +82,7 @@ fn parse(text: &str) -> Result<(Vec<String>, usize, Vec<Link>), String> {
         Ok(i) => hosts + i as u32,
         Err(i) => node - i as u32,
     };
-    let mut links = Vec::new();
-    for (at, line) in lines.by_ref().take(link_count as usize) {
-        let wrong = || format!("{at}: \"{line}\" is not a link, such as 0 320 100Gbps 0.001ms 0");
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let &[a, b, rate, delay, errors] = fields.as_slice() else { return Err(wrong()) };
-        let node = |text: &str| text.parse().ok().filter(|n| *n < nodes).map(id).ok_or_else(wrong);
-        let rate: Rate = rate.parse().map_err(|e| format!("{at}: {e}"))?;
-        let delay: Span = delay.parse().map_err(|e| format!("{at}: {e}"))?;
-        possible(&[("rate", rate)], &[("delay", delay)]).map_err(|m| format!("{at}: {}", m.message))?;
-        if errors.parse() != Ok(0.0) {
-            return Err(format!("{at}: links with an error rate are not supported, write 0"));
-        }
-        links.push(Link { a: node(a)?, b: node(b)?, rate, delay });
-    }
-    if links.len() != link_count as usize {
-        return Err(format!("1: {link_count} links are announced, but {} follow", links.len()));
-    }
+    let links = list(lines, (nodes, link_count), id)?;
     Ok((names(hosts, &[("s", switch_count)]), hosts as usize, links))
 }
 

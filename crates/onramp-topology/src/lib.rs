@@ -28,6 +28,7 @@ pub mod leaf_spine;
 pub mod links;
 pub mod racks;
 pub mod servers;
+pub mod simai_file;
 pub mod star;
 
 mod cells;
@@ -110,6 +111,8 @@ tagged! {
         HpccFile(hpcc_file::Config) = "hpcc-file",
         /// A topology file in htsim's format.
         HtsimFile(htsim_file::Config) = "htsim-file",
+        /// A topology file in SimAI's format.
+        SimaiFile(simai_file::Config) = "simai-file",
     }
 }
 
@@ -117,7 +120,9 @@ impl Shape {
     /// The file that it is read from.
     pub fn file(&self) -> Option<&str> {
         match self {
-            Self::HpccFile(hpcc_file::Config { file }) | Self::HtsimFile(htsim_file::Config { file }) => Some(file),
+            Self::HpccFile(hpcc_file::Config { file })
+            | Self::HtsimFile(htsim_file::Config { file })
+            | Self::SimaiFile(simai_file::Config { file }) => Some(file),
             _ => None,
         }
     }
@@ -198,6 +203,7 @@ fn without_faults(network: &Network, base: &Path) -> Result<Topology, Mistake> {
         Shape::Links(c) => links::links(c),
         Shape::HpccFile(c) => hpcc_file::links(c, base),
         Shape::HtsimFile(c) => htsim_file::links(c, base),
+        Shape::SimaiFile(c) => simai_file::links(c, base),
     }
     .map_err(|m| {
         Mistake::new(if m.key.is_empty() { "network".into() } else { format!("network.{}", m.key) }, m.message)
