@@ -1,5 +1,6 @@
 use super::chakra::{Attribute, Metadata, Node, Value};
 use super::*;
+use crate::graph::{Graph, Sending};
 use onramp_config::units::{NS, US};
 use proptest::prelude::*;
 use prost::Message as _;
@@ -340,6 +341,88 @@ fn chunks_that_do_not_fit_are_told_and_run_as_one() {
     assert_eq!(told("ga: 2", 2, 2), ["bytes between stages: pp_comm does not say how many"]);
 }
 
+/// Node 0 sends to two others in turn; when both have it, nodes 1 and 2 send to node 3.
+const HTSIM: &str = "# In turn, then together.\nNodes 4\nConnections 4\nTriggers 2\nFailures 0\n\
+    0->1 id 1 start 5000 size 100 send_done_trigger 1 recv_done_trigger 2\n0->2 id 2 trigger 1 size 200 recv_done_trigger 2\n\
+    1->3 id 3 trigger 2 size 300\n2->3 id 4 trigger 2 size 300\ntrigger id 1 oneshot\ntrigger id 2 barrier count 2\n";
+
+#[test]
+fn htsims_triggers_start_connections() {
+    let read = htsim::parse_text(HTSIM).unwrap();
+    let told = "2 activations of other nodes at once: a message of 1 byte takes each there";
+    assert_eq!(read.left_out, [told]);
+    let send = |to, bytes, tag| Kind::Send { to, bytes, tag };
+    let receive = |from, bytes, tag| Kind::Receive { from, bytes, tag };
+    let none = Kind::Compute { time: 0, stream: None };
+    // Tags 0 and 2 to 4 are connections, 1 the acknowledgement of the first.
+    assert_eq!(
+        read.ranks[0],
+        [
+            op(Kind::Compute { time: 5000, stream: None }, &[]),
+            op(send(1, 100, 0), &[0]),
+            op(receive(1, 1, 1), &[]),
+            op(send(2, 200, 2), &[2]),
+        ]
+    );
+    // The barrier is at node 1, which is told by node 2 and tells it.
+    assert_eq!(
+        read.ranks[1],
+        [
+            op(receive(0, 100, 0), &[]),
+            op(send(0, 1, 1), &[0]),
+            op(send(3, 300, 3), &[4]),
+            op(receive(2, 1, 5), &[]),
+            op(none, &[0, 3]),
+            op(send(2, 1, 6), &[4]),
+        ]
+    );
+    let sending = Sending { chunk: 1000, queue_pairs: 1, latency: 0 };
+    assert!(Graph::new(read.ranks, vec![], sending).is_ok());
+}
+
+#[test]
+fn a_trigger_with_several_shots_starts_one_connection_each_time() {
+    let text = "Nodes 2\nConnections 4\nTriggers 1\n0->1 start 0 size 1 send_done_trigger 7\n\
+        0->1 trigger 7 size 2 send_done_trigger 7\n0->1 trigger 7 size 3\n0->1 start 9 size 4 send_done_trigger 7\n\
+        trigger id 7 multishot\n";
+    let read = htsim::parse_text(text).unwrap();
+    let after = |bytes: u64| {
+        let op = read.ranks[0].iter().find(|op| matches!(op.kind, Kind::Send { bytes: own, .. } if own == bytes));
+        op.unwrap().after.iter().map(|&before| read.ranks[0][before as usize].kind).collect::<Vec<_>>()
+    };
+    // The three activations are messages to itself, of which the third starts nothing.
+    let tag = 7;
+    assert_eq!(after(2), [Kind::Receive { from: 0, bytes: 0, tag }]);
+    assert_eq!(after(3), [Kind::Receive { from: 0, bytes: 0, tag }]);
+    assert_eq!(read.ranks[0].iter().filter(|op| op.kind == Kind::Send { to: 0, bytes: 0, tag }).count(), 3);
+    let sending = Sending { chunk: 1000, queue_pairs: 1, latency: 0 };
+    assert!(Graph::new(read.ranks, vec![], sending).is_ok());
+}
+
+#[test]
+fn wrong_htsim_names_the_line() {
+    let of = |replace: &str, by: &str| htsim::parse_text(&HTSIM.replacen(replace, by, 1)).unwrap_err();
+    assert_eq!(of("Nodes 4", "Nodes 0"), "file:2: 0 nodes are outside 1 to 2097152");
+    assert_eq!(of("Nodes 4", "# none"), "file:6: \"0->1\" are not two different nodes below 0");
+    assert_eq!(of("0->1", "0-1"), "file:6: \"0-1\" is not known here: a connection is such as 0->5");
+    assert_eq!(of("0->1", "1->1"), "file:6: \"1->1\" are not two different nodes below 4");
+    assert_eq!(of("size 100", "size 0"), "file:6: size 0 is outside 1 to 1000000000000");
+    assert_eq!(of("start 5000", "start soon"), "file:6: \"soon\" is no number for \"start\"");
+    assert_eq!(of("start 5000", "start -1"), "file:6: start -1 is outside 0 to 1e18, in picoseconds");
+    assert_eq!(of("start 5000 ", ""), "file:6: a connection has either a start or a trigger");
+    assert_eq!(of("start 5000", "weight 5"), "file:6: \"weight\" is not known here");
+    assert_eq!(of("1 oneshot", "1 thrice"), "file:10: \"thrice\" is not known here");
+    assert_eq!(of("1 oneshot", "2 oneshot"), "file:11: trigger 2 is in line 10 already");
+    assert_eq!(of(" count 2", ""), "file:11: a barrier needs a count above 0, such as \"barrier count 2\"");
+    assert_eq!(of("count 2", "count 3"), "file:11: trigger 2 is activated 2 times: its barrier counts 3");
+    assert_eq!(
+        of("trigger 1 size", "trigger 3 size"),
+        "file:7: there is no trigger 3: write a line \"trigger id 3 oneshot\""
+    );
+    assert_eq!(of(" send_done_trigger 1", ""), "file:10: trigger 1 is activated 0 times: a one-shot trigger once");
+    assert_eq!(of("Connections 4", "Connections 5"), "file:1: Connections 5 are announced, but 4 follow: write that");
+}
+
 fn attribute(name: &str, value: Value) -> Attribute {
     Attribute { name: name.into(), value: Some(value) }
 }
@@ -427,6 +510,7 @@ proptest! {
     fn nothing_makes_a_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), at in 0usize..200, with: u8) {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let _ = (goal::parse_text(&text), simai::parse_text(&text, 4), goal_binary::parse(&bytes), chakra::nodes(&bytes));
+        let _ = htsim::parse_text(&text);
         // One byte of what is right is another.
         let changed = |mut right: Vec<u8>| {
             let at = at % right.len();
@@ -436,6 +520,9 @@ proptest! {
         let changed_text = |text: &str| String::from_utf8_lossy(&changed(text.into())).into_owned();
         let _ = goal::parse_text(&changed_text(GOAL)).map(|read| read.ranks.len());
         let _ = simai::parse_text(&changed_text(SIMAI), 4).map(|read| read.ranks.len());
+        let pipeline = of_microbatches("pp: 2 vpp: 2 ga: 2 all_gpus: 2 pp_comm: 9", 2, 2);
+        let _ = simai::parse_text(&changed_text(&pipeline), 4).map(|read| read.ranks.len());
+        let _ = htsim::parse_text(&changed_text(HTSIM)).map(|read| read.ranks.len());
         let _ = goal_binary::parse(&changed(binary(&two_ranks())));
         let _ = chakra::of_files(&[changed(file(&[node(1, 4, &[], vec![]), node(2, 7, &[1], vec![])]))]);
     }
