@@ -51,7 +51,7 @@ pub(super) fn list<'a>(
         let delay: Span = delay.parse().map_err(|e| format!("{at}: {e}"))?;
         possible(&[("rate", rate)], &[("delay", delay)]).map_err(|m| format!("{at}: {}", m.message))?;
         if errors.parse() != Ok(0.0) {
-            return Err(format!("{at}: links with an error rate are not supported, write 0"));
+            return Err(format!("{at}: a link has no error rate here: write 0, and name it in network.faults"));
         }
         links.push(Link { a: node(a)?, b: node(b)?, rate, delay });
     }

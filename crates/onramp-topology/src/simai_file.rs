@@ -118,7 +118,7 @@ mod tests {
         );
         assert_eq!(
             wrong("8 6 800Gbps 0.0005ms 0", "8 6 800Gbps 0.0005ms 0.1"),
-            "12: links with an error rate are not supported, write 0"
+            "12: a link has no error rate here: write 0, and name it in network.faults"
         );
     }
 }

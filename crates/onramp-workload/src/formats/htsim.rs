@@ -86,7 +86,13 @@ impl Matrix {
             "Failures" => drop(self.announced.insert("Failures", number(&mut words, first)?)),
             "failure" => {
                 self.failures += 1;
-                return Ok(());
+                while let Some(word) = words.next() {
+                    match word {
+                        "switch_type" => drop(words.next().ok_or("ends where TOR, AGG or CORE belongs")?),
+                        "switch_id" | "link_id" => drop(number::<u64>(&mut words, word)?),
+                        _ => return Err(format!("{} is not known here", quoted(word))),
+                    }
+                }
             }
             "trigger" => self.trigger(at, &mut words)?,
             _ => self.connection(at, first, &mut words)?,

@@ -400,6 +400,20 @@ fn a_trigger_with_several_shots_starts_one_connection_each_time() {
 }
 
 #[test]
+fn what_of_htsims_files_is_not_simulated_is_told() {
+    let text = "Nodes 2\nConnections 2\nFailures 1\nfailure switch_type AGG switch_id 3 link_id 1\n\
+        0->1 start 0 size 9 prio 3\n0->1 id 2 msg 1 start 1.5 size 9\n";
+    assert_eq!(
+        htsim::parse_text(text).unwrap().left_out,
+        [
+            "1 failures of links: name the links in network.failed",
+            "1 priorities of connections (prio)",
+            "1 connections of their own: those between the same nodes take turns on `queue_pairs`",
+        ]
+    );
+}
+
+#[test]
 fn wrong_htsim_names_the_line() {
     let of = |replace: &str, by: &str| htsim::parse_text(&HTSIM.replacen(replace, by, 1)).unwrap_err();
     assert_eq!(of("Nodes 4", "Nodes 0"), "file:2: 0 nodes are outside 1 to 2097152");
