@@ -17,6 +17,7 @@ use crate::lines::{Lines, quoted};
 use onramp_config::units::Ps;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
+use std::iter::Peekable;
 use std::path::Path;
 use std::str::{FromStr, SplitWhitespace};
 
@@ -38,6 +39,8 @@ struct Connection {
     trigger: Option<u32>,
     sent: Option<u32>,
     received: Option<u32>,
+    /// It is a message of a connection, as several may be.
+    is_message: bool,
 }
 
 /// Times that a trigger is activated, and what it starts then.
@@ -47,6 +50,9 @@ enum Trigger {
     MultiShot,
     Barrier(usize),
 }
+
+/// Words of a line.
+type Words<'a> = Peekable<SplitWhitespace<'a>>;
 
 /// Content of a file.
 #[derive(Default)]
@@ -58,12 +64,12 @@ struct Matrix {
     failures: u64,
     /// Connections with a priority.
     with_priority: u64,
-    /// What the head announces.
-    announced: BTreeMap<&'static str, u64>,
+    /// Numbers that the head announces, with their lines.
+    announced: BTreeMap<&'static str, (u64, u64)>,
 }
 
 /// The next word as a number.
-fn number<T: FromStr>(words: &mut SplitWhitespace<'_>, key: &str) -> Result<T, String> {
+fn number<T: FromStr>(words: &mut Words<'_>, key: &str) -> Result<T, String> {
     let word = words.next().ok_or_else(|| format!("ends where the number of \"{key}\" belongs"))?;
     word.parse().map_err(|_| format!("{} is no number for \"{key}\"", quoted(word)))
 }
@@ -71,7 +77,7 @@ fn number<T: FromStr>(words: &mut SplitWhitespace<'_>, key: &str) -> Result<T, S
 impl Matrix {
     /// A line that is no comment.
     fn line(&mut self, at: u64, text: &str) -> Result<(), String> {
-        let mut words = text.split_whitespace();
+        let mut words = text.split_whitespace().peekable();
         let first = words.next().unwrap_or_default();
         match first {
             "Nodes" => {
@@ -81,9 +87,9 @@ impl Matrix {
                 }
                 self.nodes = nodes as u32;
             }
-            "Connections" => drop(self.announced.insert("Connections", number(&mut words, first)?)),
-            "Triggers" => drop(self.announced.insert("Triggers", number(&mut words, first)?)),
-            "Failures" => drop(self.announced.insert("Failures", number(&mut words, first)?)),
+            "Connections" => drop(self.announced.insert("Connections", (at, number(&mut words, first)?))),
+            "Triggers" => drop(self.announced.insert("Triggers", (at, number(&mut words, first)?))),
+            "Failures" => drop(self.announced.insert("Failures", (at, number(&mut words, first)?))),
             "failure" => {
                 self.failures += 1;
                 while let Some(word) = words.next() {
@@ -100,7 +106,7 @@ impl Matrix {
         words.next().map_or(Ok(()), |word| Err(format!("{} is not known here", quoted(word))))
     }
 
-    fn trigger(&mut self, at: u64, words: &mut SplitWhitespace<'_>) -> Result<(), String> {
+    fn trigger(&mut self, at: u64, words: &mut Words<'_>) -> Result<(), String> {
         let (mut id, mut kind, mut count) = (0, None, None);
         while let Some(word) = words.next() {
             match word {
@@ -126,7 +132,7 @@ impl Matrix {
         }
     }
 
-    fn connection(&mut self, line: u64, ends: &str, words: &mut SplitWhitespace<'_>) -> Result<(), String> {
+    fn connection(&mut self, line: u64, ends: &str, words: &mut Words<'_>) -> Result<(), String> {
         let nodes = self.nodes;
         let node = |text: &str| text.parse::<u32>().ok().filter(|&node| node < nodes);
         let split = ends.split_once("->").map(|(from, to)| (node(from), node(to)));
@@ -153,8 +159,12 @@ impl Matrix {
                     number::<i64>(words, word)?;
                     self.with_priority += 1;
                 }
-                // The number of a connection is for its name in results, and a message's for its connection.
-                "id" | "msg" => drop(number::<u64>(words, word)?),
+                // Numbers of connections name them in htsim's results; those of messages may be left out.
+                "id" => drop(number::<u64>(words, word)?),
+                "msg" => {
+                    own.is_message = true;
+                    words.next_if(|word| word.parse::<u64>().is_ok());
+                }
                 _ => return Err(format!("{} is not known here", quoted(word))),
             }
         }
@@ -261,7 +271,7 @@ fn build(matrix: &Matrix) -> Result<Building, (u64, String)> {
     let mut by: BTreeMap<u32, Vec<Place>> = BTreeMap::new();
     let mut firsts: BTreeMap<u32, Vec<Place>> = BTreeMap::new();
     for connection in &matrix.connections {
-        let &Connection { line, from, to, bytes, start, trigger, sent, received } = connection;
+        let &Connection { line, from, to, bytes, start, trigger, sent, received, .. } = connection;
         let late = start.filter(|&start| start > 0);
         let after = late.map(|time| building.add(from, Kind::Compute { time, stream: None }, vec![]));
         let [first, (_, there)] = building.message([from, to], bytes, after.into_iter().collect());
@@ -315,9 +325,9 @@ fn parse<R: BufRead>(mut lines: Lines<R>) -> Result<Read, String> {
         ("Failures", matrix.failures),
     ];
     for (key, found) in found {
-        let announced = matrix.announced.get(key).copied().unwrap_or_default();
+        let (at, announced) = matrix.announced.get(key).copied().unwrap_or((1, 0));
         if announced != found {
-            return Err(lines.wrong_at(1, format!("{key} {announced} are announced, but {found} follow: write that")));
+            return Err(lines.wrong_at(at, format!("{key} {announced} are announced, but {found} follow: write that")));
         }
     }
     let building = build(&matrix).map_err(|(line, wrong)| lines.wrong_at(line, wrong))?;
@@ -327,7 +337,7 @@ fn parse<R: BufRead>(mut lines: Lines<R>) -> Result<Read, String> {
     leave_out(matrix.with_priority, "priorities of connections (prio)");
     leave_out(building.carried, "activations of other nodes at once: a message of 1 byte takes each there");
     let mut pairs = BTreeSet::new();
-    let again = matrix.connections.iter().filter(|own| !pairs.insert((own.from, own.to))).count();
+    let again = matrix.connections.iter().filter(|own| !pairs.insert((own.from, own.to)) && !own.is_message).count();
     leave_out(again as u64, "connections of their own: those between the same nodes take turns on `queue_pairs`");
     Ok(Read { ranks: building.ops, collectives: vec![], left_out })
 }

@@ -401,8 +401,8 @@ fn a_trigger_with_several_shots_starts_one_connection_each_time() {
 
 #[test]
 fn what_of_htsims_files_is_not_simulated_is_told() {
-    let text = "Nodes 2\nConnections 2\nFailures 1\nfailure switch_type AGG switch_id 3 link_id 1\n\
-        0->1 start 0 size 9 prio 3\n0->1 id 2 msg 1 start 1.5 size 9\n";
+    let text = "Nodes 2\nConnections 3\nFailures 1\nfailure switch_type AGG switch_id 3 link_id 1\n\
+        0->1 start 0 size 9 prio 3\n0->1 id 2 start 1.5 size 9\n0->1 id 2 msg start 2 size 9\n";
     assert_eq!(
         htsim::parse_text(text).unwrap().left_out,
         [
@@ -434,7 +434,7 @@ fn wrong_htsim_names_the_line() {
         "file:7: there is no trigger 3: write a line \"trigger id 3 oneshot\""
     );
     assert_eq!(of(" send_done_trigger 1", ""), "file:10: trigger 1 is activated 0 times: a one-shot trigger once");
-    assert_eq!(of("Connections 4", "Connections 5"), "file:1: Connections 5 are announced, but 4 follow: write that");
+    assert_eq!(of("Connections 4", "Connections 5"), "file:3: Connections 5 are announced, but 4 follow: write that");
 }
 
 fn attribute(name: &str, value: Value) -> Attribute {
