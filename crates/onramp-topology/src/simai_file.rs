@@ -5,7 +5,7 @@
 //! one link a line, as in the HPCC simulator's files: `0 320 400Gbps 0.0005ms 0`. The other nodes are GPUs, hosts here.
 //! Switches with a link to a GPU are leaves, the others spines.
 
-use super::{Link, Listed, few_enough, hpcc_file, names};
+use super::{WithErrors, few_enough, hpcc_file, names};
 use onramp_config::Mistake;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,13 +19,13 @@ pub struct Config {
     pub file: String,
 }
 
-pub(super) fn links(c: &Config, base: &Path) -> Listed {
+pub(super) fn links(c: &Config, base: &Path) -> Result<WithErrors, Mistake> {
     let wrong = |message: String| Mistake::new("file", message);
     let text = super::text(&c.file, base).map_err(wrong)?;
     parse(&text).map_err(|m| wrong(format!("{}:{m}", c.file)))
 }
 
-fn parse(text: &str) -> Result<(Vec<String>, usize, Vec<Link>), String> {
+fn parse(text: &str) -> Result<WithErrors, String> {
     let mut lines = hpcc_file::lines(text);
     let (at, first) = lines.next().ok_or("1: the file is empty")?;
     let words: Vec<&str> = first.split_whitespace().collect();
@@ -52,7 +52,7 @@ fn parse(text: &str) -> Result<(Vec<String>, usize, Vec<Link>), String> {
         Some(&switch) => switch,
         None => gpus.partition_point(|&gpu| gpu < node) as u32,
     };
-    let mut links = hpcc_file::list(lines, (nodes, link_count), id)?;
+    let (mut links, errors) = hpcc_file::list(lines, (nodes, link_count), id)?;
     let mut near: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     for link in &links {
         for (switch, other) in [(link.a, link.b), (link.b, link.a)] {
@@ -76,13 +76,14 @@ fn parse(text: &str) -> Result<(Vec<String>, usize, Vec<Link>), String> {
         }
     }
     let tiers = [("nvswitch", nvswitches), ("leaf", leaves.len() as u32), ("spine", spines.len() as u32)];
-    Ok((names(hosts, &tiers), hosts as usize, links))
+    Ok((names(hosts, &tiers), hosts as usize, links, errors))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Topology;
+    use proptest::prelude::*;
 
     /// Two servers with two GPUs, two rails and a spine, which is listed before the leaves.
     const FILE: &str = "9 2 2 3 10 H100\n4 5 6 7 8 \n0 4 2880Gbps 0.000025ms 0\n0 7 400Gbps 0.0005ms 0\n\
@@ -91,14 +92,24 @@ mod tests {
 
     #[test]
     fn gpus_are_hosts_of_servers_and_rails() {
-        let (names, hosts, links) = parse(FILE).unwrap();
+        let (names, hosts, links, errors) = parse(FILE).unwrap();
         assert_eq!(names.join(" "), "h0 h1 h2 h3 nvswitch0 nvswitch1 leaf0 leaf1 spine0");
+        assert_eq!(errors, [0.0; 10]);
         let topology = Topology::new(names, hosts, &links).unwrap();
         let way = |a, b| topology.path(a, b, 1).map(|port| topology.name(port.to)).collect::<Vec<_>>().join(" ");
         assert_eq!(way(0, 1), "nvswitch0 h1");
         assert_eq!(way(0, 2), "leaf0 h2");
         assert_eq!(way(0, 3), "leaf0 spine0 leaf1 h3");
         assert_eq!(topology.host_rate(), "400Gbps".parse().unwrap());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_makes_the_reader_panic(text in "[0-9 x\n.]{0,80}", at in 0usize..200, with in "[0-9 \nx]") {
+            let _ = parse(&text);
+            let at = at % FILE.len();
+            let _ = parse(&format!("{}{with}{}", &FILE[..at], &FILE[at + 1..]));
+        }
     }
 
     #[test]
@@ -117,8 +128,8 @@ mod tests {
             "4: \"0 9 400Gbps 0.0005ms 0\" is not a link, such as 0 320 100Gbps 0.001ms 0"
         );
         assert_eq!(
-            wrong("8 6 800Gbps 0.0005ms 0", "8 6 800Gbps 0.0005ms 0.1"),
-            "12: a link has no error rate here: write 0, and name it in network.faults"
+            wrong("8 6 800Gbps 0.0005ms 0", "8 6 800Gbps 0.0005ms 1"),
+            "12: the error rate is outside 0 to below 1, such as 0"
         );
     }
 }

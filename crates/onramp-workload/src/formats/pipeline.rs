@@ -53,10 +53,6 @@ impl Pipeline {
             let chunk = if back { chunks - 1 - chunk } else { chunk };
             Pass { back, chunk, microbatch: round * stages + inside % stages }
         };
-        let pass = |number, back| match chunks {
-            1 => Pass { back, chunk: 0, microbatch: number },
-            _ => pass(number, back),
-        };
         let first = (0..ahead).map(|number| pass(number, false));
         let turns = (ahead..total).flat_map(|number| [pass(number, false), pass(number - ahead, true)]);
         first.chain(turns).chain((total - ahead..total).map(|number| pass(number, true))).collect()

@@ -477,7 +477,8 @@ fn parse<R: BufRead>(mut lines: Lines<R>, hosts: u32) -> Result<Read, String> {
         line.parse().map_err(|_| lines.wrong(format!("{} is not the number of layers", quoted(&line))))?
     };
     // Of a layer three computations and communications, the forward ones perhaps twice, and messages of its chunk.
-    let most = if stages > 1 { 10 } else { 6 } + if head.0.contains_key("checkpoint_initiates") { 2 } else { 0 };
+    let most = if stages > 1 { 10 } else { 6 }
+        + if head.0.get("checkpoint_initiates").is_some_and(|of| of.len() > 1) { 2 } else { 0 };
     let mut layers: Vec<Layer> = Vec::new();
     let mut dependent = 0;
     while layers.len() < count {
@@ -494,6 +495,12 @@ fn parse<R: BufRead>(mut lines: Lines<R>, hosts: u32) -> Result<Read, String> {
     let wrong = |wrong: String| lines.wrong_at(1, wrong);
     let repeated = head.repeated(layers.len()).map_err(wrong)?;
     let (pipeline, simpler) = pipeline(&head, &layers).map_err(wrong)?;
+    // Each microbatch has the loss again.
+    let losses = layers.iter().filter(|layer| layer.part == Part::Loss).count();
+    let lines_of_all = layers.len().saturating_add(losses.saturating_mul(pipeline.microbatches as usize));
+    if stages > 1 && lines_of_all.saturating_mul(most * all as usize) > MAX_OPS {
+        return Err(lines.wrong_at(1, format!("is beyond the {MAX_OPS} operations that are possible")));
+    }
     let activation = head.whole("pp_comm").map_err(wrong)?.unwrap_or_default();
     let mut left_out: Vec<String> = simpler.into_iter().collect();
     let mut leave_out = |if_so: bool, what: &dyn Fn() -> String| left_out.extend(if_so.then(what));

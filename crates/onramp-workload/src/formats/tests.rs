@@ -437,6 +437,14 @@ fn wrong_htsim_names_the_line() {
     assert_eq!(of("Connections 4", "Connections 5"), "file:3: Connections 5 are announced, but 4 follow: write that");
 }
 
+#[test]
+fn operations_are_counted_before_they_take_memory() {
+    let text = of_microbatches("pp: 2 all_gpus: 2 ga: 3000 pp_comm: 1", 3000, 1).replace("\n9002\n", "\n12002\n");
+    let losses = "cross_entropy1 -1 0 NONE 0 0 NONE 0 0 NONE 0 0\n".repeat(3000);
+    let wrong = simai::parse_text(&format!("{text}{losses}"), 1).unwrap_err();
+    assert_eq!(wrong, "file:1: is beyond the 67108864 operations that are possible");
+}
+
 fn attribute(name: &str, value: Value) -> Attribute {
     Attribute { name: name.into(), value: Some(value) }
 }
