@@ -80,6 +80,7 @@ impl Matrix {
         let mut words = text.split_whitespace().peekable();
         let first = words.next().unwrap_or_default();
         match first {
+            "Nodes" if self.nodes > 0 => return Err("\"Nodes\" is there twice".into()),
             "Nodes" => {
                 let nodes: u64 = number(&mut words, first)?;
                 if !(1..=MAX_RANKS).contains(&nodes) {
@@ -175,7 +176,8 @@ impl Matrix {
             return Err(format!("size {} is outside 1 to {MAX_BYTES}", own.bytes));
         }
         self.connections.push(own);
-        if self.connections.len() * 10 > MAX_OPS {
+        // A computation, both ends of two messages, and of those of two activations.
+        if self.connections.len() * 16 > MAX_OPS {
             return Err(format!("is beyond the {MAX_OPS} operations that are possible"));
         }
         Ok(())

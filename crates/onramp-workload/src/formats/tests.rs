@@ -418,6 +418,7 @@ fn wrong_htsim_names_the_line() {
     let of = |replace: &str, by: &str| htsim::parse_text(&HTSIM.replacen(replace, by, 1)).unwrap_err();
     assert_eq!(of("Nodes 4", "Nodes 0"), "file:2: 0 nodes are outside 1 to 2097152");
     assert_eq!(of("Nodes 4", "# none"), "file:6: \"0->1\" are not two different nodes below 0");
+    assert_eq!(of("Triggers 2", "Nodes 2"), "file:4: \"Nodes\" is there twice");
     assert_eq!(of("0->1", "0-1"), "file:6: \"0-1\" is not known here: a connection is such as 0->5");
     assert_eq!(of("0->1", "1->1"), "file:6: \"1->1\" are not two different nodes below 4");
     assert_eq!(of("size 100", "size 0"), "file:6: size 0 is outside 1 to 1000000000000");
