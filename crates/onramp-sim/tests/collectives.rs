@@ -132,6 +132,42 @@ fn a_trace_of_messages_takes_what_its_path_takes() {
 }
 
 #[test]
+fn a_pipeline_takes_its_passes_and_its_bubble() {
+    // Four stages, eight microbatches, passes of 1 ms and 2 ms: 11 of both. Messages add what ways of 3 us add.
+    let pass =
+        "embedding_layer -1 0 NONE 0 0 NONE 0 0 NONE 0 0\nattention -1 1000000 NONE 0 2000000 NONE 0 0 NONE 0 0\n";
+    let file = TempFile::new(&format!(
+        "HYBRID_TRANSFORMER_FWD_IN_BCKWD pp: 4 ga: 8 all_gpus: 4 pp_comm: 1000\n16\n{}",
+        pass.repeat(8)
+    ));
+    let path = file.0.display();
+    let text = format!("{STAR}\n[[traffic]]\nkind = \"program\"\nformat = \"simai\"\nfile = \"{path}\"\n");
+    let (_, operations) = run(build(&text, UNMOVED));
+    let took = operations.iter().map(|o| o.start_ps + o.duration_ps).max().unwrap();
+    let passes = 11 * 3000 * US;
+    assert!((passes..passes + 2 * 11 * 3 * US).contains(&took), "{took} for {passes}");
+    let sent = operations.iter().filter(|o| o.kind == 1).map(|o| o.bytes).sum::<u64>();
+    assert_eq!(sent, 2 * 3 * 8 * 1000);
+}
+
+#[test]
+fn a_connection_that_a_trigger_starts_waits_for_the_last_acknowledgement() {
+    let file = TempFile::new(
+        "Nodes 3\nConnections 2\nTriggers 1\n0->1 start 1000000 size 5000 send_done_trigger 1\n\
+         0->2 trigger 1 size 1000\ntrigger id 1 oneshot\n",
+    );
+    let path = file.0.display();
+    let text = format!("{STAR}\n[[traffic]]\nkind = \"program\"\nformat = \"htsim\"\nfile = \"{path}\"\n");
+    let (_, operations) = run(build(&text, UNMOVED));
+    let packets = |n: u64, size: u64| 2 * US + (n + 1) * size * 8 * NS / 100;
+    let last = operations.iter().find(|o| o.rank == 2).unwrap();
+    let expected = US + packets(5, 1048) + packets(1, 49) + packets(1, 1048);
+    // The acknowledgements of messages may go before the next one.
+    let took = last.start_ps + last.duration_ps;
+    assert!((expected..=expected + 4 * 48 * 8 * NS / 100).contains(&took), "{took} for {expected}");
+}
+
+#[test]
 fn recycled_entropy_spreads_queue_pairs_that_ecmp_puts_on_one_path() {
     // Eight hosts send across two leaves with as many spines as hosts: that fits if no two share a path.
     let network = "duration = \"1ms\"\n[network]\nkind = \"leaf-spine\"\nleaves = 2\nspines = 8\nhosts_per_leaf = 8\n\

@@ -88,6 +88,26 @@ fn bit_errors_lose_as_many_packets_as_they_should() {
 }
 
 #[test]
+fn a_files_error_rates_lose_as_many_packets_as_they_should() {
+    // Hosts 0 and 3, switches 1 and 2: a hundredth of the packets between the switches is lost, both ways.
+    let file = TempFile::new("4 2 3\n1 2\n0 1 100Gbps 1us 0\n1 2 100Gbps 1us 0.01\n2 3 100Gbps 1us 0\n");
+    let (_flows, trace) = trace(&["h0,h1,1000000,0"]);
+    let text = format!("duration = \"1ms\"\n[network]\nkind = \"hpcc-file\"\nfile = \"{}\"\n{trace}", file.0.display());
+    let run = |one_cell| {
+        let options = Options { one_cell, ..Options::default() };
+        let mut sim = build_as(&options, &text, UNMOVED, &[("host.recovery.kind", "selective-repeat")]);
+        sim.run_to_end();
+        (sim.take_flows(), counters(&sim))
+    };
+    let (flows, counters) = run(true);
+    assert_eq!(flows.len(), 1);
+    // Ten of a thousand packets, and as many acknowledgements.
+    let lost = counters["network"]["drops"].as_u64().unwrap();
+    assert!((8..40).contains(&lost), "{lost}");
+    assert!(run(false) == (flows, counters));
+}
+
+#[test]
 fn cells_and_threads_change_nothing() {
     let faults = [
         links(0, "start = \"20us\", stop = \"400us\", reroute = \"30us\""),

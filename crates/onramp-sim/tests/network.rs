@@ -209,6 +209,12 @@ fn every_kind_of_network_runs_to_its_end() {
     let file = TempFile::new(
         "7 2 6\n2 5\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n3 5 100Gbps 1us 0\n4 5 25Gbps 0.001ms 0\n6 5 100Gbps 1us 0\n2 5 400Gbps 0.002ms 0\n",
     );
+    // Two servers with two GPUs each, two rails, a spine.
+    let servers = TempFile::new(
+        "9 2 2 3 10 H100\n4 5 6 7 8\n0 4 800Gbps 25ns 0\n1 4 800Gbps 25ns 0\n2 5 800Gbps 25ns 0\n3 5 800Gbps 25ns 0\n\
+         0 6 100Gbps 500ns 0\n2 6 100Gbps 500ns 0\n1 7 100Gbps 500ns 0\n3 7 100Gbps 500ns 0\n\
+         6 8 200Gbps 500ns 0\n7 8 200Gbps 500ns 0\n",
+    );
     let links = "kind = \"links\"\nhosts = [\"h0\", \"h1\", \"h2\"]\nswitches = [\"a\", \"b\", \"c\"]\nlinks = [\
         { a = \"h0\", b = \"a\", rate = \"100Gbps\", delay = \"1us\" }, { a = \"h1\", b = \"b\", rate = \"40Gbps\", delay = \"3us\" },\
         { a = \"h2\", b = \"c\", rate = \"10Gbps\", delay = \"1us\" }, { a = \"a\", b = \"b\", rate = \"100Gbps\", delay = \"1us\" },\
@@ -218,6 +224,7 @@ fn every_kind_of_network_runs_to_its_end() {
         "kind = \"dumbbell\"\nbottleneck_rate = \"25Gbps\"\n".into(),
         links.into(),
         format!("kind = \"hpcc-file\"\nfile = \"{}\"\n", file.0.display()),
+        format!("kind = \"simai-file\"\nfile = \"{}\"\n", servers.0.display()),
     ];
     let traffic = "[[traffic]]\nkind = \"background\"\nworkload = \"FB_Hadoop\"\nload = 0.4\n\
         [[traffic]]\nkind = \"incast\"\nfan_out = 2\nsize = \"20KB\"\nload = 0.1\n";

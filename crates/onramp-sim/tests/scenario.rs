@@ -153,14 +153,14 @@ host_rate = "10bps""#,
     (
         r#"kind = "fat-tree""#,
         r#"kind = "fat_tree""#,
-        r#"s.toml:6: network.kind: "fat_tree" is not one of fat-tree, leaf-spine, star, dumbbell, racks, servers, dragonfly, links, hpcc-file, htsim-file: did you mean "fat-tree"?"#,
+        r#"s.toml:6: network.kind: "fat_tree" is not one of fat-tree, leaf-spine, star, dumbbell, racks, servers, dragonfly, links, hpcc-file, htsim-file, simai-file: did you mean "fat-tree"?"#,
     ),
     (
         r#"kind = "fat-tree"
 "#,
         r#"
 "#,
-        "s.toml:5: network.kind: is missing: write one of fat-tree, leaf-spine, star, dumbbell, racks, servers, dragonfly, links, hpcc-file, htsim-file",
+        "s.toml:5: network.kind: is missing: write one of fat-tree, leaf-spine, star, dumbbell, racks, servers, dragonfly, links, hpcc-file, htsim-file, simai-file",
     ),
     (
         r#"buffer = "32MiB""#,
@@ -762,6 +762,10 @@ const NETWORKS: &[(&str, &str)] = &[
     (
         "kind = \"hpcc-file\"\nfile = \"/dev/zero\"",
         "s.toml:5: network.file: cannot read \"/dev/zero\": not a regular file",
+    ),
+    (
+        "kind = \"simai-file\"\nfile = \"nowhere.txt\"",
+        "s.toml:5: network.file: cannot read \"nowhere.txt\": No such file or directory (os error 2)",
     ),
 ];
 

@@ -28,6 +28,7 @@ pub mod leaf_spine;
 pub mod links;
 pub mod racks;
 pub mod servers;
+pub mod simai_file;
 pub mod star;
 
 mod cells;
@@ -110,6 +111,8 @@ tagged! {
         HpccFile(hpcc_file::Config) = "hpcc-file",
         /// A topology file in htsim's format.
         HtsimFile(htsim_file::Config) = "htsim-file",
+        /// A topology file in SimAI's format.
+        SimaiFile(simai_file::Config) = "simai-file",
     }
 }
 
@@ -117,7 +120,9 @@ impl Shape {
     /// The file that it is read from.
     pub fn file(&self) -> Option<&str> {
         match self {
-            Self::HpccFile(hpcc_file::Config { file }) | Self::HtsimFile(htsim_file::Config { file }) => Some(file),
+            Self::HpccFile(hpcc_file::Config { file })
+            | Self::HtsimFile(htsim_file::Config { file })
+            | Self::SimaiFile(simai_file::Config { file }) => Some(file),
             _ => None,
         }
     }
@@ -176,6 +181,8 @@ pub struct Topology {
     ports: Vec<Port>,
     /// Ports of each node.
     ports_of: Vec<Vec<PortId>>,
+    /// Ports whose links lose packets, each with the probability.
+    packet_errors: BTreeMap<PortId, f64>,
     routes: Routes,
 }
 
@@ -187,23 +194,32 @@ pub fn build(network: &Network, base: &Path) -> Result<Topology, Mistake> {
 
 /// See [`build`].
 fn without_faults(network: &Network, base: &Path) -> Result<Topology, Mistake> {
-    let (names, hosts, links) = match &network.shape {
-        Shape::FatTree(c) => fat_tree::links(c),
-        Shape::LeafSpine(c) => leaf_spine::links(c),
-        Shape::Star(c) => star::links(c),
-        Shape::Dumbbell(c) => dumbbell::links(c),
-        Shape::Racks(c) => racks::links(c),
-        Shape::Servers(c) => servers::links(c),
-        Shape::Dragonfly(c) => dragonfly::links(c),
-        Shape::Links(c) => links::links(c),
+    let exact = |listed: Listed| listed.map(|(names, hosts, links)| (names, hosts, links, vec![]));
+    let (names, hosts, links, errors) = match &network.shape {
+        Shape::FatTree(c) => exact(fat_tree::links(c)),
+        Shape::LeafSpine(c) => exact(leaf_spine::links(c)),
+        Shape::Star(c) => exact(star::links(c)),
+        Shape::Dumbbell(c) => exact(dumbbell::links(c)),
+        Shape::Racks(c) => exact(racks::links(c)),
+        Shape::Servers(c) => exact(servers::links(c)),
+        Shape::Dragonfly(c) => exact(dragonfly::links(c)),
+        Shape::Links(c) => exact(links::links(c)),
         Shape::HpccFile(c) => hpcc_file::links(c, base),
-        Shape::HtsimFile(c) => htsim_file::links(c, base),
+        Shape::HtsimFile(c) => exact(htsim_file::links(c, base)),
+        Shape::SimaiFile(c) => simai_file::links(c, base),
     }
     .map_err(|m| {
         Mistake::new(if m.key.is_empty() { "network".into() } else { format!("network.{}", m.key) }, m.message)
     })?;
+    let with_errors = |topology: Topology, errors: &[f64]| {
+        // Both ports of a link.
+        let each = (0..).step_by(2).zip(errors).filter(|(_, error)| **error > 0.0);
+        let packet_errors = each.flat_map(|(port, &error)| [(port, error), (port + 1, error)]).collect();
+        Topology { packet_errors, ..topology }
+    };
     if network.failed.is_empty() {
-        return Topology::new(names, hosts, &links).map_err(|e| Mistake::new("network", e.to_string()));
+        let topology = Topology::new(names, hosts, &links).map_err(|e| Mistake::new("network", e.to_string()))?;
+        return Ok(with_errors(topology, &errors));
     }
     // First as if all were well: what is wrong then is not the failures' doing.
     let whole = Topology::new(names.clone(), hosts, &links).map_err(|e| Mistake::new("network", e.to_string()))?;
@@ -215,9 +231,10 @@ fn without_faults(network: &Network, base: &Path) -> Result<Topology, Mistake> {
         failed.insert(ends(&whole.ports[port as usize]));
     }
     let left = |link: &&Link| !failed.contains(&(link.a.min(link.b), link.a.max(link.b)));
+    let errors: Vec<f64> = links.iter().zip(errors).filter(|(link, _)| left(link)).map(|(_, error)| error).collect();
     let links: Vec<Link> = links.iter().filter(left).cloned().collect();
     let cut = |e| Mistake::new("network.failed", format!("without these links, {e}"));
-    Topology::assemble(names, hosts, &links, true).map_err(cut)
+    Ok(with_errors(Topology::assemble(names, hosts, &links, true).map_err(cut)?, &errors))
 }
 
 /// A file's text, relative to `base`.
@@ -233,6 +250,9 @@ fn text(file: &str, base: &Path) -> Result<String, String> {
 
 /// Parts of a network that each topology file returns: node names (hosts first), number of hosts, links.
 pub(crate) type Listed = Result<(Vec<String>, usize, Vec<Link>), Mistake>;
+
+/// The same with the probability that a packet is lost on each link, or nothing.
+pub(crate) type WithErrors = (Vec<String>, usize, Vec<Link>, Vec<f64>);
 
 /// Names `h0, h1, …`, then each switch tier in turn.
 pub(crate) fn names(hosts: u32, tiers: &[(&str, u32)]) -> Vec<String> {
@@ -309,7 +329,8 @@ impl Topology {
         if let Some(lone) = (0..linked).find(|&node| ports_of[node].is_empty()) {
             return Err(TopologyError::NoLink { host: lone < hosts, node: names[lone].clone() });
         }
-        let mut topology = Self { names, hosts, ports, ports_of, routes: Routes::default() };
+        let packet_errors = BTreeMap::new();
+        let mut topology = Self { names, hosts, ports, ports_of, packet_errors, routes: Routes::default() };
         topology.route()?;
         let longest = topology.max_base_owd(1000 + 48);
         if longest > MAX_DELAY {
@@ -441,6 +462,11 @@ impl Topology {
     #[inline]
     pub fn ports(&self) -> &[Port] {
         &self.ports
+    }
+
+    /// Ports whose links lose packets, each with the probability that one is lost.
+    pub fn packet_errors(&self) -> &BTreeMap<PortId, f64> {
+        &self.packet_errors
     }
 
     /// The ports of `node`.

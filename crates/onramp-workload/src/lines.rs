@@ -65,6 +65,11 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
+    /// Number of the line read last, counted from 1.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// The line read last, without the white space around it.
     pub fn again(&self) -> &str {
         str::from_utf8(&self.line).unwrap_or_default().trim_start_matches('\u{feff}').trim()

@@ -8,7 +8,7 @@
 //! the start in seconds. After the last announced flow there may be text, but no flow.
 //!
 //! htsim: a connection matrix, `Nodes N` and `Connections K`, then `src->dst start PS size BYTES` a line, with the start
-//! in picoseconds and `id`, `prio` as they like. Flows that triggers start are refused.
+//! in picoseconds and `id`, `prio` as they like. Flows that triggers start are refused: they are a program's.
 //!
 //! All in ascending order of start, so that a trace of any length is read
 //! while it is simulated.
@@ -376,7 +376,7 @@ impl Hosts<'_> {
                 "size" => bytes = Some(size(value)?),
                 "id" | "prio" | "msg" => {}
                 "trigger" | "send_done_trigger" | "recv_done_trigger" => {
-                    return Err(format!("has a {key}, which is not simulated: flows start at their times"));
+                    return Err(format!("has a {key}: flows start at their times, write kind = \"program\""));
                 }
                 _ => return Err(format!("{} is not start, size, id, msg or prio", quoted(key))),
             }

@@ -12,6 +12,8 @@ pub enum Loses {
     Everything,
     /// Those with a corrupted bit: its probability.
     Bits(f64),
+    /// Any, with this probability.
+    Packets(f64),
 }
 
 /// A change of a link, or of routes.
@@ -29,6 +31,8 @@ struct Link {
     down: u32,
     /// Natural logarithm of the probability that a bit is well.
     log_well: f64,
+    /// The same of a packet as a whole.
+    log_whole: f64,
     random: Pcg64Mcg,
 }
 
@@ -49,7 +53,7 @@ impl Faults {
 
     /// Makes room for a faulty link to port `port`.
     pub fn watch(&mut self, port: u32, random: Pcg64Mcg) {
-        self.links.entry(port).or_insert(Link { down: 0, log_well: 0.0, random });
+        self.links.entry(port).or_insert(Link { down: 0, log_well: 0.0, log_whole: 0.0, random });
     }
 
     /// A change takes effect.
@@ -66,6 +70,7 @@ impl Faults {
                         let log = (-rate).ln_1p();
                         link.log_well += if begins { log } else { -log };
                     }
+                    Loses::Packets(rate) => link.log_whole = (-rate).ln_1p(),
                 }
             }
         }
@@ -79,8 +84,9 @@ impl Faults {
             return true;
         }
         // A rate that has ended leaves what rounding leaves.
-        link.log_well < -1e-18
-            && onramp_random::uniform(&mut link.random) >= libm::exp(link.log_well * 8.0 * f64::from(bytes))
+        let bits = if link.log_well < -1e-18 { link.log_well * 8.0 * f64::from(bytes) } else { 0.0 };
+        let well = bits + link.log_whole;
+        well < 0.0 && onramp_random::uniform(&mut link.random) >= libm::exp(well)
     }
 }
 
@@ -88,6 +94,10 @@ impl Faults {
 /// the stream that a link draws from.
 pub fn changes(faults: &[Fault], topology: &Topology, map: &Cells, origin: Ps) -> Vec<(Ps, usize, u64, Change)> {
     let mut all = Vec::new();
+    for (&port, &rate) in topology.packet_errors() {
+        let (cell, place) = map.place_in(topology, port);
+        all.push((0, cell, u64::from(port), Change::Link(place, Loses::Packets(rate), true)));
+    }
     for fault in faults {
         let loses = fault.bit_error_rate.map_or(Loses::Everything, Loses::Bits);
         for port in fault.ports(topology).expect("the network was checked") {

@@ -124,6 +124,10 @@ impl Substrate {
             let message = format!("{} has several links; on Linux a host has one", topology.name(host));
             wrong.push(Mistake::new("network", message));
         }
+        if let Some(&port) = topology.packet_errors().keys().next() {
+            let message = format!("{} loses packets, which is simulated only", topology.port_name(port));
+            wrong.push(Mistake::new("network", message));
+        }
         wrong
     }
 

@@ -3,6 +3,8 @@
 pub mod chakra;
 pub mod goal;
 pub mod goal_binary;
+pub mod htsim;
+mod pipeline;
 pub mod simai;
 
 use super::collective::Operation;
@@ -32,6 +34,8 @@ pub enum Format {
     Chakra,
     /// Workloads of SimAI, as AICB writes them.
     Simai,
+    /// Connection matrices of htsim, with triggers.
+    Htsim,
 }
 
 impl Format {
@@ -42,13 +46,14 @@ impl Format {
             "bin" => Some(Self::GoalBinary),
             "et" => Some(Self::Chakra),
             "txt" => Some(Self::Simai),
+            "cm" => Some(Self::Htsim),
             _ => None,
         }
     }
 
     /// That a file's name does not tell its format.
     pub fn unknown(file: &str) -> String {
-        format!("is needed, as \"{file}\" does not tell: \"goal\", \"goal-binary\", \"chakra\" or \"simai\"")
+        format!("is needed, as \"{file}\" does not tell: \"goal\", \"goal-binary\", \"chakra\", \"simai\" or \"htsim\"")
     }
 
     /// Reads a file, relative to `base`.
@@ -61,6 +66,7 @@ impl Format {
             Self::GoalBinary => goal_binary::read(file, base),
             Self::Chakra => chakra::read(file, base, ranks),
             Self::Simai => simai::read(file, base, ranks),
+            Self::Htsim => htsim::read(file, base),
         }
     }
 }

@@ -3,10 +3,16 @@
 //!
 //! An iteration goes forward through all layers, each of which computes and then communicates, and back: gradients of
 //! inputs, then of weights, whose communication nobody waits for before the end. Times are nanoseconds, sizes whole
-//! buffers. Groups: tensor parallel ones are consecutive ranks, data parallel ones those in the same place of each;
-//! expert parallel ones are consecutive of a data parallel one, and the ranks in the same place of these are the last
-//! kind, "_DP_EP".
+//! buffers. Groups: tensor parallel ones are consecutive ranks, data parallel ones those of a stage in the same place
+//! of each; expert parallel ones are consecutive of a data parallel one, and the ranks in the same place of these are
+//! the last kind, "_DP_EP".
+//!
+//! With a pipeline (`pp`) its stages are consecutive ranks, and the layers are one stage's: AICB writes its share, once
+//! for each microbatch (`ga`), between the embedding and what follows the last layer. The order is [`Pipeline`]'s.
+//! Before the gradients of a layer in `checkpoint_initiates` the forward pass is repeated, from the last of
+//! `checkpoints` up to this layer (ASTRA-sim's Workload.cc, `Forward_In_BackPass`).
 
+use super::pipeline::{Hop, Pipeline};
 use super::{Collective, MAX_OPS, Read};
 use crate::collective::Operation;
 use crate::graph::{Kind, Op};
@@ -14,9 +20,9 @@ use crate::lines::{Lines, quoted};
 use onramp_config::units::NS;
 use std::collections::BTreeMap;
 use std::io::BufRead;
+use std::ops::Range;
 use std::path::Path;
 use std::str::FromStr;
-use std::sync::Arc;
 
 /// Parallelism whose files these are.
 const KIND: &str = "HYBRID_TRANSFORMER_FWD_IN_BCKWD";
@@ -39,31 +45,75 @@ enum Group {
 
 /// Computation and communication of a layer in one pass.
 #[derive(Clone, Copy, Debug)]
-struct Pass {
+struct Work {
     compute: u64,
     communication: Option<(Operation, Group, u64)>,
 }
 
-/// Forward, gradients of inputs, gradients of weights.
-type Layer = [Pass; 3];
+/// Place of a layer in the model, which AICB's names tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// Begins a microbatch.
+    Embedding,
+    /// Gradients of the embedding, which the first stage has and the last, whose head shares its weights.
+    EmbeddingGradients,
+    /// Begins a transformer layer, where the line before is no such.
+    Attention,
+    /// Follows a microbatch's last transformer layer.
+    Head,
+    /// Follows the head of each microbatch; listed once, behind all.
+    Loss,
+    /// Behind all microbatches.
+    Optimizer,
+    Other,
+}
+
+impl Part {
+    fn of(name: &str) -> Self {
+        match name {
+            "embedding_layer" => Self::Embedding,
+            "embedding_grads" => Self::EmbeddingGradients,
+            _ if name.starts_with("attention") => Self::Attention,
+            _ if name.starts_with("final") || name == "embedding_norm" => Self::Head,
+            _ if name.starts_with("cross_entropy") => Self::Loss,
+            _ if name.starts_with("optimizer") => Self::Optimizer,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A line: its place, and the work of going forward, of gradients of inputs, of gradients of weights.
+#[derive(Clone, Copy, Debug)]
+struct Layer {
+    part: Part,
+    work: [Work; 3],
+    /// The last column [ns].
+    update: u64,
+}
 
 /// Numbers of the first line.
 struct Shape {
     tensor: u32,
     expert: u32,
+    stages: u32,
     ranks: u32,
 }
 
 impl Shape {
+    /// Ranks of a stage.
+    fn of_stage(&self) -> u32 {
+        self.ranks / self.stages
+    }
+
     /// The group of a kind that a rank is in.
     fn group(&self, group: Group, rank: u32) -> Vec<u32> {
-        let (tensor, all) = (self.tensor, self.ranks);
-        let data = all / tensor;
-        // Of the ranks in the same place of tensor groups: which of them, and by how many there are.
+        let (tensor, first) = (self.tensor, rank / self.of_stage() * self.of_stage());
+        let data = self.of_stage() / tensor;
+        // Of the stage's ranks in the same place of tensor groups: which of them, and by how many there are.
         let of = |which: &dyn Fn(u32) -> bool| -> Vec<u32> {
-            (0..data).filter(|&i| which(i)).map(|i| i * tensor + rank % tensor).collect()
+            (0..data).filter(|&i| which(i)).map(|i| first + i * tensor + rank % tensor).collect()
         };
-        let place = rank / tensor;
+        let place = (rank - first) / tensor;
         match group {
             Group::Tensor => (rank - rank % tensor..).take(tensor as usize).collect(),
             Group::Data => of(&|_| true),
@@ -97,12 +147,12 @@ fn number<T: FromStr>(word: Option<&str>, what: &str) -> Result<T, String> {
     word.parse().map_err(|_| format!("{} is not {what}, a whole number", quoted(word)))
 }
 
-/// The line of a layer.
-fn layer(text: &str) -> Result<Layer, String> {
+/// The line of a layer, and whether it depends on another.
+fn layer(text: &str) -> Result<(Layer, bool), String> {
     let mut words = text.split_whitespace();
-    words.next();
-    number::<i64>(words.next(), "a dependency")?;
-    let mut pass = |usual| -> Result<Pass, String> {
+    let part = Part::of(words.next().unwrap_or_default());
+    let depends = number::<i64>(words.next(), "a dependency")? >= 0;
+    let mut work = |usual| -> Result<Work, String> {
         let compute = number(words.next(), "a time")?;
         let name = words.next().ok_or("ends where a communication belongs")?;
         let bytes: u64 = number(words.next(), "a size")?;
@@ -111,52 +161,288 @@ fn layer(text: &str) -> Result<Layer, String> {
             return Err(format!("{} is no communication that is known, such as \"ALLREDUCE\"", quoted(name)));
         }
         let communication = known.filter(|_| bytes > 0).map(|(operation, group)| (operation, group, bytes));
-        Ok(Pass { compute, communication })
+        Ok(Work { compute, communication })
     };
-    let passes = [pass(Group::Tensor)?, pass(Group::Tensor)?, pass(Group::Data)?];
-    number::<u64>(words.next(), "the time of an update")?;
-    Ok(passes)
+    let work = [work(Group::Tensor)?, work(Group::Tensor)?, work(Group::Data)?];
+    let update = number(words.next(), "the time of an update")?;
+    Ok((Layer { part, work, update }, depends))
+}
+
+/// The first line: numbers by their names.
+struct Head(BTreeMap<String, Vec<f64>>);
+
+impl Head {
+    /// Names that are known.
+    const KEYS: [&str; 10] = [
+        "model_parallel_NPU_group",
+        "ep",
+        "expert_parallel_npu_group",
+        "pp",
+        "vpp",
+        "ga",
+        "all_gpus",
+        "checkpoints",
+        "checkpoint_initiates",
+        "pp_comm",
+    ];
+
+    fn parse(words: &[&str]) -> Self {
+        let mut named: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        let mut key = "";
+        for word in words {
+            match word.parse::<f64>() {
+                Ok(value) if !word.starts_with(char::is_alphabetic) => {
+                    named.entry(key.into()).or_default().push(value);
+                }
+                _ => key = word.trim_end_matches(':'),
+            }
+        }
+        Self(named)
+    }
+
+    /// A whole number, which AICB writes as "25165824.0" where it has divided.
+    fn whole(&self, key: &str) -> Result<Option<u64>, String> {
+        let Some(&value) = self.0.get(key).and_then(|values| values.first()) else { return Ok(None) };
+        let possible = value >= 0.0 && value <= f64::from(u32::MAX) && value.fract() == 0.0;
+        if possible { Ok(Some(value as u64)) } else { Err(format!("{key}: {value} is not a whole number below 2^32")) }
+    }
+
+    /// A number of at least 1, which is 1 where it is not there.
+    fn count(&self, key: &str) -> Result<u32, String> {
+        Ok(self.whole(key)?.unwrap_or(1).max(1) as u32)
+    }
+
+    /// A list: how many there are, and these.
+    fn list(&self, key: &str, layers: usize) -> Result<Vec<usize>, String> {
+        let Some([count, of @ ..]) = self.0.get(key).map(Vec::as_slice) else { return Ok(vec![]) };
+        if of.len() as f64 != *count {
+            return Err(format!("{key}: {count} layers are announced, and {} named", of.len()));
+        }
+        let layer = |&number: &f64| {
+            let possible = number >= 0.0 && number < layers as f64 && number.fract() == 0.0;
+            if possible { Ok(number as usize) } else { Err(format!("{key}: {number} is none of the {layers} layers")) }
+        };
+        let mut of = of.iter().map(layer).collect::<Result<Vec<_>, _>>()?;
+        of.sort_unstable();
+        Ok(of)
+    }
+
+    /// The checkpoint of each layer before whose gradients the forward pass is repeated.
+    fn repeated(&self, layers: usize) -> Result<BTreeMap<usize, usize>, String> {
+        let checkpoints = self.list("checkpoints", layers)?;
+        let mut repeated = BTreeMap::new();
+        let mut done = 0;
+        for layer in self.list("checkpoint_initiates", layers)? {
+            let from = checkpoints.iter().rfind(|&&from| (done..layer).contains(&from));
+            let from = from.ok_or_else(|| {
+                format!(
+                    "checkpoint_initiates: no checkpoint is between layer {layer} and the one before that initiates"
+                )
+            })?;
+            repeated.insert(layer, *from);
+            done = layer + 1;
+        }
+        Ok(repeated)
+    }
+}
+
+/// Layers of a microbatch.
+struct Microbatch {
+    embedding: Range<usize>,
+    /// Chunks of transformer layers, as many as the pipeline has.
+    chunks: Vec<Range<usize>>,
+    head: Range<usize>,
+}
+
+/// Places of the transformer layers in a microbatch's lines.
+fn transformers(layers: &[Layer], lines: Range<usize>) -> Vec<usize> {
+    let is = |at: usize| layers[at].part == Part::Attention;
+    lines.clone().filter(|&at| is(at) && !(at > lines.start && is(at - 1))).collect()
+}
+
+/// A step of a rank.
+enum Step {
+    Forward(Vec<usize>),
+    Back(Vec<usize>),
+    Receive(Hop),
+    Send(Hop),
+}
+
+/// A workload as it is written.
+struct File {
+    shape: Shape,
+    layers: Vec<Layer>,
+    /// See [`Head::repeated`].
+    repeated: BTreeMap<usize, usize>,
+    pipeline: Pipeline,
+    /// Bytes that a rank sends to the next stage.
+    activation: u64,
+}
+
+impl File {
+    /// Lines of each microbatch, and where they end.
+    fn microbatches(layers: &[Layer]) -> (Vec<Range<usize>>, usize) {
+        let is = |part| move |at: &usize| layers[*at].part == part;
+        let starts: Vec<usize> = (0..layers.len()).filter(is(Part::Embedding)).collect();
+        let last = starts.last().copied().unwrap_or_default();
+        let end = (last..layers.len()).find(|at| is(Part::Loss)(at) || is(Part::Optimizer)(at));
+        let end = end.unwrap_or(layers.len());
+        let ends = starts.iter().skip(1).copied().chain([end]);
+        (starts.iter().copied().zip(ends).map(|(from, until)| from..until).collect(), end)
+    }
+
+    /// A microbatch of some lines.
+    fn microbatch(&self, lines: Range<usize>) -> Microbatch {
+        let starts = transformers(&self.layers, lines.clone());
+        let begin = starts.first().copied().unwrap_or(lines.start + 1);
+        let is_head = |at: &usize| self.layers[*at].part == Part::Head;
+        let end = lines.end - (begin..lines.end).rev().take_while(is_head).count();
+        let chunks = self.pipeline.chunks as usize;
+        let edge = |chunk: usize| if chunk == chunks { end } else { starts[chunk * starts.len() / chunks] };
+        let of = |chunk: usize| if chunk == 0 { begin..edge(1) } else { edge(chunk)..edge(chunk + 1) };
+        Microbatch { embedding: lines.start..begin, chunks: (0..chunks).map(of).collect(), head: end..lines.end }
+    }
+
+    /// Steps of a stage's ranks.
+    fn steps(&self, stage: u32) -> Vec<Step> {
+        let Self { layers, pipeline, .. } = self;
+        let all = layers.len();
+        if pipeline.stages == 1 {
+            // As SimAI runs it: forward through all microbatches, and back.
+            return vec![Step::Forward((0..all).collect()), Step::Back((0..all).collect())];
+        }
+        let (microbatches, end) = Self::microbatches(layers);
+        let begin = microbatches[0].start;
+        let microbatches: Vec<Microbatch> = microbatches.into_iter().map(|lines| self.microbatch(lines)).collect();
+        let (first, last) = (pipeline.is_first(stage, 0), pipeline.is_last(stage, pipeline.chunks - 1));
+        let own = |at: &usize| layers[*at].part != Part::EmbeddingGradients || first || last;
+        let before: Vec<usize> = (0..begin).filter(own).collect();
+        let (loss, behind): (Vec<usize>, Vec<usize>) = (end..all).partition(|&at| layers[at].part == Part::Loss);
+        let mut steps = vec![Step::Forward(before.clone())];
+        for pass in pipeline.passes(stage) {
+            let Microbatch { embedding, chunks, head } = &microbatches[pass.microbatch as usize];
+            let mut lines: Vec<usize> = Vec::new();
+            if pipeline.is_first(stage, pass.chunk) {
+                lines.extend(embedding.clone());
+            }
+            lines.extend(chunks[pass.chunk as usize].clone());
+            if pipeline.is_last(stage, pass.chunk) {
+                lines.extend(head.clone().chain(loss.iter().copied()));
+            }
+            let [received, sent] = pipeline.hops(stage, pass);
+            steps.extend(received.map(Step::Receive));
+            steps.push(if pass.back { Step::Back(lines) } else { Step::Forward(lines) });
+            steps.extend(sent.map(Step::Send));
+        }
+        steps.extend([Step::Forward(behind.clone()), Step::Back(behind), Step::Back(before)]);
+        steps
+    }
 }
 
 /// A rank's operations while they are put together.
 struct Building<'a> {
-    shape: &'a Shape,
+    file: &'a File,
     rank: u32,
     ops: Vec<Op>,
+    /// The operation that the next one is after.
+    last: Option<u32>,
     /// The collectives of all ranks, each by what is communicated when, and the first rank of its group.
     known: &'a mut BTreeMap<(usize, u32), u32>,
     collectives: &'a mut Vec<Collective>,
-    /// Communications so far: they are the same of all ranks.
+    /// Communications so far: they are the same of all ranks of a stage.
     step: usize,
 }
 
 impl Building<'_> {
-    /// Computes and communicates after an operation; the last one of both.
-    fn pass(&mut self, pass: Pass, after: Option<u32>, least: u64) -> (Option<u32>, Option<u32>) {
-        let add = |ops: &mut Vec<Op>, kind, after: Option<u32>| {
-            ops.push(Op { kind, after: after.into_iter().collect() });
-            Some(ops.len() as u32 - 1)
-        };
-        let mut last = after;
-        if pass.compute > 0 {
-            last = add(&mut self.ops, Kind::Compute { time: pass.compute * NS, stream: None }, last);
-        }
-        let computed = last;
-        if let Some((operation, group, bytes)) = pass.communication {
-            self.step += 1;
-            let members = self.shape.group(group, self.rank);
-            if members.len() > 1 {
-                let collectives = &mut *self.collectives;
-                let which = *self.known.entry((self.step, members[0])).or_insert_with(|| {
-                    let members: Arc<[u32]> = members.into();
-                    collectives.push(Collective { operation, members, bytes: bytes.max(least) });
-                    collectives.len() as u32 - 1
-                });
-                last = add(&mut self.ops, Kind::Collective(which), last);
-            }
-        }
-        (computed, last)
+    fn add(&mut self, kind: Kind) {
+        self.ops.push(Op { kind, after: self.last.into_iter().collect() });
+        self.last = Some(self.ops.len() as u32 - 1);
     }
+
+    fn compute(&mut self, work: Work) {
+        if work.compute > 0 {
+            self.add(Kind::Compute { time: work.compute.saturating_mul(NS), stream: None });
+        }
+    }
+
+    fn communicate(&mut self, work: Work, least: u64) {
+        let Some((operation, group, bytes)) = work.communication else { return };
+        self.step += 1;
+        let members = self.file.shape.group(group, self.rank);
+        if members.len() < 2 {
+            return;
+        }
+        let collectives = &mut *self.collectives;
+        let which = *self.known.entry((self.step, members[0])).or_insert_with(|| {
+            collectives.push(Collective { operation, members: members.into(), bytes: bytes.max(least) });
+            collectives.len() as u32 - 1
+        });
+        self.add(Kind::Collective(which));
+    }
+
+    fn forward(&mut self, lines: &[usize]) {
+        for &line in lines {
+            let [forward, ..] = self.file.layers[line].work;
+            self.compute(forward);
+            self.communicate(forward, LEAST_FORWARD);
+        }
+    }
+
+    fn back(&mut self, lines: &[usize]) {
+        for (at, line) in lines.iter().enumerate().rev() {
+            if let Some(from) = self.file.repeated.get(line) {
+                self.forward(&lines[lines.partition_point(|other| other < from)..at]);
+            }
+            let [_, inputs, weights] = self.file.layers[*line].work;
+            self.compute(inputs);
+            self.communicate(inputs, 1);
+            // Whoever goes on has computed, and does not wait for the communication.
+            self.compute(weights);
+            let computed = self.last;
+            self.communicate(weights, 1);
+            self.last = computed;
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        let of_stage = self.file.shape.of_stage();
+        let peer = |hop: &Hop| hop.stage * of_stage + self.rank % of_stage;
+        let bytes = self.file.activation;
+        match step {
+            Step::Forward(lines) => self.forward(lines),
+            Step::Back(lines) => self.back(lines),
+            Step::Receive(hop) => self.add(Kind::Receive { from: peer(hop), bytes, tag: hop.tag }),
+            // The stage goes on while the message is under way.
+            Step::Send(hop) => self.add(Kind::Send { to: peer(hop), bytes, tag: hop.tag }),
+        }
+    }
+}
+
+/// The pipeline of a file, and what of it is not simulated as it says.
+fn pipeline(head: &Head, layers: &[Layer]) -> Result<(Pipeline, Option<String>), String> {
+    let (stages, chunks, announced) = (head.count("pp")?, head.count("vpp")?, head.whole("ga")?);
+    if stages == 1 {
+        return Ok((Pipeline { stages, chunks: 1, microbatches: 1 }, None));
+    }
+    let (microbatches, _) = File::microbatches(layers);
+    let count = microbatches.len() as u32;
+    if count == 0 || announced.is_some_and(|announced| announced != u64::from(count)) {
+        let each = announced.map_or(String::new(), |ga| format!(" for each of ga: {ga}"));
+        return Err(format!("pp: {stages} needs a line \"embedding_layer\"{each}: there are {count}"));
+    }
+    let even = |lines: &Range<usize>| {
+        let layers = transformers(layers, lines.clone()).len();
+        layers > 0 && layers.is_multiple_of(chunks as usize)
+    };
+    let mut left_out = None;
+    if chunks > 1 && !microbatches.iter().all(even) {
+        left_out = Some(format!("chunks of the stages' layers (vpp: {chunks}), of which the layers are no multiple"));
+    } else if chunks > 1 && !count.is_multiple_of(stages) {
+        left_out =
+            Some(format!("chunks of the stages' layers (vpp: {chunks}): ga: {count} is no multiple of pp: {stages}"));
+    }
+    let chunks = if left_out.is_some() { 1 } else { chunks };
+    Ok((Pipeline { stages, chunks, microbatches: count }, left_out))
 }
 
 fn parse<R: BufRead>(mut lines: Lines<R>, hosts: u32) -> Result<Read, String> {
@@ -166,63 +452,75 @@ fn parse<R: BufRead>(mut lines: Lines<R>, hosts: u32) -> Result<Read, String> {
         let found = quoted(words.first().unwrap_or(&""));
         return Err(lines.wrong(format!("{found} is not simulated: \"{KIND}\" is")));
     }
-    let mut named = BTreeMap::new();
-    for pair in words.windows(2) {
-        let key = pair[0].trim_end_matches(':');
-        if let Ok(value) = pair[1].parse::<u64>() {
-            named.insert(key.to_string(), value);
-        }
-    }
-    let of =
-        |key: &str, otherwise: u64| named.get(key).copied().unwrap_or(otherwise).clamp(1, u64::from(u32::MAX)) as u32;
-    let all = of("all_gpus", hosts.into());
-    let (tensor, expert, pipeline) = (of("model_parallel_NPU_group", 1), of("ep", 1), of("pp", 1));
-    let wrong = |what: String| Err(lines.wrong(what));
-    if !all.is_multiple_of(tensor) || !(all / tensor).is_multiple_of(expert) {
-        return wrong(format!("{all} ranks are no multiple of {tensor} (tensor) times {expert} (expert parallel)"));
+    let head = Head::parse(&words[1..]);
+    let shape = (|| {
+        let all = head.whole("all_gpus")?.map_or(hosts, |all| all.max(1) as u32);
+        let expert = head.count("ep")?.max(head.count("expert_parallel_npu_group")?);
+        Ok(Shape { tensor: head.count("model_parallel_NPU_group")?, expert, stages: head.count("pp")?, ranks: all })
+    })();
+    let shape = shape.map_err(|wrong: String| lines.wrong(wrong))?;
+    let Shape { tensor, expert, stages, ranks: all } = shape;
+    let of_stage = |all: u32| all / stages;
+    if !all.is_multiple_of(stages)
+        || !of_stage(all).is_multiple_of(tensor)
+        || !(of_stage(all) / tensor).is_multiple_of(expert)
+    {
+        let pipeline = if stages > 1 { format!(" times {stages} (pipeline)") } else { String::new() };
+        let parts = format!("{tensor} (tensor) times {expert} (expert parallel){pipeline}");
+        return Err(lines.wrong(format!("{all} ranks are no multiple of {parts}")));
     }
     if u64::from(all) > super::MAX_RANKS {
-        return wrong(format!("{all} ranks are more than {}", super::MAX_RANKS));
+        return Err(lines.wrong(format!("{all} ranks are more than {}", super::MAX_RANKS)));
     }
-    let shape = Shape { tensor, expert, ranks: all };
-    let mut left_out = Vec::new();
-    let mut leave_out = |if_so: bool, what: &str| left_out.extend(if_so.then(|| what.to_string()));
-    leave_out(
-        pipeline > 1,
-        "messages between stages of the pipeline (pp, pp_comm): as in SimAI all ranks run all layers",
-    );
-    leave_out(
-        ["checkpoints", "checkpoint_initiates"].iter().any(|key| named.get(*key).is_some_and(|n| *n > 0)),
-        "a second forward pass from checkpoints on (checkpoints, checkpoint_initiates)",
-    );
     let count: usize = {
         let line = lines.next()?.unwrap_or_default().to_string();
         line.parse().map_err(|_| lines.wrong(format!("{} is not the number of layers", quoted(&line))))?
     };
+    // Of a layer three computations and communications, the forward ones perhaps twice, and messages of its chunk.
+    let most = if stages > 1 { 10 } else { 6 }
+        + if head.0.get("checkpoint_initiates").is_some_and(|of| of.len() > 1) { 2 } else { 0 };
     let mut layers: Vec<Layer> = Vec::new();
+    let mut dependent = 0;
     while layers.len() < count {
         let Some(text) = lines.next()?.map(str::to_string) else {
             return Err(lines.wrong(format!("{} of {count} layers are there", layers.len())));
         };
-        if (layers.len() + 1) * 6 * shape.ranks as usize > MAX_OPS {
+        if (layers.len() + 1) * most * shape.ranks as usize > MAX_OPS {
             return Err(lines.wrong(format!("is beyond the {MAX_OPS} operations that are possible")));
         }
-        layers.push(layer(&text).map_err(|wrong| lines.wrong(wrong))?);
+        let (layer, depends) = layer(&text).map_err(|wrong| lines.wrong(wrong))?;
+        layers.push(layer);
+        dependent += usize::from(depends);
     }
+    let wrong = |wrong: String| lines.wrong_at(1, wrong);
+    let repeated = head.repeated(layers.len()).map_err(wrong)?;
+    let (pipeline, simpler) = pipeline(&head, &layers).map_err(wrong)?;
+    // Each microbatch has the loss again.
+    let losses = layers.iter().filter(|layer| layer.part == Part::Loss).count();
+    let lines_of_all = layers.len().saturating_add(losses.saturating_mul(pipeline.microbatches as usize));
+    if stages > 1 && lines_of_all.saturating_mul(most * all as usize) > MAX_OPS {
+        return Err(lines.wrong_at(1, format!("is beyond the {MAX_OPS} operations that are possible")));
+    }
+    let activation = head.whole("pp_comm").map_err(wrong)?.unwrap_or_default();
+    let mut left_out: Vec<String> = simpler.into_iter().collect();
+    let mut leave_out = |if_so: bool, what: &dyn Fn() -> String| left_out.extend(if_so.then(what));
+    leave_out(stages > 1 && activation == 0, &|| "bytes between stages: pp_comm does not say how many".into());
+    leave_out(dependent > 0, &|| format!("dependencies of {dependent} layers (second column): they go in order"));
+    let update = layers.iter().map(|layer| layer.update).max().unwrap_or_default();
+    leave_out(update > 0, &|| format!("time after each communication (last column), up to {update} ns"));
+    let strange = head.0.keys().filter(|key| !Head::KEYS.contains(&key.as_str())).map(|key| quoted(key));
+    let strange: Vec<String> = strange.collect();
+    leave_out(!strange.is_empty(), &|| format!("{} of the first line", strange.join(", ")));
+    let file = File { shape, layers, repeated, pipeline, activation };
     let (mut known, mut collectives, mut ranks) = (BTreeMap::new(), Vec::new(), Vec::new());
-    for rank in 0..shape.ranks {
-        let (known, collectives) = (&mut known, &mut collectives);
-        let mut building = Building { shape: &shape, rank, ops: vec![], known, collectives, step: 0 };
-        let mut last = None;
-        for [forward, ..] in &layers {
-            (_, last) = building.pass(*forward, last, LEAST_FORWARD);
+    for stage in 0..stages {
+        let steps = file.steps(stage);
+        for rank in stage * of_stage(all)..(stage + 1) * of_stage(all) {
+            let (known, collectives) = (&mut known, &mut collectives);
+            let mut building = Building { file: &file, rank, ops: vec![], last: None, known, collectives, step: 0 };
+            steps.iter().for_each(|step| building.step(step));
+            ranks.push(building.ops);
         }
-        for [_, inputs, weights] in layers.iter().rev() {
-            (_, last) = building.pass(*inputs, last, 1);
-            // Whoever goes on has computed, and does not wait for the communication.
-            (last, _) = building.pass(*weights, last, 1);
-        }
-        ranks.push(building.ops);
     }
     Ok(Read { ranks, collectives, left_out })
 }

@@ -1,5 +1,6 @@
 use super::chakra::{Attribute, Metadata, Node, Value};
 use super::*;
+use crate::graph::{Graph, Sending};
 use onramp_config::units::{NS, US};
 use proptest::prelude::*;
 use prost::Message as _;
@@ -121,7 +122,10 @@ const SIMAI: &str = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2
 #[test]
 fn simais_layers_go_forward_and_back() {
     let read = simai::parse_text(SIMAI, 3).unwrap();
-    assert_eq!((read.ranks.len(), read.left_out), (8, vec![]));
+    assert_eq!(
+        (read.ranks.len(), read.left_out),
+        (8, vec!["time after each communication (last column), up to 1 ns".into()])
+    );
     let compute = |time| Kind::Compute { time: time * NS, stream: None };
     // Forward: compute, all-reduce; all-to-all. Back: weights of the second layer, and their communication beside
     // what follows; inputs of the first, then weights.
@@ -175,8 +179,271 @@ fn wrong_simai_names_the_line() {
         "file:4: \"ALLTONONE\" is no communication that is known, such as \"ALLREDUCE\""
     );
     assert_eq!(of("9000 0 NONE", "9000 -1 NONE"), "file:4: \"-1\" is not a time, a whole number");
-    let pipeline = simai::parse_text(&SIMAI.replace("pp: 1", "pp: 2"), 8).unwrap();
-    assert!(pipeline.left_out[0].starts_with("messages between stages of the pipeline"));
+    assert_eq!(of("pp: 1", "pp: 2"), "file:1: pp: 2 needs a line \"embedding_layer\" for each of ga: 1: there are 0");
+    assert_eq!(
+        of("pp: 1", "pp: 3"),
+        "file:1: 8 ranks are no multiple of 2 (tensor) times 2 (expert parallel) times 3 (pipeline)"
+    );
+    assert_eq!(of("checkpoints: 0", "checkpoints: 2 1"), "file:1: checkpoints: 2 layers are announced, and 1 named");
+    assert_eq!(of("checkpoints: 0", "checkpoints: 1 2"), "file:1: checkpoints: 2 is none of the 2 layers");
+    assert_eq!(
+        of("initiates: 0", "initiates: 1 1"),
+        "file:1: checkpoint_initiates: no checkpoint is between layer 1 and the one before that initiates"
+    );
+    assert_eq!(of("ga: 1", "ga: 1.5"), "file:1: ga: 1.5 is not a whole number below 2^32");
+}
+
+#[test]
+fn what_of_simais_files_is_not_simulated_is_told() {
+    let told = |replace: &str, by: &str| simai::parse_text(&SIMAI.replace(replace, by), 8).unwrap().left_out;
+    assert_eq!(told("5000 1", "5000 100")[0], "time after each communication (last column), up to 100 ns");
+    assert_eq!(told("mlp -1", "mlp 0")[0], "dependencies of 1 layers (second column): they go in order");
+    assert_eq!(told("ga: 1", "ga: 1 cp: 2")[1], "\"cp\" of the first line");
+}
+
+#[test]
+fn a_layer_that_initiates_repeats_the_forward_pass_from_its_checkpoint() {
+    let layers: String = (1..=4).map(|i| format!("l -1 {i} NONE 0 {i}0 NONE 0 {i}00 NONE 0 0\n")).collect();
+    let text = format!("HYBRID_TRANSFORMER_FWD_IN_BCKWD checkpoints: 2 2 0 checkpoint_initiates: 2 1 3\n4\n{layers}");
+    let read = simai::parse_text(&text, 1).unwrap();
+    let time = |op: &Op| if let Kind::Compute { time, .. } = op.kind { time / NS } else { 0 };
+    let times: Vec<u64> = read.ranks[0].iter().map(time).collect();
+    // Layer 2 again before the gradients of layer 3, layer 0 again before those of layer 1.
+    assert_eq!(times, [1, 2, 3, 4, 3, 40, 400, 30, 300, 1, 20, 200, 10, 100]);
+}
+
+/// A file of SimAI: microbatches with an embedding, transformer layers of two lines and a head.
+fn of_microbatches(first: &str, microbatches: usize, layers: usize) -> String {
+    let layer =
+        "attention_column -1 100 NONE 0 100 NONE 0 100 NONE 0 0\nmlp_row -1 300 NONE 0 300 NONE 0 300 NONE 0 0\n";
+    let of = |layers| format!("embedding_layer -1 0 NONE 0 0 NONE 0 0 NONE 0 0\n{}", layer.repeat(layers));
+    let lines = of(layers).repeat(microbatches);
+    let count = lines.lines().count() + 2;
+    format!(
+        "{} {first}\n{count}\ngrad_param -1 0 NONE 0 0 NONE 0 0 REDUCESCATTER 5000 0\n{lines}\
+         optimizer1 -1 0 ALLREDUCE 4 0 NONE 0 0 NONE 0 0\n",
+        "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
+    )
+}
+
+/// Time at which each rank is done, in a network that takes none.
+fn without_network(ranks: &[Vec<Op>]) -> Vec<u64> {
+    let mut ends: Vec<Vec<u64>> = vec![vec![]; ranks.len()];
+    let mut sent = std::collections::BTreeMap::new();
+    let all: usize = ranks.iter().map(Vec::len).sum();
+    while ends.iter().map(Vec::len).sum::<usize>() < all {
+        let before = sent.len();
+        for (rank, ops) in (0..).zip(ranks) {
+            let ends = &mut ends[rank as usize];
+            while let Some(Op { kind, after }) = ops.get(ends.len()) {
+                let begin = after.iter().map(|&op| ends[op as usize]).max().unwrap_or_default();
+                let end = match *kind {
+                    Kind::Compute { time, .. } => begin + time / NS,
+                    Kind::Send { to, tag, .. } => {
+                        assert_eq!(sent.insert((rank, to, tag), begin), None, "a tag is there once");
+                        begin
+                    }
+                    Kind::Receive { from, tag, .. } => match sent.get(&(from, rank, tag)) {
+                        Some(at) => begin.max(*at),
+                        None => break,
+                    },
+                    Kind::Collective(_) => begin,
+                };
+                ends.push(end);
+            }
+        }
+        assert!(sent.len() > before || ends.iter().map(Vec::len).sum::<usize>() == all, "waits for ever");
+    }
+    ends.iter().map(|ends| ends.iter().copied().max().unwrap_or_default()).collect()
+}
+
+#[test]
+fn a_pipeline_is_idle_for_what_theory_says() {
+    // A layer takes 400 ns forward and 800 ns back.
+    let took = |stages: usize, chunks: usize, microbatches: usize, layers: usize| {
+        let first = format!("pp: {stages} vpp: {chunks} ga: {microbatches} all_gpus: {stages} pp_comm: 1000");
+        let read = simai::parse_text(&of_microbatches(&first, microbatches, layers), 1).unwrap();
+        assert_eq!(read.left_out, Vec::<String>::new());
+        *without_network(&read.ranks).iter().max().unwrap() as usize
+    };
+    for (stages, chunks, microbatches) in
+        [(2, 1, 1), (4, 1, 8), (8, 1, 3), (4, 1, 64), (4, 2, 8), (2, 8, 2), (8, 4, 32)]
+    {
+        let layers = 2 * chunks;
+        let busy = microbatches * layers * 1200;
+        let idle = (stages - 1) * layers / chunks * 1200;
+        assert_eq!(took(stages, chunks, microbatches, layers), busy + idle, "{stages} {chunks} {microbatches}");
+    }
+}
+
+#[test]
+fn stages_hand_on_each_microbatch_once_both_ways() {
+    let text = of_microbatches("model_parallel_NPU_group: 2 pp: 3 vpp: 2 ga: 6 all_gpus: 12 pp_comm 7000.0", 6, 4);
+    let read = simai::parse_text(&text, 1).unwrap();
+    assert_eq!(read.ranks.len(), 12);
+    let of = |which: fn(&Kind) -> Option<u64>| -> Vec<u64> {
+        let sum = |ops: &Vec<Op>| ops.iter().filter_map(|op| which(&op.kind)).sum();
+        read.ranks.iter().map(sum).collect()
+    };
+    let sent = of(|kind| if let Kind::Send { bytes, .. } = kind { Some(*bytes) } else { None });
+    let received = of(|kind| if let Kind::Receive { bytes, .. } = kind { Some(*bytes) } else { None });
+    // The first and the last stage have one neighbour less for one of their two chunks.
+    let per_rank = |hops: u64| hops * 6 * 7000;
+    assert_eq!(sent, [[per_rank(3); 4], [per_rank(4); 4], [per_rank(3); 4]].concat());
+    assert_eq!(sent, received);
+    // Rank 5, the second of stage 1, talks with those in the same place, and all share gradients within their stage.
+    let peers: std::collections::BTreeSet<u32> = read.ranks[5]
+        .iter()
+        .filter_map(|op| if let Kind::Send { to, .. } = op.kind { Some(to) } else { None })
+        .collect();
+    assert_eq!(peers.into_iter().collect::<Vec<_>>(), [1, 9]);
+    let groups: Vec<_> = read.collectives.iter().map(|c| (c.operation, c.members.to_vec())).collect();
+    assert!(groups.contains(&(Operation::ReduceScatter, vec![5, 7])), "{groups:?}");
+    assert!(groups.contains(&(Operation::AllReduce, vec![4, 5])), "{groups:?}");
+    assert_eq!(groups.len(), 6 + 6);
+}
+
+#[test]
+fn the_embedding_is_the_first_stages_and_the_head_the_last_ones() {
+    let line = |name: &str, time: u64| format!("{name} -1 {time} NONE 0 {time} NONE 0 0 NONE 0 0\n");
+    let microbatch = [("embedding_layer", 1), ("attention_layer", 2), ("mlp_layer", 3), ("final_column", 4)];
+    let microbatch: String = microbatch.map(|(name, time)| line(name, time)).concat();
+    let text = format!(
+        "HYBRID_TRANSFORMER_FWD_IN_BCKWD pp: 3 ga: 2 pp_comm: 1\n11\n{}{microbatch}{microbatch}{}{}",
+        line("embedding_grads", 5),
+        line("cross_entropy1", 6),
+        line("optimizer1", 7)
+    );
+    let read = simai::parse_text(&text, 3).unwrap();
+    let times = |rank: usize| -> Vec<u64> {
+        let time = |op: &Op| if let Kind::Compute { time, .. } = op.kind { Some(time / NS) } else { None };
+        read.ranks[rank].iter().filter_map(time).collect()
+    };
+    assert_eq!(times(0), [5, 1, 2, 3, 1, 2, 3, 3, 2, 1, 3, 2, 1, 7, 7, 5]);
+    assert_eq!(times(1), [2, 3, 2, 3, 3, 2, 3, 2, 7, 7]);
+    assert_eq!(times(2), [5, 2, 3, 4, 6, 6, 4, 3, 2, 2, 3, 4, 6, 6, 4, 3, 2, 7, 7, 5]);
+}
+
+#[test]
+fn chunks_that_do_not_fit_are_told_and_run_as_one() {
+    let told = |first: &str, microbatches, layers| {
+        let text = of_microbatches(&format!("pp: 2 all_gpus: 2 {first}"), microbatches, layers);
+        simai::parse_text(&text, 1).unwrap().left_out
+    };
+    assert_eq!(
+        told("vpp: 2 ga: 3 pp_comm: 5", 3, 2),
+        ["chunks of the stages' layers (vpp: 2): ga: 3 is no multiple of pp: 2"]
+    );
+    assert_eq!(
+        told("vpp: 3 ga: 2 pp_comm: 5", 2, 2),
+        ["chunks of the stages' layers (vpp: 3), of which the layers are no multiple"]
+    );
+    assert_eq!(told("ga: 2", 2, 2), ["bytes between stages: pp_comm does not say how many"]);
+}
+
+/// Node 0 sends to two others in turn; when both have it, nodes 1 and 2 send to node 3.
+const HTSIM: &str = "# In turn, then together.\nNodes 4\nConnections 4\nTriggers 2\nFailures 0\n\
+    0->1 id 1 start 5000 size 100 send_done_trigger 1 recv_done_trigger 2\n0->2 id 2 trigger 1 size 200 recv_done_trigger 2\n\
+    1->3 id 3 trigger 2 size 300\n2->3 id 4 trigger 2 size 300\ntrigger id 1 oneshot\ntrigger id 2 barrier count 2\n";
+
+#[test]
+fn htsims_triggers_start_connections() {
+    let read = htsim::parse_text(HTSIM).unwrap();
+    let told = "2 activations of other nodes at once: a message of 1 byte takes each there";
+    assert_eq!(read.left_out, [told]);
+    let send = |to, bytes, tag| Kind::Send { to, bytes, tag };
+    let receive = |from, bytes, tag| Kind::Receive { from, bytes, tag };
+    let none = Kind::Compute { time: 0, stream: None };
+    // Tags 0 and 2 to 4 are connections, 1 the acknowledgement of the first.
+    assert_eq!(
+        read.ranks[0],
+        [
+            op(Kind::Compute { time: 5000, stream: None }, &[]),
+            op(send(1, 100, 0), &[0]),
+            op(receive(1, 1, 1), &[]),
+            op(send(2, 200, 2), &[2]),
+        ]
+    );
+    // The barrier is at node 1, which is told by node 2 and tells it.
+    assert_eq!(
+        read.ranks[1],
+        [
+            op(receive(0, 100, 0), &[]),
+            op(send(0, 1, 1), &[0]),
+            op(send(3, 300, 3), &[4]),
+            op(receive(2, 1, 5), &[]),
+            op(none, &[0, 3]),
+            op(send(2, 1, 6), &[4]),
+        ]
+    );
+    let sending = Sending { chunk: 1000, queue_pairs: 1, latency: 0 };
+    assert!(Graph::new(read.ranks, vec![], sending).is_ok());
+}
+
+#[test]
+fn a_trigger_with_several_shots_starts_one_connection_each_time() {
+    let text = "Nodes 2\nConnections 4\nTriggers 1\n0->1 start 0 size 1 send_done_trigger 7\n\
+        0->1 trigger 7 size 2 send_done_trigger 7\n0->1 trigger 7 size 3\n0->1 start 9 size 4 send_done_trigger 7\n\
+        trigger id 7 multishot\n";
+    let read = htsim::parse_text(text).unwrap();
+    let after = |bytes: u64| {
+        let op = read.ranks[0].iter().find(|op| matches!(op.kind, Kind::Send { bytes: own, .. } if own == bytes));
+        op.unwrap().after.iter().map(|&before| read.ranks[0][before as usize].kind).collect::<Vec<_>>()
+    };
+    // The three activations are messages to itself, of which the third starts nothing.
+    let tag = 7;
+    assert_eq!(after(2), [Kind::Receive { from: 0, bytes: 0, tag }]);
+    assert_eq!(after(3), [Kind::Receive { from: 0, bytes: 0, tag }]);
+    assert_eq!(read.ranks[0].iter().filter(|op| op.kind == Kind::Send { to: 0, bytes: 0, tag }).count(), 3);
+    let sending = Sending { chunk: 1000, queue_pairs: 1, latency: 0 };
+    assert!(Graph::new(read.ranks, vec![], sending).is_ok());
+}
+
+#[test]
+fn what_of_htsims_files_is_not_simulated_is_told() {
+    let text = "Nodes 2\nConnections 3\nFailures 1\nfailure switch_type AGG switch_id 3 link_id 1\n\
+        0->1 start 0 size 9 prio 3\n0->1 id 2 start 1.5 size 9\n0->1 id 2 msg start 2 size 9\n";
+    assert_eq!(
+        htsim::parse_text(text).unwrap().left_out,
+        [
+            "1 failures of links: name the links in network.failed",
+            "1 priorities of connections (prio)",
+            "1 connections of their own: those between the same nodes take turns on `queue_pairs`",
+        ]
+    );
+}
+
+#[test]
+fn wrong_htsim_names_the_line() {
+    let of = |replace: &str, by: &str| htsim::parse_text(&HTSIM.replacen(replace, by, 1)).unwrap_err();
+    assert_eq!(of("Nodes 4", "Nodes 0"), "file:2: 0 nodes are outside 1 to 2097152");
+    assert_eq!(of("Nodes 4", "# none"), "file:6: \"0->1\" are not two different nodes below 0");
+    assert_eq!(of("Triggers 2", "Nodes 2"), "file:4: \"Nodes\" is there twice");
+    assert_eq!(of("0->1", "0-1"), "file:6: \"0-1\" is not known here: a connection is such as 0->5");
+    assert_eq!(of("0->1", "1->1"), "file:6: \"1->1\" are not two different nodes below 4");
+    assert_eq!(of("size 100", "size 0"), "file:6: size 0 is outside 1 to 1000000000000");
+    assert_eq!(of("start 5000", "start soon"), "file:6: \"soon\" is no number for \"start\"");
+    assert_eq!(of("start 5000", "start -1"), "file:6: start -1 is outside 0 to 1e18, in picoseconds");
+    assert_eq!(of("start 5000 ", ""), "file:6: a connection has either a start or a trigger");
+    assert_eq!(of("start 5000", "weight 5"), "file:6: \"weight\" is not known here");
+    assert_eq!(of("1 oneshot", "1 thrice"), "file:10: \"thrice\" is not known here");
+    assert_eq!(of("1 oneshot", "2 oneshot"), "file:11: trigger 2 is in line 10 already");
+    assert_eq!(of(" count 2", ""), "file:11: a barrier needs a count above 0, such as \"barrier count 2\"");
+    assert_eq!(of("count 2", "count 3"), "file:11: trigger 2 is activated 2 times: its barrier counts 3");
+    assert_eq!(
+        of("trigger 1 size", "trigger 3 size"),
+        "file:7: there is no trigger 3: write a line \"trigger id 3 oneshot\""
+    );
+    assert_eq!(of(" send_done_trigger 1", ""), "file:10: trigger 1 is activated 0 times: a one-shot trigger once");
+    assert_eq!(of("Connections 4", "Connections 5"), "file:3: Connections 5 are announced, but 4 follow: write that");
+}
+
+#[test]
+fn operations_are_counted_before_they_take_memory() {
+    let text = of_microbatches("pp: 2 all_gpus: 2 ga: 3000 pp_comm: 1", 3000, 1).replace("\n9002\n", "\n12002\n");
+    let losses = "cross_entropy1 -1 0 NONE 0 0 NONE 0 0 NONE 0 0\n".repeat(3000);
+    let wrong = simai::parse_text(&format!("{text}{losses}"), 1).unwrap_err();
+    assert_eq!(wrong, "file:1: is beyond the 67108864 operations that are possible");
 }
 
 fn attribute(name: &str, value: Value) -> Attribute {
@@ -252,9 +519,21 @@ fn wrong_chakra_names_the_place() {
 
 proptest! {
     #[test]
+    fn no_pipeline_waits_for_ever(stages in 1u32..7, chunks in 1u32..5, rounds in 1u32..4, of_chunk in 1usize..3) {
+        let (microbatches, layers) = (stages * rounds, chunks as usize * of_chunk);
+        let first = format!("pp: {stages} vpp: {chunks} ga: {microbatches} all_gpus: {stages} pp_comm: 9");
+        let read = simai::parse_text(&of_microbatches(&first, microbatches as usize, layers), 1).unwrap();
+        prop_assert_eq!(read.left_out, Vec::<String>::new());
+        let took = *without_network(&read.ranks).iter().max().unwrap();
+        let share = of_chunk as u64 * 1200;
+        prop_assert_eq!(took, u64::from(microbatches * chunks + stages - 1) * share);
+    }
+
+    #[test]
     fn nothing_makes_a_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), at in 0usize..200, with: u8) {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let _ = (goal::parse_text(&text), simai::parse_text(&text, 4), goal_binary::parse(&bytes), chakra::nodes(&bytes));
+        let _ = htsim::parse_text(&text);
         // One byte of what is right is another.
         let changed = |mut right: Vec<u8>| {
             let at = at % right.len();
@@ -264,6 +543,9 @@ proptest! {
         let changed_text = |text: &str| String::from_utf8_lossy(&changed(text.into())).into_owned();
         let _ = goal::parse_text(&changed_text(GOAL)).map(|read| read.ranks.len());
         let _ = simai::parse_text(&changed_text(SIMAI), 4).map(|read| read.ranks.len());
+        let pipeline = of_microbatches("pp: 2 vpp: 2 ga: 2 all_gpus: 2 pp_comm: 9", 2, 2);
+        let _ = simai::parse_text(&changed_text(&pipeline), 4).map(|read| read.ranks.len());
+        let _ = htsim::parse_text(&changed_text(HTSIM)).map(|read| read.ranks.len());
         let _ = goal_binary::parse(&changed(binary(&two_ranks())));
         let _ = chakra::of_files(&[changed(file(&[node(1, 4, &[], vec![]), node(2, 7, &[1], vec![])]))]);
     }

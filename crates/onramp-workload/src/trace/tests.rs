@@ -106,7 +106,7 @@ fn htsims_connections_start_at_their_times() {
     assert_eq!(wrong("Connections 2", "Connections 1"), "flows:1: announces 1 flows, but 2 follow: write that");
     assert_eq!(
         wrong("start 1500", "trigger 1"),
-        "flows:7: has a trigger, which is not simulated: flows start at their times"
+        "flows:7: has a trigger: flows start at their times, write kind = \"program\""
     );
     assert_eq!(wrong(" size 7", ""), "flows:7: has no size");
     assert_eq!(wrong("1->2", "1-2"), "flows:7: \"1-2 start 1500 size 7\" is not simulated: only connections are");
