@@ -3,14 +3,15 @@
 use crate::clock::{self, Clocks};
 use crate::engine::{Event, Events, Head, OnLink, Posts, prefetch};
 use crate::host::shaper::Entry;
-use crate::host::{Hosts, Io, Timer};
-use crate::measure::Meter;
+use crate::host::{self, Hosts, Io, Timer};
+use crate::measure::{Echo, Meter};
 use crate::network::faults::Change;
 use crate::network::feedback::Feedback;
 use crate::network::port::Port;
-use crate::network::{Kind, Network, Packet};
+use crate::network::{self, Kind, Network, Packet};
 use onramp_config::units::Ps;
 use onramp_topology::{Cells, Topology};
+use onramp_workload::state::Encoder;
 use rand_pcg::Pcg64Mcg;
 use std::sync::Arc;
 
@@ -51,6 +52,13 @@ pub struct Parts<F: Feedback> {
     pub clocks: Clocks,
     /// Measurements.
     pub meter: Meter,
+}
+
+/// Counters of a cell at a moment.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    network: network::Tally,
+    hosts: host::Tally,
 }
 
 impl<F: Feedback> Cell<F> {
@@ -274,6 +282,64 @@ impl<F: Feedback> Cell<F> {
             return;
         }
         self.hosts.lost(packet);
+    }
+
+    /// Takes down what its future depends on; it is busy while a packet is anywhere.
+    pub fn encode(&self, state: &mut Encoder) {
+        let Self {
+            now: _,
+            events,
+            network,
+            hosts,
+            clocks,
+            meter,
+            incoming,
+            map: _,
+            topology: _,
+            span: _,
+            at: _,
+            done: _,
+        } = self;
+        clocks.encode(state);
+        meter.encode(state);
+        let kept = |timer: &Timer| matches!(timer, Timer::Wake(_) | Timer::Deadline(_) | Timer::Program(..));
+        events.encode(state, kept);
+        if !incoming.is_empty() {
+            state.busy();
+        }
+        // What is soonest found out comes first.
+        if !state.is_over() {
+            hosts.encode(state);
+        }
+        if !state.is_over() {
+            network.encode(state);
+        }
+    }
+
+    /// Counters at `now`.
+    pub fn tally(&self, now: Ps) -> Tally {
+        Tally { network: self.network.tally(now), hosts: self.hosts.tally(now) }
+    }
+
+    /// Measures for repetitions of the present as well.
+    pub fn foresee(&mut self, echo: Echo) {
+        self.meter.echo = Some(Box::new(echo));
+    }
+
+    /// Counts what was counted since `before`, up to `now`, so many times more, with the delays that were foreseen.
+    pub fn repeat(&mut self, before: &Tally, now: Ps, times: u64) {
+        let Tally { network, hosts } = before;
+        self.network.repeat(network, now, times);
+        self.hosts.repeat(hosts, now, times);
+        if let Some(echo) = self.meter.echo.take() {
+            self.meter.repeat(&echo);
+        }
+    }
+
+    /// Queueing delays of all switch ports, now, in so many repetitions.
+    pub fn echo_queues(&mut self, times: u64) {
+        let (delays, idle) = self.network.queue_delays();
+        self.meter.echo_queues(delays, idle, times);
     }
 
     /// Queueing delays of all switch ports, now.

@@ -9,6 +9,7 @@ use crate::network::Packet;
 use crate::network::feedback::{Feedback, Header};
 use crate::network::schedule::{CONTROL, Turn};
 use onramp_config::units::Ps;
+use onramp_workload::state::Encoder;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -61,6 +62,38 @@ impl<H> Nic<H> {
 }
 
 impl<H> Nic<H> {
+    /// Takes down its state; it is busy while something waits. Deadlines are left out: with nothing in flight there is
+    /// none, and looks at those that were set before find nothing.
+    pub fn encode(&self, state: &mut Encoder) {
+        let Self {
+            port: _,
+            rate: _,
+            acks,
+            acks_wait: _,
+            agent,
+            turn,
+            paced_until,
+            paced_rate,
+            others_first,
+            wake_at,
+            deadlines: _,
+            deadline_at: _,
+        } = self;
+        if acks.iter().chain(agent).any(|queue| !queue.is_empty()) {
+            state.busy();
+        }
+        turn.encode(state);
+        state.due(*paced_until);
+        state.float(*paced_rate);
+        state.word(*others_first);
+        state.word(wake_at.map_or(u64::MAX, |at| at.wrapping_sub(state.now())));
+    }
+
+    /// When it wakes; `Ps::MAX` if it does not.
+    pub fn wake_at(&self) -> Ps {
+        self.wake_at.unwrap_or(Ps::MAX)
+    }
+
     /// A packet with so much `payload` has left, of a flow whose share of the pacer's rate has changed.
     pub(super) fn pace(&mut self, now: Ps, payload: u64, change: f64) {
         self.paced_rate += change;
