@@ -9,7 +9,7 @@ use crate::network::faults::Change;
 use crate::network::feedback::Feedback;
 use crate::network::port::Port;
 use crate::network::{self, Kind, Network, Packet};
-use onramp_config::units::Ps;
+use onramp_config::units::{NS, Ps};
 use onramp_topology::{Cells, Topology};
 use onramp_workload::state::Encoder;
 use rand_pcg::Pcg64Mcg;
@@ -321,9 +321,10 @@ impl<F: Feedback> Cell<F> {
         Tally { network: self.network.tally(now), hosts: self.hosts.tally(now) }
     }
 
-    /// Measures for repetitions of the present as well.
-    pub fn foresee(&mut self, echo: Echo) {
-        self.meter.echo = Some(Box::new(echo));
+    /// Measures at times that are shifted, and for so many repetitions of the present as well.
+    pub fn foresee(&mut self, shift: Ps, period: Ps, times: u64) {
+        let measures = times > 0 || !shift.is_multiple_of(NS);
+        self.meter.echo = measures.then(|| Box::new(Echo::new(shift, period, times)));
     }
 
     /// Counts what was counted since `before`, up to `now`, so many times more, with the delays that were foreseen.
@@ -331,9 +332,7 @@ impl<F: Feedback> Cell<F> {
         let Tally { network, hosts } = before;
         self.network.repeat(network, now, times);
         self.hosts.repeat(hosts, now, times);
-        if let Some(echo) = self.meter.echo.take() {
-            self.meter.repeat(&echo);
-        }
+        self.meter.repeat();
     }
 
     /// Queueing delays of all switch ports, now, in so many repetitions.

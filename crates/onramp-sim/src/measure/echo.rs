@@ -14,21 +14,24 @@ pub struct Echo {
     pub owd: Delays,
     /// Queueing delays at switch ports, of all repetitions.
     pub queue: Delays,
+    /// Shift of the present, within a nanosecond \[ps\].
+    shift: Ps,
     /// By number: repetitions that are shifted by less picoseconds, within a nanosecond.
     shifted_less: Vec<u64>,
 }
 
 impl Echo {
-    /// Of `times` repetitions, each `period` after the one before, of which the stretch itself is none.
-    pub fn new(period: Ps, times: u64) -> Self {
+    /// Of `times` repetitions, each `period` after the one before, of a present that is itself `shift` later than its
+    /// clocks tell.
+    pub fn new(shift: Ps, period: Ps, times: u64) -> Self {
         let mut shifts = vec![0; NS as usize];
-        (1..=times).for_each(|time| shifts[(u128::from(time) * u128::from(period) % u128::from(NS)) as usize] += 1);
+        (1..=times).for_each(|time| shifts[((shift + time * (period % NS)) % NS) as usize] += 1);
         let sum = |sum: &mut u64, shift: u64| {
             *sum += shift;
             Some(*sum)
         };
         let shifted_less = std::iter::once(0).chain(shifts.into_iter().scan(0, sum)).collect();
-        Self { owd: Delays::default(), queue: Delays::default(), shifted_less }
+        Self { owd: Delays::default(), queue: Delays::default(), shift: shift % NS, shifted_less }
     }
 
     /// Repetitions whose shift is from `from` on and before `to` \[ps\], up to a nanosecond.
@@ -37,8 +40,8 @@ impl Echo {
     }
 
     /// A packet that left `sent` picoseconds after the beginning of a nanosecond has taken `took`; clocks are off by
-    /// `error` \[ns\].
-    pub fn owd(&mut self, sent: Ps, took: Ps, error: i64) {
+    /// `error` \[ns\]. Returns the delay that is measured at present \[ns\].
+    pub fn owd(&mut self, sent: Ps, took: Ps, error: i64) -> i64 {
         let all = self.shifted_less[NS as usize];
         let (whole, part) = ((took / NS) as i64, took % NS);
         // One more nanosecond has begun where the shifted time of leaving is within `part` of the next one.
@@ -53,6 +56,7 @@ impl Echo {
         for (owd, count) in [(whole, all - more), (whole + 1, more)] {
             self.owd.record_several(owd + error, count);
         }
+        (((sent + self.shift) % NS + took) / NS) as i64 + error
     }
 }
 
@@ -64,15 +68,21 @@ mod tests {
     proptest! {
         #[test]
         fn delays_are_those_of_each_repetition(
-            sent in 0..NS, took in 0..5 * NS, period in 1u64..1 << 50, times in 0u64..40, start in 0u64..1 << 40,
+            sent in 0..NS,
+            took in 0..5 * NS,
+            shift in 0..5 * NS,
+            period in 1u64..1 << 50,
+            times in 0u64..40,
+            start in 0u64..1 << 40,
         ) {
-            let mut echo = Echo::new(period, times);
-            echo.owd(sent, took, -3);
+            let owd = |time| {
+                let left = start * NS + sent + shift + time * period;
+                ((left + took) / NS) as i64 - (left / NS) as i64 - 3
+            };
+            let mut echo = Echo::new(shift, period, times);
+            prop_assert_eq!(echo.owd(sent, took, -3), owd(0));
             let mut expected = Delays::default();
-            for time in 1..=times {
-                let left = start * NS + sent + time * period;
-                expected.record(((left + took) / NS) as i64 - (left / NS) as i64 - 3);
-            }
+            (1..=times).for_each(|time| expected.record(owd(time)));
             prop_assert_eq!(echo.owd, expected);
         }
     }

@@ -21,7 +21,8 @@ pub struct Meter {
     pub next: Option<NextOwd>,
     /// How well flows keep to their rates, if wanted.
     pub shaped: Option<Box<Shaped>>,
-    /// Delays of repetitions of the present, while they are foreseen.
+    /// Delays of repetitions of the present, while they are foreseen, or its own where the engine's nanoseconds begin at
+    /// other times than the scenario's.
     pub echo: Option<Box<Echo>>,
 }
 
@@ -85,9 +86,11 @@ impl Meter {
     }
 
     /// Adds what repetitions have measured.
-    pub fn repeat(&mut self, echo: &Echo) {
-        self.owd.add(&echo.owd);
-        self.queue.add(&echo.queue);
+    pub fn repeat(&mut self) {
+        if let Some(echo) = &self.echo {
+            self.owd.add(&echo.owd);
+            self.queue.add(&echo.queue);
+        }
     }
 
     /// Takes down that it measures nothing but delays.

@@ -3,7 +3,7 @@
 //! Now and then nothing is under way: no packet anywhere, every rank computes. Nothing happens then before the first
 //! rank is done, and the whole state at that moment, with times relative to it, decides all that follows. If it was
 //! met before, what has happened since will happen again, as often as there are repetitions left but one. It is
-//! simulated one more time, in which measurements of all its repetitions are taken (see [`Echo`]); then counters,
+//! simulated one more time, in which measurements of all its repetitions are taken (see [`Echo`](crate::measure::Echo)); then counters,
 //! records and the ranks' repetitions go on by so many, and time 0 goes back by as long: the engine's own times stay,
 //! and with them its state.
 //!
@@ -12,7 +12,7 @@
 use super::desk::Desk;
 use super::run::CellBox;
 use crate::cell::Tally;
-use crate::measure::{Echo, Observer};
+use crate::measure::Observer;
 use crate::network::feedback::Feedback;
 use onramp_config::units::Ps;
 use onramp_records::OperationRecord;
@@ -158,6 +158,7 @@ impl Desk {
             Ok(None) => return,
             Err(reason) => return skip.refused = Some(reason),
         };
+        if std::env::var_os("SKIPDEBUG").is_some() { let t = format!("{state:?}"); eprintln!("MOMENT {at} {} {t}", self.at); }
         let [digest, but_for_draws, if_marked] = state.digests();
         let numbers = repetitions(cells).map(|(_, own)| own.number).collect();
         let from = Moment { at, numbers, marked: marked(cells), if_marked };
@@ -166,7 +167,7 @@ impl Desk {
             && let Some(stretch) = self.stretch(before, from.clone(), state, cells, until)
         {
             let period = stretch.until - stretch.from.at;
-            cells.iter_mut().for_each(|cell| cell.foresee(Echo::new(period, stretch.times)));
+            cells.iter_mut().for_each(|cell| cell.foresee(self.skipped, period, stretch.times));
             skip.stretch = Some(Box::new(stretch));
         }
         skip.drew |= !skip.but_for_draws.insert(but_for_draws) && !skip.moments.contains_key(&digest);
@@ -247,7 +248,7 @@ impl Desk {
         let marked = marked(cells) > from.marked;
         let now = self.state(cells, until);
         if !matches!(now, Ok(Some(now)) if now.repeats(&state, marked)) {
-            cells.iter_mut().for_each(|cell| cell.meter.echo = None);
+            cells.iter_mut().for_each(|cell| cell.foresee(self.skipped, 0, 0));
             skip.refused = Some("a state that came again went on in another way".into());
             return;
         }
@@ -279,6 +280,7 @@ impl Desk {
             self.next_sample = self.sample_from(until + skipped) - skipped;
         }
         self.skipped += skipped;
+        cells.iter_mut().for_each(|cell| cell.foresee(self.skipped, 0, 0));
         self.limit -= skipped;
         // What was met before this is further away now.
         skip.moments.clear();
