@@ -152,13 +152,12 @@ impl Desk {
         if skip.all < 2 {
             return;
         }
-        skip.looked_at = at;
         let state = match self.state(cells, at) {
             Ok(Some(state)) => state,
             Ok(None) => return,
             Err(reason) => return skip.refused = Some(reason),
         };
-        if std::env::var_os("SKIPDEBUG").is_some() { let t = format!("{state:?}"); eprintln!("MOMENT {at} {} {t}", self.at); }
+        skip.looked_at = at;
         let [digest, but_for_draws, if_marked] = state.digests();
         let numbers = repetitions(cells).map(|(_, own)| own.number).collect();
         let from = Moment { at, numbers, marked: marked(cells), if_marked };

@@ -423,9 +423,9 @@ impl Program for Rank {
         let zero = state.now() - now;
         let Some(iteration) = *iteration else { return state.time(start + zero) };
         let first = self.first_instance(iteration);
+        // Of operations, only those that are under way have a start that is read.
         state.word(*left as u64);
         missing.iter().for_each(|missing| state.word(*missing));
-        started.iter().for_each(|at| state.time(at + zero));
         state.word(ready.len() as u64);
         ready.iter().for_each(|number| state.word(*number));
         let mut ends: Vec<(Ps, u32)> = computing.iter().map(|Reverse(end)| *end).collect();
@@ -434,6 +434,7 @@ impl Program for Rank {
         for (at, number) in ends {
             state.time(at + zero);
             state.word(number);
+            state.time(started[number as usize] + zero);
         }
         state.word(ready_to_send.len() as u64);
         for &(at, channel, Message { bytes, tag, content }) in ready_to_send {
@@ -461,7 +462,10 @@ impl Program for Rank {
         }
         for (&(from, tag), Inbox { there, waiting }) in inboxes {
             [u64::from(from), u64::from(tag), *there, waiting.len() as u64].into_iter().for_each(|v| state.word(v));
-            waiting.iter().for_each(|number| state.word(*number));
+            for &number in waiting {
+                state.word(number);
+                state.time(started[number as usize] + zero);
+            }
         }
         for (to, sent) in sent {
             state.word(*to);

@@ -535,7 +535,7 @@ impl Rx {
 
     /// Takes down its state while nothing is in flight.
     pub fn encode(&self, state: &mut Encoder) {
-        let Self { expected, nacked, nacked_at, nack_interval: _, payload: _, beyond, ack_every: _, unacknowledged, asked } =
+        let Self { expected, nacked, nacked_at, nack_interval: _, payload: _, beyond, ack_every, unacknowledged, asked } =
             self;
         if beyond.as_ref().is_some_and(|received| received.count > 0) {
             state.busy();
@@ -546,8 +546,8 @@ impl Rx {
         if counts {
             state.time(*nacked_at);
         }
-        // Numbers begin at 0, which is acknowledged at once.
-        state.word(*expected == 0);
+        // The first packet of all is acknowledged at once.
+        state.word(ack_every.is_some() && *expected == 0);
         state.word(*unacknowledged);
         state.word(*asked);
     }
