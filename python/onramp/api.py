@@ -50,6 +50,7 @@ def run_loaded(
     threads: int,
     watch: Watch,
     force: bool = False,
+    skip: bool = True,
 ) -> Result:
     """Results of a scenario that is loaded, incomplete if it was stopped.
 
@@ -57,10 +58,12 @@ def run_loaded(
     ----------
     force : bool
         Replace `out` if it holds results.
+    skip : bool
+        Simulate iterations of training jobs that are the same once; the results do not depend on it.
     """
 
     def fill(folder: Path) -> None:
-        engine.execute(scenario, folder, threads=threads, watch=watch)
+        engine.execute(scenario, folder, threads=threads, watch=watch, skip=skip)
 
     folder, temporary = _filled(out, fill, force=force)
     return Result.in_temporary(temporary) if temporary else Result(folder)

@@ -87,7 +87,8 @@ impl Flow {
     /// Values that its future depends on, times and totals relative to `now`, while no packet is under way.
     #[must_use]
     pub fn words(&self, now: u64) -> [u64; 6] {
-        let onramp_flow { t_next, paused: _, as_of: _, since, last_owd, last_paused, last_sent: _, beta, seen } = self.0;
+        let onramp_flow { t_next, paused: _, as_of: _, since, last_owd, last_paused, last_sent: _, beta, seen } =
+            self.0;
         // A pause that is over means nothing any more, nor does its start.
         let held = t_next >= now;
         [

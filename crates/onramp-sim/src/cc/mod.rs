@@ -20,8 +20,8 @@ use crate::network::config::{AckClass, EcnDefault};
 use crate::network::feedback::{self, Told, Written};
 use onramp_config::units::{Bytes, Ps, Rate};
 use onramp_config::{Rule, tagged};
-use onramp_workload::state::Encoder;
 pub use onramp_controller::{Env, Loss, Permit, Sent};
+use onramp_workload::state::Encoder;
 
 /// An ACK as the sender's controller sees it.
 #[derive(Clone, Copy, Debug)]

@@ -652,7 +652,8 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
         if *by_link {
             state.refuse("the order of simultaneous packets is drawn from the time, which never comes again (TCP)");
         }
-        let moving = arrive.lanes.iter().any(|lane| !lane.is_empty()) || ready.lanes.iter().any(|lane| !lane.is_empty());
+        let moving =
+            arrive.lanes.iter().any(|lane| !lane.is_empty()) || ready.lanes.iter().any(|lane| !lane.is_empty());
         let idle = |(_, rare): (Ps, &Rare<T>)| matches!(rare, Rare::Timer(timer) if kept(timer));
         if moving || packets.in_use() > 0 || !wheel.items().all(idle) {
             state.busy();

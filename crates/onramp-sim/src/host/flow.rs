@@ -1,9 +1,9 @@
 //! The two ends of a flow. They may be in different cells, and know each other by
 //! slot.
 
+use super::Transports;
 use crate::cc::Cc;
 use crate::stack::rdma;
-use super::Transports;
 use onramp_config::units::Ps;
 use onramp_workload::state::Encoder;
 

@@ -144,17 +144,8 @@ impl Gates {
 
     /// Takes down the gates; paths' delays are read by new flows only.
     pub fn encode(&self, state: &mut Encoder) {
-        let Self {
-            params: _,
-            start_from_path: _,
-            gates,
-            paths: _,
-            auto,
-            known: _,
-            pauses: _,
-            paused: _,
-            or_acks: _,
-        } = self;
+        let Self { params: _, start_from_path: _, gates, paths: _, auto, known: _, pauses: _, paused: _, or_acks: _ } =
+            self;
         if auto.is_some() {
             state.refuse("On-Ramp's threshold follows the clocks (onramp.threshold)");
         }

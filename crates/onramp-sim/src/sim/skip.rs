@@ -251,9 +251,8 @@ impl Desk {
             skip.refused = Some("a state that came again went on in another way".into());
             return;
         }
-        let since = |((id, own), before): ((u64, Repetitions), &u32)| {
-            (id, Repetitions { number: own.number - before, ..own })
-        };
+        let since =
+            |((id, own), before): ((u64, Repetitions), &u32)| (id, Repetitions { number: own.number - before, ..own });
         let each: HashMap<u64, Repetitions> = repetitions(cells).zip(&from.numbers).map(since).collect();
         let period = until - from.at;
         for (cell, tally) in cells.iter_mut().zip(&tallies) {

@@ -3,8 +3,8 @@
 
 use super::{Choice, PathSelector, streams};
 use onramp_config::Rule;
-use rand_pcg::Pcg64Mcg;
 use onramp_workload::state::Encoder;
+use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
 /// Paths by local queues.

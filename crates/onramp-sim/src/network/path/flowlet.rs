@@ -5,8 +5,8 @@ use super::{Choice, PathSelector, streams};
 use onramp_config::Rule;
 use onramp_config::units::{Ps, Span, US};
 use onramp_topology::choose;
-use rand_pcg::Pcg64Mcg;
 use onramp_workload::state::Encoder;
+use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
 /// Flowlets at random paths.

@@ -535,8 +535,17 @@ impl Rx {
 
     /// Takes down its state while nothing is in flight.
     pub fn encode(&self, state: &mut Encoder) {
-        let Self { expected, nacked, nacked_at, nack_interval: _, payload: _, beyond, ack_every, unacknowledged, asked } =
-            self;
+        let Self {
+            expected,
+            nacked,
+            nacked_at,
+            nack_interval: _,
+            payload: _,
+            beyond,
+            ack_every,
+            unacknowledged,
+            asked,
+        } = self;
         if beyond.as_ref().is_some_and(|received| received.count > 0) {
             state.busy();
         }
