@@ -214,7 +214,7 @@ fn jobs_beside_each_other_skip_if_they_come_together_again() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_depends_on_skipping(
@@ -227,13 +227,26 @@ proptest! {
         latency in 0u64..3,
         rto in 30u64..400,
         interval in 500u64..20_000,
+        // What is dropped is retransmitted; with marks above one threshold, nothing is drawn.
+        buffer in 50u64..400,
+        kmin in 5u64..50,
+        loss in any::<bool>(),
         seed in any::<u32>(),
     ) {
         let keys = [RING, TREE, HALVING, ALL_TO_ALL, PAIRWISE][keys].replace("00KB", &format!("{packets}31B"));
         let text = format!("{}{}send_latency = \"{latency}us\"\n", [STAR, RACKS, SERVERS][network], job(&keys, repeat));
         let text = text.replace("40us", &format!("{compute}ns"));
         let (rto, interval, seed) = (format!("{rto}us"), format!("{interval}ns"), seed.to_string());
-        let set = [("host.rto", rto.as_str()), ("measure.interval", &interval), ("seed", &seed)];
+        let step = |rate: &&str| {
+            format!("{{ rate = \"{rate}\", kmin = \"{kmin}KB\", kmax = \"{kmin}KB\", pmax = 1.0 }}")
+        };
+        let rates: &[&str] = [&["100Gbps"][..], &["100Gbps", "400Gbps"], &["400Gbps", "800Gbps", "3600Gbps"]][network];
+        let ecn = format!("[{}]", rates.iter().map(step).collect::<Vec<_>>().join(", "));
+        let buffer = format!("{buffer}KB");
+        let mut set = vec![("host.rto", rto.as_str()), ("measure.interval", &interval), ("seed", &seed), ("switch.ecn", &ecn)];
+        if loss {
+            set.extend([("switch.loss", "lossy"), ("switch.buffer", &buffer)]);
+        }
         compared(&text, TRANSPORTS[[0, 1, 4, 6, 7][transport]], &set);
     }
 }

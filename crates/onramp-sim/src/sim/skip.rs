@@ -95,7 +95,7 @@ impl Skip {
             None if *drew => "random numbers were drawn in each",
             None => "no state came again",
         };
-        (*all > 1).then(|| format!("skipped none of {all} iterations: {why}"))
+        Some(format!("skipped none of {all} iterations: {why}"))
     }
 }
 
@@ -119,6 +119,13 @@ impl Desk {
         observer: &mut dyn Observer,
     ) {
         let Some(mut skip) = self.skip.take() else { return };
+        if skip.all == 0 {
+            skip.all = repetitions(cells).map(|(_, own)| own.all).max().unwrap_or(0);
+            if skip.all < 2 {
+                // Nothing repeats.
+                return;
+            }
+        }
         if let Some(stretch) = &mut skip.stretch {
             if self.at < stretch.until {
                 self.foresee(stretch, cells, waiting);
@@ -146,10 +153,6 @@ impl Desk {
     fn look_for_moment<F: Feedback>(&self, skip: &mut Skip, cells: &mut [CellBox<F>], until: Ps) {
         let at = cells.iter().map(|cell| cell.hosts.next_due()).min().unwrap_or(Ps::MAX);
         if at == Ps::MAX || at == skip.looked_at || self.alive > 0 || self.arrivals.next_at().is_some() {
-            return;
-        }
-        skip.all = repetitions(cells).map(|(_, own)| own.all).max().unwrap_or(0);
-        if skip.all < 2 {
             return;
         }
         let state = match self.state(cells, at) {
