@@ -122,6 +122,7 @@ def run(
     out: str | Path | None = None,
     on: str = "sim",
     threads: int | None = None,
+    skip: bool = True,
 ) -> Result:
     """Run a scenario.
 
@@ -140,6 +141,8 @@ def run(
         Where it runs: in the simulator, or on the virtual-time Linux cluster.
     threads : int, optional
         Of the simulator; the results do not depend on it. Default: the machine's cores.
+    skip : bool
+        Simulate iterations of training jobs that are the same once; the results do not depend on it.
 
     Returns
     -------
@@ -163,7 +166,8 @@ def run(
     _check_positive("threads", threads)
     loaded = load(scenario, {**(overrides or {}), **({} if seed is None else {"seed": seed})}, on, keep=True)
     with Stop() as stop:
-        result = run_loaded(loaded, out, threads=threads or os.cpu_count() or 1, watch=Watch(stop))
+        cores = threads or os.cpu_count() or 1
+        result = run_loaded(loaded, out, threads=cores, watch=Watch(stop), skip=skip)
     if stop.asked:
         raise KeyboardInterrupt
     return result
