@@ -168,7 +168,7 @@ def commands() -> None:
     "--no-skip",
     "simulates_all",
     is_flag=True,
-    help="Simulate all iterations of training jobs; without, those that are the same once. Results are equal.",
+    help="Simulate all iterations of training jobs, not those that are the same once; results are equal.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of a table.")
 @QUIET

@@ -32,7 +32,7 @@ fn run(
     (rows.join("\n"), sim.skipping())
 }
 
-/// What a run says of skipping, which has changed nothing.
+/// Line that a run says of skipping, once all outputs were compared with and without.
 fn compared(text: &str, transport: &str, set: &[(&str, &str)]) -> String {
     let (simulated, nothing) = run(&Options { no_skip: true, ..Options::default() }, 1, text, transport, set);
     assert_eq!(nothing, None);

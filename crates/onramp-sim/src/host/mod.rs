@@ -265,7 +265,11 @@ impl<H: Header> Hosts<H> {
         if state.is_over() {
             return;
         }
-        nics.iter().for_each(|nic| nic.encode(state));
+        let rto = |slot, id| {
+            let flow: &Sender = &senders[slot];
+            (flow.id == id && !flow.done).then(|| transports[flow.transport].rto())
+        };
+        nics.iter().for_each(|nic| nic.encode(state, rto));
         rings.iter().flatten().for_each(|ring| ring.encode(state));
         senders.slots().iter().for_each(|flow| flow.encode(transports, nics[flow.nic as usize].rate, state));
         receivers.slots().iter().for_each(|flow| flow.encode(state));

@@ -62,9 +62,12 @@ impl<H> Nic<H> {
 }
 
 impl<H> Nic<H> {
-    /// Takes down its state; it is busy while something waits. Deadlines are left out: with nothing in flight there is
-    /// none, and looks at those that were set before find nothing.
-    pub fn encode(&self, state: &mut Encoder) {
+    /// Takes down its state; it is busy while something waits. `rto` tells the retransmission timeout of a flow by slot and
+    /// number, if it is not over.
+    ///
+    /// With nothing in flight no flow has a deadline. A look at one that was set before finds nothing, unless it comes so
+    /// late, after a timeout that was doubled, that the flow may have a deadline again that passes before.
+    pub fn encode(&self, state: &mut Encoder, rto: impl Fn(u32, u64) -> Option<Ps>) {
         let Self {
             port: _,
             rate: _,
@@ -76,7 +79,7 @@ impl<H> Nic<H> {
             paced_rate,
             others_first,
             wake_at,
-            deadlines: _,
+            deadlines,
             deadline_at: _,
         } = self;
         if acks.iter().chain(agent).any(|queue| !queue.is_empty()) {
@@ -86,6 +89,14 @@ impl<H> Nic<H> {
         state.due(*paced_until);
         state.float(*paced_rate);
         state.word(*others_first);
+        let is_late = |&(at, id, slot): &(Ps, u64, u32)| rto(slot, id).is_some_and(|rto| at > state.now() + rto);
+        let mut late: Vec<_> = deadlines.iter().map(|Reverse(entry)| *entry).filter(is_late).collect();
+        late.sort_unstable();
+        state.word(late.len() as u64);
+        for (at, id, _) in late {
+            state.time(at);
+            state.word(id);
+        }
         state.word(wake_at.map_or(u64::MAX, |at| at.wrapping_sub(state.now())));
     }
 

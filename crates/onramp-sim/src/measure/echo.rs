@@ -1,8 +1,8 @@
 //! Delays that later repetitions of a stretch of time will measure, while the stretch is simulated.
 //!
-//! What comes again comes at the same times but for a shift, and measures the same, with two exceptions: queues are
-//! looked at on a grid of time that does not shift with them, and clocks count whole nanoseconds, so that a delay of
-//! 1.5 ns is one or two of them by where the nanosecond begins.
+//! A repetition is the same stretch, shifted in time, and measures the same, with two exceptions. Queues are sampled on a
+//! grid of absolute time, which does not shift with them. Clocks count whole nanoseconds, so that a delay of 1.5 ns
+//! counts one or two of them, depending on where the nanosecond begins.
 
 use super::Delays;
 use onramp_config::units::{NS, Ps};

@@ -1,13 +1,13 @@
 //! Exact skipping: repetitions of a training job that do the same are simulated once.
 //!
-//! Now and then nothing is under way: no packet anywhere, every rank computes. Nothing happens then before the first
-//! rank is done, and the whole state at that moment, with times relative to it, decides all that follows. If it was
-//! met before, what has happened since will happen again, as often as there are repetitions left but one. It is
-//! simulated one more time, in which measurements of all its repetitions are taken (see [`Echo`](crate::measure::Echo)); then counters,
-//! records and the ranks' repetitions go on by so many, and time 0 goes back by as long: the engine's own times stay,
-//! and with them its state.
+//! A moment is a time at which no packet is anywhere and every rank computes. The whole state at a moment, with times
+//! relative to it, decides all that follows. If a moment's state was met before, the stretch since then repeats, as often
+//! as there are repetitions left but one. The stretch is simulated one more time, which takes the measurements of all its
+//! repetitions ([`Echo`](crate::measure::Echo)). Then its counters and records are repeated, and the ranks' numbers of
+//! repetitions move on. The engine keeps its own time, and with it its state; `Desk::skipped` is the difference to the
+//! scenario's time.
 //!
-//! Moments are found by a hash, and compared value by value once the stretch has come again.
+//! Moments are found by a hash; at its end the stretch's state is compared with that at its beginning value by value.
 
 use super::desk::Desk;
 use super::run::CellBox;
