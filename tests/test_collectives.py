@@ -36,6 +36,17 @@ def test_nccl_tests_bandwidths_are_in_the_summary() -> None:
     assert len(result.operations) == 3 * 4
 
 
+def test_iterations_that_are_skipped_leave_the_same_files(tmp_path: Path) -> None:
+    job = scenario(kind="collective", operation="all-reduce", size="400KB", compute="50us", repeat=50)
+    skipped, simulated = (onramp.run(job, out=tmp_path / str(skip), skip=skip) for skip in (True, False))
+    assert skipped.summary["sha256"] == simulated.summary["sha256"]
+    engines = [dict(result.summary.pop("engine")) for result in (skipped, simulated)]
+    assert skipped.summary == simulated.summary
+    assert engines[0].pop("skipping") == "skipped 47 of 50 iterations, which are the same"
+    same = ("packet_hops", "simulated_us")
+    assert [engines[0][key] for key in same] == [engines[1][key] for key in same]
+
+
 def test_iterations_tell_what_is_exposed() -> None:
     result = onramp.run(
         scenario(kind="collective", operation="all-gather", size="1MB", compute="200us", repeat=2)

@@ -63,11 +63,14 @@ class Simulation:
         traced: list[int] = ...,
         ways: bool = False,
         timeline: bool = False,
+        skip: bool = True,
     ) -> None: ...
     def advance(self, wall_ms: int) -> bool:
         """Simulate for about `wall_ms` of wall time without the GIL; True at the end."""
     @property
     def failure(self) -> str | None: ...
+    @property
+    def skipping(self) -> str | None: ...
     @property
     def progress(self) -> float: ...
     @property

@@ -50,6 +50,7 @@ def run_loaded(
     threads: int,
     watch: Watch,
     force: bool = False,
+    skip: bool = True,
 ) -> Result:
     """Results of a scenario that is loaded, incomplete if it was stopped.
 
@@ -57,10 +58,12 @@ def run_loaded(
     ----------
     force : bool
         Replace `out` if it holds results.
+    skip : bool
+        Simulate iterations of training jobs that are the same once; the results do not depend on it.
     """
 
     def fill(folder: Path) -> None:
-        engine.execute(scenario, folder, threads=threads, watch=watch)
+        engine.execute(scenario, folder, threads=threads, watch=watch, skip=skip)
 
     folder, temporary = _filled(out, fill, force=force)
     return Result.in_temporary(temporary) if temporary else Result(folder)
@@ -119,6 +122,7 @@ def run(
     out: str | Path | None = None,
     on: str = "sim",
     threads: int | None = None,
+    skip: bool = True,
 ) -> Result:
     """Run a scenario.
 
@@ -137,6 +141,8 @@ def run(
         Where it runs: in the simulator, or on the virtual-time Linux cluster.
     threads : int, optional
         Of the simulator; the results do not depend on it. Default: the machine's cores.
+    skip : bool
+        Simulate iterations of training jobs that are the same once; the results do not depend on it.
 
     Returns
     -------
@@ -160,7 +166,8 @@ def run(
     _check_positive("threads", threads)
     loaded = load(scenario, {**(overrides or {}), **({} if seed is None else {"seed": seed})}, on, keep=True)
     with Stop() as stop:
-        result = run_loaded(loaded, out, threads=threads or os.cpu_count() or 1, watch=Watch(stop))
+        cores = threads or os.cpu_count() or 1
+        result = run_loaded(loaded, out, threads=cores, watch=Watch(stop), skip=skip)
     if stop.asked:
         raise KeyboardInterrupt
     return result

@@ -164,6 +164,12 @@ def commands() -> None:
 @THREADS
 @OUT
 @FORCE
+@click.option(
+    "--no-skip",
+    "simulates_all",
+    is_flag=True,
+    help="Simulate all iterations of training jobs, not those that are the same once; results are equal.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of a table.")
 @QUIET
 def run(
@@ -174,6 +180,7 @@ def run(
     threads: int,
     out: Path | None,
     force: bool,
+    simulates_all: bool,
     as_json: bool,
 ) -> int:
     """Run SCENARIO: a table here, a result folder in DIR."""
@@ -184,7 +191,10 @@ def run(
     target = out or unused(RESULTS / f"{loaded.name}-{loaded.seed}")
     with Stop() as stop:
         with _progress(loaded.name, 1, quiet=as_json) as progress:
-            result = api.run_loaded(loaded, target, threads=threads, watch=Watch(stop, progress), force=force)
+            watch = Watch(stop, progress)
+            result = api.run_loaded(
+                loaded, target, threads=threads, watch=watch, force=force, skip=not simulates_all
+            )
         if not stop():
             with _drawing(target):
                 plots.save_all({"": [result]}, target / "plots")
@@ -205,6 +215,7 @@ def _print_run(result: Result, place: Path, *, as_json: bool) -> None:
         terminal.rough_text,
         terminal.unfinished_text,
         terminal.clock_text,
+        terminal.skipping_text,
         terminal.engine_text,
     )
     lines = [*(text(summary) for text in texts), str(place)]

@@ -117,6 +117,7 @@ def execute(
     traced: Sequence[int] = (),
     digest: str | None = None,
     ways: bool = False,
+    skip: bool = True,
 ) -> Summary:
     """Run a scenario and write scenario, tables and summary to `folder`, which exists.
 
@@ -135,11 +136,14 @@ def execute(
         Names the results. Default: the scenario's.
     ways : bool
         In the simulator `ways.json` has where each of their packets was, and when; also on RDMA.
+    skip : bool
+        Iterations of training jobs that are the same are simulated once; the results do not depend on it.
+        The summary's `engine.skipping` says how many.
     """
     digest, kept = digest or scenario.digest, scenario.write(folder)
     began = time.monotonic()
     with ExitStack() as stack:
-        run = _Run(kept, folder, _Tables(folder, stack), watch, label or scenario.name, traced, ways)
+        run = _Run(kept, folder, _Tables(folder, stack), watch, label or scenario.name, traced, ways, skip)
         counters, complete = _on_linux(run) if scenario.on == "linux" else _in_simulator(run, threads)
     wall_s = time.monotonic() - began
     engine = counters["engine"]
@@ -210,6 +214,7 @@ class _Run:
     label: str
     traced: Sequence[int]
     ways: bool
+    skip: bool
 
     def report(self, status: Status) -> None:
         self.watch.report(self.label, status)
@@ -219,7 +224,8 @@ def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
     """Simulate; the engine's part of the summary, and whether the run came to its end."""
     kept, write = run.kept, run.tables
     picture = run.watch.picture
-    simulation = _sim.Simulation(kept.loaded, threads, list(run.traced), run.ways, picture is not None)
+    has_picture = picture is not None
+    simulation = _sim.Simulation(kept.loaded, threads, list(run.traced), run.ways, has_picture, run.skip)
     complete = False
     while not complete and not run.watch.stop():
         complete = simulation.advance(STEP_MS)
@@ -255,6 +261,8 @@ def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
     if run.ways:
         (run.folder / WAYS).write_text(simulation.ways())
     counters["engine"]["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if simulation.skipping:
+        counters["engine"]["skipping"] = simulation.skipping
     return counters, complete
 
 

@@ -19,7 +19,7 @@ from onramp.scenario import load
 #: Keys of summary.json that say how and by what a run was made, not what came out.
 CIRCUMSTANCES = frozenset({"commit", "digest", "sha256", "version"})
 #: Keys of its part `engine` that depend on the machine.
-MACHINE = frozenset({"packet_hops_per_s", "peak_rss_mb", "wall_s"})
+MACHINE = frozenset({"packet_hops_per_s", "peak_rss_mb", "skipping", "wall_s"})
 
 
 @dataclass(frozen=True)

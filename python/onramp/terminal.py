@@ -367,6 +367,11 @@ def clock_text(summary: Summary) -> str:
     )
 
 
+def skipping_text(summary: Summary) -> str | None:
+    """A line on iterations that were skipped, or why none was; None where nothing repeats."""
+    return summary["engine"].get("skipping")
+
+
 def engine_text(summary: Summary) -> str:
     """A line on how fast the run was."""
     e = summary["engine"]

@@ -84,6 +84,23 @@ impl Flow {
         self.0.t_next
     }
 
+    /// Values that its future depends on, times and totals relative to `now`, while no packet is under way.
+    #[must_use]
+    pub fn words(&self, now: u64) -> [u64; 6] {
+        let onramp_flow { t_next, paused: _, as_of: _, since, last_owd, last_paused, last_sent: _, beta, seen } =
+            self.0;
+        // A pause that is over means nothing any more, nor does its start.
+        let held = t_next >= now;
+        [
+            if held { t_next - now + 1 } else { 0 },
+            if held { now.wrapping_sub(since) } else { 0 },
+            last_owd as u64,
+            self.paused_total(now).wrapping_sub(last_paused),
+            beta.into(),
+            seen.into(),
+        ]
+    }
+
     /// `beta` in Q16, at most [`BETA_ONE`](crate::BETA_ONE).
     #[inline]
     #[must_use]

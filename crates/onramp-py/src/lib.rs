@@ -149,7 +149,7 @@ struct Simulation {
 #[pymethods]
 impl Simulation {
     #[new]
-    #[pyo3(signature = (loaded, threads=1, traced=Vec::new(), ways=false, timeline=false))]
+    #[pyo3(signature = (loaded, threads=1, traced=Vec::new(), ways=false, timeline=false, skip=true))]
     fn new(
         py: Python<'_>,
         loaded: &Loaded,
@@ -157,9 +157,10 @@ impl Simulation {
         traced: Vec<u64>,
         ways: bool,
         timeline: bool,
+        skip: bool,
     ) -> PyResult<Self> {
         py.detach(|| {
-            let options = Options { traced, ways, timeline, ..Options::default() };
+            let options = Options { traced, ways, timeline, no_skip: !skip, ..Options::default() };
             let topology = Arc::clone(&loaded.topology);
             let sim = onramp_sim::Simulation::with(&loaded.scenario, topology, &loaded.base, &options);
             let mut sim = sim.map_err(|e| errors::ScenarioError::new_err(e.to_string()))?;
@@ -189,6 +190,12 @@ impl Simulation {
     #[getter]
     fn failure(&self) -> Option<String> {
         self.sim.failure()
+    }
+
+    /// A line that says how many iterations were skipped, or why none was; None where nothing repeats.
+    #[getter]
+    fn skipping(&self) -> Option<String> {
+        self.sim.skipping()
     }
 
     #[getter]

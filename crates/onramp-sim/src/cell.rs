@@ -3,14 +3,15 @@
 use crate::clock::{self, Clocks};
 use crate::engine::{Event, Events, Head, OnLink, Posts, prefetch};
 use crate::host::shaper::Entry;
-use crate::host::{Hosts, Io, Timer};
-use crate::measure::Meter;
+use crate::host::{self, Hosts, Io, Timer};
+use crate::measure::{Echo, Meter};
 use crate::network::faults::Change;
 use crate::network::feedback::Feedback;
 use crate::network::port::Port;
-use crate::network::{Kind, Network, Packet};
-use onramp_config::units::Ps;
+use crate::network::{self, Kind, Network, Packet};
+use onramp_config::units::{NS, Ps};
 use onramp_topology::{Cells, Topology};
+use onramp_workload::state::Encoder;
 use rand_pcg::Pcg64Mcg;
 use std::sync::Arc;
 
@@ -51,6 +52,13 @@ pub struct Parts<F: Feedback> {
     pub clocks: Clocks,
     /// Measurements.
     pub meter: Meter,
+}
+
+/// Counters of a cell at a moment.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    network: network::Tally,
+    hosts: host::Tally,
 }
 
 impl<F: Feedback> Cell<F> {
@@ -274,6 +282,63 @@ impl<F: Feedback> Cell<F> {
             return;
         }
         self.hosts.lost(packet);
+    }
+
+    /// Takes down what its future depends on; it is busy while a packet is anywhere.
+    pub fn encode(&self, state: &mut Encoder) {
+        let Self {
+            now: _,
+            events,
+            network,
+            hosts,
+            clocks,
+            meter,
+            incoming,
+            map: _,
+            topology: _,
+            span: _,
+            at: _,
+            done: _,
+        } = self;
+        clocks.encode(state);
+        meter.encode(state);
+        let kept = |timer: &Timer| matches!(timer, Timer::Wake(_) | Timer::Deadline(_) | Timer::Program(..));
+        events.encode(state, kept);
+        if !incoming.is_empty() {
+            state.busy();
+        }
+        // What is soonest found out comes first.
+        if !state.is_over() {
+            hosts.encode(state);
+        }
+        if !state.is_over() {
+            network.encode(state);
+        }
+    }
+
+    /// Counters at `now`.
+    pub fn tally(&self, now: Ps) -> Tally {
+        Tally { network: self.network.tally(now), hosts: self.hosts.tally(now) }
+    }
+
+    /// Measures at times that are shifted, and for so many repetitions of the present as well.
+    pub fn foresee(&mut self, shift: Ps, period: Ps, times: u64) {
+        let measures = times > 0 || !shift.is_multiple_of(NS);
+        self.meter.echo = measures.then(|| Box::new(Echo::new(shift, period, times)));
+    }
+
+    /// Counts what was counted since `before`, up to `now`, so many times more, with the delays that were foreseen.
+    pub fn repeat(&mut self, before: &Tally, now: Ps, times: u64) {
+        let Tally { network, hosts } = before;
+        self.network.repeat(network, now, times);
+        self.hosts.repeat(hosts, now, times);
+        self.meter.repeat();
+    }
+
+    /// Queueing delays of all switch ports, now, in so many repetitions.
+    pub fn echo_queues(&mut self, times: u64) {
+        let (delays, idle) = self.network.queue_delays();
+        self.meter.echo_queues(delays, idle, times);
     }
 
     /// Queueing delays of all switch ports, now.

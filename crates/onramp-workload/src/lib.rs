@@ -51,6 +51,7 @@ pub mod program;
 pub mod replay;
 pub mod rpc;
 mod sizes;
+pub mod state;
 pub mod storage;
 pub mod trace;
 

@@ -5,6 +5,7 @@
 //! Linux hosts run the same programs.
 
 use super::clients::Asking;
+use super::state::Encoder;
 use onramp_config::units::Ps;
 use onramp_records::{ExchangeRecord, OperationRecord};
 use std::fmt::Debug;
@@ -18,6 +19,17 @@ pub struct Message {
     pub tag: u64,
     /// Value that the sending program tells the receiving one.
     pub content: u64,
+}
+
+/// Progress of a program that does the same several times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repetitions {
+    /// The number of the one that runs, from 0.
+    pub number: u32,
+    /// How many there are.
+    pub all: u32,
+    /// Collectives in each, which are numbered over all.
+    pub collectives: u64,
 }
 
 /// A state machine at one host.
@@ -58,6 +70,20 @@ pub trait Program: Debug + Send + Sync {
     fn open(&self) -> u64 {
         self.asking().map_or(0, Asking::open)
     }
+
+    /// Takes down all that its future depends on, but for how many repetitions are left; `now` is the encoder's moment,
+    /// as the program counts time.
+    fn encode(&self, _now: Ps, state: &mut Encoder) {
+        state.refuse("a program does not repeat anything");
+    }
+
+    /// How far it is in what it repeats.
+    fn repetitions(&self) -> Repetitions {
+        Repetitions::default()
+    }
+
+    /// Goes on as if so many more repetitions were complete.
+    fn skip(&mut self, _repetitions: u32) {}
 }
 
 /// Requests of a program to its host.

@@ -9,6 +9,7 @@ use super::{Ack, Controller, Env, Permit, Settings, check_min_rate};
 use crate::network::config::AckClass;
 use onramp_config::Rule;
 use onramp_config::units::{NS, Ps, Rate, Span, US};
+use onramp_workload::state::Encoder;
 use serde::{Deserialize, Serialize};
 
 /// Parameters; the defaults are the vendor's (300 us, 4 us), as in the HPCC paper.
@@ -142,6 +143,34 @@ impl Controller for State {
             self.catch_up(c, env, now);
         }
         env.permit(self.rate, c.window)
+    }
+
+    fn encode(&self, _: &Config, env: &Env, _: u32, state: &mut Encoder) {
+        let Self { rate, target, alpha, stage, alpha_marked, cut_pending, alpha_at, cut_at, raise_at } = *self;
+        state.float(rate);
+        state.float(target);
+        if cut_at == 0 {
+            // There was no mark yet, and nothing goes on.
+            return state.word(0_u64);
+        }
+        state.word(1 + u64::from(cut_pending));
+        if cut_pending {
+            // The cut reads the rest.
+            state.time(cut_at);
+            [alpha.to_bits(), stage.into(), alpha_marked.into()].into_iter().for_each(|value| state.word(value));
+            state.time(alpha_at);
+            return state.time(raise_at);
+        }
+        // Only with the next mark does the rate depend on α, whose ticks go on for ever.
+        let passed = [alpha_at, cut_at].map(|at| at.wrapping_sub(state.now()));
+        let marked = [alpha.to_bits(), alpha_marked.into(), stage.into()];
+        marked.into_iter().chain(passed).for_each(|value| state.if_marked(value));
+        if rate == env.line_rate && target == rate {
+            // It is raised no further.
+            return state.if_marked(raise_at.wrapping_sub(state.now()));
+        }
+        state.word(stage);
+        state.time(raise_at);
     }
 }
 

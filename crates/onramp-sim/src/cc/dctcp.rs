@@ -5,6 +5,7 @@ use super::{Ack, Controller, Env, Permit, Settings, check_min_rate};
 use crate::network::config::EcnDefault;
 use onramp_config::Rule;
 use onramp_config::units::{Bytes, Ps, Rate};
+use onramp_workload::state::Encoder;
 use serde::{Deserialize, Serialize};
 
 /// Parameters.
@@ -97,6 +98,19 @@ impl Controller for State {
     #[inline]
     fn permit(&mut self, c: &Config, env: &Env, _: Ps) -> Permit {
         env.permit(self.rate, c.window)
+    }
+
+    fn encode(&self, _: &Config, _: &Env, acked: u32, state: &mut Encoder) {
+        let Self { rate, alpha, marked, batch, batch_end, reduced_until } = *self;
+        state.float(rate);
+        // Without a mark a batch changes α alone, which the next mark reads.
+        state.word(marked);
+        for value in [alpha.to_bits(), batch] {
+            if marked > 0 { state.word(value) } else { state.if_marked(value) }
+        }
+        state.word(batch_end == 0);
+        state.word(u64::from(acked).wrapping_sub(batch_end));
+        state.word(reduced_until.map_or(u64::MAX, |end| u64::from(acked).wrapping_sub(end)));
     }
 }
 

@@ -5,6 +5,7 @@ use crate::network::feedback::int::IntStack;
 use crate::network::feedback::{self, Written};
 use onramp_config::Rule;
 use onramp_config::units::{Ps, Rate, SEC};
+use onramp_workload::state::Encoder;
 use serde::{Deserialize, Serialize};
 
 /// Parameters, named as in the HPCC paper's Algorithm 1.
@@ -114,6 +115,10 @@ impl Controller for State {
     #[inline]
     fn permit(&mut self, c: &Config, env: &Env, _: Ps) -> Permit {
         env.permit(self.rate, c.window)
+    }
+
+    fn encode(&self, _: &Config, _: &Env, _: u32, state: &mut Encoder) {
+        state.refuse("HPCC compares counters of ports, which grow for ever");
     }
 }
 

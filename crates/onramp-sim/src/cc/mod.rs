@@ -21,6 +21,7 @@ use crate::network::feedback::{self, Told, Written};
 use onramp_config::units::{Bytes, Ps, Rate};
 use onramp_config::{Rule, tagged};
 pub use onramp_controller::{Env, Loss, Permit, Sent};
+use onramp_workload::state::Encoder;
 
 /// An ACK as the sender's controller sees it.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +73,10 @@ pub trait Controller: Sized {
     }
     /// Limits on the flow at `now`. Timers are caught up here, so no controller needs events of its own.
     fn permit(&mut self, config: &Self::Config, env: &Env, now: Ps) -> Permit;
+    /// Takes down all that it will look at, while nothing is in flight and all packets before `acked` are acknowledged.
+    fn encode(&self, _config: &Self::Config, _env: &Env, _acked: u32, state: &mut Encoder) {
+        state.refuse("a controller of a program's own cannot be compared");
+    }
 }
 
 /// Parameters of a transport, as the simulator asks for them.
@@ -262,6 +267,14 @@ macro_rules! transports {
             pub fn tell(&self, config: &Config, env: &Env) -> Told {
                 match (self, config) {
                     $((Cc::$name(s), Config::$name(c)) => s.tell(c, env),)+
+                    _ => unreachable!("a flow keeps its transport"),
+                }
+            }
+
+            /// See [`Controller::encode`].
+            pub fn encode(&self, config: &Config, env: &Env, acked: u32, state: &mut Encoder) {
+                match (self, config) {
+                    $((Cc::$name(s), Config::$name(c)) => s.encode(c, env, acked, state),)+
                     _ => unreachable!("a flow keeps its transport"),
                 }
             }

@@ -14,6 +14,7 @@ use super::{Ack, Controller, Env, Loss, Permit, Settings};
 use crate::network::config::EcnDefault;
 use onramp_config::Rule;
 use onramp_config::units::{Bytes, Ps, Rate, SEC, Span, US};
+use onramp_workload::state::Encoder;
 use serde::{Deserialize, Serialize};
 
 /// The network that the constants are given for: 12 us at 100 Gb/s.
@@ -343,6 +344,42 @@ impl Controller for State {
         // Another packet may leave if the window has room for all of it.
         let packets = (self.0.size / env.packet as f64) as u64;
         Permit { window: packets.max(1) * env.payload, rate: f64::INFINITY }
+    }
+
+    fn encode(&self, _: &Config, _: &Env, _: u32, state: &mut Encoder) {
+        let Window {
+            size,
+            base_rtt,
+            average_delay,
+            increase,
+            acked_since_adjusted,
+            adjusted,
+            cut,
+            without_queue,
+            fast,
+            achieved,
+            round_end,
+            lossy,
+            to_ignore,
+            ignored,
+        } = *self.0;
+        state.reads_ns();
+        let floats = [size, average_delay, increase, acked_since_adjusted, achieved];
+        floats.into_iter().for_each(|value| state.float(value));
+        state.word(base_rtt);
+        state.time(adjusted);
+        // The shortest round trip grows no longer, so that a cut which is that old never counts again.
+        let cut_counts = state.now() - cut <= base_rtt;
+        state.word(if cut_counts { state.now() - cut } else { u64::MAX });
+        state.word(fast);
+        // How many there were is asked only until they are enough.
+        state.float(if fast { 0.0 } else { without_queue });
+        state.word(round_end == 0);
+        state.due(round_end);
+        state.word(lossy);
+        // Signals that were ignored count until there are enough of them.
+        state.float(if ignored < to_ignore { to_ignore } else { 0.0 });
+        state.float(if ignored < to_ignore { ignored } else { 0.0 });
     }
 }
 

@@ -8,6 +8,7 @@ use crate::network::feedback::rcp::{Congestion, Form};
 use crate::network::feedback::{self, Told, Written};
 use onramp_config::Rule;
 use onramp_config::units::{Ps, Span};
+use onramp_workload::state::Encoder;
 
 impl Settings for Config {
     fn resolve_rtt(&mut self, base_rtt: Ps) {
@@ -87,6 +88,10 @@ impl Controller for State {
             None => Permit { window: 1, rate: f64::INFINITY },
             Some(rate) => Permit { window: u64::MAX, rate },
         }
+    }
+
+    fn encode(&self, _: &Config, _: &Env, _: u32, state: &mut Encoder) {
+        state.refuse("switches measure for RCP at times of their own");
     }
 }
 

@@ -12,6 +12,7 @@ use crate::network::config::EcnDefault;
 use crate::network::feedback;
 use onramp_config::Rule;
 use onramp_config::units::{NS, Ps, SEC, Span, US};
+use onramp_workload::state::Encoder;
 use serde::{Deserialize, Serialize};
 
 /// Parameters. Windows count packets.
@@ -235,6 +236,21 @@ impl Controller for State {
         // One packet at a time, RTT/cwnd apart.
         let seconds = self.rtt / SEC as f64 / window;
         Permit { window: 1, rate: f64::from(self.size) * 8.0 / seconds }
+    }
+
+    fn encode(&self, _: &Config, _: &Env, _: u32, state: &mut Encoder) {
+        let Self { fabric, endpoint, hops: _, rtt, endpoint_delay, timeouts, size } = self;
+        state.reads_ns();
+        for Window { size, last_cut } in [fabric, endpoint] {
+            state.float(*size);
+            // Round trips from here on are no longer than what passes from here on: one over for a round trip stays so.
+            let counts = last_cut.map(|at| state.now() - at).filter(|age| (*age as f64) < *rtt);
+            state.word(counts.unwrap_or(u64::MAX));
+        }
+        state.float(*rtt);
+        state.float(*endpoint_delay);
+        state.word(*timeouts);
+        state.word(*size);
     }
 }
 

@@ -5,6 +5,7 @@ use super::{Ack, Controller, Env, Permit, Settings, check_min_rate};
 use crate::network::config::AckClass;
 use onramp_config::Rule;
 use onramp_config::units::{Ps, Rate, Span, US};
+use onramp_workload::state::Encoder;
 use serde::{Deserialize, Serialize};
 
 /// Parameters.
@@ -129,6 +130,17 @@ impl Controller for State {
     #[inline]
     fn permit(&mut self, c: &Config, env: &Env, _: Ps) -> Permit {
         env.permit(self.rate, c.window)
+    }
+
+    fn encode(&self, _: &Config, _: &Env, acked: u32, state: &mut Encoder) {
+        let Self { rate, difference, last_rtt, update_after, increases } = *self;
+        state.reads_ns();
+        state.float(rate);
+        state.float(difference);
+        state.word(last_rtt);
+        state.word(update_after == 0);
+        state.word(u64::from(acked).wrapping_sub(update_after));
+        state.word(increases.min(HYPER_AFTER));
     }
 }
 

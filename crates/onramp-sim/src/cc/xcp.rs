@@ -6,6 +6,7 @@ use crate::network::feedback::xcp::{Congestion, Params};
 use crate::network::feedback::{self, Told, Written};
 use onramp_config::Rule;
 use onramp_config::units::{Ps, SEC, Span, US};
+use onramp_workload::state::Encoder;
 use serde::{Deserialize, Serialize};
 
 /// Parameters; all but the initial window are the switches'.
@@ -123,6 +124,10 @@ impl Controller for State {
     fn permit(&mut self, _: &Config, env: &Env, _: Ps) -> Permit {
         let packets = self.window as u64 / env.packet;
         Permit { window: packets.max(1) * env.payload, rate: f64::INFINITY }
+    }
+
+    fn encode(&self, _: &Config, _: &Env, _: u32, state: &mut Encoder) {
+        state.refuse("switches measure for XCP at times of their own");
     }
 }
 

@@ -24,6 +24,7 @@ pub use running::Running;
 
 use config::{Clock, Sync};
 use onramp_config::units::{NS, Ps};
+use onramp_workload::state::Encoder;
 use std::sync::Arc;
 
 /// All hosts' clocks.
@@ -68,6 +69,14 @@ impl Clocks {
             Sync::Perfect => Self::Constant(vec![0; hosts].into()),
             Sync::Gaussian => Self::Constant(constant::offsets(clock, seed, hosts).into()),
             Sync::Huygens | Sync::Ntp => Self::Running(Box::new(Running::new(clock, seed, hosts))),
+        }
+    }
+
+    /// Takes down that they stand still.
+    pub fn encode(&self, state: &mut Encoder) {
+        match self {
+            Self::Constant(_) => {}
+            Self::Running(_) => state.refuse("clocks drift (clock.sync)"),
         }
     }
 

@@ -18,6 +18,7 @@ use super::merge::{merge, tidy};
 use super::slab::Slab;
 use super::wheel::Wheel;
 use onramp_config::units::Ps;
+use onramp_workload::state::Encoder;
 use std::collections::VecDeque;
 
 /// A packet on a link, or one that has come over it.
@@ -630,6 +631,32 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
             }
             Rare::PortReady(port) => Event::PortReady(port),
             Rare::Timer(timer) => Event::Timer(timer),
+        }
+    }
+
+    /// Takes down that nothing is pending but timers that their owners take down (`kept`); else it is busy.
+    pub fn encode(&self, state: &mut Encoder, kept: impl Fn(&T) -> bool) {
+        let Self {
+            arrive,
+            ready,
+            wheel,
+            rare: _,
+            packets,
+            ahead: _,
+            by_link,
+            letters: _,
+            ends: _,
+            spare: _,
+            touched: _,
+        } = self;
+        if *by_link {
+            state.refuse("the order of simultaneous packets is drawn from the time, which never comes again (TCP)");
+        }
+        let moving =
+            arrive.lanes.iter().any(|lane| !lane.is_empty()) || ready.lanes.iter().any(|lane| !lane.is_empty());
+        let idle = |(_, rare): (Ps, &Rare<T>)| matches!(rare, Rare::Timer(timer) if kept(timer));
+        if moving || packets.in_use() > 0 || !wheel.items().all(idle) {
+            state.busy();
         }
     }
 

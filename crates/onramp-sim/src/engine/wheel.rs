@@ -76,6 +76,13 @@ impl<T: Ord + Copy> Wheel<T> {
         self.later.peek().map(|e| &e.0.1)
     }
 
+    /// All items, in no order.
+    pub fn items(&self) -> impl Iterator<Item = (Ps, &T)> {
+        let Self { buckets, filled: _, now: _, later } = self;
+        let later = later.iter().map(|Reverse((at, item))| (*at, item));
+        buckets.iter().flatten().map(|(at, item)| (*at, item)).chain(later)
+    }
+
     /// Takes the earliest item.
     #[inline]
     pub fn pop(&mut self) -> Option<(Ps, T)> {

@@ -1,9 +1,11 @@
 //! The two ends of a flow. They may be in different cells, and know each other by
 //! slot.
 
+use super::Transports;
 use crate::cc::Cc;
 use crate::stack::rdma;
 use onramp_config::units::Ps;
+use onramp_workload::state::Encoder;
 
 /// The packets there are in all, while that is not known.
 pub(super) const OPEN: u32 = u32::MAX;
@@ -67,6 +69,48 @@ impl Sender {
     pub fn is_over(&self) -> bool {
         self.done && self.replies == self.replies_in_all
     }
+
+    /// Takes down its state at a NIC of the rate with this number; of one that is done there is none.
+    pub fn encode(&self, transports: &Transports, rate: u8, state: &mut Encoder) {
+        let Self {
+            tx,
+            t_next,
+            // Read with an acknowledgement, and so after the next packet.
+            spaced_at: _,
+            spaced_size: _,
+            hash: _,
+            class: _,
+            transport,
+            done,
+            peer: _,
+            nic: _,
+            src: _,
+            dst: _,
+            packets: _,
+            cc,
+            replies: _,
+            replies_in_all: _,
+            id: _,
+            start: _,
+            stop: _,
+            traffic: _,
+            request: _,
+            bytes: _,
+            retransmitted: _,
+            timeouts: _,
+        } = self;
+        if *done {
+            return;
+        }
+        if !tx.is_open() {
+            // A flow with an end.
+            state.busy();
+        }
+        tx.encode(state);
+        state.due(*t_next);
+        let transport = &transports[*transport];
+        cc.encode(&transport.config, transport.env(rate), tx.acked(), state);
+    }
 }
 
 /// The receiving end.
@@ -104,6 +148,34 @@ impl Receiver {
     /// No packet refers to it any more, and none will.
     pub fn is_over(&self) -> bool {
         self.packets == self.packets_in_all
+    }
+
+    /// Takes down its state; of one that is over there is none.
+    pub fn encode(&self, state: &mut Encoder) {
+        let Self {
+            rx,
+            peer: _,
+            src: _,
+            nic: _,
+            hash: _,
+            class: _,
+            transport: _,
+            // A record of a flow with an end.
+            received_at: _,
+            since_told,
+            watch_owd,
+            packets: _,
+            packets_in_all: _,
+            replies: _,
+        } = self;
+        if self.is_over() {
+            return;
+        }
+        if watch_owd.is_some() {
+            state.refuse("delays of packets are recorded (measure.owd)");
+        }
+        rx.encode(state);
+        state.word(*since_told);
     }
 }
 

@@ -7,6 +7,7 @@ use crate::clock::Margin;
 use crate::measure::Delays;
 use onramp_config::units::{NS, Ps, Span};
 use onramp_core::{BETA_ONE, Flow, Params, Stamp};
+use onramp_workload::state::Encoder;
 use std::collections::HashMap;
 
 /// Parameters of a scenario's On-Ramp, resolved.
@@ -138,6 +139,19 @@ impl Gates {
             pauses: 0,
             paused: 0,
             or_acks: 0,
+        }
+    }
+
+    /// Takes down the gates; paths' delays are read by new flows only.
+    pub fn encode(&self, state: &mut Encoder) {
+        let Self { params: _, start_from_path: _, gates, paths: _, auto, known: _, pauses: _, paused: _, or_acks: _ } =
+            self;
+        if auto.is_some() {
+            state.refuse("On-Ramp's threshold follows the clocks (onramp.threshold)");
+        }
+        state.reads_ns();
+        for Gate { flow, path: _ } in gates {
+            flow.words(state.now() / NS).into_iter().for_each(|word| state.word(word));
         }
     }
 

@@ -26,6 +26,12 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
+    /// True if all messages are acknowledged.
+    pub fn is_empty(&self) -> bool {
+        let Self { parts, end: _ } = self;
+        parts.is_empty()
+    }
+
     /// Has a sending half go on with the message that its next packet is of.
     fn turn_to_next(&mut self, tx: &mut Tx) {
         while self.parts.front().is_some_and(|part| part.end <= tx.acked()) {

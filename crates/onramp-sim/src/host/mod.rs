@@ -34,6 +34,7 @@ use nic::Nic;
 use onramp_config::units::Ps;
 use onramp_records::FlowRecord;
 use onramp_topology::{Cells, PortId, Topology};
+use onramp_workload::state::Encoder;
 use onramp_workload::{NewFlow, Size};
 use pacing::Pacer;
 use processing::Ring;
@@ -201,7 +202,101 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
+impl Counts {
+    /// Adds what was counted since `before`, so many times more.
+    fn repeat(&mut self, before: &Self, times: u64) {
+        let Self { delivered, dropped, retransmitted, timeouts, acked, opened_before, opened_late } = self;
+        *delivered += (*delivered - before.delivered) * times;
+        *dropped += (*dropped - before.dropped) * times;
+        *retransmitted += (*retransmitted - before.retransmitted) * times;
+        *timeouts += (*timeouts - before.timeouts) * times;
+        *acked += (*acked - before.acked) * times;
+        *opened_before += (*opened_before - before.opened_before) * times;
+        *opened_late += (*opened_late - before.opened_late) * times;
+    }
+}
+
+/// Counters of hosts at a moment; of On-Ramp's gates pauses, time paused and OR-ACKs.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    counts: Counts,
+    gates: Option<(u64, Ps, u64)>,
+}
+
 impl<H: Header> Hosts<H> {
+    /// Takes down what the future of idle hosts depends on.
+    pub fn encode(&self, state: &mut Encoder) {
+        let Self {
+            topology: _,
+            transports,
+            senders,
+            receivers,
+            nics,
+            rings,
+            shaper,
+            terms: _,
+            pacers,
+            entropies,
+            entropy: _,
+            seed: _,
+            capped: _,
+            gates,
+            shapes: _,
+            tcp,
+            programs: _,
+            outboxes,
+            classes: _,
+            separate_or_acks: _,
+            told_every: _,
+            pacing: _,
+            stamped_late: _,
+            notes,
+            done,
+            counts: _,
+        } = self;
+        if tcp.is_some() {
+            state.refuse("the order of TCP's simultaneous packets is drawn from the time, which never comes again");
+        }
+        if !notes.is_empty() || !done.is_empty() || !outboxes.iter().all(Outbox::is_empty) {
+            state.busy();
+        }
+        self.encode_programs(state);
+        shaper.encode(state);
+        if state.is_over() {
+            return;
+        }
+        let rto = |slot, id| {
+            let flow: &Sender = &senders[slot];
+            (flow.id == id && !flow.done).then(|| transports[flow.transport].rto())
+        };
+        nics.iter().for_each(|nic| nic.encode(state, rto));
+        rings.iter().flatten().for_each(|ring| ring.encode(state));
+        senders.slots().iter().for_each(|flow| flow.encode(transports, nics[flow.nic as usize].rate, state));
+        receivers.slots().iter().for_each(|flow| flow.encode(state));
+        pacers.iter().for_each(|pacer| pacer.encode(state));
+        entropies.iter().for_each(|entropy| entropy.encode(state));
+        gates.iter().for_each(|gates| gates.encode(state));
+    }
+
+    /// Counters at `now`.
+    pub fn tally(&self, now: Ps) -> Tally {
+        let gates = self.gates.as_ref();
+        let gates = gates.map(|gates| (gates.pauses, gates.paused + self.paused_alive(now), gates.or_acks));
+        Tally { counts: self.counts, gates }
+    }
+
+    /// Counts what was counted since `before`, up to `now`, so many times more.
+    pub fn repeat(&mut self, before: &Tally, now: Ps, times: u64) {
+        let Tally { counts, gates: before } = before;
+        self.counts.repeat(counts, times);
+        let alive = self.paused_alive(now);
+        if let (Some(gates), Some((pauses, paused, or_acks))) = (&mut self.gates, before) {
+            gates.pauses += (gates.pauses - pauses) * times;
+            gates.paused += (gates.paused + alive - paused) * times;
+            gates.or_acks += (gates.or_acks - or_acks) * times;
+        }
+    }
+
     /// The hosts of cell `number`.
     pub fn new(topology: &Arc<Topology>, cells: &Cells, number: usize, rules: &Rules<'_>) -> Self {
         let Rules { transports, gate, shaper, pacing, entropy, processing, tcp, classes, seed } = *rules;

@@ -9,6 +9,7 @@ use crate::network::Packet;
 use crate::network::feedback::{Feedback, Header};
 use crate::network::schedule::{CONTROL, Turn};
 use onramp_config::units::Ps;
+use onramp_workload::state::Encoder;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -61,6 +62,49 @@ impl<H> Nic<H> {
 }
 
 impl<H> Nic<H> {
+    /// Takes down its state; it is busy while something waits. `rto` tells the retransmission timeout of a flow by slot and
+    /// number, if it is not over.
+    ///
+    /// With nothing in flight no flow has a deadline. A look at one that was set before finds nothing, unless it comes so
+    /// late, after a timeout that was doubled, that the flow may have a deadline again that passes before.
+    pub fn encode(&self, state: &mut Encoder, rto: impl Fn(u32, u64) -> Option<Ps>) {
+        let Self {
+            port: _,
+            rate: _,
+            acks,
+            acks_wait: _,
+            agent,
+            turn,
+            paced_until,
+            paced_rate,
+            others_first,
+            wake_at,
+            deadlines,
+            deadline_at: _,
+        } = self;
+        if acks.iter().chain(agent).any(|queue| !queue.is_empty()) {
+            state.busy();
+        }
+        turn.encode(state);
+        state.due(*paced_until);
+        state.float(*paced_rate);
+        state.word(*others_first);
+        let is_late = |&(at, id, slot): &(Ps, u64, u32)| rto(slot, id).is_some_and(|rto| at > state.now() + rto);
+        let mut late: Vec<_> = deadlines.iter().map(|Reverse(entry)| *entry).filter(is_late).collect();
+        late.sort_unstable();
+        state.word(late.len() as u64);
+        for (at, id, _) in late {
+            state.time(at);
+            state.word(id);
+        }
+        state.word(wake_at.map_or(u64::MAX, |at| at.wrapping_sub(state.now())));
+    }
+
+    /// When it wakes; `Ps::MAX` if it does not.
+    pub fn wake_at(&self) -> Ps {
+        self.wake_at.unwrap_or(Ps::MAX)
+    }
+
     /// A packet with so much `payload` has left, of a flow whose share of the pacer's rate has changed.
     pub(super) fn pace(&mut self, now: Ps, payload: u64, change: f64) {
         self.paced_rate += change;

@@ -2,6 +2,7 @@
 //! "TCP pacing in data center networks").
 
 use onramp_config::units::{Bytes, Ps};
+use onramp_workload::state::Encoder;
 use serde::{Deserialize, Serialize};
 
 /// How a window's packets leave.
@@ -46,6 +47,16 @@ impl Pacer {
         let rtt = rtt as f64;
         // RFC 6298, α = 1/8.
         self.rtt = if self.rtt == 0.0 { rtt } else { self.rtt + (rtt - self.rtt) / 8.0 };
+    }
+
+    /// Takes down its state.
+    pub fn encode(&self, state: &mut Encoder) {
+        let Self { rtt, bytes, next_burst, share } = *self;
+        state.reads_ns();
+        state.float(rtt);
+        state.word(bytes);
+        state.due(next_burst);
+        state.float(share);
     }
 
     fn rtt(&self, base: Ps) -> f64 {

@@ -3,6 +3,7 @@
 
 use onramp_config::Rule;
 use onramp_config::units::{Ps, Rate, SEC, Span};
+use onramp_workload::state::Encoder;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -95,6 +96,16 @@ impl<P> Ring<P> {
         self.free_at = self.free_at.max(now) + time + transfer;
         self.waiting.push_back((now, packet));
         Ok(self.free_at)
+    }
+
+    /// Takes down its state; it is busy while a packet waits.
+    pub fn encode(&self, state: &mut Encoder) {
+        let Self { room: _, time: _, spread: _, rate: _, random, free_at, waiting } = self;
+        if !waiting.is_empty() {
+            state.busy();
+        }
+        state.random(random);
+        state.due(*free_at);
     }
 
     /// The packet that has been served now, and when it came.

@@ -3,11 +3,14 @@
 //! Packets carry numbers of bytes, not the bytes. What a channel's direction says, its two ends know from a list that
 //! they share: nobody looks at a message before its last byte has arrived.
 
+use super::nic::Nic;
 use super::{Hosts, Io, Timer};
 use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::TCP;
 use onramp_config::units::Ps;
 use onramp_records::{ExchangeRecord, OperationRecord};
+use onramp_workload::program::Repetitions;
+use onramp_workload::state::Encoder;
 use onramp_workload::{Actions, Message, Placed, Program};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -94,6 +97,25 @@ impl Programs {
         &mut self.all[at as usize]
     }
 
+    /// Takes down the programs' states; it is busy while messages are under way.
+    fn encode(&self, state: &mut Encoder) {
+        let Self { all, zero, heard: _, actions: _, written, records, operations, over } = self;
+        if !written.is_empty() || !records.is_empty() || !operations.is_empty() {
+            state.busy();
+        }
+        state.word(*over as u64);
+        for Running { id: _, program, channels, armed, over: _ } in all {
+            if channels.iter().flatten().any(|said| said.stream.next_end().is_some()) {
+                state.busy();
+            }
+            if state.is_over() {
+                return;
+            }
+            state.word(armed.map_or(u64::MAX, |at| at.wrapping_sub(state.now())));
+            program.encode(state.now().saturating_sub(*zero), state);
+        }
+    }
+
     fn look_whether_over(&mut self, at: u32) {
         let running = self.running(at);
         if !running.over && running.program.is_over() {
@@ -142,6 +164,30 @@ impl<H: Header> Hosts<H> {
     /// Programs that begin nothing more and wait for nothing.
     pub fn programs_over(&self) -> usize {
         self.programs.as_ref().map_or(0, |programs| programs.over)
+    }
+
+    /// Takes down programs' states.
+    pub(super) fn encode_programs(&self, state: &mut Encoder) {
+        self.programs.iter().for_each(|programs| programs.encode(state));
+    }
+
+    /// When the next program or NIC is due, if nothing else happens before; `Ps::MAX` for never.
+    pub fn next_due(&self) -> Ps {
+        let programs = self.programs.iter().flat_map(|programs| &programs.all).filter_map(|running| running.armed);
+        programs.chain(self.nics.iter().map(Nic::wake_at)).min().unwrap_or(Ps::MAX)
+    }
+
+    /// Numbers of programs, and their repetitions.
+    pub fn repetitions(&self) -> impl Iterator<Item = (u64, Repetitions)> {
+        let all = self.programs.iter().flat_map(|programs| &programs.all);
+        all.map(|running| (running.id, running.program.repetitions()))
+    }
+
+    /// Has programs go on as if they had done more repetitions, as many as `more` tells of each.
+    pub fn skip(&mut self, more: impl Fn(u64) -> u32) {
+        for running in self.programs.iter_mut().flat_map(|programs| &mut programs.all) {
+            running.program.skip(more(running.id));
+        }
     }
 
     /// Exchanges that are not complete.

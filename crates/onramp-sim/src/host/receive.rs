@@ -19,8 +19,24 @@ impl<F: Feedback> Io<'_, F> {
         let true_owd = ((self.stamped / NS) as u32).wrapping_sub(packet.sent_ns);
         let Some(error) = self.clocks.owd_error(src, packet.dst(), true_owd, self.now) else { return UNMEASURED };
         let owd = (i64::from(true_owd) + error).clamp(i64::from(UNMEASURED + 1), i64::from(i32::MAX)) as i32;
-        self.meter.owd(series, self.now, owd);
+        if self.meter.echo.is_some() {
+            self.echo_owd(packet.owd_ns as Ps, true_owd, error);
+        } else {
+            self.meter.owd(series, self.now, owd);
+        }
         owd
+    }
+
+    /// Writes down the delay of a packet that left so many picoseconds after the beginning of a nanosecond, and that in
+    /// repetitions.
+    #[cold]
+    #[inline(never)]
+    fn echo_owd(&mut self, sent: Ps, true_owd: u32, error: i64) {
+        let took = Ps::from(true_owd) * NS + self.stamped % NS - sent;
+        if let Some(echo) = &mut self.meter.echo {
+            let owd = echo.owd(sent, took, error);
+            self.meter.owd.record(owd);
+        }
     }
 }
 

@@ -112,6 +112,7 @@ impl<H: Header> Hosts<H> {
             flow: sender.peer,
             seq: segment.seq,
             paused,
+            owd_ns: (now % NS) as i32,
             size: segment.size,
             hash,
             header,

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use onramp_records::counters::{Distribution, Spread};
 
 /// Delays in nanoseconds, to three digits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Delays {
     above: Histogram<u64>,
     /// Magnitudes of those below 0.
@@ -31,6 +31,16 @@ impl Delays {
             self.below.record(ns.unsigned_abs()).expect("it grows");
         } else {
             self.above.saturating_record(ns as u64);
+        }
+    }
+
+    /// The same delay so many times.
+    pub fn record_several(&mut self, ns: i64, count: u64) {
+        if count == 0 {
+        } else if ns < 0 {
+            self.below.record_n(ns.unsigned_abs(), count).expect("it grows");
+        } else {
+            self.above.saturating_record_n(ns as u64, count);
         }
     }
 

@@ -1,8 +1,9 @@
 //! Measurements that a cell makes by itself.
 
-use super::{Delays, NextOwd, Shaped};
+use super::{Delays, Echo, NextOwd, Shaped};
 use onramp_config::units::{NS, Ps};
 use onramp_records::Sample;
+use onramp_workload::state::Encoder;
 
 /// Counts from time 0 on, but for the samples of series.
 #[derive(Debug)]
@@ -20,13 +21,25 @@ pub struct Meter {
     pub next: Option<NextOwd>,
     /// How well flows keep to their rates, if wanted.
     pub shaped: Option<Box<Shaped>>,
+    /// Delays of repetitions of the present, while they are foreseen, or its own where the engine's nanoseconds begin at
+    /// other times than the scenario's.
+    pub echo: Option<Box<Echo>>,
 }
 
 impl Meter {
     /// Nothing is seen yet; time 0 is at `origin`, and so many sections' round trips are wanted.
     pub fn new(origin: Ps, next: Option<NextOwd>, shaped: Option<Shaped>, sections: usize) -> Self {
         let (rtts, shaped) = (vec![Delays::default(); sections], shaped.map(Box::new));
-        Self { origin, owd: Delays::default(), queue: Delays::default(), rtts, samples: Vec::new(), next, shaped }
+        Self {
+            origin,
+            owd: Delays::default(),
+            queue: Delays::default(),
+            rtts,
+            samples: Vec::new(),
+            next,
+            shaped,
+            echo: None,
+        }
     }
 
     /// A data packet's measured one-way delay.
@@ -63,6 +76,38 @@ impl Meter {
     pub fn queues(&mut self, delays: impl Iterator<Item = Ps>, idle: u64) {
         delays.for_each(|delay| self.queue.record((delay / NS) as i64));
         self.queue.record_zeros(idle);
+    }
+
+    /// The same, so many times, in repetitions of the present.
+    pub fn echo_queues(&mut self, delays: impl Iterator<Item = Ps>, idle: u64, times: u64) {
+        let Some(echo) = &mut self.echo else { return };
+        delays.for_each(|delay| echo.queue.record_several((delay / NS) as i64, times));
+        echo.queue.record_several(0, idle * times);
+    }
+
+    /// Adds what repetitions have measured.
+    pub fn repeat(&mut self) {
+        if let Some(echo) = &self.echo {
+            self.owd.add(&echo.owd);
+            self.queue.add(&echo.queue);
+        }
+    }
+
+    /// Takes down that it measures nothing but delays.
+    pub fn encode(&self, state: &mut Encoder) {
+        let Self { origin: _, owd: _, queue: _, rtts, samples, next, shaped, echo: _ } = self;
+        if !rtts.is_empty() {
+            state.refuse("round trips are recorded (measure.rtt)");
+        }
+        if next.is_some() {
+            state.refuse("delays of a sample of packets are recorded (measure.next_owd)");
+        }
+        if shaped.is_some() {
+            state.refuse("rates of flows are recorded (measure.shaping)");
+        }
+        if !samples.is_empty() {
+            state.busy();
+        }
     }
 
     /// Time 0: what was seen before does not count.

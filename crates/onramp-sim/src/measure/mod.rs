@@ -1,6 +1,7 @@
 //! Measurements and records that are taken while the simulation runs.
 
 mod delays;
+mod echo;
 mod meter;
 mod next_owd;
 mod observer;
@@ -9,6 +10,7 @@ mod timeline;
 pub mod trace;
 
 pub use delays::Delays;
+pub use echo::Echo;
 pub use meter::Meter;
 pub use next_owd::NextOwd;
 pub use observer::{FlowStart, Observer};
@@ -21,6 +23,7 @@ use onramp_records::{
 };
 use onramp_topology::{PortId, Topology};
 use onramp_workload::collective::Gather;
+use onramp_workload::state::Encoder;
 use onramp_workload::{NewFlow, RequestPart};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -333,6 +336,40 @@ impl Recorder {
     /// Payload that long flows have moved so far.
     pub fn goodput(&self) -> Vec<GoodputRecord> {
         self.moved.iter().map(|moved| moved.record).filter(|record| record.duration_ps > 0).collect()
+    }
+
+    /// Takes down that it looks at nothing that depends on the time.
+    pub fn encode(&self, state: &mut Encoder) {
+        let Self {
+            interval: _,
+            flow_rates: _,
+            cwnd: _,
+            queues,
+            links,
+            flow_rate,
+            owd_pairs,
+            rates,
+            windows,
+            moved,
+            names: _,
+            flows: _,
+            requests: _,
+            exchanges: _,
+            operations: _,
+            collectives: _,
+            gather: _,
+            samples: _,
+            open: _,
+            requests_open: _,
+            request_count: _,
+        } = self;
+        let none = queues.is_empty() && links.is_empty() && flow_rate.is_empty() && owd_pairs.is_empty();
+        if !(none && rates.is_empty() && windows.is_empty()) {
+            state.refuse("values are recorded over time (measure)");
+        }
+        if !moved.is_empty() {
+            state.refuse("flows without an end are beside them");
+        }
     }
 
     /// Samples that cells have taken.

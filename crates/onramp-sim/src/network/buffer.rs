@@ -5,6 +5,8 @@
 //! reserve, then to the shared pool up to the dynamic threshold, then to the
 //! headroom. Lossy classes compare the egress queue with the threshold.
 
+use onramp_workload::state::Encoder;
+
 /// α and thresholds as multiples of 2^-16: integers, so that admission never
 /// depends on rounding.
 const ALPHA_ONE: f64 = 65_536.0;
@@ -61,6 +63,14 @@ impl Ingress {
     fn shared(&self) -> u64 {
         self.bytes.saturating_sub(self.reserve)
     }
+
+    /// Takes down its accounts.
+    pub fn encode(&self, state: &mut Encoder) {
+        let Self { bytes, headroom_used, headroom: _, reserve: _, alpha: _, paused_upstream } = *self;
+        state.word(bytes);
+        state.word(headroom_used);
+        state.word(paused_upstream);
+    }
 }
 
 /// Who bears the bytes of a packet.
@@ -90,6 +100,13 @@ impl Buffer {
     /// not shared.
     pub fn new(size: u64, set_aside: u64, xon_offset: u64) -> Self {
         Self { size, shared: size - set_aside, shared_used: 0, used: 0, xon_offset }
+    }
+
+    /// Takes down what is used of it.
+    pub fn encode(&self, state: &mut Encoder) {
+        let Self { size: _, shared: _, shared_used, used, xon_offset: _ } = *self;
+        state.word(shared_used);
+        state.word(used);
     }
 
     /// Bytes in the buffer.

@@ -99,7 +99,7 @@ pub struct Packet<H> {
     /// echoed in its ACK.
     pub paused: u32,
     /// ACK: the data packet's one-way delay in nanoseconds, by the hosts' clocks,
-    /// or `UNMEASURED`.
+    /// or `UNMEASURED`. RDMA's data: picoseconds since `sent_ns` when it left.
     pub owd_ns: i32,
     /// Bytes on the wire.
     pub size: u16,

@@ -5,6 +5,7 @@ use super::packet::Packet;
 use crate::engine::{LaneCache, Lanes, OnLink, prefetch};
 use onramp_config::units::{Ps, Rate, SEC};
 use onramp_topology::Topology;
+use onramp_workload::state::Encoder;
 use std::collections::VecDeque;
 
 /// The other end of a link is in the same cell.
@@ -101,6 +102,28 @@ impl Port {
     /// Time that `bytes` take to send, in picoseconds.
     pub fn queue_delay(&self, bytes: u64) -> Ps {
         ((u128::from(bytes) * u128::from(self.ps_per_byte)) >> 16) as Ps
+    }
+
+    /// Takes down its state; it is busy while a packet is being sent or waits.
+    pub fn encode(&self, state: &mut Encoder) {
+        let Self {
+            ps_per_byte: _,
+            free_at,
+            tx_bytes: _,
+            delay: _,
+            owner: _,
+            peer: _,
+            cell: _,
+            waiting,
+            paused,
+            told,
+            host: _,
+            lanes: _,
+        } = *self;
+        if told || waiting != 0 || free_at > state.now() {
+            state.busy();
+        }
+        state.word(paused);
     }
 
     /// Time spent sending up to `now`, in picoseconds.
@@ -203,6 +226,12 @@ impl Pauses {
     /// Time spent paused up to `now`.
     pub fn total(&self, now: Ps) -> Ps {
         self.ended + self.since.map_or(0, |since| now - since)
+    }
+
+    /// Counts so much more.
+    pub fn add(&mut self, count: u64, time: Ps) {
+        self.count += count;
+        self.ended += time;
     }
 
     /// Counts from `now` on.

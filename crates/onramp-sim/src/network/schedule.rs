@@ -2,6 +2,7 @@
 //! deficit round robin (Shreedhar and Varghese, SIGCOMM'95), where a packet is
 //! charged after it was sent, so that its size need not be known before.
 
+use onramp_workload::state::Encoder;
 use std::sync::Arc;
 
 /// Classes with the control class.
@@ -23,6 +24,15 @@ pub struct Schedule {
 pub struct Turn {
     class: u8,
     credit: [i64; MAX_CLASSES],
+}
+
+impl Turn {
+    /// Takes down whose turn it is.
+    pub fn encode(&self, state: &mut Encoder) {
+        let Self { class, credit } = self;
+        state.word(*class);
+        credit.iter().for_each(|credit| state.word(*credit as u64));
+    }
 }
 
 impl Schedule {

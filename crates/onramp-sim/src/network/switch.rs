@@ -16,6 +16,7 @@ use super::{Kind, Packet};
 use crate::engine::{Events, Lanes, OnLink, Posts, prefetch};
 use onramp_config::units::Ps;
 use onramp_topology::{Cells, Routes, Topology};
+use onramp_workload::state::Encoder;
 use rand_pcg::Pcg64Mcg;
 use std::ops::AddAssign;
 
@@ -63,6 +64,27 @@ impl AddAssign for Counts {
         self.trimmed += other.trimmed;
         self.marked += other.marked;
     }
+}
+
+impl Counts {
+    /// Adds what was counted since `before`, so many times more.
+    fn repeat(&mut self, before: &Self, times: u64) {
+        let Self { hops, sent, frames, dropped, trimmed, marked } = self;
+        *hops += (*hops - before.hops) * times;
+        *sent += (*sent - before.sent) * times;
+        *frames += (*frames - before.frames) * times;
+        *dropped += (*dropped - before.dropped) * times;
+        *trimmed += (*trimmed - before.trimmed) * times;
+        *marked += (*marked - before.marked) * times;
+    }
+}
+
+/// Counters of a network at a moment.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    counts: Counts,
+    tx_bytes: Vec<u64>,
+    pauses: Vec<(u64, Ps)>,
 }
 
 /// Which cell of a network.
@@ -587,6 +609,89 @@ impl<F: Feedback> Network<F> {
     pub fn frames(&self, kind: Kind) -> Vec<Packet<F::Header>> {
         let frame = |class| Packet { seq: class, size: self.pfc_frame, ..Packet::default() }.as_a(kind);
         (1..self.classes as u32).map(frame).collect()
+    }
+
+    /// Takes down what the future of an idle network depends on.
+    pub fn encode(&self, state: &mut Encoder) {
+        let Self {
+            feedback,
+            written,
+            ports,
+            queues: _,
+            ingress,
+            pauses: _,
+            alphas: _,
+            classes: _,
+            lossy: _,
+            unpaused: _,
+            tail: _,
+            trim: _,
+            schedule: _,
+            turns,
+            buffers,
+            routes: _,
+            paths,
+            random,
+            rates: _,
+            sent_before: _,
+            switch_ports: _,
+            busy_ports: _,
+            pfc_frame: _,
+            orders,
+            faults,
+            hops,
+            edges,
+            looks: _,
+            outbox,
+            counts: _,
+        } = self;
+        if faults.is_some() {
+            state.refuse("links or routes change at times of their own (network.faults)");
+        }
+        if hops.is_some() || edges.is_some() {
+            state.refuse("packets of flows are captured");
+        }
+        if !orders.is_empty() {
+            state.refuse("the order of packets is recorded (measure.order)");
+        }
+        if self.waiting() > 0 || !outbox.is_empty() {
+            state.busy();
+        }
+        for port in ports {
+            if state.is_over() {
+                return;
+            }
+            port.encode(state);
+        }
+        written.iter().for_each(|port| feedback.encode(port, state));
+        ingress.iter().for_each(|account| account.encode(state));
+        turns.iter().for_each(|turn| turn.encode(state));
+        buffers.iter().for_each(|buffer| buffer.encode(state));
+        random.iter().for_each(|random| state.random(random));
+        paths.iter().for_each(|paths| paths.encode(state));
+    }
+
+    /// Counters at `now`.
+    pub fn tally(&self, now: Ps) -> Tally {
+        Tally {
+            counts: self.counts,
+            tx_bytes: self.ports.iter().map(|port| port.tx_bytes).collect(),
+            pauses: self.pauses.iter().map(|pauses| (pauses.count, pauses.total(now))).collect(),
+        }
+    }
+
+    /// Counts what was counted since `before`, up to `now`, so many times more.
+    pub fn repeat(&mut self, before: &Tally, now: Ps, times: u64) {
+        let Tally { counts, tx_bytes, pauses } = before;
+        self.counts.repeat(counts, times);
+        for (port, before) in self.ports.iter_mut().zip(tx_bytes) {
+            port.tx_bytes += (port.tx_bytes - before) * times;
+        }
+        // Those that are missing were made since.
+        let before = pauses.iter().copied().chain(std::iter::repeat((0, 0)));
+        for (own, (count, time)) in self.pauses.iter_mut().zip(before) {
+            own.add((own.count - count) * times, (own.total(now) - time) * times);
+        }
     }
 
     /// Starts all counts anew.

@@ -76,6 +76,7 @@ impl<F: Feedback + 'static> Engine<F> {
         engine.desk.open_programs(&mut engine.cells, plan.programs, &plan.channels);
         engine.trace(&options.traced);
         engine.desk.follows = options.ways;
+        engine.desk.skip = (!options.no_skip).then(Box::default);
         if options.timeline {
             let desk = &mut engine.desk;
             let load = desk.span.warmup + desk.span.duration;
@@ -166,6 +167,8 @@ impl<F: Feedback + 'static> Engine<F> {
             span,
             load_at,
             origin,
+            skipped: 0,
+            skip: None,
             limit: resolved.time_limit.saturating_add(origin),
             at: 0,
             others_at: 0,

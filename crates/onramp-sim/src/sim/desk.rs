@@ -2,6 +2,7 @@
 
 use super::look::Look;
 use super::run::CellBox;
+use super::skip::Skip;
 use super::summary::{Totals, totals};
 use super::ways::Followed;
 use crate::host::config::ShaperKind;
@@ -37,6 +38,10 @@ pub(super) struct Desk {
     pub load_at: Ps,
     /// Time 0 of the scenario is at this time of the engine.
     pub origin: Ps,
+    /// Time that was skipped: as much later than its engine is the scenario.
+    pub skipped: Ps,
+    /// Repetitions are skipped where that changes nothing.
+    pub skip: Option<Box<Skip>>,
     /// The run ends at this time of the engine.
     pub limit: Ps,
     /// Everything before this time of the engine has happened in the cells with hosts,
@@ -95,6 +100,7 @@ impl Desk {
         enough: bool,
         observer: &mut dyn Observer,
     ) -> Option<(Range<usize>, Ps)> {
+        let until = until.saturating_sub(self.skipped).min(self.limit);
         let waiting = hand_over(cells);
         let with_hosts = self.map.with_hosts.filter(|_| self.alternate);
         if let Some(first) = with_hosts.filter(|_| self.others_at < self.at) {
@@ -103,7 +109,7 @@ impl Desk {
         }
         self.deliver_notes(cells);
         self.write_down(cells, observer);
-        if self.at == self.stop && !self.meet(cells, until, enough, waiting) {
+        if self.at == self.stop && !self.meet(cells, until, enough, waiting, observer) {
             return None;
         }
         let earliest = self.earliest(cells, waiting);
@@ -118,19 +124,29 @@ impl Desk {
 
     /// All cells have come to the same time: looks at them if that is due, and tells
     /// when they will do so again. False: there is nothing to do before `until`.
-    fn meet<F: Feedback>(&mut self, cells: &mut [CellBox<F>], until: Ps, enough: bool, waiting: bool) -> bool {
+    fn meet<F: Feedback>(
+        &mut self,
+        cells: &mut [CellBox<F>],
+        until: Ps,
+        enough: bool,
+        waiting: bool,
+        observer: &mut dyn Observer,
+    ) -> bool {
         if self.at == self.next_frame() {
             self.frame(cells);
         }
         if self.at == self.origin && self.at > 0 {
             self.begin(cells);
         }
+        let skipped = self.skipped;
+        self.look_whether_to_skip(cells, until, waiting, observer);
+        let until = until.saturating_sub(self.skipped - skipped);
         if self.at == self.next_sample {
             self.sample(cells);
         }
         let asking = self.programs > cells.iter().map(|cell| cell.hosts.programs_over()).sum();
         let idle = self.alive == 0 && !asking && self.arrivals.next_at().is_none();
-        let checked = self.at >= self.origin && (self.at - self.origin).is_multiple_of(CHECK);
+        let checked = self.at >= self.origin && (self.at - self.origin + self.skipped).is_multiple_of(CHECK);
         if checked && idle || self.at > self.limit {
             self.over = true;
             self.frame(cells);
@@ -142,20 +158,21 @@ impl Desk {
         // Where nothing happens for a while, it is skipped.
         let earliest = self.earliest(cells, waiting || idle);
         let after = |step: Ps| {
-            let phase = self.origin % step;
+            let phase = (self.origin + step - self.skipped % step) % step;
             let steps = earliest.saturating_sub(phase) / step + u64::from(earliest >= phase);
             steps.saturating_mul(step).saturating_add(phase)
         };
         // The first flow sets the first sample.
         let sample = self.next_sample.min(after(self.recorder.interval()));
-        let stop = after(CHECK).min(sample).min(self.next_frame());
+        let looks = self.skip.as_ref().map_or(Ps::MAX, |skip| skip.next());
+        let stop = after(CHECK).min(sample).min(self.next_frame()).min(looks);
         let stop = stop.min(self.limit.saturating_add(1)).min(until.saturating_add(1));
         self.stop = if self.at < self.origin { stop.min(self.origin) } else { stop };
         true
     }
 
     /// Earliest time at which something happens, as far as is known: `soon` if it may be at once.
-    fn earliest<F: Feedback>(&self, cells: &[CellBox<F>], soon: bool) -> Ps {
+    pub(super) fn earliest<F: Feedback>(&self, cells: &[CellBox<F>], soon: bool) -> Ps {
         if soon {
             return self.at;
         }
@@ -191,22 +208,14 @@ impl Desk {
         }
         operated.sort_unstable_by_key(|o| (o.start_ps + o.duration_ps, o.traffic, o.rank, o.iteration, o.number));
         for done in operated {
-            if let Some(start_ps) = done.start_ps.checked_sub(self.origin) {
-                self.started += 1;
-                self.finished += 1;
-                let operation = OperationRecord { start_ps, ..done };
-                observer.operation_finished(&operation);
-                if let Some(collective) = self.recorder.operation_done(operation) {
-                    if let Some(timeline) = &mut self.timeline {
-                        timeline.request_done(collective.duration_ps);
-                    }
-                    observer.collective_finished(collective);
-                }
+            if let Some(skip) = &mut self.skip {
+                skip.operation_done(&done);
             }
+            self.operation_done(done, observer);
         }
         exchanged.sort_unstable_by_key(|(at, done)| (*at, done.traffic, done.session, done.number));
         for (_, done) in exchanged {
-            if let Some(start_ps) = done.start_ps.checked_sub(self.origin) {
+            if let Some(start_ps) = self.since_origin(done.start_ps) {
                 self.started += 1;
                 self.finished += 1;
                 let exchange = ExchangeRecord { start_ps, ..done };
@@ -225,7 +234,7 @@ impl Desk {
                 let hosts = [flow.src, flow.dst];
                 cells.iter_mut().for_each(|cell| hosts.iter().for_each(|host| cell.network.follow(*host, false)));
             }
-            if let Some(start_ps) = flow.start_ps.checked_sub(self.origin) {
+            if let Some(start_ps) = self.since_origin(flow.start_ps) {
                 self.finished += 1;
                 let flow = FlowRecord { start_ps, ..flow };
                 observer.flow_finished(&flow);
@@ -238,6 +247,26 @@ impl Desk {
                     observer.request_finished(request);
                 }
             }
+        }
+    }
+
+    /// Time from time 0 on; `None` before.
+    pub(super) fn since_origin(&self, at: Ps) -> Option<Ps> {
+        (at + self.skipped).checked_sub(self.origin)
+    }
+
+    /// An operation is complete; its times are the engine's.
+    pub(super) fn operation_done(&mut self, done: OperationRecord, observer: &mut dyn Observer) {
+        let Some(start_ps) = self.since_origin(done.start_ps) else { return };
+        self.started += 1;
+        self.finished += 1;
+        let operation = OperationRecord { start_ps, ..done };
+        observer.operation_finished(&operation);
+        if let Some(collective) = self.recorder.operation_done(operation) {
+            if let Some(timeline) = &mut self.timeline {
+                timeline.request_done(collective.duration_ps);
+            }
+            observer.collective_finished(collective);
         }
     }
 
@@ -282,7 +311,7 @@ impl Desk {
     fn sample<F: Feedback>(&mut self, cells: &mut [CellBox<F>]) {
         cells.iter_mut().for_each(|cell| cell.sample_queues());
         let look = Look { cells, map: &self.map, topology: &self.topology, at: self.at };
-        self.recorder.sample(self.at - self.origin, &look);
+        self.recorder.sample(self.at - self.origin + self.skipped, &look);
         self.next_sample += self.recorder.interval();
     }
 }

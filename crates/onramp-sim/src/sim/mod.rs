@@ -2,7 +2,7 @@
 //!
 //! [`build`](self::build) makes cells of a scenario, [`desk`] is what is common to them and decides who runs until
 //! when, [`opening`] opens flows and channels, [`look`] is what samples see, [`summary`] what the run comes to,
-//! [`ways`](self::ways) what packets of traced flows went through, [`edges`] their captures, [`deadlock`] finds ports that wait for each other.
+//! [`skip`](self::skip) leaves out repetitions that are the same, [`ways`](self::ways) what packets of traced flows went through, [`edges`] their captures, [`deadlock`] finds ports that wait for each other.
 
 mod build;
 mod deadlock;
@@ -11,6 +11,7 @@ mod edges;
 mod look;
 mod opening;
 mod run;
+mod skip;
 mod summary;
 mod ways;
 
@@ -66,6 +67,8 @@ pub struct Options {
     pub traced: Vec<u64>,
     /// Packets of traced flows are kept on their whole way, for [`Simulation::ways`].
     pub ways: bool,
+    /// Repetitions of programs are all simulated, also those of which it is known that they are the same.
+    pub no_skip: bool,
     /// The network is looked at over time, for [`Simulation::picture`]; the results are the same.
     pub timeline: bool,
 }
@@ -234,6 +237,11 @@ impl Simulation {
     /// How a controller of a library failed, in a line, if one has; the results are no results then.
     pub fn failure(&self) -> Option<String> {
         self.0.failure()
+    }
+
+    /// A line that says how many iterations were skipped, or why none was; `None` where nothing repeats.
+    pub fn skipping(&self) -> Option<String> {
+        self.0.skipping()
     }
 
     /// Cells that the network is cut into.

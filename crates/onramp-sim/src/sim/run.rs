@@ -59,6 +59,7 @@ pub(super) trait Run: Send + Sync {
     fn counters(&self) -> Counters;
     fn cells(&self) -> usize;
     fn failure(&self) -> Option<String>;
+    fn skipping(&self) -> Option<String>;
 }
 
 impl<F: Feedback> Engine<F> {
@@ -74,7 +75,7 @@ impl<F: Feedback> Run for Engine<F> {
 
     fn run(&mut self, until: Ps, max_events: u64, observer: &mut dyn Observer) -> bool {
         let Self { cells, desk, threads } = self;
-        let until = until.saturating_add(desk.origin).min(desk.limit);
+        let until = until.saturating_add(desk.origin);
         let done = |cells: &[CellBox<F>]| cells.iter().map(|cell| cell.done).sum::<u64>();
         let most = done(cells).saturating_add(max_events);
         if !desk.over {
@@ -90,7 +91,7 @@ impl<F: Feedback> Run for Engine<F> {
     }
 
     fn now(&self) -> Ps {
-        self.desk.now.saturating_sub(self.desk.origin)
+        (self.desk.now + self.desk.skipped).saturating_sub(self.desk.origin)
     }
 
     fn progress(&self) -> f64 {
@@ -98,7 +99,7 @@ impl<F: Feedback> Run for Engine<F> {
         if desk.over {
             return 1.0;
         }
-        let load = desk.now.saturating_sub(desk.load_at);
+        let load = (desk.now + desk.skipped).saturating_sub(desk.load_at);
         let done: f64 = self.cells.iter().map(|cell| cell.hosts.all_counts().acked as f64).sum();
         let all = desk.bytes + desk.arrivals.expected_bytes(load);
         let span = desk.span.warmup + desk.span.duration;
@@ -195,7 +196,7 @@ impl<F: Feedback> Run for Engine<F> {
         let alive = self.cells.iter().flat_map(|cell| cell.hosts.alive(desk.now));
         let mut flows: Vec<FlowRecord> = alive
             .filter_map(|(record, peer)| {
-                let start_ps = record.start_ps.checked_sub(desk.origin)?;
+                let start_ps = desk.since_origin(record.start_ps)?;
                 let receiver_fct_ps = if peer & TCP != 0 {
                     0
                 } else {
@@ -215,6 +216,10 @@ impl<F: Feedback> Run for Engine<F> {
 
     fn failure(&self) -> Option<String> {
         self.desk.transports.failure()
+    }
+
+    fn skipping(&self) -> Option<String> {
+        self.desk.skip.as_ref()?.says()
     }
 
     fn cells(&self) -> usize {

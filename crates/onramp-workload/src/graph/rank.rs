@@ -2,6 +2,8 @@
 
 use super::{Graph, Kind};
 use crate::collective::{Label, Member, Piece};
+use crate::program::Repetitions;
+use crate::state::Encoder;
 use crate::{Actions, Message, Program};
 use onramp_config::units::Ps;
 use onramp_records::OperationRecord;
@@ -142,6 +144,11 @@ impl Rank {
         self.ready.extend((0..).zip(&self.missing).filter(|(_, missing)| **missing == 0).map(|(number, _)| number));
     }
 
+    /// Number of a repetition's first collective.
+    fn first_instance(&self, iteration: u32) -> u64 {
+        u64::from(iteration) * self.graph.collectives.len() as u64
+    }
+
     /// Begins all that can.
     fn go_on(&mut self, now: Ps, out: &mut Actions) {
         loop {
@@ -216,7 +223,7 @@ impl Rank {
 
     fn begin_part(&mut self, number: u32, which: u32, now: Ps, out: &mut Actions) {
         let iteration = self.iteration.expect("it runs");
-        let instance = u64::from(iteration) * self.graph.collectives.len() as u64 + u64::from(which);
+        let instance = self.first_instance(iteration) + u64::from(which);
         let graph = Arc::clone(&self.graph);
         let collective = &graph.collectives[which as usize];
         let member = collective.members.iter().position(|rank| *rank == self.me).expect("it is a member") as u32;
@@ -392,6 +399,95 @@ impl Program for Rank {
 
     fn open(&self) -> u64 {
         self.left as u64
+    }
+
+    fn encode(&self, now: Ps, state: &mut Encoder) {
+        let Self {
+            graph,
+            me: _,
+            peers: _,
+            runs: Runs { traffic: _, host: _, start, iterations: _ },
+            iteration,
+            left,
+            missing,
+            started,
+            ready,
+            computing,
+            ready_to_send,
+            streams,
+            parts,
+            inboxes,
+            sent,
+            pieces: _,
+        } = self;
+        let zero = state.now() - now;
+        let Some(iteration) = *iteration else { return state.time(start + zero) };
+        let first = self.first_instance(iteration);
+        // Of operations, only those that are under way have a start that is read.
+        state.word(*left as u64);
+        missing.iter().for_each(|missing| state.word(*missing));
+        state.word(ready.len() as u64);
+        ready.iter().for_each(|number| state.word(*number));
+        let mut ends: Vec<(Ps, u32)> = computing.iter().map(|Reverse(end)| *end).collect();
+        ends.sort_unstable();
+        state.word(ends.len() as u64);
+        for (at, number) in ends {
+            state.time(at + zero);
+            state.word(number);
+            state.time(started[number as usize] + zero);
+        }
+        state.word(ready_to_send.len() as u64);
+        for &(at, channel, Message { bytes, tag, content }) in ready_to_send {
+            let tag = if tag & OF_COLLECTIVE == 0 { tag } else { tag.wrapping_sub(first) };
+            state.time(at + zero);
+            state.word(channel);
+            [bytes, tag, content].into_iter().for_each(|value| state.word(value));
+        }
+        for (number, Stream { busy, waiting }) in streams {
+            state.word(*number);
+            state.word(*busy);
+            state.word(waiting.len() as u64);
+            waiting.iter().for_each(|number| state.word(*number));
+        }
+        for (instance, Part { op, early, channels: _, left: _ }) in parts {
+            if op.is_some() {
+                // Its members know how far they are.
+                return state.busy();
+            }
+            state.word(instance.wrapping_sub(first));
+            state.word(early.len() as u64);
+            for &(channel, Label { step, piece }) in early {
+                [channel, step, piece].into_iter().for_each(|value| state.word(value));
+            }
+        }
+        for (&(from, tag), Inbox { there, waiting }) in inboxes {
+            [u64::from(from), u64::from(tag), *there, waiting.len() as u64].into_iter().for_each(|v| state.word(v));
+            for &number in waiting {
+                state.word(number);
+                state.time(started[number as usize] + zero);
+            }
+        }
+        for (to, sent) in sent {
+            state.word(*to);
+            state.word(sent % graph.sending.queue_pairs);
+        }
+    }
+
+    fn repetitions(&self) -> Repetitions {
+        let (number, all) = (self.iteration.unwrap_or(0), self.runs.iterations);
+        Repetitions { number, all, collectives: self.graph.collectives.len() as u64 }
+    }
+
+    fn skip(&mut self, repetitions: u32) {
+        let Some(iteration) = &mut self.iteration else { return };
+        *iteration += repetitions;
+        let more = self.first_instance(repetitions);
+        self.parts = std::mem::take(&mut self.parts).into_iter().map(|(at, part)| (at + more, part)).collect();
+        for (.., message) in &mut self.ready_to_send {
+            if message.tag & OF_COLLECTIVE != 0 {
+                message.tag += more;
+            }
+        }
     }
 
     fn bytes(&self) -> Option<u64> {

@@ -6,6 +6,7 @@ pub mod spray;
 
 use onramp_config::units::Ps;
 use onramp_config::{Rule, tagged};
+use onramp_workload::state::Encoder;
 use serde::{Deserialize, Serialize};
 
 /// Values that 16 bits have.
@@ -101,6 +102,15 @@ impl Entropy {
     pub fn acknowledged(&mut self, value: u16, marked: bool, now: Ps) {
         if let Self::Reps(reps) = self {
             reps.acknowledged(value, marked, now);
+        }
+    }
+
+    /// Takes down its state.
+    pub fn encode(&self, state: &mut Encoder) {
+        match self {
+            Self::Flow => {}
+            Self::Spray(spray) => spray.encode(state),
+            Self::Reps(reps) => reps.encode(state),
         }
     }
 

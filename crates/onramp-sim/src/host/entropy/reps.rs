@@ -6,6 +6,7 @@
 use super::spray::common;
 use onramp_config::Rule;
 use onramp_config::units::{Ps, Span, US};
+use onramp_workload::state::Encoder;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
@@ -100,6 +101,16 @@ impl Reps {
             self.head = (self.head + 1) % self.most;
         }
         self.fresh = (self.fresh + 1).min(self.values.len());
+    }
+
+    pub(super) fn encode(&self, state: &mut Encoder) {
+        let Self { random, all: _, common: _, values, most: _, head, fresh, freeze: _, frozen_until, frozen } = self;
+        state.random(random);
+        state.word(values.len() as u64);
+        values.iter().for_each(|value| state.word(*value));
+        [*head, *fresh].into_iter().for_each(|place| state.word(place as u64));
+        state.word(*frozen);
+        state.due(*frozen_until);
     }
 
     pub(super) fn timed_out(&mut self, now: Ps) {

@@ -1,5 +1,6 @@
 //! Oblivious packet spraying by hosts: another entropy value for each packet, at random.
 
+use onramp_workload::state::Encoder;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,13 @@ impl Spray {
     pub(super) fn new(config: &Config, mut random: Pcg64Mcg) -> Self {
         let common = if config.values < super::ALL { common(&mut random, config.values) } else { 0 };
         Self { random, values: config.values, common, place: 0, order: 0 }
+    }
+
+    pub(super) fn encode(&self, state: &mut Encoder) {
+        let Self { random, values: _, common: _, place, order } = self;
+        state.random(random);
+        state.word(*place);
+        state.word(*order);
     }
 
     pub(super) fn next(&mut self) -> u16 {

@@ -2,6 +2,7 @@
 
 use super::{AGENT, Entry, Rules, Shaper, Take, Terms};
 use onramp_config::units::Ps;
+use onramp_workload::state::Encoder;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -39,6 +40,15 @@ const NOWHERE: Place = Place { id: u64::MAX, due: Ps::MAX, ready: false };
 impl Shaping {
     pub fn new(_: &Rules, lines: usize) -> Self {
         Self { lines: (0..lines).map(|_| Line::default()).collect(), places: Vec::new() }
+    }
+
+    /// Takes down that nobody is in line; it is busy while somebody is. Entries that are void are dropped in their turn.
+    pub fn encode(&self, state: &mut Encoder) {
+        let Self { lines, places } = self;
+        let waits = |&Place { id: _, due, ready }: &Place| ready || due < Ps::MAX;
+        if lines.iter().any(|Line { ready: _, later: _, agent }| *agent) || places.iter().any(waits) {
+            state.busy();
+        }
     }
 
     /// Lines up the flows whose time has come by `now`.

@@ -20,6 +20,7 @@ mod shares;
 pub mod wheel;
 
 use onramp_config::units::Ps;
+use onramp_workload::state::Encoder;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -230,6 +231,14 @@ macro_rules! shapers {
             /// For this many lines.
             pub fn new(rules: &Rules, lines: usize) -> Self {
                 match rules.kind { $(Kind::$name => Self::$name($module::Shaping::new(rules, lines)),)+ }
+            }
+
+            /// Takes down its state.
+            pub fn encode(&self, state: &mut Encoder) {
+                match self {
+                    Self::Flow(shaping) => shaping.encode(state),
+                    _ => state.refuse("a shaper that holds packets keeps time (host.shaper)"),
+                }
             }
         }
 

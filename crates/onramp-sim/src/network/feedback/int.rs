@@ -4,6 +4,7 @@ use super::{Feedback, Header, Leaving, Written};
 use crate::network::Packet;
 use onramp_config::units::NS;
 pub use onramp_controller::{Hop, Units};
+use onramp_workload::state::Encoder;
 
 const SLOTS: usize = 5;
 
@@ -44,6 +45,8 @@ impl Feedback for Int {
     type Port = ();
 
     fn port(&self, _: u64) {}
+
+    fn encode(&self, (): &(), _: &mut Encoder) {}
 
     #[inline]
     fn dequeue(&self, (): &mut (), packet: &mut Packet<IntStack>, at: &Leaving) {

@@ -11,6 +11,7 @@ pub mod xcp;
 use super::packet::{Options, Packet};
 use int::IntStack;
 use onramp_config::units::Ps;
+use onramp_workload::state::Encoder;
 use std::fmt::Debug;
 
 /// State of a port when a packet leaves.
@@ -61,6 +62,11 @@ pub trait Feedback: Clone + Debug + Send + Sync + 'static {
     /// The rate in bit/s that it gives each flow, if it does.
     fn rate(&self, _port: &Self::Port, _now: Ps) -> Option<f64> {
         None
+    }
+
+    /// Takes down the state of a port.
+    fn encode(&self, _port: &Self::Port, state: &mut Encoder) {
+        state.refuse("switches measure at times of their own for what they tell senders (RCP, XCP)");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Feedback, Header, Written};
 use crate::network::packet::Options;
+use onramp_workload::state::Encoder;
 use std::marker::PhantomData;
 
 /// No feedback, for packets with a header of the hosts' own.
@@ -13,6 +14,8 @@ impl<H: Header> Feedback for Plain<H> {
     type Port = ();
 
     fn port(&self, _: u64) {}
+
+    fn encode(&self, (): &(), _: &mut Encoder) {}
 }
 
 impl Header for () {

@@ -3,6 +3,7 @@
 
 use super::{Choice, PathSelector, streams};
 use onramp_config::Rule;
+use onramp_workload::state::Encoder;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
@@ -36,5 +37,10 @@ impl PathSelector for Selector {
         let drawn =
             if others > 0 { onramp_random::below(&mut self.random[choice.switch], others as u32 + 1) } else { 0 };
         equal.nth(drawn as usize).expect("one of those that are equal")
+    }
+
+    fn encode(&self, state: &mut Encoder) {
+        let Self { random } = self;
+        random.iter().for_each(|random| state.random(random));
     }
 }

@@ -4,6 +4,7 @@
 use super::{Choice, PathSelector};
 use onramp_config::Rule;
 use onramp_topology::choose;
+use onramp_workload::state::Encoder;
 use serde::{Deserialize, Serialize};
 
 /// ECMP by flow.
@@ -30,4 +31,6 @@ impl PathSelector for Selector {
     fn pick(&mut self, choice: &Choice<'_>) -> usize {
         choose(choice.hash, choice.ports.len() as u32) as usize
     }
+
+    fn encode(&self, _: &mut Encoder) {}
 }

@@ -5,6 +5,7 @@ use super::{Choice, PathSelector, streams};
 use onramp_config::Rule;
 use onramp_config::units::{Ps, Span, US};
 use onramp_topology::choose;
+use onramp_workload::state::Encoder;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
@@ -66,5 +67,19 @@ impl PathSelector for Selector {
         }
         flowlet.last = choice.now;
         choose(flowlet.path, choice.ports.len() as u32) as usize
+    }
+
+    fn encode(&self, state: &mut Encoder) {
+        let Self { gap, entries: _, switches } = self;
+        for (random, table) in switches {
+            state.random(random);
+            state.word(table.len() as u64);
+            for &Flowlet { last, path } in table {
+                // One that was silent for longer begins anew, whatever its path was.
+                let over = last == 0 || state.now() - last > *gap;
+                state.word(if over { u64::MAX } else { state.now() - last });
+                state.word(if over { 0 } else { path });
+            }
+        }
     }
 }

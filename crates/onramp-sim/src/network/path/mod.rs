@@ -8,6 +8,7 @@ pub mod spray;
 
 use onramp_config::units::Ps;
 use onramp_config::{Rule, tagged};
+use onramp_workload::state::Encoder;
 use rand_pcg::Pcg64Mcg;
 use std::fmt::Debug;
 
@@ -30,6 +31,10 @@ pub struct Choice<'a> {
 pub trait PathSelector: Debug + Send + Sync {
     /// The place in `choice.ports` of the port that a packet takes.
     fn pick(&mut self, choice: &Choice<'_>) -> usize;
+    /// Takes down what it remembers and draws from.
+    fn encode(&self, state: &mut Encoder) {
+        state.refuse("a path choice of a program's own cannot be compared");
+    }
 }
 
 /// Declares the ways: the file of each, and what a scenario calls it.
@@ -70,6 +75,13 @@ macro_rules! selectors {
             pub fn pick(&mut self, choice: &Choice<'_>) -> usize {
                 match self {
                     $(Self::$variant(selector) => selector.pick(choice),)+
+                }
+            }
+
+            /// See [`PathSelector::encode`].
+            pub fn encode(&self, state: &mut Encoder) {
+                match self {
+                    $(Self::$variant(selector) => selector.encode(state),)+
                 }
             }
         }

@@ -3,6 +3,7 @@
 
 use super::{Choice, PathSelector, streams};
 use onramp_config::Rule;
+use onramp_workload::state::Encoder;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
@@ -30,5 +31,10 @@ impl Selector {
 impl PathSelector for Selector {
     fn pick(&mut self, choice: &Choice<'_>) -> usize {
         onramp_random::below(&mut self.random[choice.switch], choice.ports.len() as u32) as usize
+    }
+
+    fn encode(&self, state: &mut Encoder) {
+        let Self { random } = self;
+        random.iter().for_each(|random| state.random(random));
     }
 }

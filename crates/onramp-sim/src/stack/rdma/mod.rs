@@ -11,6 +11,7 @@ use crate::network::Kind;
 use crate::network::packet::{ACK_REQUEST, AFTER_TIMEOUT, LAST, MARKED, TRIMMED};
 use onramp_config::units::{Ps, SEC};
 use onramp_config::{Rule, tagged};
+use onramp_workload::state::Encoder;
 use rud::Flight;
 use selective::{Received, Scoreboard};
 use std::num::NonZeroU32;
@@ -270,6 +271,41 @@ impl Tx {
         u64::from(packets) * u64::from(self.payload)
     }
 
+    /// Takes down its state with nothing in flight; times of what is acknowledged mean nothing any more.
+    pub fn encode(&self, state: &mut Encoder) {
+        let Self {
+            acked,
+            next,
+            packets,
+            sent,
+            full_size: _,
+            last_size: _,
+            payload: _,
+            board,
+            open: _,
+            backoff,
+            rto_doublings: _,
+            rto: _,
+            progress_at: _,
+            // Controllers of libraries alone are told rates of delivery, and they cannot be taken down.
+            round_end: _,
+            round_at: _,
+            round_acked: _,
+        } = self;
+        match board.as_deref() {
+            None => {}
+            Some(Board::Selective(_)) => {
+                state.refuse("timeouts of selective repeat are looked at some time after they are due");
+            }
+            Some(Board::Unordered(flight)) => flight.encode(state),
+        }
+        if next != acked || packets > next {
+            state.busy();
+        }
+        state.word(sent - acked);
+        state.word(*backoff);
+    }
+
     /// Bytes of payload before a packet; of an open flow as if all its packets were full.
     fn bytes_before(&self, packet: u32) -> u64 {
         let short = if packet == self.packets && !self.open { self.full_size - self.last_size } else { 0 };
@@ -495,6 +531,34 @@ impl Rx {
     /// A reply's account of packet `came` and of those beyond the next expected one.
     pub fn told(&self, came: u32) -> u32 {
         rud::pack(came, self.expected, self.beyond.as_ref().map_or(0, |received| received.count))
+    }
+
+    /// Takes down its state while nothing is in flight.
+    pub fn encode(&self, state: &mut Encoder) {
+        let Self {
+            expected,
+            nacked,
+            nacked_at,
+            nack_interval: _,
+            payload: _,
+            beyond,
+            ack_every,
+            unacknowledged,
+            asked,
+        } = self;
+        if beyond.as_ref().is_some_and(|received| received.count > 0) {
+            state.busy();
+        }
+        // A gap that was filled is not reported again.
+        let counts = nacked == expected;
+        state.word(counts);
+        if counts {
+            state.time(*nacked_at);
+        }
+        // The first packet of all is acknowledged at once.
+        state.word(ack_every.is_some() && *expected == 0);
+        state.word(*unacknowledged);
+        state.word(*asked);
     }
 
     #[inline(never)]

@@ -9,6 +9,7 @@
 
 use onramp_config::Rule;
 use onramp_config::units::{Bytes, Ps, Span, US};
+use onramp_workload::state::Encoder;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -79,6 +80,14 @@ pub(super) struct Flight {
 }
 
 impl Flight {
+    /// Takes down its state with nothing in flight.
+    pub fn encode(&self, state: &mut Encoder) {
+        let Self { packets, sent, lost, delivered: _ } = self;
+        if !packets.is_empty() || !sent.is_empty() || !lost.is_empty() {
+            state.busy();
+        }
+    }
+
     /// The next packet to retransmit.
     pub fn lost(&self) -> Option<u32> {
         self.lost.first().copied()
