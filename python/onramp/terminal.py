@@ -369,7 +369,8 @@ def clock_text(summary: Summary) -> str:
 
 def skipping_text(summary: Summary) -> str | None:
     """A line on iterations that were skipped, or why none was; None where nothing repeats."""
-    return summary["engine"].get("skipping")
+    line: str | None = summary["engine"].get("skipping")
+    return line
 
 
 def engine_text(summary: Summary) -> str:
