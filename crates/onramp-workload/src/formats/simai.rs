@@ -8,7 +8,7 @@
 //! the last kind, "_DP_EP".
 //!
 //! With a pipeline (`pp`) its stages are consecutive ranks, and the layers are one stage's: AICB writes its share, once
-//! for each microbatch (`ga`), between the embedding and what follows the last layer. The order is [`Pipeline`]'s.
+//! for each microbatch (`ga`), between the embedding and what follows the last layer. The order is `Pipeline`'s.
 //! Before the gradients of a layer in `checkpoint_initiates` the forward pass is repeated, from the last of
 //! `checkpoints` up to this layer (ASTRA-sim's Workload.cc, `Forward_In_BackPass`).
 
