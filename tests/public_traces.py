@@ -83,10 +83,12 @@ def row(sample: Sample, folder: Path) -> list[str]:
         # The place in the trace and what is wrong, without the folder.
         return [*begin, "", "", "", str(error).splitlines()[0].rpartition(f"{sample.file.name}:")[2].strip()]
     found, engine = programs.iterations(run.operations), run.summary["engine"]
+    took = sum(one.duration_us for one in found)
+    exposed = sum(one.exposed * one.duration_us for one in found)
     return [
         *begin,
-        f"{sum(one.duration_us for one in found) / 1e3:.4g}",
-        f"{100 * sum(one.exposed * one.duration_us for one in found) / sum(one.duration_us for one in found):.1f}%",
+        f"{took / 1e3:.4g}",
+        f"{100 * exposed / took:.1f}%",
         f"{engine['packet_hops'] / 1e6:.1f} M, {engine['wall_s']:.1f} s",
         "; ".join(line.rpartition(": ")[2] for line in loaded.advice),
     ]
