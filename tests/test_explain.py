@@ -43,6 +43,15 @@ def offered(facts: dict[str, Any], kind: str) -> list[float]:
     return [link["load"] for link in facts["loads"] if link["kind"] == kind]
 
 
+def test_a_trace_that_only_computes_has_a_cost(tmp_path: Path) -> None:
+    (tmp_path / "compute.goal").write_text(
+        "num_ranks 1\nrank 0 {\nl1: calc 1000\nl2: calc 5\nl2 requires l1\n}\n"
+    )
+    traffic = [{"kind": "program", "file": str(tmp_path / "compute.goal"), "repeat": 2}]
+    cost = onramp.explain(star(traffic=traffic)).cost
+    assert cost is not None and (cost.packet_hops, cost.progress) == (0, 1)
+
+
 def test_what_is_offered_is_what_a_run_sends(tmp_path: Path) -> None:
     scenario = star()
     found = onramp.explain(scenario, trial=60)

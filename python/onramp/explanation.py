@@ -203,9 +203,9 @@ def _try(scenario: Scenario, facts: dict[str, Any], trial: float, threads: int, 
         steps.append((time.monotonic() - begin, simulation.packet_hops))
     (now, done), (half, half_done) = steps[-1], steps[len(steps) // 2]
     hops = facts["packet_hops"] * (1 + ACKNOWLEDGED["linux" in scenario.document])
-    # Nobody knows how many packets endless flows send.
-    endless = any(section["endless"] for section in facts["sections"])
-    progress = simulation.progress if endless else done / hops
+    # Nobody knows how many packets endless flows send; a trace may compute only.
+    unknown = not hops or any(section["endless"] for section in facts["sections"])
+    progress = simulation.progress if unknown else done / hops
     progress = 1.0 if complete else min(max(progress, 1e-9), 1.0)
     left = done / progress - done
     rows = sum(section["count"] for section in facts["sections"] if not section["is_program"])
