@@ -49,7 +49,7 @@ def samples(folder: Path) -> Iterator[Sample]:
         elif found := re.search(r"num_ranks (\d+)", head):
             yield Sample("goal", file, int(found[1]))
         elif head.startswith(("HYBRID_TRANSFORMER", "MICRO")):
-            # The bandwidth tests do not say how many ranks there are.
+            # Older ones do not say how many ranks there are.
             found = re.search(r"all_gpus: (\d+)", head)
             yield Sample("simai", file, int(found[1]) if found else SERVER)
 
@@ -95,9 +95,12 @@ def row(sample: Sample, folder: Path) -> list[str]:
 
 
 def main(folders: list[Path]) -> None:
-    """Print the table."""
+    """Print the table, line by line as traces are done."""
     head = ["file", "format", "ranks", "ms", "exposed", "packet-hops", "not simulated, or why it did not run"]
-    print(table(head, [row(sample, folder) for folder in folders for sample in samples(folder)]))
+    print(table(head, []))
+    for folder in folders:
+        for sample in samples(folder):
+            print(table(row(sample, folder), []).splitlines()[0], flush=True)
 
 
 if __name__ == "__main__":
