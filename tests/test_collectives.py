@@ -81,7 +81,7 @@ def test_intervals_that_overlap_are_counted_once() -> None:
 
 def test_a_trace_and_what_it_leaves_out(tmp_path: Path) -> None:
     layers = "all -1 100 ALLREDUCE 1000000 50 NONE 0 20 ALLREDUCE 2000000 1\n" * 3
-    head = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 1 pp: 2 all_gpus: 4\n3\n"
+    head = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 1 pp: 1 all_gpus: 4\n3\n"
     (tmp_path / "job.txt").write_text(head + layers)
     file = tmp_path / "job.toml"
     file.write_text(
@@ -89,8 +89,8 @@ def test_a_trace_and_what_it_leaves_out(tmp_path: Path) -> None:
         '[[traffic]]\nkind = "program"\nfile = "job.txt"\n'
     )
     loaded = onramp.validate(file)
-    assert [line.split("not simulated: ")[1][:26] for line in loaded.loaded.advice] == [
-        "messages between stages of"
+    assert [line.split("not simulated: ")[1] for line in loaded.loaded.advice] == [
+        "time after each communication (last column), up to 1 ns"
     ]
     result = onramp.run(file, out=tmp_path / "out")
     # Two groups of both kinds; three layers.
