@@ -56,17 +56,16 @@ def samples(folder: Path) -> Iterator[Sample]:
 
 def scenario(sample: Sample) -> dict[str, Any]:
     """GPU servers with a NIC each, DCQCN: what a trace does not say."""
+    traffic: dict[str, Any] = {"kind": "program", "file": str(sample.file), "format": sample.format}
+    if sample.format in ("chakra", "simai"):
+        traffic["ranks"] = sample.ranks
     return {
         "name": re.sub(r"\W+", "-", sample.file.stem),
         "duration": "1ms",
         "time_limit": "10000s",
         "network": {"kind": "servers", "servers": max(2, -(-sample.ranks // SERVER)), "gpus": SERVER},
         "transport": {"kind": "dcqcn"},
-        "traffic": [
-            {"kind": "program", "file": str(sample.file), "format": sample.format, "ranks": sample.ranks}
-            if sample.format in ("chakra", "simai")
-            else {"kind": "program", "file": str(sample.file), "format": sample.format}
-        ],
+        "traffic": [traffic],
     }
 
 

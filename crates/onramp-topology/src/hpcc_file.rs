@@ -2,8 +2,8 @@
 //!
 //! First line: number of nodes, switches and links. Second: the switches'
 //! numbers. Then one link a line: `a b rate delay error_rate`, such as
-//! `0 320 100Gbps 0.001ms 0`; the last is the probability that a packet is lost. Nodes that are no switches are hosts; they are
-//! called `h0, h1, …` and the switches `s0, s1, …` in ascending order of number.
+//! `0 320 100Gbps 0.001ms 0`; the last is the probability that a packet is lost.
+//! Nodes that are no switches are hosts; they are called `h0, h1, …` and the switches `s0, s1, …` in ascending order of number.
 
 use super::{Link, NodeId, WithErrors, few_enough, names, possible};
 use onramp_config::Mistake;

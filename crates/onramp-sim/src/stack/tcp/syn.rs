@@ -12,12 +12,47 @@ const MOST: u32 = LINEAR + 6;
 /// An answer is sent again so often (`tcp_synack_retries`): after 1, 3, 7, 15, 31 s.
 const MOST_ANSWERS: u32 = 5;
 
+/// Copies of a packet of the handshake, which leave until it is answered.
+#[derive(Clone, Copy, Debug)]
+struct Copies {
+    /// How many were sent again, how many of these at even distances, and how many at most.
+    resent: u32,
+    linear: u32,
+    most: u32,
+    deadline: Option<Ps>,
+}
+
+impl Copies {
+    fn new(now: Ps, linear: u32, most: u32) -> Self {
+        let mut copies = Self { resent: 0, linear, most, deadline: None };
+        copies.sent(now);
+        copies
+    }
+
+    /// One leaves now, for whatever reason.
+    fn sent(&mut self, now: Ps) {
+        self.deadline = Some(timer::fires(now, FIRST_US << self.resent.saturating_sub(self.linear)));
+    }
+
+    fn on_timer(&mut self, now: Ps) -> bool {
+        if self.deadline.is_none_or(|at| at > now) {
+            return false;
+        }
+        if self.resent == self.most {
+            self.deadline = None;
+            return false;
+        }
+        self.resent += 1;
+        self.sent(now);
+        true
+    }
+}
+
 /// An opening that is not answered yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Syn {
     sent: Ps,
-    resent: u32,
-    deadline: Option<Ps>,
+    copies: Copies,
 }
 
 /// How a connection has opened.
@@ -46,80 +81,59 @@ impl Opened {
 impl Syn {
     /// It is sent now.
     pub fn new(now: Ps) -> Self {
-        Self { sent: now, resent: 0, deadline: Some(timer::fires(now, FIRST_US)) }
+        Self { sent: now, copies: Copies::new(now, LINEAR, MOST) }
     }
 
     /// Times it was sent again.
     pub fn resent(&self) -> u32 {
-        self.resent
+        self.copies.resent
     }
 
     /// When the timer fires; `None` once it is given up.
     pub fn deadline(&self) -> Option<Ps> {
-        self.deadline
+        self.copies.deadline
     }
 
     /// The timer may have fired: whether it is sent again now.
     pub fn on_timer(&mut self, now: Ps) -> bool {
-        if self.deadline.is_none_or(|at| at > now) {
-            return false;
-        }
-        if self.resent == MOST {
-            self.deadline = None;
-            return false;
-        }
-        self.resent += 1;
-        self.deadline = Some(timer::fires(now, FIRST_US << self.resent.saturating_sub(LINEAR)));
-        true
+        self.copies.on_timer(now)
     }
 
     /// The answer has come, and echoes a time stamp in milliseconds: that of the copy that opened the other end.
     pub fn answered(&self, now: Ps, echo_ms: u32) -> Opened {
         // Of several copies only time stamps tell which one it was.
-        let rtt_us = match self.resent {
+        let rtt_us = match self.resent() {
             0 => (now - self.sent) / US,
             _ => u64::from(Tx::stamp_ms(now).wrapping_sub(echo_ms).max(1)) * 1000,
         };
-        Opened { rtt_us: rtt_us as u32, resent: self.resent, needlessly: echo_ms == Tx::stamp_ms(self.sent) }
+        Opened { rtt_us: rtt_us as u32, resent: self.resent(), needlessly: echo_ms == Tx::stamp_ms(self.sent) }
     }
 }
 
 /// The answer to an opening, which is not acknowledged yet. The end that answers has a timer of its own, so that a lost
 /// answer is replaced half a round trip before the opening's next copy would bring one.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer {
-    timeouts: u32,
-    deadline: Option<Ps>,
-}
+pub struct Answer(Copies);
 
 impl Answer {
     /// It is sent now.
     pub fn new(now: Ps) -> Self {
-        Self { timeouts: 0, deadline: Some(timer::fires(now, FIRST_US)) }
+        Self(Copies::new(now, 0, MOST_ANSWERS))
     }
 
     /// It is sent again for another copy of the opening.
     pub fn again(&mut self, now: Ps) {
-        self.deadline = Some(timer::fires(now, FIRST_US << self.timeouts));
+        self.0.sent(now);
     }
 
     /// When the timer fires; `None` once it is given up.
     pub fn deadline(&self) -> Option<Ps> {
-        self.deadline
+        self.0.deadline
     }
 
     /// The timer may have fired: whether it is sent again now.
     pub fn on_timer(&mut self, now: Ps) -> bool {
-        if self.deadline.is_none_or(|at| at > now) {
-            return false;
-        }
-        if self.timeouts == MOST_ANSWERS {
-            self.deadline = None;
-            return false;
-        }
-        self.timeouts += 1;
-        self.again(now);
-        true
+        self.0.on_timer(now)
     }
 }
 
