@@ -340,7 +340,8 @@ impl Topology {
     }
 
     /// All shortest paths to every group of hosts on the same switches, by
-    /// breadth-first search from these.
+    /// breadth-first search from these. A switch that no way leads from keeps its routes of before: what comes is lost
+    /// where the link is that has failed.
     fn route(&mut self) -> Result<(), TopologyError> {
         let switches = self.names.len() - self.hosts;
         let mut numbers: BTreeMap<Vec<NodeId>, u32> = BTreeMap::new();
@@ -358,11 +359,14 @@ impl Topology {
             return Err(TopologyError::TooManyRoutes { switches, groups: homes.len() });
         }
         let salt = (self.hosts..self.names.len()).map(|node| node as u32).collect();
+        let before = std::mem::take(&mut self.routes);
         let mut routes = Builder::new(group_of.clone(), homes.len(), salt);
         let twins = self.twins(&homes);
+        // A NIC forwards for its own host only.
+        let nics: Vec<bool> = (self.hosts..self.names.len()).map(|node| self.is_nic(node as NodeId)).collect();
         for (group, home) in homes.iter().enumerate().filter(|(group, _)| twins[*group] == *group) {
             let member = group_of.iter().position(|g| *g as usize == group).unwrap_or_default();
-            let distance = self.distances_to(home);
+            let distance = self.distances_to(home, &nics);
             let cut_off = |host: &usize| {
                 let home = &homes[group_of[*host] as usize];
                 home.iter().all(|node| distance[*node as usize - self.hosts] == u32::MAX)
@@ -377,9 +381,14 @@ impl Topology {
                 }
                 let nearer = |&&port: &&PortId| {
                     let to = self.ports[port as usize].to;
-                    !self.is_host(to) && distance[to as usize - self.hosts] < distance[switch]
+                    let at = (to as usize).checked_sub(self.hosts);
+                    at.is_some_and(|at| distance[at] < distance[switch] && (distance[at] == 0 || !nics[at]))
                 };
-                let ports = self.ports_of[switch + self.hosts].iter().filter(nearer).copied().collect();
+                let mut ports: Vec<PortId> =
+                    self.ports_of[switch + self.hosts].iter().filter(nearer).copied().collect();
+                if ports.is_empty() {
+                    ports = before.old_ports(switch, member as u32);
+                }
                 routes.towards(switch, group, ports)?;
             }
         }
@@ -428,8 +437,8 @@ impl Topology {
         self.ports_of[node as usize].iter().map(|&port| self.ports[port as usize].to)
     }
 
-    /// Hops from every switch to the nearest of `home`; hosts do not forward.
-    fn distances_to(&self, home: &[NodeId]) -> Vec<u32> {
+    /// Hops from every switch to the nearest of `home`; hosts do not forward, and `nics` only from and to `home`.
+    fn distances_to(&self, home: &[NodeId], nics: &[bool]) -> Vec<u32> {
         let mut distance = vec![u32::MAX; self.names.len() - self.hosts];
         let mut queue: VecDeque<NodeId> = home.iter().copied().collect();
         for &node in home {
@@ -439,7 +448,9 @@ impl Topology {
             for to in self.neighbours(node) {
                 if !self.is_host(to) && distance[to as usize - self.hosts] == u32::MAX {
                     distance[to as usize - self.hosts] = distance[node as usize - self.hosts] + 1;
-                    queue.push_back(to);
+                    if !nics[to as usize - self.hosts] {
+                        queue.push_back(to);
+                    }
                 }
             }
         }
@@ -539,6 +550,11 @@ impl Topology {
     /// True for the switch inside a server of several GPUs.
     pub fn is_nvswitch(&self, node: NodeId) -> bool {
         self.group(node) == "nvswitch"
+    }
+
+    /// True for a NIC that chooses among its ports.
+    pub fn is_nic(&self, node: NodeId) -> bool {
+        self.group(node) == "nic"
     }
 
     /// All link rates, ascending.

@@ -162,6 +162,11 @@ impl Routes {
         &self.choices[set.start()..][..set.len() as usize]
     }
 
+    /// The same; none before there are routes.
+    pub(super) fn old_ports(&self, switch: usize, host: u32) -> Vec<u32> {
+        if self.columns == 0 { vec![] } else { self.ports(switch, host).to_vec() }
+    }
+
     /// The routes of some switches (nodes, of which the first `hosts` are hosts), with
     /// their ports renamed.
     #[must_use]

@@ -2,7 +2,8 @@
 //!
 //! Each GPU is a host. Leaves are rails, one for the GPUs in the same place of all servers of a segment (NVIDIA's
 //! Spectrum-X; HPN, SIGCOMM'24), or racks, one for all GPUs of some servers. With two planes a NIC has two ports, to
-//! two leaves; planes have spines of their own, or share them (dual ToR).
+//! two leaves; planes have spines of their own, or share them (dual ToR). Ports are links of the host, each with flows
+//! of its own, or of a node `nic0…`, which chooses one for each packet as a switch does.
 
 use super::{Link, Listed, at_least_one, few_enough, possible};
 use onramp_config::Mistake;
@@ -34,6 +35,9 @@ pub struct Config {
     pub wiring: Wiring,
     /// Ports of a NIC, each to a leaf of its own. Default 1.
     pub planes: u32,
+    /// A NIC chooses a port for each packet by its entropy value, among those that are up. Default false: flows keep to
+    /// a port.
+    pub bond: bool,
     /// The planes share their spines (dual ToR). Default false.
     pub shared_spines: bool,
     /// Spines, of each plane or shared. Default 8.
@@ -58,6 +62,7 @@ impl Default for Config {
             segment: None,
             wiring: Wiring::Rails,
             planes: 1,
+            bond: false,
             shared_spines: false,
             spines: 8,
             host_rate: Rate(400_000_000_000),
@@ -82,26 +87,35 @@ pub(super) fn links(c: &Config) -> Listed {
     let segments = c.servers.div_ceil(segment);
     let hosts = u128::from(c.servers) * u128::from(c.gpus);
     let planes = u128::from(c.planes);
-    few_enough(hosts * (1 + planes) + u128::from(segments) * leaves_of_segment * u128::from(c.spines))?;
+    few_enough(
+        hosts * (1 + u128::from(c.bond) + planes) + u128::from(segments) * leaves_of_segment * u128::from(c.spines),
+    )?;
     let rates = [("host_rate", c.host_rate), ("fabric_rate", c.fabric_rate), ("nvlink_rate", c.nvlink_rate)];
     possible(&rates, &[("link_delay", c.link_delay), ("nvlink_delay", c.nvlink_delay)])?;
-    if c.nvlink_rate <= c.host_rate {
-        return Err(Mistake::new("nvlink_rate", format!("{} is not above host_rate, {}", c.nvlink_rate, c.host_rate)));
+    let nic_rate = Rate(c.host_rate.0.saturating_mul(if c.bond { u64::from(c.planes) } else { 1 }));
+    possible(&[("host_rate", nic_rate)], &[])?;
+    if c.nvlink_rate <= nic_rate {
+        return Err(Mistake::new("nvlink_rate", format!("{} is not above a NIC's rate, {nic_rate}", c.nvlink_rate)));
     }
     let (hosts, leaves_of_segment) = (hosts as u32, leaves_of_segment as u32);
     let (leaves, spines) = (segments * leaves_of_segment, c.spines * if c.shared_spines { 1 } else { c.planes });
     let nvswitch = |server| hosts + server;
     let leaf = |i| hosts + c.servers + i;
     let spine = |i| hosts + c.servers + leaves + i;
+    let nic = |host| hosts + c.servers + leaves + spines + host;
     let mut links = Vec::new();
     for host in 0..hosts {
         let (server, gpu) = (host / c.gpus, host % c.gpus);
         let (rate, delay) = (c.nvlink_rate, c.nvlink_delay);
         links.push(Link { a: host, b: nvswitch(server), rate, delay });
+        if c.bond {
+            links.push(Link { a: host, b: nic(host), rate: nic_rate, delay: Span(0) });
+        }
         let rail = if c.wiring == Wiring::Rails { gpu } else { 0 };
         for plane in 0..c.planes {
             let own = server / segment * leaves_of_segment + rail * c.planes + plane;
-            links.push(Link { a: host, b: leaf(own), rate: c.host_rate, delay: c.link_delay });
+            let a = if c.bond { nic(host) } else { host };
+            links.push(Link { a, b: leaf(own), rate: c.host_rate, delay: c.link_delay });
         }
     }
     for i in 0..leaves {
@@ -110,6 +124,9 @@ pub(super) fn links(c: &Config) -> Listed {
             links.push(Link { a: leaf(i), b: spine(k), rate: c.fabric_rate, delay: c.link_delay });
         }
     }
-    let names = super::names(hosts, &[("nvswitch", c.servers), ("leaf", leaves), ("spine", spines)]);
+    let names = super::names(
+        hosts,
+        &[("nvswitch", c.servers), ("leaf", leaves), ("spine", spines), ("nic", if c.bond { hosts } else { 0 })],
+    );
     Ok((names, hosts as usize, links))
 }

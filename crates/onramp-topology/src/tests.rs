@@ -103,7 +103,7 @@ proptest::proptest! {
         let Ok(t) = Topology::assemble(names, hosts as usize, &links, true) else { return Ok(()) };
         for host in 0..hosts {
             let home: BTreeSet<NodeId> = t.neighbours(host).collect();
-            let distance = t.distances_to(&home.iter().copied().collect::<Vec<_>>());
+            let distance = t.distances_to(&home.iter().copied().collect::<Vec<_>>(), &vec![false; t.nodes()]);
             for switch in 0..switches as usize {
                 let found: BTreeSet<NodeId> =
                     t.routes().ports(switch, host).iter().map(|&port| t.ports[port as usize].to).collect();
@@ -146,6 +146,35 @@ fn servers_talk_over_nvlink_inside_and_by_their_rail_outside() {
     assert_eq!(reach(&of(two.clone())), 4);
     // Two leaves on either side and two spines.
     assert_eq!(reach(&of(servers::Config { shared_spines: true, ..two })), 8);
+}
+
+#[test]
+fn a_nic_that_joins_its_ports_takes_all_that_are_up() {
+    let config = servers::Config { servers: 4, gpus: 2, planes: 4, bond: true, spines: 1, ..Default::default() };
+    let build = |config: &servers::Config| build(&Shape::Servers(config.clone()).into(), Path::new(".")).unwrap();
+    for shared_spines in [false, true] {
+        let t = build(&servers::Config { shared_spines, ..config.clone() });
+        assert_eq!(t.host_rate(), Rate(4 * config.host_rate.0));
+        let names = |t: &Topology, a, b, hash| t.path(a, b, hash).map(|p| t.name(p.to).to_string()).collect::<Vec<_>>();
+        assert_eq!(names(&t, 0, 1, 3), ["nvswitch0", "h1"]);
+        let leaves = |t: &Topology| (0..2000).map(|hash| names(t, 0, 2, hash)).collect::<BTreeSet<_>>();
+        let by = |leaves: &[u32]| -> BTreeSet<Vec<String>> {
+            leaves.iter().map(|i| ["nic0", &format!("leaf{i}"), "nic2", "h2"].map(String::from).to_vec()).collect()
+        };
+        assert_eq!(leaves(&t), by(&[0, 1, 2, 3]));
+        // A port of the receiver fails: senders take the others, and never another NIC's.
+        let dead = t.port_named("nic2->leaf1").unwrap();
+        let down = BTreeSet::from([dead, t.ports()[dead as usize].reverse]);
+        let left = t.without(&down).unwrap();
+        assert_eq!(leaves(&left), by(&[0, 2, 3]));
+        // What is on its way in the plane that has no other one is lost where the link was.
+        let leaf1 = (0..t.nodes() as u32).find(|node| t.name(*node) == "leaf1").unwrap();
+        let next: Vec<_> = left.next_ports(leaf1, 2).map(|port| left.port_name(port)).collect();
+        assert_eq!(next, [if shared_spines { "leaf1->spine0" } else { "leaf1->nic2" }]);
+    }
+    let error = |config: servers::Config| super::build(&Shape::Servers(config).into(), Path::new(".")).unwrap_err();
+    let fast = error(servers::Config { planes: 16, ..config });
+    assert_eq!((&*fast.key, &*fast.message), ("network.nvlink_rate", "3600Gbps is not above a NIC's rate, 6400Gbps"));
 }
 
 #[test]

@@ -23,9 +23,12 @@ use std::io::BufRead;
 use std::ops::Range;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 
-/// Parallelism whose files these are.
+/// Parallelism of a training job,
 const KIND: &str = "HYBRID_TRANSFORMER_FWD_IN_BCKWD";
+/// and collectives among all ranks, one line after the other.
+const MICRO: &str = "MICRO";
 /// SimAI sends at least so much in a forward pass.
 const LEAST_FORWARD: u64 = 4096;
 
@@ -445,12 +448,61 @@ fn pipeline(head: &Head, layers: &[Layer]) -> Result<(Pipeline, Option<String>),
     Ok((Pipeline { stages, chunks, microbatches: count }, left_out))
 }
 
+/// The second line, how many layers there are, and these; how many of them depend on another. Each may be `most`
+/// operations.
+fn read_layers<R: BufRead>(lines: &mut Lines<R>, most: usize) -> Result<(Vec<Layer>, usize), String> {
+    let line = lines.next()?.unwrap_or_default().to_string();
+    let count: usize =
+        line.parse().map_err(|_| lines.wrong(format!("{} is not the number of layers", quoted(&line))))?;
+    let (mut layers, mut dependent) = (Vec::new(), 0);
+    while layers.len() < count {
+        let Some(text) = lines.next()?.map(str::to_string) else {
+            return Err(lines.wrong(format!("{} of {count} layers are there", layers.len())));
+        };
+        if (layers.len() + 1) * most > MAX_OPS {
+            return Err(lines.wrong(format!("is beyond the {MAX_OPS} operations that are possible")));
+        }
+        let (layer, depends) = layer(&text).map_err(|wrong| lines.wrong(wrong))?;
+        layers.push(layer);
+        dependent += usize::from(depends);
+    }
+    Ok((layers, dependent))
+}
+
+/// The last column's part in what is left out.
+fn update(layers: &[Layer]) -> Option<String> {
+    let update = layers.iter().map(|layer| layer.update).max().unwrap_or_default();
+    (update > 0).then(|| format!("time after each communication (last column), up to {update} ns"))
+}
+
+/// A benchmark of collectives: those of weight gradients, among all ranks, line after line. SimAI does not run the
+/// other columns either (Workload.cc, `iterate_micro_benchmark`); it stops behind the first line.
+fn micro<R: BufRead>(mut lines: Lines<R>, ranks: u32) -> Result<Read, String> {
+    let (layers, _) = read_layers(&mut lines, ranks as usize)?;
+    let members: Arc<[u32]> = (0..ranks).collect();
+    let collective = |layer: &Layer| {
+        let (operation, _, bytes) = layer.work[2].communication?;
+        Some(Collective { operation, members: members.clone(), bytes })
+    };
+    let collectives: Vec<Collective> = layers.iter().filter_map(collective).collect();
+    let op = |at: u32| Op { kind: Kind::Collective(at), after: at.checked_sub(1).into_iter().collect() };
+    let ops: Vec<Op> = (0..collectives.len() as u32).map(op).collect();
+    let mut left_out: Vec<String> = update(&layers).into_iter().collect();
+    if layers.iter().any(|layer| layer.work[..2].iter().any(|work| work.communication.is_some())) {
+        left_out.push("communication of forward and input gradient passes, which MICRO does not have".into());
+    }
+    Ok(Read { ranks: vec![ops; ranks as usize], collectives, left_out })
+}
+
 fn parse<R: BufRead>(mut lines: Lines<R>, hosts: u32) -> Result<Read, String> {
     let first = lines.next()?.unwrap_or_default().to_string();
     let words: Vec<&str> = first.split_whitespace().collect();
+    if words.first() == Some(&MICRO) {
+        return micro(lines, hosts);
+    }
     if words.first() != Some(&KIND) {
         let found = quoted(words.first().unwrap_or(&""));
-        return Err(lines.wrong(format!("{found} is not simulated: \"{KIND}\" is")));
+        return Err(lines.wrong(format!("{found} is not simulated: \"{KIND}\" and \"{MICRO}\" are")));
     }
     let head = Head::parse(&words[1..]);
     let shape = (|| {
@@ -472,26 +524,10 @@ fn parse<R: BufRead>(mut lines: Lines<R>, hosts: u32) -> Result<Read, String> {
     if u64::from(all) > super::MAX_RANKS {
         return Err(lines.wrong(format!("{all} ranks are more than {}", super::MAX_RANKS)));
     }
-    let count: usize = {
-        let line = lines.next()?.unwrap_or_default().to_string();
-        line.parse().map_err(|_| lines.wrong(format!("{} is not the number of layers", quoted(&line))))?
-    };
     // Of a layer three computations and communications, the forward ones perhaps twice, and messages of its chunk.
     let most = if stages > 1 { 10 } else { 6 }
         + if head.0.get("checkpoint_initiates").is_some_and(|of| of.len() > 1) { 2 } else { 0 };
-    let mut layers: Vec<Layer> = Vec::new();
-    let mut dependent = 0;
-    while layers.len() < count {
-        let Some(text) = lines.next()?.map(str::to_string) else {
-            return Err(lines.wrong(format!("{} of {count} layers are there", layers.len())));
-        };
-        if (layers.len() + 1) * most * shape.ranks as usize > MAX_OPS {
-            return Err(lines.wrong(format!("is beyond the {MAX_OPS} operations that are possible")));
-        }
-        let (layer, depends) = layer(&text).map_err(|wrong| lines.wrong(wrong))?;
-        layers.push(layer);
-        dependent += usize::from(depends);
-    }
+    let (layers, dependent) = read_layers(&mut lines, most * shape.ranks as usize)?;
     let wrong = |wrong: String| lines.wrong_at(1, wrong);
     let repeated = head.repeated(layers.len()).map_err(wrong)?;
     let (pipeline, simpler) = pipeline(&head, &layers).map_err(wrong)?;
@@ -502,12 +538,10 @@ fn parse<R: BufRead>(mut lines: Lines<R>, hosts: u32) -> Result<Read, String> {
         return Err(lines.wrong_at(1, format!("is beyond the {MAX_OPS} operations that are possible")));
     }
     let activation = head.whole("pp_comm").map_err(wrong)?.unwrap_or_default();
-    let mut left_out: Vec<String> = simpler.into_iter().collect();
+    let mut left_out: Vec<String> = simpler.into_iter().chain(update(&layers)).collect();
     let mut leave_out = |if_so: bool, what: &dyn Fn() -> String| left_out.extend(if_so.then(what));
     leave_out(stages > 1 && activation == 0, &|| "bytes between stages: pp_comm does not say how many".into());
     leave_out(dependent > 0, &|| format!("dependencies of {dependent} layers (second column): they go in order"));
-    let update = layers.iter().map(|layer| layer.update).max().unwrap_or_default();
-    leave_out(update > 0, &|| format!("time after each communication (last column), up to {update} ns"));
     let strange = head.0.keys().filter(|key| !Head::KEYS.contains(&key.as_str())).map(|key| quoted(key));
     let strange: Vec<String> = strange.collect();
     leave_out(!strange.is_empty(), &|| format!("{} of the first line", strange.join(", ")));

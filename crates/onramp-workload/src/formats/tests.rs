@@ -164,9 +164,31 @@ fn simais_layers_go_forward_and_back() {
 }
 
 #[test]
+fn micro_does_each_lines_collective_among_all_ranks_in_turn() {
+    let text = "MICRO\n3\n\
+        a -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 4096 0\n\
+        b -1 1 NONE 0 1 NONE 0 1 NONE 0 0\n\
+        c -1 1 ALLGATHER 7 1 NONE 0 1 ALLTOALL 8192 5\n";
+    let read = simai::parse_text(text, 3).unwrap();
+    let of = |operation, bytes| Collective { operation, members: [0, 1, 2].into(), bytes };
+    assert_eq!(read.collectives, [of(Operation::AllReduce, 4096), of(Operation::AllToAll, 8192)]);
+    let op = |which, after: &[u32]| Op { kind: Kind::Collective(which), after: after.to_vec() };
+    assert_eq!(read.ranks, vec![vec![op(0, &[]), op(1, &[0])]; 3]);
+    let told = [
+        "time after each communication (last column), up to 5 ns",
+        "communication of forward and input gradient passes, which MICRO does not have",
+    ];
+    assert_eq!(read.left_out, told);
+}
+
+#[test]
 fn wrong_simai_names_the_line() {
     let wrong = |text: &str| simai::parse_text(text, 8).unwrap_err();
-    assert_eq!(wrong("MICRO\n1\n"), "file:1: \"MICRO\" is not simulated: \"HYBRID_TRANSFORMER_FWD_IN_BCKWD\" is");
+    assert_eq!(
+        wrong("DATA\n1\n"),
+        "file:1: \"DATA\" is not simulated: \"HYBRID_TRANSFORMER_FWD_IN_BCKWD\" and \"MICRO\" are"
+    );
+    assert_eq!(wrong("MICRO\n2\na -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 8 1\n"), "file:3: 1 of 2 layers are there");
     let of = |replace: &str, by: &str| wrong(&SIMAI.replace(replace, by));
     assert_eq!(
         of("all_gpus: 8", "all_gpus: 7"),
@@ -197,7 +219,7 @@ fn wrong_simai_names_the_line() {
 fn what_of_simais_files_is_not_simulated_is_told() {
     let told = |replace: &str, by: &str| simai::parse_text(&SIMAI.replace(replace, by), 8).unwrap().left_out;
     assert_eq!(told("5000 1", "5000 100")[0], "time after each communication (last column), up to 100 ns");
-    assert_eq!(told("mlp -1", "mlp 0")[0], "dependencies of 1 layers (second column): they go in order");
+    assert_eq!(told("mlp -1", "mlp 0")[1], "dependencies of 1 layers (second column): they go in order");
     assert_eq!(told("ga: 1", "ga: 1 cp: 2")[1], "\"cp\" of the first line");
 }
 
