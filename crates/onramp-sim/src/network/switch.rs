@@ -170,6 +170,8 @@ impl<F: Feedback> Network<F> {
         for &id in &own.ports {
             let port = &topology.ports()[id as usize];
             let host = topology.is_host(port.from);
+            // A NIC's queue holds its host back, and is no congestion of the network, unless packets are lost there.
+            let nic = topology.is_nic(port.from);
             let (cell, peer) = cells.place_in(topology, port.reverse);
             let cell = if cell == number { HERE } else { cell as u16 };
             let mut new = Port::new(port, host, cells.owner(topology, id), cell, peer);
@@ -180,7 +182,8 @@ impl<F: Feedback> Network<F> {
             for class in &rules.classes {
                 let limits = class.at(port.rate);
                 let alpha = Alpha::new(limits.alpha);
-                queues.push(Queue::new(limits.ecn.as_ref().filter(|_| !host).map_or(Ecn::OFF, Ecn::new)));
+                let marks = !host && !(nic && class.loss == Loss::Pfc);
+                queues.push(Queue::new(limits.ecn.as_ref().filter(|_| marks).map_or(Ecn::OFF, Ecn::new)));
                 ingress.push(Ingress::new(class.reserve, limits.headroom, alpha));
                 alphas.push(limits.queue.map_or(alpha, Alpha::fixed));
             }

@@ -1,0 +1,326 @@
+"""Training workloads of other simulators, beside what these say.
+
+As a program it prints the tables of docs/scores.md, or runs another simulator and writes what tables and
+tests read:
+
+    python tests/scores.py
+    python tests/scores.py astra-sim PROGRAM EXAMPLES
+    python tests/scores.py htsim HTSIM_UEC TXT2BIN
+
+How to build them is in docs/scores.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import onramp
+from onramp import examples
+from onramp.markdown import table
+from onramp.result import Result
+
+DATA = Path(__file__).parent / "data/scores"
+MIB = 1 << 20
+#: Packets are retransmitted out of order, and queues trim: as htsim's.
+UNORDERED: Mapping[str, Any] = {
+    "host": {"payload": "4086B", "entropy": {"kind": "reps"}},
+    "switch": {"loss": "lossy", "trim": "64B", "ack_class": "control"},
+    "transport": {"kind": "nscc"},
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload, and a number that the other simulator tells of it."""
+
+    scenario: Callable[[], str | Path | Mapping[str, Any]]
+    value: Callable[[Result], float]
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def here(self) -> float:
+        """The number in this simulator."""
+        return self.value(onramp.run(self.scenario(), self.overrides, threads=1))
+
+
+def microseconds(result: Result) -> float:
+    """Time until everything is done."""
+    return 1e3 * float(result.summary["collective"]["iteration_ms"])
+
+
+def bandwidth(result: Result) -> float:
+    """Bandwidth on the bus in GB/s."""
+    return float(result.summary["collective"]["busbw"])
+
+
+# ASTRA-sim ------------------------------------------------------------------------------------------------
+
+#: Operations of its microbenchmarks, and the whole buffer [MiB] of n ranks: an all-gather's size is a rank's.
+OPERATIONS: Mapping[str, Callable[[int], int]] = {
+    "all-reduce": lambda n: 1,
+    "all-gather": lambda n: n,
+    "reduce-scatter": lambda n: 1,
+    "all-to-all": lambda n: 1,
+}
+
+
+def ring(operation: str, ranks: int) -> dict[str, Any]:
+    """Ranks in a ring, links of 50 GiB/s and 500 ns, and four parts of the buffer one after the other."""
+    links = [{"a": f"h{i}", "b": f"s{i}", "rate": "8Tbps", "delay": "0ns"} for i in range(ranks)]
+    links += [
+        {"a": f"s{i}", "b": f"s{(i + 1) % ranks}", "rate": f"{50 * 1024 * 8 * MIB}bps", "delay": "500ns"}
+        for i in range(ranks)
+    ]
+    return {
+        "duration": "1ms",
+        "network": {
+            "kind": "links",
+            "hosts": [f"h{i}" for i in range(ranks)],
+            "switches": [f"s{i}" for i in range(ranks)],
+            "links": links,
+        },
+        "host": {"payload": "9000B"},
+        "transport": {"kind": "dcqcn"},
+        "traffic": [
+            {
+                "kind": "collective",
+                "operation": operation,
+                "size": f"{OPERATIONS[operation](ranks) * MIB // 4}B",
+                "chunk": "1GB",
+                "repeat": 4,
+            }
+        ],
+    }
+
+
+def whole(result: Result) -> float:
+    """Time until all four parts are done [us]."""
+    return 4 * microseconds(result)
+
+
+ASTRA = {
+    f"{operation}, {ranks} ranks": Case(lambda o=operation, n=ranks: ring(o, n), whole)
+    for operation in OPERATIONS
+    for ranks in (4, 8, 16)
+}
+
+
+def run_astra(program: Path, folder: Path, case: str) -> float:
+    """A microbenchmark of ASTRA-sim: its time [us]."""
+    operation, ranks = re.fullmatch(r"(\S+), (\d+) ranks", case).groups()
+    name = operation.replace("-", "_")
+    command = [
+        program,
+        f"--workload-configuration={folder}/workload/microbenchmarks/{name}/{ranks}npus_1MB/{name}",
+        f"--system-configuration={folder}/system/native_collectives/Ring_4chunks.json",
+        f"--remote-memory-configuration={folder}/remote_memory/analytical/no_memory_expansion.json",
+        f"--network-configuration={folder}/network/analytical/Ring_{ranks}npus.yml",
+    ]
+    run = subprocess.run(command, text=True, check=True, capture_output=True)
+    return max(map(int, re.findall(r"finished, (\d+) cycles", run.stdout + run.stderr))) / 1e3
+
+
+# SimAI ----------------------------------------------------------------------------------------------------
+
+
+def tutorial(name: str, size: str = "16MiB") -> Case:
+    """An all-reduce of its tutorial."""
+    return Case(lambda: examples.FOLDER / f"collectives/{name}.toml", bandwidth, {"traffic.0.size": size})
+
+
+SIMAI = {
+    "all-reduce in servers of 8, ring, 16 MiB": tutorial("simai-tensor"),
+    "all-reduce in servers of 8, ring, 512 MiB": tutorial("simai-tensor", "512MiB"),
+    "all-reduce of 256, Spectrum-X, 16 MiB": tutorial("simai-rails"),
+    "all-reduce of 256, Spectrum-X, 512 MiB": tutorial("simai-rails", "512MiB"),
+    "all-reduce of 256, DCN+, 16 MiB": tutorial("simai-racks"),
+}
+
+# htsim with GOAL ------------------------------------------------------------------------------------------
+
+
+def goal(ranks: int, of: Callable[[int], Iterator[str]]) -> str:
+    """A program: each rank's lines."""
+    bodies = ("\n".join((f"rank {rank} {{", *of(rank), "}\n")) for rank in range(ranks))
+    return f"num_ranks {ranks}\n\n" + "\n".join(bodies)
+
+
+def one_send(size: int) -> Callable[[int], Iterator[str]]:
+    """The last rank sends to the first."""
+
+    def lines(rank: int) -> Iterator[str]:
+        if rank == 0:
+            yield f"l1: recv {size}b from 15 tag 0"
+        if rank == 15:
+            yield "l1: calc 8000"
+            yield f"l2: send {size}b to 0 tag 0"
+            yield "l2 requires l1"
+
+    return lines
+
+
+def back_and_forth(size: int) -> Callable[[int], Iterator[str]]:
+    """The first sends to the last, and it sends back."""
+
+    def lines(rank: int) -> Iterator[str]:
+        if rank == 0:
+            yield f"l1: send {size}b to 15 tag 0"
+            yield f"l2: recv {size}b from 15 tag 0"
+        if rank == 15:
+            yield f"l1: recv {size}b from 0 tag 0"
+            yield f"l2: send {size}b to 0 tag 0"
+            yield "l2 requires l1"
+
+    return lines
+
+
+def fan_in(size: int) -> Callable[[int], Iterator[str]]:
+    """Eight ranks send to the last at once."""
+
+    def lines(rank: int) -> Iterator[str]:
+        if rank < 8:
+            yield f"l1: send {size}b to 15 tag {rank}"
+        if rank == 15:
+            yield from (f"l{src + 1}: recv {size}b from {src} tag {src}" for src in range(8))
+
+    return lines
+
+
+def around(size: int, steps: int) -> Callable[[int], Iterator[str]]:
+    """A ring: each rank sends to the next one what it got from the one before."""
+
+    def lines(rank: int) -> Iterator[str]:
+        for step in range(steps):
+            yield f"s{step}: send {size}b to {(rank + 1) % 16} tag {step}"
+            yield f"r{step}: recv {size}b from {(rank - 1) % 16} tag {step}"
+            if step:
+                yield f"s{step} requires r{step - 1}"
+
+    return lines
+
+
+def exchange(size: int, rounds: int) -> Callable[[int], Iterator[str]]:
+    """All to all at once, and computation, some times."""
+
+    def lines(rank: int) -> Iterator[str]:
+        others = [peer for peer in range(16) if peer != rank]
+        for turn in range(rounds):
+            yield f"c{turn}: calc 20000"
+            for peer in others:
+                yield f"s{turn}x{peer}: send {size}b to {peer} tag {turn}"
+                yield f"r{turn}x{peer}: recv {size}b from {peer} tag {turn}"
+                yield f"s{turn}x{peer} requires c{turn}"
+                if turn:
+                    yield f"c{turn} requires r{turn - 1}x{peer}"
+
+    return lines
+
+
+PROGRAMS: Mapping[str, Callable[[int], Iterator[str]]] = {
+    "compute, then 80 MB": one_send(80_000_000),
+    "80 MB there and back": back_and_forth(80_000_000),
+    "8 to 1, 2 MiB": fan_in(2 * MIB),
+    "ring of 16, 30 steps of 1 MB": around(1_000_000, 30),
+    "all-to-all of 16, 100 KB, three times": exchange(100_000, 3),
+}
+
+
+def program(name: str) -> Case:
+    """A program on the fat tree of 16 hosts, 100 Gb/s, that is htsim's by default."""
+
+    def scenario() -> dict[str, Any]:
+        file = Path(tempfile.mkdtemp()) / "program.goal"
+        file.write_text(goal(16, PROGRAMS[name]))
+        shape = {"pods": 4, "tors_per_pod": 2, "aggs_per_pod": 2, "cores": 4, "hosts_per_tor": 2}
+        return {
+            "duration": "1ms",
+            "time_limit": "1s",
+            "network": {"kind": "fat-tree", "host_rate": "100Gbps", "fabric_rate": "100Gbps", **shape},
+            **UNORDERED,
+            "traffic": [{"kind": "program", "file": str(file)}],
+        }
+
+    return Case(scenario, microseconds)
+
+
+HTSIM = {name: program(name) for name in PROGRAMS}
+
+
+def run_htsim(htsim: Path, txt2bin: Path, case: str) -> float:
+    """A program in htsim: its time [us]."""
+    with tempfile.TemporaryDirectory() as temporary:
+        text, binary = Path(temporary) / "program.goal", Path(temporary) / "program.bin"
+        text.write_text(goal(16, PROGRAMS[case]))
+        subprocess.run([txt2bin, "-i", text, "-o", binary], check=True, capture_output=True)
+        command: list[str | Path] = [htsim, "-goal", binary, "-sender_cc_only", "-nodes", "16"]
+        command += ["-end", "10000000", "-linkspeed", "100000", "-paths", "128"]
+        run = subprocess.run(command, cwd=temporary, text=True, check=True, capture_output=True)
+    found = re.search(r"Maximum finishing time at host \d+: (\d+)", run.stdout)
+    if found is None:
+        raise RuntimeError(f"htsim did not finish: {run.stdout[-200:]}")
+    return int(found[1]) / 1e3
+
+
+# All of them ----------------------------------------------------------------------------------------------
+
+#: By simulator: its cases, and the unit.
+SCORES: Mapping[str, tuple[Mapping[str, Case], str]] = {
+    "astra-sim": (ASTRA, "µs"),
+    "simai": (SIMAI, "GB/s"),
+    "htsim": (HTSIM, "µs"),
+}
+
+
+@cache
+def recorded(simulator: str) -> dict[str, float]:
+    """What it says of its cases."""
+    found: dict[str, float] = json.loads((DATA / f"{simulator}.json").read_text())
+    return found
+
+
+@cache
+def here(simulator: str, case: str) -> float:
+    """The same number in this simulator."""
+    return SCORES[simulator][0][case].here
+
+
+def record(simulator: str, of: Callable[[str], float]) -> None:
+    """Run another simulator and write what it finds."""
+    found = {case: of(case) for case in SCORES[simulator][0]}
+    (DATA / f"{simulator}.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+def scored(simulator: str) -> str:
+    """All cases of a simulator in Markdown."""
+    unit = SCORES[simulator][1]
+    lines = []
+    for case, theirs in recorded(simulator).items():
+        ours = here(simulator, case)
+        lines.append([case, f"{theirs:,.2f}", f"{ours:,.2f}", f"{100 * (ours / theirs - 1):+.1f}%"])
+    return table([f"{simulator}", f"theirs ({unit})", f"ours ({unit})", "off"], lines)
+
+
+def main(arguments: list[str]) -> None:
+    """See the module."""
+    match arguments:
+        case ["astra-sim", program, folder]:
+            record("astra-sim", lambda case: run_astra(Path(program).resolve(), Path(folder), case))
+        case ["htsim", htsim, txt2bin]:
+            record("htsim", lambda case: run_htsim(Path(htsim).resolve(), Path(txt2bin).resolve(), case))
+        case []:
+            print("\n\n".join(scored(simulator) for simulator in SCORES))
+        case _:
+            sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
