@@ -252,6 +252,7 @@ def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
     write.add("clock", tables.rows("clock", simulation.take_clock()))
     write.add("goodput", tables.rows("goodput", simulation.goodput()))
     write.add("next_owd", tables.rows("next_owd", simulation.next_owd()))
+    write.add("links", tables.rows("links", simulation.links(), names=kept.loaded.nodes))
     if run.traced:
         captures = simulation.captures()
         for name, content, _ in captures:
@@ -282,6 +283,8 @@ def _on_linux(run: _Run) -> tuple[dict[str, Any], bool]:
     write.add("flows", tables.rows("flows", unfinished, finished=False))
     samples = tables.read_columns(raw / "series.bin", "series")
     write.add("series", tables.rows("series", samples, names=counters["series_names"]))
+    links = tables.read_columns(raw / "links.bin", "links")
+    write.add("links", tables.rows("links", links, names=run.kept.loaded.nodes))
     if run.traced:
         for path in [raw / CAPTURES, *raw.glob("*.pcap")]:
             path.rename(run.folder / path.name)

@@ -91,6 +91,11 @@ class Result:
         """One row per flow without an end of its own (`kind = "long"`): what it moved, in how long."""
         return tables.read(self.folder, "goodput")
 
+    @property
+    def links(self) -> pa.Table:
+        """One row per link and direction, from time 0 to the end of the run: bytes, losses, marks, queue."""
+        return tables.read(self.folder, "links")
+
     def rows(self, group: Group) -> pa.Table:
         """The rows that one of the scenario's groups sums up."""
         return group.rows(tables.read(self.folder, group.table))

@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 
 from onramp import _sim
 
-#: Values of a time series have the name of their series instead of its number.
-_NAMED = "series"
+#: Columns of numbers that tables have as names: column there, by column here.
+_NAMED = {"series": "name", "from": "from", "to": "to"}
 
 
 def _field(column: Mapping[str, Any]) -> pa.Field:
     metadata = {"unit": column["unit"], "meaning": column["meaning"]}
-    if column["name"] == _NAMED:
-        return pa.field("name", pa.string(), nullable=False, metadata=metadata)
+    if named := _NAMED.get(column["name"]):
+        return pa.field(named, pa.string(), nullable=False, metadata=metadata)
     kind = pa.from_numpy_dtype(np.dtype(column["kind"]))
     return pa.field(column["name"], kind, nullable=column["nullable"], metadata=metadata)
 
@@ -57,12 +57,12 @@ def rows(name: str, columns: Columns, *, finished: bool = True, names: Sequence[
     finished : bool
         False where the rows are not complete, so that some values are null.
     names : sequence of str
-        Names of the time series.
+        Names of the time series, or of the nodes.
     """
     arrays = []
     for column in DESCRIBED[name]:
         values = np.frombuffer(columns[column["name"]], column["kind"])
-        if column["name"] == _NAMED:
+        if column["name"] in _NAMED:
             arrays.append(pa.array(names, pa.string()).take(pa.array(values)))
         else:
             arrays.append(_array(values, column, finished))

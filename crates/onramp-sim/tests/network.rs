@@ -3,6 +3,7 @@
 mod common;
 
 use common::*;
+use onramp_sim::records::LinkRecord;
 use onramp_sim::units::{Ps, US};
 use onramp_sim::{Options, Simulation};
 
@@ -20,6 +21,39 @@ fn funnel(fast: &[&str]) -> String {
 
 fn number(counters: &serde_json::Value, group: &str, key: &str) -> f64 {
     counters[group][key].as_f64().unwrap()
+}
+
+#[test]
+fn links_add_up_to_what_the_network_counts() {
+    let small = [("switch.buffer", "400KB"), ("host.rto", "200us"), ("warmup", "50us")];
+    let pfc = [("switch.loss", "pfc")];
+    let lossy = [("switch.loss", "lossy")];
+    let trims = [("switch.loss", "lossy"), ("switch.trim", "64B"), ("host.recovery", "{ kind = \"rud\" }")];
+    let faulty = [("network.faults", "[{ link = \"core0->agg0\", bit_error_rate = 1e-7 }]")];
+    let mut found = [0; 5];
+    for set in [&pfc[..], &lossy, &trims, &faulty] {
+        let mut sim = build_with(&format!("{SMALL_FAT_TREE}{LOADED}"), TRANSPORTS[0], &[&small[..], set].concat());
+        sim.run_to_end();
+        let (links, counters) = (sim.links(), sim.counters().network);
+        let sum = |of: fn(&LinkRecord) -> u64| links.iter().map(of).sum::<u64>();
+        let counts =
+            [sum(|l| l.drops + l.lost), sum(|l| l.lost), sum(|l| l.trims), sum(|l| l.marked), sum(|l| l.pauses)];
+        let expected =
+            [counters.drops, counts[1], counters.trims.unwrap_or(0), counters.ecn_marked, counters.pfc_pauses];
+        assert_eq!(counts, expected, "{set:?}");
+        assert_eq!(sum(|l| l.paused_ps) as f64 / US as f64, counters.pfc_paused_us, "{set:?}");
+        for link in &links {
+            // A packet that is being sent is in the bytes, and only partly in the time.
+            let used = (link.utilization * sim.now() as f64 / 8e12 * link.rate as f64) as u64;
+            assert!((used.saturating_sub(1)..used + 2048).contains(&link.bytes), "{used} {link:?}");
+            assert!(link.from >= 32 || (link.queue, link.drops) == (Some(0), 0), "{link:?}");
+            assert!(link.queue < Some(400_000));
+        }
+        // Hosts' data goes over their own link, and is not lost there.
+        assert!(sum(|l| if l.from < 32 { l.bytes } else { 0 }) > sim.take_flows().iter().map(|f| f.bytes).sum());
+        found.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
+    }
+    assert!(found.iter().all(|count| *count > 0), "each was met: {found:?}");
 }
 
 #[test]
@@ -47,6 +81,8 @@ fn pfc_holds_a_queue_between_its_two_thresholds() {
     // From the decision to its effect: two delays, the frame, and what is being sent.
     let xoff = 1000.0 + shared / 2.0;
     let peak = queue.iter().fold(0.0, |a: f64, b| a.max(*b));
+    let link = sim.links().into_iter().find(|link| link.rate == 10_000_000_000 && link.queue > Some(0)).unwrap();
+    assert_eq!(link.queue, Some(peak as u64));
     assert!((xoff - 2096.0..xoff + 25_000.0 + 3.0 * 1048.0).contains(&peak), "peak {peak}, XOFF at {xoff}");
     assert!(peak > xoff + 18_000.0, "peak {peak}: the pause came too soon");
     let xon = 1000.0 + (shared - 3072.0) / 2.0;
