@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LinearSegmentedColormap, Normalize
+from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
 from onramp.pages import heat
@@ -49,13 +49,13 @@ def draw(sides: Mapping[str, Result]) -> Figure | None:
     # Up to the busiest: a run that ends with one slow flow uses little of all links.
     links = [link for _, _, pair in pairs for one in pair for row in one.rows.values() for link in row]
     most, lossy = max(share for _, share, _ in links), any(lost for *_, lost in links)
-    scale = ScalarMappable(Normalize(0, max(100 * most, 0.1)), colours)
+    norm = Normalize(0, max(100 * most, 0.1))
     for (side, names, pair), panels in zip(pairs, axes, strict=True):
         for ax, one in zip(panels, pair, strict=False):
-            _map(ax, one, names, scale, side if len(shown) > 1 else "")
+            _map(ax, one, names, (norm, colours), side if len(shown) > 1 else "")
         for ax in panels[len(pair) :]:
             ax.remove()
-    bar = figure.colorbar(scale, ax=axes, location="bottom", aspect=60, shrink=0.5)
+    bar = figure.colorbar(ScalarMappable(norm, colours), ax=axes, location="bottom", aspect=60, shrink=0.5)
     bar.set_label(f"utilisation (%){', dot: packets were lost' if lossy else ''}", fontsize=7)
     bar.ax.tick_params(labelsize=7, length=2)
     bar.outline.set_visible(False)
@@ -95,7 +95,7 @@ def _count(of: Iterable[Map]) -> int:
 
 
 def cells(rows: Iterable[list[Link]]) -> tuple[Floats, Floats, int]:
-    """Utilisation by row and place in it, nan where there is no link; whether links lost packets; rows in one.
+    """Utilisation by row and place in it, nan without a link; 1 where packets were lost; rows that share one.
 
     Places are those of a row's links in the order of their other ends.
     """
@@ -113,11 +113,11 @@ def cells(rows: Iterable[list[Link]]) -> tuple[Floats, Floats, int]:
     return used, loses, together[0]
 
 
-def _map(ax: Axes, of: Map, names: list[str], scale: ScalarMappable, side: str) -> None:
+def _map(ax: Axes, of: Map, names: list[str], scale: tuple[Normalize, Colormap], side: str) -> None:
     nodes = sorted(of.rows)
     used, loses, together = cells(of.rows[node] for node in nodes)
     # An image is as small as its cells are few, however many links they stand for.
-    ax.imshow(used * 100, cmap=scale.cmap, norm=scale.norm, aspect="auto", interpolation="nearest")
+    ax.imshow(used * 100, norm=scale[0], cmap=scale[1], aspect="auto", interpolation="nearest")
     y, x = np.nonzero(loses)
     ax.plot(x, y, linestyle="", marker="o", markersize=2.5, color=style.INK, markeredgewidth=0)
     # Gaps between cells, where those are large enough.
