@@ -27,4 +27,5 @@ class RunError(OnRampError):
 
 def of_os(place: object, error: OSError) -> str:
     """One line for an error of the operating system at `place`."""
-    return f"{place}: {error.strerror or error}"
+    # PyArrow's have the system's words at their end only: "… Detail: [errno 28] No space left on device".
+    return f"{place}: {error.strerror or str(error).rpartition('] ')[2]}"

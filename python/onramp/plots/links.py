@@ -56,7 +56,8 @@ def draw(sides: Mapping[str, Result]) -> Figure | None:
         for ax in panels[len(pair) :]:
             ax.remove()
     bar = figure.colorbar(ScalarMappable(norm, colours), ax=axes, location="bottom", aspect=60, shrink=0.5)
-    bar.set_label(f"utilisation (%){', dot: packets were lost' if lossy else ''}", fontsize=7)
+    what = "utilisation (%): a row for each switch, a cell for each of its links"
+    bar.set_label(what + "; dot: packets were lost" * lossy, fontsize=7)
     bar.ax.tick_params(labelsize=7, length=2)
     bar.outline.set_visible(False)
     return figure
@@ -119,7 +120,7 @@ def _map(ax: Axes, of: Map, names: list[str], scale: tuple[Normalize, Colormap],
     # An image is as small as its cells are few, however many links they stand for.
     ax.imshow(used * 100, norm=scale[0], cmap=scale[1], aspect="auto", interpolation="nearest")
     y, x = np.nonzero(loses)
-    ax.plot(x, y, linestyle="", marker="o", markersize=2.5, color=style.INK, markeredgewidth=0)
+    ax.plot(x, y, linestyle="", marker="o", markersize=2.5, color="black", markeredgewidth=0)
     # Gaps between cells, where those are large enough.
     ax.set_yticks(np.arange(1, used.shape[0]) - 0.5, minor=True)
     ax.set_xticks(np.arange(1, used.shape[1]) - 0.5, minor=True)
@@ -132,4 +133,6 @@ def _map(ax: Axes, of: Map, names: list[str], scale: tuple[Normalize, Colormap],
     ax.spines[:].set_visible(False)
     shares = [share for row in of.rows.values() for _, share, _ in row]
     title = f"{of.title}: {len(shares):,} links, mean {np.mean(shares):.1%}, busiest {max(shares):.1%}"
+    if together > 1:
+        title += f"; {together} switches in a row"
     ax.set_title("\n".join(filter(None, [side, title])), fontsize=7)
