@@ -196,7 +196,9 @@ def test_an_interrupted_run_and_a_whole_one_leave_no_parts(
     assert 0 < len(done) < len(whole.flows) and done.equals(whole.flows.slice(0, len(done)))
 
 
-def test_a_disk_that_is_full_while_parts_are_written_is_one_line(write: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_disk_that_is_full_while_parts_are_written_is_one_line(
+    write: Callable[..., Path], tmp_path: Path
+) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
 
