@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import onramp
 from conftest import ENDLESS, ROOT, SMALL, Command
-from onramp import _sim, tables
+from onramp import _sim, plots, tables
 from onramp.metrics import ROUGH_NOTE, is_rough, metrics
+from onramp.plots import links
 from onramp.result import Result
 from onramp.scenario import quantity
 
@@ -59,6 +70,153 @@ def test_every_column_states_its_unit(small: Result) -> None:
         assert read.names == schema.names
         for field in read:
             assert field.metadata[b"unit"] and field.metadata[b"meaning"]
+
+
+def test_links_are_a_row_for_each_direction_and_agree_with_the_summary(small: Result) -> None:
+    links = small.links
+    assert links.schema.equals(tables.SCHEMAS["links"])
+    ends = list(zip(links["from"].to_pylist(), links["to"].to_pylist(), strict=True))
+    assert sorted(ends) == sorted([(f"h{i}", "s0") for i in range(9)] + [("s0", f"h{i}") for i in range(9)])
+    network = small.summary["network"]
+    shares = dict(zip(("->".join(pair) for pair in ends), links["utilization"].to_pylist(), strict=True))
+    assert shares == network["utilization"]
+    assert sum(links["marked"].to_pylist()) == network["ecn_marked"]
+    assert sum(links["pauses"].to_pylist()) == network["pfc_pauses"]
+    # Each host receives what flows bring it, with headers and acknowledgements.
+    for host in range(9):
+        flows = small.flows.filter(pc.field("dst") == host)
+        bytes_in = links["bytes"][ends.index(("s0", f"h{host}"))].as_py()
+        assert pc.sum(flows["bytes"]).as_py() < bytes_in < 2 * pc.sum(flows["bytes"]).as_py() + 100_000
+    # Queues are those of the series, which is sampled at the same times.
+    queue = links["queue"][ends.index(("s0", "h0"))].as_py()
+    assert queue == small.samples("queue s0->h0")[1].max() > 0
+
+
+def _mapped(racks: int, hosts: int) -> Any:
+    """Links of so many racks and a spine, of which the one to the last host is busy and loses packets."""
+    pairs = [(f"h{r * hosts + h}", f"leaf{r}") for r in range(racks) for h in range(hosts)]
+    pairs += [(f"leaf{r}", "spine0") for r in range(racks)]
+    ends = [pair[::way] for pair in pairs for way in (1, -1)]
+    busy = [end == (f"leaf{racks - 1}", f"h{racks * hosts - 1}") for end in ends]
+    columns = {
+        "from": [a for a, _ in ends],
+        "to": [b for _, b in ends],
+        "utilization": [0.5 * b for b in busy],
+        "drops": [int(b) for b in busy],
+        "lost": [0] * len(busy),
+    }
+    return SimpleNamespace(links=pa.table(columns))
+
+
+def test_a_map_of_links_has_a_row_for_each_switch_and_a_cell_for_each_link() -> None:
+    _, found = links.maps(_mapped(3, 2))
+    assert [[one.title for one in pair] for pair in found] == [
+        ["leaf → h", "h → leaf"],
+        ["spine → leaf", "leaf → spine"],
+    ]
+    used, loses, together = links.cells(found[0][0].rows.values())
+    assert together == 1
+    assert used.tolist() == [[0, 0], [0, 0], [0, 0.5]] and loses.tolist() == [[0, 0], [0, 0], [0, 1]]
+    assert links.cells(found[1][0].rows.values())[0].shape == (1, 3)
+
+
+def test_a_map_of_15000_links_is_small_and_shows_the_busiest(tmp_path: Path) -> None:
+    result = _mapped(300, 25)
+    used, loses, together = links.cells(links.maps(result)[1][0][0].rows.values())
+    assert used.shape == (60, 25) and together == 5
+    assert used[-1, -1] == 0.5 and loses[-1, -1] == 1 and np.count_nonzero(used) == 1
+    figure = links.draw({"": result})
+    assert figure
+    plots.style.save(figure, tmp_path / "links")
+    assert (tmp_path / "links.svg").stat().st_size < 300_000
+
+
+#: Calls the command with parts written at every step.
+EAGER = "from onramp import cli, tables; tables.Parts.SECONDS = 0; cli.main()"
+
+
+def _eager(folder: Path, *args: object, **kwargs: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", EAGER, *map(str, args)]
+    return subprocess.Popen(command, cwd=folder, text=True, stderr=subprocess.PIPE, **kwargs)
+
+
+def _wait_for_parts(folder: Path, number: int) -> None:
+    end = time.monotonic() + 120
+    while not any(folder.glob(f".out.part/parts/flows-*{number}.parquet")):
+        assert time.monotonic() < end, "no rows after two minutes"
+        time.sleep(0.02)
+
+
+def test_a_killed_run_leaves_the_first_rows_of_its_tables(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    path = write({**SMALL, "duration": "40ms"})
+    assert command("run", path, "--out", "whole").returncode == 0
+    with _eager(tmp_path, "run", path, "--out", "out") as process:
+        _wait_for_parts(tmp_path, 2)
+        # While it goes.
+        assert len(Result(tmp_path / "out", partial=True).flows) > 0
+        process.kill()
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(onramp.OnRampError, match="is not a result folder"):
+        Result(tmp_path / "out")
+    whole, partial = Result(tmp_path / "whole"), Result(tmp_path / "out", partial=True)
+    assert partial.is_partial and not whole.is_partial
+    for name in ("flows", "requests", "series"):
+        rows = tables.read(partial.folder, name)
+        assert 0 < len(rows) < len(tables.read(whole.folder, name)), name
+        assert rows.equals(tables.read(whole.folder, name).slice(0, len(rows))), name
+    assert len(partial.links) == len(whole.links)
+    summary = partial.summary
+    assert not summary["complete"] and set(summary) == KEYS
+    assert summary["engine"]["simulated_us"] < whole.summary["engine"]["simulated_us"]
+    assert summary["incast"]["requests"] == len(partial.requests)
+    shown = command("show", "out", "--json")
+    assert shown.returncode == 0 and json.loads(shown.stdout) == summary
+    assert "incomplete" in command("show", "out").stdout
+    # A run into the same folder takes its place.
+    assert command("run", path, "--out", "out").returncode == 0
+    assert not list(tmp_path.glob(".out*"))
+    assert json.loads(command("show", "out", "--json").stdout) == Result(tmp_path / "out").summary
+
+
+def test_an_interrupted_run_and_a_whole_one_leave_no_parts(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    path = write({**SMALL, "duration": "40ms"})
+    assert command("run", path, "--out", "whole").returncode == 0
+    with _eager(tmp_path, "run", path, "--out", "out", stdout=subprocess.DEVNULL) as process:
+        _wait_for_parts(tmp_path, 2)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 130
+    whole, found = Result(tmp_path / "whole"), Result(tmp_path / "out")
+    assert not (found.folder / "parts").exists() and not found.summary["complete"]
+    done = found.flows.filter(pc.is_valid(found.flows["fct_ps"]))
+    assert 0 < len(done) < len(whole.flows) and done.equals(whole.flows.slice(0, len(done)))
+
+
+def test_a_disk_that_is_full_while_parts_are_written_is_one_line(
+    write: Callable[..., Path], tmp_path: Path
+) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+
+    path = write({**SMALL, "duration": "40ms"})
+    with _eager(tmp_path, "run", path, "--out", "out", preexec_fn=limit) as process:
+        _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert re.fullmatch(r"onramp: \S*out\S*: File too large\n", stderr)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_parts_do_not_change_a_run(write: Callable[..., Path], command: Command, tmp_path: Path) -> None:
+    path = write(SMALL)
+    assert command("run", path, "--out", "plain").returncode == 0
+    with _eager(tmp_path, "run", path, "--out", "eager", stdout=subprocess.DEVNULL) as process:
+        process.communicate(timeout=60)
+    plain, eager = (Result(tmp_path / name) for name in ("plain", "eager"))
+    assert plain.summary["sha256"] == eager.summary["sha256"] and "links.parquet" in plain.summary["sha256"]
 
 
 def test_every_time_says_what_it_counts_from() -> None:

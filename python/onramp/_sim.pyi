@@ -31,6 +31,9 @@ class Loaded:
     @property
     def hosts(self) -> list[str]:
         """Names of the network's hosts, in order."""
+    @property
+    def nodes(self) -> list[str]:
+        """Names of all nodes, hosts first."""
     def explain(self) -> str:
         """JSON: facts of the scenario before its run, see crates/onramp-sim/src/scenario/explain.rs."""
     def flows_of(self, request: int) -> list[int]:
@@ -99,6 +102,8 @@ class Simulation:
         """Samples of the clocks' errors since the last call; none unless they are synchronised."""
     def goodput(self) -> dict[str, bytes]:
         """What flows without an end of their own have moved so far."""
+    def links(self) -> dict[str, bytes]:
+        """Links so far, a row for each direction."""
     def next_owd(self) -> dict[str, bytes]:
         """Sampled packets that have arrived, beside those acknowledged before they left."""
     def unfinished_flows(self) -> dict[str, bytes]:

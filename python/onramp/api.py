@@ -314,9 +314,10 @@ def plot(result: Result, kind: str = "bars") -> Figure:
 
     Parameters
     ----------
-    kind : {"bars", "cdf", "queue", "throughput", "clock", "timeline"}
-        Completion times as bars or as distributions, queues over time, the throughput of each long flow
-        as a stack, the errors of the hosts' clocks, or the ranks of a training job over time.
+    kind : {"bars", "cdf", "queue", "links", "throughput", "clock", "timeline"}
+        Completion times as bars or as distributions, queues over time, the utilization of links as maps, the
+        throughput of each long flow as a stack, the errors of the hosts' clocks, or the ranks of a training
+        job over time.
 
     Raises
     ------

@@ -286,6 +286,20 @@ def watch(
 
 
 @commands.command()
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON instead of a table.")
+def show(folder: Path, as_json: bool) -> int:
+    """Print the table of a run, also of one under way or killed.
+
+    DIR is the run's result folder, also before the end. Flows and requests of a simulation that has not ended
+    are known up to ten seconds ago.
+    """
+    result = Result(folder, partial=True)
+    _print_run(result, result.folder, as_json=as_json)
+    return 0
+
+
+@commands.command()
 @click.argument("scenarios", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="SCENARIO…")
 @ON
 @_vary(required=False)

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
@@ -140,25 +140,20 @@ def execute(
         Iterations of training jobs that are the same are simulated once; the results do not depend on it.
         The summary's `engine.skipping` says how many.
     """
-    digest, kept = digest or scenario.digest, scenario.write(folder)
+    kept = scenario.write(folder)
+    made_by: dict[str, Any] = {
+        "digest": digest or scenario.digest,
+        "version": _sim.version(),
+        "commit": commit(),
+    }
     began = time.monotonic()
     with ExitStack() as stack:
-        run = _Run(kept, folder, _Tables(folder, stack), watch, label or scenario.name, traced, ways, skip)
+        to = _Tables(folder, stack, made_by)
+        run = _Run(kept, folder, to, watch, label or scenario.name, traced, ways, skip, began)
         counters, complete = _on_linux(run) if scenario.on == "linux" else _in_simulator(run, threads)
-    wall_s = time.monotonic() - began
-    engine = counters["engine"]
-    engine["wall_s"] = wall_s
-    engine["packet_hops_per_s"] = engine["packet_hops"] / wall_s
-    summary = summarize(
-        kept,
-        folder,
-        counters,
-        complete=complete,
-        digest=digest,
-        version=_sim.version(),
-        commit=commit(),
-        hashes={str(path.relative_to(folder)): sha256(path) for path in _outputs(folder)},
-    )
+    counters = run.measured(counters)
+    hashes = {str(path.relative_to(folder)): sha256(path) for path in _outputs(folder)}
+    summary = summarize(kept, folder, counters, complete=complete, hashes=hashes, **made_by)
     (folder / "summary.json").write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
     return summary
 
@@ -185,8 +180,10 @@ class _Tables:
     #: Those that every run has.
     ALWAYS = ("flows", "requests", "series")
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self._folder, self._stack = folder, stack
+    def __init__(self, folder: Path, stack: ExitStack, made_by: Mapping[str, Any]) -> None:
+        self._folder, self._stack, self._made_by = folder, stack, made_by
+        self.parts = tables.Parts(folder)
+        stack.callback(self.parts.remove)
         self._writers: dict[str, tables.Writer] = {}
         for name in self.ALWAYS:
             self._writer(name)
@@ -201,6 +198,11 @@ class _Tables:
         """Append to a table, which is made with its first row."""
         if len(table):
             self._writer(name).add(table)
+            self.parts.add(name, table)
+
+    def write_parts(self, counters: Mapping[str, Any], whole: Mapping[str, pa.Table]) -> None:
+        """Make the rows so far readable, beside `whole` tables and the engine's part of a summary."""
+        self.parts.write(whole, {"counters": counters, "complete": False, "hashes": {}, **self._made_by})
 
 
 @dataclass(frozen=True)
@@ -215,6 +217,19 @@ class _Run:
     traced: Sequence[int]
     ways: bool
     skip: bool
+    began: float
+
+    def measured(self, counters: dict[str, Any]) -> dict[str, Any]:
+        """The engine's part of the summary, with wall time and memory so far."""
+        wall_s = time.monotonic() - self.began
+        who = resource.RUSAGE_CHILDREN if self.kept.on == "linux" else resource.RUSAGE_SELF
+        engine = {
+            **counters["engine"],
+            "wall_s": wall_s,
+            "packet_hops_per_s": counters["engine"]["packet_hops"] / wall_s,
+            "peak_rss_mb": resource.getrusage(who).ru_maxrss / 1024,
+        }
+        return {**counters, "engine": engine}
 
     def report(self, status: Status) -> None:
         self.watch.report(self.label, status)
@@ -225,7 +240,15 @@ def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
     kept, write = run.kept, run.tables
     picture = run.watch.picture
     has_picture = picture is not None
-    simulation = _sim.Simulation(kept.loaded, threads, list(run.traced), run.ways, has_picture, run.skip)
+    loaded = kept.loaded
+    simulation = _sim.Simulation(loaded, threads, list(run.traced), run.ways, has_picture, run.skip)
+
+    def whole() -> dict[str, pa.Table]:
+        return {
+            "goodput": tables.rows("goodput", simulation.goodput()),
+            "links": tables.rows("links", simulation.links(), names=loaded.nodes),
+        }
+
     complete = False
     while not complete and not run.watch.stop():
         complete = simulation.advance(STEP_MS)
@@ -242,6 +265,9 @@ def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
         run.report(Status(simulation.progress, now_us, simulation.packet_hops, simulation.flows_done))
         if picture:
             picture(simulation.picture)
+        # Nothing is measured in the warm-up.
+        if write.parts.are_due and simulation.now_ps and not complete:
+            write.write_parts(run.measured(json.loads(simulation.counters())), whole())
     counters = json.loads(simulation.counters())
     # Long flows, and requests that are open, may have begun with the warm-up.
     early = kept.endless or counters["unfinished"].get("exchanges", 0)
@@ -250,8 +276,9 @@ def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
         raise RunError(f"{kept.name}: nothing starts between 0 and the end of the load (time_limit {limit})")
     write.add("flows", tables.rows("flows", simulation.unfinished_flows(), finished=False))
     write.add("clock", tables.rows("clock", simulation.take_clock()))
-    write.add("goodput", tables.rows("goodput", simulation.goodput()))
     write.add("next_owd", tables.rows("next_owd", simulation.next_owd()))
+    for name, table in whole().items():
+        write.add(name, table)
     if run.traced:
         captures = simulation.captures()
         for name, content, _ in captures:
@@ -260,7 +287,6 @@ def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
         (run.folder / CAPTURES).write_text(json.dumps(left_out))
     if run.ways:
         (run.folder / WAYS).write_text(simulation.ways())
-    counters["engine"]["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if simulation.skipping:
         counters["engine"]["skipping"] = simulation.skipping
     return counters, complete
@@ -282,9 +308,10 @@ def _on_linux(run: _Run) -> tuple[dict[str, Any], bool]:
     write.add("flows", tables.rows("flows", unfinished, finished=False))
     samples = tables.read_columns(raw / "series.bin", "series")
     write.add("series", tables.rows("series", samples, names=counters["series_names"]))
+    links = tables.read_columns(raw / "links.bin", "links")
+    write.add("links", tables.rows("links", links, names=run.kept.loaded.nodes))
     if run.traced:
         for path in [raw / CAPTURES, *raw.glob("*.pcap")]:
             path.rename(run.folder / path.name)
     shutil.rmtree(raw)
-    counters["engine"]["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     return counters, complete

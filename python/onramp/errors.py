@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 
 class OnRampError(Exception):
     """A mistake in what was asked for; its text is one line that says what would be right.
@@ -27,4 +29,5 @@ class RunError(OnRampError):
 
 def of_os(place: object, error: OSError) -> str:
     """One line for an error of the operating system at `place`."""
-    return f"{place}: {error.strerror or error}"
+    # PyArrow's own words have those of the system at their end.
+    return f"{place}: {os.strerror(error.errno) if error.errno else error}"

@@ -151,7 +151,9 @@ class Explanation:
         took = f"{_time(cost.seconds * 1e12)} and {cost.megabytes:,.0f} MB on {threads}"
         if cost.progress >= 1:
             return f"{took}; {_si(cost.packet_hops, '')} packet-hops"
-        return f"about {took}, judged by its first {_percent(cost.progress)}"
+        # Rows of shorter ones would hardly be there before the end.
+        meanwhile = "; onramp show has its rows meanwhile" if cost.seconds > 60 else ""
+        return f"about {took}, judged by its first {_percent(cost.progress)}{meanwhile}"
 
 
 def explain(

@@ -16,6 +16,9 @@ from onramp.errors import OnRampError, RunError, of_os
 MARKS = ("summary.json", "comparison.json", "forecast.json", "trace.json", "sweep.csv")
 
 
+#: Folder within that of a run under way: its rows so far.
+PARTS = "parts"
+
 #: Where results go that are given no place.
 RESULTS = Path("results")
 
@@ -192,7 +195,8 @@ def _is_free(target: Path) -> bool:
 def _is_abandoned(target: Path) -> bool:
     """A killed run was to fill it, and has left nothing that could be of use."""
     stage = _stage(target)
-    return _is_empty(target) and stage.is_dir() and not any(stage.rglob("summary.json"))
+    kept = (any(stage.rglob(name)) for name in ("summary.json", PARTS))
+    return _is_empty(target) and stage.is_dir() and not any(kept)
 
 
 def _holds_results(folder: Path) -> bool:

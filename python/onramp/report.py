@@ -328,9 +328,10 @@ def _pictures(
 
 
 def _svgs(files: Sequence[Path]) -> list[str]:
-    """SVG elements that take the page's text colour."""
+    """SVG elements that take the page's colours of text and background."""
     texts = [file.read_text(encoding="utf-8") for file in files]
-    return [text[text.index("<svg") :].replace(style.INK, "currentColor") for text in texts]
+    bodies = [text[text.index("<svg") :] for text in texts]
+    return [body.replace(style.INK, "currentColor").replace(style.PAPER, "var(--back)") for body in bodies]
 
 
 def parameters(scenario: Scenario, seeds: Sequence[int], summary: Summary) -> list[tuple[str, str]]:

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from onramp import tables
 from onramp.errors import OnRampError
+from onramp.folders import PARTS, begun
 from onramp.groups import Group
 from onramp.scenario import Scenario, quantity
-from onramp.summary import Floats, Summary
+from onramp.summary import Floats, Summary, summarize
 
 
 class Result:
@@ -26,6 +26,10 @@ class Result:
     ----------
     folder : path
         A result folder.
+    partial : bool
+        It may also be that of a run under way, or of one that was killed. Tables then have the rows so far:
+        flows and requests that were complete up to some seconds ago, in the order of the final tables. The
+        summary is of these.
 
     Raises
     ------
@@ -33,11 +37,20 @@ class Result:
         If it is none.
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, *, partial: bool = False) -> None:
         self.folder = Path(folder)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
-        if not (self.folder / "summary.json").is_file():
-            raise OnRampError(f"{self.folder}: is not a result folder (it has no summary.json)")
+        #: The run has not ended: the tables have the rows so far.
+        self.is_partial = False
+        if (self.folder / "summary.json").is_file():
+            return
+        if partial and (under_way := begun(self.folder, tables.has_parts)):
+            self.folder, self.is_partial = under_way, True
+            return
+        why = "it has no summary.json"
+        if partial:
+            why += f", and no run has rows for it yet, which it has after {tables.Parts.SECONDS:g} s"
+        raise OnRampError(f"{self.folder}: is not a result folder ({why})")
 
     @classmethod
     def in_temporary(cls, folder: tempfile.TemporaryDirectory[str]) -> Result:
@@ -52,6 +65,9 @@ class Result:
     @cached_property
     def summary(self) -> Summary:
         """summary.json: the run in numbers; times in microseconds, sizes in bytes."""
+        if self.is_partial:
+            state = json.loads((self.folder / PARTS / tables.Parts.STATE).read_text())
+            return summarize(self.scenario, self.folder, **state)
         summary: Summary = json.loads((self.folder / "summary.json").read_text())
         return summary
 
@@ -59,17 +75,18 @@ class Result:
     def scenario(self) -> Scenario:
         """The scenario that was run, with every value written out."""
         text = (self.folder / "scenario.toml").read_text(encoding="utf-8")
-        return Scenario(text, self.folder, self.summary["substrate"])
+        # The cluster has no rows before the end.
+        return Scenario(text, self.folder, "sim" if self.is_partial else self.summary["substrate"])
 
     @property
     def flows(self) -> pa.Table:
         """One row per flow; units in the schema's metadata, `fct_ps` null for unfinished flows."""
-        return self._table("flows")
+        return tables.read(self.folder, "flows")
 
     @property
     def requests(self) -> pa.Table:
         """One row per completed incast request."""
-        return self._table("requests")
+        return tables.read(self.folder, "requests")
 
     @property
     def exchanges(self) -> pa.Table:
@@ -91,6 +108,11 @@ class Result:
         """One row per flow without an end of its own (`kind = "long"`): what it moved, in how long."""
         return tables.read(self.folder, "goodput")
 
+    @property
+    def links(self) -> pa.Table:
+        """One row per link and direction, from time 0 to the end of the run: bytes, losses, marks, queue."""
+        return tables.read(self.folder, "links")
+
     def rows(self, group: Group) -> pa.Table:
         """The rows that one of the scenario's groups sums up."""
         return group.rows(tables.read(self.folder, group.table))
@@ -98,27 +120,22 @@ class Result:
     @property
     def series(self) -> pa.Table:
         """Samples over time, one row per sample: `time_ps`, `name`, `value`."""
-        return self._table("series")
+        return tables.read(self.folder, "series")
 
     @property
     def clock(self) -> pa.Table:
         """Errors of the hosts' clocks over time, if they were synchronised over the network."""
-        return self._table("clock")
+        return tables.read(self.folder, "clock")
 
     @property
     def next_owd(self) -> pa.Table:
         """Packets beside those acknowledged before they left, if the scenario records them."""
-        return self._table("next_owd")
-
-    def _table(self, name: str) -> pa.Table:
-        return pq.read_table(self.folder / f"{name}.parquet")
+        return tables.read(self.folder, "next_owd")
 
     @cached_property
     def series_names(self) -> list[str]:
         """Names of what was recorded over time."""
-        return sorted(
-            pc.unique(pq.read_table(self.folder / "series.parquet", columns=["name"])["name"]).to_pylist()
-        )
+        return sorted(pc.unique(tables.read(self.folder, "series", ["name"])["name"]).to_pylist())
 
     def samples(self, name: str, *, measured: bool = False) -> tuple[Floats, Floats]:
         """Times in seconds and values of one series, both shape (n,).
@@ -128,5 +145,5 @@ class Result:
         wanted = pc.field("name") == name
         if measured:
             wanted &= pc.field("time_ps") <= round(1e12 * quantity(self.scenario.document["duration"]))
-        table = pq.read_table(self.folder / "series.parquet", columns=["time_ps", "value"], filters=wanted)
+        table = tables.read(self.folder, "series", ["time_ps", "value"], wanted)
         return np.asarray(table["time_ps"]) / 1e12, np.asarray(table["value"])

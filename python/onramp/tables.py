@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
+import shutil
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from onramp import _sim
+from onramp.folders import PARTS, replacing
 
-#: Values of a time series have the name of their series instead of its number.
-_NAMED = "series"
+#: Columns of numbers that tables have as names: column there, by column here.
+_NAMED = {"series": "name", "from": "from", "to": "to"}
 
 
 def _field(column: Mapping[str, Any]) -> pa.Field:
     metadata = {"unit": column["unit"], "meaning": column["meaning"]}
-    if column["name"] == _NAMED:
-        return pa.field("name", pa.string(), nullable=False, metadata=metadata)
+    if named := _NAMED.get(column["name"]):
+        return pa.field(named, pa.string(), nullable=False, metadata=metadata)
     kind = pa.from_numpy_dtype(np.dtype(column["kind"]))
     return pa.field(column["name"], kind, nullable=column["nullable"], metadata=metadata)
 
@@ -57,12 +61,12 @@ def rows(name: str, columns: Columns, *, finished: bool = True, names: Sequence[
     finished : bool
         False where the rows are not complete, so that some values are null.
     names : sequence of str
-        Names of the time series.
+        Names of the time series, or of the nodes.
     """
     arrays = []
     for column in DESCRIBED[name]:
         values = np.frombuffer(columns[column["name"]], column["kind"])
-        if column["name"] == _NAMED:
+        if column["name"] in _NAMED:
             arrays.append(pa.array(names, pa.string()).take(pa.array(values)))
         else:
             arrays.append(_array(values, column, finished))
@@ -80,11 +84,15 @@ def read_columns(path: Path, name: str) -> dict[str, bytes]:
     return found
 
 
-def read(folder: Path, name: str, columns: list[str] | None = None) -> pa.Table:
-    """A table of a result folder; empty, where it has none."""
-    path = folder / f"{name}.parquet"
-    if path.exists():
-        return pq.read_table(path, columns=columns)
+def read(
+    folder: Path, name: str, columns: list[str] | None = None, filters: pc.Expression | None = None
+) -> pa.Table:
+    """A table of a result folder; empty, where it has none. Of a run under way, its parts."""
+    path, parts = folder / f"{name}.parquet", folder / PARTS
+    # Before the end the file has no footer.
+    files = sorted(parts.glob(f"{name}-*.parquet")) if parts.is_dir() else [path] if path.exists() else []
+    if files:
+        return pa.concat_tables([pq.read_table(file, columns=columns, filters=filters) for file in files])
     none = SCHEMAS[name].empty_table()
     return none.select(columns) if columns else none
 
@@ -113,3 +121,59 @@ class Writer:
         if len(self._waiting):
             self._file.write_table(self._waiting.combine_chunks(), self.ROWS)
         self._file.close()
+
+
+class Parts:
+    """Rows so far of a run under way, in files that are complete: `parts/flows-000001.parquet`, …
+
+    They are beside the tables, which have no footer before the end, and vanish then.
+    """
+
+    #: Wall time between two of them.
+    SECONDS = 10.0
+    #: With so many rows of all tables one comes earlier, so that few wait in memory.
+    ROWS = 1 << 18
+    #: The engine's part of the summary at the last one.
+    STATE = "state.json"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / PARTS
+        self._waiting: dict[str, list[pa.Table]] = {}
+        self._number = 0
+        self._written = time.monotonic()
+
+    def add(self, name: str, table: pa.Table) -> None:
+        """Append rows of a table."""
+        self._waiting.setdefault(name, []).append(table)
+
+    @property
+    def are_due(self) -> bool:
+        """True if rows have waited for long, or are many."""
+        rows = sum(len(table) for waiting in self._waiting.values() for table in waiting)
+        return rows >= self.ROWS or time.monotonic() - self._written >= self.SECONDS
+
+    def write(self, whole: Mapping[str, pa.Table], state: Mapping[str, Any]) -> None:
+        """Make the rows so far readable, `whole` tables in place of those of the last time."""
+        self._folder.mkdir(exist_ok=True)
+        self._number += 1
+        for name, waiting in self._waiting.items():
+            self._write(f"{name}-{self._number:06}", pa.concat_tables(waiting))
+        for name, table in whole.items():
+            self._write(f"{name}-so-far", table)
+        with replacing(self._folder / self.STATE) as path:
+            path.write_text(json.dumps(state, allow_nan=False))
+        self._waiting.clear()
+        self._written = time.monotonic()
+
+    def _write(self, name: str, table: pa.Table) -> None:
+        with replacing(self._folder / f"{name}.parquet") as path:
+            pq.write_table(table, path, compression="zstd")
+
+    def remove(self) -> None:
+        """Leave nothing."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def has_parts(folder: Path) -> bool:
+    """True for the folder of a run under way, or of one that was killed, which has rows."""
+    return (folder / PARTS / Parts.STATE).is_file()

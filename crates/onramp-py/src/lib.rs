@@ -75,6 +75,12 @@ impl Loaded {
         (0..self.topology.hosts() as u32).map(|host| self.topology.name(host).to_string()).collect()
     }
 
+    /// Names of all nodes, hosts first, in order.
+    #[getter]
+    fn nodes(&self) -> Vec<String> {
+        (0..self.topology.nodes() as u32).map(|node| self.topology.name(node).to_string()).collect()
+    }
+
     /// Values that are possible, but hardly meant: a line each.
     #[getter]
     fn advice(&self) -> Vec<String> {
@@ -257,6 +263,10 @@ impl Simulation {
 
     fn goodput<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         columns(py, &self.sim.goodput())
+    }
+
+    fn links<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        columns(py, &self.sim.links())
     }
 
     fn next_owd<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -263,6 +263,36 @@ records! {
         bytes: u64 = "B",
     }
 
+    /// A link in one direction: what its port has sent from time 0 to the end of the run.
+    pub struct LinkRecord = "links" {
+        /// Node that sends on it
+        from: u32 = "1",
+        /// Node at its other end
+        to: u32 = "1",
+        /// Rate
+        rate: u64 = "bit/s",
+        /// Bytes of all packets sent, with headers
+        bytes: u64 = "B",
+        /// Packets sent; null in the simulator, which does not count them by link
+        packets: Option<u64> = "packets",
+        /// Share of the time that it was sending
+        utilization: f64 = "1",
+        /// Packets for which the port had no room
+        drops: u64 = "packets",
+        /// Packets lost on the way (`network.faults`, `packet_error_rate`)
+        lost: u64 = "packets",
+        /// Packets cut to their header
+        trims: u64 = "packets",
+        /// ECN-marked packets
+        marked: u64 = "packets",
+        /// PFC pauses of the port, over its classes
+        pauses: u64 = "1",
+        /// Time that PFC paused the port, over its classes
+        paused_ps: Ps = "ps",
+        /// Largest queue of the port when sampled, every `measure.interval`; 0 at hosts; null on Linux
+        queue: Option<u64> = "B",
+    }
+
     /// One value of a time series.
     pub struct Sample = "series" {
         /// Time, from time 0, the end of the warm-up

@@ -324,6 +324,7 @@ impl<F: Feedback> Cell<F> {
     /// Measures at times that are shifted, and for so many repetitions of the present as well.
     pub fn foresee(&mut self, shift: Ps, period: Ps, times: u64) {
         let measures = times > 0 || !shift.is_multiple_of(NS);
+        self.network.foresee();
         self.meter.echo = measures.then(|| Box::new(Echo::new(shift, period, times)));
     }
 
@@ -337,14 +338,16 @@ impl<F: Feedback> Cell<F> {
 
     /// Queueing delays of all switch ports, now, in so many repetitions.
     pub fn echo_queues(&mut self, times: u64) {
-        let (delays, idle) = self.network.queue_delays();
-        self.meter.echo_queues(delays, idle, times);
+        let Self { network, meter, .. } = self;
+        let idle = network.sample_queues(true, |delay| meter.echo_queue(delay, times));
+        meter.echo_queue(0, idle * times);
     }
 
     /// Queueing delays of all switch ports, now.
     pub fn sample_queues(&mut self) {
-        let (delays, idle) = self.network.queue_delays();
-        self.meter.queues(delays, idle);
+        let Self { network, meter, .. } = self;
+        let idle = network.sample_queues(false, |delay| meter.queue(delay));
+        meter.queue.record_zeros(idle);
     }
 
     /// Packets on links to this cell, in its queues, and on their way to other cells.

@@ -8,18 +8,18 @@ use onramp_sim::{Options, Simulation};
 const QUEUES: (&str, &str) = ("measure.queues", "[\"tor0->h0\", \"core0->agg0\"]");
 
 /// FNV-1a over everything recorded.
-fn hash(mut sim: Simulation) -> u64 {
+fn hash(sim: &mut Simulation) -> u64 {
     sim.run_to_end();
     let clocks = sim.take_clock_records();
     let all =
-        format!("{:?}{:?}{:?}{}", sim.take_flows(), sim.take_requests(), sim.take_samples(), common::counters(&sim));
+        format!("{:?}{:?}{:?}{}", sim.take_flows(), sim.take_requests(), sim.take_samples(), common::counters(sim));
     let all = if clocks.is_empty() { all } else { format!("{all}{clocks:?}") };
     all.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 
 fn digest(transport: &str, onramp: &str) -> String {
     let set = [("onramp.enabled", onramp), ("clock.sync", "gaussian"), ("clock.sigma", "200ns"), QUEUES];
-    let hash = hash(build_with(&format!("{SMALL_FAT_TREE}{LOADED}"), transport, &set));
+    let hash = hash(&mut build_with(&format!("{SMALL_FAT_TREE}{LOADED}"), transport, &set));
     format!("{:<40} onramp={onramp:<6} {hash:016x}", transport.replace('\n', " "))
 }
 
@@ -31,7 +31,7 @@ fn synchronised(sync: &str) -> String {
         "ntp" => vec![("clock.lead", "1200s")],
         _ => vec![("clock.lead", "21900us"), ("clock.window", "11ms"), ("clock.probe_interval", "100us")],
     });
-    let hash = hash(build_with(&format!("{SMALL_FAT_TREE}{LOADED}"), TRANSPORTS[0], &set));
+    let hash = hash(&mut build_with(&format!("{SMALL_FAT_TREE}{LOADED}"), TRANSPORTS[0], &set));
     format!("{:<40} onramp=true   {hash:016x}", format!("{} sync={sync}", TRANSPORTS[0]))
 }
 
@@ -102,7 +102,7 @@ fn cells_and_threads_change_nothing() {
                 let mut sim = build_as(&options, &text, transport, &set);
                 assert_eq!(sim.cells(), if one_cell { 1 } else { *cells }, "{name}");
                 sim.set_threads(threads);
-                hash(sim)
+                (hash(&mut sim), sim.links())
             };
             let alone = run(true, 1);
             let threads: &[usize] = if tcp { &[2] } else { &[1, 2, 4] };
@@ -173,7 +173,7 @@ fn cells_and_threads_change_nothing_where_hosts_take_time_and_pace_and_tcp_is_be
             let options = Options { one_cell, ..Options::default() };
             let mut sim = build_as(&options, &format!("{SMALL_FAT_TREE}{traffic}"), transport, &set);
             sim.set_threads(threads);
-            hash(sim)
+            hash(&mut sim)
         };
         let alone = run(true, 1);
         assert_eq!([run(false, 1), run(false, 2)], [alone; 2], "{transport} {pacing}");
@@ -225,7 +225,7 @@ fn links_without_delay_join_cells_and_many_rates_need_no_lanes_of_their_own() {
                 assert_eq!(n.sent, n.delivered + n.dropped + n.in_flight, "{none:?} {n:?}");
             });
             assert!(sim.flows_started() > 20 && sim.flows_started() == sim.flows_finished(), "{none:?}");
-            hash(sim)
+            hash(&mut sim)
         };
         let alone = run(true, 1);
         for threads in [1, 2] {

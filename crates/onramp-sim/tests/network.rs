@@ -3,6 +3,7 @@
 mod common;
 
 use common::*;
+use onramp_sim::records::LinkRecord;
 use onramp_sim::units::{Ps, US};
 use onramp_sim::{Options, Simulation};
 
@@ -20,6 +21,47 @@ fn funnel(fast: &[&str]) -> String {
 
 fn number(counters: &serde_json::Value, group: &str, key: &str) -> f64 {
     counters[group][key].as_f64().unwrap()
+}
+
+#[test]
+fn links_add_up_to_what_the_network_counts() {
+    let all = [("host.rto", "200us"), ("warmup", "50us")];
+    let pfc = [("switch.buffer", "800KB")];
+    let lossy = [("switch.buffer", "200KB"), ("switch.loss", "lossy")];
+    let trims = [
+        ("switch.buffer", "200KB"),
+        ("switch.loss", "lossy"),
+        ("switch.trim", "64B"),
+        ("host.recovery", "{ kind = \"rud\" }"),
+    ];
+    let step = |rate| format!("{{ rate = \"{rate}\", kmin = \"5KB\", kmax = \"100KB\", pmax = 0.5 }}");
+    let ecn = format!("[{}, {}]", step("100Gbps"), step("400Gbps"));
+    let marks = [("switch.ecn", ecn.as_str())];
+    let faulty = [("network.faults", "[{ link = \"core0->agg0\", start = \"0us\", bit_error_rate = 1e-7 }]")];
+    let mut found = [0; 5];
+    for set in [&pfc[..], &lossy, &trims, &marks, &faulty] {
+        let mut sim = build_with(&format!("{SMALL_FAT_TREE}{LOADED}"), TRANSPORTS[0], &[&all[..], set].concat());
+        sim.run_to_end();
+        let (links, counters) = (sim.links(), sim.counters().network);
+        let sum = |of: fn(&LinkRecord) -> u64| links.iter().map(of).sum::<u64>();
+        let counts =
+            [sum(|l| l.drops + l.lost), sum(|l| l.lost), sum(|l| l.trims), sum(|l| l.marked), sum(|l| l.pauses)];
+        let expected =
+            [counters.drops, counts[1], counters.trims.unwrap_or(0), counters.ecn_marked, counters.pfc_pauses];
+        assert_eq!(counts, expected, "{set:?}");
+        assert_eq!(sum(|l| l.paused_ps) as f64 / US as f64, counters.pfc_paused_us, "{set:?}");
+        for link in &links {
+            // Of a packet that is being sent at time 0 or at the end, all bytes count or none.
+            let used = (link.utilization * sim.now() as f64 / 8e12 * link.rate as f64) as u64;
+            assert!(used.abs_diff(link.bytes) < 2048, "{used} {link:?}");
+            assert!(link.from >= 32 || (link.queue, link.drops) == (Some(0), 0), "{link:?}");
+            assert!(link.queue < Some(800_000), "{link:?}");
+        }
+        // Hosts' data goes over their own link, and is not lost there.
+        assert!(sum(|l| if l.from < 32 { l.bytes } else { 0 }) > sim.take_flows().iter().map(|f| f.bytes).sum());
+        found.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
+    }
+    assert!(found.iter().all(|count| *count > 0), "each was met: {found:?}");
 }
 
 #[test]
@@ -47,6 +89,8 @@ fn pfc_holds_a_queue_between_its_two_thresholds() {
     // From the decision to its effect: two delays, the frame, and what is being sent.
     let xoff = 1000.0 + shared / 2.0;
     let peak = queue.iter().fold(0.0, |a: f64, b| a.max(*b));
+    let link = sim.links().into_iter().find(|link| link.rate == 10_000_000_000 && link.queue > Some(0)).unwrap();
+    assert_eq!(link.queue, Some(peak as u64));
     assert!((xoff - 2096.0..xoff + 25_000.0 + 3.0 * 1048.0).contains(&peak), "peak {peak}, XOFF at {xoff}");
     assert!(peak > xoff + 18_000.0, "peak {peak}: the pause came too soon");
     let xon = 1000.0 + (shared - 3072.0) / 2.0;

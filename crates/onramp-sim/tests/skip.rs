@@ -28,6 +28,7 @@ fn run(
         format!("{} {} {} {}", sim.now(), sim.flows_started(), sim.flows_finished(), sim.progress()),
         format!("{:?} {} {:?}", sim.packet_counts(), sim.packet_hops(), sim.fullest_buffer()),
         common::counters(&sim).to_string(),
+        format!("{:?}", sim.links()),
     ];
     (rows.join("\n"), sim.skipping())
 }

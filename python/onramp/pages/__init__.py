@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
+
+#: A colour of a heat map: where on the scale from 0 to 1, red, green and blue.
+Stop = tuple[float, int, int, int]
 
 
 def page(name: str, data: str = "null") -> str:
@@ -20,7 +24,7 @@ def page(name: str, data: str = "null") -> str:
         JSON for its script.
     """
     style = _read("page.css")
-    script = _read("common.js") + _read(f"{name}.js")
+    script = f"const HEAT = {_read('heat.json')};\n" + _read("common.js") + _read(f"{name}.js")
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
         "img-src data:; connect-src 'self'"
@@ -39,6 +43,12 @@ def page(name: str, data: str = "null") -> str:
             f"<script>{script}</script>\n</body>\n</html>\n",
         ]
     )
+
+
+def heat() -> list[Stop]:
+    """Colours of heat maps on a light page."""
+    light: list[Stop] = json.loads(_read("heat.json"))["light"]
+    return light
 
 
 def _read(name: str) -> str:

@@ -115,12 +115,8 @@ function chart(id, lines, { format = count, most = 0 } = {}) {
 // --- the heat map ---
 
 const isDark = () => matchMedia('(prefers-color-scheme: dark)').matches;
-const STOPS = {
-  light: [[0, 244, 246, 248], [0.02, 226, 237, 248], [0.35, 150, 191, 232], [0.65, 253, 197, 126], [0.85, 240, 130, 50], [1, 170, 26, 13]],
-  dark: [[0, 29, 35, 41], [0.02, 27, 43, 61], [0.35, 44, 92, 150], [0.65, 181, 112, 26], [0.85, 232, 100, 31], [1, 255, 190, 160]],
-};
 function shades() {
-  const stops = STOPS[isDark() ? 'dark' : 'light'];
+  const stops = HEAT[isDark() ? 'dark' : 'light'];
   return Array.from({ length: 101 }, (_, n) => {
     const part = n / 100;
     const next = Math.max(1, stops.findIndex(([to]) => to >= part));

@@ -9,7 +9,7 @@ from typing import TypeVar
 from matplotlib.figure import Figure
 
 from onramp.errors import OnRampError
-from onramp.plots import bars, cdf, clock, queue, style, throughput, timeline
+from onramp.plots import bars, cdf, clock, links, queue, style, throughput, timeline
 from onramp.result import Result
 
 #: Sides of a comparison, or the only one, by label: results by seed.
@@ -27,6 +27,7 @@ KINDS: Mapping[str, Callable[[Sides], Figure | None]] = {
     "bars": bars.draw,
     "cdf": _of_one_seed(cdf.draw),
     "queue": _of_one_seed(queue.draw),
+    "links": _of_one_seed(links.draw),
     "throughput": _of_one_seed(throughput.draw),
     "clock": _of_one_seed(clock.draw),
     "timeline": _of_one_seed(timeline.draw),

@@ -20,6 +20,8 @@ from onramp.summary import Floats
 
 #: Text and axes; pages replace it by their own text colour.
 INK = "#1f2933"
+#: Gaps; pages replace it by their own background.
+PAPER = "#fefefe"
 WITHOUT, WITH = "#a3adb8", "#1c6dd0"
 #: For many lines or layers.
 LAYERS = [

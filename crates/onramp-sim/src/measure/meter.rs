@@ -72,17 +72,16 @@ impl Meter {
         &self.rtts
     }
 
-    /// Queues of switch ports take so long to send; `idle` ports have none.
-    pub fn queues(&mut self, delays: impl Iterator<Item = Ps>, idle: u64) {
-        delays.for_each(|delay| self.queue.record((delay / NS) as i64));
-        self.queue.record_zeros(idle);
+    /// The queue of a switch port takes so long to send.
+    pub fn queue(&mut self, delay: Ps) {
+        self.queue.record((delay / NS) as i64);
     }
 
-    /// The same, so many times, in repetitions of the present.
-    pub fn echo_queues(&mut self, delays: impl Iterator<Item = Ps>, idle: u64, times: u64) {
-        let Some(echo) = &mut self.echo else { return };
-        delays.for_each(|delay| echo.queue.record_several((delay / NS) as i64, times));
-        echo.queue.record_several(0, idle * times);
+    /// Queues of so many ports take so long to send, in repetitions of the present.
+    pub fn echo_queue(&mut self, delay: Ps, count: u64) {
+        if let Some(echo) = &mut self.echo {
+            echo.queue.record_several((delay / NS) as i64, count);
+        }
     }
 
     /// Adds what repetitions have measured.

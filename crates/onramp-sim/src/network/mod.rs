@@ -16,4 +16,4 @@ mod switch;
 
 pub(crate) use order::Order;
 pub use packet::{Kind, Packet};
-pub use switch::{Counts, Network, Part, Tally};
+pub use switch::{Counts, Fates, Network, Part, Tally};

@@ -79,10 +79,35 @@ impl Counts {
     }
 }
 
+/// Rare fates of packets at a port, from time 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fates {
+    /// The port had no room for them.
+    pub dropped: u64,
+    /// Lost on the link to the port, whose other end has sent them.
+    pub lost: u64,
+    /// Cut to their header.
+    pub trimmed: u64,
+    /// Marked (ECN).
+    pub marked: u64,
+}
+
+impl Fates {
+    /// Adds what was counted since `before`, so many times more.
+    fn repeat(&mut self, before: &Self, times: u64) {
+        let Self { dropped, lost, trimmed, marked } = self;
+        *dropped += (*dropped - before.dropped) * times;
+        *lost += (*lost - before.lost) * times;
+        *trimmed += (*trimmed - before.trimmed) * times;
+        *marked += (*marked - before.marked) * times;
+    }
+}
+
 /// Counters of a network at a moment.
 #[derive(Clone, Debug)]
 pub struct Tally {
     counts: Counts,
+    fates: Vec<Fates>,
     tx_bytes: Vec<u64>,
     pauses: Vec<(u64, Ps)>,
 }
@@ -131,8 +156,13 @@ pub struct Network<F: Feedback> {
     paths: Option<Selector>,
     random: Vec<Pcg64Mcg>,
     rates: Vec<u64>,
-    /// Time spent sending before counting began.
-    sent_before: Vec<Ps>,
+    /// Time spent sending before counting began, and bytes sent.
+    sent_before: Vec<(Ps, u64)>,
+    /// By port, from time 0 on.
+    fates: Vec<Fates>,
+    /// Largest queue of each port at samples, and at those of repetitions that are foreseen \[B\].
+    deepest: Vec<u64>,
+    foreseen: Vec<u64>,
     /// Ports of switches, and those of them at which something waits.
     switch_ports: u64,
     busy_ports: u64,
@@ -198,7 +228,10 @@ impl<F: Feedback> Network<F> {
             written: rates.iter().map(|&rate| feedback.port(rate)).collect(),
             pauses: Vec::new(),
             turns: vec![Turn::default(); if schedule.takes_turns() { ports.len() } else { 1 }],
-            sent_before: vec![0; ports.len()],
+            sent_before: vec![(0, 0); ports.len()],
+            fates: vec![Fates::default(); ports.len()],
+            deepest: vec![0; ports.len()],
+            foreseen: Vec::new(),
             switch_ports: ports.iter().filter(|port| !port.host).count() as u64,
             busy_ports: 0,
             random: own.ports.iter().map(|&id| onramp_random::stream(seed, "ecn", u64::from(id))).collect(),
@@ -268,6 +301,7 @@ impl<F: Feedback> Network<F> {
             if packet.kind() == Kind::DATA && queue.ecn.mark(queue.bytes, &mut self.random[out as usize]) {
                 packet.set(MARKED);
                 self.counts.marked += 1;
+                self.fates[out as usize].marked += 1;
             }
             Account::Pool
         } else {
@@ -341,6 +375,7 @@ impl<F: Feedback> Network<F> {
         packet.size = size;
         *packet = packet.marked(packet.flags() | TRIMMED, CONTROL);
         self.counts.trimmed += 1;
+        self.fates[out as usize].trimmed += 1;
         self.enqueue(events, now, out, on);
         None
     }
@@ -349,6 +384,7 @@ impl<F: Feedback> Network<F> {
     #[cold]
     fn drops(&mut self, now: Ps, out: u32, packet: &Packet<F::Header>) {
         self.counts.dropped += 1;
+        self.fates[out as usize].dropped += 1;
         if let Some(hops) = &mut self.hops {
             hops.sees(now, out, Fate::Dropped, packet);
         }
@@ -391,6 +427,7 @@ impl<F: Feedback> Network<F> {
     pub fn loses(&mut self, now: Ps, port: u32, packet: &Packet<F::Header>) -> bool {
         let lost = self.faults.as_mut().is_some_and(|faults| faults.lose(port, packet.size));
         self.counts.dropped += u64::from(lost);
+        self.fates[port as usize].lost += u64::from(lost);
         if let Some(hops) = &mut self.hops {
             hops.sees(now, port, if lost { Fate::Lost } else { Fate::Came }, packet);
         }
@@ -515,6 +552,7 @@ impl<F: Feedback> Network<F> {
             if self.tail.is_none() && queue.ecn.mark(queue.bytes, &mut self.random[id as usize]) {
                 packet.set(MARKED);
                 self.counts.marked += 1;
+                self.fates[id as usize].marked += 1;
             }
             let leaving = Leaving {
                 now,
@@ -637,6 +675,9 @@ impl<F: Feedback> Network<F> {
             random,
             rates: _,
             sent_before: _,
+            fates: _,
+            deepest: _,
+            foreseen: _,
             switch_ports: _,
             busy_ports: _,
             pfc_frame: _,
@@ -678,6 +719,7 @@ impl<F: Feedback> Network<F> {
     pub fn tally(&self, now: Ps) -> Tally {
         Tally {
             counts: self.counts,
+            fates: self.fates.clone(),
             tx_bytes: self.ports.iter().map(|port| port.tx_bytes).collect(),
             pauses: self.pauses.iter().map(|pauses| (pauses.count, pauses.total(now))).collect(),
         }
@@ -685,8 +727,10 @@ impl<F: Feedback> Network<F> {
 
     /// Counts what was counted since `before`, up to `now`, so many times more.
     pub fn repeat(&mut self, before: &Tally, now: Ps, times: u64) {
-        let Tally { counts, tx_bytes, pauses } = before;
+        let Tally { counts, fates, tx_bytes, pauses } = before;
         self.counts.repeat(counts, times);
+        self.fates.iter_mut().zip(fates).for_each(|(own, before)| own.repeat(before, times));
+        self.deepest.iter_mut().zip(&self.foreseen).for_each(|(own, other)| *own = (*own).max(*other));
         for (port, before) in self.ports.iter_mut().zip(tx_bytes) {
             port.tx_bytes += (port.tx_bytes - before) * times;
         }
@@ -702,8 +746,10 @@ impl<F: Feedback> Network<F> {
         self.pauses.iter_mut().for_each(|p| p.begin(now));
         self.orders.iter_mut().for_each(|(_, order)| order.begin());
         for (before, port) in self.sent_before.iter_mut().zip(&self.ports) {
-            *before = port.sending(now);
+            *before = (port.sending(now), port.tx_bytes);
         }
+        self.fates.fill(Fates::default());
+        self.deepest.fill(0);
     }
 
     /// Bytes of payload classes waiting at a port.
@@ -743,21 +789,54 @@ impl<F: Feedback> Network<F> {
         self.feedback.rate(&self.written[id as usize], now)
     }
 
-    /// Queueing delays of the ports of switches at which something waits, and the number of the others.
-    pub fn queue_delays(&self) -> (impl Iterator<Item = Ps>, u64) {
+    /// Samples queues: tells `delay` the queueing delay of each port of a switch at which something waits; the number of
+    /// the others. A sample of repetitions of the present is `foreseen`.
+    pub fn sample_queues(&mut self, foreseen: bool, mut delay: impl FnMut(Ps)) -> u64 {
+        let mut deepest = std::mem::take(if foreseen { &mut self.foreseen } else { &mut self.deepest });
+        deepest.resize(self.ports.len(), 0);
         let busy = (0..).zip(&self.ports).filter(|(_, port)| port.waiting != 0 && !port.host);
-        let delays = busy.map(|(id, port)| port.queue_delay(self.queued(id)));
-        (delays.take(self.busy_ports as usize), self.switch_ports - self.busy_ports)
+        for (id, port) in busy.take(self.busy_ports as usize) {
+            let bytes = self.queued(id);
+            delay(port.queue_delay(bytes));
+            deepest[id as usize] = deepest[id as usize].max(bytes);
+        }
+        *(if foreseen { &mut self.foreseen } else { &mut self.deepest }) = deepest;
+        self.switch_ports - self.busy_ports
+    }
+
+    /// Forgets samples of repetitions that were foreseen.
+    pub fn foresee(&mut self) {
+        self.foreseen.clear();
     }
 
     /// Time a port has spent sending since counting began.
     pub fn sending(&self, id: u32, now: Ps) -> Ps {
-        self.ports[id as usize].sending(now).saturating_sub(self.sent_before[id as usize])
+        self.ports[id as usize].sending(now).saturating_sub(self.sent_before[id as usize].0)
+    }
+
+    /// Bytes of the packets whose sending has begun at a port since counting began.
+    pub fn sent(&self, id: u32) -> u64 {
+        self.ports[id as usize].tx_bytes - self.sent_before[id as usize].1
+    }
+
+    /// Packets that were dropped, trimmed or marked at a port, or lost on the link to it.
+    pub fn fates(&self, id: u32) -> Fates {
+        self.fates[id as usize]
+    }
+
+    /// Largest queue of a port at samples \[B\].
+    pub fn deepest(&self, id: u32) -> u64 {
+        self.deepest[id as usize]
+    }
+
+    /// Number and length of the pauses that a port has received, over its classes.
+    pub fn pauses_of(&self, id: u32, now: Ps) -> (u64, Ps) {
+        sum(self.pauses.iter().skip(id as usize * self.classes).take(self.classes), now)
     }
 
     /// Number and length of all pauses that ports of this cell have received.
     pub fn pauses(&self, now: Ps) -> (u64, Ps) {
-        self.pauses.iter().fold((0, 0), |(count, time), p| (count + p.count, time + p.total(now)))
+        sum(self.pauses.iter(), now)
     }
 
     /// The fullest any switch buffer is now, as (bytes used, bytes there are).
@@ -769,6 +848,11 @@ impl<F: Feedback> Network<F> {
     pub fn schedule(&self) -> &Schedule {
         &self.schedule
     }
+}
+
+/// Number and length of pauses.
+fn sum<'a>(pauses: impl Iterator<Item = &'a Pauses>, now: Ps) -> (u64, Ps) {
+    pauses.fold((0, 0), |(count, time), p| (count + p.count, time + p.total(now)))
 }
 
 /// Who bears the bytes of a packet: `ingress` begins with the accounts of the port it

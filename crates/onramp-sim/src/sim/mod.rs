@@ -24,7 +24,7 @@ use crate::scenario::{BuildError, Scenario};
 use onramp_config::units::Ps;
 use onramp_records::counters::Counters;
 use onramp_records::{
-    ClockRecord, CollectiveRecord, ExchangeRecord, FlowRecord, GoodputRecord, NextRecord, OperationRecord,
+    ClockRecord, CollectiveRecord, ExchangeRecord, FlowRecord, GoodputRecord, LinkRecord, NextRecord, OperationRecord,
     RequestRecord, Sample,
 };
 use onramp_topology::Topology;
@@ -196,6 +196,11 @@ impl Simulation {
     /// Payload that flows without an end of their own have moved so far.
     pub fn goodput(&self) -> Vec<GoodputRecord> {
         self.0.goodput()
+    }
+
+    /// Links so far, one in each direction, in the order of the topology's ports.
+    pub fn links(&self) -> Vec<LinkRecord> {
+        self.0.links()
     }
 
     /// The sampled packets that have arrived, beside those acknowledged before

@@ -15,7 +15,7 @@ use crate::network::packet::TCP;
 use onramp_config::units::Ps;
 use onramp_records::counters::Counters;
 use onramp_records::{
-    ClockRecord, CollectiveRecord, ExchangeRecord, FlowRecord, GoodputRecord, NextRecord, OperationRecord,
+    ClockRecord, CollectiveRecord, ExchangeRecord, FlowRecord, GoodputRecord, LinkRecord, NextRecord, OperationRecord,
     RequestRecord, Sample,
 };
 
@@ -50,6 +50,7 @@ pub(super) trait Run: Send + Sync {
     fn take_samples(&mut self) -> Vec<Sample>;
     fn take_clock_records(&mut self) -> Vec<ClockRecord>;
     fn goodput(&self) -> Vec<GoodputRecord>;
+    fn links(&self) -> Vec<LinkRecord>;
     fn next_records(&self) -> Vec<NextRecord>;
     fn captures(&self) -> Vec<Capture>;
     fn ways(&self) -> Ways;
@@ -169,6 +170,10 @@ impl<F: Feedback> Run for Engine<F> {
 
     fn goodput(&self) -> Vec<GoodputRecord> {
         self.desk.recorder.goodput()
+    }
+
+    fn links(&self) -> Vec<LinkRecord> {
+        Self::links(self)
     }
 
     fn next_records(&self) -> Vec<NextRecord> {

@@ -10,11 +10,12 @@ use crate::network::Order;
 use crate::network::feedback::Feedback;
 use crate::{host, network};
 use onramp_config::units::{Ps, US};
+use onramp_records::LinkRecord;
 use onramp_records::counters::{
     ClockCounters, Counters, EngineCounters, NetworkCounters, OnRampCounters, OwdCounters, ShaperCounters, Spread,
     Unfinished,
 };
-use onramp_topology::PortId;
+use onramp_topology::{Port, PortId};
 use std::collections::BTreeMap;
 
 /// Counters of all cells.
@@ -146,27 +147,49 @@ impl<F: Feedback> Engine<F> {
         Some(ClockCounters { threshold_us: thresholds.map(Delays::summary), ..clock })
     }
 
-    /// Share of its capacity each link has carried so far: one by one in a small
-    /// network, else mean and maximum by kind of link.
+    /// Links so far, in the order of ports.
+    pub(super) fn links(&self) -> Vec<LinkRecord> {
+        let (look, now) = (self.look(), self.now().max(1));
+        let link = |(id, port): (PortId, &Port)| {
+            let (network, place) = look.port(id);
+            let (behind, end) = look.port(port.reverse);
+            let fates = network.fates(place);
+            let (pauses, paused_ps) = network.pauses_of(place, self.desk.now);
+            LinkRecord {
+                from: port.from,
+                to: port.to,
+                rate: port.rate.0,
+                bytes: network.sent(place),
+                packets: None,
+                utilization: look.sending(id) as f64 / now as f64,
+                drops: fates.dropped,
+                lost: behind.fates(end).lost,
+                trims: fates.trimmed,
+                marked: fates.marked,
+                pauses,
+                paused_ps,
+                queue: Some(network.deepest(place)),
+            }
+        };
+        (0..).zip(self.desk.topology.ports()).map(link).collect()
+    }
+
+    /// Utilization of links so far: one by one in a small network, else mean and maximum by kind of link.
     fn utilization(&self) -> BTreeMap<String, f64> {
         const FEW: usize = 64;
         let topology = &self.desk.topology;
-        let look = self.look();
-        let share = |port| look.sending(port) as f64 / self.now().max(1) as f64;
+        let links = self.links();
         let mut all = BTreeMap::new();
-        let ports = 0..topology.ports().len() as PortId;
-        if ports.len() <= FEW {
-            for port in ports {
-                all.insert(topology.port_name(port), share(port));
-            }
+        if links.len() <= FEW {
+            all.extend(links.iter().zip(0..).map(|(link, port)| (topology.port_name(port), link.utilization)));
             return all;
         }
         let mut tiers: BTreeMap<String, Vec<f64>> = Default::default();
-        for (id, port) in ports.zip(topology.ports()) {
+        for link in &links {
             tiers
-                .entry(format!("{}->{}", topology.group(port.from), topology.group(port.to)))
+                .entry(format!("{}->{}", topology.group(link.from), topology.group(link.to)))
                 .or_default()
-                .push(share(id));
+                .push(link.utilization);
         }
         for (name, shares) in tiers {
             all.insert(format!("{name} mean"), shares.iter().sum::<f64>() / shares.len() as f64);

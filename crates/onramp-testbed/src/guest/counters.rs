@@ -7,8 +7,9 @@ use crate::sys;
 use onramp_config::units::{NS, Ps, US};
 use onramp_netlink::message::{u32_at, u64_at};
 use onramp_netlink::qdisc::{self, Qdisc};
+use onramp_records::LinkRecord;
 use onramp_records::counters::{NetworkCounters, PortOrder, Spread};
-use onramp_topology::{PortId, Topology};
+use onramp_topology::{Port, PortId, Topology};
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
@@ -29,6 +30,8 @@ const FLOWS: usize = 8;
 pub struct LinkStats {
     /// Packets put on the wire.
     pub packets: u64,
+    /// Bytes that have crossed it.
+    bytes: u64,
     /// Time the wire was in use.
     pub busy_ns: u64,
     wait_sum_ns: u64,
@@ -45,18 +48,19 @@ pub struct LinkStats {
 
 /// Counters of a `link`.
 pub fn link_stats(qdisc: &Qdisc) -> LinkStats {
-    let bytes = &qdisc.extra;
-    let number = |i: usize| u64_at(bytes, 8 * i).unwrap_or_default();
-    let numbers = |from: usize, count: usize| (0..count).map_while(move |i| u32_at(bytes, from + 4 * i)).collect();
+    let extra = &qdisc.extra;
+    let number = |i: usize| u64_at(extra, 8 * i).unwrap_or_default();
+    let numbers = |from: usize, count: usize| (0..count).map_while(move |i| u32_at(extra, from + 4 * i)).collect();
     let order = 32 + 4 * WAITS;
     LinkStats {
         packets: number(0),
+        bytes: qdisc.bytes,
         busy_ns: number(1),
         wait_sum_ns: number(2),
         wait_max_ns: number(3),
         wait: numbers(32, WAITS),
-        data: u64_at(bytes, order).unwrap_or_default(),
-        changes: u64_at(bytes, order + 8).unwrap_or_default(),
+        data: u64_at(extra, order).unwrap_or_default(),
+        changes: u64_at(extra, order + 8).unwrap_or_default(),
         slots: numbers(order + 16, SLOTS),
         events: numbers(order + 16 + 4 * SLOTS, EVENTS),
     }
@@ -71,6 +75,7 @@ impl LinkStats {
     /// Difference since `before`; the maximum is that of all time.
     fn since(mut self, before: &LinkStats) -> Self {
         self.packets -= before.packets;
+        self.bytes -= before.bytes;
         self.busy_ns -= before.busy_ns;
         self.wait_sum_ns -= before.wait_sum_ns;
         self.data -= before.data;
@@ -112,7 +117,7 @@ impl LinkStats {
 pub struct Counters {
     links: Vec<LinkStats>,
     drops: Vec<u64>,
-    marked: u64,
+    marked: Vec<u64>,
     retransmitted: u64,
     timeouts: u64,
 }
@@ -137,6 +142,7 @@ impl Counters {
         }
         found.links.resize(topology.ports().len(), LinkStats::default());
         found.drops.resize(topology.ports().len(), 0);
+        found.marked.resize(topology.ports().len(), 0);
         for (id, node) in (0..).zip(&mut cluster.nodes) {
             for qdisc in qdisc::list(&mut node.socket).map_err(|e| e.to_string())? {
                 let Some(&port) = by_port.get(&(id, qdisc.index)) else { continue };
@@ -146,7 +152,7 @@ impl Counters {
                     found.drops[port as usize] = u64::from(qdisc.drops);
                     if qdisc.kind == "red" {
                         // struct tc_red_xstats: early, pdrop, other, marked.
-                        found.marked += u64::from(u32_at(&qdisc.extra, 12).unwrap_or_default());
+                        found.marked[port as usize] = u64::from(u32_at(&qdisc.extra, 12).unwrap_or_default());
                     }
                 }
             }
@@ -163,7 +169,7 @@ impl Counters {
     pub fn since(mut self, before: &Counters) -> Self {
         self.links = self.links.into_iter().zip(&before.links).map(|(now, before)| now.since(before)).collect();
         self.drops.iter_mut().zip(&before.drops).for_each(|(now, before)| *now -= before);
-        self.marked -= before.marked;
+        self.marked.iter_mut().zip(&before.marked).for_each(|(now, before)| *now -= before);
         self.retransmitted -= before.retransmitted;
         self.timeouts -= before.timeouts;
         self
@@ -193,15 +199,35 @@ impl Counters {
         }
     }
 
+    /// Links, in the order of the topology's ports, over a run that took `span`. They lose, trim and pause nothing.
+    pub fn links(&self, topology: &Topology, span: Ps) -> Vec<LinkRecord> {
+        let counted = self.links.iter().zip(self.drops.iter().zip(&self.marked));
+        let record = |(port, (link, (&drops, &marked))): (&Port, (&LinkStats, _))| LinkRecord {
+            from: port.from,
+            to: port.to,
+            rate: port.rate.0,
+            bytes: link.bytes,
+            packets: Some(link.packets),
+            utilization: link.busy_ns as f64 / (span as f64 / 1000.0).max(1.0),
+            drops,
+            lost: 0,
+            trims: 0,
+            marked,
+            pauses: 0,
+            paused_ps: 0,
+            queue: None,
+        };
+        topology.ports().iter().zip(counted).map(record).collect()
+    }
+
     /// Counters of links and queues, over a run that took `span`.
     pub fn network(&self, topology: &Topology, span: Ps) -> NetworkCounters {
         let mut queues = LinkStats::default();
-        let mut utilization = BTreeMap::new();
+        let share = |(link, id): (LinkRecord, PortId)| (topology.port_name(id), link.utilization);
+        let utilization = self.links(topology, span).into_iter().zip(0..).map(share).collect();
         let (mut sent, mut port_drops, mut host_drops) = (0, 0, 0);
         for (id, port) in (0..).zip(topology.ports()) {
             let link = &self.links[id as usize];
-            let share = link.busy_ns as f64 / (span as f64 / 1000.0).max(1.0);
-            utilization.insert(topology.port_name(id), share);
             if is_host(topology, port.from) {
                 sent += link.packets;
                 host_drops += self.drops[id as usize];
@@ -215,7 +241,7 @@ impl Counters {
             packets_sent: sent,
             drops: port_drops,
             host_drops: Some(host_drops),
-            ecn_marked: self.marked,
+            ecn_marked: self.marked.iter().sum(),
             retransmitted_packets: self.retransmitted,
             timeouts: self.timeouts,
             utilization,

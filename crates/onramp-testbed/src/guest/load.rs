@@ -172,6 +172,7 @@ pub fn run(
         clocks,
         unfinished: load.unfinished(end)?,
         goodput: std::mem::take(&mut load.goodput),
+        links: counted.links(topology, now),
         flows: load.recorder.take_flows(),
         requests: load.recorder.take_requests(),
         exchanges: measured(load.programs.take_records(), load.warmup),

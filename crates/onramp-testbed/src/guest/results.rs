@@ -3,8 +3,8 @@
 use super::{Result, at};
 use onramp_records::counters::Counters;
 use onramp_records::{
-    ClockRecord, CollectiveRecord, ExchangeRecord, FlowRecord, GoodputRecord, OperationRecord, Record, RequestRecord,
-    Sample,
+    ClockRecord, CollectiveRecord, ExchangeRecord, FlowRecord, GoodputRecord, LinkRecord, OperationRecord, Record,
+    RequestRecord, Sample,
 };
 use onramp_sim::measure::trace::Capture;
 use serde_json::json;
@@ -20,6 +20,8 @@ pub struct Results {
     pub flows: Vec<FlowRecord>,
     /// Flows that were alive at the end.
     pub unfinished: Vec<FlowRecord>,
+    /// Links.
+    pub links: Vec<LinkRecord>,
     /// Payload that flows without an end of their own have moved.
     pub goodput: Vec<GoodputRecord>,
     /// Completed requests.
@@ -61,6 +63,7 @@ impl Results {
         save("flows.bin", &FlowRecord::columns(&self.flows))?;
         save("unfinished.bin", &FlowRecord::columns(&self.unfinished))?;
         save("goodput.bin", &GoodputRecord::columns(&self.goodput))?;
+        save("links.bin", &LinkRecord::columns(&self.links))?;
         save("requests.bin", &RequestRecord::columns(&self.requests))?;
         save("exchanges.bin", &ExchangeRecord::columns(&self.exchanges))?;
         save("operations.bin", &OperationRecord::columns(&self.operations))?;
