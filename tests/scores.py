@@ -19,7 +19,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +66,10 @@ def bandwidth(result: Result) -> float:
 
 #: Operations of its microbenchmarks, and the whole buffer [MiB] of n ranks: an all-gather's size is a rank's.
 OPERATIONS: Mapping[str, Callable[[int], int]] = {
-    "all-reduce": lambda n: 1,
-    "all-gather": lambda n: n,
-    "reduce-scatter": lambda n: 1,
-    "all-to-all": lambda n: 1,
+    "all-reduce": lambda _: 1,
+    "all-gather": lambda ranks: ranks,
+    "reduce-scatter": lambda _: 1,
+    "all-to-all": lambda _: 1,
 }
 
 
@@ -108,7 +108,7 @@ def whole(result: Result) -> float:
 
 
 ASTRA = {
-    f"{operation}, {ranks} ranks": Case(lambda o=operation, n=ranks: ring(o, n), whole)
+    f"{operation}, {ranks} ranks": Case(partial(ring, operation, ranks), whole)
     for operation in OPERATIONS
     for ranks in (4, 8, 16)
 }
@@ -116,9 +116,9 @@ ASTRA = {
 
 def run_astra(program: Path, folder: Path, case: str) -> float:
     """A microbenchmark of ASTRA-sim: its time [us]."""
-    operation, ranks = re.fullmatch(r"(\S+), (\d+) ranks", case).groups()
+    operation, ranks, _ = re.split(", | ", case)
     name = operation.replace("-", "_")
-    command = [
+    command: list[str | Path] = [
         program,
         f"--workload-configuration={folder}/workload/microbenchmarks/{name}/{ranks}npus_1MB/{name}",
         f"--system-configuration={folder}/system/native_collectives/Ring_4chunks.json",
