@@ -18,7 +18,7 @@ use onramp_workload::state::Encoder;
 use serde::{Deserialize, Serialize};
 
 /// The network that the constants are given for: 12 us at 100 Gb/s.
-const REFERENCE_RTT: Ps = 12 * US;
+pub(super) const REFERENCE_RTT: Ps = 12 * US;
 const REFERENCE_BDP: f64 = 150_000.0;
 /// Without a queue, fast increase: a delay below this.
 const NO_QUEUE: Ps = US;
@@ -93,8 +93,15 @@ impl Config {
 }
 
 /// Bytes sent in a time at the line rate.
-fn bdp(rtt: Ps, env: &Env) -> f64 {
+pub(super) fn bdp(rtt: Ps, env: &Env) -> f64 {
     rtt as f64 * env.line_rate / (8.0 * SEC as f64)
+}
+
+/// Marking between 0.2 and 0.8 bandwidth-delay products (htsim).
+pub(super) fn marks(base_rtt: Ps) -> EcnDefault {
+    let rate = Rate(100_000_000_000);
+    let bytes = |share: f64| Bytes((share * base_rtt as f64 * rate.0 as f64 / (8.0 * SEC as f64)) as u64);
+    EcnDefault { rate, kmin: bytes(0.2), kmax: bytes(0.8), pmax: 1.0 }
 }
 
 impl Settings for Config {
@@ -144,11 +151,8 @@ impl Settings for Config {
         64
     }
 
-    /// Between 0.2 and 0.8 bandwidth-delay products (htsim).
     fn ecn_defaults(&self) -> Option<EcnDefault> {
-        let rate = Rate(100_000_000_000);
-        let bytes = |share: f64| Bytes((share * self.base_rtt() as f64 * rate.0 as f64 / (8.0 * SEC as f64)) as u64);
-        Some(EcnDefault { rate, kmin: bytes(0.2), kmax: bytes(0.8), pmax: 1.0 })
+        Some(marks(self.base_rtt()))
     }
 }
 

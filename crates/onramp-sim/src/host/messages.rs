@@ -77,6 +77,7 @@ impl<H: Header> Hosts<H> {
         let (flow, nic) = (Entry { slot, id: sender.id }, sender.nic);
         if !self.shaper.ready(flow) {
             self.line_up(flow, io.now, io.now);
+            self.ask(io, slot, false);
         }
         nic
     }
