@@ -28,6 +28,9 @@ const TOLD_BITS: u32 = 22;
 /// Largest window: a quarter of what a packet can tell.
 const LARGEST: u64 = QUANTUM << (TOLD_BITS - 2);
 
+/// Reason why iterations on credit are not skipped.
+pub const AT_ONE_END: &str = "credit that is lost on its way is known at one end only";
+
 /// Parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -106,7 +109,9 @@ impl Settings for Config {
 pub struct Credit {
     /// Bytes that it may send: the last packet need not be covered, so that it can be below 0.
     left: i64,
+    /// Most that it can have, and most that it asks for.
     most: i64,
+    wish: i64,
     /// Quanta granted and asked for since the flow began; they wrap.
     granted: u32,
     asked: u32,
@@ -115,8 +120,10 @@ pub struct Credit {
 }
 
 impl Credit {
-    fn new(most: u64) -> Self {
-        Self { left: most as i64, most: most as i64, granted: 0, asked: 0, speculates: true }
+    /// A new flow's.
+    pub fn new(config: &Config, env: &Env) -> Self {
+        let most = config.window(env) as i64;
+        Self { left: most, most, wish: most, granted: 0, asked: 0, speculates: true }
     }
 
     /// True if nothing may be sent.
@@ -129,12 +136,26 @@ impl Credit {
         ahead(self.asked, self.granted) > 0
     }
 
-    fn spend(&mut self, bytes: u16) {
+    /// A packet of so many bytes leaves.
+    pub(super) fn spend(&mut self, bytes: u16) {
         self.left -= i64::from(bytes);
     }
 
-    /// Something has come back.
-    fn heard(&mut self) {
+    /// Asks for no more than this, whatever there is to send.
+    pub(super) fn limit(&mut self, bytes: u64) {
+        self.wish = self.most.min(bytes as i64);
+    }
+
+    /// An acknowledgement has come, or a NACK: its receiver takes a trimmed packet for a wish to retransmit it, as
+    /// [`Grant::trimmed`] does.
+    pub(super) fn heard(&mut self, trimmed: bool, env: &Env) {
+        self.stop_speculating();
+        if trimmed {
+            raise(&mut self.asked, self.granted.wrapping_add(quanta(env.packet)));
+        }
+    }
+
+    fn stop_speculating(&mut self) {
         if self.speculates {
             self.speculates = false;
             self.left = self.left.min(0);
@@ -143,7 +164,7 @@ impl Credit {
 
     /// The receiver has granted so many quanta in all.
     pub fn grant(&mut self, total: u32) {
-        self.heard();
+        self.stop_speculating();
         let more = ahead(total, self.granted);
         if more > 0 {
             self.left = (self.left + i64::from(more) * QUANTUM as i64).min(self.most);
@@ -151,14 +172,9 @@ impl Credit {
         }
     }
 
-    /// A packet was trimmed: its receiver takes that for a wish to retransmit it, as [`Grant::trimmed`] does.
-    fn trimmed(&mut self, packet: u64) {
-        raise(&mut self.asked, self.granted.wrapping_add(quanta(packet)));
-    }
-
     /// The target that a packet tells: for `backlog` bytes to send, at a NIC that so many flows share.
     pub fn ask(&mut self, backlog: u64, flows: usize, env: &Env) -> i32 {
-        let mut wanted = (backlog as i64).min(self.most) - self.left;
+        let mut wanted = (backlog as i64).min(self.wish) - self.left;
         if self.speculates && backlog > 0 {
             // What is sent unasked may be trimmed.
             wanted = wanted.max(env.packet as i64);
@@ -192,14 +208,11 @@ impl Controller for State {
     type Config = Config;
 
     fn new(config: &Config, env: &Env) -> Self {
-        Self(Credit::new(config.window(env)))
+        Self(Credit::new(config, env))
     }
 
     fn on_ack(&mut self, _: &Config, env: &Env, ack: &Ack<'_>) {
-        self.0.heard();
-        if ack.trimmed {
-            self.0.trimmed(env.packet);
-        }
+        self.0.heard(ack.trimmed, env);
     }
 
     fn on_sent(&mut self, _: &Config, _: &Env, sent: &Sent) {
@@ -215,7 +228,7 @@ impl Controller for State {
     }
 
     fn encode(&self, _: &Config, _: &Env, _: u32, state: &mut Encoder) {
-        state.refuse("credit that is lost on its way is known at one end only");
+        state.refuse(AT_ONE_END);
     }
 }
 
@@ -327,5 +340,154 @@ impl Pacer {
             Place::Satisfied => &mut self.satisfied,
         };
         queue.retain(|other| *other != slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{ENV, at};
+    use super::*;
+
+    /// Base RTT of 12 us at 100 Gb/s: the window is 225 KB; packets are 1048 B.
+    fn config() -> Config {
+        let mut config = Config::default();
+        config.resolve_rtt(12 * US);
+        config
+    }
+
+    fn credit() -> Credit {
+        Credit::new(&config(), &ENV)
+    }
+
+    /// Senders at a receiver, each of which wants so many bytes.
+    fn crowd(wants: &[u64]) -> (Pacer, Vec<Grant>) {
+        let mut pacer = Pacer::default();
+        let mut grants = vec![Grant::default(); wants.len()];
+        for ((slot, grant), bytes) in (0..).zip(&mut grants).zip(wants) {
+            grant.asked((quanta(*bytes) << (32 - TOLD_BITS)) as i32);
+            pacer.line_up(slot, grant);
+        }
+        (pacer, grants)
+    }
+
+    /// Grants all credit that is due before `end`: to whom, in turn.
+    fn run(pacer: &mut Pacer, grants: &mut [Grant], end: Ps) -> Vec<u32> {
+        let mut turns = Vec::new();
+        while let Some(now) = pacer.due().filter(|due| *due < end) {
+            let slot = pacer.next().unwrap();
+            pacer.grant(&mut grants[slot as usize], &config(), &ENV, now);
+            turns.push(slot);
+        }
+        turns
+    }
+
+    #[test]
+    fn credit_is_granted_in_turn_at_the_rate_of_the_link() {
+        let (mut pacer, mut grants) = crowd(&[10_000_000; 3]);
+        let turns = run(&mut pacer, &mut grants, 1000 * US);
+        assert_eq!(turns[..6], [0, 1, 2, 0, 1, 2]);
+        // 0.99 of 100 Gb/s for 1 ms, in grants of 16 KiB.
+        let bytes: u64 = grants.iter().map(|grant| u64::from(grant.granted) * QUANTUM).sum();
+        assert_eq!(bytes.div_ceil(16_384), (0.99 * 12_500_000.0_f64 / 16_384.0).ceil() as u64);
+        let shares = grants.iter().map(|grant| grant.granted);
+        assert!(shares.clone().max().unwrap() - shares.min().unwrap() <= 64, "{grants:?}");
+    }
+
+    #[test]
+    fn no_more_is_granted_than_was_asked_for_while_others_want_some() {
+        let (mut pacer, mut grants) = crowd(&[5000, 1_000_000]);
+        run(&mut pacer, &mut grants, 80 * US);
+        assert_eq!((grants[0].granted, grants[0].place), (20, Place::Satisfied));
+        assert!(grants[1].granted > 3500 && grants[1].place == Place::Asking, "{grants:?}");
+    }
+
+    #[test]
+    fn who_is_satisfied_gets_a_window_more_and_then_nothing_until_it_asks() {
+        let (mut pacer, mut grants) = crowd(&[5000]);
+        let turns = run(&mut pacer, &mut grants, Ps::MAX);
+        // 14 grants of 64 quanta are beyond 225,000 B.
+        assert_eq!((turns.len(), grants[0].granted, pacer.due()), (15, 20 + 14 * 64, None));
+        // A wish for less than it has lines it up for as much as that is nearer to what it has.
+        grants[0].asked((20 + 64) << (32 - TOLD_BITS));
+        pacer.line_up(0, &mut grants[0]);
+        assert_eq!((run(&mut pacer, &mut grants, Ps::MAX).len(), grants[0].granted), (1, 20 + 15 * 64));
+    }
+
+    #[test]
+    fn who_leaves_gets_nothing_more() {
+        let (mut pacer, mut grants) = crowd(&[100_000, 100_000]);
+        run(&mut pacer, &mut grants, US);
+        pacer.leave(0, grants[0]);
+        pacer.leave(1, grants[1]);
+        assert_eq!((pacer.due(), pacer.next()), (None, None));
+    }
+
+    #[test]
+    fn a_trimmed_packet_is_a_wish_for_credit_at_both_ends() {
+        let (mut sender, mut grant) = (credit(), Grant::default());
+        assert!(!sender.is_awaited());
+        sender.heard(true, &ENV);
+        grant.trimmed(ENV.packet);
+        assert_eq!((sender.asked, grant.asked), (5, 5));
+        assert!(sender.is_awaited());
+        // One that had asked for more wants the same as before.
+        sender.asked = 9;
+        sender.heard(true, &ENV);
+        assert_eq!(sender.asked, 9);
+    }
+
+    #[test]
+    fn a_window_is_sent_unasked_and_lapses_with_the_first_reply() {
+        let (c, mut state) = (config(), State(credit()));
+        assert_eq!(state.permit(&c, &ENV, 0).window, u64::MAX);
+        let sent = |state: &mut State| state.on_sent(&config(), &ENV, &Sent { now: 0, size: 1048, in_flight: 0 });
+        sent(&mut state);
+        // The bytes that it has sent, and at least a packet.
+        assert_eq!((state.0.ask(10_000_000, 1, &ENV), state.0.asked), (5 << (32 - TOLD_BITS), 5));
+        sent(&mut state);
+        state.0.ask(10_000_000, 1, &ENV);
+        assert_eq!(state.0.asked, 9);
+        state.on_ack(&c, &ENV, &at(US, US, false, 1, 2));
+        assert_eq!((state.permit(&c, &ENV, 0).window, state.0.left), (0, 0));
+        // Any credit is enough for a packet, and the rest is owed.
+        state.0.grant(1);
+        assert_eq!(state.permit(&c, &ENV, 0).window, u64::MAX);
+        sent(&mut state);
+        assert_eq!((state.permit(&c, &ENV, 0).window, state.0.left), (0, 256 - 1048));
+        // A grant that was overtaken says nothing new, and one makes up for those that were lost.
+        state.0.grant(0);
+        state.0.grant(9);
+        assert_eq!(state.0.left, 9 * 256 - 1048);
+        // No more is kept than a window.
+        state.0.grant(100_000);
+        assert_eq!(state.0.left, 225_000);
+    }
+
+    #[test]
+    fn flows_that_share_a_nic_ask_for_their_share() {
+        let mut sender = credit();
+        sender.stop_speculating();
+        sender.ask(10_000_000, 2, &ENV);
+        assert_eq!(sender.asked, quanta(225_000 / 2));
+        // What is asked for is not taken back.
+        sender.limit(1000);
+        sender.ask(10_000_000, 1, &ENV);
+        assert_eq!(sender.asked, quanta(225_000 / 2));
+    }
+
+    #[test]
+    fn counts_wrap_and_a_packet_tells_their_low_bits() {
+        let start = u32::MAX - 100;
+        let mut grant = Grant { granted: start, asked: start, place: Place::Out };
+        let mut sender = Credit { left: 0, speculates: false, granted: start, asked: start, ..credit() };
+        let told = sender.ask(200_000, 1, &ENV);
+        // When the packet left is below it.
+        grant.asked(told | 999);
+        assert_eq!((grant.asked, sender.asked), (start.wrapping_add(782), start.wrapping_add(782)));
+        sender.grant(start.wrapping_add(200));
+        assert_eq!(sender.left, 200 * 256);
+        // One that was overtaken tells nothing new.
+        grant.asked(((start.wrapping_add(700)) << (32 - TOLD_BITS)) as i32);
+        assert_eq!(grant.asked, start.wrapping_add(782));
     }
 }

@@ -5,8 +5,10 @@ use super::{Hosts, Io, Sender, Timer};
 use crate::cc::Env;
 use crate::cc::rccc::{Grant, Pacer};
 use crate::network::feedback::{Feedback, Header};
-use crate::network::packet::{CREDIT, TRIMMED, UNMEASURED};
+use crate::network::packet::{CREDIT, NO_PACKET, TRIMMED, UNMEASURED};
 use crate::network::{Kind, Packet};
+use crate::stack::Tx;
+use onramp_config::units::NS;
 
 /// Credit that the hosts of a cell grant.
 #[derive(Debug)]
@@ -60,6 +62,15 @@ impl<H: Header> Hosts<H> {
         self.grant(io, nic);
     }
 
+    /// A header without a packet has come: its sender wants credit.
+    #[cold]
+    pub(super) fn asked_alone<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, packet: &Packet<H>) {
+        let nic = self.receivers[packet.flow].nic;
+        self.asked(io, packet, false);
+        self.nic_send(io, nic);
+        self.close_receiver(packet.flow);
+    }
+
     /// A NIC may grant credit.
     pub fn credit_due<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, nic: u32) {
         if let Some(credits) = &mut self.credits {
@@ -105,11 +116,12 @@ impl<H: Header> Hosts<H> {
     }
 
     /// Has a sender that has something to send but no credit ask for some, unless some is under way; `again` even then.
-    /// It sends the header of its next packet, as if a switch had trimmed it. The NIC is to send after this.
+    /// It sends a header without a packet. The NIC is to send after this.
+    #[cold]
     pub(super) fn ask<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, slot: u32, again: bool) {
         let sender = &mut self.senders[slot];
         let Some(credit) = sender.cc.credit().filter(|credit| credit.is_short()) else { return };
-        if !crate::stack::Tx::ready(&sender.tx) || credit.is_awaited() && !again {
+        if !sender.tx.ready() || credit.is_awaited() && !again {
             return;
         }
         let transport = &self.transports[sender.transport];
@@ -117,9 +129,9 @@ impl<H: Header> Hosts<H> {
         let asks = asks(sender, &self.shaper, self.classes, transport.env(self.nics[nic as usize].rate));
         sender.packets = sender.packets.wrapping_add(1);
         let packet = Packet {
-            sent_ns: (io.now / onramp_config::units::NS) as u32,
+            sent_ns: (io.now / NS) as u32,
             flow: sender.peer,
-            seq: sender.tx.following(),
+            seq: NO_PACKET,
             owd_ns: asks,
             size: transport.header() as u16,
             hash: sender.hash,

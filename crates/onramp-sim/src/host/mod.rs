@@ -21,6 +21,7 @@ mod transport;
 pub use flow::{Receiver, Sender};
 pub use transport::{Common, Transports};
 
+use crate::cc::rccc::AT_ONE_END;
 use crate::clock::{Clocks, Tick};
 use crate::engine::{Events, Slab, prefetch};
 use crate::measure::Meter;
@@ -265,7 +266,7 @@ impl<H: Header> Hosts<H> {
             state.refuse("the order of TCP's simultaneous packets is drawn from the time, which never comes again");
         }
         if credits.is_some() {
-            state.refuse("credit that is lost on its way is known at one end only");
+            state.refuse(AT_ONE_END);
         }
         if !notes.is_empty() || !done.is_empty() || !outboxes.iter().all(Outbox::is_empty) {
             state.busy();

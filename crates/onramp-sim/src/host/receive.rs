@@ -3,7 +3,7 @@
 use super::processing::Ring;
 use super::{Hosts, Io, Timer};
 use crate::network::feedback::{Feedback, Header};
-use crate::network::packet::{LAST, LEFT_BITS, MARKED, TCP, TRIMMED, UNMEASURED, UNPAUSED};
+use crate::network::packet::{LAST, LEFT_BITS, MARKED, NO_PACKET, TCP, TRIMMED, UNMEASURED, UNPAUSED};
 use crate::network::{Kind, Packet};
 use crate::stack::Rx;
 use onramp_config::units::{NS, Ps};
@@ -99,6 +99,8 @@ impl<H: Header> Hosts<H> {
         // A header overtakes the queue that its packet would have waited in: its delay tells nothing of it.
         let owd_ns = if packet.flags() & TRIMMED == 0 {
             io.measure_owd(packet, receiver.src, receiver.watch_owd)
+        } else if packet.seq == NO_PACKET {
+            return self.asked_alone(io, packet);
         } else {
             UNMEASURED
         };

@@ -326,8 +326,10 @@ impl<H: Header> Hosts<H> {
             // What is sent from here on times out later than that.
             None => {
                 self.watch(io, flow, now + rto);
-                self.ask(io, flow.slot, true);
-                self.nic_send(io, self.senders[flow.slot].nic);
+                if self.credits.is_some() {
+                    self.ask(io, flow.slot, true);
+                    self.nic_send(io, self.senders[flow.slot].nic);
+                }
             }
             Some(_) => {
                 sender.tx.on_timeout(now);
@@ -344,7 +346,9 @@ impl<H: Header> Hosts<H> {
                     self.turn_to_next_message(flow.slot);
                 }
                 self.watch(io, flow, next.unwrap_or(now + rto));
-                self.ask(io, flow.slot, true);
+                if self.credits.is_some() {
+                    self.ask(io, flow.slot, true);
+                }
                 self.activate(io, flow);
             }
         }

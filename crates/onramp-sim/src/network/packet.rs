@@ -47,6 +47,9 @@ pub const UNPAUSED: u8 = 8;
 /// Set on a data packet whose payload a switch has cut off: its header alone goes on.
 pub const TRIMMED: u8 = UNPAUSED;
 
+/// Number of a header without a packet, by which a sender asks for credit.
+pub const NO_PACKET: u32 = u32::MAX;
+
 /// In the slot of a packet's flow: it is a connection's (TCP).
 pub const TCP: u32 = 1 << 31;
 
