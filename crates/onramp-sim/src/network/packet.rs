@@ -108,7 +108,7 @@ pub struct Packet<H> {
     pub paused: u32,
     /// ACK: the data packet's one-way delay in nanoseconds, by the hosts' clocks,
     /// or `UNMEASURED`. RDMA's data: picoseconds since `sent_ns` when it left, and with
-    /// credits what its sender asks for, see [`LEFT_BITS`].
+    /// credits what its sender asks for (`LEFT_BITS`).
     pub owd_ns: i32,
     /// Bytes on the wire.
     pub size: u16,
