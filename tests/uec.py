@@ -1,4 +1,4 @@
-"""Cases in which NSCC with packet trimming is held against uet-htsim.
+"""Cases in which NSCC and RCCC with packet trimming are held against uet-htsim.
 
 That is the simulator of the Ultra Ethernet Consortium.
 
@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,14 @@ SEEDS = {16: (13, *range(1, 10)), 128: (13, 1, 2)}
 #: Bytes of headers of a data packet.
 HEADERS = 64
 
+#: Transports here, and what has htsim run them.
+TRANSPORTS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "NSCC": ({"kind": "nscc"}, ["-sender_cc_only"]),
+    # Of what it adds to receivers in oversubscribed networks nothing is in Ultra Ethernet 1.0.
+    "RCCC": ({"kind": "rccc"}, ["-receiver_cc_only", "-force_disable_oversubscribed_cc"]),
+    "NSCC and RCCC": ({"kind": "nscc", "credit": {}}, ["-sender_cc", "-receiver_cc"]),
+}
+
 #: Destinations of the permutation of 16 hosts in htsim's own validation.
 PERMUTATION = (8, 4, 13, 10, 12, 15, 0, 9, 14, 7, 5, 3, 11, 6, 2, 1)
 
@@ -59,6 +67,8 @@ class Case:
     queue: int = 0
     #: Set if all leaves together have a quarter of their hosts' rate towards the spines.
     oversubscribed: bool = False
+    #: Congestion control, of `TRANSPORTS`.
+    control: str = "NSCC"
 
     @property
     def network(self) -> dict[str, Any]:
@@ -87,12 +97,20 @@ class Case:
             "network": self.network,
             "host": host,
             "switch": switch,
-            "transport": {"kind": "nscc"},
+            "transport": TRANSPORTS[self.control][0],
         }
 
     def arguments(self, folder: Path) -> list[str]:
         """Arguments of htsim."""
-        found = ["-paths", "128", "-linkspeed", f"{self.gbps}000", "-mtu", str(self.mtu)]
+        found = [
+            *TRANSPORTS[self.control][1],
+            "-paths",
+            "128",
+            "-linkspeed",
+            f"{self.gbps}000",
+            "-mtu",
+            str(self.mtu),
+        ]
         if self.queue:
             found += ["-disable_trim", "-q", str(self.queue)]
         if self.oversubscribed:
@@ -169,6 +187,57 @@ CASES: dict[str, Case] = {
 }
 
 
+#: Those of them with credit of the receivers.
+WITH_CREDIT = {
+    "RCCC": (
+        "one flow, 2 MB",
+        "incast 15:1, 2 MB",
+        "incast 127:1, 2 MB",
+        "permutation of 16, 2 MB",
+        "incast 3:1, 2 MB",
+        "incast 15:1, 64 KB",
+        "incast 15:1, 8 MB",
+        "incast 127:1, 100 KB",
+        "permutation of 16, 8 MB",
+        "permutation of 128, 2 MB",
+        "permutation of 128, 8 MB",
+        "random 60%, 16 hosts",
+        "permutation of 128 at 4:1, 2 MB",
+        "incast 15:1 at 400 Gb/s, 2 MB",
+        "incast 15:1, packets of 1500 B",
+        "incast 15:1, no trimming",
+        "incast 127:1, no trimming",
+    ),
+    "NSCC and RCCC": (
+        "one flow, 2 MB",
+        "incast 15:1, 2 MB",
+        "incast 127:1, 2 MB",
+        "permutation of 16, 2 MB",
+        "incast 127:1, 100 KB",
+        "permutation of 128, 2 MB",
+        "permutation of 128, 8 MB",
+        "random 60%, 16 hosts",
+        "permutation of 128 at 4:1, 2 MB",
+    ),
+}
+
+
+def fan() -> Flows:
+    """Hosts 1, 2 and 3 to host 0, the latter two to nine more each: htsim's `outcast_incast.cm`."""
+    to = {1: [0], 2: [0, *range(4, 13)], 3: [0, *range(13, 22)]}
+    return [(src, dst, 2 * MB, 0) for src, dsts in to.items() for dst in dsts]
+
+
+CASES |= {
+    f"{control}, {name}": replace(CASES[name], control=control)
+    for control, names in WITH_CREDIT.items()
+    for name in names
+}
+CASES |= {
+    f"{control}, outcast and incast": Case(128, fan, control=control) for control in ("RCCC", "NSCC and RCCC")
+}
+
+
 def of(times: NDArray[np.float64]) -> dict[str, float]:
     """Median, mean and longest completion time [us]."""
     return {"median": float(np.median(times)), "mean": float(times.mean()), "tail": float(times.max())}
@@ -194,7 +263,7 @@ def run_htsim(program: Path, case: Case, seed: int) -> dict[str, float]:
         flows = case.flows()
         lines = [f"{src}->{dst} start {at} size {size}\n" for src, dst, size, at in flows]
         (folder / "flows.cm").write_text(f"Nodes {case.hosts}\nConnections {len(flows)}\n" + "".join(lines))
-        command: list[str | Path] = [program, "-tm", "flows.cm", "-sender_cc_only", "-end", "100000"]
+        command: list[str | Path] = [program, "-tm", "flows.cm", "-end", "100000"]
         command += ["-seed", str(seed), *case.arguments(folder)]
         run = subprocess.run(command, cwd=folder, text=True, check=True, stdout=subprocess.PIPE)
     starts, times = {}, []

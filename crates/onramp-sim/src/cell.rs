@@ -224,6 +224,7 @@ impl<F: Feedback> Cell<F> {
             Timer::Program(_, slot) => hosts.program_due(&mut io, slot),
             Timer::End(_, slot) => hosts.end_due(&mut io, slot),
             Timer::Served(nic) => hosts.served(&mut io, nic),
+            Timer::Credit(nic) => hosts.credit_due(&mut io, nic),
             Timer::Fault(_) | Timer::Clock(_) => {}
         }
     }

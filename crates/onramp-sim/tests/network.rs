@@ -277,7 +277,7 @@ fn every_kind_of_network_runs_to_its_end() {
             for onramp in ["false", "true"] {
                 let text = format!("duration = \"300us\"\n[network]\n{network}{traffic}");
                 let mut set = vec![("onramp.enabled", onramp)];
-                if transport.contains("nscc") {
+                if transport.contains("nscc") || transport.contains("rccc") {
                     // Its 100 us are for queues of a round trip: PFC lets them be longer.
                     set.push(("host.recovery", "{ kind = \"rud\", rto = \"16ms\" }"));
                 }

@@ -219,6 +219,24 @@ s.toml:23: transport.max_cut: 1 is not between 0 and 1
 s.toml:24: transport.quick_adapt_gate: 17 is above 16: such as 3"#,
     ),
     (
+        r#"kind = "dcqcn"
+min_rate = "1Gbps""#,
+        r#"kind = "rccc"
+max_window = 0.0
+grant = "1B"
+rate = 1.5"#,
+        r#"s.toml:22: transport.max_window: 0 is outside 0.01 to 1000
+s.toml:23: transport.grant: 1B is outside 256B to 1MiB: such as "16KiB"
+s.toml:24: transport.rate: 1.5 is not above 0 and at most 1: such as 0.99"#,
+    ),
+    (
+        r#"kind = "dcqcn"
+min_rate = "1Gbps""#,
+        r#"kind = "nscc"
+credit = { base_rtt = "1ns" }"#,
+        r#"s.toml:22: transport.credit.base_rtt: must be at least 1us, such as "12us""#,
+    ),
+    (
         r#"buffer = "32MiB""#,
         r#"pfc_frame = "64KiB""#,
         r#"s.toml:14: switch.pfc_frame: 64KiB is outside 1B to 65535B: such as "43B""#,
@@ -257,12 +275,12 @@ s.toml:14: switch.ecn[1].pmax: NaN is outside 0 to 1"#,
     (
         r#"kind = "dcqcn""#,
         r#"kind = "dctpc""#,
-        r#"s.toml:21: transport.kind: "dctpc" is not one of dcqcn, timely, dctcp, hpcc, swift, nscc, rcp, xcp, custom, newreno, cubic, bbr, vegas, dctcp-tcp, custom-tcp: did you mean "dctcp"?"#,
+        r#"s.toml:21: transport.kind: "dctpc" is not one of dcqcn, timely, dctcp, hpcc, swift, nscc, rccc, rcp, xcp, custom, newreno, cubic, bbr, vegas, dctcp-tcp, custom-tcp: did you mean "dctcp"?"#,
     ),
     (
         r#"kind = "dcqcn""#,
         "kind = 5",
-        "s.toml:21: transport.kind: must be in quotes: one of dcqcn, timely, dctcp, hpcc, swift, nscc, rcp, xcp, custom, newreno, cubic, bbr, vegas, dctcp-tcp, custom-tcp",
+        "s.toml:21: transport.kind: must be in quotes: one of dcqcn, timely, dctcp, hpcc, swift, nscc, rccc, rcp, xcp, custom, newreno, cubic, bbr, vegas, dctcp-tcp, custom-tcp",
     ),
     (
         r#"min_rate = "1Gbps""#,

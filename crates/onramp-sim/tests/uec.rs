@@ -1,4 +1,4 @@
-//! Ultra Ethernet: packet trimming, reliable unordered delivery and NSCC on whole networks.
+//! Ultra Ethernet: packet trimming, reliable unordered delivery, NSCC and RCCC on whole networks.
 
 mod common;
 
@@ -8,6 +8,8 @@ use onramp_sim::units::US;
 /// As htsim has it: 4150 B packets with 64 B of headers, headers and replies in the control class.
 const UEC: &str = "[host]\npayload = \"4086B\"\n[switch]\nloss = \"lossy\"\ntrim = \"64B\"\nack_class = \"control\"\n";
 const NSCC: &str = "kind = \"nscc\"";
+const RCCC: &str = "kind = \"rccc\"";
+const BOTH: &str = "kind = \"nscc\"\ncredit = {}";
 
 /// Time of `bytes` on a link of 100 Gb/s [us].
 fn wire_us(bytes: u64) -> f64 {
@@ -23,10 +25,10 @@ fn incast(senders: u32, bytes: u64) -> (TempFile, String) {
 
 #[test]
 fn nothing_is_lost_where_packets_are_trimmed_and_the_receivers_link_is_never_idle() {
-    for senders in [2, 8, 15, 40] {
+    for (senders, transport) in [2, 8, 15, 40].into_iter().flat_map(|n| [(n, NSCC), (n, RCCC), (n, BOTH)]) {
         let bytes = 1_000_000;
         let (_file, text) = incast(senders, bytes);
-        let (flows, _, counters) = finish(build(&text, NSCC));
+        let (flows, _, counters) = finish(build(&text, transport));
         let network = &counters["network"];
         let trims = network["trims"].as_u64().unwrap();
         let again: u64 = flows.iter().map(|flow| u64::from(flow.retransmitted)).sum();
@@ -45,11 +47,13 @@ fn nothing_is_lost_where_packets_are_trimmed_and_the_receivers_link_is_never_idl
 fn without_trimming_what_a_queue_has_no_room_for_is_lost_and_times_out() {
     let (_file, text) = incast(8, 1_000_000);
     let text = text.replace("trim = \"64B\"\n", "queue = [{ rate = \"100Gbps\", bytes = \"60KB\" }]\n");
-    let (flows, _, counters) = finish(build(&text, NSCC));
-    assert!(counters["network"]["trims"].is_null());
-    let network = &counters["network"];
-    assert!(network["drops"].as_u64().unwrap() > 0 && network["timeouts"].as_u64().unwrap() > 0, "{network}");
-    assert!(flows.iter().all(|flow| flow.fct_ps > 0), "all end");
+    for transport in [NSCC, RCCC, BOTH] {
+        let (flows, _, counters) = finish(build(&text, transport));
+        assert!(counters["network"]["trims"].is_null());
+        let network = &counters["network"];
+        assert!(network["drops"].as_u64().unwrap() > 0 && network["timeouts"].as_u64().unwrap() > 0, "{network}");
+        assert!(flows.len() == 8 && flows.iter().all(|flow| flow.fct_ps > 0), "all end");
+    }
 }
 
 #[test]
@@ -81,11 +85,13 @@ fn a_trimmed_packet_is_back_within_two_round_trips_and_a_dropped_one_after_its_t
 #[test]
 fn flows_that_share_a_link_get_the_same_of_it() {
     let (_file, text) = incast(8, 4_000_000);
-    let (flows, ..) = finish(build(&text, NSCC));
-    let rates: Vec<f64> = flows.iter().map(|flow| flow.bytes as f64 / flow.fct_ps as f64).collect();
-    let (sum, squares) = rates.iter().fold((0.0, 0.0), |(a, b), rate| (a + rate, b + rate * rate));
-    let jain = sum * sum / (rates.len() as f64 * squares);
-    assert!(jain > 0.97, "Jain's index {jain}: {rates:?}");
+    for (transport, least) in [(NSCC, 0.97), (RCCC, 0.9999), (BOTH, 0.9999)] {
+        let (flows, ..) = finish(build(&text, transport));
+        let rates: Vec<f64> = flows.iter().map(|flow| flow.bytes as f64 / flow.fct_ps as f64).collect();
+        let (sum, squares) = rates.iter().fold((0.0, 0.0), |(a, b), rate| (a + rate, b + rate * rate));
+        let jain = sum * sum / (rates.len() as f64 * squares);
+        assert!(jain > least, "Jain's index {jain}: {rates:?}");
+    }
 }
 
 /// A permutation over two spines of as much as its leaves.
@@ -100,43 +106,95 @@ fn permutation(entropy: &str) -> (TempFile, String) {
 
 #[test]
 fn sprayed_packets_use_all_paths_and_overtaken_ones_are_not_retransmitted() {
-    let tail = |entropy| {
-        let (_file, text) = permutation(entropy);
-        let (flows, _, counters) = finish(build(&text, NSCC));
-        let again: u64 = flows.iter().map(|flow| u64::from(flow.retransmitted)).sum();
-        assert_eq!(again, counters["network"]["trims"].as_u64().unwrap(), "{entropy}");
-        flows.iter().map(|flow| flow.fct_ps).max().unwrap() as f64 / US as f64
-    };
-    let (flow, spray, reps) = (tail("flow"), tail("spray"), tail("reps"));
-    let ideal = wire_us(2_000_000) + 8.0;
-    assert!(spray < 1.3 * ideal && reps <= spray && flow > 1.8 * ideal, "{flow}, {spray}, {reps} us, ideal {ideal}");
+    for transport in [NSCC, RCCC, BOTH] {
+        let tail = |entropy| {
+            let (_file, text) = permutation(entropy);
+            let (flows, _, counters) = finish(build(&text, transport));
+            let again: u64 = flows.iter().map(|flow| u64::from(flow.retransmitted)).sum();
+            assert_eq!(again, counters["network"]["trims"].as_u64().unwrap(), "{entropy}");
+            flows.iter().map(|flow| flow.fct_ps).max().unwrap() as f64 / US as f64
+        };
+        let (flow, spray, reps) = (tail("flow"), tail("spray"), tail("reps"));
+        let ideal = wire_us(2_000_000) + 8.0;
+        assert!(spray < 1.3 * ideal && reps <= spray && flow > 1.8 * ideal, "{flow}, {spray}, {reps} us of {ideal}");
+    }
 }
 
 #[test]
 fn on_ramp_holds_sprayed_flows_by_the_delays_of_all_their_packets() {
     let (_file, text) = incast(15, 1_000_000);
-    let run = |onramp: &str| {
-        let (flows, _, counters) = finish(build(&format!("{text}{onramp}"), NSCC));
-        let tail = flows.iter().map(|flow| flow.fct_ps).max().unwrap() as f64 / US as f64;
-        (tail, counters["network"]["trims"].as_u64().unwrap(), counters["onramp_stats"]["pauses"].as_u64().unwrap())
-    };
-    let (alone, held) = (run(""), run("[onramp]\nthreshold = \"4us\"\n"));
-    assert!(held.2 > 0 && held.1 <= alone.1, "{alone:?} {held:?}");
-    assert!(held.0 < 1.1 * alone.0, "{alone:?} {held:?}");
+    for transport in [NSCC, RCCC] {
+        let run = |onramp: &str| {
+            let (flows, _, counters) = finish(build(&format!("{text}{onramp}"), transport));
+            let tail = flows.iter().map(|flow| flow.fct_ps).max().unwrap() as f64 / US as f64;
+            let (trims, pauses) = (&counters["network"]["trims"], &counters["onramp_stats"]["pauses"]);
+            (tail, trims.as_u64().unwrap(), pauses.as_u64().unwrap())
+        };
+        let (alone, held) = (run(""), run("[onramp]\nthreshold = \"4us\"\n"));
+        assert!(held.2 > 0 && held.1 <= alone.1, "{alone:?} {held:?}");
+        assert!(held.0 < 1.1 * alone.0, "{alone:?} {held:?}");
+    }
 }
 
 #[test]
 fn trimming_in_several_cells_is_trimming_in_one() {
     let (_file, text) = permutation("reps");
     let text = text.replace("spines = 4", "spines = 1");
-    let run = |one_cell| {
-        let options = onramp_sim::Options { one_cell, ..Default::default() };
-        let mut sim = build_as(&options, &text, NSCC, &[]);
-        assert_eq!(sim.cells() == 1, one_cell);
-        sim.set_threads(if one_cell { 1 } else { 2 });
-        let (flows, _, counters) = finish(sim);
-        assert!(counters["network"]["trims"].as_u64().unwrap() > 0);
-        flows
+    for transport in [NSCC, RCCC, BOTH] {
+        let run = |one_cell| {
+            let options = onramp_sim::Options { one_cell, ..Default::default() };
+            let mut sim = build_as(&options, &text, transport, &[]);
+            assert_eq!(sim.cells() == 1, one_cell);
+            sim.set_threads(if one_cell { 1 } else { 2 });
+            let (flows, _, counters) = finish(sim);
+            assert!(counters["network"]["trims"].as_u64().unwrap() > 0);
+            flows
+        };
+        assert_eq!(run(true), run(false), "{transport}");
+    }
+}
+
+#[test]
+fn a_receivers_link_carries_what_it_grants_however_many_send() {
+    // What is sent unasked is trimmed once; after that nothing is, for no more comes than the link carries.
+    for senders in [15, 40] {
+        let trims = |bytes| {
+            let (_file, text) = incast(senders, bytes);
+            finish(build(&text, RCCC)).2["network"]["trims"].as_u64().unwrap()
+        };
+        let (short, long) = (trims(1_000_000), trims(4_000_000));
+        assert!(short > 0 && long <= short + u64::from(senders), "{senders}: {short}, {long}");
+    }
+}
+
+#[test]
+fn messages_of_a_connection_find_credit_that_was_granted_beforehand() {
+    let text = format!(
+        "duration = \"2ms\"\n[network]\nkind = \"racks\"\nspines = 2\nfabric_rate = \"100Gbps\"\n\
+         racks = [[{{ role = \"client\", hosts = 1, rate = \"100Gbps\" }}, \
+         {{ role = \"server\", hosts = 1, rate = \"100Gbps\" }}]]\n{UEC}\
+         [[traffic]]\nkind = \"rpc\"\nfrom = [\"client\"]\nto = [\"server\"]\nrequest = \"40KB\"\nresponse = \"1KB\"\n\
+         depth = 1\nservice = \"20us\"\n"
+    );
+    let latencies = |transport| {
+        let mut sim = build(&text, transport);
+        sim.run_to_end();
+        sim.take_exchanges().iter().map(|exchange| exchange.latency_ps as f64 / US as f64).collect::<Vec<_>>()
     };
-    assert_eq!(run(true), run(false));
+    let (nscc, rccc) = (latencies(NSCC), latencies(RCCC));
+    assert!(nscc.len() > 50 && rccc.len() == nscc.len(), "{} {}", nscc.len(), rccc.len());
+    // Packets of credit take 5 ns each.
+    assert!(nscc.iter().zip(&rccc).all(|(nscc, rccc)| rccc - nscc < 0.1), "{nscc:?} {rccc:?}");
+}
+
+#[test]
+fn credit_needs_reliable_unordered_delivery() {
+    let text = format!(
+        "{}{UEC}{}\n[transport]\n{RCCC}\n",
+        star(2),
+        "[[traffic]]\nkind = \"incast\"\nfan_out = 1\nsize = \"1KB\"\nload = 0.1"
+    );
+    let set = [("host.recovery".to_string(), "{ kind = \"go-back-n\" }".to_string())];
+    let wrong = onramp_sim::Scenario::load(&text, "test", std::path::Path::new("/"), &set).unwrap_err();
+    assert!(wrong[0].to_string().contains("host.recovery: must be { kind = \"rud\" } where receivers"), "{}", wrong[0]);
 }

@@ -10,6 +10,7 @@ pub mod dctcp;
 pub mod hpcc;
 mod library;
 pub mod nscc;
+pub mod rccc;
 pub mod rcp;
 pub mod swift;
 pub mod tcp;
@@ -71,6 +72,10 @@ pub trait Controller: Sized {
     fn tell(&self, _config: &Self::Config, _env: &Env) -> Told {
         Told::default()
     }
+    /// Its credit, if its receiver grants any.
+    fn credit(&mut self) -> Option<&mut rccc::Credit> {
+        None
+    }
     /// Limits on the flow at `now`. Timers are caught up here, so no controller needs events of its own.
     fn permit(&mut self, config: &Self::Config, env: &Env, now: Ps) -> Permit;
     /// Takes down all that it will look at, while nothing is in flight and all packets before `acked` are acknowledged.
@@ -92,6 +97,10 @@ pub trait Settings {
     /// Lowest rate; 0 if it knows none. Default 1 bit/s: a window has no rate of its own.
     fn min_rate(&self) -> Rate {
         Rate(1)
+    }
+    /// Credit that its receivers grant; by default none.
+    fn credit(&self) -> Option<rccc::Config> {
+        None
     }
     /// True if a window limits bytes in flight ("+w").
     fn window(&self) -> bool {
@@ -271,6 +280,11 @@ macro_rules! transports {
                 }
             }
 
+            /// See [`Controller::credit`].
+            pub fn credit(&mut self) -> Option<&mut rccc::Credit> {
+                match self { $(Cc::$name(s) => s.credit(),)+ }
+            }
+
             /// See [`Controller::encode`].
             pub fn encode(&self, config: &Config, env: &Env, acked: u32, state: &mut Encoder) {
                 match (self, config) {
@@ -305,6 +319,8 @@ transports! {
         Swift(swift) = "swift",
         /// NSCC, Ultra Ethernet's congestion control by ECN marks and delay at the sender.
         Nscc(nscc) = "nscc",
+        /// RCCC, Ultra Ethernet's congestion control by credit of the receiver.
+        Rccc(rccc) = "rccc",
         /// RCP: the rate that switches give.
         Rcp(rcp) = "rcp",
         /// XCP: a window that switches change.

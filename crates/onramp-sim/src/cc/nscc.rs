@@ -10,7 +10,8 @@
 //! very long delay, a window of which little was delivered becomes what was delivered. Windows count bytes on the wire.
 //! Constants are the specification's as its authors' simulator has them (uet-htsim, `UecSrc::initNsccParams`).
 
-use super::{Ack, Controller, Env, Loss, Permit, Settings};
+use super::rccc::{self, Credit};
+use super::{Ack, Controller, Env, Loss, Permit, Sent, Settings};
 use crate::network::config::EcnDefault;
 use onramp_config::Rule;
 use onramp_config::units::{Bytes, Ps, Rate, SEC, Span, US};
@@ -18,7 +19,7 @@ use onramp_workload::state::Encoder;
 use serde::{Deserialize, Serialize};
 
 /// The network that the constants are given for: 12 us at 100 Gb/s.
-const REFERENCE_RTT: Ps = 12 * US;
+pub(super) const REFERENCE_RTT: Ps = 12 * US;
 const REFERENCE_BDP: f64 = 150_000.0;
 /// Without a queue, fast increase: a delay below this.
 const NO_QUEUE: Ps = US;
@@ -56,6 +57,9 @@ pub struct Config {
     pub quick_adapt_gate: u32,
     /// Largest window and window of a new flow, in bandwidth-delay products. Default 1.5.
     pub max_window: f64,
+    /// Credit of the receivers besides the window, `{}` for RCCC's defaults: a packet needs both. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credit: Option<rccc::Config>,
 }
 
 impl Default for Config {
@@ -73,6 +77,7 @@ impl Default for Config {
             quick_adapt: true,
             quick_adapt_gate: 3,
             max_window: 1.5,
+            credit: None,
         }
     }
 }
@@ -93,13 +98,23 @@ impl Config {
 }
 
 /// Bytes sent in a time at the line rate.
-fn bdp(rtt: Ps, env: &Env) -> f64 {
+pub(super) fn bdp(rtt: Ps, env: &Env) -> f64 {
     rtt as f64 * env.line_rate / (8.0 * SEC as f64)
+}
+
+/// Marking between 0.2 and 0.8 bandwidth-delay products (htsim).
+pub(super) fn marks(base_rtt: Ps) -> EcnDefault {
+    let rate = Rate(100_000_000_000);
+    let bytes = |share: f64| Bytes((share * base_rtt as f64 * rate.0 as f64 / (8.0 * SEC as f64)) as u64);
+    EcnDefault { rate, kmin: bytes(0.2), kmax: bytes(0.8), pmax: 1.0 }
 }
 
 impl Settings for Config {
     fn resolve_rtt(&mut self, base_rtt: Ps) {
         self.base_rtt.get_or_insert(Span(base_rtt));
+        if let Some(credit) = &mut self.credit {
+            credit.resolve_rtt(base_rtt);
+        }
     }
 
     fn resolve_trimming(&mut self, trims: bool) {
@@ -129,6 +144,9 @@ impl Settings for Config {
         rule(gate <= 16, "quick_adapt_gate", format!("{gate} is above 16: such as 3"));
         let most = self.max_window;
         rule((0.01..=1000.0).contains(&most), "max_window", format!("{most} is outside 0.01 to 1000"));
+        if let Some(credit) = &self.credit {
+            credit.check(&mut |ok, key, message| rule(ok, &format!("credit.{key}"), message));
+        }
     }
 
     fn unordered(&self) -> bool {
@@ -144,11 +162,12 @@ impl Settings for Config {
         64
     }
 
-    /// Between 0.2 and 0.8 bandwidth-delay products (htsim).
+    fn credit(&self) -> Option<rccc::Config> {
+        self.credit.clone()
+    }
+
     fn ecn_defaults(&self) -> Option<EcnDefault> {
-        let rate = Rate(100_000_000_000);
-        let bytes = |share: f64| Bytes((share * self.base_rtt() as f64 * rate.0 as f64 / (8.0 * SEC as f64)) as u64);
-        Some(EcnDefault { rate, kmin: bytes(0.2), kmax: bytes(0.8), pmax: 1.0 })
+        Some(marks(self.base_rtt()))
     }
 }
 
@@ -179,6 +198,8 @@ struct Window {
     /// Of bytes in flight at the last quick adapt, signals are ignored: so many, and so many have been answered.
     to_ignore: f64,
     ignored: f64,
+    /// Its receiver's credit, if a packet needs some.
+    credit: Option<Credit>,
 }
 
 impl Window {
@@ -289,11 +310,15 @@ impl Controller for State {
             lossy: false,
             to_ignore: 0.0,
             ignored: 0.0,
+            credit: config.credit.as_ref().map(|credit| Credit::new(credit, env)),
         }))
     }
 
     fn on_ack(&mut self, c: &Config, env: &Env, ack: &Ack<'_>) {
         let w = &mut *self.0;
+        if let Some(credit) = &mut w.credit {
+            credit.heard(ack.trimmed, env);
+        }
         let wire = env.packet as f64 / env.payload as f64;
         let (bytes, in_flight) = (ack.newly_acked as f64 * wire, ack.in_flight as f64 * wire);
         w.achieved += bytes;
@@ -340,7 +365,24 @@ impl Controller for State {
         }
     }
 
+    fn on_sent(&mut self, _: &Config, _: &Env, sent: &Sent) {
+        if let Some(credit) = &mut self.0.credit {
+            credit.spend(sent.size);
+        }
+    }
+
+    fn credit(&mut self) -> Option<&mut Credit> {
+        self.0.credit.as_mut()
+    }
+
     fn permit(&mut self, _: &Config, env: &Env, _: Ps) -> Permit {
+        if let Some(credit) = &mut self.0.credit {
+            // It asks for no more than the window lets out (htsim).
+            credit.limit(self.0.size as u64 + env.packet);
+            if credit.is_short() {
+                return Permit { window: 0, rate: f64::INFINITY };
+            }
+        }
         // Another packet may leave if the window has room for all of it.
         let packets = (self.0.size / env.packet as f64) as u64;
         Permit { window: packets.max(1) * env.payload, rate: f64::INFINITY }
@@ -362,7 +404,11 @@ impl Controller for State {
             lossy,
             to_ignore,
             ignored,
+            ref credit,
         } = *self.0;
+        if credit.is_some() {
+            state.refuse(rccc::AT_ONE_END);
+        }
         state.reads_ns();
         let floats = [size, average_delay, increase, acked_since_adjusted, achieved];
         floats.into_iter().for_each(|value| state.float(value));

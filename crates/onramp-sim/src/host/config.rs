@@ -37,7 +37,8 @@ pub struct Host {
     pub rto: Span,
     /// Times that the timeout doubles at most while there is no progress; 0 keeps it fixed. Default 6.
     pub rto_doublings: u32,
-    /// How RDMA retransmits what is lost. Default: go-back-N; with the transport "nscc" reliable unordered delivery.
+    /// How RDMA retransmits what is lost. Default: go-back-N; with the transports "nscc" and "rccc"
+    /// reliable unordered delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
     /// Entropy values of packets, by which switches choose paths. Default: one for all packets of a flow.

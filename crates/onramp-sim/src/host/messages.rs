@@ -77,6 +77,9 @@ impl<H: Header> Hosts<H> {
         let (flow, nic) = (Entry { slot, id: sender.id }, sender.nic);
         if !self.shaper.ready(flow) {
             self.line_up(flow, io.now, io.now);
+            if self.credits.is_some() {
+                self.ask(io, slot, false);
+            }
         }
         nic
     }

@@ -1,6 +1,7 @@
 //! Hosts: flows at both ends, and the NICs that send them.
 
 pub mod config;
+mod credit;
 pub mod entropy;
 mod flow;
 pub mod gate;
@@ -20,6 +21,7 @@ mod transport;
 pub use flow::{Receiver, Sender};
 pub use transport::{Common, Transports};
 
+use crate::cc::rccc::AT_ONE_END;
 use crate::clock::{Clocks, Tick};
 use crate::engine::{Events, Slab, prefetch};
 use crate::measure::Meter;
@@ -27,6 +29,7 @@ use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::TCP;
 use crate::network::{Kind, Network, Packet};
 use config::{Pacing, Processing};
+use credit::Credits;
 use entropy::Entropy;
 use gate::{GateRules, Gates};
 use messages::Outbox;
@@ -62,6 +65,8 @@ pub enum Timer {
     End(u64, u32),
     /// A host has processed a packet that came in by this NIC.
     Served(u32),
+    /// A NIC may grant credit.
+    Credit(u32),
     /// A change of links or routes is due, by its number.
     Fault(u32),
     /// Something about the clocks.
@@ -146,6 +151,8 @@ pub struct Hosts<H> {
     /// Some flow has a cap.
     capped: bool,
     gates: Option<Gates>,
+    /// Credit that receivers grant, if some transport has any.
+    credits: Option<Box<Credits>>,
     /// The shaper has had something, which where all is TCP's it never has.
     shapes: bool,
     /// TCP, if some transport is.
@@ -241,6 +248,7 @@ impl<H: Header> Hosts<H> {
             seed: _,
             capped: _,
             gates,
+            credits,
             shapes: _,
             tcp,
             programs: _,
@@ -256,6 +264,9 @@ impl<H: Header> Hosts<H> {
         } = self;
         if tcp.is_some() {
             state.refuse("the order of TCP's simultaneous packets is drawn from the time, which never comes again");
+        }
+        if credits.is_some() {
+            state.refuse(AT_ONE_END);
         }
         if !notes.is_empty() || !done.is_empty() || !outboxes.iter().all(Outbox::is_empty) {
             state.busy();
@@ -327,6 +338,7 @@ impl<H: Header> Hosts<H> {
             nics,
             rings,
             gates: gate.map(Gates::new),
+            credits: transports.grant().then(|| Box::new(Credits::new(owners.len()))),
             classes,
             separate_or_acks: gate.is_some_and(|gate| gate.separate),
             pacing,
@@ -355,7 +367,7 @@ impl<H: Header> Hosts<H> {
     /// Makes room for the receiving end of a flow that starts at `start`.
     pub fn open_receiver(&mut self, new: &Opening, nic: u32, watch_owd: Option<u32>) -> u32 {
         let transport = &self.transports[new.transport];
-        self.receivers.insert(Receiver {
+        let slot = self.receivers.insert(Receiver {
             rx: transport.rx(),
             peer: u32::MAX,
             src: new.flow.src,
@@ -369,7 +381,11 @@ impl<H: Header> Hosts<H> {
             packets: 0,
             packets_in_all: flow::OPEN,
             replies: 0,
-        })
+        });
+        if let Some(credits) = &mut self.credits {
+            credits.open(slot);
+        }
+        slot
     }
 
     /// Makes room for the sending end of a flow, whose receiving end is in slot `peer`.
@@ -479,6 +495,9 @@ impl<H: Header> Hosts<H> {
         let receiver = &self.receivers[slot];
         if receiver.is_over() {
             self.notes.push((receiver.src, Note::Closed(receiver.peer, receiver.replies)));
+            if let Some(credits) = &mut self.credits {
+                credits.leave(slot, receiver.nic);
+            }
             self.receivers.remove(slot);
         }
     }

@@ -3,7 +3,7 @@
 use super::processing::Ring;
 use super::{Hosts, Io, Timer};
 use crate::network::feedback::{Feedback, Header};
-use crate::network::packet::{LAST, MARKED, TCP, TRIMMED, UNMEASURED, UNPAUSED};
+use crate::network::packet::{LAST, LEFT_BITS, MARKED, NO_PACKET, TCP, TRIMMED, UNMEASURED, UNPAUSED};
 use crate::network::{Kind, Packet};
 use crate::stack::Rx;
 use onramp_config::units::{NS, Ps};
@@ -20,7 +20,7 @@ impl<F: Feedback> Io<'_, F> {
         let Some(error) = self.clocks.owd_error(src, packet.dst(), true_owd, self.now) else { return UNMEASURED };
         let owd = (i64::from(true_owd) + error).clamp(i64::from(UNMEASURED + 1), i64::from(i32::MAX)) as i32;
         if self.meter.echo.is_some() {
-            self.echo_owd(packet.owd_ns as Ps, true_owd, error);
+            self.echo_owd((packet.owd_ns & ((1 << LEFT_BITS) - 1)) as Ps, true_owd, error);
         } else {
             self.meter.owd(series, self.now, owd);
         }
@@ -99,6 +99,8 @@ impl<H: Header> Hosts<H> {
         // A header overtakes the queue that its packet would have waited in: its delay tells nothing of it.
         let owd_ns = if packet.flags() & TRIMMED == 0 {
             io.measure_owd(packet, receiver.src, receiver.watch_owd)
+        } else if packet.seq == NO_PACKET {
+            return self.asked_alone(io, packet);
         } else {
             UNMEASURED
         };
@@ -149,6 +151,9 @@ impl<H: Header> Hosts<H> {
                 ack.set(UNPAUSED);
             }
             self.queue_ack(nic, class, unpaused, ack);
+        }
+        if self.credits.is_some() {
+            self.asked(io, packet, answer.is_some_and(|(kind, _)| kind == Kind::NACK));
         }
         if self.programs.is_some() {
             let rx = &self.receivers[slot].rx;

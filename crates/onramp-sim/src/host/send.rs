@@ -1,11 +1,12 @@
 //! The sending end of a flow: window, pacing, On-Ramp's gate, timeouts.
 
+use super::credit::asks;
 use super::pacing::Pacing;
 use super::shaper::{Entry, FREE, Shaper};
 use super::{Hosts, Io, Note, Sender, Timer, Transports};
 use crate::cc::{Ack, Loss, Sent};
 use crate::network::feedback::{Feedback, Header};
-use crate::network::packet::{ACK_REQUEST, MARKED, TCP, UNMEASURED, unwrap_ns};
+use crate::network::packet::{ACK_REQUEST, CREDIT, MARKED, TCP, UNMEASURED, unwrap_ns};
 use crate::network::{Kind, Packet};
 use crate::stack::Tx;
 use onramp_config::units::{NS, Ps, SEC};
@@ -65,6 +66,9 @@ impl<H: Header> Hosts<H> {
         }
         let nic = self.senders[flow.slot].nic;
         self.line_up(flow, io.now, io.now);
+        if self.credits.is_some() {
+            self.ask(io, flow.slot, false);
+        }
         self.nic_send(io, nic);
     }
 
@@ -107,12 +111,13 @@ impl<H: Header> Hosts<H> {
         sender.t_next = now.saturating_add(spacing(segment.size, rate));
         let hash =
             if self.entropies.is_empty() { sender.hash } else { self.entropies[flow.slot as usize].next(sender.hash) };
+        let asks = if self.credits.is_some() { asks(sender, &self.shaper, self.classes, env) } else { 0 };
         let packet = Packet {
             sent_ns: (now / NS) as u32,
             flow: sender.peer,
             seq: segment.seq,
             paused,
-            owd_ns: (now % NS) as i32,
+            owd_ns: (now % NS) as i32 | asks,
             size: segment.size,
             hash,
             header,
@@ -207,6 +212,11 @@ impl<H: Header> Hosts<H> {
         if or_ack {
             if finished {
                 return self.free_sender(slot);
+            }
+            if packet.flags() & CREDIT != 0
+                && let Some(credit) = sender.cc.credit()
+            {
+                credit.grant(packet.seq);
             }
             let flow = Entry { slot, id: sender.id };
             return self.activate(io, flow);
@@ -314,7 +324,13 @@ impl<H: Header> Hosts<H> {
         match sender.tx.deadline() {
             Some(at) if at > now => self.watch(io, flow, at),
             // What is sent from here on times out later than that.
-            None => self.watch(io, flow, now + rto),
+            None => {
+                self.watch(io, flow, now + rto);
+                if self.credits.is_some() {
+                    self.ask(io, flow.slot, true);
+                    self.nic_send(io, self.senders[flow.slot].nic);
+                }
+            }
             Some(_) => {
                 sender.tx.on_timeout(now);
                 // Of several packets that time out one by one the next.
@@ -330,6 +346,9 @@ impl<H: Header> Hosts<H> {
                     self.turn_to_next_message(flow.slot);
                 }
                 self.watch(io, flow, next.unwrap_or(now + rto));
+                if self.credits.is_some() {
+                    self.ask(io, flow.slot, true);
+                }
                 self.activate(io, flow);
             }
         }

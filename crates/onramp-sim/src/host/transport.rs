@@ -1,7 +1,7 @@
 //! Parameters that all flows of a transport share.
 
 use super::Opening;
-use crate::cc::{Cc, Config, Env};
+use crate::cc::{Cc, Config, Env, rccc};
 use crate::network::config::AckClass;
 use crate::network::feedback::int::Units;
 use crate::network::schedule::CONTROL;
@@ -27,6 +27,8 @@ pub struct Transport {
     pub respace: bool,
     /// True if permits limit bytes in flight at all.
     pub windowed: bool,
+    /// Credit that its receivers grant.
+    pub credit: Option<rccc::Config>,
 }
 
 /// All transports of a run.
@@ -93,6 +95,7 @@ impl Transports {
                 acks_in_control: common.switch_acks == AckClass::Control,
                 respace: settings.respace(),
                 windowed: settings.window(),
+                credit: settings.credit(),
             }
         };
         Self { all: configs.iter().map(transport).collect(), payload, rates }
@@ -101,6 +104,11 @@ impl Transports {
     /// Bytes of payload of a full packet.
     pub fn payload(&self) -> u64 {
         self.payload
+    }
+
+    /// True if receivers of some transport grant credit.
+    pub fn grant(&self) -> bool {
+        self.all.iter().any(|transport| transport.credit.is_some())
     }
 
     /// How a flow's controller failed, if one has.

@@ -40,10 +40,15 @@ pub const AFTER_TIMEOUT: u8 = 2;
 pub const ACK_REQUEST: u8 = AFTER_TIMEOUT;
 /// Set on the last packet of a flow.
 pub const LAST: u8 = 4;
+/// Set on an OR-ACK that tells no receive time but the credit granted so far (receiver-credit congestion control).
+pub const CREDIT: u8 = LAST;
 /// Set on an ACK that its host sends even while the class is paused.
 pub const UNPAUSED: u8 = 8;
 /// Set on a data packet whose payload a switch has cut off: its header alone goes on.
 pub const TRIMMED: u8 = UNPAUSED;
+
+/// Number of a header without a packet, by which a sender asks for credit.
+pub const NO_PACKET: u32 = u32::MAX;
 
 /// In the slot of a packet's flow: it is a connection's (TCP).
 pub const TCP: u32 = 1 << 31;
@@ -51,6 +56,9 @@ pub const TCP: u32 = 1 << 31;
 /// Bytes as TCP's options tell them, by the low 32 bits of their numbers: the blocks of a selective
 /// acknowledgement; of data, what the application expects, in the first place.
 pub type Options = [(u32, u32); 3];
+
+/// Bits of a data packet's `owd_ns` that tell when it left; what its sender asks for in credit is above them.
+pub const LEFT_BITS: u32 = 10;
 
 /// The hosts have no clocks to measure a one-way delay by.
 pub const UNMEASURED: i32 = i32::MIN;
@@ -99,7 +107,8 @@ pub struct Packet<H> {
     /// echoed in its ACK.
     pub paused: u32,
     /// ACK: the data packet's one-way delay in nanoseconds, by the hosts' clocks,
-    /// or `UNMEASURED`. RDMA's data: picoseconds since `sent_ns` when it left.
+    /// or `UNMEASURED`. RDMA's data: picoseconds since `sent_ns` when it left, and with
+    /// credits what its sender asks for (`LEFT_BITS`).
     pub owd_ns: i32,
     /// Bytes on the wire.
     pub size: u16,

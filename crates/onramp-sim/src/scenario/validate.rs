@@ -58,6 +58,10 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
     rule(own, "host.shaper", "is simulated with RDMA only: leave it out with TCP".into());
     let rdma = s.host.recovery.as_ref().is_none_or(Recovery::is_go_back_n) || !s.is_tcp();
     rule(rdma, "host.recovery", "is RDMA's: leave it out with TCP".into());
+    let unordered = s.transport.settings().unordered();
+    let rud = s.host.recovery.as_ref().map_or(unordered, |recovery| matches!(recovery, Recovery::Rud(_)));
+    let credit = s.transports().any(|transport| transport.settings().credit().is_some());
+    rule(rud || !credit, "host.recovery", "must be { kind = \"rud\" } where receivers grant credit".into());
     let of_flows = s.host.entropy.is_of_flows() || !s.is_tcp();
     rule(of_flows, "host.entropy", "is RDMA's: leave it out with TCP".into());
     let trims = s.switch.trim.is_some() && s.is_tcp();

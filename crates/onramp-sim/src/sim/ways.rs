@@ -3,7 +3,7 @@
 use super::run::Engine;
 use crate::network::feedback::Feedback;
 use crate::network::hops::{Fate, Hop};
-use crate::network::packet::{MARKED, TCP};
+use crate::network::packet::{CREDIT, MARKED, NO_PACKET, TCP, TRIMMED};
 use crate::network::{Kind, Packet};
 use onramp_config::units::{NS, Ps};
 use onramp_topology::PortId;
@@ -45,7 +45,7 @@ pub struct Ways {
 pub struct Way {
     /// Index into [`Ways::flows`].
     pub flow: usize,
-    /// "data", "ack", "nack", "or-ack".
+    /// "data", "ack", "nack", "or-ack", "credit", "credit-request".
     pub kind: &'static str,
     /// Data: its number in the flow (RDMA), or its first byte (TCP). Else the number or byte that is expected next.
     pub number: u32,
@@ -205,8 +205,10 @@ impl<F: Feedback> Engine<F> {
 
 fn kind<H>(packet: &Packet<H>) -> (&'static str, u8) {
     match packet.kind() {
+        Kind::DATA if packet.flags() & TRIMMED != 0 && packet.seq == NO_PACKET => ("credit-request", 5),
         Kind::DATA => ("data", 0),
         Kind::ACK => ("ack", 1),
+        Kind::OR_ACK if packet.flags() & CREDIT != 0 => ("credit", 4),
         Kind::OR_ACK => ("or-ack", 2),
         _ => ("nack", 3),
     }

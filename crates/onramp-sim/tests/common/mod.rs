@@ -18,6 +18,8 @@ pub const TRANSPORTS: &[&str] = &[
     "kind = \"hpcc\"",
     "kind = \"swift\"",
     "kind = \"nscc\"",
+    "kind = \"nscc\"\ncredit = {}",
+    "kind = \"rccc\"",
     "kind = \"rcp\"",
     "kind = \"xcp\"",
 ];

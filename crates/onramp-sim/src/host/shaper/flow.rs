@@ -112,6 +112,10 @@ impl Shaper for Shaping {
         self.places[flow.slot as usize].ready
     }
 
+    fn waiting(&self, line: usize) -> usize {
+        self.lines[line].ready.len()
+    }
+
     #[inline(always)]
     fn take(&mut self, line: usize, now: Ps) -> Take {
         self.call_due(line, now);

@@ -158,6 +158,10 @@ pub trait Shaper {
     }
     /// The flow, whose controller allows `rate`, hands a packet down.
     fn hand(&mut self, _line: usize, _flow: Entry, _size: u16, _rate: f64, _now: Ps) {}
+    /// Flows in line that wait for nothing but their turn; 0 where it holds packets.
+    fn waiting(&self, _line: usize) -> usize {
+        0
+    }
     /// The largest of its lines' numbers.
     fn held(&self) -> Held {
         Held::default()
@@ -281,6 +285,10 @@ macro_rules! shapers {
             #[inline]
             fn hand(&mut self, line: usize, flow: Entry, size: u16, rate: f64, now: Ps) {
                 match self { $(Self::$name(s) => s.hand(line, flow, size, rate, now),)+ }
+            }
+
+            fn waiting(&self, line: usize) -> usize {
+                match self { $(Self::$name(s) => s.waiting(line),)+ }
             }
 
             fn held(&self) -> Held {

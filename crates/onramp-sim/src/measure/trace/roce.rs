@@ -7,7 +7,7 @@
 use super::frame::{End, Envelope, UDP, finish};
 use super::simulated::{Wire, received_ns};
 use super::{At, Capture, pcap};
-use crate::network::packet::{ACK_REQUEST, LAST, MARKED, TRIMMED};
+use crate::network::packet::{ACK_REQUEST, CREDIT, LAST, MARKED, NO_PACKET, TRIMMED};
 use crate::network::{Kind, Packet};
 use crate::stack::rdma::rud;
 use onramp_config::units::{NS, Ps};
@@ -74,7 +74,12 @@ impl Message {
     pub fn capture(&self, at: At, passed: &[Passed], left_out: u64, wire: &Wire<'_>) -> Capture {
         let mut file = pcap::File::default();
         let hops = (wire.topology.path(self.src, self.dst, self.hash).count() - 1) as u8;
-        for one in passed {
+        // RoCEv2 has neither receivers' credit nor requests for it.
+        let is_credit = |packet: &Packet<()>| match packet.kind() {
+            Kind::DATA => packet.flags() & TRIMMED != 0 && packet.seq == NO_PACKET,
+            kind => kind == Kind::OR_ACK && packet.flags() & CREDIT != 0,
+        };
+        for one in passed.iter().filter(|one| !is_credit(&one.packet)) {
             let (bytes, length) = self.frame(at, hops, one, wire);
             file.add(one.at.saturating_sub(wire.origin) / NS, length, &bytes);
         }

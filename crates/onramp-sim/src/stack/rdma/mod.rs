@@ -256,6 +256,14 @@ impl Tx {
         (seq < self.packets).then(|| if seq + 1 == self.packets { self.last_size } else { self.full_size })
     }
 
+    /// Bytes on the wire that are to be sent, or once more since they are lost.
+    pub fn backlog(&self) -> u64 {
+        let new = self.packets.saturating_sub(self.next);
+        let lost = self.flight().map_or(0, Flight::lost_packets);
+        let short = if new > 0 { self.full_size - self.last_size } else { 0 };
+        (u64::from(new) + lost) * u64::from(self.full_size) - u64::from(short)
+    }
+
     /// Bytes of payload sent and not acknowledged, with so many more packets.
     pub fn in_flight_with(&self, ahead: u32) -> u64 {
         self.payload_of(self.flying().saturating_add(ahead))

@@ -93,6 +93,11 @@ impl Flight {
         self.lost.first().copied()
     }
 
+    /// Number of packets to retransmit.
+    pub fn lost_packets(&self) -> u64 {
+        self.lost.len() as u64
+    }
+
     /// Packets of `sent` ones that are neither known to have arrived nor to be lost.
     #[inline]
     pub fn flying(&self, sent: u32) -> u32 {
