@@ -116,6 +116,7 @@ fn each_transport_skips_or_says_why_not() {
         ("kind = \"hpcc\"", "counters of ports"),
         ("kind = \"rcp\"", "switches measure for RCP"),
         ("kind = \"xcp\"", "switches measure for XCP"),
+        ("kind = \"rccc\"", "credit"),
         ("kind = \"cubic\"", "the order of simultaneous packets is drawn from the time"),
         ("kind = \"bbr\"", "the order of simultaneous packets is drawn from the time"),
     ] {

@@ -258,6 +258,11 @@ impl Grant {
         self.granted
     }
 
+    /// True if the sender has all the credit it is to have.
+    pub fn is_out(&self) -> bool {
+        self.place == Place::Out
+    }
+
     /// A data packet told a target.
     pub fn asked(&mut self, told: i32) {
         // The bits that it told, as a difference to what is known.
@@ -332,8 +337,8 @@ impl Pacer {
         self.due = now + (bits * SEC as f64 / (config.rate * env.line_rate)) as Ps;
     }
 
-    /// A flow leaves.
-    pub fn leave(&mut self, slot: u32, grant: Grant) {
+    /// A flow leaves its queue.
+    fn leave(&mut self, slot: u32, grant: Grant) {
         let queue = match grant.place {
             Place::Out => return,
             Place::Asking => &mut self.asking,

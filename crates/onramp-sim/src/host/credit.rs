@@ -30,9 +30,10 @@ impl Credits {
         self.grants[slot as usize] = Grant::default();
     }
 
-    /// A receiving end closes.
-    pub fn leave(&mut self, slot: u32, nic: u32) {
-        self.pacers[nic as usize].0.leave(slot, self.grants[slot as usize]);
+    /// True if a receiving end has granted all that it is to grant: it does so even if its flow is over, since hosts
+    /// of other cells hear of that later.
+    pub fn is_out(&self, slot: u32) -> bool {
+        self.grants[slot as usize].is_out()
     }
 }
 
@@ -59,7 +60,10 @@ impl<H: Header> Hosts<H> {
             grant.trimmed(transport.env(self.nics[nic as usize].rate).packet);
         }
         credits.pacers[nic as usize].0.line_up(slot, grant);
-        self.grant(io, nic);
+        // Whoever has called closes its own.
+        if let Some(other) = self.grant(io, nic).filter(|other| *other != slot) {
+            self.close_receiver(other);
+        }
     }
 
     /// A header without a packet has come: its sender wants credit.
@@ -75,14 +79,17 @@ impl<H: Header> Hosts<H> {
     pub fn credit_due<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, nic: u32) {
         if let Some(credits) = &mut self.credits {
             credits.pacers[nic as usize].1 = false;
-            self.grant(io, nic);
+            let granted = self.grant(io, nic);
             self.nic_send(io, nic);
+            if let Some(slot) = granted {
+                self.close_receiver(slot);
+            }
         }
     }
 
-    /// Grants credit if it is time, and sees to it that the NIC is woken for the next.
-    fn grant<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, nic: u32) {
-        let Some(credits) = &mut self.credits else { return };
+    /// Grants credit if it is time, and sees to it that the NIC is woken for the next; the slot that has got some.
+    fn grant<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, nic: u32) -> Option<u32> {
+        let credits = self.credits.as_mut()?;
         let (pacer, armed) = &mut credits.pacers[nic as usize];
         let mut credit = None;
         if let (false, Some(slot)) = (*armed || pacer.due().is_none_or(|due| due > io.now), pacer.next()) {
@@ -104,15 +111,15 @@ impl<H: Header> Hosts<H> {
             };
             let class = transport.ack_class(receiver.class);
             let packet = packet.to(receiver.src).as_a(Kind::OR_ACK).marked(CREDIT, class);
-            credit = Some((receiver.class, transport.acks_unpaused, packet));
+            credit = Some((slot, receiver.class, transport.acks_unpaused, packet));
         }
         if let (false, Some(due)) = (*armed, pacer.due()) {
             *armed = true;
             io.events.timer(due, Timer::Credit(nic));
         }
-        if let Some((class, unpaused, packet)) = credit {
-            self.queue_ack(nic, class, unpaused, packet);
-        }
+        let (slot, class, unpaused, packet) = credit?;
+        self.queue_ack(nic, class, unpaused, packet);
+        Some(slot)
     }
 
     /// Has a sender that has something to send but no credit ask for some, unless some is under way; `again` even then.

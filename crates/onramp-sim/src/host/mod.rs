@@ -493,11 +493,8 @@ impl<H: Header> Hosts<H> {
 
     fn close_receiver(&mut self, slot: u32) {
         let receiver = &self.receivers[slot];
-        if receiver.is_over() {
+        if receiver.is_over() && self.credits.as_ref().is_none_or(|credits| credits.is_out(slot)) {
             self.notes.push((receiver.src, Note::Closed(receiver.peer, receiver.replies)));
-            if let Some(credits) = &mut self.credits {
-                credits.leave(slot, receiver.nic);
-            }
             self.receivers.remove(slot);
         }
     }

@@ -212,7 +212,7 @@ impl<F: Feedback> Network<F> {
             for class in &rules.classes {
                 let limits = class.at(port.rate);
                 let alpha = Alpha::new(limits.alpha);
-                let marks = !host && !(nic && class.loss == Loss::Pfc);
+                let marks = !(host || nic && class.loss == Loss::Pfc);
                 queues.push(Queue::new(limits.ecn.as_ref().filter(|_| marks).map_or(Ecn::OFF, Ecn::new)));
                 ingress.push(Ingress::new(class.reserve, limits.headroom, alpha));
                 alphas.push(limits.queue.map_or(alpha, Alpha::fixed));

@@ -87,12 +87,9 @@ impl<F: Feedback + 'static> Engine<F> {
 
     fn new(feedback: &F, resolved: &Resolved, topology: Arc<Topology>, arrivals: Arrivals, one_cell: bool) -> Self {
         let span = resolved.span;
-        // Clocks that hosts keep for each other, and a sample of all packets, know no cells. A receiver grants credit until
-        // it hears that a flow is over, which takes as long as cells need to tell each other.
-        let together = one_cell
-            || matches!(resolved.clock.sync, Sync::Huygens | Sync::Ntp)
-            || resolved.measure.next_owd > 0
-            || resolved.transports.grant();
+        // Clocks that hosts keep for each other, and a sample of all packets, know no cells.
+        let together =
+            one_cell || matches!(resolved.clock.sync, Sync::Huygens | Sync::Ntp) || resolved.measure.next_owd > 0;
         let map = Arc::new(if together { Cells::one(&topology) } else { Cells::several(&topology) });
         let transports = Arc::new(resolved.transports.clone());
         let clocks = Clocks::new(&resolved.clock, span.seed, topology.hosts());

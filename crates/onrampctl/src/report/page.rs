@@ -29,7 +29,7 @@ const BELOW: f64 = 20.0;
 const ABOVE: f64 = 10.0;
 /// Points of a line at most: of more blocks, some are joined.
 const POINTS: usize = 600;
-/// A gap between blocks that is longer is one [s].
+/// A gap between blocks that is longer is one \[s\].
 const GAP: u64 = 25;
 
 fn escaped(text: &str) -> String {
