@@ -287,8 +287,11 @@ fn every_kind_of_network_runs_to_its_end() {
                 assert_eq!(counters["unfinished"]["flows"], 0, "{name}");
                 assert_eq!(counters["unfinished"]["requests"], 0, "{name}");
                 assert_eq!(number(&counters, "network", "drops"), 0.0, "{name}");
-                // One path a flow: nothing is reordered, so nothing is sent twice.
-                assert_eq!(number(&counters, "network", "retransmitted_packets"), 0.0, "{name}");
+                // One path a flow: nothing is reordered, so nothing is sent twice. But NSCC's window may be cut below what
+                // is in flight, none of which asks for its acknowledgement: the flow then waits for its timeout.
+                let again = number(&counters, "network", "retransmitted_packets");
+                let most = if transport.contains("nscc") { number(&counters, "network", "timeouts") } else { 0.0 };
+                assert!(again <= most, "{name}: {again} sent again, {most} timeouts");
                 for used in counters["network"]["utilization"].as_object().unwrap().values() {
                     assert!((0.0..=1.0).contains(&used.as_f64().unwrap()), "{name}: {used}");
                 }
