@@ -152,6 +152,15 @@ MOMENTS: Mapping[str, tuple[str, Mapping[str, object]]] = {
     ),
     "irn": ("irn", {"warmup": "0us", "duration": "200us", "time_limit": "2ms"}),
     "balancing": ("balancing", {"traffic.0.size": "1MiB"}),
+    "planes": (
+        "planes-victim",
+        {
+            "traffic": [
+                {"kind": "trace", "file": "planes-alone.csv", "format": "csv"},
+                {"kind": "collective", "operation": "all-reduce", "size": "80KB"},
+            ]
+        },
+    ),
     "training": (
         "training-tenant",
         {"warmup": "0us", "duration": "1ms", "traffic.0.repeat": 2, "time_limit": "4ms"},
