@@ -250,12 +250,32 @@ pub struct Grant {
     granted: u32,
     asked: u32,
     place: Place,
+    /// Packets of the flow, once its last one has told; a channel has none.
+    packets: Option<u32>,
+    is_channel: bool,
 }
 
 impl Grant {
     /// Quanta granted so far.
     pub fn granted(&self) -> u32 {
         self.granted
+    }
+
+    /// Of messages without an end.
+    pub fn of_channel() -> Self {
+        Self { is_channel: true, ..Self::default() }
+    }
+
+    /// The last packet of the flow has this number; a channel's is only that of a message.
+    pub fn ends(&mut self, number: u32) {
+        if !self.is_channel {
+            self.packets = Some(number + 1);
+        }
+    }
+
+    /// True if no packet of the flow is missing where so many have come in order.
+    pub fn is_whole(&self, came: u32) -> bool {
+        self.packets == Some(came)
     }
 
     /// True if the sender has all the credit it is to have.
@@ -297,7 +317,7 @@ impl Pacer {
     pub fn line_up(&mut self, slot: u32, grant: &mut Grant) {
         if ahead(grant.asked, grant.granted) > 0 {
             if grant.place != Place::Asking {
-                self.leave(slot, *grant);
+                self.leave(slot, grant);
                 self.asking.push_back(slot);
                 grant.place = Place::Asking;
             }
@@ -338,8 +358,8 @@ impl Pacer {
     }
 
     /// A flow leaves its queue.
-    fn leave(&mut self, slot: u32, grant: Grant) {
-        let queue = match grant.place {
+    pub fn leave(&mut self, slot: u32, grant: &mut Grant) {
+        let queue = match std::mem::take(&mut grant.place) {
             Place::Out => return,
             Place::Asking => &mut self.asking,
             Place::Satisfied => &mut self.satisfied,
@@ -422,8 +442,8 @@ mod tests {
     fn who_leaves_gets_nothing_more() {
         let (mut pacer, mut grants) = crowd(&[100_000, 100_000]);
         run(&mut pacer, &mut grants, US);
-        pacer.leave(0, grants[0]);
-        pacer.leave(1, grants[1]);
+        pacer.leave(0, &mut grants[0]);
+        pacer.leave(1, &mut grants[1]);
         assert_eq!((pacer.due(), pacer.next()), (None, None));
     }
 
@@ -481,9 +501,19 @@ mod tests {
     }
 
     #[test]
+    fn a_flow_is_whole_with_its_last_packet_and_a_channel_never() {
+        let (mut flow, mut channel) = (Grant::default(), Grant::of_channel());
+        assert!(!flow.is_whole(0));
+        for grant in [&mut flow, &mut channel] {
+            grant.ends(4);
+        }
+        assert_eq!([4, 5].map(|came| (flow.is_whole(came), channel.is_whole(came))), [(false, false), (true, false)]);
+    }
+
+    #[test]
     fn counts_wrap_and_a_packet_tells_their_low_bits() {
         let start = u32::MAX - 100;
-        let mut grant = Grant { granted: start, asked: start, place: Place::Out };
+        let mut grant = Grant { granted: start, asked: start, ..Grant::default() };
         let mut sender = Credit { left: 0, speculates: false, granted: start, asked: start, ..credit() };
         let told = sender.ask(200_000, 1, &ENV);
         // When the packet left is below it.

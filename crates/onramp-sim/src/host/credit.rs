@@ -5,7 +5,7 @@ use super::{Hosts, Io, Sender, Timer};
 use crate::cc::Env;
 use crate::cc::rccc::{Grant, Pacer};
 use crate::network::feedback::{Feedback, Header};
-use crate::network::packet::{CREDIT, NO_PACKET, TRIMMED, UNMEASURED};
+use crate::network::packet::{CREDIT, LAST, NO_PACKET, TRIMMED, UNMEASURED};
 use crate::network::{Kind, Packet};
 use crate::stack::Tx;
 use onramp_config::units::NS;
@@ -24,13 +24,13 @@ impl Credits {
         Self { pacers: (0..nics).map(|_| Default::default()).collect(), grants: Vec::new() }
     }
 
-    /// A receiving end opens.
-    pub fn open(&mut self, slot: u32) {
+    /// A receiving end opens, for which there is `grant` yet.
+    pub fn open(&mut self, slot: u32, grant: Grant) {
         self.grants.resize(self.grants.len().max(slot as usize + 1), Grant::default());
-        self.grants[slot as usize] = Grant::default();
+        self.grants[slot as usize] = grant;
     }
 
-    /// True if a receiving end has granted all that it is to grant: it does so even if its flow is over, since hosts
+    /// True if a receiving end has granted all that it is to grant. One whose flow was stopped does so, too, since hosts
     /// of other cells hear of that later.
     pub fn is_out(&self, slot: u32) -> bool {
         self.grants[slot as usize].is_out()
@@ -59,7 +59,15 @@ impl<H: Header> Hosts<H> {
         if trimmed {
             grant.trimmed(transport.env(self.nics[nic as usize].rate).packet);
         }
-        credits.pacers[nic as usize].0.line_up(slot, grant);
+        if packet.flags() & LAST != 0 {
+            grant.ends(packet.seq);
+        }
+        let pacer = &mut credits.pacers[nic as usize].0;
+        if grant.is_whole(receiver.rx.expected()) {
+            pacer.leave(slot, grant);
+        } else {
+            pacer.line_up(slot, grant);
+        }
         // Whoever has called closes its own.
         if let Some(other) = self.grant(io, nic).filter(|other| *other != slot) {
             self.close_receiver(other);

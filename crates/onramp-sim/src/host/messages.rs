@@ -6,6 +6,7 @@
 use super::programs::Heard;
 use super::shaper::{Entry, Shaper};
 use super::{Hosts, Io, Opening};
+use crate::cc::rccc::Grant;
 use crate::network::feedback::{Feedback, Header};
 use crate::stack::rdma::Tx;
 use std::collections::VecDeque;
@@ -46,6 +47,9 @@ impl<H: Header> Hosts<H> {
     /// Makes room for the receiving end of a channel's direction; its slot.
     pub fn open_channel_end(&mut self, new: &Opening, nic: u32, watch_owd: Option<u32>, heard: Heard) -> u32 {
         let slot = self.open_receiver(new, nic, watch_owd);
+        if let Some(credits) = &mut self.credits {
+            credits.open(slot, Grant::of_channel());
+        }
         self.hear(slot, heard);
         slot
     }

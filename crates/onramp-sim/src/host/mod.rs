@@ -21,7 +21,7 @@ mod transport;
 pub use flow::{Receiver, Sender};
 pub use transport::{Common, Transports};
 
-use crate::cc::rccc::AT_ONE_END;
+use crate::cc::rccc::{AT_ONE_END, Grant};
 use crate::clock::{Clocks, Tick};
 use crate::engine::{Events, Slab, prefetch};
 use crate::measure::Meter;
@@ -383,7 +383,7 @@ impl<H: Header> Hosts<H> {
             replies: 0,
         });
         if let Some(credits) = &mut self.credits {
-            credits.open(slot);
+            credits.open(slot, Grant::default());
         }
         slot
     }
