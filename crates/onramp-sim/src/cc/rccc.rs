@@ -253,6 +253,8 @@ pub struct Grant {
     /// Packets of the flow, once its last one has told; a channel has none.
     packets: Option<u32>,
     is_channel: bool,
+    /// All of them have come.
+    is_over: bool,
 }
 
 impl Grant {
@@ -274,8 +276,15 @@ impl Grant {
     }
 
     /// True if no packet of the flow is missing where so many have come in order.
-    pub fn is_whole(&self, came: u32) -> bool {
+    fn is_whole(&self, came: u32) -> bool {
         self.packets == Some(came)
+    }
+
+    /// A packet has told something, and so many have come in order. One that is whole gets no credit to spare, but what
+    /// it asks for, since its last acknowledgement may be lost; and some beyond, if it asks without a packet, since
+    /// grants may be.
+    pub fn came(&mut self, in_order: u32, is_request: bool) {
+        self.is_over = self.is_whole(in_order) && !is_request;
     }
 
     /// True if the sender has all the credit it is to have.
@@ -321,6 +330,8 @@ impl Pacer {
                 self.asking.push_back(slot);
                 grant.place = Place::Asking;
             }
+        } else if grant.is_over {
+            self.leave(slot, grant);
         } else if grant.place == Place::Out {
             self.satisfied.push_back(slot);
             grant.place = Place::Satisfied;
@@ -337,9 +348,15 @@ impl Pacer {
         let most = quanta(config.grant.0);
         let more = if let Some(slot) = self.asking.pop_front() {
             let wanted = ahead(grant.asked, grant.granted).max(0) as u32;
-            let queue = if wanted > most { &mut self.asking } else { &mut self.satisfied };
-            queue.push_back(slot);
-            grant.place = if wanted > most { Place::Asking } else { Place::Satisfied };
+            grant.place = if wanted > most {
+                self.asking.push_back(slot);
+                Place::Asking
+            } else if grant.is_over {
+                Place::Out
+            } else {
+                self.satisfied.push_back(slot);
+                Place::Satisfied
+            };
             wanted.min(most)
         } else if let Some(slot) = self.satisfied.pop_front() {
             let beyond = ahead(grant.granted.wrapping_add(most), grant.asked);
@@ -358,7 +375,7 @@ impl Pacer {
     }
 
     /// A flow leaves its queue.
-    pub fn leave(&mut self, slot: u32, grant: &mut Grant) {
+    fn leave(&mut self, slot: u32, grant: &mut Grant) {
         let queue = match std::mem::take(&mut grant.place) {
             Place::Out => return,
             Place::Asking => &mut self.asking,

@@ -62,12 +62,8 @@ impl<H: Header> Hosts<H> {
         if packet.flags() & LAST != 0 {
             grant.ends(packet.seq);
         }
-        let pacer = &mut credits.pacers[nic as usize].0;
-        if grant.is_whole(receiver.rx.expected()) {
-            pacer.leave(slot, grant);
-        } else {
-            pacer.line_up(slot, grant);
-        }
+        grant.came(receiver.rx.expected(), packet.seq == NO_PACKET);
+        credits.pacers[nic as usize].0.line_up(slot, grant);
         // Whoever has called closes its own.
         if let Some(other) = self.grant(io, nic).filter(|other| *other != slot) {
             self.close_receiver(other);
