@@ -27,6 +27,7 @@ import onramp
 from onramp import examples
 from onramp.markdown import table
 from onramp.result import Result
+from onramp.studies.collectives import bandwidth, iteration
 
 DATA = Path(__file__).parent / "data/scores"
 MIB = 1 << 20
@@ -42,24 +43,21 @@ UNORDERED: Mapping[str, Any] = {
 class Case:
     """A workload, and a number that the other simulator tells of it."""
 
-    scenario: Callable[[], str | Path | Mapping[str, Any]]
+    #: For which there is a folder.
+    scenario: Callable[[Path], str | Path | Mapping[str, Any]]
     value: Callable[[Result], float]
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def here(self) -> float:
         """The number in this simulator."""
-        return self.value(onramp.run(self.scenario(), self.overrides, threads=1))
+        with tempfile.TemporaryDirectory() as temporary:
+            return self.value(onramp.run(self.scenario(Path(temporary)), self.overrides, threads=1))
 
 
 def microseconds(result: Result) -> float:
     """Time until everything is done."""
-    return 1e3 * float(result.summary["collective"]["iteration_ms"])
-
-
-def bandwidth(result: Result) -> float:
-    """Bandwidth on the bus in GB/s."""
-    return float(result.summary["collective"]["busbw"])
+    return 1e3 * iteration(result)
 
 
 # ASTRA-sim ------------------------------------------------------------------------------------------------
@@ -73,7 +71,7 @@ OPERATIONS: Mapping[str, Callable[[int], int]] = {
 }
 
 
-def ring(operation: str, ranks: int) -> dict[str, Any]:
+def ring(operation: str, ranks: int, _: Path) -> dict[str, Any]:
     """Ranks in a ring, links of 50 GiB/s and 500 ns, and four parts of the buffer one after the other."""
     links = [{"a": f"h{i}", "b": f"s{i}", "rate": "8Tbps", "delay": "0ns"} for i in range(ranks)]
     links += [
@@ -134,7 +132,7 @@ def run_astra(program: Path, folder: Path, case: str) -> float:
 
 def tutorial(name: str, size: str = "16MiB") -> Case:
     """An all-reduce of its tutorial."""
-    return Case(lambda: examples.FOLDER / f"collectives/{name}.toml", bandwidth, {"traffic.0.size": size})
+    return Case(lambda _: examples.FOLDER / f"collectives/{name}.toml", bandwidth, {"traffic.0.size": size})
 
 
 SIMAI = {
@@ -237,8 +235,8 @@ PROGRAMS: Mapping[str, Callable[[int], Iterator[str]]] = {
 def program(name: str) -> Case:
     """A program on the fat tree of 16 hosts, 100 Gb/s, that is htsim's by default."""
 
-    def scenario() -> dict[str, Any]:
-        file = Path(tempfile.mkdtemp()) / "program.goal"
+    def scenario(folder: Path) -> dict[str, Any]:
+        file = folder / "program.goal"
         file.write_text(goal(16, PROGRAMS[name]))
         shape = {"pods": 4, "tors_per_pod": 2, "aggs_per_pod": 2, "cores": 4, "hosts_per_tor": 2}
         return {

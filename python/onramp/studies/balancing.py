@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from onramp.paper.common import Case, Experiment, Runs
 from onramp.paper.verdict import Claim, Estimate, estimate, ratio
 from onramp.plots import style
 from onramp.result import Result
+from onramp.studies.collectives import bandwidth, bars, iteration
 
 FILE = "balancing"
 #: Queues trim, and receivers take packets in any order.
@@ -54,41 +53,6 @@ def cases(quick: bool) -> list[Case]:
     return [*found, *(Case((FOUR_FAIL, name), FILE, {**failing, **SYSTEMS[name]}) for name in FAILING)]
 
 
-def bandwidth(result: Result) -> float:
-    """Mean bandwidth on the bus in GB/s, as nccl-tests have it."""
-    return float(result.summary["collective"]["busbw"])
-
-
-def iteration(result: Result) -> float:
-    """Time until the slowest of the eight groups is done, in milliseconds."""
-    return float(result.summary["collective"]["iteration_ms"])
-
-
-def _bars(ax: Axes, names: list[str], values: list[Estimate], title: str) -> None:
-    mean, half = ([getattr(value, part) for value in values] for part in ("mean", "half"))
-    colours = [style.WITHOUT if name.startswith("DCQCN") else style.WITH for name in names]
-    ax.barh(range(len(names)), mean, 0.7, color=colours)
-    ax.errorbar(
-        mean,
-        range(len(names)),
-        xerr=np.nan_to_num(half),
-        fmt="none",
-        ecolor=style.INK,
-        elinewidth=0.9,
-        capsize=2,
-    )
-    for at, value in enumerate(values):
-        end = value.mean + float(np.nan_to_num(value.half))
-        ax.annotate(
-            f"{value.mean:.3g}", (end, at), (3, 0), textcoords="offset points", va="center", fontsize=7.5
-        )
-    ax.set_yticks(range(len(names)), names)
-    ax.tick_params(axis="y", length=0, labelsize=8)
-    ax.set_xlim(right=1.15 * ax.get_xlim()[1])
-    ax.invert_yaxis()
-    ax.set_title(title, fontsize=9)
-
-
 def draw(runs: Runs) -> Figure:
     """Bandwidth and the slowest group's time, and the latter where links fail."""
     figure, axes = style.panels(1, 3, (3.6, 3.0))
@@ -99,7 +63,8 @@ def draw(runs: Runs) -> Figure:
         (FOUR_FAIL, list(FAILING), iteration, "the same, four links fail (ms)"),
     )
     for ax, (state, names, measure, title) in zip(axes, of, strict=True):
-        _bars(ax, names, [estimate(runs[(state, name)], measure) for name in names], title)
+        colours = [style.WITHOUT if name.startswith("DCQCN") else style.WITH for name in names]
+        bars(ax, {name: estimate(runs[(state, name)], measure) for name in names}, title, colours)
     return figure
 
 

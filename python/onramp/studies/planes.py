@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from onramp.paper.common import Case, Experiment, Runs
-from onramp.paper.verdict import Claim, Estimate, estimate, ratio
+from onramp.paper.verdict import Claim, estimate, ratio
 from onramp.plots import style
 from onramp.result import Result
+from onramp.studies.collectives import bandwidth, bars, iteration
 
 #: Parts: all-reduces on two networks, a job that loses a link, a ring that loses a plane, the victim.
 HPN, LINK, RING, VICTIM = "planes-hpn", "planes-link", "planes-ring", "planes-victim"
@@ -83,16 +82,6 @@ def cases(quick: bool) -> list[Case]:
     return found
 
 
-def bandwidth(result: Result) -> float:
-    """Mean bandwidth on the bus in GB/s."""
-    return float(result.summary["collective"]["busbw"])
-
-
-def slowest(result: Result) -> float:
-    """Time until the slowest of eight all-reduces is done, in milliseconds."""
-    return float(result.summary["collective"]["iteration_ms"])
-
-
 def done(result: Result) -> float:
     """All-reduces that are complete."""
     return float(result.collectives.num_rows)
@@ -104,42 +93,27 @@ def victim(result: Result) -> float:
     return next(float(1e3 * flow["bytes"] / flow["fct_ps"]) for flow in flows if flow["dst"] == 9)
 
 
-def _bars(ax: Axes, values: Mapping[str, Estimate], title: str) -> None:
-    mean = [value.mean for value in values.values()]
-    half = np.nan_to_num([value.half for value in values.values()])
-    ax.barh(range(len(values)), mean, 0.7, color=style.WITH)
-    ax.errorbar(mean, range(len(values)), xerr=half, fmt="none", ecolor=style.INK, elinewidth=0.9, capsize=2)
-    for at, (value, error) in enumerate(zip(mean, half, strict=True)):
-        ax.annotate(
-            f"{value:.3g}", (value + error, at), (3, 0), textcoords="offset points", va="center", fontsize=7.5
-        )
-    ax.set_yticks(range(len(values)), list(values))
-    ax.tick_params(axis="y", length=0, labelsize=8)
-    ax.set_xlim(0, 1.2 * ax.get_xlim()[1])
-    ax.invert_yaxis()
-    ax.set_title(title, fontsize=9)
-
-
 def draw(runs: Runs) -> Figure:
     """A panel for each part."""
     figure, axes = style.panels(1, 4, (3.3, 2.2))
     of: tuple[tuple[str, Callable[[Result], float], str], ...] = (
-        (HPN, slowest, "448 GPUs: the slowest all-reduce (ms)"),
+        (HPN, iteration, "448 GPUs: the slowest all-reduce (ms)"),
         (LINK, done, "256 GPUs: all-reduces that complete, of 32"),
         (RING, bandwidth, "32 hosts, eight planes: bus (GB/s)"),
         (VICTIM, victim, "the victim's goodput (GB/s)"),
     )
     for ax, (part, measure, title) in zip(axes, of, strict=True):
         keys = [key for key in runs if key[0] == part]
-        _bars(ax, {", ".join(map(str, key[1:])): estimate(runs[key], measure) for key in keys}, title)
+        values = {", ".join(map(str, key[1:])): estimate(runs[key], measure) for key in keys}
+        bars(ax, values, title, style.WITH)
     return figure
 
 
 def claims(runs: Runs) -> list[Claim]:
     """HPN (SIGCOMM'24), MRC (OCP, 2026), and what was found on the way."""
-    gain = ratio(runs[(HPN, RACKS)], runs[(HPN, RAILS)], slowest)
+    gain = ratio(runs[(HPN, RACKS)], runs[(HPN, RAILS)], iteration)
     dual, single = (estimate(runs[(LINK, name)], done) for name in (DUAL_LOST, SINGLE_LOST))
-    slower = ratio(runs[(LINK, DUAL_LOST)], runs[(LINK, DUAL)], slowest)
+    slower = ratio(runs[(LINK, DUAL_LOST)], runs[(LINK, DUAL)], iteration)
     lost = {
         choice: ratio(runs[(RING, choice, LOST)], runs[(RING, choice, ALL)], bandwidth) for choice in CHOICES
     }
