@@ -13,6 +13,8 @@
  */
 #include <linux/bitmap.h>
 #include <linux/hash.h>
+#include <linux/interrupt.h>
+#include <linux/list.h>
 #include <linux/math64.h>
 #include <linux/module.h>
 #include <linux/random.h>
@@ -33,6 +35,8 @@
  * @free_at: the wire is in use until then
  * @fraction: what rounding left of @free_at, in units of 1/@rate ns
  * @wire: packets under way, in order
+ * @due: its place among the links of which a packet arrives now
+ * @sch: the qdisc that this belongs to
  * @order: what is counted of it, if wanted
  */
 struct link_sched_data {
@@ -44,6 +48,8 @@ struct link_sched_data {
 	u64 fraction;
 	struct sk_buff_head wire;
 	struct qdisc_watchdog watchdog;
+	struct list_head due;
+	struct Qdisc *sch;
 	struct tc_link_xstats stats;
 	struct link_order *order;
 };
@@ -80,6 +86,67 @@ static struct link_skb_cb *link_skb_cb(struct sk_buff *skb)
 {
 	qdisc_cb_private_validate(skb, sizeof(struct link_skb_cb));
 	return (struct link_skb_cb *)qdisc_skb_cb(skb)->data;
+}
+
+/*
+ * Links of which a packet arrives at this instant, in random order. Timers of one instant end in the order in
+ * which they were set, which is that of the packets before: without this, who was first among 16 senders in step
+ * was first again in one of three slots, and had three packets through where it should have one.
+ */
+static LIST_HEAD(link_due);
+static DEFINE_SPINLOCK(link_due_lock);
+static u32 link_due_count;
+
+static void link_deliver(struct tasklet_struct *tasklet)
+{
+	struct link_sched_data *q;
+
+	rcu_read_lock();
+	do {
+		spin_lock_irq(&link_due_lock);
+		q = list_first_entry_or_null(&link_due, struct link_sched_data, due);
+		if (q) {
+			list_del_init(&q->due);
+			link_due_count--;
+		}
+		spin_unlock_irq(&link_due_lock);
+		if (q)
+			__netif_schedule(qdisc_root(q->sch));
+	} while (q);
+	rcu_read_unlock();
+}
+
+static DECLARE_TASKLET(link_tasklet, link_deliver);
+
+/* A packet arrives. All timers of this instant end before the tasklet runs. */
+static enum hrtimer_restart link_timer(struct hrtimer *timer)
+{
+	struct link_sched_data *q = container_of(timer, struct link_sched_data, watchdog.timer);
+	struct list_head *before = &link_due;
+	unsigned long flags;
+
+	spin_lock_irqsave(&link_due_lock, flags);
+	if (list_empty(&q->due)) {
+		for (u32 place = get_random_u32_below(++link_due_count); place; place--)
+			before = before->next;
+		list_add(&q->due, before);
+	}
+	spin_unlock_irqrestore(&link_due_lock, flags);
+	tasklet_hi_schedule(&link_tasklet);
+	return HRTIMER_NORESTART;
+}
+
+static void link_timer_cancel(struct link_sched_data *q)
+{
+	unsigned long flags;
+
+	qdisc_watchdog_cancel(&q->watchdog);
+	spin_lock_irqsave(&link_due_lock, flags);
+	if (!list_empty(&q->due)) {
+		list_del_init(&q->due);
+		link_due_count--;
+	}
+	spin_unlock_irqrestore(&link_due_lock, flags);
 }
 
 static u64 link_duration(const struct link_sched_data *q, u64 bytes)
@@ -158,9 +225,13 @@ static u64 link_arrival(const struct link_sched_data *q)
 /* The wire takes @skb at @start. */
 static void link_transmit(struct link_sched_data *q, struct sk_buff *skb, u64 start)
 {
-	u64 bits_ns = (u64)skb->len * 8 * NSEC_PER_SEC + q->fraction;
-	u64 duration = div64_u64_rem(bits_ns, q->rate, &q->fraction);
+	u64 bits_ns, duration;
 
+	/* Those that begin at one instant stay in step. */
+	if (start > q->free_at)
+		q->fraction = 0;
+	bits_ns = (u64)skb->len * 8 * NSEC_PER_SEC + q->fraction;
+	duration = div64_u64_rem(bits_ns, q->rate, &q->fraction);
 	q->free_at = start + duration;
 	q->stats.packets++;
 	q->stats.busy_ns += duration;
@@ -233,10 +304,12 @@ static int link_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff *
 
 	if (q->lazy) {
 		link_advance(sch, now);
-		if (q->free_at > now)
+		if (q->free_at > now) {
 			wait = q->free_at - now + link_duration(q, q->queue->qstats.backlog);
-		else
+		} else if (q->free_at < now) {
 			q->free_at = now;
+			q->fraction = 0;
+		}
 	}
 	backlog = q->queue->qstats.backlog;
 	if (counts) {
@@ -335,6 +408,9 @@ static int link_init(struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_a
 	int err;
 
 	qdisc_watchdog_init(&q->watchdog, sch);
+	hrtimer_setup(&q->watchdog.timer, link_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_PINNED);
+	INIT_LIST_HEAD(&q->due);
+	q->sch = sch;
 	__skb_queue_head_init(&q->wire);
 	q->queue = &noop_qdisc;
 	if (!opt) {
@@ -358,7 +434,7 @@ static void link_reset(struct Qdisc *sch)
 {
 	struct link_sched_data *q = qdisc_priv(sch);
 
-	qdisc_watchdog_cancel(&q->watchdog);
+	link_timer_cancel(q);
 	qdisc_reset(q->queue);
 	__skb_queue_purge(&q->wire);
 	q->free_at = 0;
@@ -369,7 +445,7 @@ static void link_destroy(struct Qdisc *sch)
 {
 	struct link_sched_data *q = qdisc_priv(sch);
 
-	qdisc_watchdog_cancel(&q->watchdog);
+	link_timer_cancel(q);
 	__skb_queue_purge(&q->wire);
 	kfree(q->order);
 	qdisc_put(q->queue);

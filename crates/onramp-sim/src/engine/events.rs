@@ -7,10 +7,10 @@
 //! events with each other, and touches memory in sequence. What has no lane of
 //! its own (odd packet sizes, timers) goes through a timing wheel.
 //!
-//! Events come by (time, kind, link), where a kind is a lane (arrivals before free
-//! ports), or else an odd arrival, an odd free port, a timer. A link carries one
-//! packet at a time, and all cells have the same lanes, so this order is complete and
-//! the same however the network is cut into cells. Where all packets are TCP's, whose sizes
+//! Events come by (time, kind, link), where a kind is a lane (free ports before
+//! arrivals: what leaves makes room for what comes), or else an odd free port, an odd
+//! arrival, a timer. A link carries one packet at a time, and all cells have the same
+//! lanes, so this order is complete and the same however the network is cut into cells. Where all packets are TCP's, whose sizes
 //! vary, lanes do not count ([`Lanes::by_link`]), and links of simultaneous arrivals are
 //! ordered anew at each time ([`Names::rank`]).
 
@@ -107,9 +107,9 @@ pub enum Event<P, T> {
 /// Entry of the wheel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rare<T> {
+    PortReady(u32),
     /// Rank, link, and place among the packets.
     Arrive(u64, u32, u32),
-    PortReady(u32),
     Timer(T),
 }
 
@@ -557,10 +557,10 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
         let (packet, port) = (self.arrive.first.0, self.ready.first.0);
         let head = if self.by_link && self.rare == packet.min(port) && self.rare_first() {
             (self.rare, Head::Rare)
-        } else if packet <= port && packet <= self.rare {
-            (packet, Head::Packet)
-        } else if port <= self.rare {
+        } else if port <= packet && port <= self.rare {
             (port, Head::Port)
+        } else if packet <= self.rare {
+            (packet, Head::Packet)
         } else {
             (self.rare, Head::Rare)
         };
@@ -570,10 +570,10 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
     /// True if the wheel's next entry precedes the lanes' heads, of which one has the same time.
     #[cold]
     fn rare_first(&mut self) -> bool {
-        let packet = self.arrive.first.0 == self.rare;
+        let port_now = self.ready.first.0 == self.rare;
         match self.wheel.peek() {
-            Some(&Rare::Arrive(rank, ..)) => !packet || rank < self.arrive.first_rank(),
-            Some(&Rare::PortReady(port)) => !packet && u64::from(port) < self.ready.first_rank(),
+            Some(&Rare::PortReady(port)) => !port_now || u64::from(port) < self.ready.first_rank(),
+            Some(&Rare::Arrive(rank, ..)) => !port_now && rank < self.arrive.first_rank(),
             _ => false,
         }
     }
@@ -702,7 +702,7 @@ mod tests {
             let links = [4, 0, 5, 2, 1, 3];
             let mut events: Events<Parcel, u32> = Events::new(&lanes, &links, salt);
             let names = if by_link { Names { links: links.to_vec(), salt } } else { Names::default() };
-            // Time, kind and link: lanes of arrivals, of ports, then the rest; or arrivals, ports, timers.
+            // Time, kind and link: lanes of ports, of arrivals, then the rest; or ports, arrivals, timers.
             let mut all: Vec<(Ps, (usize, u32))> = Vec::new();
             let kind = |lane: u8, first: usize, odd: usize| match lane {
                 _ if by_link => first,
@@ -716,8 +716,8 @@ mod tests {
                 let (free, delay) = (now + time(size), 10_000 + cache as Ps * 500);
                 let parcel = Parcel { size };
                 let lanes = caches[cache].lanes(size);
-                let arrives = (free + delay, (kind(lanes.arrive, 0, 200), link));
-                let frees = (free, (kind(lanes.ready, 100, 201), link));
+                let arrives = (free + delay, (kind(lanes.arrive, 100, 201), link));
+                let frees = (free, (kind(lanes.ready, 0, 200), link));
                 let new = match what {
                     0 => vec![arrives, frees],
                     1 => vec![arrives],
@@ -738,7 +738,7 @@ mod tests {
                     }
                     all.extend(new);
                     all.sort_unstable_by_key(|&(at, (kind, link))| {
-                        let arrival = kind < 100 || kind == 200;
+                        let arrival = (100..200).contains(&kind) || kind == 201;
                         (at, kind, if arrival { names.rank(at, link) } else { u64::from(link) })
                     });
                 }

@@ -22,8 +22,10 @@ const SHARE_FIRST: u64 = 128;
 const SHARE: u64 = 161;
 /// Packets that are joined while they wait to be read,
 const JOIN: u64 = 17;
-/// and the memory they take, in 2^-8 of their bytes.
+/// the memory they take, in 2^-8 of their bytes,
 const JOINED: u64 = 266;
+/// and in bytes what the first of them takes beyond that.
+const HEAD: u64 = 796;
 /// On shorter round trips buffers grow less.
 const LONG_ROUND_US: u64 = 1000;
 
@@ -283,7 +285,8 @@ impl Rx {
     fn out_of_order(&mut self, p: &Params, data: &Data, now: Ps, said: &mut Said) {
         self.see_mark(p, now, data.marked, said);
         let (mut start, mut end) = (data.start, data.end);
-        if self.beyond.iter().any(|&(from, to)| from <= start && end <= to) {
+        let again = self.beyond.iter().any(|&(from, to)| from <= start && end <= to);
+        if again {
             self.twice = Some((start, end));
         } else {
             let first = self.beyond.partition_point(|&(_, to)| to < start);
@@ -305,7 +308,10 @@ impl Rx {
             self.blocks.rotate_right(1);
             self.blocks[0] = block;
         }
-        self.grow(p, data.end - data.start);
+        if !again {
+            self.grow(p, data.end - data.start);
+        }
+        self.widen(p, self.space);
     }
 
     /// The delay of acknowledgements follows the time between packets.
@@ -369,8 +375,13 @@ impl Rx {
     }
 
     fn free(&self) -> u64 {
-        let taken = ((self.nxt - self.read) * JOINED) >> 8;
+        let taken = (((self.nxt - self.read) * JOINED) >> 8) + self.memory_beyond();
         (self.buffer.saturating_sub(taken) * self.share) >> 8
+    }
+
+    /// Memory that blocks beyond a gap take.
+    fn memory_beyond(&self) -> u64 {
+        self.beyond.iter().map(|&(from, to)| (((to - from) * JOINED) >> 8) + HEAD).sum()
     }
 
     fn decide(&mut self, p: &Params, now: Ps, said: &mut Said) {
@@ -495,20 +506,25 @@ impl Rx {
         let first = unread.min(JOIN * u64::from(p.mss));
         let copied = (self.read + first - self.space_from) as i64 - (unread - first) as i64;
         if copied > self.space as i64 {
-            let (copied, before) = (copied as u64, self.space.max(1));
-            let twice = 2 * copied;
-            let more = if round_us < LONG_ROUND_US {
-                twice * round_us / LONG_ROUND_US
-            } else {
-                2 * twice * (copied - before) / before
-            };
-            self.space = copied;
-            let beyond = self.beyond.last().map_or(0, |&(_, end)| end - self.nxt);
-            let wanted = ((twice + more + beyond) << 8) / self.share;
-            self.buffer = self.buffer.max(wanted.min(u64::from(p.most_receive_buffer)));
+            self.widen(p, copied as u64);
         }
         self.space_from = self.read + first;
         self.space_at = now;
+    }
+
+    /// So many bytes are read in a round trip: there is room for twice as many, and for what lies beyond a gap
+    /// (tcp_rcvbuf_grow).
+    fn widen(&mut self, p: &Params, read: u64) {
+        let before = std::mem::replace(&mut self.space, read);
+        let (twice, round_us) = (2 * read, self.round8 / 8);
+        let more = if round_us < LONG_ROUND_US {
+            twice * round_us / LONG_ROUND_US
+        } else {
+            2 * twice * (read - before) / before.max(1)
+        };
+        let beyond = self.beyond.last().map_or(0, |&(_, end)| end - self.nxt);
+        let wanted = ((twice + more + beyond) << 8) / self.share;
+        self.buffer = self.buffer.max(wanted.min(u64::from(p.most_receive_buffer)));
     }
 
     /// Room that was offered and is not used.
