@@ -42,6 +42,6 @@ def bars(ax: Axes, values: Mapping[str, Estimate], title: str, colours: Sequence
         )
     ax.set_yticks(range(len(values)), list(values))
     ax.tick_params(axis="y", length=0, labelsize=8)
-    ax.set_xlim(right=1.15 * ax.get_xlim()[1])
+    ax.set_xlim(0, 1.15 * ax.get_xlim()[1])
     ax.invert_yaxis()
     ax.set_title(title, fontsize=9)

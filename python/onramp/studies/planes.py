@@ -95,12 +95,12 @@ def victim(result: Result) -> float:
 
 def draw(runs: Runs) -> Figure:
     """A panel for each part."""
-    figure, axes = style.panels(1, 4, (3.3, 2.2))
+    figure, axes = style.panels(2, 2, (4.6, 1.9))
     of: tuple[tuple[str, Callable[[Result], float], str], ...] = (
-        (HPN, iteration, "448 GPUs: the slowest all-reduce (ms)"),
-        (LINK, done, "256 GPUs: all-reduces that complete, of 32"),
-        (RING, bandwidth, "32 hosts, eight planes: bus (GB/s)"),
-        (VICTIM, victim, "the victim's goodput (GB/s)"),
+        (HPN, iteration, "448 GPUs: slowest all-reduce (ms)"),
+        (LINK, done, "256 GPUs: all-reduces done, of 32"),
+        (RING, bandwidth, "32 hosts, 8 planes: bus (GB/s)"),
+        (VICTIM, victim, "an incast's victim: goodput (GB/s)"),
     )
     for ax, (part, measure, title) in zip(axes, of, strict=True):
         keys = [key for key in runs if key[0] == part]
