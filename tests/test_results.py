@@ -155,13 +155,15 @@ def test_a_killed_run_leaves_the_first_rows_of_its_tables(
     with _eager(tmp_path, "run", path, "--out", "out") as process:
         _wait_for_parts(tmp_path, 2)
         # While it goes.
-        assert len(Result(tmp_path / "out", partial=True).flows) > 0
+        going = Result(tmp_path / "out", partial=True)
+        assert len(going.flows) > 0 and going.is_under_way
+        assert "under way, so far to" in command("show", "out").stdout
         process.kill()
     assert not (tmp_path / "out").exists()
     with pytest.raises(onramp.OnRampError, match="is not a result folder"):
         Result(tmp_path / "out")
     whole, partial = Result(tmp_path / "whole"), Result(tmp_path / "out", partial=True)
-    assert partial.is_partial and not whole.is_partial
+    assert partial.is_partial and not whole.is_partial and not partial.is_under_way
     for name in ("flows", "requests", "series"):
         rows = tables.read(partial.folder, name)
         assert 0 < len(rows) < len(tables.read(whole.folder, name)), name

@@ -47,6 +47,9 @@ def with_input_files(resolved: str, paths: list[tuple[str, str]]) -> str:
 def input_files(resolved: str) -> list[tuple[str, str]]:
     """(dotted key, path as written) of the files a resolved scenario refers to."""
 
+def ranks(file: str, usual: int) -> int | None:
+    """Ranks of a program's file, `usual` if it does not say; None if its name is that of no program."""
+
 def groups(resolved: str) -> str:
     """JSON: the "groups" that sum up a resolved scenario's results, and its "endless" sections."""
 

@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onramp import ScenarioError, api, controller, examples, folders, template, terminal, tracing
+from onramp import (
+    ScenarioError,
+    _sim,
+    api,
+    controller,
+    examples,
+    folders,
+    programs,
+    template,
+    terminal,
+    tracing,
+)
 from onramp.cache import Cache
 from onramp.comparison import Comparison, Plan
 from onramp.engine import Status, Stop, Watch
@@ -209,7 +220,10 @@ def _print_run(result: Result, place: Path, *, as_json: bool) -> None:
         click.echo(json.dumps(summary, indent=2))
         return
     console = terminal.console()
-    console.print(terminal.summary_table(summary, result.scenario.document["measure"]["links"]))
+    links = result.scenario.document["measure"]["links"]
+    console.print(terminal.summary_table(summary, links, under_way=result.is_under_way))
+    if kinds := terminal.kinds_table(summary):
+        console.print("", kinds)
     texts = (
         terminal.deadlock_text,
         terminal.rough_text,
@@ -287,14 +301,24 @@ def watch(
 
 @commands.command()
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--ranks", is_flag=True, help="Print each rank's time instead: of training jobs and programs.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON instead of a table.")
-def show(folder: Path, as_json: bool) -> int:
+def show(folder: Path, ranks: bool, as_json: bool) -> int:
     """Print the table of a run, also of one under way or killed.
 
     DIR is the run's result folder, also before the end. Flows and requests of a simulation that has not ended
     are known up to ten seconds ago.
     """
     result = Result(folder, partial=True)
+    if ranks:
+        every = programs.by_rank(result.operations)
+        if not every:
+            raise OnRampError(f"{folder}: no rank is complete in it: it has no collective and no program")
+        if as_json:
+            click.echo(json.dumps([dataclasses.asdict(one) for one in every]))
+        else:
+            terminal.console().print(terminal.ranks_table(every, result.scenario.loaded.hosts))
+        return 0
     _print_run(result, result.folder, as_json=as_json)
     return 0
 
@@ -713,6 +737,20 @@ def new_examples(folder: Path) -> int:
     return 0
 
 
+def _for_program(answers: template.Answers, program: str) -> template.Answers:
+    """With a network that has a host for each rank: as htsim has it for its files, else of GPU servers."""
+    try:
+        ranks = _sim.ranks(program, answers.hosts)
+    except ValueError as e:
+        raise OnRampError(f"--program {program}: {e}") from e
+    if ranks is None:
+        raise OnRampError(f"--program {program}: its name is none of .et, .txt, .goal, .bin, .cm, .tm")
+    answers = dataclasses.replace(answers, hosts=max(2, ranks))
+    if Path(program).suffix in (".cm", ".tm"):
+        return dataclasses.replace(answers, network="fat-tree", transport="nscc")
+    return dataclasses.replace(answers, network="servers", rate="400Gbps")
+
+
 @new.command("scenario")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--network", type=click.Choice(list(template.NETWORKS)))
@@ -725,21 +763,36 @@ def new_examples(folder: Path) -> int:
     help=f"Of {', '.join(template.TRAFFIC)}.  [background,incast]",
 )
 @click.option("--load", type=click.FloatRange(0, 1, min_open=True), help="Of the background.  [0.4]")
+@click.option(
+    "--program",
+    metavar="TRACE",
+    help="A job as the only traffic: .et (Chakra, the first rank's), .txt (SimAI), .goal, .bin, .cm (htsim).",
+)
+@click.option("--topology", metavar="FILE", help="The network: htsim's .topo, or one for SimAI.")
 def new_scenario(file: Path, **given: Any) -> int:
     """Write a commented scenario to FILE, with T chosen for its network.
 
-    What is not given is asked on a terminal; elsewhere it has the value in brackets.
+    What is not given is asked on a terminal; elsewhere it has the value in brackets. With --program the
+    network has a host for each of its ranks: GPU servers, and for htsim's files a fat tree with NSCC.
     """
     answers = template.Answers()
+    if given["program"] is not None:
+        answers = _for_program(answers, given["program"])
+    for key in ("program", "topology"):
+        if given[key] is not None:
+            # As the scenario's folder has it.
+            given[key] = (
+                given[key] if Path(given[key]).is_absolute() else os.path.relpath(given[key], file.parent)
+            )
     if given["traffic"] is not None:
         given["traffic"] = tuple(given["traffic"].split(","))
     asks = sys.stdin.isatty() and not any(value is not None for value in given.values())
     for key, value in given.items():
         if value is not None:
             answers = dataclasses.replace(answers, **{key: value})
-        elif asks:
+        elif asks and key not in ("program", "topology"):
             answers = template.ask(answers, key)
-    _write_new(file, template.write(file.stem, answers))
+    _write_new(file, template.write(file.stem, answers, file.parent))
     click.echo(f"{file}: onramp explain {file}, onramp compare {file}")
     return 0
 

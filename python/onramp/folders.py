@@ -42,7 +42,7 @@ def unused(path: Path, resumes: Resumes = nothing) -> Path:
             candidate.mkdir(parents=True)
             return candidate
         except FileExistsError:
-            if (begun(candidate, resumes) or _is_abandoned(candidate)) and _is_free(candidate):
+            if (begun(candidate, resumes) or _is_abandoned(candidate)) and is_free(candidate):
                 return candidate
             n += 1
             candidate = path.with_name(f"{path.name}-{n}")
@@ -184,7 +184,8 @@ def _is_at(file: IO[str], path: Path) -> bool:
         return False
 
 
-def _is_free(target: Path) -> bool:
+def is_free(target: Path) -> bool:
+    """No run writes it now."""
     try:
         with _claimed(target):
             return True

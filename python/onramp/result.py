@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from onramp import tables
 from onramp.errors import OnRampError
-from onramp.folders import PARTS, begun
+from onramp.folders import PARTS, begun, is_free
 from onramp.groups import Group
 from onramp.scenario import Scenario, quantity
 from onramp.summary import Floats, Summary, summarize
@@ -42,9 +42,12 @@ class Result:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         #: The run has not ended: the tables have the rows so far.
         self.is_partial = False
+        #: A run is writing it.
+        self.is_under_way = False
         if (self.folder / "summary.json").is_file():
             return
         if partial and (under_way := begun(self.folder, tables.has_parts)):
+            self.is_under_way = not is_free(self.folder)
             self.folder, self.is_partial = under_way, True
             return
         why = "it has no summary.json"

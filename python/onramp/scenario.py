@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import shutil
@@ -122,13 +123,17 @@ class Scenario:
         """Write `scenario.toml` and copies of its input files; the returned one names the copies."""
         copies: list[tuple[str, str]] = []
         names: set[str] = set()
+        prefix = ""
         for i, (key, path) in enumerate(_sim.input_files(self.text)):
-            name = Path(path).name if Path(path).name not in names else f"{i}-{Path(path).name}"
+            # A file that is found by the name of the one before has no key.
+            has_key = not key.endswith(".")
+            if has_key:
+                prefix = f"{i}-" if Path(path).name in names else ""
+            name = prefix + Path(path).name
             names.add(name)
             (folder / "inputs").mkdir(exist_ok=True)
             shutil.copyfile(self.base / path, folder / "inputs" / name)
-            # A file that is found by another's name has no key.
-            if not key.endswith("."):
+            if has_key:
                 copies.append((key, f"inputs/{name}"))
         text = _sim.with_input_files(self.text, copies) if copies else self.text
         kept = replace(self, text=text, base=folder)
@@ -178,10 +183,30 @@ def load(
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as e:
+        _refuse_program(path)
         raise OnRampError(f"{path}: is not UTF-8 text, at byte {e.start}") from e
     except OSError as e:
         raise OnRampError(of_os(path, e)) from e
-    return resolve(text, str(path), path.parent, overrides or {}, default_name=path.stem, on=on, keep=keep)
+    try:
+        return resolve(
+            text, str(path), path.parent, overrides or {}, default_name=path.stem, on=on, keep=keep
+        )
+    except ScenarioError:
+        _refuse_program(path, text)
+        raise
+
+
+#: Endings of programs' files, which are no scenarios.
+PROGRAMS = (".et", ".goal", ".bin", ".txt", ".cm", ".tm")
+
+
+def _refuse_program(path: Path, text: str | None = None) -> None:
+    """Say what to do with a program, by its name, that is given in a scenario's place."""
+    with contextlib.suppress(tomllib.TOMLDecodeError):
+        if path.suffix not in PROGRAMS or (text is not None and tomllib.loads(text) is not None):
+            return
+    writes = f"onramp new {path.name.partition('.')[0]}.toml --program {path}"
+    raise OnRampError(f"{path}: is a program, not a scenario: `{writes}` writes one that runs it") from None
 
 
 def resolve(

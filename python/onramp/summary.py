@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,7 @@ def _grouped(group: Group, rows: pa.Table, seconds: float, operations: pa.Table 
         every = programs.iterations(operations)
         rates["iteration_ms"] = float(np.mean([one.duration_us for one in every])) / 1e3 if every else None
         rates["exposed"] = float(np.mean([one.exposed for one in every])) if every else None
+        rates["kinds"] = [asdict(kind) for kind in programs.kinds(operations, rows)]
     return {
         group.table: len(rows),
         **rates,
@@ -152,10 +154,13 @@ def summarize(
     seconds = quantity(scenario.document["duration"])
     grouped = {}
     for group in scenario.groups:
-        told = [key for key, _, _ in group.rates if key in tables.SCHEMAS[group.table].names]
-        table = tables.read(folder, group.table, ["traffic", "bytes", group.time, *told])
         of_programs = group.table == "collectives"
+        named = ("kind", "ranks") if of_programs else ()
+        told = [key for key, _, _ in group.rates if key in tables.SCHEMAS[group.table].names]
+        table = tables.read(folder, group.table, ["traffic", "bytes", group.time, *told, *named])
         operations = group.rows(tables.read(folder, "operations")) if of_programs else None
+        if operations is not None and not (complete and not counters["unfinished"].get("exchanges")):
+            operations = programs.ended(operations)
         grouped[group.key] = _grouped(group, group.rows(table), seconds, operations)
     long = tables.read(folder, "goodput")
     return {

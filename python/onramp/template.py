@@ -37,6 +37,8 @@ class Answers:
         Some of `TRAFFIC`.
     load : float
         Share of the host links that background, or else the first traffic, offers.
+    program, topology : str, optional
+        Files of other simulators, relative to the scenario: the only traffic, and the network.
     """
 
     network: str = "leaf-spine"
@@ -45,6 +47,8 @@ class Answers:
     transport: str = "dcqcn"
     traffic: Sequence[str] = ("background", "incast")
     load: float = 0.4
+    program: str | None = None
+    topology: str | None = None
 
 
 def _star(a: Answers) -> str:
@@ -94,12 +98,31 @@ host_rate = "{a.rate}"
 fabric_rate = "{_fabric(a)}"'''
 
 
+def _file(a: Answers) -> str:
+    kind = "htsim-file" if str(a.topology).endswith(".topo") else "simai-file"
+    return f'''kind = "{kind}"
+file = {json.dumps(a.topology)}'''
+
+
 NETWORKS: dict[str, Callable[[Answers], str]] = {
     "star": _star,
     "leaf-spine": _leaf_spine,
     "fat-tree": _fat_tree,
     "servers": _servers,
 }
+
+
+#: Switches and hosts for Ultra Ethernet's transports, as in uet-htsim.
+UNORDERED = """
+[switch]
+loss = "lossy"
+trim = "64B"             # a full queue cuts packets to their headers
+ack_class = "control"
+
+[host]
+payload = "4086B"
+entropy = { kind = "reps" }  # another path for each packet; "spray": at random
+"""
 
 
 def _background(a: Answers) -> str:
@@ -163,6 +186,15 @@ TRAFFIC: dict[str, Callable[[Answers], str]] = {
 }
 
 
+def _program(a: Answers) -> str:
+    return f"""# A job of another simulator, on the first hosts: docs/collectives.md tells what is simulated.
+[[traffic]]
+kind = "program"
+file = {json.dumps(a.program)}
+repeat = 1               # iterations
+compute_scale = 1.0      # computations take this many times as long as the file says"""
+
+
 def _names(first: int, end: int) -> str:
     names = [f'"h{host}"' for host in range(first, end)]
     if len(names) <= 8:
@@ -192,8 +224,8 @@ def ask(answers: Answers, key: str) -> Answers:
     return replace(answers, **{key: value})
 
 
-def write(name: str, answers: Answers) -> str:
-    """Text of a scenario that is checked, with T chosen for its network.
+def write(name: str, answers: Answers, base: Path = Path()) -> str:
+    """Text of a scenario in the folder `base` that is checked, with T chosen for its network.
 
     Raises
     ------
@@ -210,35 +242,43 @@ def write(name: str, answers: Answers) -> str:
     if rate <= 0 or not answers.rate.endswith("bps"):
         raise OnRampError(f"--rate {answers.rate}: is no rate, such as 100Gbps")
     first = _text(name, answers, rate, "1ms")
-    facts = json.loads(_checked(first, name).loaded.explain())
+    facts = json.loads(_checked(first, name, base).loaded.explain())
     room = max(LEAST_S, QUEUE * facts["packet"] * 8 / facts["host_rate"])
     threshold = math.ceil(1e6 * (facts["owd_ps"][1] / 1e12 + room))
     text = _text(name, answers, rate, f"{threshold}us")
-    _checked(text, name)
+    _checked(text, name, base)
     return text
 
 
-def _checked(text: str, name: str) -> Scenario:
-    return resolve(text, f"{name}.toml", Path(), {}, default_name=name)
+def _checked(text: str, name: str, base: Path) -> Scenario:
+    return resolve(text, f"{name}.toml", base, {}, default_name=name)
 
 
 def _text(name: str, answers: Answers, rate: float, threshold: str) -> str:
     duration = DURATION_S * 100e9 / rate
     traffic = "\n\n".join(TRAFFIC[kind](answers) for kind in answers.traffic)
+    until = _time(duration)
+    times = f'''warmup = "{until}"           # load before time 0, so that the network is not empty then
+duration = "{until}"         # flows that start in this time are measured'''
+    if answers.program is not None:
+        traffic = _program(answers)
+        times = 'duration = "1ms"         # of other traffic; a job runs until it is complete'
+    beside = UNORDERED if answers.transport in ("nscc", "rccc") else ""
+    network = NETWORKS[answers.network] if answers.topology is None else _file
     return f'''# A scenario by `onramp new`. What it offers: onramp explain {name}.toml
 name = "{name}"
 seed = 1
-warmup = "{_time(duration)}"           # load before time 0, so that the network is not empty then
-duration = "{_time(duration)}"         # flows that start in this time are measured
+{times}
 
 [network]
-{NETWORKS[answers.network](answers)}
+{network(answers)}
 
 [transport]
 kind = "{answers.transport}"
-
+{beside}
 # Holds packets at their senders while the one-way delay is above T. `onramp compare` runs with and without.
 [onramp]
+enabled = {json.dumps(answers.program is None)}
 threshold = "{threshold}"
 
 # What is recorded over time; completion times are in any case.

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from onramp import equivalence
+from onramp import equivalence, groups, programs
 from onramp.agreement import Agreement, overview
 from onramp.comparison import Comparison, Ratio, Row
 from onramp.explanation import Explanation
@@ -18,7 +18,7 @@ from onramp.forecast import Forecast
 from onramp.metrics import MARK, ROUGH_NOTE, completed, is_rough, metrics, number
 from onramp.paper.common import Verdict
 from onramp.paper.verdict import INCONCLUSIVE, NOT, REPRODUCED
-from onramp.scenario import SUBSTRATES
+from onramp.scenario import SUBSTRATES, UNITS
 from onramp.summary import Summary
 from onramp.sweeps import Gain
 from onramp.tracing import Trace
@@ -44,9 +44,10 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def state(complete: bool, simulated_us: float) -> str:
+def state(complete: bool, simulated_us: float, *, under_way: bool = False) -> str:
     """Words added to a title of results that are not complete."""
-    return "" if complete else f" · incomplete, stopped at {simulated_us / 1e3:,.2f} ms"
+    words = "under way, so far to" if under_way else "incomplete, stopped at"
+    return "" if complete else f" · {words} {simulated_us / 1e3:,.2f} ms"
 
 
 def explanation_table(explanation: Explanation) -> Table:
@@ -288,10 +289,10 @@ def interval_text(interval: tuple[float, float] | None) -> str:
     return f"{interval[0]:.2f}–{interval[1]:.2f}" if interval and all(map(math.isfinite, interval)) else ""
 
 
-def summary_table(summary: Summary, links: Sequence[str] = ()) -> Table:
+def summary_table(summary: Summary, links: Sequence[str] = (), *, under_way: bool = False) -> Table:
     """One run, with the utilization of `links`."""
     onramp = "with" if summary["onramp"] else "without"
-    end = state(summary["complete"], summary["engine"]["simulated_us"])
+    end = state(summary["complete"], summary["engine"]["simulated_us"], under_way=under_way)
     table = _table(f"{summary['scenario']} · seed {summary['seed']} · {onramp} On-Ramp{end}", "")
     group = ""
     for metric in metrics(summary):
@@ -310,6 +311,45 @@ def summary_table(summary: Summary, links: Sequence[str] = ()) -> Table:
         if (share := summary["network"]["utilization"].get(link)) is not None:
             table.add_row("", f"utilization {link}, {span}", f"{share:.1%}")
     return table
+
+
+#: Kinds of communication that a table shows at most.
+KINDS = 12
+
+
+def kinds_table(summary: Summary) -> Table | None:
+    """Communication of programs by operation, ranks and size; None where there is only one."""
+    kinds = summary.get("collective", {}).get("kinds", ())
+    if len(kinds) < 2:
+        return None
+    columns = ("ranks", "size", "count", "mean (µs)", "busbw (GB/s)", "exposed (share)")
+    table = _table("Communication, the most exposed first", *columns)
+    for kind in kinds[:KINDS]:
+        times = map(number, (kind["mean_us"], kind["busbw"], kind["exposed"]))
+        table.add_row(
+            kind["operation"], "", str(kind["ranks"]), size(kind["bytes"]), f"{kind['count']:,}", *times
+        )
+    if len(kinds) > KINDS:
+        table.add_row(f"and {len(kinds) - KINDS} more in summary.json")
+    return table
+
+
+def ranks_table(ranks: Sequence[programs.Rank], hosts: Sequence[str]) -> Table:
+    """Each rank of programs in each iteration."""
+    table = _table("", "rank", "host", "iteration", "finished (µs)", "computed (µs)", "exposed (µs)")
+    for one in ranks:
+        times = map(number, (one.finished_us, one.computed_us, one.exposed_us))
+        table.add_row(f"traffic {one.traffic}", "", str(one.rank), hosts[one.host], str(one.number), *times)
+    return table
+
+
+def size(count: float) -> str:
+    """Bytes with a binary unit where they are a whole number of it, else a decimal one."""
+    for name in ("GiB", "MiB", "KiB"):
+        if count >= UNITS[name] and count % UNITS[name] == 0:
+            return f"{count / UNITS[name]:,.0f} {name}"
+    name = next((name for name in ("GB", "MB", "KB") if count >= UNITS[name]), "B")
+    return f"{number(count / UNITS[name])} {name}"
 
 
 #: Colours of verdicts.
@@ -339,10 +379,14 @@ def unfinished_text(summary: Summary) -> str:
     left = {what: count for what, count in summary["unfinished"].items() if count}
     if not left:
         return ""
+    of = {group.table for group in groups.of_summary(summary)}
+    if "collectives" in of and "exchanges" not in of:
+        left = {"operations" if what == "exchanges" else what: count for what, count in left.items()}
     named = ", ".join(
         f"{count:,} {what if count > 1 else what.removesuffix('s')}" for what, count in left.items()
     )
-    return f"Unfinished: {named} (in no statistic above)."
+    limit = f" at time_limit, {summary['engine']['simulated_us'] / 1e3:,.10g} ms" * summary["complete"]
+    return f"Unfinished{limit}: {named} (in no statistic above)."
 
 
 def rough_text(summary: Summary) -> str:

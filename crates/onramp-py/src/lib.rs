@@ -121,6 +121,13 @@ fn input_files(resolved: &str) -> PyResult<Vec<(String, String)>> {
     Ok(scenario.input_files())
 }
 
+/// Ranks of a program's file; a file that does not say how many has `usual`. `None` if its name is that of no program.
+#[pyfunction]
+fn ranks(py: Python<'_>, file: &str, usual: u32) -> PyResult<Option<usize>> {
+    let read = py.detach(|| onramp_sim::workload::formats::ranks(file, usual));
+    read.map_err(PyValueError::new_err)
+}
+
 /// How the results of a resolved scenario's sections are summed up, as JSON: a list of groups, and the sections whose
 /// flows end when the scenario says.
 #[pyfunction]
@@ -329,6 +336,7 @@ fn _sim(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Simulation>()?;
     m.add_function(wrap_pyfunction!(with_input_files, m)?)?;
     m.add_function(wrap_pyfunction!(input_files, m)?)?;
+    m.add_function(wrap_pyfunction!(ranks, m)?)?;
     m.add_function(wrap_pyfunction!(groups, m)?)?;
     m.add_function(wrap_pyfunction!(schemas, m)?)?;
     m.add_function(wrap_pyfunction!(controller_crate, m)?)?;

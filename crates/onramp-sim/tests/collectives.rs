@@ -114,6 +114,20 @@ fn cells_and_threads_change_nothing() {
 }
 
 #[test]
+fn a_job_may_take_longer_than_the_duration_has_it() {
+    let job = |compute: &str| {
+        let text = format!(
+            "{STAR}{}[transport]\nkind = \"dcqcn\"\n",
+            collective(&format!("operation = \"all-reduce\"\nsize = \"8MB\"\ncompute = \"{compute}\"\nrepeat = 3"))
+        );
+        onramp_sim::Scenario::load(&text, "s.toml", std::path::Path::new("/"), &[]).unwrap().0.time_limit.unwrap().0
+    };
+    // A hundred times what a rank computes and sends: twice 8 MB at 100 Gb/s are 1.28 ms.
+    let ms = 1000 * US;
+    assert_eq!([job("0ps"), job("20ms"), job("1000s")], [1000 * ms, 300 * (20 * ms + 1280 * US), 3_600_000 * ms]);
+}
+
+#[test]
 fn a_trace_of_messages_takes_what_its_path_takes() {
     let file = TempFile::new(
         "num_ranks 3\nrank 0 {\na: calc 1000\nb: send 5000b to 1\nb requires a\n}\n\

@@ -194,6 +194,32 @@ fn traffic_moves_to_the_links_that_are_left() {
 }
 
 #[test]
+fn a_slow_link_has_its_own_rate_both_ways() {
+    let text = "duration = \"1ms\"\n[network]\nkind = \"leaf-spine\"\nslow = [{ link = \"spine1->leaf0\", rate = \"100Gbps\" }]\n\
+                failed = [\"spine2->leaf1\"]\n[transport]\nkind = \"dcqcn\"\n[[traffic]]\nkind = \"long\"\nsrc = [\"h0\"]\ndst = \"h1\"\n";
+    let (scenario, topology) = Scenario::load(text, "s.toml", Path::new("/"), &[]).unwrap();
+    let rate = |link: &str| topology.ports()[topology.port_named(link).unwrap() as usize].rate.0 / 1_000_000_000;
+    let rates = ["leaf0->spine1", "spine1->leaf0", "leaf0->spine0", "leaf1->spine1"].map(rate);
+    assert_eq!(rates, [100, 100, 400, 400]);
+    assert_eq!(Scenario::load(&scenario.to_toml(), "again", Path::new("/"), &[]).unwrap().0, scenario);
+    for (of, instead, expected) in [
+        (
+            "spine1->leaf0",
+            "h0->h1",
+            "s.toml:4: network.slow[0].link: \"h0->h1\" is no link: the neighbours of h0 are leaf0",
+        ),
+        (
+            "100Gbps",
+            "0Gbps",
+            "s.toml:4: network.slow[0].rate: must be above 0: a link that is down is in network.failed",
+        ),
+    ] {
+        let errors = Scenario::load(&text.replace(of, instead), "s.toml", Path::new("/"), &[]).unwrap_err();
+        assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+    }
+}
+
+#[test]
 fn a_failure_that_cannot_be_is_one_line() {
     let wrong = |network: &str, failed: &str| {
         let text = format!(
@@ -222,5 +248,5 @@ fn a_failure_that_cannot_be_is_one_line() {
         assert!(found.starts_with(expected), "{found}");
     }
     let found = wrong("kind = \"star\"\nhosts = 4\nfailures = []\n", "[]");
-    assert!(found.ends_with("known are hosts, host_rate, link_delay, failed, faults"), "{found}");
+    assert!(found.ends_with("known are hosts, host_rate, link_delay, failed, slow, faults"), "{found}");
 }

@@ -55,6 +55,9 @@ pub struct Network {
     /// Links that are not there, each named by its two ends: "h3->tor0". Default none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<String>,
+    /// Links at another rate than their kind. Default none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slow: Vec<Slow>,
     /// Links that fail in the middle of a run, or have bit errors. Default none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
@@ -63,9 +66,19 @@ pub struct Network {
     pub shape: Shape,
 }
 
+/// A link that has lost a part of its rate, or is faster than others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slow {
+    /// Its two ends, in either order, such as "leaf0->spine1". Links beside each other have the rate each.
+    pub link: String,
+    /// Rate of each direction.
+    pub rate: Rate,
+}
+
 impl From<Shape> for Network {
     fn from(shape: Shape) -> Self {
-        Self { failed: vec![], faults: vec![], shape }
+        Self { failed: vec![], slow: vec![], faults: vec![], shape }
     }
 }
 
@@ -74,17 +87,18 @@ impl From<Shape> for Network {
 #[serde(deny_unknown_fields, default)]
 struct Common {
     failed: Vec<String>,
+    slow: Vec<Slow>,
     faults: Vec<Fault>,
 }
 
 impl Keys for Common {
-    const KEYS: &'static [&'static str] = &["failed", "faults"];
+    const KEYS: &'static [&'static str] = &["failed", "slow", "faults"];
 }
 
 impl<'de> Deserialize<'de> for Network {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let Both(Common { failed, faults }, shape) = Both::deserialize(d)?;
-        Ok(Self { failed, faults, shape })
+        let Both(Common { failed, slow, faults }, shape) = Both::deserialize(d)?;
+        Ok(Self { failed, slow, faults, shape })
     }
 }
 
@@ -195,7 +209,7 @@ pub fn build(network: &Network, base: &Path) -> Result<Topology, Mistake> {
 /// See [`build`].
 fn without_faults(network: &Network, base: &Path) -> Result<Topology, Mistake> {
     let exact = |listed: Listed| listed.map(|(names, hosts, links)| (names, hosts, links, vec![]));
-    let (names, hosts, links, errors) = match &network.shape {
+    let (names, hosts, mut links, errors) = match &network.shape {
         Shape::FatTree(c) => exact(fat_tree::links(c)),
         Shape::LeafSpine(c) => exact(leaf_spine::links(c)),
         Shape::Star(c) => exact(star::links(c)),
@@ -217,20 +231,33 @@ fn without_faults(network: &Network, base: &Path) -> Result<Topology, Mistake> {
         let packet_errors = each.flat_map(|(port, &error)| [(port, error), (port + 1, error)]).collect();
         Topology { packet_errors, ..topology }
     };
-    if network.failed.is_empty() {
-        let topology = Topology::new(names, hosts, &links).map_err(|e| Mistake::new("network", e.to_string()))?;
-        return Ok(with_errors(topology, &errors));
-    }
     // First as if all were well: what is wrong then is not the failures' doing.
     let whole = Topology::new(names.clone(), hosts, &links).map_err(|e| Mistake::new("network", e.to_string()))?;
-    let mut failed = BTreeSet::new();
-    for (i, name) in network.failed.iter().enumerate() {
-        let wrong = |e: TopologyError| Mistake::new(format!("network.failed[{i}]"), e.to_string());
-        let port = whole.port_named(name).map_err(wrong)?;
-        let ends = |port: &Port| (port.from.min(port.to), port.from.max(port.to));
-        failed.insert(ends(&whole.ports[port as usize]));
+    let both = |a: NodeId, b: NodeId| (a.min(b), a.max(b));
+    let ends = |name: &str, key: String| {
+        let port = whole.port_named(name).map_err(|e| Mistake::new(key, e.to_string()))?;
+        let Port { from, to, .. } = whole.ports[port as usize];
+        Ok(both(from, to))
+    };
+    let mut rates = BTreeMap::new();
+    for (i, Slow { link, rate }) in network.slow.iter().enumerate() {
+        if rate.0 == 0 {
+            let message = "must be above 0: a link that is down is in network.failed";
+            return Err(Mistake::new(format!("network.slow[{i}].rate"), message));
+        }
+        rates.insert(ends(link, format!("network.slow[{i}].link"))?, *rate);
     }
-    let left = |link: &&Link| !failed.contains(&(link.a.min(link.b), link.a.max(link.b)));
+    for link in &mut links {
+        link.rate = rates.get(&both(link.a, link.b)).copied().unwrap_or(link.rate);
+    }
+    if network.failed.is_empty() {
+        let assembled = if rates.is_empty() { Ok(whole) } else { Topology::new(names, hosts, &links) };
+        return Ok(with_errors(assembled.map_err(|e| Mistake::new("network", e.to_string()))?, &errors));
+    }
+    let named = network.failed.iter().enumerate();
+    let failed =
+        named.map(|(i, name)| ends(name, format!("network.failed[{i}]"))).collect::<Result<BTreeSet<_>, _>>()?;
+    let left = |link: &&Link| !failed.contains(&both(link.a, link.b));
     let errors: Vec<f64> = links.iter().zip(errors).filter(|(link, _)| left(link)).map(|(_, error)| error).collect();
     let links: Vec<Link> = links.iter().filter(left).cloned().collect();
     let cut = |e| Mistake::new("network.failed", format!("without these links, {e}"));

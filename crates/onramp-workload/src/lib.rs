@@ -147,9 +147,9 @@ pub trait Workload {
         vec![]
     }
 
-    /// Writes out defaults that depend on the rest of the scenario; `base_rtt` is the network's longest.
-    fn resolve(&mut self, of: &Context, base_rtt: Ps) {
-        let _ = (of, base_rtt);
+    /// Writes out defaults that depend on the rest of the scenario or on files; `base_rtt` is the network's longest.
+    fn resolve(&mut self, of: &Context, place: &Place<'_>, base_rtt: Ps) {
+        let _ = (of, place, base_rtt);
     }
 
     /// Adds its sources and programs.
@@ -229,6 +229,8 @@ pub struct Findings {
     pub starts: Option<(Ps, Ps)>,
     /// Parts of a file that are not simulated, a sentence each.
     pub left_out: Vec<String>,
+    /// Time that a job takes about, where its operations are known \[ps\]; else 0.
+    pub about: Ps,
 }
 
 impl Findings {

@@ -2,9 +2,11 @@
 
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Seek};
 use std::path::Path;
 
+/// First bytes of a file that gzip has compressed.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Longest line that is read.
 const MAX_LINE: u64 = 64 << 10;
 
@@ -33,7 +35,15 @@ pub fn open(file: &str, base: &Path) -> Result<File, String> {
     if !path.metadata().map_err(cannot)?.is_file() {
         return Err(format!("cannot read \"{file}\": not a regular file"));
     }
-    File::open(path).map_err(cannot)
+    let mut opened = File::open(path).map_err(cannot)?;
+    let mut magic = [0; GZIP.len()];
+    match opened.read_exact(&mut magic) {
+        Ok(()) if magic == GZIP => return Err(format!("cannot read \"{file}\": it is compressed, gunzip it first")),
+        Err(e) if e.kind() != ErrorKind::UnexpectedEof => return Err(cannot(e)),
+        _ => {}
+    }
+    opened.rewind().map_err(cannot)?;
+    Ok(opened)
 }
 
 impl<R: BufRead> Lines<R> {

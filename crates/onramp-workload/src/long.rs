@@ -53,7 +53,7 @@ impl Workload for Config {
         found.note("dst", place.topology.host_named(&self.dst).map(drop).map_err(|e| e.to_string()));
     }
 
-    fn resolve(&mut self, of: &Context, base_rtt: Ps) {
+    fn resolve(&mut self, of: &Context, _: &Place<'_>, base_rtt: Ps) {
         self.stop.get_or_insert(of.duration);
         self.jitter.get_or_insert(Span(base_rtt));
     }

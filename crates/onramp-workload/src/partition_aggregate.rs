@@ -114,7 +114,7 @@ impl Workload for Config {
         own.filter_map(|(key, file)| Some((key, file?.to_string()))).collect()
     }
 
-    fn resolve(&mut self, _: &Context, _: Ps) {
+    fn resolve(&mut self, _: &Context, _: &Place<'_>, _: Ps) {
         self.query.get_or_insert_with(|| self.request.clone());
     }
 

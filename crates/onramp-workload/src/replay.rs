@@ -1,13 +1,14 @@
 //! Distributed programs from files: traces of training jobs and of MPI, in the formats of other simulators.
 
 use super::clients::one;
-use super::collective::{Algorithm, Layout, check_channels, check_sending, chunk};
+use super::collective::{Algorithm, Layout, check_channels, check_pieces, check_sending, chunk};
 use super::formats::{self, Format};
 use super::graph::{Graph, Sending};
 use super::{Context, Findings, Group, Place, Plan, Section, Workload};
 use onramp_config::units::{Bytes, Ps, Span};
 use onramp_config::{Mistake, Rule};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// A program from a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,11 +16,11 @@ use serde::{Deserialize, Serialize};
 pub struct Config {
     /// The file, relative to the scenario's folder; of Chakra's, which has one for each rank, the first rank's.
     pub file: String,
-    /// Its format. Default: by its name, ".goal", ".bin" (GOAL), ".et" (Chakra) or ".txt" (SimAI).
+    /// Its format. Default: by its name, ".goal", ".bin" (GOAL), ".et" (Chakra), ".txt" (SimAI), ".cm" or ".tm" (htsim).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
-    /// Ranks, where the file does not say how many there are: Chakra, and SimAI before it wrote all_gpus. Default: all
-    /// hosts.
+    /// Ranks, where the file does not say how many there are. Default: of Chakra all that have a file, of SimAI before it
+    /// wrote all_gpus all hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks: Option<u32>,
     /// Hosts, or groups of them, by name; the first ones are the ranks, in this order. Default: all.
@@ -76,15 +77,29 @@ impl Config {
         self.format.or_else(|| Format::of(&self.file))
     }
 
+    /// Ranks to read the file for, if `hosts` could be ranks.
+    fn ranks(&self, format: Format, base: &Path, hosts: usize) -> Result<u32, String> {
+        match (self.ranks, format) {
+            (Some(ranks), _) => Ok(ranks),
+            (None, Format::Chakra) => formats::chakra::ranks(&self.file, base),
+            (None, _) => Ok(hosts as u32),
+        }
+    }
+
     fn read(&self, place: &Place<'_>) -> Result<Job, Mistake> {
         let members = place.members(self.hosts.as_deref()).map_err(|wrong| Mistake::new("hosts", wrong))?;
         let mut hosts = members.to_vec();
         let format = self.format().ok_or_else(|| Mistake::new("format", Format::unknown(&self.file)))?;
-        let ranks = self.ranks.unwrap_or(hosts.len() as u32);
-        let read = format.read(&self.file, place.base, ranks).map_err(|wrong| Mistake::new("file", wrong))?;
+        let of_file = |wrong| Mistake::new("file", wrong);
+        let too_many = |n: usize| of_file(format!("\"{}\" has {n} ranks, for {} hosts", self.file, hosts.len()));
+        let ranks = self.ranks(format, place.base, hosts.len()).map_err(of_file)?;
+        if ranks as usize > hosts.len() {
+            return Err(too_many(ranks as usize));
+        }
+        let read = format.read(&self.file, place.base, ranks).map_err(of_file)?;
         let n = read.ranks.len();
         if n > hosts.len() {
-            return Err(Mistake::new("file", format!("\"{}\" has {n} ranks, for {} hosts", self.file, hosts.len())));
+            return Err(too_many(n));
         }
         hosts.truncate(n);
         let scale = |ops| formats::scaled(ops, self.compute_scale);
@@ -92,6 +107,7 @@ impl Config {
         let layout = Layout { topology, hosts: &hosts, server, channels };
         let mut collectives = Vec::new();
         for formats::Collective { operation, members, bytes } in read.collectives {
+            check_pieces(Bytes(bytes), self.chunk).map_err(|wrong| Mistake::new("chunk", wrong))?;
             let n = members.len() as u32;
             let own = self.algorithm.check(operation, n).is_ok();
             let algorithm = if own { self.algorithm } else { operation.usual() };
@@ -117,13 +133,15 @@ impl Workload for Config {
 
     fn check_placed(&self, of: &Context, place: &Place<'_>, found: &mut Findings) {
         found.members(self.hosts.as_deref(), place.topology);
-        if !found.wrong.is_empty() {
+        if !found.wrong.is_empty() || self.ranks == Some(0) {
             return;
         }
         match self.read(place) {
             Err(wrong) => found.wrong.push(wrong),
             Ok(Job { graph, left_out, .. }) => {
                 found.left_out = left_out;
+                let once = graph.about(place.topology.host_rate());
+                found.about = once.saturating_mul(self.repeat.into()).saturating_add(self.start.0);
                 found.note("file", check_channels(of, graph.channels()));
             }
         }
@@ -138,8 +156,12 @@ impl Workload for Config {
         std::iter::once(("file", self.file.clone())).chain(others.into_iter().map(|file| ("", file))).collect()
     }
 
-    fn resolve(&mut self, _: &Context, _: Ps) {
+    fn resolve(&mut self, _: &Context, place: &Place<'_>, _: Ps) {
         self.format = self.format();
+        if self.format == Some(Format::Chakra) {
+            // So that the files of all ranks are this scenario's, too.
+            self.ranks = self.ranks.or_else(|| formats::chakra::ranks(&self.file, place.base).ok());
+        }
     }
 
     fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String> {

@@ -75,7 +75,7 @@ impl Workload for Config {
         files.into_iter().filter_map(|(key, file)| Some((key, file?.to_string()))).collect()
     }
 
-    fn resolve(&mut self, of: &Context, _: Ps) {
+    fn resolve(&mut self, of: &Context, _: &Place<'_>, _: Ps) {
         self.stop.get_or_insert(of.duration);
     }
 

@@ -97,7 +97,7 @@ impl Workload for Config {
         self.block.file().into_iter().map(|file| ("block", file.to_string())).collect()
     }
 
-    fn resolve(&mut self, of: &Context, _: Ps) {
+    fn resolve(&mut self, of: &Context, _: &Place<'_>, _: Ps) {
         self.stop.get_or_insert(of.duration);
     }
 

@@ -28,7 +28,7 @@ fn read(base: &Path, duration: &str, seed: u64, text: &str) -> (Sections, Topolo
     let (duration, payload) = (duration.parse::<Span>().unwrap(), Bytes(1000));
     let context = Context { duration, payload, transport: "dcqcn", is_tcp: false };
     let (base_rtt, _) = topology.max_base_rtt_and_bdp(payload.0);
-    file.traffic.iter_mut().for_each(|config| config.resolve(&context, base_rtt));
+    file.traffic.iter_mut().for_each(|config| config.resolve(&context, &Place { topology: &topology, base }, base_rtt));
     (Sections { traffic: file.traffic, span: LoadSpan { seed, warmup: 0, duration: duration.0 } }, topology)
 }
 

@@ -3,7 +3,7 @@
 use super::{Runner, Scenario, validate};
 use onramp_config::{ConfigError, Document, Mistake, Outline, Reading};
 use onramp_topology::Topology;
-use onramp_workload::fio;
+use onramp_workload::{Place, fio};
 use std::path::Path;
 
 /// `key=value` given beside the file; wins over the file.
@@ -93,7 +93,7 @@ impl Scenario {
         reading.add(placed.wrong);
         let mut mistakes = reading.mistakes;
         if mistakes.is_empty() {
-            scenario.resolve(&topology, placed.last_start);
+            scenario.resolve(Place { topology: &topology, base }, placed.last_start, placed.about);
             if !scenario.is_tcp() {
                 mistakes = scenario.switch.check_resolved(&topology);
             }

@@ -130,6 +130,9 @@ mod seed {
     }
 }
 
+/// Longest time limit that follows from what jobs take.
+const LONGEST_JOB: Ps = 3600 * SEC;
+
 impl Scenario {
     /// The files it refers to, as (dotted key, path as written).
     pub fn input_files(&self) -> Vec<(String, String)> {
@@ -273,11 +276,14 @@ impl Scenario {
         of_threshold.into_iter().map(|m| Mistake::new(format!("onramp.{}", m.key), m.message)).collect()
     }
 
-    /// Writes every default that depends on the network or the transport into
-    /// its field; the last flow of any trace starts at `last_start`.
-    pub fn resolve(&mut self, topology: &Topology, last_start: Ps) {
+    /// Writes every default that depends on the network, the transport or files into
+    /// its field; the last flow of any trace starts at `last_start`, the longest job takes `about` so long.
+    pub fn resolve(&mut self, place: Place<'_>, last_start: Ps, about: Ps) {
+        let topology = place.topology;
         let host_rate = topology.host_rate();
-        let limit = self.duration.0.saturating_mul(100).max(SEC).saturating_add(last_start).min(Span::MAX.0);
+        let job = about.saturating_mul(100).min(LONGEST_JOB);
+        let limit = self.duration.0.saturating_mul(100).max(SEC).max(job);
+        let limit = limit.saturating_add(last_start).min(Span::MAX.0);
         self.time_limit.get_or_insert(Span(limit));
         let payload = self.host.payload.0;
         let (base_rtt, bdp) = topology.max_base_rtt_and_bdp(payload);
@@ -310,6 +316,6 @@ impl Scenario {
         let longest = Span(topology.max_base_owd(full));
         self.onramp.resolve(self.clock.sync.over_the_network(), longest);
         let context = self.context();
-        self.traffic.iter_mut().for_each(|traffic| traffic.source.resolve(&context, base_rtt));
+        self.traffic.iter_mut().for_each(|traffic| traffic.source.resolve(&context, &place, base_rtt));
     }
 }

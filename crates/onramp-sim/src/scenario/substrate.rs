@@ -158,6 +158,9 @@ impl Substrate {
         if !s.host.recovery.as_ref().is_none_or(Recovery::is_go_back_n) {
             wrong.push(Mistake::new("host.recovery", "is simulated only; use --on sim, or leave it out"));
         }
+        if !s.network.slow.is_empty() {
+            wrong.push(Mistake::new("network.slow", "is simulated only; use --on sim, or leave it out"));
+        }
         if !s.network.failed.is_empty() {
             wrong.push(Mistake::new("network.failed", "is simulated only; use --on sim, or leave it out"));
         }

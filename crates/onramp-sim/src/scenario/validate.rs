@@ -90,6 +90,8 @@ pub(super) struct Placed {
     pub wrong: Vec<Mistake>,
     /// When the last flow of any trace starts.
     pub last_start: Ps,
+    /// Time that the longest job takes about.
+    pub about: Ps,
     /// Contents of files that are not simulated.
     pub left_out: Vec<Mistake>,
 }
@@ -142,17 +144,19 @@ pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> Pl
     // A file alone may begin when it likes: HPCC's do at 2 s.
     let beside_load = found.iter().any(|found| found.starts.is_none());
     let mut last_start = 0;
-    for (i, Findings { wrong: own, starts, left_out: not_simulated }) in found.into_iter().enumerate() {
+    let mut about: Ps = 0;
+    for (i, Findings { wrong: own, starts, left_out: not_simulated, about: takes }) in found.into_iter().enumerate() {
         let told = |what| Mistake::new(format!("traffic[{i}].file"), format!("not simulated: {what}"));
         left_out.extend(not_simulated.into_iter().map(told));
         wrong.extend(own.into_iter().map(|m| Mistake::new(format!("traffic[{i}].{}", m.key), m.message)));
+        about = about.max(takes);
         let Some((first, last)) = starts else { continue };
         last_start = last.max(last_start);
         if beside_load && first >= s.duration.0 {
             wrong.push(Mistake::new(format!("traffic[{i}].file"), too_late(Span(first), s.duration)));
         }
     }
-    Placed { wrong, last_start, left_out }
+    Placed { wrong, last_start, about, left_out }
 }
 
 fn placed(s: &Scenario, traffic: &Traffic, place: &Place<'_>) -> Findings {

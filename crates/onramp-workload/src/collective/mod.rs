@@ -119,6 +119,12 @@ pub(super) fn check_sending(channels: Option<u32>, queue_pairs: u32, chunk: Byte
     rule(chunk >= Bytes(1024), "chunk", format!("{chunk} is less than 1024B: such as \"512KiB\""));
 }
 
+/// Checks that the messages of a step can be numbered.
+pub(super) fn check_pieces(size: Bytes, chunk: Bytes) -> Result<(), String> {
+    let few = size.0.div_ceil(chunk.0.max(1)) < MAX_PIECES;
+    if few { Ok(()) } else { Err(format!("{size} of {chunk} are more than {MAX_PIECES} messages")) }
+}
+
 impl Config {
     /// The groups of `n` ranks.
     fn groups(&self, n: u32) -> Result<Vec<Arc<[u32]>>, String> {
@@ -169,8 +175,8 @@ impl Workload for Config {
     fn check(&self, _of: &Context, rule: Rule<'_>) {
         rule(self.size.0 > 0, "size", "must be larger than 0, such as \"128MiB\"".into());
         check_sending(self.channels, self.queue_pairs, self.chunk, rule);
-        let few = self.size.0.div_ceil(self.chunk.0.max(1)) < MAX_PIECES;
-        rule(few, "chunk", format!("{} of {} are more than 16777216 messages", self.size, self.chunk));
+        let few = check_pieces(self.size, self.chunk);
+        rule(few.is_ok(), "chunk", few.err().unwrap_or_default());
         rule(self.stride > 0, "stride", "must be at least 1".into());
         rule(self.server.is_none_or(|server| server > 0), "server", "must be at least 1".into());
         rule(self.repeat > 0, "repeat", "must be at least 1".into());
@@ -184,11 +190,15 @@ impl Workload for Config {
         }
         match self.graph(&hosts, place.topology) {
             Err(wrong) => found.wrong.push(wrong),
-            Ok(graph) => found.note("operation", check_channels(of, graph.channels())),
+            Ok(graph) => {
+                let once = graph.about(place.topology.host_rate());
+                found.about = once.saturating_mul(self.repeat.into()).saturating_add(self.start.0);
+                found.note("operation", check_channels(of, graph.channels()));
+            }
         }
     }
 
-    fn resolve(&mut self, _: &Context, _: Ps) {
+    fn resolve(&mut self, _: &Context, _: &Place<'_>, _: Ps) {
         self.algorithm.get_or_insert(self.operation.usual());
     }
 

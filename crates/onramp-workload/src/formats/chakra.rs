@@ -116,16 +116,41 @@ const COLLECTIVES: [(&str, Option<Operation>); 10] = [
 /// Smallest all-reduce, in place of a barrier.
 const BARRIER_BYTES: u64 = 1;
 
-/// Files of the other of `ranks` ranks: that of the first has a 0 before its ending.
+/// Ending of the first rank's file; those of the others have their rank in place of the 0.
+const FIRST: &str = "0.et";
+
+/// Files of the other of `ranks` ranks.
 pub fn others(first: &str, ranks: u32) -> Vec<String> {
-    let stem = first.strip_suffix("0.et").unwrap_or(first);
+    let stem = first.strip_suffix(FIRST).unwrap_or(first);
     (1..ranks).map(|rank| format!("{stem}{rank}.et")).collect()
+}
+
+/// Ranks up to the last one that has a file beside that of the first.
+///
+/// # Errors
+/// `first` is no first rank's file, or its folder cannot be read.
+pub fn ranks(first: &str, base: &Path) -> Result<u32, String> {
+    let path = base.join(first);
+    let (folder, stem) = (path.parent(), path.file_name().and_then(|name| name.to_str()?.strip_suffix(FIRST)));
+    let (Some(folder), Some(stem)) = (folder, stem) else { return Err(not_the_first(first)) };
+    let cannot = |e: std::io::Error| format!("cannot read the folder of \"{first}\": {e}");
+    let mut last = 0;
+    for file in folder.read_dir().map_err(cannot)? {
+        let name = file.map_err(cannot)?.file_name();
+        let rank = name.to_str().and_then(|name| name.strip_prefix(stem)?.strip_suffix(".et")?.parse::<u32>().ok());
+        last = last.max(rank.unwrap_or(0));
+    }
+    Ok(last.saturating_add(1))
+}
+
+fn not_the_first(file: &str) -> String {
+    format!("\"{file}\" is not the first rank's file, which ends with \"{FIRST}\"")
 }
 
 /// Reads the files of all ranks.
 pub(super) fn read(file: &str, base: &Path, ranks: u32) -> Result<Read, String> {
-    if !file.ends_with("0.et") {
-        return Err(format!("\"{file}\" is not the first rank's file, which ends with \"0.et\""));
+    if !file.ends_with(FIRST) {
+        return Err(not_the_first(file));
     }
     let mut building = Building::new(ranks);
     let mut count = 0;
@@ -211,7 +236,15 @@ impl Building {
     fn kind(&mut self, rank: u32, node: &Node, order: &mut BTreeMap<String, u32>) -> Result<Kind, String> {
         let whole = |number: u64| u32::try_from(number).map_err(|_| format!("{number} is no rank or tag"));
         match node.kind {
-            COMPUTATION => Ok(Kind::Compute { time: node.duration.saturating_mul(US), stream: Some(0) }),
+            COMPUTATION => {
+                if node.duration == 0 && node.value("num_ops").is_some() {
+                    *self
+                        .counts
+                        .entry("computations that say num_ops and no duration (they take no time)")
+                        .or_default() += 1;
+                }
+                Ok(Kind::Compute { time: node.duration.saturating_mul(US), stream: Some(0) })
+            }
             kind if MEMORY.contains(&kind) => {
                 *self.counts.entry("loads and stores of remote memory (they take their duration)").or_default() += 1;
                 Ok(Kind::Compute { time: node.duration.saturating_mul(US), stream: None })

@@ -335,7 +335,7 @@ fn parse<R: BufRead>(mut lines: Lines<R>) -> Result<Read, String> {
     let building = build(&matrix).map_err(|(line, wrong)| lines.wrong_at(line, wrong))?;
     let mut left_out = Vec::new();
     let mut leave_out = |count: u64, what: &str| left_out.extend((count > 0).then(|| format!("{count} {what}")));
-    leave_out(matrix.failures, "failures of links: name the links in network.failed");
+    leave_out(matrix.failures, "failures of links: name the links in network.failed or network.slow");
     leave_out(matrix.with_priority, "priorities of connections (prio)");
     leave_out(building.carried, "activations of other nodes at once: a message of 1 byte takes each there");
     let mut pairs = BTreeSet::new();

@@ -46,7 +46,7 @@ impl Format {
             "bin" => Some(Self::GoalBinary),
             "et" => Some(Self::Chakra),
             "txt" => Some(Self::Simai),
-            "cm" => Some(Self::Htsim),
+            "cm" | "tm" => Some(Self::Htsim),
             _ => None,
         }
     }
@@ -69,6 +69,17 @@ impl Format {
             Self::Htsim => htsim::read(file, base),
         }
     }
+}
+
+/// Ranks of a file, which a file that does not say how many reads for `usual`; `None` if its name tells no format.
+///
+/// # Errors
+/// As of [`Format::read`].
+pub fn ranks(file: &str, usual: u32) -> Result<Option<usize>, String> {
+    let Some(format) = Format::of(file) else { return Ok(None) };
+    let base = Path::new(".");
+    let ranks = if format == Format::Chakra { chakra::ranks(file, base)? } else { usual };
+    Ok(Some(format.read(file, base, ranks)?.ranks.len()))
 }
 
 /// Content of a file.

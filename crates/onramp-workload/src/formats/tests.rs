@@ -428,7 +428,7 @@ fn what_of_htsims_files_is_not_simulated_is_told() {
     assert_eq!(
         htsim::parse_text(text).unwrap().left_out,
         [
-            "1 failures of links: name the links in network.failed",
+            "1 failures of links: name the links in network.failed or network.slow",
             "1 priorities of connections (prio)",
             "1 connections of their own: those between the same nodes take turns on `queue_pairs`",
         ]
@@ -537,6 +537,28 @@ fn wrong_chakra_names_the_place() {
     let error = chakra::of_files(&[cut[..cut.len() - 1].to_vec()]).unwrap_err();
     assert!(error.starts_with("byte 8: is no node: "), "{error}");
     assert_eq!(chakra::others("a/x.0.et", 3), ["a/x.1.et", "a/x.2.et"]);
+    let read = chakra::of_files(&[file(&[node(1, 4, &[], vec![attribute("num_ops", Value::Int64(7))])])]).unwrap();
+    assert_eq!(read.left_out, ["1 computations that say num_ops and no duration (they take no time)"]);
+}
+
+#[test]
+fn chakras_ranks_are_counted_by_their_files() {
+    let folder = std::env::temp_dir().join(format!("onramp-chakra-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for name in ["x.0.et", "x.1.et", "x.11.et", "x.et", "x.0.et.json", "y.12.et", "x.z.et"] {
+        std::fs::write(folder.join(name), file(&[])).unwrap();
+    }
+    assert_eq!(chakra::ranks("x.0.et", &folder), Ok(12));
+    let missing = Format::Chakra.read("x.0.et", &folder, 12).unwrap_err();
+    assert!(missing.starts_with("cannot read \"x.2.et\": "), "{missing}");
+    assert_eq!(
+        chakra::ranks("x.1.et", &folder),
+        Err("\"x.1.et\" is not the first rank's file, which ends with \"0.et\"".into())
+    );
+    std::fs::write(folder.join("x.1.et"), [0x1f, 0x8b, 8, 0]).unwrap();
+    let packed = Format::Chakra.read("x.0.et", &folder, 2).unwrap_err();
+    assert_eq!(packed, "cannot read \"x.1.et\": it is compressed, gunzip it first");
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 proptest! {

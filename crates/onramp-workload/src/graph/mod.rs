@@ -10,7 +10,7 @@ mod rank;
 
 use super::Plan;
 use super::collective::{Algorithm, Operation, Task, share};
-use onramp_config::units::Ps;
+use onramp_config::units::{Ps, Rate};
 pub use rank::Rank;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -183,6 +183,19 @@ impl Graph {
     /// Ranks.
     pub fn ranks(&self) -> usize {
         self.ranks.len()
+    }
+
+    /// Time in which the busiest rank computes and sends at `rate`, one after the other: about how long it takes.
+    pub fn about(&self, rate: Rate) -> Ps {
+        let of = |op: &Op| match op.kind {
+            Kind::Compute { time, .. } => time,
+            Kind::Send { bytes, .. } => rate.time_for(bytes),
+            // An all-reduce by a ring sends it twice.
+            Kind::Collective(which) => rate.time_for(self.collectives[which as usize].bytes).saturating_mul(2),
+            Kind::Receive { .. } => 0,
+        };
+        let whole = |ops: &Ops| ops.all.iter().map(of).fold(0, Ps::saturating_add);
+        self.ranks.iter().map(whole).max().unwrap_or_default()
     }
 
     /// Queue pairs, one for each way as NCCL has them: sender, receiver, number.
