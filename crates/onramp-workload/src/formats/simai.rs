@@ -448,7 +448,7 @@ fn pipeline(head: &Head, layers: &[Layer]) -> Result<(Pipeline, Option<String>),
     Ok((Pipeline { stages, chunks, microbatches: count }, left_out))
 }
 
-/// What is wrong with a file of so many layers, each of which may be `most` operations of a rank.
+/// Reason to refuse a file of so many layers, each of which may be `most` operations of a rank.
 fn too_many(layers: usize, most: usize, ranks: u32) -> Option<String> {
     let (of_rank, ranks) = (layers.saturating_mul(most).max(1), ranks as usize);
     (of_rank.saturating_mul(ranks) > MAX_OPS).then(|| {
