@@ -130,9 +130,14 @@ def run_astra(program: Path, folder: Path, case: str) -> float:
 # SimAI ----------------------------------------------------------------------------------------------------
 
 
+#: Bandwidths are in GiB/s there.
+GIB = 1.024**3
+
+
 def tutorial(name: str, size: str = "16MiB") -> Case:
     """An all-reduce of its tutorial."""
-    return Case(lambda _: examples.FOLDER / f"collectives/{name}.toml", bandwidth, {"traffic.0.size": size})
+    scenario = examples.FOLDER / f"collectives/{name}.toml"
+    return Case(lambda _: scenario, lambda result: bandwidth(result) / GIB, {"traffic.0.size": size})
 
 
 SIMAI = {
@@ -141,6 +146,70 @@ SIMAI = {
     "all-reduce of 256, Spectrum-X, 16 MiB": tutorial("simai-rails"),
     "all-reduce of 256, Spectrum-X, 512 MiB": tutorial("simai-rails", "512MiB"),
     "all-reduce of 256, DCN+, 16 MiB": tutorial("simai-racks"),
+    "all-reduce of 256, DCN+, 32 MiB": tutorial("simai-racks", "32MiB"),
+    "all-reduce of 256, DCN+, 64 MiB": tutorial("simai-racks", "64MiB"),
+}
+
+#: What a stage of GPT-13B holds in bytes: activations of a layer, parameters, embedding.
+ACTIVATIONS, PARAMETERS, EMBEDDING = 41_943_040, 1_942_896_640, 514_631_680
+
+
+def gpt(layers: int, parameters: int, embedding: int) -> str:
+    """AICB's workload of GPT-13B, tensor parallel by 8 on 128 GPUs, one microbatch."""
+    nothing = ("NONE", 0)
+
+    def line(name: str, forward: tuple[str, int], inputs: int = 0, weights: tuple[str, int] = nothing) -> str:
+        passes = (forward, ("NONE", inputs), weights)
+        return "\t".join([name, "-1", *(f"1\t{kind}\t{size}" for kind, size in passes), "100"])
+
+    gather, scatter = ("ALLGATHER", ACTIVATIONS), ("REDUCESCATTER", ACTIVATIONS)
+    parts = [line("attention_column", gather), line("attention_row", scatter)]
+    parts += [line("mlp_column", gather), line("mlp_row", scatter)]
+    lines = [
+        line("grad_norm", ("ALLGATHER", parameters), weights=("REDUCESCATTER", 2 * parameters)),
+        line("embedding_layer", nothing),
+        *(parts * layers),
+        line("final_column", gather),
+        line("embedding_norm", ("ALLREDUCE", embedding)),
+        *(line(f"cross_entropy{i}", ("ALLREDUCE", 16384)) for i in range(3)),
+        *(line(f"optimizer{i}", ("ALLREDUCE", 4)) for i in range(4)),
+    ]
+    head = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 8 ep: 1 pp: 1 vpp: 20 ga: 1"
+    head += " all_gpus: 128 checkpoints: 0 checkpoint_initiates: 0"
+    return "\n".join([head, str(len(lines)), *lines, ""])
+
+
+def training(text: str) -> Case:
+    """A workload on Spectrum-X with 128 A100, 100 Gb/s each."""
+
+    def scenario(folder: Path) -> dict[str, Any]:
+        file = folder / "gpt.txt"
+        file.write_text(text)
+        rates = {"host_rate": "100Gbps", "fabric_rate": "400Gbps", "nvlink_rate": "2400Gbps"}
+        marks = {"100Gbps": (400, 1600), "400Gbps": (800, 3200), "2400Gbps": (600, 2400)}
+        return {
+            "duration": "1ms",
+            "time_limit": "10s",
+            "network": {"kind": "servers", "servers": 16, "spines": 64, "nvlink_delay": "25ns", **rates},
+            "host": {"payload": "9000B"},
+            "switch": {
+                "ecn": [
+                    {"rate": rate, "kmin": f"{least}KB", "kmax": f"{most}KB", "pmax": 0.2}
+                    for rate, (least, most) in marks.items()
+                ]
+            },
+            "transport": {"kind": "dcqcn", "window": True},
+            # Of the way back 0.1 us in servers, and 1 us in the only collective between them.
+            "traffic": [{"kind": "program", "file": str(file), "chunk": "1GB", "send_latency": "3.1us"}],
+        }
+
+    return Case(scenario, iteration)
+
+
+#: The second is a fortieth of the parameters, a tenth of the embedding, and one layer of 20.
+TRAINING = {
+    "GPT-13B, 128 A100": training(gpt(20, PARAMETERS, EMBEDDING)),
+    "a layer of GPT-13B": training(gpt(1, PARAMETERS // 40, EMBEDDING // 10)),
 }
 
 # htsim with GOAL ------------------------------------------------------------------------------------------
@@ -273,7 +342,8 @@ def run_htsim(htsim: Path, txt2bin: Path, case: str) -> float:
 #: By simulator: its cases, and the unit.
 SCORES: Mapping[str, tuple[Mapping[str, Case], str]] = {
     "astra-sim": (ASTRA, "µs"),
-    "simai": (SIMAI, "GB/s"),
+    "simai": (SIMAI, "GiB/s"),
+    "simai-training": (TRAINING, "ms"),
     "htsim": (HTSIM, "µs"),
 }
 

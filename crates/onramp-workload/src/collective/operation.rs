@@ -176,8 +176,9 @@ impl Task {
     /// One piece of `bytes` for `to`.
     pub fn piece(&self, to: u32, bytes: u64, label: Label) -> Piece {
         let begun = u64::from(label.piece) * self.chunk;
+        let turn = label.step.wrapping_mul(self.pieces(bytes)).wrapping_add(label.piece);
         // An empty share takes a message all the same: those who wait for it go on.
-        Piece { to, bytes: bytes.saturating_sub(begun).min(self.chunk).max(1), label }
+        Piece { to, bytes: bytes.saturating_sub(begun).min(self.chunk).max(1), label, turn }
     }
 }
 
@@ -205,6 +206,8 @@ pub struct Piece {
     pub bytes: u64,
     /// See [`Label`].
     pub label: Label,
+    /// Counts the messages of all steps: queue pairs take turns by it.
+    pub turn: u32,
 }
 
 /// The part of one rank in a collective: which messages follow which.

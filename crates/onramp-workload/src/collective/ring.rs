@@ -83,3 +83,20 @@ impl Member for Ring {
         self.left == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_take_turns_through_all_steps() {
+        let mut ring = Ring::new(Task { operation: Operation::AllReduce, me: 0, n: 4, bytes: 4000, chunk: 400 });
+        let mut sent = Vec::new();
+        ring.begin(&mut sent);
+        for step in 0..6 {
+            (0..3).for_each(|piece| ring.received(Label { step, piece }, &mut sent));
+        }
+        assert!(ring.is_over());
+        assert_eq!(sent.iter().map(|piece| piece.turn).collect::<Vec<_>>(), (0..18).collect::<Vec<_>>());
+    }
+}

@@ -448,20 +448,32 @@ fn pipeline(head: &Head, layers: &[Layer]) -> Result<(Pipeline, Option<String>),
     Ok((Pipeline { stages, chunks, microbatches: count }, left_out))
 }
 
+/// Reason to refuse a file of so many layers, each of which may be `most` operations of a rank.
+fn too_many(layers: usize, most: usize, ranks: u32) -> Option<String> {
+    let (of_rank, ranks) = (layers.saturating_mul(most).max(1), ranks as usize);
+    (of_rank.saturating_mul(ranks) > MAX_OPS).then(|| {
+        format!(
+            "is beyond the {MAX_OPS} operations that are possible: {ranks} ranks have up to {of_rank} each; {} ranks \
+             would fit",
+            MAX_OPS / of_rank
+        )
+    })
+}
+
 /// The second line, how many layers there are, and these; how many of them depend on another. Each may be `most`
-/// operations.
-fn read_layers<R: BufRead>(lines: &mut Lines<R>, most: usize) -> Result<(Vec<Layer>, usize), String> {
+/// operations of each rank.
+fn read_layers<R: BufRead>(lines: &mut Lines<R>, most: usize, ranks: u32) -> Result<(Vec<Layer>, usize), String> {
     let line = lines.next()?.unwrap_or_default().to_string();
     let count: usize =
         line.parse().map_err(|_| lines.wrong(format!("{} is not the number of layers", quoted(&line))))?;
+    if let Some(wrong) = too_many(count, most, ranks) {
+        return Err(lines.wrong(wrong));
+    }
     let (mut layers, mut dependent) = (Vec::new(), 0);
     while layers.len() < count {
         let Some(text) = lines.next()?.map(str::to_string) else {
             return Err(lines.wrong(format!("{} of {count} layers are there", layers.len())));
         };
-        if (layers.len() + 1) * most > MAX_OPS {
-            return Err(lines.wrong(format!("is beyond the {MAX_OPS} operations that are possible")));
-        }
         let (layer, depends) = layer(&text).map_err(|wrong| lines.wrong(wrong))?;
         layers.push(layer);
         dependent += usize::from(depends);
@@ -478,7 +490,7 @@ fn update(layers: &[Layer]) -> Option<String> {
 /// A benchmark of collectives: those of weight gradients, among all ranks, line after line. SimAI does not run the
 /// other columns either (Workload.cc, `iterate_micro_benchmark`); it stops behind the first line.
 fn micro<R: BufRead>(mut lines: Lines<R>, ranks: u32) -> Result<Read, String> {
-    let (layers, _) = read_layers(&mut lines, ranks as usize)?;
+    let (layers, _) = read_layers(&mut lines, 1, ranks)?;
     let members: Arc<[u32]> = (0..ranks).collect();
     let collective = |layer: &Layer| {
         let (operation, _, bytes) = layer.work[2].communication?;
@@ -527,15 +539,15 @@ fn parse<R: BufRead>(mut lines: Lines<R>, hosts: u32) -> Result<Read, String> {
     // Of a layer three computations and communications, the forward ones perhaps twice, and messages of its chunk.
     let most = if stages > 1 { 10 } else { 6 }
         + if head.0.get("checkpoint_initiates").is_some_and(|of| of.len() > 1) { 2 } else { 0 };
-    let (layers, dependent) = read_layers(&mut lines, most * shape.ranks as usize)?;
+    let (layers, dependent) = read_layers(&mut lines, most, all)?;
     let wrong = |wrong: String| lines.wrong_at(1, wrong);
     let repeated = head.repeated(layers.len()).map_err(wrong)?;
     let (pipeline, simpler) = pipeline(&head, &layers).map_err(wrong)?;
     // Each microbatch has the loss again.
     let losses = layers.iter().filter(|layer| layer.part == Part::Loss).count();
     let lines_of_all = layers.len().saturating_add(losses.saturating_mul(pipeline.microbatches as usize));
-    if stages > 1 && lines_of_all.saturating_mul(most * all as usize) > MAX_OPS {
-        return Err(lines.wrong_at(1, format!("is beyond the {MAX_OPS} operations that are possible")));
+    if let Some(wrong) = too_many(lines_of_all, most, all).filter(|_| stages > 1) {
+        return Err(lines.wrong_at(1, wrong));
     }
     let activation = head.whole("pp_comm").map_err(wrong)?.unwrap_or_default();
     let mut left_out: Vec<String> = simpler.into_iter().chain(update(&layers)).collect();

@@ -465,7 +465,11 @@ fn operations_are_counted_before_they_take_memory() {
     let text = of_microbatches("pp: 2 all_gpus: 2 ga: 3000 pp_comm: 1", 3000, 1).replace("\n9002\n", "\n12002\n");
     let losses = "cross_entropy1 -1 0 NONE 0 0 NONE 0 0 NONE 0 0\n".repeat(3000);
     let wrong = simai::parse_text(&format!("{text}{losses}"), 1).unwrap_err();
-    assert_eq!(wrong, "file:1: is beyond the 67108864 operations that are possible");
+    assert!(wrong.starts_with("file:1: is beyond the 67108864 operations that are possible: 2 ranks have "), "{wrong}");
+    let text = of_microbatches("pp: 1 all_gpus: 8192", 1, 1).replace("\n5\n", "\n2000\n");
+    let wrong = simai::parse_text(&text, 1).unwrap_err();
+    let why = "8192 ranks have up to 12000 each; 5592 ranks would fit";
+    assert_eq!(wrong, format!("file:2: is beyond the 67108864 operations that are possible: {why}"));
 }
 
 fn attribute(name: &str, value: Value) -> Attribute {

@@ -266,9 +266,9 @@ impl Rank {
         let collective = &collectives[(instance % collectives.len() as u64) as usize];
         let queue_pairs = graph.sending.queue_pairs;
         let mut pieces = std::mem::take(&mut self.pieces);
-        for Piece { to, bytes, label } in pieces.drain(..) {
+        for Piece { to, bytes, label, turn } in pieces.drain(..) {
             let to = collective.members[collective.member(channel, to) as usize];
-            let queue_pair = channel * queue_pairs + label.piece % queue_pairs;
+            let queue_pair = channel * queue_pairs + turn % queue_pairs;
             let at = self.peers.to(to, queue_pair);
             let content = u64::from(channel) << 48 | u64::from(label.step) << 24 | u64::from(label.piece);
             self.send(now, at, Message { bytes, tag: OF_COLLECTIVE | instance, content }, out);

@@ -11,6 +11,8 @@ use std::collections::{BinaryHeap, VecDeque};
 struct Line {
     /// Flows that may send now, in turn.
     ready: VecDeque<Entry>,
+    /// The flow that the link is busy with, if it may go on at once: its turn is behind those that line up meanwhile.
+    again: Option<Entry>,
     /// Flows that may send later, by time and number. Entries whose time is not their
     /// flow's `due` are void: the flow has moved to an earlier time since.
     later: BinaryHeap<Reverse<(Ps, u64, u32)>>,
@@ -46,7 +48,7 @@ impl Shaping {
     pub fn encode(&self, state: &mut Encoder) {
         let Self { lines, places } = self;
         let waits = |&Place { id: _, due, ready }: &Place| ready || due < Ps::MAX;
-        if lines.iter().any(|Line { ready: _, later: _, agent }| *agent) || places.iter().any(waits) {
+        if lines.iter().any(|Line { ready: _, again: _, later: _, agent }| *agent) || places.iter().any(waits) {
             state.busy();
         }
     }
@@ -107,19 +109,31 @@ impl Shaper for Shaping {
         }
     }
 
+    #[inline(always)]
+    fn offer_again(&mut self, number: usize, flow: Entry, at: Ps, free: Ps) {
+        let place = &mut self.places[flow.slot as usize];
+        if at > free || place.ready {
+            return self.offer(number, flow, at, free);
+        }
+        place.ready = true;
+        self.lines[number].again = Some(flow);
+    }
+
     #[inline]
     fn ready(&self, flow: Entry) -> bool {
         self.places[flow.slot as usize].ready
     }
 
     fn waiting(&self, line: usize) -> usize {
-        self.lines[line].ready.len()
+        let Line { ready, again, .. } = &self.lines[line];
+        ready.len() + usize::from(again.is_some())
     }
 
     #[inline(always)]
     fn take(&mut self, line: usize, now: Ps) -> Take {
         self.call_due(line, now);
         let line = &mut self.lines[line];
+        line.ready.extend(line.again.take());
         while let Some(flow) = line.ready.pop_front() {
             if flow == AGENT {
                 line.agent = false;
@@ -177,6 +191,18 @@ mod tests {
         s.offer(0, flow(1), 92, 87);
         s.offer(0, flow(2), 174, 174);
         assert_eq!([s.take(0, 174), s.take(0, 174)], [flow(1), flow(2)].map(Take::Send));
+    }
+
+    #[test]
+    fn who_comes_while_a_packet_leaves_goes_before_the_next_one_of_its_flow() {
+        let mut s = shaping();
+        s.offer_again(0, flow(1), 80, 87);
+        assert!(s.ready(flow(1)) && s.waiting(0) == 1);
+        s.offer(0, flow(2), 85, 85);
+        assert_eq!(
+            [s.take(0, 87), s.take(0, 87), s.take(0, 87)],
+            [Take::Send(flow(2)), Take::Send(flow(1)), Take::Idle]
+        );
     }
 
     #[test]

@@ -139,6 +139,11 @@ pub trait Shaper {
     /// The flow may send at `at`. Only the earliest of a flow's offers counts; those of
     /// up to `now` line up in turn.
     fn offer(&mut self, line: usize, flow: Entry, at: Ps, now: Ps);
+    /// The same of the flow whose packet the link has until `free`: it lines up then, behind those that come meanwhile.
+    #[inline(always)]
+    fn offer_again(&mut self, line: usize, flow: Entry, at: Ps, free: Ps) {
+        self.offer(line, flow, at, free);
+    }
     /// The flow is in line, and waits for nothing but its turn.
     fn ready(&self, flow: Entry) -> bool;
     /// Whose turn it is.
@@ -255,6 +260,11 @@ macro_rules! shapers {
             #[inline]
             fn offer(&mut self, line: usize, flow: Entry, at: Ps, now: Ps) {
                 match self { $(Self::$name(s) => s.offer(line, flow, at, now),)+ }
+            }
+
+            #[inline(always)]
+            fn offer_again(&mut self, line: usize, flow: Entry, at: Ps, free: Ps) {
+                match self { $(Self::$name(s) => s.offer_again(line, flow, at, free),)+ }
             }
 
             #[inline]
