@@ -12,9 +12,8 @@ MEAN = {"dcqcn": 0.03, "hpcc": 0.03, "dctcp": 0.03, "timely": 0.08}
 P95 = 0.08
 
 #: 95th percentiles that are farther off, as measured. Acknowledgements that leave a paused NIC count for the
-#: shared pool here, in HPCC's switch for the paused port, whose pause they prolong; the second is within the
-#: spread of draws (docs/transports.md).
-KNOWN = {("star-100g-pfc", "timely", "incast"): 1.101, ("star-25g", "timely", "small"): 0.918}
+#: shared pool here, in HPCC's switch for the paused port, whose pause they prolong (docs/transports.md).
+KNOWN = {("star-100g-pfc", "timely", "incast"): 1.135}
 
 
 @pytest.mark.parametrize("cc", hpcc_ns3.PRESETS)
