@@ -467,7 +467,7 @@ fn a_nack_that_did_not_help_is_repeated_after_its_interval() {
         (flows[0].receiver_fct_ps, flows[0].timeouts)
     };
     let [soon, later, never] = ["100us", "500us", "5ms"].map(victim);
-    assert!((soon.1, later.1) == (0, 0) && soon.0 + 300 * US < later.0, "{soon:?} with 100 us, {later:?} with 500 us");
+    assert!((soon.1, later.1) == (0, 0) && soon.0 + 200 * US < later.0, "{soon:?} with 100 us, {later:?} with 500 us");
     assert!(never.1 > 0 && never.0 > 5_000 * US, "{never:?} with 5 ms: the timeout comes first");
 }
 

@@ -234,12 +234,15 @@ fn selective_repeat_is_naks_of_the_same_number_and_single_packets() {
     let mut sim = crowd(&[LOSSY[0], LOSSY[1], rto, ("host.recovery", "{ kind = \"selective-repeat\" }")]);
     let records = sim.take_flows();
     let all: Vec<_> = captured(&sim).into_iter().filter(|(capture, _)| capture.at == At::Sender).collect();
+    let mut same = 0;
     for (capture, frames) in &all {
         let flow = records.iter().find(|flow| flow.id == capture.flow).unwrap();
         assert_eq!(again(&data(frames)), flow.retransmitted as usize, "flow {}", flow.id);
         let naks = replies(frames, NAK);
-        assert!(naks.is_sorted() && naks.windows(2).any(|two| two[0] == two[1]), "{naks:?}");
+        assert!(naks.is_sorted(), "{naks:?}");
+        same += naks.windows(2).filter(|two| two[0] == two[1]).count();
     }
+    assert!(same > 0);
 }
 
 #[test]
