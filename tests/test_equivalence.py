@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from onramp import cli, draw, equivalence
 from onramp.equivalence import Cell, Pair
 from onramp.metrics import student
-from onramp.plots import forest
+from onramp.plots import forest, style
 from onramp.scenario import SUBSTRATES, load
 
 
@@ -71,12 +72,17 @@ def test_a_cell_counts_as_much_as_another_however_many_times_it_has() -> None:
     assert found["mean"].ratio == pytest.approx(1, abs=0.03)
 
 
-def test_few_times_have_no_tail_and_a_plot_shows_the_rest() -> None:
+def test_few_times_have_no_tail_and_a_plot_shows_the_rest(tmp_path: Path) -> None:
     found = list(equivalence.compare("cubic", "without", "incast", [_pairs(3, 30)]))
     assert [test.statistic for test in found] == ["waits", "mean", "p95"]
     head, lines = equivalence.table(found, different="{} off", inconclusive="{} ?")
     assert len(head) == len(lines[0]) and lines[0][-1] == ""
-    assert len(forest.draw(found).axes) == len(equivalence.MARGINS)
+    figure = forest.draw(found)
+    assert len(figure.axes) == len(equivalence.MARGINS)
+    # There is room for its only line: matplotlib warns where there is none.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        style.save(figure, tmp_path / "forest")
 
 
 def test_students_t_goes_on_beyond_its_table() -> None:

@@ -22,7 +22,8 @@ def draw(found: Sequence[Test]) -> Figure:
     """A panel for each statistic, a line for each transport, side and sample."""
     names = list(dict.fromkeys((test.transport, test.side, test.sample) for test in found))
     place = {name: -i for i, name in enumerate(names)}
-    figure, axes = style.panels(1, len(MARGINS), (2.4, 0.8 + 0.17 * len(names)))
+    # Titles and legend leave no room in a lower figure.
+    figure, axes = style.panels(1, len(MARGINS), (2.4, max(1.6, 0.8 + 0.17 * len(names))))
     for ax, (statistic, margin) in zip(axes, MARGINS.items(), strict=True):
         ax.axvspan(1 - margin, 1 + margin, color=style.INK, alpha=0.08, linewidth=0)
         ax.axvline(1, color=style.INK, linewidth=0.6)
