@@ -148,6 +148,11 @@ class _Repetition:
         return int(self.columns["end_ps"].max()) - self.start
 
     @cached_property
+    def whole(self) -> int:
+        """Time of all its ranks together."""
+        return self.span * len(np.unique(self.columns["rank"]))
+
+    @cached_property
     def _ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         # Ranks one behind the other in time; 64 bits hold 100,000 of them for 90 s.
         rank = np.unique(self.columns["rank"], return_inverse=True)[1] * (self.span + 1)
@@ -203,8 +208,7 @@ def iterations(operations: pa.Table) -> list[Iteration]:
     found = []
     for one in _repetitions(operations):
         computing, columns = one.computing, one.columns
-        whole = one.span * len(np.unique(columns["rank"]))
-        exposed = 1 - int((computing.end - computing.start).sum()) / whole if whole else 0.0
+        exposed = 1 - int((computing.end - computing.start).sum()) / one.whole if one.whole else 0.0
         last = int(columns["host"][columns["end_ps"].argmax()])
         found.append(Iteration(one.traffic, one.number, one.start / 1e6, one.span / 1e6, exposed, last))
     return found
@@ -225,7 +229,7 @@ def kinds(operations: pa.Table, collectives: pa.Table) -> list[Kind]:
     whole = 0
     for one in _repetitions(operations):
         columns = one.columns
-        whole += one.span * len(np.unique(columns["rank"]))
+        whole += one.whole
         own = np.flatnonzero(columns["kind"] != COMPUTATION)
         kind, among, each = (columns[name][own] for name in names)
         sizes, place = np.unique(np.where(kind < COLLECTIVE, 0, each), return_inverse=True)

@@ -66,6 +66,17 @@ fn every_tcp_shares_a_link_and_everything_arrives() {
 }
 
 #[test]
+fn of_senders_in_step_as_many_packets_find_room_as_on_linux() {
+    let rows: Vec<String> = (1..17).map(|src| format!("{src},0,14480,0")).collect();
+    let (_file, traffic) = trace(&rows.iter().map(String::as_str).collect::<Vec<_>>());
+    let text = format!("duration = \"1ms\"\nnetwork = {{ kind = \"star\", hosts = 17 }}\n{traffic}");
+    let mut sim = build_with(&text, RENO, &[("linux.buffer_packets", "64")]);
+    sim.run_to_end();
+    // 64 wait and one leaves; each of the nine slots of a packet in which others come makes room for one more.
+    assert_eq!(sim.packet_counts().dropped, 160 - 65 - 9);
+}
+
+#[test]
 fn a_queue_is_as_long_as_marks_and_windows_let_it() {
     let long = "[[traffic]]\nkind = \"long\"\nsrc = [\"h0\", \"h1\"]\ndst = \"h3\"\n";
     let text = format!("{}{long}", SLOW.replace("1ms", "60ms"));

@@ -10,9 +10,9 @@
 //! Events come by (time, kind, link), where a kind is a lane (free ports before
 //! arrivals: what leaves makes room for what comes), or else an odd free port, an odd
 //! arrival, a timer. A link carries one packet at a time, and all cells have the same
-//! lanes, so this order is complete and the same however the network is cut into cells. Where all packets are TCP's, whose sizes
-//! vary, lanes do not count ([`Lanes::by_link`]), and links of simultaneous arrivals are
-//! ordered anew at each time ([`Names::rank`]).
+//! lanes, so this order is complete and the same however the network is cut into cells.
+//! Where all packets are TCP's, whose sizes vary, lanes do not count ([`Lanes::by_link`]),
+//! and links of simultaneous arrivals are ordered anew at each time ([`Names::rank`]).
 
 use super::merge::{merge, tidy};
 use super::slab::Slab;

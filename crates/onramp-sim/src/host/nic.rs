@@ -279,7 +279,7 @@ impl<H: Header> Hosts<H> {
     #[inline(always)]
     pub(super) fn offer(&mut self, flow: Entry, at: Ps, free: Ps) {
         let sender = &self.senders[flow.slot];
-        let line = sender.nic as usize * self.classes + usize::from(sender.class);
+        let line = self.line(sender.nic, sender.class);
         self.shaper.offer(line, flow, at, free);
     }
 

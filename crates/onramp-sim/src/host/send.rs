@@ -146,7 +146,7 @@ impl<H: Header> Hosts<H> {
             // As `Sender::due` has it, with the window that is known.
             let sender = &self.senders[flow.slot];
             if sender.tx.ready() && sender.within(permit.window) {
-                let line = sender.nic as usize * self.classes + usize::from(sender.class);
+                let line = self.line(sender.nic, sender.class);
                 self.shaper.offer_again(line, flow, sender.t_next, free);
             }
         }
