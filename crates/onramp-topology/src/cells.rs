@@ -132,19 +132,36 @@ impl Cells {
     }
 }
 
+/// Hosts of a cell of servers: with fewer, cells have more to tell each other than to do.
+const HOSTS: usize = 64;
+
 /// A number for each node: equal ones belong together.
 fn pieces(topology: &Topology) -> Vec<u16> {
-    let nodes = topology.nodes();
     let tier = tiers(topology);
     let top = tier.iter().copied().max().unwrap_or_default();
-    let mut of_node = vec![u16::MAX; nodes];
     // Hosts with nothing but top switches above them would each be a cell.
     if top < 2 {
-        return vec![0; nodes];
+        return vec![0; topology.nodes()];
     }
+    let above: Vec<bool> = tier.iter().map(|tier| *tier == top).collect();
+    let between = || {
+        let to_switch = |port: &PortId| !topology.is_host(topology.ports()[*port as usize].to);
+        let between = |node: NodeId| !topology.is_host(node) && topology.ports_of(node).iter().any(to_switch);
+        (0..topology.nodes() as NodeId).map(between).collect()
+    };
+    // GPUs of a server are together without the network between servers, whose leaves join all of them.
+    let cut = without(topology, above, 1).or_else(|| without(topology, between(), HOSTS));
+    cut.unwrap_or_else(|| vec![0; topology.nodes()])
+}
+
+/// The pieces that are left without some nodes, joined to about `least` hosts each, and then these nodes, in groups as
+/// large as a piece; `None` if it does not fall apart.
+fn without(topology: &Topology, away: Vec<bool>, least: usize) -> Option<Vec<u16>> {
+    let nodes = topology.nodes();
+    let mut of_node = vec![u16::MAX; nodes];
     let mut pieces = 0;
     for start in 0..nodes {
-        if tier[start] == top || of_node[start] != u16::MAX {
+        if away[start] || of_node[start] != u16::MAX {
             continue;
         }
         of_node[start] = pieces;
@@ -152,7 +169,7 @@ fn pieces(topology: &Topology) -> Vec<u16> {
         while let Some(node) = queue.pop_front() {
             for &port in topology.ports_of(node as NodeId) {
                 let to = topology.ports()[port as usize].to as usize;
-                if tier[to] != top && of_node[to] == u16::MAX {
+                if !away[to] && of_node[to] == u16::MAX {
                     of_node[to] = pieces;
                     queue.push_back(to);
                 }
@@ -160,24 +177,26 @@ fn pieces(topology: &Topology) -> Vec<u16> {
         }
         pieces += 1;
         if pieces == u16::MAX - 1 {
-            return vec![0; nodes];
+            return None;
         }
     }
+    let joined = (usize::from(pieces) * least / topology.hosts().max(1)).max(1) as u16;
+    of_node.iter_mut().filter(|piece| **piece < pieces).for_each(|piece| *piece /= joined);
+    pieces = pieces.div_ceil(joined);
     if pieces < 2 {
-        return vec![0; nodes];
+        return None;
     }
-    // Top switches in groups as large as a piece.
     let ports = |node: usize| topology.ports_of(node as NodeId).len();
     let (mut below, mut above) = (0, 0);
-    for (node, tier) in tier.iter().enumerate() {
-        *if *tier == top { &mut above } else { &mut below } += ports(node);
+    for (node, away) in away.iter().enumerate() {
+        *if *away { &mut above } else { &mut below } += ports(node);
     }
     let groups = (above * usize::from(pieces)).div_ceil(below.max(1)).max(1);
-    let tops: Vec<usize> = (0..nodes).filter(|node| tier[*node] == top).collect();
+    let tops: Vec<usize> = (0..nodes).filter(|node| away[*node]).collect();
     for (i, &node) in tops.iter().enumerate() {
         of_node[node] = pieces + (i * groups / tops.len()) as u16;
     }
-    of_node
+    Some(of_node)
 }
 
 /// Hops from the nearest host; 0 for hosts.

@@ -45,6 +45,14 @@ kind = "trace"
 file = "wide.csv"
 "#;
 
+/// The first ms of an all-reduce by rings among 1024 GPUs, and an all-to-all among 512: 261,632 queue pairs.
+const COLLECTIVE: &str = r#"
+duration = "1ms"
+network = { kind = "servers", servers = 128 }
+host = { payload = "8192B" }
+traffic = [{ kind = "collective", operation = "all-reduce", size = "1GB" }]
+"#;
+
 /// Ports of its switches, and of those of the tree that is small enough for valgrind.
 const PORTS: [u32; 2] = [32, 8];
 
@@ -74,6 +82,8 @@ pub const CASES: &[(&str, &str, &str, &str)] = &[
     ("rpc-dcqcn", RPC, "dcqcn", "10us"),
     ("wide-newreno", WIDE, "newreno", ""),
     ("star-incast-dcqcn", STAR, "dcqcn", "1ms"),
+    ("ring-1024", COLLECTIVE, "dcqcn", ""),
+    ("all-to-all-512", COLLECTIVE, "dcqcn", ""),
 ];
 
 /// The simulation of a case, whole or short.
@@ -93,12 +103,31 @@ pub fn build(name: &str, whole: bool) -> Simulation {
         }
     } else if name.starts_with("wide") {
         overrides.extend(wide(PORTS[usize::from(!whole)]));
+    } else if *text == COLLECTIVE {
+        overrides.extend(collective(name, whole));
     } else if !whole {
         overrides.push(("duration".into(), (*short).to_string()));
     }
     let base = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (scenario, topology) = Scenario::load(text, name, base, &overrides).expect("the scenario is valid");
     Simulation::new(&scenario, topology, base).expect("the scenario can be built")
+}
+
+/// The operation of a case, of few servers and bytes if it is short.
+fn collective(name: &str, whole: bool) -> Vec<(String, String)> {
+    let (operation, servers, size, until) = match (name, whole) {
+        ("ring-1024", true) => ("all-reduce", "128", "1GB", "1ms"),
+        ("ring-1024", false) => ("all-reduce", "4", "4MB", "1s"),
+        (_, true) => ("all-to-all", "64", "128MiB", "1s"),
+        (_, false) => ("all-to-all", "4", "4MiB", "1s"),
+    };
+    let values = [
+        ("network.servers", servers),
+        ("traffic.0.operation", operation),
+        ("traffic.0.size", size),
+        ("time_limit", until),
+    ];
+    values.map(|(key, value)| (key.to_string(), value.to_string())).to_vec()
 }
 
 /// A full fat tree of switches with so many ports, and a file of its flows.

@@ -14,7 +14,7 @@
 //! Where all packets are TCP's, whose sizes vary, lanes do not count ([`Lanes::by_link`]),
 //! and links of simultaneous arrivals are ordered anew at each time ([`Names::rank`]).
 
-use super::merge::{merge, tidy};
+use super::merge::merge;
 use super::slab::Slab;
 use super::wheel::Wheel;
 use onramp_config::units::Ps;
@@ -76,8 +76,8 @@ impl Names {
 
     /// By time, then by rank.
     #[inline]
-    fn order<P>(&self, (at, on): &Letter<P>) -> u128 {
-        u128::from(*at) << 64 | u128::from(self.rank(*at, on.link))
+    fn order<V: Linked>(&self, (at, value): &(Ps, V)) -> u128 {
+        u128::from(*at) << 64 | u128::from(self.rank(*at, value.link()))
     }
 }
 
@@ -289,9 +289,13 @@ impl<P: Copy> Posts<P> {
 }
 
 /// Lanes of one kind.
+///
+/// Entries of one time are put in order when their time comes: where hosts are in step there are hundreds.
 #[derive(Debug)]
 struct Group<V> {
     lanes: Vec<VecDeque<(Ps, V)>>,
+    /// So many at each lane's front have one time and are in order; 0 where that is not known.
+    settled: Vec<usize>,
     /// Time of each lane's head, `Ps::MAX` if there is none.
     heads: Vec<Ps>,
     /// The earliest of them, the first of several, and its lane.
@@ -304,11 +308,10 @@ struct Group<V> {
 impl<V: Linked> Group<V> {
     fn new(lanes: usize, by_link: bool, names: Names) -> Self {
         let none = (0..lanes).map(|_| VecDeque::new()).collect();
-        Self { lanes: none, heads: vec![Ps::MAX; lanes], first: (Ps::MAX, 0), by_link, names }
+        Self { lanes: none, settled: vec![0; lanes], heads: vec![Ps::MAX; lanes], first: (Ps::MAX, 0), by_link, names }
     }
 
-    /// Adds to a lane, unless there is no such lane: at the end, or before those of the
-    /// same time that come after it.
+    /// Adds to a lane, unless there is no such lane.
     #[inline(always)]
     fn push(&mut self, lane: u8, at: Ps, value: V) -> Result<(), V> {
         let lane = usize::from(lane);
@@ -321,13 +324,12 @@ impl<V: Linked> Group<V> {
                     self.first = (at, lane);
                 }
             }
-            Some(last) => {
-                let tie = last.0 == at;
+            Some(_) => {
                 queue.push_back((at, value));
-                if tie {
-                    in_order(queue, &self.names);
-                    // It may be the lane's head now, with a lower rank than before.
-                    if at == self.first.0 && self.precedes(lane, self.first.1) {
+                if at == self.heads[lane] {
+                    self.settled[lane] = 0;
+                    // It may be the lane's head, with a lower rank than before.
+                    if at == self.first.0 && lane != self.first.1 && self.precedes(lane, self.first.1) {
                         self.first.1 = lane;
                     }
                 }
@@ -340,10 +342,24 @@ impl<V: Linked> Group<V> {
     #[inline(always)]
     fn pop(&mut self) -> Option<V> {
         let lane = self.first.1;
-        let queue = &mut self.lanes[lane];
-        let (_, value) = queue.pop_front()?;
+        if self.settled[lane] == 0 {
+            self.settle(lane);
+        }
+        let (_, value) = self.lanes[lane].pop_front()?;
+        self.settled[lane] -= 1;
         self.look_again(lane);
         Some(value)
+    }
+
+    /// Puts a lane's entries of the first time in order.
+    #[inline]
+    fn settle(&mut self, lane: usize) {
+        let queue = &mut self.lanes[lane];
+        let Some(&(at, _)) = queue.front() else { return };
+        self.settled[lane] = 1;
+        if queue.get(1).is_some_and(|next| next.0 == at) {
+            self.settled[lane] = sort_first(queue, &self.names);
+        }
     }
 
     /// A lane has another head.
@@ -391,7 +407,7 @@ impl<V: Linked> Group<V> {
 
     /// True if, of two lanes with heads of the same time, the first one's comes first.
     #[cold]
-    fn precedes(&self, a: usize, b: usize) -> bool {
+    fn precedes(&mut self, a: usize, b: usize) -> bool {
         if !self.by_link {
             return a < b;
         }
@@ -399,12 +415,15 @@ impl<V: Linked> Group<V> {
     }
 
     /// Rank of a lane's head.
-    fn rank(&self, lane: usize) -> u64 {
+    fn rank(&mut self, lane: usize) -> u64 {
+        if self.settled[lane] == 0 {
+            self.settle(lane);
+        }
         self.lanes[lane].front().map_or(u64::MAX, |(at, value)| self.names.rank(*at, value.link()))
     }
 
     /// Rank of the first one.
-    fn first_rank(&self) -> u64 {
+    fn first_rank(&mut self) -> u64 {
         self.rank(self.first.1)
     }
 }
@@ -495,7 +514,7 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
             return false;
         }
         let mut more = false;
-        let Group { lanes, names, .. } = &mut self.arrive;
+        let Group { lanes, settled, names, .. } = &mut self.arrive;
         let order = |letter: &Letter<P>| names.order(letter);
         for (lane, &ahead) in self.ahead.iter().enumerate() {
             for &from in &posts.filled {
@@ -511,7 +530,7 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
                     self.letters.extend(list.drain(..due));
                     post.len -= due;
                     // A cell sends in order of time alone.
-                    tidy(&mut self.letters[start..], order);
+                    tidy(&mut self.letters[start..], names);
                     self.ends.push(self.letters.len());
                 }
             }
@@ -521,8 +540,11 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
             let queue = &mut lanes[lane];
             merge(&mut self.letters, &mut self.ends, &mut self.spare, order);
             let after = queue.partition_point(|entry| entry.0 < self.letters[0].0);
+            settled[lane] = settled[lane].min(after);
             if after < queue.len() {
+                let start = self.letters.len();
                 self.letters.extend(queue.drain(after..));
+                tidy(&mut self.letters[start..], names);
                 self.ends.push(self.letters.len());
                 merge(&mut self.letters, &mut self.ends, &mut self.spare, order);
             }
@@ -666,14 +688,28 @@ impl<P: Copy, T: Ord + Copy> Events<P, T> {
     }
 }
 
+/// Puts the first entries of a lane, which have one time, in order; how many they are.
 #[cold]
-fn in_order<V: Linked>(queue: &mut VecDeque<(Ps, V)>, names: &Names) {
-    let mut i = queue.len() - 1;
-    let (at, rank) = (queue[i].0, names.rank(queue[i].0, queue[i].1.link()));
-    while i > 0 && queue[i - 1].0 == at && names.rank(at, queue[i - 1].1.link()) > rank {
-        queue.swap(i - 1, i);
-        i -= 1;
+fn sort_first<V: Linked>(lane: &mut VecDeque<(Ps, V)>, names: &Names) -> usize {
+    let at = lane[0].0;
+    let many = lane.iter().take_while(|entry| entry.0 == at).count();
+    if lane.as_slices().0.len() < many {
+        lane.make_contiguous();
     }
+    in_order(&mut lane.as_mut_slices().0[..many], names);
+    many
+}
+
+/// Puts entries in order that are sorted by time.
+fn tidy<V: Linked>(entries: &mut [(Ps, V)], names: &Names) {
+    for run in entries.chunk_by_mut(|a, b| a.0 == b.0).filter(|run| run.len() > 1) {
+        in_order(run, names);
+    }
+}
+
+/// Puts entries of one time in order. They are often in order by parts.
+fn in_order<V: Linked>(run: &mut [(Ps, V)], names: &Names) {
+    run.sort_by_key(|(at, value)| names.rank(*at, value.link()));
 }
 
 #[cfg(test)]

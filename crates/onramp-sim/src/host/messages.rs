@@ -18,7 +18,7 @@ struct Part {
     last_size: u16,
 }
 
-/// The messages of a flow that are not acknowledged.
+/// The messages of a flow that are not acknowledged, and perhaps some that are.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     parts: VecDeque<Part>,
@@ -27,10 +27,11 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// True if all messages are acknowledged.
-    pub fn is_empty(&self) -> bool {
-        let Self { parts, end: _ } = self;
-        parts.is_empty()
+    /// True if there is no message with packets from `acked` on.
+    pub fn is_over(&self, acked: u32) -> bool {
+        // Messages that are acknowledged are dropped late.
+        let Self { parts: _, end } = self;
+        *end <= acked
     }
 
     /// Has a sending half go on with the message that its next packet is of.
@@ -88,8 +89,7 @@ impl<H: Header> Hosts<H> {
         nic
     }
 
-    /// A packet of an open flow has left, was acknowledged or timed out.
-    #[cold]
+    /// An open flow may go on with another message.
     pub(super) fn turn_to_next_message(&mut self, slot: u32) {
         self.outboxes[slot as usize].turn_to_next(&mut self.senders[slot].tx);
     }

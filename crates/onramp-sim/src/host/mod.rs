@@ -268,7 +268,8 @@ impl<H: Header> Hosts<H> {
         if credits.is_some() {
             state.refuse(AT_ONE_END);
         }
-        if !notes.is_empty() || !done.is_empty() || !outboxes.iter().all(Outbox::is_empty) {
+        let is_over = |(outbox, flow): (&Outbox, &Sender)| outbox.is_over(flow.tx.acked());
+        if !notes.is_empty() || !done.is_empty() || !outboxes.iter().zip(senders.slots()).all(is_over) {
             state.busy();
         }
         self.encode_programs(state);
@@ -361,6 +362,7 @@ impl<H: Header> Hosts<H> {
             prefetch(self.receivers.slots(), packet.flow as usize);
         } else {
             prefetch(self.senders.slots(), packet.flow as usize);
+            self.shaper.prefetch(packet.flow);
         }
     }
 

@@ -5,6 +5,7 @@ use super::pacing::Pacing;
 use super::shaper::{AGENT, Entry, Shaper, Take};
 use super::{Hosts, Io, Timer};
 use crate::clock::Clocks;
+use crate::engine::prefetch;
 use crate::network::Packet;
 use crate::network::feedback::{Feedback, Header};
 use crate::network::schedule::{CONTROL, Turn};
@@ -214,7 +215,15 @@ impl<H: Header> Hosts<H> {
                     }
                 }
                 Take::Send(flow) => match self.may_send(io, flow.slot) {
-                    Some(at) if at <= io.now => return Ok(self.send_packet(io, flow)),
+                    Some(at) if at <= io.now => {
+                        let size = self.send_packet(io, flow);
+                        // With more flows than fit the cache, whose turn is next has been idle for long.
+                        if let Some(next) = self.shaper.following(line) {
+                            prefetch(self.senders.slots(), next as usize);
+                            self.shaper.prefetch(next);
+                        }
+                        return Ok(size);
+                    }
                     Some(at) => self.shaper.offer(line, flow, at, io.now),
                     None => {}
                 },

@@ -132,7 +132,7 @@ impl<H: Header> Hosts<H> {
             shaped.leaves(flow.slot, line, self.terms[flow.slot as usize].tenant, segment.size, env.line_rate, now);
         }
         let port = nic.port;
-        if sender.tx.is_open() {
+        if sender.tx.turns_after(&segment) {
             self.turn_to_next_message(flow.slot);
         }
         if !self.pacers.is_empty() {
@@ -236,6 +236,7 @@ impl<H: Header> Hosts<H> {
         if unordered && self.gates.is_none() {
             sender.tx.arrived(came, packet.seq, packet.paused);
         }
+        let next = sender.tx.next();
         // In place of On-Ramp's echo a NACK says which packet has come, with selective repeat.
         let progress = sender.tx.on_reply(packet.kind(), packet.seq, came, now);
         self.counts.acked += progress.newly_acked;
@@ -266,7 +267,7 @@ impl<H: Header> Hosts<H> {
         }
         let flow = Entry { slot, id: sender.id };
         let done = sender.tx.done();
-        if sender.tx.is_open() {
+        if sender.tx.turns_from(next) {
             self.turn_to_next_message(slot);
         }
         if !self.pacers.is_empty() {

@@ -1,6 +1,7 @@
 //! A pacer per flow, and the flows that are due in turn: what an RDMA NIC has.
 
 use super::{AGENT, Entry, Rules, Shaper, Take, Terms};
+use crate::engine::prefetch;
 use onramp_config::units::Ps;
 use onramp_workload::state::Encoder;
 use std::cmp::Reverse;
@@ -127,6 +128,18 @@ impl Shaper for Shaping {
     fn waiting(&self, line: usize) -> usize {
         let Line { ready, again, .. } = &self.lines[line];
         ready.len() + usize::from(again.is_some())
+    }
+
+    #[inline]
+    fn following(&self, line: usize) -> Option<u32> {
+        let Line { ready, later, .. } = &self.lines[line];
+        let later = || later.peek().map(|entry| entry.0.2);
+        ready.front().map(|flow| flow.slot).or_else(later)
+    }
+
+    #[inline]
+    fn prefetch(&self, slot: u32) {
+        prefetch(&self.places, slot as usize);
     }
 
     #[inline(always)]

@@ -167,6 +167,14 @@ pub trait Shaper {
     fn waiting(&self, _line: usize) -> usize {
         0
     }
+    /// The flow whose turn is likely next, so that it can be fetched into the cache.
+    #[inline]
+    fn following(&self, _line: usize) -> Option<u32> {
+        None
+    }
+    /// Fetches where the flow in a slot stands.
+    #[inline]
+    fn prefetch(&self, _slot: u32) {}
     /// The largest of its lines' numbers.
     fn held(&self) -> Held {
         Held::default()
@@ -299,6 +307,16 @@ macro_rules! shapers {
 
             fn waiting(&self, line: usize) -> usize {
                 match self { $(Self::$name(s) => s.waiting(line),)+ }
+            }
+
+            #[inline]
+            fn following(&self, line: usize) -> Option<u32> {
+                match self { $(Self::$name(s) => s.following(line),)+ }
+            }
+
+            #[inline]
+            fn prefetch(&self, slot: u32) {
+                match self { $(Self::$name(s) => s.prefetch(slot),)+ }
             }
 
             fn held(&self) -> Held {

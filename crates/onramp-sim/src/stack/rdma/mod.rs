@@ -198,6 +198,18 @@ impl Tx {
         (self.packets, self.last_size) = (end, last_size);
     }
 
+    /// True if an open one may go on with another message, having sent `segment`.
+    #[inline]
+    pub fn turns_after(&self, segment: &Segment) -> bool {
+        self.open && (segment.flags & LAST != 0 || self.board.is_some())
+    }
+
+    /// The same, having taken a reply; before it `next` was its next packet.
+    #[inline]
+    pub fn turns_from(&self, next: u32) -> bool {
+        self.open && (self.next != next || self.board.is_some())
+    }
+
     /// First packet that is not acknowledged.
     pub fn acked(&self) -> u32 {
         self.acked
