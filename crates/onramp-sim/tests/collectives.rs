@@ -114,6 +114,28 @@ fn cells_and_threads_change_nothing() {
 }
 
 #[test]
+fn servers_in_cells_change_nothing() {
+    let network = "duration = \"1ms\"\n[network]\nkind = \"servers\"\nspines = 3\n";
+    let rings = collective("operation = \"all-reduce\"\nsize = \"1MB\"");
+    let direct = collective("operation = \"all-to-all\"\nsize = \"400KB\"\nstart = \"3us\"");
+    for transport in ["kind = \"dcqcn\"", "kind = \"nscc\""] {
+        let run = |one_cell, threads| {
+            let options = Options { one_cell, ..Options::default() };
+            let mut sim = build_as(&options, &format!("{network}{rings}{direct}"), transport, &[]);
+            // 128 GPUs in two cells, and the switches between servers.
+            assert_eq!(sim.cells() > 2, !one_cell);
+            sim.set_threads(threads);
+            // In steps that end while packets cross from cell to cell and nothing else is due.
+            while !sim.run(u64::MAX, 1000) {}
+            (sim.take_collectives(), sim.take_operations(), counters(&sim))
+        };
+        let alone = run(true, 1);
+        assert_eq!(alone.0.len(), 2);
+        assert!(run(false, 1) == alone && run(false, 2) == alone, "{transport}");
+    }
+}
+
+#[test]
 fn a_job_may_take_longer_than_the_duration_has_it() {
     let job = |compute: &str| {
         let text = format!(

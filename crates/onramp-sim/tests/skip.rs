@@ -91,6 +91,13 @@ fn collectives_skip_most_iterations() {
 }
 
 #[test]
+fn servers_in_cells_skip_too() {
+    let network = "duration = \"1ms\"\n[network]\nkind = \"servers\"\nspines = 2\n";
+    let says = compared(&format!("{network}{}", job(&format!("{RING}\ngroup = 16\nstride = 8"), 30)), DCQCN, &[]);
+    assert!(skipped(&says) >= 20, "{says}");
+}
+
+#[test]
 fn of_a_hundred_iterations_four_are_simulated() {
     let says = compared(&format!("{STAR}{}", job(RING, 100)), DCQCN, &[]);
     assert_eq!(says, "skipped 97 of 100 iterations, which are the same");

@@ -316,17 +316,15 @@ impl Desk {
     }
 }
 
-/// Passes packets on to their cells; true if there are any.
+/// Passes packets on to their cells; true if some wait there, of which a run that has stopped between may have left some.
 fn hand_over<F: Feedback>(cells: &mut [CellBox<F>]) -> bool {
-    let mut any = false;
     for from in 0..cells.len() {
         if cells[from].network.outbox.is_empty() {
             continue;
         }
-        any = true;
         let mut outbox = std::mem::take(&mut cells[from].network.outbox);
         outbox.drain(|to, post| cells[usize::from(to)].incoming.of(from as u16).append(post));
         cells[from].network.outbox = outbox;
     }
-    any
+    cells.iter().any(|cell| !cell.incoming.is_empty())
 }
