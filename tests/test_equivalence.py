@@ -44,6 +44,17 @@ def test_what_is_drawn_alike_is_equivalent_and_what_is_not_is_different() -> Non
     assert more == {"waits": "different", "mean": "equivalent", "p95": "equivalent", "p99": "equivalent"}
 
 
+def test_a_delayed_acknowledgement_is_a_wait_for_a_timer() -> None:
+    pairs = _pairs(30, 3000)
+    for ours, _ in pairs:
+        ours[::25] += equivalence.DELAYED_ACK
+    assert _verdicts(pairs)["mean"] == "equivalent"
+    for _, linux in pairs:
+        linux[::50] += equivalence.RTO_MIN
+    (waits,) = (t for t in equivalence.compare("cubic", "with", "rpc", [pairs]) if t.statistic == "waits")
+    assert waits.verdict == "different" and waits.ratio == pytest.approx(2, abs=0.01)
+
+
 def test_a_ratio_at_the_margin_or_of_few_runs_is_inconclusive() -> None:
     at_the_margin = _verdicts(_pairs(30, 3000, factor=1.05))
     assert at_the_margin["mean"] == "inconclusive" and at_the_margin["waits"] == "equivalent"
