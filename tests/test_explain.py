@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 import onramp
 from onramp.cli import commands
+from onramp.engine import Watch
 
 FAT_TREE = {
     "duration": "2ms",
@@ -50,6 +51,12 @@ def test_a_trace_that_only_computes_has_a_cost(tmp_path: Path) -> None:
     traffic = [{"kind": "program", "file": str(tmp_path / "compute.goal"), "repeat": 2}]
     cost = onramp.explain(star(traffic=traffic)).cost
     assert cost is not None and (cost.packet_hops, cost.progress) == (0, 1)
+
+
+def test_a_trial_in_which_nothing_is_sent_tells_nothing() -> None:
+    found = onramp.explain(star(), watch=Watch(stop=lambda: True))
+    assert found.to_json()["cost"]["seconds"] is None
+    assert "nothing was sent while it was tried" in repr(found)
 
 
 def test_what_is_offered_is_what_a_run_sends(tmp_path: Path) -> None:

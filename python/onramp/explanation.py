@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import resource
 import time
 from dataclasses import asdict, dataclass
@@ -28,7 +29,7 @@ class Cost:
     Attributes
     ----------
     seconds : float
-        Wall time of a run, including the part that was tried.
+        Wall time of a run, including the part that was tried; NaN where nothing was sent in that.
     megabytes : float
         Largest memory of the process, Python included.
     progress : float
@@ -71,11 +72,10 @@ class Explanation:
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON takes it."""
-        return {
-            "scenario": self.scenario.name,
-            **self.facts,
-            "cost": asdict(self.cost) if self.cost else None,
-        }
+        cost = asdict(self.cost) if self.cost else None
+        if cost and math.isnan(cost["seconds"]):
+            cost["seconds"] = None
+        return {"scenario": self.scenario.name, **self.facts, "cost": cost}
 
     @property
     def lines(self) -> list[tuple[str, str]]:
@@ -149,6 +149,8 @@ class Explanation:
     def _cost(self, cost: Cost) -> str:
         threads = "1 thread" if cost.threads == 1 else f"{cost.threads} threads"
         took = f"{_time(cost.seconds * 1e12)} and {cost.megabytes:,.0f} MB on {threads}"
+        if math.isnan(cost.seconds):
+            return "nothing was sent while it was tried, which tells nothing; --trial tries for longer"
         if cost.progress >= 1:
             return f"{took}; {_si(cost.packet_hops, '')} packet-hops"
         # Rows of shorter ones would hardly be there before the end.
@@ -176,7 +178,7 @@ def explain(
     overrides : mapping, optional
         Dotted keys to values.
     trial : float
-        Seconds; 0 for no cost.
+        Seconds after it is set up; 0 for no cost.
     threads : int
         Of the run that is tried.
     watch : Watch, optional
@@ -200,7 +202,7 @@ def _try(scenario: Scenario, facts: dict[str, Any], trial: float, threads: int, 
     complete = False
     # The network fills at first: how fast the run goes on is told by the second half.
     steps = [(set_up, 0)]
-    while not complete and steps[-1][0] < trial and not watch.stop():
+    while not complete and steps[-1][0] - set_up < trial and not watch.stop():
         complete = simulation.advance(STEP_MS)
         steps.append((time.monotonic() - begin, simulation.packet_hops))
     (now, done), (half, half_done) = steps[-1], steps[len(steps) // 2]
@@ -208,8 +210,8 @@ def _try(scenario: Scenario, facts: dict[str, Any], trial: float, threads: int, 
     # Nobody knows how many packets endless flows send; a trace may compute only.
     unknown = not hops or any(section["endless"] for section in facts["sections"])
     progress = simulation.progress if unknown else done / hops
-    progress = 1.0 if complete else min(max(progress, 1e-9), 1.0)
-    left = done / progress - done
+    progress = 1.0 if complete else min(progress, 1.0)
+    left = done / progress - done if done and progress > 0 else 0.0 if complete else math.nan
     rows = sum(section["count"] for section in facts["sections"] if not section["is_program"])
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return Cost(
