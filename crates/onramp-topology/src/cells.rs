@@ -180,6 +180,10 @@ fn without(topology: &Topology, away: Vec<bool>, least: usize) -> Option<Vec<u16
             return None;
         }
     }
+    // Hosts by themselves would have nothing but borders.
+    if least > 1 && usize::from(pieces) >= topology.hosts() {
+        return None;
+    }
     let joined = (usize::from(pieces) * least / topology.hosts().max(1)).max(1) as u16;
     of_node.iter_mut().filter(|piece| **piece < pieces).for_each(|piece| *piece /= joined);
     pieces = pieces.div_ceil(joined);

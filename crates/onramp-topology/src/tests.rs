@@ -186,3 +186,19 @@ fn dragonflies_have_a_link_between_every_two_groups() {
     assert!((72..108).all(|node| degree(node) == 7), "balanced");
     assert!(t.pairs().all(|(a, b)| t.path(a, b, 3).count() <= 5), "at most one link between groups");
 }
+
+#[test]
+fn servers_are_cells_of_some_gpus_and_routers_with_hosts_one_cell() {
+    let cells = |shape: Shape| Cells::several(&build(&shape.into(), Path::new(".")).unwrap());
+    let found = cells(Shape::Servers(servers::Config { servers: 32, ..servers::Config::default() }));
+    let hosts: Vec<usize> = found.parts.iter().map(|part| part.hosts.len()).filter(|hosts| *hosts > 0).collect();
+    assert_eq!((hosts, found.window), (vec![64; 4], 500 * NS));
+    // All of a server's GPUs are in its cell, with its NVSwitch.
+    assert!((0..256).all(|gpu| found.of(gpu) == gpu as usize / 64 && found.of(256 + gpu / 8) == found.of(gpu)));
+    for small in [1, 8] {
+        let config = servers::Config { servers: small, ..servers::Config::default() };
+        assert_eq!(cells(Shape::Servers(config)).parts.len(), 1);
+    }
+    let wide = dragonfly::Config { hosts_per_router: 20, ..dragonfly::Config::default() };
+    assert_eq!(cells(Shape::Dragonfly(wide)).parts.len(), 1);
+}
