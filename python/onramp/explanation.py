@@ -147,10 +147,10 @@ class Explanation:
         return [("" if n else "links", sentence) for n, sentence in enumerate(sentences)]
 
     def _cost(self, cost: Cost) -> str:
-        threads = "1 thread" if cost.threads == 1 else f"{cost.threads} threads"
-        took = f"{_time(cost.seconds * 1e12)} and {cost.megabytes:,.0f} MB on {threads}"
         if math.isnan(cost.seconds):
             return "nothing was sent while it was tried, which tells nothing; --trial tries for longer"
+        threads = "1 thread" if cost.threads == 1 else f"{cost.threads} threads"
+        took = f"{_time(cost.seconds * 1e12)} and {cost.megabytes:,.0f} MB on {threads}"
         if cost.progress >= 1:
             return f"{took}; {_si(cost.packet_hops, '')} packet-hops"
         # Rows of shorter ones would hardly be there before the end.
@@ -211,7 +211,8 @@ def _try(scenario: Scenario, facts: dict[str, Any], trial: float, threads: int, 
     unknown = not hops or any(section["endless"] for section in facts["sections"])
     progress = simulation.progress if unknown else done / hops
     progress = 1.0 if complete else min(progress, 1.0)
-    left = done / progress - done if done and progress > 0 else 0.0 if complete else math.nan
+    judged = complete or (done > 0 and progress > 0)
+    left = done / progress - done if judged else math.nan
     rows = sum(section["count"] for section in facts["sections"] if not section["is_program"])
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return Cost(

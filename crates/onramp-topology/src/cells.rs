@@ -2,7 +2,8 @@
 //!
 //! Without the switches farthest from the hosts, a fat tree falls apart into its
 //! pods and a leaf–spine network into its racks: these are the cells, and the top
-//! switches some more. What does not fall apart is one cell.
+//! switches some more. Servers with GPUs fall apart without all switches between them.
+//! All else is one cell.
 
 use super::{NodeId, PortId, Topology};
 use onramp_config::units::Ps;

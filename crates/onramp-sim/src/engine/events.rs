@@ -76,8 +76,8 @@ impl Names {
 
     /// By time, then by rank.
     #[inline]
-    fn order<V: Linked>(&self, (at, value): &(Ps, V)) -> u128 {
-        u128::from(*at) << 64 | u128::from(self.rank(*at, value.link()))
+    fn order<P>(&self, (at, on): &Letter<P>) -> u128 {
+        u128::from(*at) << 64 | u128::from(self.rank(*at, on.link))
     }
 }
 
@@ -342,18 +342,19 @@ impl<V: Linked> Group<V> {
     #[inline(always)]
     fn pop(&mut self) -> Option<V> {
         let lane = self.first.1;
-        if self.settled[lane] == 0 {
-            self.settle(lane);
-        }
+        self.settle(lane);
         let (_, value) = self.lanes[lane].pop_front()?;
         self.settled[lane] -= 1;
         self.look_again(lane);
         Some(value)
     }
 
-    /// Puts a lane's entries of the first time in order.
+    /// Puts a lane's entries of the first time in order, if they may not be.
     #[inline]
     fn settle(&mut self, lane: usize) {
+        if self.settled[lane] > 0 {
+            return;
+        }
         let queue = &mut self.lanes[lane];
         let Some(&(at, _)) = queue.front() else { return };
         self.settled[lane] = 1;
@@ -416,9 +417,7 @@ impl<V: Linked> Group<V> {
 
     /// Rank of a lane's head.
     fn rank(&mut self, lane: usize) -> u64 {
-        if self.settled[lane] == 0 {
-            self.settle(lane);
-        }
+        self.settle(lane);
         self.lanes[lane].front().map_or(u64::MAX, |(at, value)| self.names.rank(*at, value.link()))
     }
 

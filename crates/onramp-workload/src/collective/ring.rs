@@ -128,6 +128,7 @@ mod tests {
         assert!(ring.is_over());
         assert_eq!(sent.iter().map(|piece| piece.turn).collect::<Vec<_>>(), (0..18).collect::<Vec<_>>());
     }
+
     #[test]
     fn a_message_that_overtakes_others_waits_for_them() {
         let mut ring = Ring::new(Task { operation: Operation::AllGather, me: 0, n: 3, bytes: 2400, chunk: 400 });
