@@ -64,6 +64,8 @@ def test_a_ratio_at_the_margin_or_of_few_runs_is_inconclusive() -> None:
         t for t in equivalence.compare("cubic", "with", "rpc", [_pairs(1, 10)]) if t.statistic == "mean"
     )
     assert once.interval is None and once.verdict == "inconclusive"
+    never = {n: _verdicts(_pairs(n, 150, waits=(0, 0)))["waits"] for n in (1, 2)}
+    assert never == {1: "inconclusive", 2: "equivalent"}
 
 
 def test_nine_intervals_of_ten_hold_the_true_ratio() -> None:

@@ -250,6 +250,8 @@ def test_percentiles_of_few_times_are_marked(
     assert "mean (µs) *" not in done.stdout
     compared = command("compare", path, "--out", "compared")
     page = (tmp_path / "compared/index.html").read_text()
+    assert f"No intervals, of too few: Incast RCT ({count})" in compared.stdout
+    assert "with On-Ramp: Incast RCT" not in compared.stdout and "with On-Ramp: FCT" in compared.stdout
     assert ROUGH_NOTE in compared.stdout and ROUGH_NOTE in page and "<td>p99 (µs) *</td>" in page
     swept = command("sweep", path, "--vary", "seed=1,2", "--out", "swept")
     assert " *" in swept.stdout and ROUGH_NOTE in swept.stdout

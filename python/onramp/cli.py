@@ -916,8 +916,11 @@ def sweep_command(
     if not vary:
         raise click.UsageError("nothing varies: give --vary KEY=A,B, --seeds or --both")
     points = sweeps.grid(scenario, overrides, vary, on)
-    cache = Cache(out or RESULTS / f"{points[0].scenario.name}-sweep-{'-'.join(vary)}")
-    sweeps.check_folder(cache.folder, list(vary))
+    keys = list(vary)
+    usual = RESULTS / f"{points[0].scenario.name}-sweep-{'-'.join(keys)}"
+    folder = out or unused(usual, lambda begun: sweeps.continues(begun, keys, points))
+    sweeps.check_folder(folder, keys, points)
+    cache = Cache(folder)
     scenarios = {p.label: p.scenario for p in points}
     _advise(line for p in points for line in p.scenario.advice)
     missing = cache.missing(scenarios)
@@ -929,7 +932,7 @@ def sweep_command(
         sweeps.write(done, cache.folder)
         _print_sweep(done)
         page = cache.folder / "index.html"
-        report.write([sweeps.Sweep(cache.folder, list(vary), done)], page)
+        report.write([sweeps.Sweep(cache.folder, keys, done)], page)
         click.echo(page)
     if stop.asked:
         click.echo(f"Incomplete: {len(done)} of {len(points)} runs; the same command runs the rest.")

@@ -26,6 +26,7 @@ from onramp.metrics import (
     metrics,
     number,
     over_seeds,
+    pairs_needed,
 )
 from onramp.result import Result
 from onramp.scenario import Overrides, Scenario, Source, load
@@ -243,6 +244,10 @@ class Comparison:
         if not self.ended:
             ends = " and ".join(_ends(results[0]) for results in self.runs.values())
             notes[1] = f"No ratios: the sides were stopped, at {ends}."
+        if self.too_few:
+            named = ", ".join(f"{group} ({n})" for group, n in self.too_few.items())
+            need = f"{pairs_needed('mean')} pairs, 99th percentiles {pairs_needed('p99')}"
+            notes.append(f"No intervals, of too few: {named}; they need {need}.")
         if any(self.is_rough(row) for row in self.rows):
             notes.append(ROUGH_NOTE)
         if len(self.seeds) > 1:
@@ -251,6 +256,21 @@ class Comparison:
                 "each seed's results are in a folder of its own."
             )
         return notes
+
+    @property
+    def too_few(self) -> dict[str, int]:
+        """Kinds of times of one seed that have a ratio and no interval, since they are too few: how many there are."""
+        found: dict[str, int] = {}
+        if self.interval in (BY_SEEDS, OTHER_ARRIVALS, NOT_ALL):
+            return found
+        for row in self.rows:
+            metric = row.metric
+            if row.ratio is None or row.interval or metric.unit != "µs" or not metric.sample:
+                continue
+            n = min(completed(r.summary, metric.sample) for r in self.all_runs)
+            if n < pairs_needed(metric.statistic):
+                found[metric.group] = n
+        return found
 
     def _arrivals_text(self) -> str:
         both = "both" if len(self.runs) == 2 else "all"

@@ -137,10 +137,19 @@ def over_seeds(values: Sequence[float]) -> tuple[float, float]:
     return float(np.mean(values)), student(0.975, n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n)
 
 
+#: Resampling fewer pairs shows them again and again, and not how others would differ.
+LEAST_PAIRS = 20
+
+
+def pairs_needed(statistic: str) -> int:
+    """How many pairs an interval by resampling needs: at least one beyond a percentile."""
+    return max(LEAST_PAIRS, math.ceil(100 / (100 - PERCENTILES.get(statistic, 0))))
+
+
 def bootstrap_ratio(
     first: Floats, second: Floats, statistics: Sequence[str]
 ) -> Mapping[str, tuple[float, float]]:
-    """95% intervals of the ratio of statistics of paired times.
+    """95% intervals of the ratio of statistics of paired times; none of a statistic of fewer than `pairs_needed`.
 
     Parameters
     ----------
@@ -148,7 +157,8 @@ def bootstrap_ratio(
         Times of the same requests or flows on both sides, resampled together.
     """
     n = len(first)
-    if n < 2:
+    statistics = [name for name in statistics if n >= pairs_needed(name)]
+    if not statistics:
         return {}
     random = np.random.default_rng(0)
     ratios: dict[str, list[float]] = {name: [] for name in statistics}

@@ -212,13 +212,30 @@ def results(points: Sequence[Point], cache: Cache) -> list[tuple[Point, Result]]
     return [(p, r) for p in points if (r := cache.get(p.scenario)) is not None]
 
 
-def check_folder(folder: Path, keys: Sequence[str]) -> None:
-    """Refuse a folder whose sweep varies other keys: it would be written over."""
+def continues(folder: Path, keys: Sequence[str], points: Sequence[Point]) -> bool:
+    """True if a folder is one of runs, and these points have all that its sweep, if there is one, has."""
+    return folder.is_dir() and _differs(folder, keys, points) is None
+
+
+def check_folder(folder: Path, keys: Sequence[str], points: Sequence[Point]) -> None:
+    """Refuse a folder with a sweep that would be written over."""
+    if held := _differs(folder, keys, points):
+        raise OnRampError(f"{folder}: holds {held}; give another --out")
+
+
+def _differs(folder: Path, keys: Sequence[str], points: Sequence[Point]) -> str | None:
+    """What the sweep in a folder has that these points have not."""
     if not (folder / FILE).is_file():
-        return
+        return None
     held = _keys(folder)
     if held != list(keys):
-        raise OnRampError(f"{folder}: holds a sweep over {', '.join(held)}; give another --out")
+        return f"a sweep over {', '.join(held)}"
+    ours = {point.scenario.digest for point in points}
+    for row in pq.read_table(folder / FILE, columns=[*held, "folder"]).to_pylist():
+        if row["folder"] not in ours:
+            values = ", ".join(f"{key}={row[key]}" for key in held)
+            return f"a sweep with {values}, of another scenario or with values that this one has not"
+    return None
 
 
 def _keys(folder: Path) -> list[str]:
