@@ -55,11 +55,12 @@ def test_a_sweep_over_other_keys_writes_nothing_over(
     for arguments in (["onramp.threshold=20us"], ["onramp.threshold=10us", "--set", "transport.kind=hpcc"]):
         other = command("sweep", path, "--vary", *arguments, "--out", "grid")
         assert other.returncode == 2
-        assert other.stderr.startswith("onramp: grid: holds a sweep with onramp.threshold=10us, of another scenario or")
+        assert "grid: holds a sweep with onramp.threshold=10us, of another scenario" in other.stderr
         assert (tmp_path / "grid/sweep.csv").read_bytes() == kept
     assert command("sweep", path, "--vary", "onramp.threshold=10us,20us", "--out", "grid").returncode == 0
     # Each has a folder of its own unless told otherwise.
-    for vary in ("onramp.threshold=10us", "transport.kind=hpcc", "transport.kind=hpcc", "transport.kind=timely"):
+    kinds = [f"transport.kind={kind}" for kind in ("hpcc", "hpcc", "timely")]
+    for vary in ("onramp.threshold=10us", *kinds):
         assert command("sweep", path, "--vary", vary).returncode == 0
     assert {p.parent.name.partition("-sweep-")[2] for p in (tmp_path / "results").glob("*/sweep.csv")} == {
         "onramp.threshold",

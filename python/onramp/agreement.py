@@ -13,6 +13,7 @@ from pathlib import Path
 
 from onramp import groups
 from onramp.cache import Cache
+from onramp.comparison import BY_SEEDS
 from onramp.errors import OnRampError
 from onramp.metrics import ROUGH_NOTE, Metric, is_rough, metrics, over_seeds
 from onramp.result import Result
@@ -25,17 +26,17 @@ MOVED = "moved"
 SIDES = {"without": "without On-Ramp", "with": "with On-Ramp"}
 IMPROVEMENT = "improvement by On-Ramp"
 
-#: How far a statistic may be off, and On-Ramp's improvement of any.
-GOALS: Mapping[str, float] = {"mean": 0.10, "p50": 0.15, "p95": 0.15, "p99": 0.15}
-IMPROVEMENT_GOAL = 0.10
-THROUGHPUT_GOAL = 0.10
+#: What is compared of completion times.
+STATISTICS = ("mean", "p50", "p95", "p99")
 
 
 def _times(summary: Summary) -> list[Metric]:
     """Statistics of completion times that are compared."""
     titles = {group.key: group.label for group in groups.of_summary(summary)}
     titles |= {size: f"FCT {size}" for size in SIZES if size != "all"}
-    return [Metric(title, name, "µs", sample, name) for sample, title in titles.items() for name in GOALS]
+    return [
+        Metric(title, name, "µs", sample, name) for sample, title in titles.items() for name in STATISTICS
+    ]
 
 
 def _counters(summary: Summary) -> list[Metric]:
@@ -132,8 +133,6 @@ class Row:
         Simulator over Linux: the geometric mean of the seeds' ratios.
     interval : tuple, optional
         Its 95% interval by Student's t on the logarithm; of several seeds only.
-    within : bool, optional
-        Whether the ratio is within the goal; None where there is none.
     """
 
     side: str
@@ -142,13 +141,11 @@ class Row:
     linux: float
     ratio: float | None
     interval: tuple[float, float] | None
-    within: bool | None
 
-    def text(self, off: str = "{}") -> str:
-        """The ratio; `off` is a template for one that is not within its goal."""
-        if self.ratio is None:
-            return "–"
-        return (off if self.within is False else "{}").format(f"{self.ratio:.2f}")
+    @property
+    def text(self) -> str:
+        """The ratio."""
+        return "–" if self.ratio is None else f"{self.ratio:.2f}"
 
 
 class Agreement:
@@ -196,15 +193,14 @@ class Agreement:
         for side, runs in self.runs.items():
             for metric in (*times, *_counters(summary)):
                 sim, linux = ([metric.of(r.summary) for r in runs[on]] for on in SUBSTRATES)
-                goal = THROUGHPUT_GOAL if metric.statistic == "gbps" else GOALS.get(metric.statistic)
-                rows += _row(SIDES[side], metric, sim, linux, goal)
+                rows += _row(SIDES[side], metric, sim, linux)
         if len(self.runs) == len(SIDES):
             for metric in times:
                 sim, linux = (
                     [_over(metric.of(a.summary), metric.of(b.summary)) for a, b in self._pairs(on)]
                     for on in SUBSTRATES
                 )
-                rows += _row(IMPROVEMENT, dataclasses.replace(metric, unit="×"), sim, linux, IMPROVEMENT_GOAL)
+                rows += _row(IMPROVEMENT, dataclasses.replace(metric, unit="×"), sim, linux)
         return rows
 
     def is_rough(self, row: Row) -> bool:
@@ -215,16 +211,11 @@ class Agreement:
     @property
     def notes(self) -> list[str]:
         """Lines that a reader of the table must know."""
-        return [ROUGH_NOTE] if any(self.is_rough(row) for row in self.rows) else []
+        by_seeds = [f"Ratio: simulator over Linux; {BY_SEEDS}."] if len(self.seeds) > 1 else []
+        return [*by_seeds, *([ROUGH_NOTE] if any(self.is_rough(row) for row in self.rows) else [])]
 
     def _pairs(self, on: str) -> list[tuple[Result, Result]]:
         return list(zip(self.runs["without"][on], self.runs["with"][on], strict=True))
-
-    @property
-    def judged(self) -> tuple[int, int]:
-        """Numbers within their goals, and all that have one."""
-        judged = [row.within for row in self.rows if row.within is not None]
-        return sum(judged), len(judged)
 
     def to_json(self) -> dict[str, object]:
         """Content of agreement.json."""
@@ -244,22 +235,18 @@ def _over(a: float | None, b: float | None) -> float | None:
     return a / b if a and b else None
 
 
-def _row(
-    side: str, metric: Metric, sim: Sequence[float | None], linux: Sequence[float | None], goal: float | None
-) -> list[Row]:
+def _row(side: str, metric: Metric, sim: Sequence[float | None], linux: Sequence[float | None]) -> list[Row]:
     pairs = [(a, b) for a, b in zip(sim, linux, strict=True) if a is not None and b is not None]
     if not pairs:
         return []
-    ratio, interval, within = None, None, None
+    ratio, interval = None, None
     if all(a > 0 and b > 0 for a, b in pairs):
         mean, half = over_seeds([math.log(a / b) for a, b in pairs])
         ratio = math.exp(mean)
         if len(pairs) > 1:
             interval = (math.exp(mean - half), math.exp(mean + half))
-        if goal is not None:
-            within = abs(ratio - 1) <= goal
     mean_sim, mean_linux = (sum(values) / len(pairs) for values in zip(*pairs, strict=True))
-    return [Row(side, metric, mean_sim, mean_linux, ratio, interval, within)]
+    return [Row(side, metric, mean_sim, mean_linux, ratio, interval)]
 
 
 def judge(points: Sequence[Point], cache: Cache) -> list[Agreement]:
@@ -301,15 +288,15 @@ def _same_arrivals(runs: Mapping[str, Mapping[str, list[Result]]]) -> None:
 
 #: Samples and statistics of a line where there are several agreements.
 _SHOWN = {
-    "RCT": ("incast", tuple(GOALS)),
+    "RCT": ("incast", STATISTICS),
     "small": ("small", ("mean", "p99")),
     "medium": ("medium", ("mean", "p95")),
     "large": ("large", ("mean",)),
 }
 
 
-def overview(found: Sequence[Agreement], off: str) -> tuple[list[str], list[list[str]]]:
-    """Several agreements as one table, head and rows: for each side of each a line of `Row.text`."""
+def overview(found: Sequence[Agreement]) -> tuple[list[str], list[list[str]]]:
+    """Several agreements as one table, head and rows: for each side of each a line of ratios."""
     keys = list(dict.fromkeys(key for one in found for key in one.values))
     many = len({one.scenario.name for one in found}) > 1
     shown = {
@@ -320,7 +307,7 @@ def overview(found: Sequence[Agreement], off: str) -> tuple[list[str], list[list
     for one in found:
         first = [*([one.scenario.name] if many else []), *(one.values.get(key, "") for key in keys)]
         for side in dict.fromkeys(row.side for row in one.rows):
-            of = {(r.metric.sample, r.metric.statistic): r.text(off) for r in one.rows if r.side == side}
+            of = {(r.metric.sample, r.metric.statistic): r.text for r in one.rows if r.side == side}
             lines.append([*first, side, *(of.get(key, "–") for key in shown.values())])
             first = [""] * len(first)
     return head, lines

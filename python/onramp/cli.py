@@ -478,8 +478,8 @@ def agree(
         console.print(
             terminal.agreement_table(found[0]) if len(found) == 1 else terminal.overview_table(found)
         )
-        notes = found[0].notes if len(found) == 1 else []
-        console.print("", terminal.judged_text(found), *notes, sep="\n", soft_wrap=True)
+        notes = dict.fromkeys(note for one in found for note in one.notes)
+        console.print("", *notes, sep="\n", soft_wrap=True)
         for title, of in titled.items():
             if of:
                 console.print("", f"[bold]{title}[/]", terminal.equivalence_table(of), sep="\n")

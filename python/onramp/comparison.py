@@ -259,7 +259,7 @@ class Comparison:
 
     @property
     def too_few(self) -> dict[str, int]:
-        """Kinds of times of one seed that have a ratio and no interval, since they are too few: how many there are."""
+        """Times of one seed that are too few for an interval, by what they are of: how many there are."""
         found: dict[str, int] = {}
         if self.interval in (BY_SEEDS, OTHER_ARRIVALS, NOT_ALL):
             return found

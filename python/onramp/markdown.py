@@ -12,7 +12,7 @@ from onramp.paper.verdict import INCONCLUSIVE, NOT, REPRODUCED, VERDICTS, Claim
 from onramp.scenario import SUBSTRATES
 from onramp.terminal import interval_text
 
-#: How a ratio beyond its goal is shown.
+#: How a ratio that is not equivalent is shown.
 OFF = "**{}**"
 
 
@@ -24,14 +24,14 @@ def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 def agreements(found: Sequence[Agreement]) -> str:
     """One agreement in full, or several as an overview."""
     if len(found) > 1:
-        return table(*overview(found, OFF))
+        return table(*overview(found))
     lines, last = [], ""
     for row in found[0].rows:
         unit = "×" if row.metric.unit == "×" else ""
         numbers = [number(row.sim) + unit, number(row.linux) + unit]
         name = f"{row.metric.group}, {row.metric.label}"
         side = row.side if row.side != last else ""
-        lines.append([side, name, *numbers, row.text(OFF), interval_text(row.interval)])
+        lines.append([side, name, *numbers, row.text, interval_text(row.interval)])
         last = row.side
     return table(["", "", "simulator", "Linux", "ratio", "95% interval"], lines)
 

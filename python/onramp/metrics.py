@@ -149,7 +149,7 @@ def pairs_needed(statistic: str) -> int:
 def bootstrap_ratio(
     first: Floats, second: Floats, statistics: Sequence[str]
 ) -> Mapping[str, tuple[float, float]]:
-    """95% intervals of the ratio of statistics of paired times; none of a statistic of fewer than `pairs_needed`.
+    """95% intervals of the ratio of statistics of paired times; only of those that have `pairs_needed`.
 
     Parameters
     ----------

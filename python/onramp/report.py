@@ -29,7 +29,6 @@ from onramp.terminal import (
     deadlock_text,
     gains,
     interval_text,
-    judged_text,
     ratio_text,
     rough_text,
     state,
@@ -191,7 +190,7 @@ def _of_agreement(a: Agreement) -> Part:
         if (heading := f"{row.metric.group}, {row.side}") != group:
             group = heading
             rows.append([heading])
-        numbers = [number(row.sim), number(row.linux), row.text(off="{} (off)"), interval_text(row.interval)]
+        numbers = [number(row.sim), number(row.linux), row.text, interval_text(row.interval)]
         rows.append([row.metric.heading + MARK * a.is_rough(row), *numbers])
     svgs = []
     for side, runs in a.runs.items():
@@ -203,7 +202,7 @@ def _of_agreement(a: Agreement) -> Part:
         subtitle="The same arrivals in the simulator and on Linux",
         head=["", "simulator", "Linux", "simulator / Linux", "95% interval"],
         rows=rows,
-        notes=[*a.notes, judged_text([a]), DEFINITIONS["linux"]],
+        notes=[*a.notes, DEFINITIONS["linux"]],
         svgs=svgs,
         parameters=parameters(a.scenario, a.seeds, result.summary),
         scenario=a.scenario.text,

@@ -29,10 +29,6 @@ def console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
-#: How a ratio beyond its goal is shown.
-OFF = "[red]{} off[/]"
-
-
 def _table(title: str, *columns: str) -> Table:
     table = Table(
         title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
@@ -161,7 +157,7 @@ def agreement_table(agreement: Agreement) -> Table:
             row.metric.heading + MARK * agreement.is_rough(row),
             number(row.sim),
             number(row.linux),
-            row.text(off=OFF),
+            row.text,
             interval_text(row.interval),
         )
     return table
@@ -169,7 +165,7 @@ def agreement_table(agreement: Agreement) -> Table:
 
 def overview_table(found: Sequence[Agreement]) -> Table:
     """Ratios of several agreements."""
-    head, lines = overview(found, off=OFF)
+    head, lines = overview(found)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     names = head.index("") + 1
     for i, column in enumerate(head):
@@ -268,13 +264,6 @@ def trace_lines(trace: Trace) -> list[str]:
             f"{numbers['retransmitted']:,} sent again{left} · {c.path}"
         )
     return lines
-
-
-def judged_text(found: Sequence[Agreement]) -> str:
-    """How many numbers are within their goals."""
-    good, judged = (sum(counts) for counts in zip(*(one.judged for one in found), strict=True))
-    goals = "means and On-Ramp's improvement within 10%, percentiles within 15%"
-    return f"{good} of {judged} numbers are within their goals: {goals}."
 
 
 def ratio_text(ratio: Ratio | None) -> str:
