@@ -26,7 +26,7 @@ MOVED = "moved"
 SIDES = {"without": "without On-Ramp", "with": "with On-Ramp"}
 IMPROVEMENT = "improvement by On-Ramp"
 
-#: What is compared of completion times.
+#: Statistics of completion times that are compared.
 STATISTICS = ("mean", "p50", "p95", "p99")
 
 

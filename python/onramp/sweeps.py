@@ -224,7 +224,7 @@ def check_folder(folder: Path, keys: Sequence[str], points: Sequence[Point]) -> 
 
 
 def _differs(folder: Path, keys: Sequence[str], points: Sequence[Point]) -> str | None:
-    """What the sweep in a folder has that these points have not."""
+    """Something of the sweep in a folder that these points have not."""
     if not (folder / FILE).is_file():
         return None
     held = _keys(folder)
