@@ -228,14 +228,14 @@ def test_every_time_says_what_it_counts_from() -> None:
                 assert field.metadata[b"meaning"].endswith(b"from time 0, the end of the warm-up")
 
 
-def test_utilization_says_over_what_time_it_is(
+def test_the_networks_numbers_say_over_what_time_they_are(
     write: Callable[..., Path], command: Command, tmp_path: Path
 ) -> None:
     (tmp_path / "late.csv").write_text("src,dst,bytes,start_ns\n1,0,100000,2000000\n")
     late = {**SMALL, "traffic": [{"kind": "trace", "file": "late.csv"}]}
     done = command("run", write(late), "--out", "out")
     end = Result(tmp_path / "out").summary["engine"]["simulated_us"] / 1e3
-    assert 2 < end < 2.1 and f"utilization s0->h0, 0 to {end:.2f} ms" in done.stdout
+    assert 2 < end < 2.1 and f"Network, 0 to {end:.2f} ms" in done.stdout
 
 
 def test_percentiles_of_few_times_are_marked(

@@ -284,6 +284,7 @@ def summary_table(summary: Summary, links: Sequence[str] = (), *, under_way: boo
     end = state(summary["complete"], summary["engine"]["simulated_us"], under_way=under_way)
     table = _table(f"{summary['scenario']} · seed {summary['seed']} · {onramp} On-Ramp{end}", "")
     group = ""
+    span = f"0 to {summary['engine']['simulated_us'] / 1e3:,.2f} ms"
     for metric in metrics(summary):
         value = metric.of(summary)
         if value is None:
@@ -292,13 +293,12 @@ def summary_table(summary: Summary, links: Sequence[str] = (), *, under_way: boo
         group = metric.group
         if first and table.row_count:
             table.add_row()
-        count = f" · {completed(summary, metric.sample):,}" if metric.sample else ""
+        count = f" · {completed(summary, metric.sample):,}" if metric.sample else f", {span}"
         heading = metric.heading + MARK * is_rough(metric, summary)
         table.add_row(group + count if first else "", heading, number(value))
-    span = f"0 to {summary['engine']['simulated_us'] / 1e3:,.2f} ms"
     for link in links:
         if (share := summary["network"]["utilization"].get(link)) is not None:
-            table.add_row("", f"utilization {link}, {span}", f"{share:.1%}")
+            table.add_row("", f"utilization {link}", f"{share:.1%}")
     return table
 
 

@@ -904,6 +904,25 @@ fn a_threshold_below_the_empty_networks_delay_is_advised_against() {
     assert!(advice(&[("onramp.threshold", "6us"), ("onramp.enabled", "false")]).is_empty());
 }
 
+#[test]
+fn what_only_rdma_has_is_advised_against_under_tcp() {
+    let advice = |transport: &str| {
+        let text = format!(
+            "name = \"s\"\nduration = \"1ms\"\nnetwork = {{ kind = \"star\", hosts = 3 }}\n\
+             transport = {{ kind = \"{transport}\" }}\nhost = {{ payload = \"4030B\", rto = \"1ms\" }}\n\
+             onramp = {{ enabled = false }}\n\
+             traffic = [{{ kind = \"background\", workload = \"WebSearch\", load = 0.2 }}]\n"
+        );
+        let loaded = Scenario::load_for(Runner::default(), &text, "s.toml", Path::new(""), &[]).unwrap();
+        loaded.advice.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert!(advice("dcqcn").is_empty());
+    let said = advice("cubic");
+    assert_eq!(said.len(), 2);
+    assert!(said[0].starts_with("s.toml:5: host.payload: has no effect under TCP"), "{said:?}");
+    assert!(said[1].starts_with("s.toml:5: host.rto: "), "{said:?}");
+}
+
 /// Every kind of network, of transport and of traffic, with everything set somewhere.
 fn all_kinds() -> (Vec<TempFile>, Vec<String>) {
     let topology = TempFile::new("4 1 3\n3\n0 3 100Gbps 1us 0\n1 3 100Gbps 1us 0\n2 3 25Gbps 0.001ms 0\n");

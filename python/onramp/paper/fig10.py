@@ -31,7 +31,7 @@ def claims(runs: Runs) -> list[Claim]:
         statement = f"DCTCP: On-Ramp is a safeguard, mean {what} is not worse"
         criterion, check = f"without/with at least {cluster.KEPT}", gain.at_least(cluster.KEPT)
         found.append(Claim(statement, criterion, gain.text("×"), (check,)))
-    return [*found, *(cluster.steady(runs, key, key[0]) for key in (BBR, DCTCP))]
+    return [*found, *(cluster.steady(runs, key, name) for key, name in ((BBR, "BBR"), (DCTCP, "DCTCP")))]
 
 
 EXPERIMENT = cluster.experiment(

@@ -206,8 +206,9 @@ def fewer(statement: str, before: Estimate, after: Estimate, stated: float, show
     """Claim that a count falls by the text's factor; it may fall to 0."""
     low, high = span(stated)
     left = Estimate(after.over(before).values)
-    criterion = f"without/with {low:.3g} to {high:.3g}"
-    return Claim(statement, criterion, shown, (left.between(1 / high, 1 / low),), f"{stated:g}×")
+    criterion = f"{100 / high:.3g}% to {100 / low:.3g}% are left"
+    measured = f"{shown}; {left.text('%', 100)} left"
+    return Claim(statement, criterion, measured, (left.between(1 / high, 1 / low),), f"{stated:g}×")
 
 
 def percent(statement: str, value: Estimate, stated: float | tuple[float, float]) -> Claim:

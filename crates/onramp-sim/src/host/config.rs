@@ -94,6 +94,18 @@ impl Host {
         }
     }
 
+    /// Keys with values of their own that only RDMA has.
+    pub fn of_rdma(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let default = Self::default();
+        let set = [
+            ("payload", self.payload != default.payload),
+            ("nack_interval", self.nack_interval != default.nack_interval),
+            ("rto", self.rto != default.rto),
+            ("rto_doublings", self.rto_doublings != default.rto_doublings),
+        ];
+        set.into_iter().filter_map(|(key, set)| set.then_some(key))
+    }
+
     /// How windows are paced.
     pub fn pacing(&self) -> pacing::Rules {
         pacing::Rules { pacing: self.pacing, max_burst: self.max_burst.unwrap_or(MAX_BURST) }

@@ -273,7 +273,13 @@ impl Scenario {
     /// Warnings: values that are possible, but hardly meant.
     fn advice(&self, topology: &Topology) -> Vec<Mistake> {
         let of_threshold = self.onramp.advice(Span(topology.max_base_owd(self.full_packet())));
-        of_threshold.into_iter().map(|m| Mistake::new(format!("onramp.{}", m.key), m.message)).collect()
+        let of_threshold = of_threshold.into_iter().map(|m| Mistake::new(format!("onramp.{}", m.key), m.message));
+        let all_tcp = self.transports().all(|transport| transport.tcp().is_some());
+        let of_rdma = self.host.of_rdma().filter(|_| all_tcp).map(|key| {
+            let message = "has no effect under TCP, whose segments carry 1448 B and whose timers are Linux's";
+            Mistake::new(format!("host.{key}"), message)
+        });
+        of_threshold.chain(of_rdma).collect()
     }
 
     /// Writes every default that depends on the network, the transport or files into
