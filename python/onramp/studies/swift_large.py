@@ -97,8 +97,8 @@ def claims(runs: Runs) -> list[Claim]:
         whole, *parts = (round_trips.percentile(runs[(n,)], which) for n in (SWIFT, LIGHT, CALM, FAST))
         found.append(
             Claim(
-                f"what the {called} comes from",
-                "lower without any of load, incasts and the hosts' time",
+                f"load, incasts and the hosts' time each lengthen the {called}",
+                "lower at load 0.3, without incasts, and if hosts take no time",
                 f"{parts[0].text()} at load 0.3, {parts[1].text()} without incasts, "
                 f"{parts[2].text(' µs')} if hosts take no time",
                 tuple(part.over(whole).below(1) for part in parts),
