@@ -96,6 +96,10 @@ impl Controller for State {
             self.update_after = ack.next;
             return;
         }
+        // Counters of other ports tell nothing: the sender starts with the new path's (pathID, HPCC's INT header).
+        if last.path() != int.path() {
+            return;
+        }
         self.measure(env, &last, int);
         let c_max = self.utilization / c.eta;
         let increase = c.additive_increase.unwrap_or_default().0 as f64;
@@ -176,6 +180,26 @@ mod tests {
         let mut flow = State::new(&config(), &ENV);
         ack(&mut flow, 1, 0, 0, 0);
         assert_eq!(flow.rate, 100e9);
+    }
+
+    #[test]
+    fn counters_of_another_path_tell_nothing() {
+        use crate::network::Packet;
+        use crate::network::feedback::{Feedback, Leaving, int::Int};
+        let int = Int { units: ENV.int_units };
+        let mut flow = State::new(&config(), &ENV);
+        // The second port has sent a thousand packets more; then each is seen twice.
+        for (acked, number, now, tx_bytes) in
+            [(1, 7, 0, 0), (2, 8, 1, 1_000_000), (20, 8, 13, 1_000_000), (40, 7, 25, 0), (60, 7, 37, 153_600)]
+        {
+            let mut packet = Packet::<IntStack>::default();
+            let leaving = Leaving { now: now * 1_000_000, tx_bytes, queue_bytes: 0, rate: 100_000_000_000 };
+            int.dequeue(&mut int.port(0, number), &mut packet, &leaving);
+            let a = Ack { written: Written::Int(&packet.header), ..at(0, 0, false, acked, acked + 10) };
+            flow.on_ack(&config(), &ENV, &a);
+            assert!(flow.rate >= 99e9 || number == 7 && acked == 60, "{acked}: {}", flow.rate);
+        }
+        close(flow.utilization, 1.024);
     }
 
     #[test]

@@ -114,7 +114,7 @@ mod tests {
         let feedback = Rcp::new(c, ENV.base_rtt, 1000);
         let mut packet = Packet { header: Congestion::tell(&Told::default()), ..Packet::default() };
         let leaving = Leaving { now: 0, tx_bytes: 0, queue_bytes: 0, rate: 40_000_000_000 };
-        feedback.dequeue(&mut feedback.port(40_000_000_000), &mut packet, &leaving);
+        feedback.dequeue(&mut feedback.port(40_000_000_000, 0), &mut packet, &leaving);
         flow.on_ack(&c, &ENV, &Ack { written: packet.header.read(), ..at(0, 13 * US, false, 1, 1) });
         let Permit { window, rate } = flow.permit(&c, &ENV, 0);
         assert_eq!((window, rate.round()), (u64::MAX, 2e9));

@@ -225,7 +225,7 @@ impl<F: Feedback> Network<F> {
         let schedule = Schedule::new(&rules.weights(), u64::from(full));
         let rates: Vec<u64> = own.ports.iter().map(|&id| topology.ports()[id as usize].rate.0).collect();
         Self {
-            written: rates.iter().map(|&rate| feedback.port(rate)).collect(),
+            written: own.ports.iter().zip(&rates).map(|(&id, &rate)| feedback.port(rate, id)).collect(),
             pauses: Vec::new(),
             turns: vec![Turn::default(); if schedule.takes_turns() { ports.len() } else { 1 }],
             sent_before: vec![(0, 0); ports.len()],

@@ -13,6 +13,8 @@ const SLOTS: usize = 5;
 pub struct IntStack {
     hops: [Hop; SLOTS],
     count: u8,
+    /// XOR of the 12-bit numbers of its ports.
+    path: u16,
 }
 
 impl IntStack {
@@ -25,6 +27,11 @@ impl IntStack {
             *slot = hop;
             self.count += 1;
         }
+    }
+
+    /// Tells packets that took another path; some do not differ, as 12 bits are few.
+    pub fn path(&self) -> u16 {
+        self.path
     }
 
     /// The records from sender to receiver.
@@ -42,14 +49,18 @@ pub struct Int {
 
 impl Feedback for Int {
     type Header = IntStack;
-    type Port = ();
+    type Port = u16;
 
-    fn port(&self, _: u64) {}
+    /// Numbers of neighbours differ in all bits.
+    fn port(&self, _: u64, number: u32) -> u16 {
+        (number.wrapping_mul(0x9e37_79b1) >> 20) as u16
+    }
 
-    fn encode(&self, (): &(), _: &mut Encoder) {}
+    fn encode(&self, _: &u16, _: &mut Encoder) {}
 
     #[inline]
-    fn dequeue(&self, (): &mut (), packet: &mut Packet<IntStack>, at: &Leaving) {
+    fn dequeue(&self, port: &mut u16, packet: &mut Packet<IntStack>, at: &Leaving) {
+        packet.header.path ^= *port;
         packet.header.push(Hop::new(self.units, at.now / NS, at.tx_bytes, at.queue_bytes, at.rate));
     }
 }

@@ -13,7 +13,7 @@ impl<H: Header> Feedback for Plain<H> {
     type Header = H;
     type Port = ();
 
-    fn port(&self, _: u64) {}
+    fn port(&self, _: u64, _: u32) {}
 
     fn encode(&self, (): &(), _: &mut Encoder) {}
 }

@@ -199,7 +199,7 @@ impl Feedback for Rcp {
     type Port = Port;
     const COUNTS: bool = true;
 
-    fn port(&self, rate: u64) -> Port {
+    fn port(&self, rate: u64, _: u32) -> Port {
         let capacity = rate as f64;
         let mut port = Port {
             capacity,
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn the_estimate_adds_what_is_spare_over_the_number_of_flows() {
         let feedback = feedback(Form::Estimate);
-        let mut port = feedback.port(C);
+        let mut port = feedback.port(C, 0);
         // R = 4 Gb/s: N̂ = 2. In 10 µs come 5000 B: y = 4 Gb/s. q = 1000 B: q/d₀ = 0.8 Gb/s.
         come(&feedback, &mut port, 5, US, 0);
         leave(&feedback, &mut port, 2 * US, 1000);
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn the_refined_form_aims_at_its_utilization_and_queue() {
         let feedback = feedback(Form::Refined);
-        let mut port = feedback.port(C);
+        let mut port = feedback.port(C, 0);
         // γC = 7.2 Gb/s, R = 3.6, T = 5 µs = d₀/2. 3000 B: y = 4.8. q − q₀ = 1000 − 500 B: 0.4 Gb/s over d₀.
         come(&feedback, &mut port, 3, US, 0);
         leave(&feedback, &mut port, 2 * US, 1000);
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn the_round_trip_is_a_moving_average_of_the_packets() {
         let feedback = feedback(Form::Refined);
-        let mut port = feedback.port(C);
+        let mut port = feedback.port(C, 0);
         // ¾ of the bytes say 10 µs, ¼ says 30: 15 µs; half of the way there, as T = d₀/2.
         come(&feedback, &mut port, 3, US, 0);
         feedback.enqueue(&mut port, &packet(1000, 30 * US), US, 0);
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn intervals_without_packets_are_caught_up() {
         let feedback = feedback(Form::Refined);
-        let (mut late, mut step) = (feedback.port(C), feedback.port(C));
+        let (mut late, mut step) = (feedback.port(C, 0), feedback.port(C, 0));
         // To γC, and there it stays.
         for at in 1..100 {
             step.queue = 0;
@@ -340,15 +340,15 @@ mod tests {
         feedback.catch_up(&mut step, 499 * US);
         assert_eq!((late.rate, late.start, late.end), (step.rate, step.start, step.end));
         assert_eq!(late.end, 500 * US);
-        assert_eq!(feedback.rate(&feedback.port(C), 0), Some(3.6e9));
+        assert_eq!(feedback.rate(&feedback.port(C, 0), 0), Some(3.6e9));
         // 3.6·(1 + ½·(0.4·7.2 + 0.4·0.4)/7.2) after the first.
-        close(feedback.rate(&feedback.port(C), 5 * US).unwrap(), 3.6e9 + 3.04e9 / 4.0);
+        close(feedback.rate(&feedback.port(C, 0), 5 * US).unwrap(), 3.6e9 + 3.04e9 / 4.0);
     }
 
     #[test]
     fn the_rate_stays_between_a_hundredth_of_a_packet_and_the_target() {
         let feedback = feedback(Form::Estimate);
-        let mut port = feedback.port(C);
+        let mut port = feedback.port(C, 0);
         for i in 0..20 {
             come(&feedback, &mut port, 1000, 10 * US * i, 1_000_000);
         }
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_packet_keeps_the_smallest_rate() {
-        let mut port = feedback(Form::Refined).port(C);
+        let mut port = feedback(Form::Refined).port(C, 0);
         let mut packet = packet(1000, 0);
         assert_eq!(packet.header.rate(), None);
         let leaving = Leaving { now: 0, tx_bytes: 0, queue_bytes: 0, rate: C };

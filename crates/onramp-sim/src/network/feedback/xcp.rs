@@ -179,7 +179,7 @@ impl Feedback for Xcp {
     type Port = Port;
     const COUNTS: bool = true;
 
-    fn port(&self, rate: u64) -> Port {
+    fn port(&self, rate: u64, _: u32) -> Port {
         let mut port = Port {
             capacity: rate as f64 / 8.0,
             rtt: self.base_rtt as f64 / SEC as f64,
@@ -255,7 +255,7 @@ mod tests {
 
     /// An interval of 10 µs: flow A, with a window of 4000 B, sends 4 packets, and B, of 1000 B, one.
     fn two_flows(feedback: &Xcp, queue: u64) -> Port {
-        let mut port = feedback.port(C);
+        let mut port = feedback.port(C, 0);
         port.persistent = queue;
         for window in [4000.0, 4000.0, 4000.0, 4000.0, 1000.0] {
             feedback.enqueue(&mut port, &packet(10 * US, window, 0.0), 2 * US, queue);
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn a_tenth_of_the_traffic_is_shuffled_where_nothing_else_changes() {
         let feedback = feedback();
-        let mut port = feedback.port(C);
+        let mut port = feedback.port(C, 0);
         // Two flows fill the link: 8 packets of A, window 8000 B, and 2 of B, window 2000 B. φ = 0, h = 1000 B.
         for i in 0..10 {
             let window = if i < 8 { 8000.0 } else { 2000.0 };
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn the_interval_is_the_mean_round_trip_over_flows() {
         let feedback = feedback();
-        let mut port = feedback.port(C);
+        let mut port = feedback.port(C, 0);
         // One flow of 10 µs and 10 packets, one of 30 µs and 1 of its 3 packets: each counts 10 µs.
         for _ in 0..10 {
             feedback.enqueue(&mut port, &packet(10 * US, 10_000.0, 0.0), US, 0);
