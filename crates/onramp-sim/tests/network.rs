@@ -578,9 +578,30 @@ fn without_losses_selective_repeat_is_go_back_n() {
 }
 
 #[test]
+fn hpcc_keeps_sprayed_paths_busy_and_times_out_on_none() {
+    let network = "duration = \"1ms\"\n[network]\nkind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 4\n\
+                   fabric_rate = \"100Gbps\"\n[switch]\npaths = { kind = \"spray\" }\n[host]\npayload = \"4096B\"\n";
+    let rows: Vec<String> = (0..4).map(|n| format!("h{n},h{},4000000,0", 4 + n)).collect();
+    let (_file, flows) = trace(&rows.iter().map(String::as_str).collect::<Vec<_>>());
+    let slowest = |transport: &str, recovery: &str| {
+        let set = [("host.recovery", recovery)];
+        let (flows, _, counters) = finish(build_with(&format!("{network}{flows}"), transport, &set));
+        assert_eq!(counters["network"]["timeouts"].as_u64(), Some(0), "{transport}, {recovery}");
+        flows.iter().map(|flow| flow.fct_ps).max().unwrap()
+    };
+    for recovery in ["{ kind = \"selective-repeat\", reorder = 64 }", "{ kind = \"rud\" }"] {
+        let (dcqcn, hpcc) =
+            (slowest("kind = \"dcqcn\"\nwindow = true", recovery), slowest("kind = \"hpcc\"", recovery));
+        assert!(2 * hpcc < 3 * dcqcn, "{recovery}: {hpcc} for {dcqcn}");
+    }
+}
+
+#[test]
 fn choices_of_paths_do_not_depend_on_cells() {
     for paths in ["{ kind = \"spray\" }", "{ kind = \"adaptive\" }", "{ kind = \"flowlet\", gap = \"5us\" }"] {
-        for (transport, recovery) in [("kind = \"dcqcn\"", SELECTIVE), ("kind = \"cubic\"", GO_BACK_N)] {
+        let transports =
+            [("kind = \"dcqcn\"", SELECTIVE), ("kind = \"hpcc\"", SELECTIVE), ("kind = \"cubic\"", GO_BACK_N)];
+        for (transport, recovery) in transports {
             let run = |one_cell, threads| {
                 let options = Options { one_cell, ..Options::default() };
                 let mut set = vec![("switch.paths", paths), ("host.recovery", recovery), ("time_limit", "2ms")];

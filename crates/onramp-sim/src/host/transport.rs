@@ -3,7 +3,7 @@
 use super::Opening;
 use crate::cc::{Cc, Config, Env, rccc};
 use crate::network::config::AckClass;
-use crate::network::feedback::int::Units;
+use crate::network::feedback::{Kind, int::Units};
 use crate::network::schedule::CONTROL;
 use crate::stack::rdma::{HEADER, Recovered, Recovery, Rx, Shape, Tx};
 use onramp_config::units::{Bytes, Ps, Rate};
@@ -71,7 +71,13 @@ impl Transports {
         let transport = |config: &Config| {
             let settings = config.settings();
             let full = payload + HEADER + settings.extra_header();
-            let (recovered, rto) = common.recovery.shared(common.rto, common.nack_interval, cap, full);
+            let (mut recovered, rto) = common.recovery.shared(common.rto, common.nack_interval, cap, full);
+            // It needs each packet's telemetry, and its window may fall below what would be acknowledged together.
+            if let Recovered::Unordered { ack_every, .. } = &mut recovered
+                && settings.feedback() == Kind::Int
+            {
+                *ack_every = 1;
+            }
             let env = |rate: &Rate| Env {
                 line_rate: rate.0 as f64,
                 base_rtt,
