@@ -176,6 +176,8 @@ def test_a_killed_run_leaves_the_first_rows_of_its_tables(
     shown = command("show", "out", "--json")
     assert shown.returncode == 0 and json.loads(shown.stdout) == summary
     assert "incomplete" in command("show", "out").stdout
+    assert command("perfetto", "out", "--out", "killed.trace").returncode == 0
+    assert (tmp_path / "killed.trace").stat().st_size > 0
     # A run into the same folder takes its place.
     assert command("run", path, "--out", "out").returncode == 0
     assert not list(tmp_path.glob(".out*"))

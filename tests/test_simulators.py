@@ -198,6 +198,8 @@ def test_kinds_of_a_training_job_have_their_bandwidths(
     (tmp_path / "job.txt").write_text(SIMAI)
     ran = command("run", write(job("job.txt", repeat=3)), "--out", "out")
     assert ran.returncode == 0 and "Communication, the most exposed first" in ran.stdout
+    assert command("report", "out").returncode == 0
+    assert "Communication, the most exposed first" in (tmp_path / "out/index.html").read_text()
     kinds = Result(tmp_path / "out").summary["collective"]["kinds"]
     # In each iteration two data parallel collectives and, of two groups, two tensor parallel ones each.
     assert sorted((kind["ranks"], kind["bytes"], kind["count"]) for kind in kinds) == [

@@ -989,16 +989,17 @@ def report_command(folders: tuple[Path, ...], out: Path | None, force: bool, int
 @click.option("--most", type=click.IntRange(min=2), metavar="N", help="Events at most; default 200000.")
 @click.option("--force", is_flag=True, help="Replace FILE.")
 def perfetto_command(folder: Path, out: Path | None, most: int | None, force: bool) -> int:
-    """Write a result folder as a Perfetto trace: ranks, queues and links over time.
+    """Write a run, also one under way or killed, as a Perfetto trace: ranks, queues and links over time.
 
     Open it at ui.perfetto.dev. The earliest events are kept where there are too many.
     """
     from onramp import perfetto
 
-    path = out or folder / "timeline.perfetto-trace"
+    result = Result(folder, partial=True)
+    path = out or result.folder / "timeline.perfetto-trace"
     if out and path.exists() and not force:
         raise OnRampError(f"{path}: exists; choose another --out, or --force to replace it")
-    without_room = perfetto.write(Result(folder), path, most or perfetto.MOST)
+    without_room = perfetto.write(result, path, most or perfetto.MOST)
     if without_room:
         click.echo(f"{without_room:,} events had no room: raise --most", err=True)
     click.echo(path)

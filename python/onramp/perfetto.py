@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from onramp.errors import OnRampError
 from onramp.programs import COMPUTATION, KINDS
@@ -131,9 +130,8 @@ def _hosts(trace: _Trace, operations: pa.Table, collectives: pa.Table) -> None:
                 trace.slice(tracks[lane], begin, stop, name, **notes)
 
 
-def _series(trace: _Trace, folder: Path, room: int) -> int:
+def _series(trace: _Trace, table: pa.Table, room: int) -> int:
     """Writes what was recorded over time; returns how many values had no room."""
-    table = pq.read_table(folder / "series.parquet")
     left_out = max(0, len(table) - room)
     tracks: dict[str, int] = {}
     for row in table.slice(0, room).to_pylist():
@@ -175,5 +173,5 @@ def write(result: Result, path: Path, most: int = MOST) -> int:
         trace = _Trace(file)
         if len(kept):
             _hosts(trace, kept, result.collectives)
-        without_room = _series(trace, result.folder, most - 2 * len(kept))
+        without_room = _series(trace, result.series, most - 2 * len(kept))
     return 2 * (len(operations) - len(kept)) + without_room

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +23,7 @@ from onramp.scenario import SUBSTRATES, Scenario
 from onramp.summary import SIZES, Summary
 from onramp.sweeps import Sweep
 from onramp.terminal import (
+    COMMUNICATION,
     clock_text,
     comparison_cells,
     comparison_head,
@@ -29,6 +31,7 @@ from onramp.terminal import (
     deadlock_text,
     gains,
     interval_text,
+    kinds,
     ratio_text,
     rough_text,
     state,
@@ -111,6 +114,8 @@ def write(
         parts.append(of[type(found)](found))
         if isinstance(found, Sweep) and (gained := sweeps.gains(found.done)):
             parts.append(_of_gains(gained))
+        if isinstance(found, Result) and (of_kinds := kinds(found.summary))[1]:
+            parts.append(_table(COMMUNICATION, found.summary["scenario"], *of_kinds))
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("onramp", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -255,10 +260,14 @@ def _of_sweep(s: Sweep) -> Part:
 
 
 def _of_gains(found: Sequence[sweeps.Gain]) -> Part:
-    head, rows = gains(found)
+    return _table("What On-Ramp gains", sweeps.GAINS, *gains(found))
+
+
+def _table(title: str, subtitle: str, head: list[str], rows: list[list[str]]) -> Part:
+    """A part that is a table only."""
     return Part(
-        title="What On-Ramp gains",
-        subtitle=sweeps.GAINS,
+        title=title,
+        subtitle=subtitle,
         head=head,
         rows=rows,
         notes=[],
@@ -330,6 +339,9 @@ def _svgs(files: Sequence[Path]) -> list[str]:
     """SVG elements that take the page's colours of text and background."""
     texts = [file.read_text(encoding="utf-8") for file in files]
     bodies = [text[text.index("<svg") :] for text in texts]
+    # A single panel as wide as the page would be as high as the window.
+    most = r' style="max-width: calc(1.6 * \1pt)"\g<0>'
+    bodies = [re.sub(r' width="([\d.]+)pt"', most, body, count=1) for body in bodies]
     return [body.replace(style.INK, "currentColor").replace(style.PAPER, "var(--back)") for body in bodies]
 
 
@@ -360,8 +372,10 @@ def parameters(scenario: Scenario, seeds: Sequence[int], summary: Summary) -> li
 def _say(section: dict[str, Any]) -> str:
     parts = [str(section["kind"])] if "kind" in section else []
     for key, value in section.items():
-        if key == "kind" or (isinstance(value, (list, dict)) and len(str(value)) > 60):
+        if key == "kind":
             continue
+        if isinstance(value, (list, dict)) and len(str(value)) > 60:
+            value = f"({len(value)}, below)"
         text = str(value).lower() if isinstance(value, bool) else value
         parts.append(f"{key.replace('_', ' ')} {text}")
     return " · ".join(parts)

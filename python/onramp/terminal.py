@@ -302,25 +302,34 @@ def summary_table(summary: Summary, links: Sequence[str] = (), *, under_way: boo
     return table
 
 
-#: Kinds of communication that a table shows at most.
+#: Kinds of communication that a table shows at most, and its title.
 KINDS = 12
+COMMUNICATION = "Communication, the most exposed first"
+
+
+def kinds(summary: Summary) -> tuple[list[str], list[list[str]]]:
+    """Communication of programs by operation, ranks and size, head and rows; none of a single kind."""
+    head = ["", "ranks", "size", "count", "mean (µs)", "busbw (GB/s)", "exposed (share)"]
+    found = summary.get("collective", {}).get("kinds", ())
+    if len(found) < 2:
+        return head, []
+    rows = []
+    for kind in found[:KINDS]:
+        counts = [str(kind["ranks"]), size(kind["bytes"]), f"{kind['count']:,}"]
+        numbers = map(number, (kind["mean_us"], kind["busbw"], kind["exposed"]))
+        rows.append([kind["operation"], *counts, *numbers])
+    if len(found) > KINDS:
+        rows.append([f"and {len(found) - KINDS} more in summary.json"])
+    return head, rows
 
 
 def kinds_table(summary: Summary) -> Table | None:
-    """Communication of programs by operation, ranks and size; None where there is only one."""
-    kinds = summary.get("collective", {}).get("kinds", ())
-    if len(kinds) < 2:
-        return None
-    columns = ("ranks", "size", "count", "mean (µs)", "busbw (GB/s)", "exposed (share)")
-    table = _table("Communication, the most exposed first", *columns)
-    for kind in kinds[:KINDS]:
-        times = map(number, (kind["mean_us"], kind["busbw"], kind["exposed"]))
-        table.add_row(
-            kind["operation"], "", str(kind["ranks"]), size(kind["bytes"]), f"{kind['count']:,}", *times
-        )
-    if len(kinds) > KINDS:
-        table.add_row(f"and {len(kinds) - KINDS} more in summary.json")
-    return table
+    """The same as a table; None where there is only one kind."""
+    head, rows = kinds(summary)
+    table = _table(COMMUNICATION, *head[1:])
+    for name, *cells in rows:
+        table.add_row(name, *(["", *cells] if cells else []))
+    return table if rows else None
 
 
 def ranks_table(ranks: Sequence[programs.Rank], hosts: Sequence[str]) -> Table:

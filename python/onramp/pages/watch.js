@@ -3,7 +3,7 @@
 const LEFT = 64;
 const RIGHT = 10;
 const HEAT_LEFT = 168;
-const NAMES = { small: 'small flows', medium: 'medium flows', large: 'large flows', requests: 'requests' };
+const NAMES = { small: 'small flows', medium: 'medium flows', large: 'large flows', requests: 'requests, collectives' };
 
 let state = JSON.parse($('data').textContent);
 const live = state === null;

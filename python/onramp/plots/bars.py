@@ -88,7 +88,8 @@ def draw(sides: Mapping[str, Sequence[Result]]) -> Figure | None:
     shown = [p for p in named if any(bars[0].mean for bars in pairs[p].values())]
     if not shown:
         return None
-    figure, axes = style.panels(1, len(shown), (2.1, 2.9))
+    # There is room for the line below the bars where there is one panel.
+    figure, axes = style.panels(1, len(shown), (max(2.1, 3.4 / len(shown)), 2.9))
     for ax, name in zip(axes, shown, strict=True):
         panel(ax, [""], pairs[name], ratio=True)
         ax.set_title(named[name], fontsize=9)
