@@ -52,6 +52,23 @@ fn flows_go_on_over_what_is_left_once_switches_know() {
 }
 
 #[test]
+fn a_switch_that_fails_is_all_of_its_links() {
+    let with = |faults: &str| {
+        let (text, _flows) = network(faults, "");
+        run(build(&text, UNMOVED))
+    };
+    for spine in 0..2 {
+        let keys = "start = \"20us\", reroute = \"10us\", stop = \"60us\"";
+        let whole = with(&format!("{{ switches = [\"spine{spine}\"], {keys} }}"));
+        assert_eq!(whole, with(&links(spine, keys)));
+    }
+    // A link that two of the switches share fails once.
+    let all = with("{ switches = [\"spine0\", \"spine1\", \"leaf0\"], start = \"20us\", stop = \"60us\" }");
+    assert_eq!(all.0.len(), 2);
+    assert!(all.1["network"]["drops"].as_u64().unwrap() > 0);
+}
+
+#[test]
 fn recycled_entropy_finds_the_way_around_a_link_of_which_switches_do_not_know() {
     let done = |entropy: &str, spine| {
         let (text, _flows) = network(&links(spine, "start = \"20us\""), "time_limit = \"3ms\"\n");
@@ -140,6 +157,10 @@ fn wrong_faults_are_told() {
     assert!(wrong("{ link = \"leaf0->spine0\", start = \"2ms\", stop = \"1ms\" }").contains("is not after the start"));
     assert!(wrong("{ link = \"leaf0->spine0\", bit_error_rate = 2.0 }").contains("outside above 0 to below 1"));
     assert!(wrong("{ link = \"h0->leaf0\", reroute = \"1us\" }").contains("there is no way"));
+    assert!(wrong("{ switches = [\"spine0\", \"spien1\"] }").contains("\"spien1\" is no switch; nodes are "));
+    for neither in ["{ start = \"1ms\" }", "{ link = \"leaf0->spine0\", switches = [\"spine0\"] }"] {
+        assert!(wrong(neither).contains("network.faults[0].link: is missing: give a link"), "{}", wrong(neither));
+    }
     let both = [links(0, "reroute = \"1us\""), links(1, "reroute = \"1us\"")].concat();
     assert!(wrong(&both).contains("while links are down, no path leads"), "{}", wrong(&both));
 }

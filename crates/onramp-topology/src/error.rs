@@ -96,6 +96,14 @@ pub enum TopologyError {
         /// Name of a link of this network.
         example: String,
     },
+    /// There is no such switch.
+    #[error("\"{name}\" is no switch; nodes are {known}")]
+    NoSwitch {
+        /// The name.
+        name: String,
+        /// Names of nodes: ranges, the first few.
+        known: String,
+    },
     /// An end of a link is no node.
     #[error("\"{name}\" is no link: there is no \"{end}\": {}", .meant.as_ref().map_or_else(
         || format!("nodes are {known}"), |meant| format!("did you mean \"{meant}\"?")

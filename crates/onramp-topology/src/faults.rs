@@ -1,4 +1,4 @@
-//! Links that fail in the middle of a run, and come back, and links with bit errors.
+//! Links and switches that fail in the middle of a run, and come back, and links with bit errors.
 
 use super::{PortId, Topology, TopologyError};
 use onramp_config::units::{Ps, Span};
@@ -6,12 +6,16 @@ use onramp_config::{Mistake, Rule};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A link that is down for a time, or corrupts bits.
+/// A link, or all of some switches, that are down for a time, or corrupt bits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
     /// The link, by its two ends in either order; both directions are faulty.
-    pub link: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// In its place switches by their names, such as those of a plane: all of their links are faulty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub switches: Vec<String>,
     /// When it begins, from time 0. Default 0.
     #[serde(default)]
     pub start: Span,
@@ -29,6 +33,8 @@ pub struct Fault {
 impl Fault {
     /// Rules that need no network.
     fn check(&self, rule: Rule<'_>) {
+        let one = self.link.is_some() != !self.switches.is_empty();
+        rule(one, "link", "is missing: give a link, such as \"leaf0->spine1\", or switches, and not both".into());
         let (start, stop) = (self.start, self.stop.unwrap_or(Span::MAX));
         rule(start < stop, "stop", format!("{stop} is not after the start, {start}"));
         let rate = self.bit_error_rate.unwrap_or(1e-9);
@@ -37,21 +43,27 @@ impl Fault {
         rule(down, "reroute", "is of links that are down: switches do not route around bit errors".into());
     }
 
-    /// Both directions of its link.
+    /// Both directions of its links.
     ///
     /// # Errors
-    /// There is no such link.
-    pub fn ports(&self, topology: &Topology) -> Result<[PortId; 2], TopologyError> {
-        let port = topology.port_named(&self.link)?;
-        Ok([port, topology.ports[port as usize].reverse])
+    /// There is no such link or switch.
+    pub fn ports(&self, topology: &Topology) -> Result<BTreeSet<PortId>, TopologyError> {
+        let mut found = Vec::new();
+        if let Some(link) = &self.link {
+            found.push(topology.port_named(link)?);
+        }
+        for name in &self.switches {
+            found.extend(topology.ports_of_switch(name)?);
+        }
+        Ok(found.into_iter().flat_map(|port| [port, topology.ports[port as usize].reverse]).collect())
     }
 
     /// Links that are down from each of some times on, as far as switches know.
     pub fn known(faults: &[Self], topology: &Topology) -> BTreeMap<Ps, BTreeSet<PortId>> {
-        let mut changes: BTreeMap<Ps, Vec<(bool, [PortId; 2])>> = BTreeMap::new();
+        let mut changes: BTreeMap<Ps, Vec<(bool, BTreeSet<PortId>)>> = BTreeMap::new();
         for fault in faults.iter().filter(|fault| fault.bit_error_rate.is_none()) {
             let (Some(reroute), Ok(ports)) = (fault.reroute, fault.ports(topology)) else { continue };
-            changes.entry(fault.start.0 + reroute.0).or_default().push((true, ports));
+            changes.entry(fault.start.0 + reroute.0).or_default().push((true, ports.clone()));
             if let Some(stop) = fault.stop {
                 changes.entry(stop.0 + reroute.0).or_default().push((false, ports));
             }
@@ -83,14 +95,15 @@ pub(super) fn check(faults: &[Fault], topology: &Topology) -> Option<Mistake> {
                 wrong.get_or_insert(Mistake::new(key(i, own), message));
             }
         });
+        let named = if fault.switches.is_empty() { "link" } else { "switches" };
         let ports = match fault.ports(topology) {
             Ok(ports) => ports,
-            Err(error) => return Some(Mistake::new(key(i, "link"), error.to_string())),
+            Err(error) => return Some(Mistake::new(key(i, named), error.to_string())),
         };
         let of_host = ports.iter().any(|&port| topology.is_host(topology.ports[port as usize].from));
         if of_host && fault.reroute.is_some() {
-            let message = "is a host's link, around which there is no way: leave reroute out";
-            wrong.get_or_insert(Mistake::new(key(i, "link"), message));
+            let message = "has a host's link, around which there is no way: leave reroute out";
+            wrong.get_or_insert(Mistake::new(key(i, named), message));
         }
         if wrong.is_some() {
             return wrong;

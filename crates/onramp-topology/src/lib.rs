@@ -739,6 +739,16 @@ impl Topology {
         groups.iter().take(SHOWN).map(range).collect::<Vec<_>>().join(", ") + more
     }
 
+    /// Ports of a switch by its name.
+    ///
+    /// # Errors
+    /// There is no such switch.
+    pub fn ports_of_switch(&self, name: &str) -> Result<&[PortId], TopologyError> {
+        let node = self.names.iter().skip(self.hosts).position(|n| n == name);
+        let known = || TopologyError::NoSwitch { name: name.into(), known: self.ranges() };
+        Ok(&self.ports_of[self.hosts + node.ok_or_else(known)?])
+    }
+
     /// The port called "from->to".
     ///
     /// # Errors
