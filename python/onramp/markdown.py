@@ -67,6 +67,8 @@ def _tally(found: Sequence[Verdict]) -> str:
             ("numbers", [c for c in claims if c.stated]),
             ("statements in words", [c for c in claims if not c.stated]),
         ):
+            if not of:
+                continue
             counts = ", ".join(
                 f"{sum(c.verdict == name for c in of)} {name} {MARKS[name]}" for name in VERDICTS
             )
