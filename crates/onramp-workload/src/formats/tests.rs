@@ -634,6 +634,10 @@ fn attributes_of_chakra_that_are_not_simulated_are_told() {
         told(vec![attribute("is_cpu_op", Value::Bool(true))]),
         ["2 communications with is_cpu_op (they are the GPU's)"]
     );
+    let call = Node { duration: 2, ..node(1, 7, &[], vec![attribute("is_cpu_op", Value::Bool(true))]) };
+    let read = of_two(&[call]);
+    assert_eq!(read.ranks[0], [op(on(1, 2 * US), &[])]);
+    assert_eq!(read.left_out, ["2 calls of collectives by the CPU, without comm_type (they take their duration)"]);
     let on_stream = |id, stream| node(id, 4, &[], vec![attribute("stream", Value::Int64(stream))]);
     assert_eq!(of_two(&[on_stream(1, 7), on_stream(2, 7)]).left_out, none);
     assert_eq!(

@@ -203,7 +203,13 @@ impl<'a> Building<'a> {
     fn kind(&mut self, rank: u32, node: &Node, order: &mut BTreeMap<(u64, String), u32>) -> Result<Kind, String> {
         let whole = |number: u64| u32::try_from(number).map_err(|_| format!("{number} is no rank or tag"));
         let of_cpu = node.is("is_cpu_op");
+        let time = node.duration.saturating_mul(US);
         if of_cpu && [SEND, RECEIVE, COLLECTIVE].contains(&node.kind) {
+            // PyTorch's traces have the call as well as the kernel, which communicates.
+            if node.kind == COLLECTIVE && !node.has("comm_type") {
+                self.leave_out("calls of collectives by the CPU, without comm_type (they take their duration)");
+                return Ok(Kind::Compute { time, stream: Some(CPU) });
+            }
             self.leave_out("communications with is_cpu_op (they are the GPU's)");
         }
         match node.kind {
@@ -214,11 +220,11 @@ impl<'a> Building<'a> {
                     self.leave_out("computations that say num_ops and no duration (they take no time)");
                 }
                 let stream = if of_cpu { CPU } else { GPU };
-                Ok(Kind::Compute { time: node.duration.saturating_mul(US), stream: Some(stream) })
+                Ok(Kind::Compute { time, stream: Some(stream) })
             }
             kind if MEMORY.contains(&kind) => {
                 self.leave_out("loads and stores of remote memory (they take their duration)");
-                Ok(Kind::Compute { time: node.duration.saturating_mul(US), stream: None })
+                Ok(Kind::Compute { time, stream: None })
             }
             SEND => {
                 let (to, tag) = (whole(node.number("comm_dst")?)?, whole(node.optional("comm_tag")?.unwrap_or(0))?);
