@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -86,7 +85,7 @@ def test_each_rank_of_chakra_has_a_file_that_the_result_keeps(
     result = Result(tmp_path / "out")
     assert result.collectives["ranks"].to_pylist() == [4, 4]
     assert len(list((tmp_path / "out/inputs").iterdir())) == 8
-    # Another rank's file, here with a computation, is part of the run, too, and results need the originals no longer.
+    # Another rank's file, now with a computation, is part of the run, too. Results need no originals.
     (first.parent / "all_reduce.3.et").write_bytes(chakra(1 << 20) + delimited(b"\x08\x02\x18\x04"))
     assert onramp.validate(path).digest != digest
     for file in [*first.parent.iterdir(), *other.parent.iterdir()]:
@@ -101,7 +100,7 @@ def test_collectives_of_a_single_rank_have_no_bandwidth(
     traces(tmp_path / "a", 1)
     ran = command("run", write(job("a/all_reduce.0.et")), "--out", "out")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert re.search(r"algorithm bandwidth \(GB/s\) +–", ran.stdout)
+    assert "bandwidth" not in ran.stdout
     part = Result(tmp_path / "out").summary["collective"]
     assert part["collectives"] == 1 and part["algbw"] is part["busbw"] is part["kinds"][0]["busbw"] is None
 
