@@ -551,7 +551,7 @@ fn collective(id: u64, code: i64, size: Option<i64>, data: &[u64], more: Vec<Att
     node(id, 7, data, attributes.collect())
 }
 
-/// What two ranks with the same nodes have.
+/// Content of the files of two ranks with the same nodes.
 fn of_two(nodes: &[Node]) -> Read {
     chakra::of_files(&[file(nodes), file(nodes)]).unwrap()
 }
