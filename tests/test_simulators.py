@@ -85,13 +85,24 @@ def test_each_rank_of_chakra_has_a_file_that_the_result_keeps(
     result = Result(tmp_path / "out")
     assert result.collectives["ranks"].to_pylist() == [4, 4]
     assert len(list((tmp_path / "out/inputs").iterdir())) == 8
-    # Another rank's file is part of the run, too, and results need the originals no longer.
-    (first.parent / "all_reduce.3.et").write_bytes(chakra(4096))
+    # Another rank's file, now with a computation, is part of the run, too. Results need no originals.
+    (first.parent / "all_reduce.3.et").write_bytes(chakra(1 << 20) + delimited(b"\x08\x02\x18\x04"))
     assert onramp.validate(path).digest != digest
     for file in [*first.parent.iterdir(), *other.parent.iterdir()]:
         file.unlink()
     verified = command("verify", "out")
     assert verified.returncode == 0, verified.stderr
+
+
+def test_collectives_of_a_single_rank_have_no_bandwidth(
+    write: Callable[..., Path], command: Command, tmp_path: Path
+) -> None:
+    traces(tmp_path / "a", 1)
+    ran = command("run", write(job("a/all_reduce.0.et")), "--out", "out")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "bandwidth" not in ran.stdout
+    part = Result(tmp_path / "out").summary["collective"]
+    assert part["collectives"] == 1 and part["algbw"] is part["busbw"] is part["kinds"][0]["busbw"] is None
 
 
 def test_ranks_without_a_host_or_a_file_are_one_line(write: Callable[..., Path], tmp_path: Path) -> None:

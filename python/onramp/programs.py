@@ -68,7 +68,7 @@ class Kind:
     mean_us : float
         Mean time of a rank's part.
     busbw : float, optional
-        Mean bus bandwidth [GB/s] of the collectives.
+        Mean bus bandwidth [GB/s] of collectives of several ranks.
     exposed : float
         Share of the iterations in which a rank has one under way and computes nothing, on average over
         ranks. Kinds that are under way at the same time both count it.
@@ -223,7 +223,8 @@ def kinds(operations: pa.Table, collectives: pa.Table) -> list[Kind]:
         `Result.operations` and `Result.collectives`.
     """
     names = ("kind", "ranks", "bytes")
-    means = collectives.group_by(list(names)).aggregate([("busbw", "mean")]).to_pylist()
+    several = collectives.filter(pc.greater(collectives["ranks"], 1))
+    means = several.group_by(list(names)).aggregate([("busbw", "mean")]).to_pylist()
     busbw = {tuple(row[name] for name in names): row["busbw_mean"] for row in means}
     took: dict[tuple[int, ...], list[int]] = {}
     whole = 0

@@ -84,7 +84,9 @@ def _grouped(group: Group, rows: pa.Table, seconds: float, operations: pa.Table 
         # Of what begins in the time that is measured: in a steady state as much ends in it.
         gbps = (pc.sum(rows["bytes"]).as_py() or 0) * 8 / seconds / 1e9
         columns = [key for key, _, _ in group.rates if key in rows.column_names]
-        rates = {key: pc.mean(rows[key]).as_py() for key in columns}
+        # A collective of a single rank sends nothing, and has no bandwidth.
+        several = rows if operations is None else rows.filter(pc.greater(rows["ranks"], 1))
+        rates = {key: pc.mean(several[key]).as_py() for key in columns}
         rates = rates or {"per_s": len(rows) / seconds, "gbps": gbps}
     if operations is not None:
         every = programs.iterations(operations)

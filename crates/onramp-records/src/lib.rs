@@ -239,7 +239,7 @@ records! {
         duration_ps: Ps = "ps",
         /// Host that was complete last
         last: u32 = "1",
-        /// Bytes by duration
+        /// Bytes by duration; 0 of a single rank, which sends nothing
         algbw: f64 = "GB/s",
         /// algbw times what each rank has to send of the buffer, at least and by a ring: 2(n-1)/n for all-reduce
         busbw: f64 = "GB/s",

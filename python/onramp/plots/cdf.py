@@ -17,7 +17,8 @@ def draw(sides: Mapping[str, Result]) -> Figure | None:
     """One panel per kind of completion time, one line per side; None if nothing completed."""
     times = {side: completion_times(result) for side, result in sides.items()}
     named = titles(next(iter(sides.values())).summary)
-    shown = [p for p in named if any(len(t[p]) for t in times.values())]
+    # A logarithmic axis has no place for times of 0: those of collectives of a single rank.
+    shown = [p for p in named if any((t[p] > 0).any() for t in times.values())]
     if not shown:
         return None
     figure, axes = style.panels(1, len(shown), (2.3, 2.7), sharey=True)

@@ -260,8 +260,10 @@ impl Gather {
         let (mut all, _) = self.open.remove(&(traffic, number))?;
         all.skew_ps -= all.start_ps;
         all.duration_ps -= all.start_ps;
-        // Bytes in a picosecond are terabytes in a second.
-        all.algbw = 1000.0 * all.bytes as f64 / all.duration_ps.max(1) as f64;
+        // Bytes in a picosecond are terabytes in a second. A single rank sends nothing, and takes no time.
+        if all.ranks > 1 {
+            all.algbw = 1000.0 * all.bytes as f64 / all.duration_ps.max(1) as f64;
+        }
         all.busbw = all.algbw * operation.bus_factor(all.ranks);
         Some(all)
     }

@@ -1,4 +1,4 @@
-use super::chakra::{Attribute, Metadata, Node, Value};
+use super::chakra::{Attribute, Bools, Metadata, Node, Value};
 use super::*;
 use crate::graph::{Graph, Sending};
 use onramp_config::units::{NS, US};
@@ -543,6 +543,147 @@ fn wrong_chakra_names_the_place() {
     assert_eq!(chakra::others("a/x.0.et", 3), ["a/x.1.et", "a/x.2.et"]);
     let read = chakra::of_files(&[file(&[node(1, 4, &[], vec![attribute("num_ops", Value::Int64(7))])])]).unwrap();
     assert_eq!(read.left_out, ["1 computations that say num_ops and no duration (they take no time)"]);
+}
+
+fn collective(id: u64, code: i64, size: Option<i64>, data: &[u64], more: Vec<Attribute>) -> Node {
+    let size = size.map(|size| attribute("comm_size", Value::Int64(size)));
+    let attributes = [attribute("comm_type", Value::Int64(code))].into_iter().chain(size).chain(more);
+    node(id, 7, data, attributes.collect())
+}
+
+/// Content of the files of two ranks with the same nodes.
+fn of_two(nodes: &[Node]) -> Read {
+    chakra::of_files(&[file(nodes), file(nodes)]).unwrap()
+}
+
+#[test]
+fn chakras_barriers_and_reduce_scatters_of_blocks_are_collectives_of_their_own() {
+    let kinds = |read: &Read| read.ranks[0].iter().map(|op| op.kind).collect::<Vec<_>>();
+    let sizes = |read: &Read| read.collectives.iter().map(|c| (c.operation, c.bytes)).collect::<Vec<_>>();
+    let (all_reduce, barrier) = (collective(1, 0, Some(1 << 20), &[], vec![]), collective(2, 9, None, &[], vec![]));
+    let [first, second] = [Kind::Collective(0), Kind::Collective(1)];
+    for (nodes, expected) in
+        [([barrier.clone(), all_reduce.clone()], [1, 1 << 20]), ([all_reduce, barrier], [1 << 20, 1])]
+    {
+        let read = of_two(&nodes);
+        assert_eq!(kinds(&read), [first, second]);
+        assert_eq!(sizes(&read), expected.map(|bytes| (Operation::AllReduce, bytes)));
+    }
+    let read = of_two(&[collective(1, 7, Some(1), &[], vec![]), collective(2, 8, Some(4), &[1], vec![])]);
+    assert_eq!(kinds(&read), [first, second]);
+    assert_eq!(sizes(&read), [(Operation::ReduceScatter, 1), (Operation::ReduceScatter, 4)]);
+    assert_eq!(read.left_out, Vec::<String>::new());
+}
+
+#[test]
+fn chakras_ranks_agree_on_the_size_of_a_collective() {
+    let of = |code, sizes: [i64; 3]| {
+        chakra::of_files(&sizes.map(|size| file(&[collective(4, code, Some(size), &[], vec![])])))
+    };
+    assert_eq!(
+        of(0, [1024, 1024, 4096]).unwrap_err(),
+        "node 4 (\"n4\"): rank 2 has ALL_REDUCE with comm_size 4096, rank 0 with 1024 (x.0.et, node 4 (\"n4\")): the \
+         ranks of a collective have the same comm_size, and their files the same order of collectives"
+    );
+    // Ranks may give each other different parts.
+    let read = of(6, [10, 30, 20]).unwrap();
+    assert_eq!(read.collectives[0].bytes, 30);
+    assert_eq!(read.left_out, ["1 all-to-alls whose ranks differ in comm_size (all have the largest)"]);
+}
+
+#[test]
+fn chakras_cpu_and_gpu_compute_beside_each_other() {
+    let computation = |id, of_cpu| Node { duration: 3, ..node(id, 4, &[], vec![attribute("is_cpu_op", of_cpu)]) };
+    let read = of_two(&[computation(1, Value::Bool(true)), computation(2, Value::Bool(false))]);
+    assert_eq!(read.ranks[0], [op(on(1, 3 * US), &[]), op(on(0, 3 * US), &[])]);
+    assert_eq!(read.left_out, Vec::<String>::new());
+}
+
+#[test]
+fn dependencies_pass_through_chakras_metadata() {
+    let read = of_two(&[
+        Node { duration: 3, ..node(1, 4, &[], vec![]) },
+        node(2, 1, &[1], vec![]),
+        collective(3, 0, Some(8), &[2], vec![]),
+    ]);
+    let nothing = Kind::Compute { time: 0, stream: None };
+    assert_eq!(read.ranks[0], [op(on(0, 3 * US), &[]), op(nothing, &[0]), op(Kind::Collective(0), &[1])]);
+    assert_eq!(read.left_out, Vec::<String>::new());
+}
+
+#[test]
+fn attributes_of_chakra_that_are_not_simulated_are_told() {
+    let told = |more: Vec<Attribute>| of_two(&[collective(1, 5, Some(8), &[], more)]).left_out;
+    let none = Vec::<String>::new();
+    let dimensions = |values: &[bool]| vec![attribute("involved_dim", Value::Bools(Bools { values: values.to_vec() }))];
+    let confined = ["1 collectives that involved_dim confines to some dimensions (all ranks of the group take part)"];
+    assert_eq!(told(dimensions(&[true, true])), none);
+    assert_eq!(told(dimensions(&[true, false])), confined);
+    assert_eq!(told(vec![attribute("involved_dim", Value::Int64(1))]), confined);
+    assert_eq!(told(vec![attribute("root", Value::Int32(0))]), none);
+    assert_eq!(
+        told(vec![attribute("root", Value::Int32(1))]),
+        ["1 broadcasts and reduces with another root than the group's first rank (that is the root)"]
+    );
+    assert_eq!(told(vec![attribute("comm_priority", Value::Uint32(0))]), none);
+    assert_eq!(
+        told(vec![attribute("comm_priority", Value::Int32(-1))]),
+        ["1 collectives with a comm_priority (all have the same)"]
+    );
+    assert_eq!(
+        told(vec![attribute("is_cpu_op", Value::Bool(true))]),
+        ["2 communications with is_cpu_op (they are the GPU's)"]
+    );
+    let call = Node { duration: 2, ..node(1, 7, &[], vec![attribute("is_cpu_op", Value::Bool(true))]) };
+    let read = of_two(&[call]);
+    assert_eq!(read.ranks[0], [op(on(1, 2 * US), &[])]);
+    assert_eq!(read.left_out, ["2 calls of collectives by the CPU, without comm_type (they take their duration)"]);
+    let on_stream = |id, stream| node(id, 4, &[], vec![attribute("stream", Value::Int64(stream))]);
+    assert_eq!(of_two(&[on_stream(1, 7), on_stream(2, 7)]).left_out, none);
+    assert_eq!(
+        of_two(&[on_stream(1, 7), on_stream(2, 20)]).left_out,
+        ["2 ranks with several streams of the GPU (its computations take turns, as in ASTRA-sim)"]
+    );
+}
+
+#[test]
+fn chakras_communications_that_overlap_are_told() {
+    let all_reduce = |id, data: &[u64]| collective(id, 0, Some(8), data, vec![]);
+    let computation = |id, data: &[u64]| node(id, 4, data, vec![]);
+    let told = |nodes: &[Node]| of_two(nodes).left_out;
+    // One after the other, in whatever order the file has them.
+    assert_eq!(told(&[all_reduce(1, &[]), computation(2, &[1]), all_reduce(3, &[2, 1])]), Vec::<String>::new());
+    assert_eq!(told(&[all_reduce(3, &[2]), computation(2, &[1]), all_reduce(1, &[])]), Vec::<String>::new());
+    let overlap = ["2 ranks that do one communication at a time, as in ASTRA-sim (those without dependencies overlap)"];
+    assert_eq!(told(&[all_reduce(1, &[]), all_reduce(2, &[])]), overlap);
+    assert_eq!(told(&[computation(1, &[]), all_reduce(2, &[1]), all_reduce(3, &[1])]), overlap);
+}
+
+#[test]
+fn chakras_numbers_may_have_any_type() {
+    let all = [
+        Value::Double(8.0),
+        Value::Float(8.0),
+        Value::Int32(8),
+        Value::Sint64(8),
+        Value::Fixed32(8),
+        Value::Fixed64(8),
+        Value::Sfixed32(8),
+        Value::Sfixed64(8),
+        Value::Text("8".into()),
+    ];
+    for size in all {
+        let read = of_two(&[collective(1, 0, None, &[], vec![attribute("comm_size", size.clone())])]);
+        assert_eq!(read.collectives[0].bytes, 8, "{size:?}");
+    }
+    for size in [Value::Double(1.5), Value::Double(1e30), Value::Float(f32::NAN), Value::Sfixed64(-5)] {
+        let of_size = [collective(1, 0, None, &[], vec![attribute("comm_size", size)])];
+        let wrong = chakra::of_files(&[file(&of_size)]).unwrap_err();
+        assert_eq!(wrong, "node 1 (\"n1\"): comm_size is no whole number of at least 0");
+    }
+    let group = |group| collective(1, 0, Some(1), &[], vec![attribute("pg_name", group)]);
+    let read = chakra::of_files(&[file(&[group(Value::Int64(3))]), file(&[group(Value::Text("3".into()))])]).unwrap();
+    assert_eq!((read.collectives.len(), read.collectives[0].members.to_vec()), (1, vec![0, 1]));
 }
 
 #[test]

@@ -251,6 +251,8 @@ fn bandwidths_are_those_of_nccl_tests() {
     assert_eq!((found.number, found.start_ps, found.skew_ps, found.last), (4, 0, 500, 12));
     // A gigabyte in a tenth of a second; each rank sends one and a half.
     assert!((found.algbw - 10.0).abs() < 1e-6 && (found.busbw - 15.0).abs() < 1e-6, "{found:?}");
+    let alone = Gather::default().add(&OperationRecord { ranks: 1, ..part(0, 500, 0) }).unwrap();
+    assert_eq!((alone.algbw, alone.busbw), (0.0, 0.0), "a single rank sends nothing");
 }
 
 #[test]
