@@ -4,7 +4,7 @@
 //! As in ASTRA-sim, `comm_size` of an all-gather is what one rank gives, else the whole buffer; collectives of a group
 //! are matched by their order, and computations of a rank take turns. Whose file names a process group is in it.
 
-use super::{Collective, MAX_OPS, Read, content};
+use super::{Collective, MAX_OPS, Read, content, message_bytes};
 use crate::collective::Operation;
 use crate::graph::{Kind, Op};
 use crate::lines::quoted;
@@ -91,6 +91,11 @@ impl Node {
     fn number(&self, name: &str) -> Result<u64, String> {
         let value = self.value(name).and_then(Value::number).and_then(|number| u64::try_from(number).ok());
         value.ok_or_else(|| format!("node {} ({}) has no number {name}", self.id, quoted(&self.name)))
+    }
+
+    /// Bytes of a message.
+    fn message(&self) -> Result<u64, String> {
+        message_bytes(self.number("comm_size")?).map_err(|wrong| format!("node {}: {wrong}", self.id))
     }
 }
 
@@ -227,7 +232,7 @@ impl Building {
                 }
             }
             let kind = self.kind(rank, node, &mut order)?;
-            ops.push(Op { kind, after });
+            ops.push(Op::new(kind, after));
         }
         self.read.ranks.push(ops);
         Ok(())
@@ -251,11 +256,11 @@ impl Building {
             }
             SEND => {
                 let (to, tag) = (whole(node.number("comm_dst")?)?, whole(node.number("comm_tag").unwrap_or(0))?);
-                Ok(Kind::Send { to, bytes: node.number("comm_size")?, tag })
+                Ok(Kind::Send { to, bytes: node.message()?, tag })
             }
             RECEIVE => {
                 let (from, tag) = (whole(node.number("comm_src")?)?, whole(node.number("comm_tag").unwrap_or(0))?);
-                Ok(Kind::Receive { from, bytes: node.number("comm_size")?, tag })
+                Ok(Kind::Receive { from, bytes: node.message()?, tag })
             }
             COLLECTIVE => self.collective(rank, node, order),
             other => Err(format!("node {} has the unknown type {other}", node.id)),
