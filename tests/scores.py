@@ -148,6 +148,8 @@ SIMAI = {
     "all-reduce of 256, DCN+, 16 MiB": tutorial("simai-racks"),
     "all-reduce of 256, DCN+, 32 MiB": tutorial("simai-racks", "32MiB"),
     "all-reduce of 256, DCN+, 64 MiB": tutorial("simai-racks", "64MiB"),
+    "all-reduce of 256, DCN+, 128 MiB": tutorial("simai-racks", "128MiB"),
+    "all-reduce of 256, DCN+, 512 MiB": tutorial("simai-racks", "512MiB"),
 }
 
 #: What a stage of GPT-13B holds in bytes: activations of a layer, parameters, embedding.

@@ -50,5 +50,13 @@ pub use threshold::Threshold;
 /// Reports one rule: whether it holds, the key, what is wrong and what would be right.
 pub type Rule<'a> = &'a mut dyn FnMut(bool, &str, String);
 
+/// First bytes of a file that gzip has compressed.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Reason to refuse a file that begins with these bytes: it is compressed.
+pub fn compressed(first: &[u8]) -> Option<&'static str> {
+    first.starts_with(&GZIP).then_some("it is compressed, gunzip it first")
+}
+
 #[doc(hidden)]
 pub use serde;

@@ -168,6 +168,28 @@ fn a_trace_of_messages_takes_what_its_path_takes() {
 }
 
 #[test]
+fn a_message_that_irequires_another_operation_leaves_when_that_has_begun() {
+    let start = |second: &str, lines: [&str; 2]| {
+        let file = TempFile::new(&format!(
+            "num_ranks 2\nrank 0 {{\na: calc 100000\n{second}\nc: send 100b to 1 tag 7\n{}\n}}\n\
+             rank 1 {{\nrecv 100b from 0 tag 7\n}}\n",
+            lines.join("\n")
+        ));
+        let path = file.0.display();
+        let text = format!("{STAR}\n[[traffic]]\nkind = \"program\"\nformat = \"goal\"\nfile = \"{path}\"\n");
+        let (_, operations) = run(build(&text, UNMOVED));
+        operations.iter().find(|o| o.kind == 1).unwrap().start_ps
+    };
+    let (after, with) = ("b requires a", "c irequires b");
+    for lines in [[after, with], [with, after]] {
+        assert_eq!(start("b: calc 50000 cpu 1", lines), 100 * US, "{lines:?}");
+    }
+    // The processor is busy with the first.
+    assert_eq!(start("b: calc 50000 cpu 0", ["", with]), 100 * US);
+    assert_eq!(start("b: calc 50000 cpu 1", ["", with]), 0);
+}
+
+#[test]
 fn a_pipeline_takes_its_passes_and_its_bubble() {
     // Four stages, eight microbatches, passes of 1 ms and 2 ms: 11 of both. Messages add what ways of 3 us add.
     let pass =

@@ -272,7 +272,11 @@ fn text(file: &str, base: &Path) -> Result<String, String> {
     if !path.metadata().map_err(|e| cannot(&e))?.is_file() {
         return Err(cannot(&"not a regular file"));
     }
-    std::fs::read_to_string(path).map_err(|e| cannot(&e))
+    let bytes = std::fs::read(path).map_err(|e| cannot(&e))?;
+    if let Some(why) = onramp_config::compressed(&bytes) {
+        return Err(cannot(&why));
+    }
+    String::from_utf8(bytes).map_err(|_| cannot(&"not text in UTF-8"))
 }
 
 /// Parts of a network that each topology file returns: node names (hosts first), number of hosts, links.

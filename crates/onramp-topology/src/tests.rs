@@ -202,3 +202,18 @@ fn servers_are_cells_of_some_gpus_and_routers_with_hosts_one_cell() {
     let wide = dragonfly::Config { hosts_per_router: 20, ..dragonfly::Config::default() };
     assert_eq!(cells(Shape::Dragonfly(wide)).parts.len(), 1);
 }
+
+#[test]
+fn compressed_files_are_told() {
+    let file = std::env::temp_dir().join(format!("onramp-topology-{}.gz", std::process::id()));
+    std::fs::write(&file, [0x1f, 0x8b, 8, 0]).unwrap();
+    let name = file.display();
+    for kind in ["hpcc-file", "htsim-file", "simai-file"] {
+        let text = format!("kind = \"{kind}\"\nfile = \"{name}\"\n");
+        let table: toml::Table = text.parse().unwrap();
+        let network = onramp_config::read::<Network>(&table).unwrap_or_else(|e| panic!("{e:?}"));
+        let wrong = build(&network, Path::new(".")).unwrap_err();
+        assert_eq!(wrong.message, format!("cannot read \"{name}\": it is compressed, gunzip it first"));
+    }
+    std::fs::remove_file(&file).unwrap();
+}

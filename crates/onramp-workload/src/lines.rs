@@ -5,8 +5,6 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek};
 use std::path::Path;
 
-/// First bytes of a file that gzip has compressed.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Longest line that is read.
 const MAX_LINE: u64 = 64 << 10;
 
@@ -36,11 +34,14 @@ pub fn open(file: &str, base: &Path) -> Result<File, String> {
         return Err(format!("cannot read \"{file}\": not a regular file"));
     }
     let mut opened = File::open(path).map_err(cannot)?;
-    let mut magic = [0; GZIP.len()];
-    match opened.read_exact(&mut magic) {
-        Ok(()) if magic == GZIP => return Err(format!("cannot read \"{file}\": it is compressed, gunzip it first")),
-        Err(e) if e.kind() != ErrorKind::UnexpectedEof => return Err(cannot(e)),
-        _ => {}
+    let mut first = [0; 2];
+    let why = match opened.read_exact(&mut first) {
+        Ok(()) => onramp_config::compressed(&first),
+        Err(e) if e.kind() == ErrorKind::UnexpectedEof => None,
+        Err(e) => return Err(cannot(e)),
+    };
+    if let Some(why) = why {
+        return Err(format!("cannot read \"{file}\": {why}"));
     }
     opened.rewind().map_err(cannot)?;
     Ok(opened)

@@ -13,6 +13,7 @@
 //! All in ascending order of start, so that a trace of any length is read
 //! while it is simulated.
 
+use super::formats::htsim::ENDLESS;
 use super::lines::{Lines, quoted};
 use super::{
     Context, Findings, Group, MAX_BYTES, NewFlow, Place, Plan, RequestPart, Section, Size, Source, Workload, incast,
@@ -373,6 +374,7 @@ impl Hosts<'_> {
             let wrong = || format!("{} is not a time in ps, such as 1000", quoted(value));
             match key {
                 "start" => at = Some(time(value, "ps").ok_or_else(wrong)?),
+                "size" if value == "0" => return Err(ENDLESS.into()),
                 "size" => bytes = Some(size(value)?),
                 "id" | "prio" | "msg" => {}
                 "trigger" | "send_done_trigger" | "recv_done_trigger" => {

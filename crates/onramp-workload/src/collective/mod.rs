@@ -159,10 +159,10 @@ impl Config {
                 let ops: &mut Vec<Op> = &mut ranks[rank as usize];
                 let mut after = vec![];
                 if self.compute.0 > 0 {
-                    ops.push(Op { kind: Kind::Compute { time: self.compute.0, stream: None }, after: vec![] });
+                    ops.push(Op::new(Kind::Compute { time: self.compute.0, stream: None }, vec![]));
                     after.push(0);
                 }
-                ops.push(Op { kind: Kind::Collective(collectives.len() as u32), after });
+                ops.push(Op::new(Kind::Collective(collectives.len() as u32), after));
             }
             collectives.push(collective);
         }

@@ -1,9 +1,10 @@
 //! GOAL as text: `num_ranks N`, then for each rank a block of operations, with labels and what they require.
 //!
 //! Times of `calc` are nanoseconds, as in LogGOPSim; `cpu` is a stream. `nic` and the overheads of LogGOPS are left
-//! out: messages go by the network.
+//! out: messages go by the network. `a requires b` begins a when b is complete, `a irequires b` when b has begun; in
+//! which order these lines are does not matter. Comments are `// …` up to the line's end and `/* … */` over several.
 
-use super::{MAX_OPS, MAX_RANKS, Read};
+use super::{MAX_OPS, MAX_RANKS, Read, message_bytes};
 use crate::graph::{Kind, Op};
 use crate::lines::{Lines, quoted};
 use onramp_config::units::NS;
@@ -14,6 +15,58 @@ use std::path::Path;
 /// Reads a file.
 pub(super) fn read(file: &str, base: &Path) -> Result<Read, String> {
     parse(Lines::open(file, base)?)
+}
+
+/// A rank or tag in place of any, which is written -1.
+const ANY: u32 = u32::MAX;
+
+/// Lines without comments.
+struct Text<R> {
+    lines: Lines<R>,
+    /// Line of the comment that has begun and not ended.
+    comment: Option<u64>,
+}
+
+impl<R: BufRead> Text<R> {
+    /// The next line with anything but a comment.
+    fn next(&mut self) -> Result<Option<String>, String> {
+        while let Some(line) = self.lines.next()?.map(str::to_string) {
+            let text = self.without_comments(&line);
+            if !text.trim().is_empty() {
+                return Ok(Some(text.trim().to_string()));
+            }
+        }
+        match self.comment {
+            Some(line) => Err(self.lines.wrong_at(line, "a comment begins here and does not end: \"*/\" is missing")),
+            None => Ok(None),
+        }
+    }
+
+    fn without_comments(&mut self, line: &str) -> String {
+        let (mut text, mut rest) = (String::new(), line);
+        loop {
+            if self.comment.is_some() {
+                let Some((_, behind)) = rest.split_once("*/") else { return text };
+                self.comment = None;
+                // As white space: words on its two sides are two.
+                text.push(' ');
+                rest = behind;
+            }
+            let (line, block) = (rest.find("//"), rest.find("/*"));
+            match block {
+                Some(block) if line.is_none_or(|line| block < line) => {
+                    text.push_str(&rest[..block]);
+                    self.comment = Some(self.lines.number());
+                    rest = &rest[block + 2..];
+                }
+                _ => return text + &rest[..line.unwrap_or(rest.len())],
+            }
+        }
+    }
+
+    fn wrong(&self, what: impl std::fmt::Display) -> String {
+        self.lines.wrong(what)
+    }
 }
 
 /// Content of a line.
@@ -35,6 +88,11 @@ impl<'a> Words<'a> {
     fn number(&mut self, expected: &str) -> Result<u64, String> {
         let word = self.next(expected)?;
         word.parse().map_err(|_| format!("{} is not {expected}, a whole number", quoted(word)))
+    }
+
+    /// A number below 2^32, or -1 for any.
+    fn or_any(&mut self, expected: &str) -> Result<u32, String> {
+        if self.0.next_if_eq(&"-1").is_some() { Ok(ANY) } else { small(self.number(expected)?, expected) }
     }
 
     fn keyword(&mut self, keyword: &str) -> Result<(), String> {
@@ -75,11 +133,14 @@ fn line(text: &str, nics: &mut bool) -> Result<Line, String> {
         }
         "send" | "recv" => {
             let size = words.next("a size such as \"8b\"")?;
-            let bytes = size.strip_suffix('b').and_then(|size| size.parse().ok());
+            let apart = words.0.next_if_eq(&"b").map(|_| size);
+            let bytes = apart.or(size.strip_suffix('b')).and_then(|size| size.parse().ok());
             let bytes = bytes.ok_or_else(|| format!("{} is not a size such as \"8b\"", quoted(size)))?;
+            let bytes = message_bytes(bytes)?;
             words.keyword(if first == "send" { "to" } else { "from" })?;
-            let peer = small(words.number("a rank")?, "rank")?;
-            let tag = small(words.option("tag")?.unwrap_or(0), "tag")?;
+            let peer =
+                if first == "send" { small(words.number("a rank")?, "rank")? } else { words.or_any("a rank")? };
+            let tag = if words.0.next_if_eq(&"tag").is_some() { words.or_any("tag")? } else { 0 };
             words.option("cpu")?;
             *nics |= words.option("nic")?.is_some_and(|nic| nic > 0);
             match first {
@@ -101,22 +162,29 @@ fn line(text: &str, nics: &mut bool) -> Result<Line, String> {
         _ => return Err(format!("{} is not \"calc\", \"send\" or \"recv\"", quoted(first))),
     };
     words.end()?;
+    no_wildcard(&kind)?;
     Ok(Line::Op(label, kind))
 }
 
+/// Refuses receives from any rank, and messages with any tag.
+pub(super) fn no_wildcard(kind: &Kind) -> Result<(), String> {
+    let any = match *kind {
+        Kind::Receive { from: ANY, .. } => "from -1 receives from any rank",
+        Kind::Receive { tag: ANY, .. } | Kind::Send { tag: ANY, .. } => "tag -1 stands for any tag",
+        _ => return Ok(()),
+    };
+    Err(format!("{any}: wildcards are not simulated, write the one that is meant"))
+}
+
 /// The operations of a block, up to its closing bracket.
-fn block<R: BufRead>(lines: &mut Lines<R>, most: usize, nics: &mut bool) -> Result<Vec<Op>, String> {
+fn block<R: BufRead>(lines: &mut Text<R>, most: usize, nics: &mut bool) -> Result<Vec<Op>, String> {
     let mut ops: Vec<Op> = Vec::new();
     let mut labels: HashMap<String, u32> = HashMap::new();
     loop {
-        let Some(text) = lines.next()?.map(str::to_string) else {
+        let Some(text) = lines.next()? else {
             return Err(lines.wrong("ends within a rank: \"}\" is missing"));
         };
-        let text = text.split("//").next().unwrap_or_default().trim();
-        if text.is_empty() {
-            continue;
-        }
-        match line(text, nics).map_err(|wrong| lines.wrong(wrong))? {
+        match line(&text, nics).map_err(|wrong| lines.wrong(wrong))? {
             Line::Close => return Ok(ops),
             Line::Op(label, kind) => {
                 if ops.len() >= most {
@@ -127,32 +195,23 @@ fn block<R: BufRead>(lines: &mut Lines<R>, most: usize, nics: &mut bool) -> Resu
                 {
                     return Err(lines.wrong(format!("{} is the label of two operations", quoted(&label))));
                 }
-                ops.push(Op { kind, after: vec![] });
+                ops.push(Op::new(kind, vec![]));
             }
             Line::After(op, before, begun) => {
                 let number = |label: &String| {
                     labels.get(label).copied().ok_or_else(|| lines.wrong(format!("{} is no label", quoted(label))))
                 };
                 let (op, before) = (number(&op)?, number(&before)?);
-                // One that begins with another begins when that one can.
-                let after = if begun { ops[before as usize].after.clone() } else { vec![before] };
-                ops[op as usize].after.extend(after);
+                let op = &mut ops[op as usize];
+                if begun { op.begun.push(before) } else { op.after.push(before) }
             }
         }
     }
 }
 
-fn parse<R: BufRead>(mut lines: Lines<R>) -> Result<Read, String> {
-    let next = |lines: &mut Lines<R>| -> Result<Option<String>, String> {
-        while let Some(line) = lines.next()? {
-            let line = line.split("//").next().unwrap_or_default().trim();
-            if !line.is_empty() {
-                return Ok(Some(line.to_string()));
-            }
-        }
-        Ok(None)
-    };
-    let first = next(&mut lines)?.unwrap_or_default();
+fn parse<R: BufRead>(lines: Lines<R>) -> Result<Read, String> {
+    let mut lines = Text { lines, comment: None };
+    let first = lines.next()?.unwrap_or_default();
     let ranks = first.strip_prefix("num_ranks").and_then(|n| n.trim().parse().ok());
     let ranks: u64 = ranks.ok_or_else(|| lines.wrong("is not \"num_ranks\" and their number"))?;
     if !(1..=MAX_RANKS).contains(&ranks) {
@@ -160,7 +219,7 @@ fn parse<R: BufRead>(mut lines: Lines<R>) -> Result<Read, String> {
     }
     let mut all: Vec<Option<Vec<Op>>> = vec![None; ranks as usize];
     let (mut nics, mut count) = (false, 0);
-    while let Some(line) = next(&mut lines)? {
+    while let Some(line) = lines.next()? {
         let rank = line.strip_prefix("rank").and_then(|rest| rest.trim().strip_suffix('{')?.trim().parse().ok());
         let rank: u64 = rank.ok_or_else(|| lines.wrong(format!("{} is not \"rank N {{\"", quoted(&line))))?;
         let Some(place) = all.get_mut(rank as usize) else {

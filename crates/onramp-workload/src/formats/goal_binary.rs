@@ -1,7 +1,8 @@
 //! GOAL as LogGOPSim's txt2bin writes it: little-endian; a cookie, the number of ranks, processors and NICs, where each
 //! rank's part begins and ends, and in that part the operations and then the numbers of those that depend on them.
 
-use super::{MAX_OPS, MAX_RANKS, Read, content};
+use super::goal::no_wildcard;
+use super::{MAX_OPS, MAX_RANKS, Read, content, message_bytes};
 use crate::graph::{Kind, Op};
 use onramp_config::units::NS;
 use std::path::Path;
@@ -55,7 +56,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Read, Wrong> {
     if u64::from(ranks) > MAX_RANKS || ranks == 0 {
         return Err((COOKIE_BYTES, format!("{ranks} ranks are outside 1 to {MAX_RANKS}")));
     }
-    let (_processors, nics) = (head.u8()?, head.u8()?);
+    let (_processors, _nics) = (head.u8()?, head.u8()?);
+    let mut nics = false;
     let mut all = Vec::new();
     let mut count = 0;
     for rank in 0..ranks {
@@ -65,16 +67,16 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Read, Wrong> {
         let Some(start) = start.filter(|start| *start < bytes.len()) else {
             return Err((entry, format!("the part of rank {rank} begins behind the end of the file")));
         };
-        let ops = part(At { bytes, at: start }, MAX_OPS - count)?;
+        let ops = part(At { bytes, at: start }, MAX_OPS - count, &mut nics)?;
         count += ops.len();
         all.push(ops);
     }
-    let left_out = (nics > 1).then(|| "which NIC a message leaves by: the network chooses it".to_string());
+    let left_out = nics.then(|| "which NIC a message leaves by: the network chooses it".to_string());
     Ok(Read { ranks: all, collectives: vec![], left_out: left_out.into_iter().collect() })
 }
 
 /// One rank's operations.
-fn part(mut at: At<'_>, most: usize) -> Result<Vec<Op>, Wrong> {
+fn part(mut at: At<'_>, most: usize, nics: &mut bool) -> Result<Vec<Op>, Wrong> {
     let begin = at.at;
     let (ops, roots) = (at.u32()? as usize, at.u32()? as usize);
     let room = (at.bytes.len() - at.at) / RECORD;
@@ -91,18 +93,22 @@ fn part(mut at: At<'_>, most: usize) -> Result<Vec<Op>, Wrong> {
     for _ in 0..ops {
         let begin = at.at;
         let (_before, kind, peer, size, tag) = (at.u32()?, at.u8()?, at.u32()?, at.u64()?, at.u32()?);
-        let (processor, _nic) = (at.u8()?, at.u8()?);
+        let (processor, nic) = (at.u8()?, at.u8()?);
+        *nics |= nic > 0;
         let kind = match kind {
             1 => Kind::Send { to: peer, bytes: size, tag },
             2 => Kind::Receive { from: peer, bytes: size, tag },
             3 => Kind::Compute { time: size.saturating_mul(NS), stream: Some(processor.into()) },
             other => return Err((begin + 4, format!("{other} is no operation: 1 send, 2 receive, 3 calculate"))),
         };
-        found.push(Op { kind, after: vec![] });
+        if let Kind::Send { bytes, .. } | Kind::Receive { bytes, .. } = kind {
+            message_bytes(bytes).map_err(|wrong| (begin, wrong))?;
+        }
+        no_wildcard(&kind).map_err(|wrong| (begin, wrong))?;
+        found.push(Op::new(kind, vec![]));
         let (ended, _, begun, _) = (at.u32()?, at.u32()?, at.u32()?, at.u32()?);
         users.push([ended, begun]);
     }
-    let mut later: Vec<(u32, u32)> = Vec::new();
     for (number, [ended, begun]) in (0..).zip(users) {
         for (count, is_start) in [(ended, false), (begun, true)] {
             for _ in 0..count {
@@ -111,14 +117,10 @@ fn part(mut at: At<'_>, most: usize) -> Result<Vec<Op>, Wrong> {
                 if user as usize >= ops {
                     return Err((begin, format!("there is no operation {user}: there are {ops}")));
                 }
-                if is_start { later.push((user, number)) } else { found[user as usize].after.push(number) }
+                let user = &mut found[user as usize];
+                if is_start { user.begun.push(number) } else { user.after.push(number) }
             }
         }
-    }
-    // One that begins with another begins when that one can.
-    for (user, number) in later {
-        let after = found[number as usize].after.clone();
-        found[user as usize].after.extend(after);
     }
     Ok(found)
 }

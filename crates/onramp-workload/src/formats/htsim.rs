@@ -21,6 +21,9 @@ use std::iter::Peekable;
 use std::path::Path;
 use std::str::{FromStr, SplitWhitespace};
 
+/// Reason to refuse a connection of no bytes.
+pub const ENDLESS: &str = "size 0 is a flow without end: write [[traffic]] with kind = \"long\" for it";
+
 /// Reads a file.
 pub(super) fn read(file: &str, base: &Path) -> Result<Read, String> {
     parse(Lines::open(file, base)?)
@@ -172,6 +175,9 @@ impl Matrix {
         if own.start.is_some() == own.trigger.is_some() {
             return Err("a connection has either a start or a trigger".into());
         }
+        if own.bytes == 0 {
+            return Err(ENDLESS.into());
+        }
         if !(1..=MAX_BYTES).contains(&own.bytes) {
             return Err(format!("size {} is outside 1 to {MAX_BYTES}", own.bytes));
         }
@@ -198,7 +204,7 @@ struct Building {
 impl Building {
     fn add(&mut self, rank: u32, kind: Kind, after: Vec<u32>) -> u32 {
         let ops = &mut self.ops[rank as usize];
-        ops.push(Op { kind, after });
+        ops.push(Op::new(kind, after));
         ops.len() as u32 - 1
     }
 

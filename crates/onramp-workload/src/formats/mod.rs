@@ -116,6 +116,12 @@ pub fn scaled(mut ops: Vec<Op>, scale: f64) -> Vec<Op> {
     ops
 }
 
+/// Bytes of a message, at most as many as of a flow.
+fn message_bytes(bytes: u64) -> Result<u64, String> {
+    let most = crate::MAX_BYTES;
+    if bytes <= most { Ok(bytes) } else { Err(format!("{bytes} bytes are more than the {most} of a message")) }
+}
+
 /// A binary file.
 fn content(file: &str, base: &Path) -> Result<Vec<u8>, String> {
     let cannot = |e: std::io::Error| format!("cannot read \"{file}\": {e}");

@@ -92,6 +92,10 @@ struct Layer {
     work: [Work; 3],
     /// The last column [ns].
     update: u64,
+    /// It depends on another layer,
+    depends: bool,
+    /// and has more columns than these.
+    is_wide: bool,
 }
 
 /// Numbers of the first line.
@@ -150,8 +154,8 @@ fn number<T: FromStr>(word: Option<&str>, what: &str) -> Result<T, String> {
     word.parse().map_err(|_| format!("{} is not {what}, a whole number", quoted(word)))
 }
 
-/// The line of a layer, and whether it depends on another.
-fn layer(text: &str) -> Result<(Layer, bool), String> {
+/// The line of a layer.
+fn layer(text: &str) -> Result<Layer, String> {
     let mut words = text.split_whitespace();
     let part = Part::of(words.next().unwrap_or_default());
     let depends = number::<i64>(words.next(), "a dependency")? >= 0;
@@ -168,7 +172,7 @@ fn layer(text: &str) -> Result<(Layer, bool), String> {
     };
     let work = [work(Group::Tensor)?, work(Group::Tensor)?, work(Group::Data)?];
     let update = number(words.next(), "the time of an update")?;
-    Ok((Layer { part, work, update }, depends))
+    Ok(Layer { part, work, update, depends, is_wide: words.next().is_some() })
 }
 
 /// The first line: numbers by their names.
@@ -210,9 +214,17 @@ impl Head {
         if possible { Ok(Some(value as u64)) } else { Err(format!("{key}: {value} is not a whole number below 2^32")) }
     }
 
+    /// A number of at least 1. Of a 0 SimAI warns, divides by it, or takes it for all ranks (Workload.cc, Sys.cc).
+    fn positive(&self, key: &str) -> Result<Option<u32>, String> {
+        match self.whole(key)? {
+            Some(0) => Err(format!("{key}: 0 is too few, at least 1 is needed")),
+            number => Ok(number.map(|number| number as u32)),
+        }
+    }
+
     /// A number of at least 1, which is 1 where it is not there.
     fn count(&self, key: &str) -> Result<u32, String> {
-        Ok(self.whole(key)?.unwrap_or(1).max(1) as u32)
+        Ok(self.positive(key)?.unwrap_or(1))
     }
 
     /// A list: how many there are, and these.
@@ -358,7 +370,7 @@ struct Building<'a> {
 
 impl Building<'_> {
     fn add(&mut self, kind: Kind) {
-        self.ops.push(Op { kind, after: self.last.into_iter().collect() });
+        self.ops.push(Op::new(kind, self.last.into_iter().collect()));
         self.last = Some(self.ops.len() as u32 - 1);
     }
 
@@ -423,13 +435,13 @@ impl Building<'_> {
 
 /// The pipeline of a file, and what of it is not simulated as it says.
 fn pipeline(head: &Head, layers: &[Layer]) -> Result<(Pipeline, Option<String>), String> {
-    let (stages, chunks, announced) = (head.count("pp")?, head.count("vpp")?, head.whole("ga")?);
+    let (stages, chunks, announced) = (head.count("pp")?, head.count("vpp")?, head.positive("ga")?);
     if stages == 1 {
         return Ok((Pipeline { stages, chunks: 1, microbatches: 1 }, None));
     }
     let (microbatches, _) = File::microbatches(layers);
     let count = microbatches.len() as u32;
-    if count == 0 || announced.is_some_and(|announced| announced != u64::from(count)) {
+    if count == 0 || announced.is_some_and(|announced| announced != count) {
         let each = announced.map_or(String::new(), |ga| format!(" for each of ga: {ga}"));
         return Err(format!("pp: {stages} needs a line \"embedding_layer\"{each}: there are {count}"));
     }
@@ -460,46 +472,60 @@ fn too_many(layers: usize, most: usize, ranks: u32) -> Option<String> {
     })
 }
 
-/// The second line, how many layers there are, and these; how many of them depend on another. Each may be `most`
-/// operations of each rank.
+/// The second line, how many layers there are, and these; how many lines follow. Each may be `most` operations of each
+/// rank.
 fn read_layers<R: BufRead>(lines: &mut Lines<R>, most: usize, ranks: u32) -> Result<(Vec<Layer>, usize), String> {
     let line = lines.next()?.unwrap_or_default().to_string();
     let count: usize =
         line.parse().map_err(|_| lines.wrong(format!("{} is not the number of layers", quoted(&line))))?;
+    if count == 0 {
+        return Err(lines.wrong("0 layers are too few, at least 1 is needed"));
+    }
     if let Some(wrong) = too_many(count, most, ranks) {
         return Err(lines.wrong(wrong));
     }
-    let (mut layers, mut dependent) = (Vec::new(), 0);
+    let mut layers = Vec::new();
     while layers.len() < count {
         let Some(text) = lines.next()?.map(str::to_string) else {
             return Err(lines.wrong(format!("{} of {count} layers are there", layers.len())));
         };
-        let (layer, depends) = layer(&text).map_err(|wrong| lines.wrong(wrong))?;
-        layers.push(layer);
-        dependent += usize::from(depends);
+        layers.push(layer(&text).map_err(|wrong| lines.wrong(wrong))?);
     }
-    Ok((layers, dependent))
+    let mut behind = 0;
+    while lines.next()?.is_some() {
+        behind += 1;
+    }
+    Ok((layers, behind))
 }
 
-/// The last column's part in what is left out.
-fn update(layers: &[Layer]) -> Option<String> {
+/// Parts of layers that are left out, and lines `behind` the last one.
+fn parts_left_out(layers: &[Layer], behind: usize) -> impl Iterator<Item = String> {
     let update = layers.iter().map(|layer| layer.update).max().unwrap_or_default();
-    (update > 0).then(|| format!("time after each communication (last column), up to {update} ns"))
+    let (wide, announced) = (layers.iter().filter(|layer| layer.is_wide).count(), layers.len());
+    let update = (update > 0).then(|| format!("time after each communication (last column), up to {update} ns"));
+    let wide = (wide > 0).then(|| format!("columns behind the 12th, of {wide} layers"));
+    let behind = (behind > 0).then(|| format!("{behind} lines behind the {announced} layers that line 2 announces"));
+    update.into_iter().chain(wide).chain(behind)
 }
 
 /// A benchmark of collectives: those of weight gradients, among all ranks, line after line. SimAI does not run the
 /// other columns either (Workload.cc, `iterate_micro_benchmark`); it stops behind the first line.
 fn micro<R: BufRead>(mut lines: Lines<R>, ranks: u32) -> Result<Read, String> {
-    let (layers, _) = read_layers(&mut lines, 1, ranks)?;
+    let (layers, behind) = read_layers(&mut lines, 1, ranks)?;
     let members: Arc<[u32]> = (0..ranks).collect();
     let collective = |layer: &Layer| {
         let (operation, _, bytes) = layer.work[2].communication?;
         Some(Collective { operation, members: members.clone(), bytes })
     };
     let collectives: Vec<Collective> = layers.iter().filter_map(collective).collect();
-    let op = |at: u32| Op { kind: Kind::Collective(at), after: at.checked_sub(1).into_iter().collect() };
+    let op = |at: u32| Op::new(Kind::Collective(at), at.checked_sub(1).into_iter().collect());
     let ops: Vec<Op> = (0..collectives.len() as u32).map(op).collect();
-    let mut left_out: Vec<String> = update(&layers).into_iter().collect();
+    let mut left_out: Vec<String> = parts_left_out(&layers, behind).collect();
+    // AICB writes 1 where there is none.
+    let computed = layers.iter().flat_map(|layer| layer.work.map(|work| work.compute)).max().unwrap_or_default();
+    if computed > 1 {
+        left_out.push(format!("computations, up to {computed} ns, which MICRO does not have"));
+    }
     if layers.iter().any(|layer| layer.work[..2].iter().any(|work| work.communication.is_some())) {
         left_out.push("communication of forward and input gradient passes, which MICRO does not have".into());
     }
@@ -518,7 +544,7 @@ fn parse<R: BufRead>(mut lines: Lines<R>, hosts: u32) -> Result<Read, String> {
     }
     let head = Head::parse(&words[1..]);
     let shape = (|| {
-        let all = head.whole("all_gpus")?.map_or(hosts, |all| all.max(1) as u32);
+        let all = head.positive("all_gpus")?.unwrap_or(hosts);
         let expert = head.count("ep")?.max(head.count("expert_parallel_npu_group")?);
         Ok(Shape { tensor: head.count("model_parallel_NPU_group")?, expert, stages: head.count("pp")?, ranks: all })
     })();
@@ -539,7 +565,7 @@ fn parse<R: BufRead>(mut lines: Lines<R>, hosts: u32) -> Result<Read, String> {
     // Of a layer three computations and communications, the forward ones perhaps twice, and messages of its chunk.
     let most = if stages > 1 { 10 } else { 6 }
         + if head.0.get("checkpoint_initiates").is_some_and(|of| of.len() > 1) { 2 } else { 0 };
-    let (layers, dependent) = read_layers(&mut lines, most, all)?;
+    let (layers, behind) = read_layers(&mut lines, most, all)?;
     let wrong = |wrong: String| lines.wrong_at(1, wrong);
     let repeated = head.repeated(layers.len()).map_err(wrong)?;
     let (pipeline, simpler) = pipeline(&head, &layers).map_err(wrong)?;
@@ -550,7 +576,8 @@ fn parse<R: BufRead>(mut lines: Lines<R>, hosts: u32) -> Result<Read, String> {
         return Err(lines.wrong_at(1, wrong));
     }
     let activation = head.whole("pp_comm").map_err(wrong)?.unwrap_or_default();
-    let mut left_out: Vec<String> = simpler.into_iter().chain(update(&layers)).collect();
+    let mut left_out: Vec<String> = simpler.into_iter().chain(parts_left_out(&layers, behind)).collect();
+    let dependent = layers.iter().filter(|layer| layer.depends).count();
     let mut leave_out = |if_so: bool, what: &dyn Fn() -> String| left_out.extend(if_so.then(what));
     leave_out(stages > 1 && activation == 0, &|| "bytes between stages: pp_comm does not say how many".into());
     leave_out(dependent > 0, &|| format!("dependencies of {dependent} layers (second column): they go in order"));

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use prost::Message as _;
 
 fn op(kind: Kind, after: &[u32]) -> Op {
-    Op { kind, after: after.to_vec() }
+    Op::new(kind, after.to_vec())
 }
 
 fn on(stream: u32, time: Ps) -> Kind {
@@ -20,7 +20,7 @@ fn two_ranks() -> Vec<Vec<Op>> {
     let send = |to, bytes, tag| Kind::Send { to, bytes, tag };
     let receive = |from, bytes, tag| Kind::Receive { from, bytes, tag };
     vec![
-        vec![op(on(1, 100 * NS), &[]), op(send(1, 10, 7), &[0]), op(receive(1, 8, 0), &[0])],
+        vec![op(on(1, 100 * NS), &[]), op(send(1, 10, 7), &[0]), Op { begun: vec![1], ..op(receive(1, 8, 0), &[]) }],
         vec![op(receive(0, 10, 7), &[]), op(send(0, 8, 0), &[])],
     ]
 }
@@ -44,7 +44,14 @@ fn wrong_goal_names_the_line() {
     let inside = |line: &str| wrong(&format!("num_ranks 2\nrank 0 {{\na: calc 1\n{line}\n}}"));
     assert_eq!(inside("send 8 to 1"), "file:4: \"8\" is not a size such as \"8b\"");
     assert_eq!(inside("send 8b 1"), "file:4: \"1\" is not \"to\"");
-    assert_eq!(inside("recv 8b from -1"), "file:4: \"-1\" is not a rank, a whole number");
+    assert_eq!(inside("send 8b to -1"), "file:4: \"-1\" is not a rank, a whole number");
+    let wildcard = "wildcards are not simulated, write the one that is meant";
+    assert_eq!(inside("recv 8b from -1"), format!("file:4: from -1 receives from any rank: {wildcard}"));
+    assert_eq!(inside("recv 8b from 1 tag -1"), format!("file:4: tag -1 stands for any tag: {wildcard}"));
+    assert_eq!(inside("send 8b to 1 tag 4294967295"), format!("file:4: tag -1 stands for any tag: {wildcard}"));
+    let large = "1000000000001 bytes are more than the 1000000000000 of a message";
+    assert_eq!(inside("send 1000000000001b to 1"), format!("file:4: {large}"));
+    assert_eq!(inside("recv 1000000000001b from 1"), format!("file:4: {large}"));
     assert_eq!(inside("a: calc 2"), "file:4: \"a\" is the label of two operations");
     assert_eq!(inside("a requires b"), "file:4: \"b\" is no label");
     assert_eq!(inside("a needs a"), "file:4: \"needs\" is not \"requires\" or \"irequires\"");
@@ -53,16 +60,45 @@ fn wrong_goal_names_the_line() {
     assert_eq!(wrong("num_ranks 1\nrank 0 {\ncalc 1"), "file:3: ends within a rank: \"}\" is missing");
 }
 
+#[test]
+fn comments_of_goal_end_with_their_line_or_their_mark() {
+    let (first, rest) = GOAL.split_once("l1:").unwrap();
+    let first = first.replace("// Two", "/* Two // */ // of /*\n/*").replace("ranks.", "ranks.\n*/");
+    let text = format!("{first}/* l0: calc 7\n}} */l1:{}", rest.replace("8b from", "8 b/**/from"));
+    assert_eq!(goal::parse_text(&text).unwrap().ranks, two_ranks());
+    let wrong = |text: &str| goal::parse_text(text).unwrap_err();
+    assert_eq!(
+        wrong("/* two\nlines */ num_ranks 1\nrank 0 { /*\n\n*/\nwait\n}"),
+        "file:6: ends where \"requires\" belongs"
+    );
+    let endless = "a comment begins here and does not end: \"*/\" is missing";
+    assert_eq!(wrong("num_ranks 1\nrank 0 {\n/*/ calc 1\n}\n"), format!("file:3: {endless}"));
+    assert_eq!(wrong("num_ranks 1\n/**//* // */ /*"), format!("file:2: {endless}"));
+}
+
 /// Operations as LogGOPSim's txt2bin writes them.
 fn binary(ranks: &[Vec<Op>]) -> Vec<u8> {
     let mut parts = Vec::new();
     for ops in ranks {
         let mut part = Vec::new();
-        let roots: Vec<u32> = (0..).zip(ops).filter(|(_, op)| op.after.is_empty()).map(|(number, _)| number).collect();
+        let roots: Vec<u32> = (0..)
+            .zip(ops)
+            .filter(|(_, op)| op.after.is_empty() && op.begun.is_empty())
+            .map(|(number, _)| number)
+            .collect();
         for number in [ops.len() as u32, roots.len() as u32].into_iter().chain(roots) {
             part.extend(number.to_le_bytes());
         }
-        let users = |of: u32| (0u32..).zip(ops).filter(move |(_, op)| op.after.contains(&of)).map(|(number, _)| number);
+        // Those that wait for an operation's end, then for its start.
+        let users = |of: u32| -> [Vec<u32>; 2] {
+            [false, true].map(|begun| {
+                let waits = |(number, op): (u32, &Op)| {
+                    let before = if begun { &op.begun } else { &op.after };
+                    vec![number; before.iter().filter(|&&before| before == of).count()]
+                };
+                (0u32..).zip(ops).flat_map(waits).collect()
+            })
+        };
         let mut before = 0;
         for (number, op) in (0u32..).zip(ops) {
             let (kind, peer, size, tag, stream) = match op.kind {
@@ -71,19 +107,20 @@ fn binary(ranks: &[Vec<Op>]) -> Vec<u8> {
                 Kind::Compute { time, stream } => (3, 0, time / NS, 0, stream.unwrap() as u8),
                 Kind::Collective(_) => unreachable!(),
             };
-            part.extend((op.after.len() as u32).to_le_bytes());
+            part.extend(((op.after.len() + op.begun.len()) as u32).to_le_bytes());
             part.push(kind);
             part.extend(peer.to_le_bytes());
             part.extend(size.to_le_bytes());
             part.extend(tag.to_le_bytes());
             part.extend([stream, 0]);
-            let count = users(number).count() as u32;
-            for number in [count, before, 0, before + count] {
-                part.extend(number.to_le_bytes());
+            for users in users(number) {
+                let count = users.len() as u32;
+                part.extend([count, before].map(u32::to_le_bytes).concat());
+                before += count;
             }
-            before += count;
         }
-        (0..ops.len() as u32).flat_map(users).for_each(|user| part.extend(u32::to_le_bytes(user)));
+        let users = (0..ops.len() as u32).flat_map(users).flatten();
+        users.for_each(|user| part.extend(u32::to_le_bytes(user)));
         parts.push(part);
     }
     let mut file = 4223u64.to_le_bytes().to_vec();
@@ -109,9 +146,22 @@ fn binary_goal_says_the_same() {
     far[14] = 0xff;
     far[15] = 0xff;
     assert_eq!(wrong(&far), (14, "the part of rank 0 begins behind the end of the file".into()));
-    let mut many = bytes;
+    let mut many = bytes.clone();
     many[46] = 0xff;
     assert_eq!(wrong(&many), (46, "255 operations are more than there is room for".into()));
+    // The first operation is behind the counts and one root; its peer, size and tag behind 5, 9 and 17 bytes.
+    let second = 46 + 12 + 39;
+    let changed = |at: usize, with: &[u8]| {
+        let mut bytes = bytes.clone();
+        bytes[second + at..][..with.len()].copy_from_slice(with);
+        wrong(&bytes)
+    };
+    let large = format!("{} bytes are more than the 1000000000000 of a message", u64::MAX);
+    assert_eq!(changed(9, &[0xff; 8]), (second, large));
+    let wildcard = "wildcards are not simulated, write the one that is meant";
+    assert_eq!(changed(17, &[0xff; 4]), (second, format!("tag -1 stands for any tag: {wildcard}")));
+    let from = changed(4, &[2, 0xff, 0xff, 0xff, 0xff]);
+    assert_eq!(from, (second, format!("from -1 receives from any rank: {wildcard}")));
 }
 
 const SIMAI: &str = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 2 pp: 1 vpp: 8 ga: 1 all_gpus: 8 \
@@ -168,14 +218,17 @@ fn micro_does_each_lines_collective_among_all_ranks_in_turn() {
     let text = "MICRO\n3\n\
         a -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 4096 0\n\
         b -1 1 NONE 0 1 NONE 0 1 NONE 0 0\n\
-        c -1 1 ALLGATHER 7 1 NONE 0 1 ALLTOALL 8192 5\n";
+        c -1 1 ALLGATHER 7 1 NONE 0 300 ALLTOALL 8192 5 TP\nd\n";
     let read = simai::parse_text(text, 3).unwrap();
     let of = |operation, bytes| Collective { operation, members: [0, 1, 2].into(), bytes };
     assert_eq!(read.collectives, [of(Operation::AllReduce, 4096), of(Operation::AllToAll, 8192)]);
-    let op = |which, after: &[u32]| Op { kind: Kind::Collective(which), after: after.to_vec() };
+    let op = |which, after: &[u32]| Op::new(Kind::Collective(which), after.to_vec());
     assert_eq!(read.ranks, vec![vec![op(0, &[]), op(1, &[0])]; 3]);
     let told = [
         "time after each communication (last column), up to 5 ns",
+        "columns behind the 12th, of 1 layers",
+        "1 lines behind the 3 layers that line 2 announces",
+        "computations, up to 300 ns, which MICRO does not have",
         "communication of forward and input gradient passes, which MICRO does not have",
     ];
     assert_eq!(read.left_out, told);
@@ -196,6 +249,12 @@ fn wrong_simai_names_the_line() {
     );
     assert_eq!(of("\n2\n", "\nx\n"), "file:2: \"x\" is not the number of layers");
     assert_eq!(of("\n2\n", "\n3\n"), "file:4: 2 of 3 layers are there");
+    assert_eq!(of("\n2\n", "\n0\n"), "file:2: 0 layers are too few, at least 1 is needed");
+    for count in ["model_parallel_NPU_group: 2", "ep: 2", "pp: 1", "vpp: 8", "ga: 1", "all_gpus: 8"] {
+        let key = count.split_once(':').unwrap().0;
+        let wrong = of(count, &format!("{key}: 0"));
+        assert_eq!(wrong, format!("file:1: {key}: 0 is too few, at least 1 is needed"));
+    }
     assert_eq!(
         of("ALLTOALL_EP", "ALLTONONE"),
         "file:4: \"ALLTONONE\" is no communication that is known, such as \"ALLREDUCE\""
@@ -221,6 +280,8 @@ fn what_of_simais_files_is_not_simulated_is_told() {
     assert_eq!(told("5000 1", "5000 100")[0], "time after each communication (last column), up to 100 ns");
     assert_eq!(told("mlp -1", "mlp 0")[1], "dependencies of 1 layers (second column): they go in order");
     assert_eq!(told("ga: 1", "ga: 1 cp: 2")[1], "\"cp\" of the first line");
+    assert_eq!(told("5000 1", "5000 1 TP 7")[1], "columns behind the 12th, of 1 layers");
+    assert_eq!(told("\n2\n", "\n1\n")[1], "1 lines behind the 1 layers that line 2 announces");
 }
 
 #[test]
@@ -257,7 +318,7 @@ fn without_network(ranks: &[Vec<Op>]) -> Vec<u64> {
         let before = sent.len();
         for (rank, ops) in (0..).zip(ranks) {
             let ends = &mut ends[rank as usize];
-            while let Some(Op { kind, after }) = ops.get(ends.len()) {
+            while let Some(Op { kind, after, .. }) = ops.get(ends.len()) {
                 let begin = after.iter().map(|&op| ends[op as usize]).max().unwrap_or_default();
                 let end = match *kind {
                     Kind::Compute { time, .. } => begin + time / NS,
@@ -443,7 +504,9 @@ fn wrong_htsim_names_the_line() {
     assert_eq!(of("Triggers 2", "Nodes 2"), "file:4: \"Nodes\" is there twice");
     assert_eq!(of("0->1", "0-1"), "file:6: \"0-1\" is not known here: a connection is such as 0->5");
     assert_eq!(of("0->1", "1->1"), "file:6: \"1->1\" are not two different nodes below 4");
-    assert_eq!(of("size 100", "size 0"), "file:6: size 0 is outside 1 to 1000000000000");
+    let endless = "file:6: size 0 is a flow without end: write [[traffic]] with kind = \"long\" for it";
+    assert_eq!(of("size 100", "size 0"), endless);
+    assert_eq!(of("size 100", "size 1000000000001"), "file:6: size 1000000000001 is outside 1 to 1000000000000");
     assert_eq!(of("start 5000", "start soon"), "file:6: \"soon\" is no number for \"start\"");
     assert_eq!(of("start 5000", "start -1"), "file:6: start -1 is outside 0 to 1e18, in picoseconds");
     assert_eq!(of("start 5000 ", ""), "file:6: a connection has either a start or a trigger");
@@ -716,6 +779,33 @@ proptest! {
         let took = *without_network(&read.ranks).iter().max().unwrap();
         let share = of_chunk as u64 * 1200;
         prop_assert_eq!(took, u64::from(microbatches * chunks + stages - 1) * share);
+    }
+
+    #[test]
+    fn dependencies_of_goal_mean_the_same_in_any_order(
+        (edges, order) in prop::collection::vec((0u32..8, 0u32..8, any::<bool>()), 0..20)
+            .prop_flat_map(|edges| (Just(edges.clone()), Just(edges).prop_shuffle())),
+    ) {
+        let of = |edges: &[(u32, u32, bool)]| -> Vec<Op> {
+            let mut ops = vec![op(on(0, 5 * NS), &[]); 8];
+            for &(user, before, begun) in edges {
+                let op = &mut ops[user as usize];
+                if begun { op.begun.push(before) } else { op.after.push(before) }
+            }
+            ops
+        };
+        let sorted = |mut ops: Vec<Op>| {
+            ops.iter_mut().for_each(|op| { op.after.sort_unstable(); op.begun.sort_unstable(); });
+            ops
+        };
+        let calc: String = (0..8).map(|i| format!("l{i}: calc 5\n")).collect();
+        let word = |begun| if begun { "irequires" } else { "requires" };
+        let lines: String = order.iter().map(|&(user, before, begun)| format!("l{user} {} l{before}\n", word(begun))).collect();
+        let text = goal::parse_text(&format!("num_ranks 1\nrank 0 {{\n{calc}{lines}}}")).unwrap().ranks;
+        let expected = sorted(of(&edges));
+        prop_assert_eq!(sorted(text[0].clone()), expected.clone());
+        let read = goal_binary::parse(&binary(&[of(&order)])).unwrap().ranks;
+        prop_assert_eq!(sorted(read[0].clone()), expected);
     }
 
     #[test]

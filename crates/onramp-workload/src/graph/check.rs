@@ -1,12 +1,12 @@
 //! Finds what would never end, by running a program without time.
 
-use super::{Graph, Kind};
+use super::{Graph, Kind, Op};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Operations without time.
 struct Run<'a> {
     graph: &'a Graph,
-    /// By rank and number: operations before it that are not complete.
+    /// By rank and number: operations that it waits for.
     missing: Vec<Vec<u32>>,
     /// Operations that can begin.
     ready: VecDeque<(u32, u32)>,
@@ -21,7 +21,11 @@ impl Run<'_> {
     fn complete(&mut self, rank: u32, number: u32) {
         self.done += 1;
         let graph = self.graph;
-        for &user in graph.ranks[rank as usize].users(number) {
+        self.release(rank, graph.ranks[rank as usize].at_end.of(number));
+    }
+
+    fn release(&mut self, rank: u32, users: &[u32]) {
+        for &user in users {
             let missing = &mut self.missing[rank as usize][user as usize];
             *missing -= 1;
             if *missing == 0 {
@@ -31,7 +35,9 @@ impl Run<'_> {
     }
 
     fn begin(&mut self, rank: u32, number: u32) {
-        match self.graph.ranks[rank as usize].all[number as usize].kind {
+        let graph = self.graph;
+        self.release(rank, graph.ranks[rank as usize].at_start.of(number));
+        match graph.ranks[rank as usize].all[number as usize].kind {
             Kind::Compute { .. } => self.complete(rank, number),
             Kind::Send { to, tag, .. } => {
                 let (there, waiting) = self.messages.entry((to, rank, tag)).or_default();
@@ -67,7 +73,7 @@ impl Graph {
     /// See [`Graph::new`].
     pub(super) fn check(&self) -> Result<(), String> {
         let ranks = self.ranks.len() as u32;
-        let missing = self.ranks.iter().map(|ops| ops.all.iter().map(|op| op.after.len() as u32).collect());
+        let missing = self.ranks.iter().map(|ops| ops.all.iter().map(Op::waits_for).collect());
         let mut run = Run {
             graph: self,
             missing: missing.collect(),
@@ -86,7 +92,7 @@ impl Graph {
                 if other >= ranks {
                     return Err(format!("operation {number} of rank {rank} is with rank {other}: there are {ranks}"));
                 }
-                if op.after.is_empty() {
+                if op.waits_for() == 0 {
                     run.ready.push_back((rank, number));
                 }
             }

@@ -1,8 +1,8 @@
 //! Distributed programs: for each rank a graph of operations, which compute, send, receive, or take part in a
 //! collective.
 //!
-//! An operation begins when those it comes after are complete; of those on one stream (a processor) one computes at a
-//! time. Sends are complete when they are handed over. A message is for the receive with its sender and tag; those with
+//! An operation begins when those it comes after are complete, and those it comes with have begun; of those on one
+//! stream (a processor) one computes at a time: the others have not begun. Sends are complete when they are handed over. A message is for the receive with its sender and tag; those with
 //! the same ones are taken in order. Every format of traces comes down to a [`Graph`].
 
 mod check;
@@ -20,8 +20,22 @@ use std::sync::Arc;
 pub struct Op {
     /// Its object.
     pub kind: Kind,
-    /// Operations of the same rank that are complete before it begins, by number.
+    /// Operations of the same rank that are complete before it begins, by number,
     pub after: Vec<u32>,
+    /// and those that have begun.
+    pub begun: Vec<u32>,
+}
+
+impl Op {
+    /// An operation after some that are complete.
+    pub fn new(kind: Kind, after: Vec<u32>) -> Self {
+        Self { kind, after, begun: vec![] }
+    }
+
+    /// Operations that it waits for.
+    fn waits_for(&self) -> u32 {
+        (self.after.len() + self.begun.len()) as u32
+    }
 }
 
 /// Objects of operations.
@@ -125,39 +139,58 @@ pub struct Sending {
     pub latency: Ps,
 }
 
+/// The operations that wait for each operation of a rank.
+#[derive(Debug, Default)]
+struct Users {
+    /// From one place of `all` to the next; empty if no operation waits.
+    at: Vec<u32>,
+    all: Vec<u32>,
+}
+
+impl Users {
+    fn new(ops: &[Op], before: impl Fn(&Op) -> &[u32]) -> Self {
+        if ops.iter().all(|op| before(op).is_empty()) {
+            return Self::default();
+        }
+        let mut at = vec![0; ops.len() + 1];
+        for &before in ops.iter().flat_map(&before) {
+            at[before as usize + 1] += 1;
+        }
+        for i in 0..ops.len() {
+            at[i + 1] += at[i];
+        }
+        let mut next = at.clone();
+        let mut all = vec![0; at[ops.len()] as usize];
+        for (number, op) in (0..).zip(ops) {
+            for &before in before(op) {
+                all[next[before as usize] as usize] = number;
+                next[before as usize] += 1;
+            }
+        }
+        Self { at, all }
+    }
+
+    fn of(&self, number: u32) -> &[u32] {
+        let at = |number: u32| self.at.get(number as usize).map_or(0, |&at| at as usize);
+        &self.all[at(number)..at(number + 1)]
+    }
+}
+
 /// The operations of one rank.
 #[derive(Debug, Default)]
 pub struct Ops {
     /// In order of their numbers.
     all: Vec<Op>,
-    /// The operations after each: from one place of `after` to the next.
-    users_at: Vec<u32>,
-    users: Vec<u32>,
+    /// Those that wait until an operation is complete,
+    at_end: Users,
+    /// and those that wait until it has begun.
+    at_start: Users,
 }
 
 impl Ops {
     fn new(all: Vec<Op>) -> Self {
-        let mut users_at = vec![0; all.len() + 1];
-        for &before in all.iter().flat_map(|op| &op.after) {
-            users_at[before as usize + 1] += 1;
-        }
-        for i in 0..all.len() {
-            users_at[i + 1] += users_at[i];
-        }
-        let mut next = users_at.clone();
-        let mut users = vec![0; users_at[all.len()] as usize];
-        for (number, op) in (0..).zip(&all) {
-            for &before in &op.after {
-                users[next[before as usize] as usize] = number;
-                next[before as usize] += 1;
-            }
-        }
-        Self { all, users_at, users }
-    }
-
-    fn users(&self, number: u32) -> &[u32] {
-        let [from, until] = [0, 1].map(|next| self.users_at[number as usize + next] as usize);
-        &self.users[from..until]
+        let (at_end, at_start) = (Users::new(&all, |op| &op.after), Users::new(&all, |op| &op.begun));
+        Self { all, at_end, at_start }
     }
 }
 

@@ -1,6 +1,6 @@
 //! One rank of a distributed program, at its host.
 
-use super::{Graph, Kind};
+use super::{Graph, Kind, Op, Ops, Users};
 use crate::collective::{Label, Member, Piece};
 use crate::program::Repetitions;
 use crate::state::Encoder;
@@ -91,7 +91,7 @@ pub struct Rank {
     iteration: Option<u32>,
     /// Operations of this repetition that are not complete.
     left: usize,
-    /// By number: operations before it that are not complete.
+    /// By number: operations that it waits for.
     missing: Vec<u32>,
     started: Vec<Ps>,
     ready: VecDeque<u32>,
@@ -139,7 +139,7 @@ impl Rank {
         }
         self.left = ops.len();
         self.missing.clear();
-        self.missing.extend(ops.iter().map(|op| op.after.len() as u32));
+        self.missing.extend(ops.iter().map(Op::waits_for));
         self.started.resize(ops.len(), 0);
         self.ready.extend((0..).zip(&self.missing).filter(|(_, missing)| **missing == 0).map(|(number, _)| number));
     }
@@ -165,7 +165,6 @@ impl Rank {
     }
 
     fn begin(&mut self, number: u32, now: Ps, out: &mut Actions) {
-        self.started[number as usize] = now;
         match self.graph.ranks[self.me as usize].all[number as usize].kind {
             Kind::Compute { time, stream } => {
                 if let Some(stream) = stream {
@@ -176,9 +175,11 @@ impl Rank {
                     }
                     stream.busy = true;
                 }
-                self.computing.push(Reverse((now + time, number)));
+                self.begun(number, now);
+                self.computing.push(Reverse((now.saturating_add(time), number)));
             }
             Kind::Send { to, bytes, tag } => {
+                self.begun(number, now);
                 if to == self.me {
                     self.message(to, tag, now, out);
                 } else {
@@ -191,6 +192,7 @@ impl Rank {
                 self.complete(number, now, out);
             }
             Kind::Receive { from, tag, .. } => {
+                self.begun(number, now);
                 let inbox = self.inboxes.entry((from, tag)).or_default();
                 if inbox.there > 0 {
                     inbox.there -= 1;
@@ -199,7 +201,27 @@ impl Rank {
                     inbox.waiting.push_back(number);
                 }
             }
-            Kind::Collective(which) => self.begin_part(number, which, now, out),
+            Kind::Collective(which) => {
+                self.begun(number, now);
+                self.begin_part(number, which, now, out);
+            }
+        }
+    }
+
+    /// An operation begins now: it does not wait for its stream.
+    fn begun(&mut self, number: u32, now: Ps) {
+        self.started[number as usize] = now;
+        self.release(number, |ops| &ops.at_start);
+    }
+
+    /// Operations wait for one less.
+    fn release(&mut self, number: u32, users: impl Fn(&Ops) -> &Users) {
+        for &user in users(&self.graph.ranks[self.me as usize]).of(number) {
+            let missing = &mut self.missing[user as usize];
+            *missing -= 1;
+            if *missing == 0 {
+                self.ready.push_back(user);
+            }
         }
     }
 
@@ -308,13 +330,7 @@ impl Rank {
             duration_ps,
         });
         self.left -= 1;
-        for &user in ops.users(number) {
-            let missing = &mut self.missing[user as usize];
-            *missing -= 1;
-            if *missing == 0 {
-                self.ready.push_back(user);
-            }
-        }
+        self.release(number, |ops| &ops.at_end);
     }
 
     /// A stream has become free.
@@ -325,8 +341,8 @@ impl Rank {
             && let Kind::Compute { time, .. } = self.graph.ranks[self.me as usize].all[next as usize].kind
         {
             stream.busy = true;
-            self.started[next as usize] = now;
-            self.computing.push(Reverse((now + time, next)));
+            self.begun(next, now);
+            self.computing.push(Reverse((now.saturating_add(time), next)));
         }
     }
 }

@@ -84,7 +84,7 @@ fn random(seed: u64) -> Pcg64Mcg {
 const SENDING: Sending = Sending { chunk: 1 << 19, queue_pairs: 1, latency: 0 };
 
 fn op(kind: Kind, after: &[u32]) -> Op {
-    Op { kind, after: after.to_vec() }
+    Op::new(kind, after.to_vec())
 }
 
 fn compute(time: Ps) -> Kind {
@@ -176,6 +176,68 @@ fn operations_wait_for_those_before_them_and_streams_take_turns() {
 }
 
 #[test]
+fn an_operation_begins_with_one_that_has_begun() {
+    let work = |time| Kind::Compute { time, stream: Some(0) };
+    let send = Kind::Send { to: 0, bytes: 1, tag: 0 };
+    // The second waits for the stream, the fifth for the second to be complete; others begin with these.
+    let with = |kind, begun: &[u32]| Op { begun: begun.to_vec(), ..op(kind, &[]) };
+    let ops = vec![
+        op(work(5), &[]),
+        op(work(7), &[]),
+        with(compute(3), &[1]),
+        with(send, &[1, 4]),
+        op(compute(2), &[1]),
+        op(Kind::Receive { from: 0, bytes: 1, tag: 0 }, &[]),
+        with(compute(1), &[5]),
+    ];
+    let outcome = run(Graph::new(vec![ops], vec![], SENDING).unwrap(), 2, random(1));
+    let mut found: Vec<_> = outcome.operations.iter().map(|o| (o.iteration, o.number, o.start_ps)).collect();
+    found.sort_unstable();
+    let starts = [0, 5, 5, 12, 12, 0, 0];
+    let expected = |i: u32| (0..).zip(starts).map(move |(number, start)| (i, number, u64::from(i) * 14 + start));
+    assert_eq!(found, expected(0).chain(expected(1)).collect::<Vec<_>>());
+}
+
+proptest! {
+    #[test]
+    fn operations_begin_as_soon_as_those_before_let_them(
+        times in prop::collection::vec((0u64..20, prop::option::of(0u32..3)), 2..12),
+        (edges, order) in prop::collection::vec((0usize..12, 0usize..12, any::<bool>()), 0..24)
+            .prop_flat_map(|edges| (Just(edges.clone()), Just(edges).prop_shuffle())),
+    ) {
+        let ops = |edges: &[(usize, usize, bool)]| -> Vec<Op> {
+            let mut ops: Vec<Op> =
+                times.iter().map(|&(time, stream)| op(Kind::Compute { time, stream }, &[])).collect();
+            for &(a, b, begun) in edges {
+                let (before, user) = (a.min(b), a.max(b));
+                if before < user && user < ops.len() {
+                    let of = if begun { &mut ops[user].begun } else { &mut ops[user].after };
+                    of.push(before as u32);
+                }
+            }
+            ops
+        };
+        let starts = |ops: Vec<Op>| {
+            let outcome = run(Graph::new(vec![ops], vec![], SENDING).unwrap(), 1, random(1));
+            let mut found: Vec<_> = outcome.operations.iter().map(|o| (o.number, o.start_ps)).collect();
+            found.sort_unstable();
+            found.into_iter().map(|(_, start)| start).collect::<Vec<_>>()
+        };
+        let all = ops(&edges);
+        let begin = starts(all.clone());
+        for (number, op) in all.iter().enumerate() {
+            let ended = op.after.iter().map(|&before| begin[before as usize] + times[before as usize].0);
+            let ready = ended.chain(op.begun.iter().map(|&before| begin[before as usize])).max().unwrap_or_default();
+            prop_assert!(begin[number] >= ready, "{number}: {begin:?}");
+            if times[number].1.is_none() {
+                prop_assert_eq!(begin[number], ready, "{}: {:?}", number, begin);
+            }
+        }
+        prop_assert_eq!(begin, starts(ops(&order)));
+    }
+}
+
+#[test]
 fn messages_are_for_the_receive_with_their_sender_and_tag() {
     let send = |to, tag| Kind::Send { to, bytes: 10, tag };
     let receive = |from, tag| Kind::Receive { from, bytes: 10, tag };
@@ -211,6 +273,10 @@ fn what_never_ends_is_refused() {
     );
     assert_eq!(
         error(vec![vec![op(compute(1), &[1]), op(compute(1), &[0])]]),
+        "operation 0 of rank 0 waits for ever for operations that come after it"
+    );
+    assert_eq!(
+        error(vec![vec![Op { begun: vec![0], ..op(compute(1), &[]) }]]),
         "operation 0 of rank 0 waits for ever for operations that come after it"
     );
     assert_eq!(error(vec![vec![op(send(9), &[])]]), "operation 0 of rank 0 is with rank 9: there are 1");

@@ -109,6 +109,7 @@ fn htsims_connections_start_at_their_times() {
         "flows:7: has a trigger: flows start at their times, write kind = \"program\""
     );
     assert_eq!(wrong(" size 7", ""), "flows:7: has no size");
+    assert_eq!(wrong("size 7", "size 0"), format!("flows:7: {ENDLESS}"));
     assert_eq!(wrong("1->2", "1-2"), "flows:7: \"1-2 start 1500 size 7\" is not simulated: only connections are");
     assert_eq!(wrong("1->2", "1->9"), "flows:7: \"9\" is no host: they are h0 to h3, or 0 to 3");
 }

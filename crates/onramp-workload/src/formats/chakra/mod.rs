@@ -7,7 +7,7 @@
 
 mod messages;
 
-use super::{Collective, MAX_OPS, Read, content};
+use super::{Collective, MAX_OPS, Read, content, message_bytes};
 use crate::collective::Operation;
 use crate::graph::{Kind, Op};
 use onramp_config::units::US;
@@ -101,6 +101,11 @@ pub(super) fn read(file: &str, base: &Path, ranks: u32) -> Result<Read, String> 
     Ok(building.finish())
 }
 
+/// Bytes of a message.
+fn message(node: &Node) -> Result<u64, String> {
+    message_bytes(node.number("comm_size")?).map_err(|wrong| format!("node {}: {wrong}", node.id))
+}
+
 /// The nodes of a file.
 pub(super) fn nodes(bytes: &[u8]) -> Result<Vec<Node>, (usize, String)> {
     let mut rest = bytes;
@@ -186,7 +191,7 @@ impl<'a> Building<'a> {
             if matches!(kind, Kind::Compute { stream: Some(GPU), .. }) {
                 streams.extend(node.optional("stream").ok().flatten());
             }
-            ops.push(Op { kind, after });
+            ops.push(Op::new(kind, after));
         }
         if streams.len() > 1 {
             self.leave_out("ranks with several streams of the GPU (its computations take turns, as in ASTRA-sim)");
@@ -228,11 +233,11 @@ impl<'a> Building<'a> {
             }
             SEND => {
                 let (to, tag) = (whole(node.number("comm_dst")?)?, whole(node.optional("comm_tag")?.unwrap_or(0))?);
-                Ok(Kind::Send { to, bytes: node.number("comm_size")?, tag })
+                Ok(Kind::Send { to, bytes: message(node)?, tag })
             }
             RECEIVE => {
                 let (from, tag) = (whole(node.number("comm_src")?)?, whole(node.optional("comm_tag")?.unwrap_or(0))?);
-                Ok(Kind::Receive { from, bytes: node.number("comm_size")?, tag })
+                Ok(Kind::Receive { from, bytes: message(node)?, tag })
             }
             COLLECTIVE => self.collective(rank, node, order),
             other => Err(format!("node {} has the unknown type {other}", node.id)),
