@@ -88,9 +88,28 @@ pub struct Collective {
 }
 
 impl Collective {
-    /// The member in place `place` of a channel. Rings go through the servers one after the other; the even ones
-    /// forwards and the odd ones backwards, so that the way to the next server is on one rail.
+    /// The member in place `place` of a channel. Broadcasts and reduces have the first member in the first place of
+    /// each, as their root.
     fn member(&self, channel: u32, place: u32) -> u32 {
+        let n = self.members.len() as u32;
+        self.on_ring(channel, (place + self.root_place(channel)) % n)
+    }
+
+    /// The place of a member in a channel: the inverse of [`Collective::member`].
+    fn place(&self, channel: u32, member: u32) -> u32 {
+        let n = self.members.len() as u32;
+        (self.place_on_ring(channel, member) + n - self.root_place(channel)) % n
+    }
+
+    /// Place on a channel's ring at which a root stands.
+    fn root_place(&self, channel: u32) -> u32 {
+        let rooted = matches!(self.operation, Operation::Broadcast | Operation::Reduce);
+        if rooted { self.place_on_ring(channel, 0) } else { 0 }
+    }
+
+    /// The member at a place of a channel's ring. Rings go through the servers one after the other; the even ones
+    /// forwards and the odd ones backwards, so that the way to the next server is on one rail.
+    fn on_ring(&self, channel: u32, place: u32) -> u32 {
         let (n, server) = (self.members.len() as u32, self.server);
         if self.algorithm != Algorithm::Ring || server < 2 || !n.is_multiple_of(server) {
             return place;
@@ -101,8 +120,8 @@ impl Collective {
         which * server + turned % server
     }
 
-    /// The place of a member in a channel: the inverse of [`Collective::member`].
-    fn place(&self, channel: u32, member: u32) -> u32 {
+    /// The inverse of [`Collective::on_ring`].
+    fn place_on_ring(&self, channel: u32, member: u32) -> u32 {
         let (n, server) = (self.members.len() as u32, self.server);
         if self.algorithm != Algorithm::Ring || server < 2 || !n.is_multiple_of(server) {
             return member;

@@ -157,6 +157,11 @@ fn a_channels_ring_goes_once_through_every_server() {
         for pair in order.windows(2).filter(|pair| pair[0] / server != pair[1] / server) {
             assert_eq!((pair[0] / server + 1, pair[0] % server), (pair[1] / server, pair[1] % server), "one rail");
         }
+        for operation in [Operation::Broadcast, Operation::Reduce] {
+            let of = Collective { operation, ..of.clone() };
+            assert_eq!(of.member(channel, 0), 0, "one root for all channels");
+            assert!((0..n).all(|place| of.place(channel, of.member(channel, place)) == place));
+        }
     }
 }
 
