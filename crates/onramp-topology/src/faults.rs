@@ -33,7 +33,7 @@ pub struct Fault {
 impl Fault {
     /// Rules that need no network.
     fn check(&self, rule: Rule<'_>) {
-        let one = self.link.is_some() != !self.switches.is_empty();
+        let one = self.link.is_some() == self.switches.is_empty();
         rule(one, "link", "is missing: give a link, such as \"leaf0->spine1\", or switches, and not both".into());
         let (start, stop) = (self.start, self.stop.unwrap_or(Span::MAX));
         rule(start < stop, "stop", format!("{stop} is not after the start, {start}"));
