@@ -12,6 +12,16 @@ from conftest import Command
 DOCS = Path(__file__).parents[1] / "docs"
 #: What ends the part of a page that is written by hand.
 GENERATED = "<!-- generated -->\n"
+#: Stored verdicts of studies, not of the paper's figures.
+STUDIES = sorted(
+    path.parent.name
+    for path in DOCS.glob("verdicts/*/verdict.json")
+    if not path.parent.name.startswith(("fig", "clock"))
+)
+
+
+def _text(page: str) -> str:
+    return (DOCS / page).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("page", "on"), [("paper-linux", "linux"), ("paper-simulated", "sim")])
@@ -19,6 +29,28 @@ def test_tables_of_verdicts_are_those_that_are_stored(page: str, on: str, comman
     said = command("paper", "ALL", "--on", on, "--markdown", "--out", DOCS / "verdicts").stdout
     written = (DOCS / f"{page}.md").read_text(encoding="utf-8").partition(GENERATED)[2]
     assert written.strip() == said.strip(), f"make docs/{page}.md again; see there"
+
+
+def test_the_summary_counts_what_the_pages_count() -> None:
+    row = re.compile(r"^\|([^|]*)\| (\d+) (numbers|in words) \| (\d+) \| (\d+) \| (\d+) \|$", re.M)
+    summary, of = [], ""
+    for name, *counts in row.findall(_text("paper.md")):
+        of = name.strip() or of
+        summary.append((of, *counts))
+    tally = re.compile(r"^- (.*), (\d+) (numbers|statements in words): (\d+) .*, (\d+) .*, (\d+) .*$", re.M)
+    pages = [
+        found for page in ("paper-linux.md", "paper-simulated.md") for found in tally.findall(_text(page))
+    ]
+    assert summary == [(of, n, kind.removeprefix("statements "), *counts) for of, n, kind, *counts in pages]
+
+
+@pytest.mark.parametrize("verdict", STUDIES)
+def test_tables_of_studies_are_those_that_are_stored(verdict: str, command: Command) -> None:
+    name, on = verdict.rsplit("-", 1)
+    said = command("study", name, "--on", on, "--markdown", "--out", DOCS / "verdicts").stdout
+    stored = [line.split(" | ", 1)[1] for line in said.splitlines() if line.startswith(f"| {name} |")]
+    page = _text("studies.md")
+    assert stored and [line for line in stored if line not in page] == []
 
 
 def test_every_promise_of_the_security_page_names_tests_that_are_there() -> None:
