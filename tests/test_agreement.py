@@ -76,6 +76,23 @@ def test_several_are_an_overview(tmp_path: Path) -> None:
 
 
 @needs_kernel
+def test_a_jobs_iterations_take_as_long_on_both(tmp_path: Path) -> None:
+    # It has messages and no collective, so that iterations are all that tells its time.
+    (tmp_path / "job.goal").write_text(
+        "num_ranks 2\nrank 0 {\na: calc 100000\nb: send 100000b to 1 tag 1\nb requires a\n}\n"
+        "rank 1 {\na: recv 100000b from 0 tag 1\nb: calc 300000\nb requires a\n}\n"
+    )
+    (tmp_path / "job.toml").write_text(
+        SCENARIO.partition("[[traffic]]")[0]
+        + '[[traffic]]\nkind = "program"\nfile = "job.goal"\nrepeat = 3\n'
+    )
+    command = ["agree", str(tmp_path / "job.toml"), "--out", str(tmp_path / "out"), "--json"]
+    (found,) = json.loads(_said([*command, "--set", "onramp.enabled=false"]))
+    (took,) = (row for row in found["rows"] if row["metric"]["statistic"] == "iteration_ms")
+    assert took["linux"] > 0.4 and took["ratio"] == pytest.approx(1, abs=0.02)
+
+
+@needs_kernel
 def test_settings_have_the_same_effect_on_both(tmp_path: Path) -> None:
     (tmp_path / "flows.csv").write_text("src,dst,bytes,start_ns\nh0,h3,60000,0\n")
     (tmp_path / "pair.toml").write_text(SCENARIO)

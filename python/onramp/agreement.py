@@ -41,7 +41,7 @@ def _times(summary: Summary) -> list[Metric]:
 
 def _counters(summary: Summary) -> list[Metric]:
     """Other numbers that are compared."""
-    compared = ("gbps", "drops", "retransmitted_packets", "timeouts")
+    compared = ("gbps", "iteration_ms", "drops", "retransmitted_packets", "timeouts")
     return [metric for metric in metrics(summary) if metric.statistic in compared]
 
 
