@@ -101,7 +101,6 @@ def claims(runs: Runs) -> list[Claim]:
             same.text("×"),
             (same.at_least(0.99),),
         ),
-        factor("REPS is up to 1.25 times as fast as spraying where all links are there", same, 1.25),
         Claim(
             "REPS is faster than spraying where links fail",
             "time with spraying over that with REPS, NSCC: above 1",
