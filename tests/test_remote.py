@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -32,12 +33,7 @@ class Cluster:
         self._start(
             "scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", file, "--no-dashboard"
         )
-        ends = time.monotonic() + 60
-        while not file.exists() and time.monotonic() < ends:
-            time.sleep(0.05)
-        import json
-
-        self.address = json.loads(file.read_text())["address"]
+        self.address = _address(file)
 
     def _start(self, what: str, *arguments: object) -> subprocess.Popen[bytes]:
         place = self.folder / f"{what}-{len(self.processes)}"
@@ -55,6 +51,17 @@ class Cluster:
     def add(self) -> subprocess.Popen[bytes]:
         """A worker that runs one scenario at a time."""
         return self._start("worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard")
+
+
+def _address(file: Path) -> str:
+    """The scheduler's, from its file, which is there before it is written."""
+    ends = time.monotonic() + 60
+    while time.monotonic() < ends:
+        try:
+            return str(json.loads(file.read_text())["address"])
+        except (FileNotFoundError, json.JSONDecodeError):
+            time.sleep(0.05)
+    raise AssertionError("no scheduler after a minute")
 
 
 @pytest.fixture
