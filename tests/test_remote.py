@@ -29,11 +29,11 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.processes = folder, list[subprocess.Popen[bytes]]()
-        file = folder / "scheduler.json"
+        self.file = folder / "scheduler.json"
         self._start(
-            "scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", file, "--no-dashboard"
+            "scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", self.file, "--no-dashboard"
         )
-        self.address = _address(file)
+        self.address = ""
 
     def _start(self, what: str, *arguments: object) -> subprocess.Popen[bytes]:
         place = self.folder / f"{what}-{len(self.processes)}"
@@ -70,6 +70,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     (tmp_path / "cluster").mkdir()
     made = Cluster(tmp_path / "cluster")
     try:
+        made.address = _address(made.file)
         yield made
     finally:
         for process in made.processes:

@@ -918,9 +918,9 @@ def sweep_command(
     points = sweeps.grid(scenario, overrides, vary, on)
     keys = list(vary)
     usual = RESULTS / f"{points[0].scenario.name}-sweep-{'-'.join(keys)}"
-    folder = out or unused(usual, lambda begun: sweeps.continues(begun, keys, points))
-    sweeps.check_folder(folder, keys, points)
-    cache = Cache(folder)
+    if out:
+        sweeps.check_folder(out, keys, points)
+    cache = Cache(out or unused(usual, lambda begun: sweeps.continues(begun, keys, points)))
     scenarios = {p.label: p.scenario for p in points}
     _advise(line for p in points for line in p.scenario.advice)
     missing = cache.missing(scenarios)

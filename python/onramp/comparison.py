@@ -244,8 +244,8 @@ class Comparison:
         if not self.ended:
             ends = " and ".join(_ends(results[0]) for results in self.runs.values())
             notes[1] = f"No ratios: the sides were stopped, at {ends}."
-        if self.too_few:
-            named = ", ".join(f"{group} ({n})" for group, n in self.too_few.items())
+        if too_few := self.too_few:
+            named = ", ".join(f"{group} ({n})" for group, n in too_few.items())
             need = f"{pairs_needed('mean')} pairs, 99th percentiles {pairs_needed('p99')}"
             notes.append(f"No intervals, of too few: {named}; they need {need}.")
         if any(self.is_rough(row) for row in self.rows):

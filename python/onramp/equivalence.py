@@ -31,7 +31,7 @@ from onramp.summary import SIZES, Floats, background, in_class, microseconds, st
 MARGINS: Mapping[str, float] = {"waits": 0.20, "mean": 0.05, "p95": 0.10, "p99": 0.15}
 #: Linux's least RTO (`tcp_rto_min_us`), and its least delay of an acknowledgement (`TCP_DELACK_MIN`) [µs].
 RTO_MIN, DELAYED_ACK = 200_000.0, 40_000.0
-#: A statistic of fewer times says little [times of one run].
+#: A statistic of fewer times says little [times of a cell].
 LEAST = {"mean": 5, "p95": 20, "p99": 100}
 
 

@@ -126,7 +126,12 @@ def is_rough(metric: Metric, summary: Summary) -> bool:
     """True for a percentile of fewer than 20 (p95) or 100 (p99) times: less than one is beyond it."""
     if metric.of(summary) is None or metric.statistic not in PERCENTILES:
         return False
-    return completed(summary, metric.sample) * (100 - PERCENTILES[metric.statistic]) < 100
+    return completed(summary, metric.sample) < _one_beyond(metric.statistic)
+
+
+def _one_beyond(percentile: str) -> int:
+    """Of so many times at least one is beyond a percentile."""
+    return math.ceil(100 / (100 - PERCENTILES[percentile]))
 
 
 def over_seeds(values: Sequence[float]) -> tuple[float, float]:
@@ -143,7 +148,7 @@ LEAST_PAIRS = 20
 
 def pairs_needed(statistic: str) -> int:
     """How many pairs an interval by resampling needs: at least one beyond a percentile."""
-    return max(LEAST_PAIRS, math.ceil(100 / (100 - PERCENTILES.get(statistic, 0))))
+    return max(LEAST_PAIRS, _one_beyond(statistic) if statistic in PERCENTILES else 0)
 
 
 def bootstrap_ratio(

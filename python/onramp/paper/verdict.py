@@ -193,13 +193,20 @@ def span(stated: float) -> tuple[float, float]:
     return stated * (1 - TOLERANCE), stated * (1 + TOLERANCE)
 
 
-def factor(statement: str, value: Estimate, stated: float | tuple[float, float], more: str = "") -> Claim:
-    """Claim on without over with, which the text gives a number for, or a range; `more` is said beside it."""
+def factor(
+    statement: str,
+    value: Estimate,
+    stated: float | tuple[float, float],
+    more: str = "",
+    *,
+    of: str = "without/with",
+) -> Claim:
+    """Claim on a ratio, `of` what the text gives a number for, or a range; `more` is said beside it."""
     least, most = stated if isinstance(stated, tuple) else (stated, stated)
     low, high = span(least)[0], span(most)[1]
     said = f"{least:g}×" if least == most else f"{least:g}–{most:g}×"
     text = f"{value.text('×')}{more and f' ({more})'}"
-    return Claim(statement, f"without/with {low:.3g} to {high:.3g}", text, (value.between(low, high),), said)
+    return Claim(statement, f"{of} {low:.3g} to {high:.3g}", text, (value.between(low, high),), said)
 
 
 def fewer(statement: str, before: Estimate, after: Estimate, stated: float, shown: str) -> Claim:

@@ -48,7 +48,7 @@ pub trait Feedback: Clone + Debug + Send + Sync + 'static {
     /// True if it looks at what comes.
     const COUNTS: bool = false;
 
-    /// A port of `rate` bit/s at time 0 of the engine; `number` is its in the whole network.
+    /// A port of `rate` bit/s at time 0 of the engine; `number` is the port's in the whole network.
     fn port(&self, rate: u64, number: u32) -> Self::Port;
 
     /// A packet comes to a queue of `queue_bytes`, which may yet drop it.
