@@ -2,8 +2,9 @@
 //! collective.
 //!
 //! An operation begins when those it comes after are complete, and those it comes with have begun; of those on one
-//! stream (a processor) one computes at a time: the others have not begun. Sends are complete when they are handed over. A message is for the receive with its sender and tag; those with
-//! the same ones are taken in order. Every format of traces comes down to a [`Graph`].
+//! stream (a processor) one computes at a time: the others have not begun. Sends are complete when they are handed
+//! over. A message is for the receive with its sender and tag; those with the same ones are taken in order. Every
+//! format of traces comes down to a [`Graph`].
 
 mod check;
 mod rank;
