@@ -5,6 +5,7 @@
 
 use super::{Ask, Dequeue, Dropped, Ecn, Qdisc, Segment};
 use onramp_config::units::{MS, NS, Ps, Span};
+use rand_pcg::rand_core::Rng;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -59,6 +60,8 @@ pub struct FqCodel {
     quantum: i64,
     drop_batch: usize,
     codel: Parameters,
+    /// Makes connections of one seed share queues that do not with another.
+    salt: u64,
     /// How many there are, and those in use: what has nothing to send and has never dropped is as good as new, and a
     /// host's thousand queues would take 100 KB.
     flows: u64,
@@ -109,13 +112,15 @@ struct Codel {
 }
 
 impl FqCodel {
-    /// Empty ones, before a NIC whose largest packet, with its Ethernet header, has `mtu` bytes.
-    pub fn new(c: &Config, mtu: u32) -> Self {
+    /// Empty ones, before a NIC whose largest packet, with its Ethernet header, has `mtu` bytes. `seed` decides which
+    /// connections share a queue.
+    pub fn new(c: &Config, mtu: u32, seed: u64) -> Self {
         Self {
             limit: c.limit,
             quantum: c.quantum.unwrap_or(mtu).into(),
             drop_batch: c.drop_batch,
             codel: Parameters { target: ticks(c.target.0), interval: ticks(c.interval.0), ecn: c.ecn, mtu: mtu.into() },
+            salt: onramp_random::stream(seed, "fq_codel", 0).next_u64(),
             flows: c.flows as u64,
             queues: Vec::new(),
             known: Vec::new(),
@@ -130,7 +135,8 @@ impl FqCodel {
 
     /// The number of a connection's queue, by a hash of it in 32 bits.
     fn number_of(&self, flow: u64) -> u16 {
-        // A connection's hash is random in the kernel; SplitMix64's last steps make one of its key.
+        // A connection draws its hash in the kernel (`sk_txhash`); here SplitMix64's last steps make one of its key.
+        let flow = flow ^ self.salt;
         let hash = (flow ^ flow >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb) >> 32;
         ((hash * self.flows) >> 32) as u16
@@ -362,7 +368,7 @@ mod tests {
     use super::*;
 
     fn queues() -> FqCodel {
-        FqCodel::new(&Config::default(), 1_514)
+        FqCodel::new(&Config::default(), 1_514, 1)
     }
 
     /// That of a connection, which is in use.
@@ -425,8 +431,19 @@ mod tests {
     }
 
     #[test]
+    fn which_connections_share_a_queue_is_the_seeds_matter() {
+        let shared = |seed| {
+            let q = FqCodel::new(&Config::default(), 1_514, seed);
+            let of_one = q.number_of(1);
+            (2..10_000).filter(|&flow| q.number_of(flow) == of_one).collect::<Vec<_>>()
+        };
+        assert_eq!(shared(1), shared(1));
+        assert_ne!(shared(1), shared(2));
+    }
+
+    #[test]
     fn too_many_segments_cost_the_longest_queue_half() {
-        let mut q = FqCodel::new(&Config { limit: 10, ..Config::default() }, 1_514);
+        let mut q = FqCodel::new(&Config { limit: 10, ..Config::default() }, 1_514, 1);
         for handle in 0..8 {
             take(&mut q, 0, 1, handle, 1_000);
         }
@@ -443,7 +460,7 @@ mod tests {
         assert_eq!(q.enqueue(Segment { handle: 11, bytes: 1_000, ..SEGMENT }, 0), Err(Dropped::Behind));
         assert_eq!(dropped(&mut q), [4, 5, 6, 7]);
         // At most 64.
-        let mut q = FqCodel::new(&Config { limit: 200, ..Config::default() }, 1_514);
+        let mut q = FqCodel::new(&Config { limit: 200, ..Config::default() }, 1_514, 1);
         for handle in 0..200 {
             take(&mut q, 0, 1, handle, 1_000);
         }

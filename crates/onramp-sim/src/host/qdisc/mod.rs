@@ -36,10 +36,10 @@ impl HostQdisc {
         }
     }
 
-    /// An empty one, where a full packet has `mtu` bytes with its Ethernet header.
-    pub fn build(self, mtu: u32) -> Box<dyn Qdisc + Send + Sync> {
+    /// An empty one, where a full packet has `mtu` bytes with its Ethernet header. `seed` is for what is drawn.
+    pub fn build(self, mtu: u32, seed: u64) -> Box<dyn Qdisc + Send + Sync> {
         match self {
-            Self::FqCodel => Box::new(fq_codel::FqCodel::new(&Default::default(), mtu)),
+            Self::FqCodel => Box::new(fq_codel::FqCodel::new(&Default::default(), mtu, seed)),
             Self::Fq => Box::new(fq::Fq::new(&Default::default(), mtu)),
             Self::Pfifo => Box::new(pfifo::Pfifo::default()),
             Self::Egress => Box::new(egress::Egress::default()),

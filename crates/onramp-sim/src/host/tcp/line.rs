@@ -56,7 +56,7 @@ impl Device {
     /// Of a host with On-Ramp, or without.
     pub(super) fn new(rules: &Rules, gated: bool) -> Self {
         let queue: Box<dyn Qdisc + Send + Sync> =
-            if gated { Box::new(Gate::default()) } else { rules.qdisc.build(rules.mtu) };
+            if gated { Box::new(Gate::default()) } else { rules.qdisc.build(rules.mtu, rules.seed) };
         Self { queue, leaving: None, sent: None }
     }
 }
