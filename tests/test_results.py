@@ -178,6 +178,11 @@ def test_a_killed_run_leaves_the_first_rows_of_its_tables(
     assert "incomplete" in command("show", "out").stdout
     assert command("perfetto", "out", "--out", "killed.trace").returncode == 0
     assert (tmp_path / "killed.trace").stat().st_size > 0
+    before = sorted(partial.folder.rglob("*"))
+    assert command("report", "out").returncode == 0
+    page = (tmp_path / "out.html").read_text()
+    assert "incomplete, stopped at" in page and "<svg" in page
+    assert sorted(partial.folder.rglob("*")) == before and not (tmp_path / "out").exists()
     # A run into the same folder takes its place.
     assert command("run", path, "--out", "out").returncode == 0
     assert not list(tmp_path.glob(".out*"))

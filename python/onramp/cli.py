@@ -956,7 +956,7 @@ def _print_sweep(done: Sequence[tuple[Point, Result]]) -> None:
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The page; default: index.html in the only DIR, or results/index.html.",
+    help="The page; default: index.html in the only DIR, DIR.html before its end, or results/index.html.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @click.option(
@@ -965,11 +965,18 @@ def _print_sweep(done: Sequence[tuple[Point, Result]]) -> None:
     help="Charts that zoom, tell each point's flow and show one side; 1 MB more, needs onramp-lab[charts].",
 )
 def report_command(folders: tuple[Path, ...], out: Path | None, force: bool, interactive: bool) -> int:
-    """Write one self-contained HTML page on result folders and comparisons."""
+    """Write one self-contained HTML page on results: comparisons, and runs, also under way or killed."""
     from onramp import report
 
     results = [report.read(folder) for folder in folders]
-    page = out or (folders[0] if len(folders) == 1 else RESULTS) / "index.html"
+    if len(results) > 1:
+        usual = RESULTS / "index.html"
+    elif isinstance(results[0], Result) and results[0].is_partial:
+        # The folder comes with the run's end.
+        usual = folders[0].with_name(f"{folders[0].name}.html")
+    else:
+        usual = folders[0] / "index.html"
+    page = out or usual
     if page.exists() and not force and (out or len(folders) > 1):
         raise OnRampError(f"{page}: exists; choose another --out, or --force to replace it")
     page.parent.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 
 import jinja2
 
-from onramp import equivalence, folders, plots, sweeps
+from onramp import equivalence, folders, plots, sweeps, tables
 from onramp.agreement import SIDES, Agreement
 from onramp.comparison import Comparison
 from onramp.errors import OnRampError
@@ -67,7 +69,7 @@ class Part:
 
 
 def read(folder: Path) -> Comparison | Agreement | Sweep | Result:
-    """Results in a folder.
+    """Results in a folder, or the rows so far of a run under way or killed.
 
     Raises
     ------
@@ -80,8 +82,8 @@ def read(folder: Path) -> Comparison | Agreement | Sweep | Result:
         return Agreement.read(folder)
     if (folder / sweeps.FILE).is_file():
         return Sweep.read(folder)
-    if (folder / "summary.json").is_file():
-        return Result(folder)
+    if (folder / "summary.json").is_file() or folders.begun(folder, tables.has_parts):
+        return Result(folder, partial=True)
     raise OnRampError(f"{folder}: holds no results (neither comparison.json, sweep.parquet nor summary.json)")
 
 
@@ -279,7 +281,9 @@ def _table(title: str, subtitle: str, head: list[str], rows: list[list[str]]) ->
 
 def _of_run(result: Result, *, interactive: bool) -> Part:
     s = result.summary
-    svgs, charts = _pictures({"": [result]}, result.folder, interactive=interactive)
+    # Nothing is put into the folder of a run that may be under way.
+    with tempfile.TemporaryDirectory() if result.is_partial else nullcontext(result.folder) as folder:
+        svgs, charts = _pictures({"": [result]}, Path(folder), interactive=interactive)
     rows: list[list[str]] = []
     group = ""
     for metric in metrics(s):
@@ -290,7 +294,8 @@ def _of_run(result: Result, *, interactive: bool) -> Part:
             rows.append([group])
         rows.append([metric.heading + MARK * is_rough(metric, s), number(value)])
     return Part(
-        title=str(s["scenario"]) + state(s["complete"], s["engine"]["simulated_us"]),
+        title=str(s["scenario"])
+        + state(s["complete"], s["engine"]["simulated_us"], under_way=result.is_under_way),
         subtitle="With On-Ramp" if s["onramp"] else "Without On-Ramp",
         head=["", "value"],
         rows=rows,
