@@ -99,6 +99,15 @@ class Simulation:
 
     def take_collectives(self) -> dict[str, bytes]:
         """Collectives complete at all ranks since the last call."""
+    def take_messages(self) -> dict[str, bytes]:
+        """Messages between programs that have come since the last call; none unless they are recorded."""
+
+    def take_pauses(self) -> dict[str, bytes]:
+        """PFC pauses that are over since the last call; none unless they are recorded."""
+
+    def pauses_under_way(self) -> dict[str, bytes]:
+        """PFC pauses under way now, with their length so far; none unless they are recorded."""
+
     def take_series(self) -> dict[str, bytes]:
         """Samples taken since the last call."""
     def take_clock(self) -> dict[str, bytes]:

@@ -996,7 +996,7 @@ def report_command(folders: tuple[Path, ...], out: Path | None, force: bool, int
 @click.option("--most", type=click.IntRange(min=2), metavar="N", help="Events at most; default 200000.")
 @click.option("--force", is_flag=True, help="Replace FILE.")
 def perfetto_command(folder: Path, out: Path | None, most: int | None, force: bool) -> int:
-    """Write a run, also one under way or killed, as a Perfetto trace: ranks, queues and links over time.
+    """Write a run, also one under way or killed, as a Perfetto trace: ranks, flows, PFC pauses, queues.
 
     Open it at ui.perfetto.dev. The earliest events are kept where there are too many.
     """

@@ -259,6 +259,8 @@ def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
         write.add("exchanges", tables.rows("exchanges", simulation.take_exchanges()))
         write.add("operations", tables.rows("operations", simulation.take_operations()))
         write.add("collectives", tables.rows("collectives", simulation.take_collectives()))
+        write.add("messages", tables.rows("messages", simulation.take_messages()))
+        write.add("pauses", tables.rows("pauses", simulation.take_pauses(), names=loaded.nodes))
         names = simulation.series_names()
         write.add("series", tables.rows("series", simulation.take_series(), names=names))
         now_us = simulation.now_ps / 1e6
@@ -275,6 +277,7 @@ def _in_simulator(run: _Run, threads: int) -> tuple[dict[str, Any], bool]:
         limit = kept.document["time_limit"]
         raise RunError(f"{kept.name}: nothing starts between 0 and the end of the load (time_limit {limit})")
     write.add("flows", tables.rows("flows", simulation.unfinished_flows(), finished=False))
+    write.add("pauses", tables.rows("pauses", simulation.pauses_under_way(), names=loaded.nodes))
     write.add("clock", tables.rows("clock", simulation.take_clock()))
     write.add("next_owd", tables.rows("next_owd", simulation.next_owd()))
     for name, table in whole().items():

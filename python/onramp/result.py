@@ -116,6 +116,16 @@ class Result:
         """One row per link and direction, from time 0 to the end of the run: bytes, losses, marks, queue."""
         return tables.read(self.folder, "links")
 
+    @property
+    def messages(self) -> pa.Table:
+        """One row per message between programs, such as a collective's, if the scenario records them."""
+        return tables.read(self.folder, "messages")
+
+    @property
+    def pauses(self) -> pa.Table:
+        """One row per PFC pause of a port's class, if the scenario records them."""
+        return tables.read(self.folder, "pauses")
+
     def rows(self, group: Group) -> pa.Table:
         """The rows that one of the scenario's groups sums up."""
         return group.rows(tables.read(self.folder, group.table))

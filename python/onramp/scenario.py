@@ -82,6 +82,11 @@ class Scenario:
         """True if On-Ramp is on."""
         return bool(self.document["onramp"]["enabled"])
 
+    def host_name(self, number: int) -> str:
+        """Name of a host, of which tables have the number."""
+        network = self.document["network"]
+        return str(network["hosts"][number]) if network["kind"] == "links" else f"h{number}"
+
     @cached_property
     def _summed_up(self) -> tuple[list[groups.Group], list[int]]:
         return groups.of_scenario(self.text)

@@ -290,14 +290,9 @@ def _captures(result: Result, on: str, flows: Sequence[int], folder: Path) -> li
             path = result.folder / f"flow-{flow}-{on}-{end}.pcap"
             if not path.is_file():
                 continue
-            host = _name(result.scenario, ends[flow][i])
+            host = result.scenario.host_name(ends[flow][i])
             path = path.rename(folder / path.name)
             one = Capture(flow, on, end, host, path, left_out[path.name])
             described = {"flow": flow, "on": on, "end": end, "host": host, "path": path.name}
             found.append({**described, "left_out": one.left_out, **one.numbers})
     return found
-
-
-def _name(scenario: Scenario, host: int) -> str:
-    network = scenario.document["network"]
-    return str(network["hosts"][host]) if network["kind"] == "links" else f"h{host}"

@@ -268,6 +268,18 @@ impl Simulation {
         columns(py, &self.sim.take_clock_records())
     }
 
+    fn take_messages<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        columns(py, &self.sim.take_messages())
+    }
+
+    fn take_pauses<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        columns(py, &self.sim.take_pauses())
+    }
+
+    fn pauses_under_way<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        columns(py, &self.sim.pauses_under_way())
+    }
+
     fn goodput<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         columns(py, &self.sim.goodput())
     }

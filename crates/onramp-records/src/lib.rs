@@ -293,6 +293,38 @@ records! {
         queue: Option<u64> = "B",
     }
 
+    /// A PFC pause of a port's class, from time 0 to the end of the run.
+    pub struct PauseRecord = "pauses" {
+        /// Node whose port was paused
+        from: u32 = "1",
+        /// Node at the other end of the link, which paused it
+        to: u32 = "1",
+        /// Class, by its place in `switch.classes`, from 0
+        class: u32 = "1",
+        /// Start, from time 0, the end of the warm-up; a pause under way then starts at 0
+        start_ps: Ps = "ps",
+        /// Length; of a pause under way at the end of the run, until then
+        duration_ps: Ps = "ps",
+    }
+
+    /// A message between programs: of a collective, a send, a request or an answer.
+    pub struct MessageRecord = "messages" {
+        /// Index of its section in the scenario's traffic list
+        traffic: u32 = "1",
+        /// Collective that it is a part of, numbered over all repetitions; null for none
+        collective: Option<u64> = "1",
+        /// Sending host
+        src: u32 = "1",
+        /// Receiving host
+        dst: u32 = "1",
+        /// Payload
+        bytes: u64 = "B",
+        /// Time at which it was handed to its connection or queue pair, from time 0, the end of the warm-up
+        start_ps: Ps = "ps",
+        /// From then until the receiver has all of it
+        duration_ps: Ps = "ps",
+    }
+
     /// One value of a time series.
     pub struct Sample = "series" {
         /// Time, from time 0, the end of the warm-up

@@ -53,6 +53,47 @@ fn halving_and_doubling_take_the_latency_of_their_rounds() {
 }
 
 #[test]
+fn messages_are_those_of_the_collectives_between_their_beginning_and_end() {
+    let text = collective("operation = \"all-reduce\"\nalgorithm = \"halving-doubling\"\nsize = \"8000B\"\nrepeat = 3");
+    for transport in [UNMOVED, "kind = \"dctcp-tcp\""] {
+        let mut sim = build_with(&format!("{STAR}{text}"), transport, &[("measure.messages", "true")]);
+        sim.run_to_end();
+        let (messages, collectives) = (sim.take_messages(), sim.take_collectives());
+        assert!(messages.is_sorted_by_key(|message| message.start_ps + message.duration_ps));
+        assert!(sim.take_messages().is_empty(), "each is taken once");
+        for one in &collectives {
+            let own: Vec<_> = messages.iter().filter(|message| message.collective == Some(one.number)).collect();
+            // Eight ranks send in six rounds, 1.75 times the data each.
+            assert_eq!((own.len(), own.iter().map(|m| m.bytes).sum::<u64>()), (48, 8 * 14_000), "{transport}");
+            let end = own.iter().map(|m| m.start_ps + m.duration_ps).max();
+            assert_eq!(own.iter().map(|m| m.start_ps).min(), Some(one.start_ps));
+            assert_eq!(end, Some(one.start_ps + one.duration_ps));
+            assert!(own.iter().all(|m| m.duration_ps > 2 * US && m.src != m.dst && m.traffic == 0));
+        }
+        assert_eq!(messages.len(), 48 * collectives.len());
+        let mut without = build(&format!("{STAR}{text}"), transport);
+        without.run_to_end();
+        assert_eq!((without.take_messages(), without.take_collectives()), (vec![], collectives));
+    }
+}
+
+#[test]
+fn messages_of_a_warm_up_are_left_out_and_requests_are_of_no_collective() {
+    let text = "\n[[traffic]]\nkind = \"rpc\"\nfrom = [\"h0\"]\nto = [\"h1\"]\nrequest = \"100B\"\nresponse = \"5KB\"\ndepth = 1\n";
+    let set = [("measure.messages", "true"), ("warmup", "150us"), ("duration", "300us")];
+    let mut sim = build_with(&format!("{STAR}{text}"), UNMOVED, &set);
+    sim.run_to_end();
+    let (messages, exchanges) = (sim.take_messages(), sim.take_exchanges());
+    let answers = messages.iter().filter(|m| (m.src, m.dst, m.bytes) == (1, 0, 5000)).count();
+    let requests = messages.iter().filter(|m| (m.src, m.dst, m.bytes) == (0, 1, 100)).count();
+    assert_eq!(requests, exchanges.len());
+    // The answer to a request of the warm-up may have begun after it.
+    assert!(answers == requests || answers == requests + 1, "{answers} {requests}");
+    assert_eq!(answers + requests, messages.len());
+    assert!(requests > 10 && messages.iter().all(|message| message.collective.is_none()));
+}
+
+#[test]
 fn rings_of_a_server_use_all_of_its_nics() {
     let network = "duration = \"1ms\"\n[network]\nkind = \"servers\"\nservers = 4\ngpus = 4\nspines = 4\n";
     let busbw = |more: &str| {
@@ -101,11 +142,12 @@ fn cells_and_threads_change_nothing() {
     for transport in ["kind = \"dcqcn\"", "kind = \"swift\"", "kind = \"cubic\""] {
         let run = |one_cell, threads| {
             let options = Options { one_cell, ..Options::default() };
-            let mut sim = build_as(&options, &text, transport, &[("onramp.enabled", "true")]);
+            let mut sim =
+                build_as(&options, &text, transport, &[("onramp.enabled", "true"), ("measure.messages", "true")]);
             sim.set_threads(threads);
             sim.run_to_end();
             assert_eq!(counters(&sim)["unfinished"]["exchanges"], 0);
-            (sim.take_collectives(), sim.take_operations(), sim.take_flows(), counters(&sim))
+            (sim.take_collectives(), sim.take_operations(), sim.take_messages(), sim.take_flows(), counters(&sim))
         };
         let alone = run(true, 1);
         assert_eq!((alone.0.len(), alone.1.len()), (3 * 2 + 1, 12 * 2 + 12));
@@ -121,13 +163,18 @@ fn servers_in_cells_change_nothing() {
     for transport in ["kind = \"dcqcn\"", "kind = \"nscc\""] {
         let run = |one_cell, threads| {
             let options = Options { one_cell, ..Options::default() };
-            let mut sim = build_as(&options, &format!("{network}{rings}{direct}"), transport, &[]);
+            let mut sim =
+                build_as(&options, &format!("{network}{rings}{direct}"), transport, &[("measure.messages", "true")]);
             // 128 GPUs in two cells, and the switches between servers.
             assert_eq!(sim.cells() > 2, !one_cell);
             sim.set_threads(threads);
             // In steps that end while packets cross from cell to cell and nothing else is due.
-            while !sim.run(u64::MAX, 1000) {}
-            (sim.take_collectives(), sim.take_operations(), counters(&sim))
+            let mut messages = Vec::new();
+            while !sim.run(u64::MAX, if one_cell { u64::MAX } else { 1000 }) {
+                messages.extend(sim.take_messages());
+            }
+            messages.extend(sim.take_messages());
+            (sim.take_collectives(), sim.take_operations(), messages, counters(&sim))
         };
         let alone = run(true, 1);
         assert_eq!(alone.0.len(), 2);

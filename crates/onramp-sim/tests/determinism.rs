@@ -3,6 +3,7 @@
 mod common;
 
 use common::*;
+use onramp_sim::units::Ps;
 use onramp_sim::{Options, Simulation};
 
 const QUEUES: (&str, &str) = ("measure.queues", "[\"tor0->h0\", \"core0->agg0\"]");
@@ -109,6 +110,39 @@ fn cells_and_threads_change_nothing() {
             for &threads in threads {
                 assert_eq!(run(false, threads), alone, "{name}, {transport}, {threads} threads");
             }
+        }
+    }
+}
+
+#[test]
+fn pauses_are_the_same_rows_for_any_cells_threads_and_steps() {
+    let set = [("warmup", "50us"), ("host.rto", "200us"), ("measure.pauses", "true")];
+    for (name, network, cells) in NETWORKS {
+        // As little as the ports of a switch leave.
+        let buffer = match *name {
+            "fat tree" => "800KB",
+            "star" => "1600KB",
+            _ => "1300KB",
+        };
+        let set = [&set[..], &[("switch.buffer", buffer)]].concat();
+        let run = |one_cell, threads, step| {
+            let options = Options { one_cell, ..Options::default() };
+            let mut sim = build_as(&options, &format!("{network}{LOADED}"), TRANSPORTS[0], &set);
+            assert_eq!(sim.cells(), if one_cell { 1 } else { *cells }, "{name}");
+            sim.set_threads(threads);
+            let mut pauses = Vec::new();
+            loop {
+                let over = sim.run(Ps::MAX, step);
+                pauses.extend(sim.take_pauses());
+                if over {
+                    return [pauses, sim.pauses_under_way()].concat();
+                }
+            }
+        };
+        let alone = run(true, 1, u64::MAX);
+        assert!(alone.len() > 100, "{name}: {}", alone.len());
+        for (threads, step) in [(1, u64::MAX), (2, u64::MAX), (1, 30_000), (2, 17_000)] {
+            assert!(run(false, threads, step) == alone, "{name}, {threads} threads, steps of {step} events");
         }
     }
 }

@@ -3,9 +3,10 @@
 mod common;
 
 use common::*;
-use onramp_sim::records::LinkRecord;
+use onramp_sim::records::{LinkRecord, PauseRecord};
 use onramp_sim::units::{Ps, US};
 use onramp_sim::{Options, Simulation};
+use std::collections::BTreeMap;
 
 /// `fast` (100 Gb/s) hosts and a `slow` one (10 Gb/s) on switch `s`.
 fn funnel(fast: &[&str]) -> String {
@@ -42,6 +43,7 @@ fn links_add_up_to_what_the_network_counts() {
     for set in [&pfc[..], &lossy, &trims, &marks, &faulty] {
         let mut sim = build_with(&format!("{SMALL_FAT_TREE}{LOADED}"), TRANSPORTS[0], &[&all[..], set].concat());
         sim.run_to_end();
+        assert!(sim.take_pauses().is_empty() && sim.pauses_under_way().is_empty(), "only where they are asked for");
         let (links, counters) = (sim.links(), sim.counters().network);
         let sum = |of: fn(&LinkRecord) -> u64| links.iter().map(of).sum::<u64>();
         let counts =
@@ -62,6 +64,72 @@ fn links_add_up_to_what_the_network_counts() {
         found.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
     }
     assert!(found.iter().all(|count| *count > 0), "each was met: {found:?}");
+}
+
+/// Time that each port's class was paused, by the ends of its link; no two pauses of a class overlap.
+fn paused(pauses: &[PauseRecord]) -> BTreeMap<(u32, u32), (u64, Ps)> {
+    let mut sorted = pauses.to_vec();
+    sorted.sort_by_key(|pause| (pause.from, pause.to, pause.class, pause.start_ps));
+    for pair in sorted.windows(2) {
+        let same = |of: fn(&PauseRecord) -> u32| of(&pair[0]) == of(&pair[1]);
+        let apart = pair[0].start_ps + pair[0].duration_ps <= pair[1].start_ps;
+        assert!(apart || !(same(|p| p.from) && same(|p| p.to) && same(|p| p.class)), "{pair:?}");
+    }
+    let mut all = BTreeMap::new();
+    for pause in pauses {
+        let (count, time) = all.entry((pause.from, pause.to)).or_default();
+        (*count, *time) = (*count + 1, *time + pause.duration_ps);
+    }
+    all
+}
+
+#[test]
+fn pauses_add_up_to_what_links_were_paused() {
+    let pfc = [("host.rto", "200us"), ("switch.buffer", "800KB"), ("measure.pauses", "true")];
+    let classes = ("switch.classes", "[{ weight = 1 }, { weight = 1 }]");
+    let two = format!("{LOADED}{}", long("h1", "h9", "class = 1"));
+    // Load has paused ports at time 0, and at the end.
+    for (set, traffic) in [
+        (vec![], LOADED),
+        (vec![("warmup", "150us"), ("duration", "200us"), ("time_limit", "220us")], LOADED),
+        (vec![classes, ("switch.buffer", "1600KB"), ("duration", "200us"), ("time_limit", "220us")], &two),
+    ] {
+        let set = [&pfc[..], &set].concat();
+        let mut sim = build_with(&format!("{SMALL_FAT_TREE}{traffic}"), TRANSPORTS[0], &set);
+        sim.run_to_end();
+        let (links, under_way) = (sim.links(), sim.pauses_under_way());
+        assert!(under_way.iter().all(|pause| pause.start_ps + pause.duration_ps == sim.now()), "{under_way:?}");
+        let over = sim.take_pauses();
+        assert!(over.is_sorted_by_key(|pause| pause.start_ps + pause.duration_ps));
+        assert!(sim.take_pauses().is_empty(), "each is taken once");
+        let all = [over, under_way].concat();
+        let found = paused(&all);
+        assert!(found.keys().any(|(from, _)| *from < 32) && found.keys().any(|(from, _)| *from >= 32), "{found:?}");
+        // Links count the pauses that start from time 0 on.
+        let at_once = all.iter().filter(|pause| pause.start_ps == 0).count() as u64;
+        assert_eq!(
+            found.values().map(|(count, _)| count).sum::<u64>(),
+            at_once + links.iter().map(|l| l.pauses).sum::<u64>()
+        );
+        for link in links {
+            let (count, time) = found.get(&(link.from, link.to)).copied().unwrap_or_default();
+            assert_eq!(time, link.paused_ps, "{set:?}: {link:?}");
+            assert!(count >= link.pauses, "{set:?}: {link:?}");
+        }
+        let most = all.iter().map(|pause| pause.class).max();
+        assert_eq!(most, Some(u32::from(set.contains(&classes))), "classes count from 0");
+    }
+}
+
+#[test]
+fn a_storm_is_a_pause_as_long_as_it_lasts() {
+    let text = format!("duration = \"3ms\"\nnetwork = {{ kind = \"dumbbell\" }}\n{}", long("h0", "h2", ""));
+    let storm = ("host.storms", "[{ hosts = [\"h2\"], start = \"1ms\", stop = \"2ms\" }]");
+    let mut sim = build_with(&text, UNMOVED, &[storm, ("measure.pauses", "true"), ("switch.buffer", "100MB")]);
+    sim.run_to_end();
+    let pauses = sim.take_pauses();
+    let storm = pauses.iter().find(|pause| pause.to == 2).unwrap();
+    assert_eq!((storm.class, storm.start_ps, storm.duration_ps), (0, 1_000 * US, 1_000 * US), "{pauses:?}");
 }
 
 #[test]

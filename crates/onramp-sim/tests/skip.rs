@@ -145,6 +145,8 @@ fn what_draws_or_depends_on_the_time_skips_nothing_and_says_why() {
         (("host.recovery", "{ kind = \"selective-repeat\" }"), "selective repeat"),
         (("measure.queues", "[\"leaf0->h0\"]"), "recorded over time"),
         (("measure.rtt", "true"), "measure.rtt"),
+        (("measure.messages", "true"), "measure.messages"),
+        (("measure.pauses", "true"), "measure.pauses"),
     ] {
         let says = compared(&text, DCQCN, &[set]);
         assert!(says.starts_with("skipped none of 12 iterations: ") && says.contains(why), "{set:?}: {says}");

@@ -121,8 +121,11 @@ fn what_only_the_simulator_has_does_not_run_on_linux() {
             format!("s.toml:12: clock.sync: \"{sync}\" is simulated only; use --on sim, or one of perfect, huygens")
         );
     }
-    let sampled = "[measure]\nnext_owd = 10\n\n[[traffic]]";
-    assert!(refused(Substrate::Linux, "[[traffic]]", sampled).contains("measure.next_owd: is simulated only"));
+    for (key, value) in [("next_owd", "10"), ("messages", "true"), ("pauses", "true")] {
+        let sampled = format!("[measure]\n{key} = {value}\n\n[[traffic]]");
+        let found = refused(Substrate::Linux, "[[traffic]]", &sampled);
+        assert!(found.contains(&format!("measure.{key}: is simulated only")), "{found}");
+    }
 }
 
 #[test]

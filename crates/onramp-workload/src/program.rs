@@ -15,10 +15,20 @@ use std::fmt::Debug;
 pub struct Message {
     /// Payload \[bytes\], above 0.
     pub bytes: u64,
-    /// Label, such as the number of the request it belongs to.
+    /// Label, such as the number of the request it belongs to; with [`Message::OF_COLLECTIVE`] set that of a collective.
     pub tag: u64,
     /// Value that the sending program tells the receiving one.
     pub content: u64,
+}
+
+impl Message {
+    /// Bit of the tag of a message that is a part of a collective.
+    pub const OF_COLLECTIVE: u64 = 1 << 63;
+
+    /// Number of the collective that it is a part of, over all repetitions.
+    pub fn collective(&self) -> Option<u64> {
+        (self.tag & Self::OF_COLLECTIVE != 0).then_some(self.tag & !Self::OF_COLLECTIVE)
+    }
 }
 
 /// Progress of a program that does the same several times.

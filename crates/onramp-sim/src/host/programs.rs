@@ -8,38 +8,49 @@ use super::{Hosts, Io, Timer};
 use crate::network::feedback::{Feedback, Header};
 use crate::network::packet::TCP;
 use onramp_config::units::Ps;
-use onramp_records::{ExchangeRecord, OperationRecord};
+use onramp_records::{ExchangeRecord, MessageRecord, OperationRecord};
 use onramp_workload::program::Repetitions;
 use onramp_workload::state::Encoder;
 use onramp_workload::{Actions, Message, Placed, Program};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The messages of one direction of a channel that have not been read, and where each ends: before this byte of a
-/// connection's stream (TCP), or this packet of a flow (RDMA).
+/// The messages of one direction of a channel that have not been read.
+#[derive(Debug, Default)]
+struct Unread {
+    /// Where each ends: before this byte of a connection's stream (TCP), or this packet of a flow (RDMA).
+    messages: VecDeque<(u64, Message)>,
+    /// When each was handed over, where messages are recorded.
+    starts: VecDeque<Ps>,
+}
+
+/// The messages of one direction of a channel that have not been read, which its two ends share.
 #[derive(Clone, Debug, Default)]
-pub struct Stream(Arc<Mutex<VecDeque<(u64, Message)>>>);
+pub struct Stream(Arc<Mutex<Unread>>);
 
 impl Stream {
-    fn messages(&self) -> MutexGuard<'_, VecDeque<(u64, Message)>> {
+    fn unread(&self) -> MutexGuard<'_, Unread> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A message that ends before `end`.
-    fn push(&self, end: u64, message: Message) {
-        self.messages().push_back((end, message));
+    /// A message that ends before `end`, handed over at `start` if that is recorded.
+    fn push(&self, end: u64, message: Message, start: Option<Ps>) {
+        let mut unread = self.unread();
+        unread.messages.push_back((end, message));
+        unread.starts.extend(start);
     }
 
-    /// Takes the first one, if all of it is before `read`.
-    fn take(&self, read: u64) -> Option<Message> {
-        let mut messages = self.messages();
-        messages.front().filter(|(end, _)| *end <= read)?;
-        messages.pop_front().map(|(_, message)| message)
+    /// Takes the first one, if all of it is before `read`, and when it was handed over.
+    fn take(&self, read: u64) -> Option<(Message, Option<Ps>)> {
+        let mut unread = self.unread();
+        unread.messages.front().filter(|(end, _)| *end <= read)?;
+        let start = unread.starts.pop_front();
+        unread.messages.pop_front().map(|(_, message)| (message, start))
     }
 
     /// End of the first one.
     pub fn next_end(&self) -> Option<u64> {
-        self.messages().front().map(|(end, _)| *end)
+        self.unread().messages.front().map(|(end, _)| *end)
     }
 }
 
@@ -52,6 +63,10 @@ pub struct Heard {
     pub program: u32,
     /// See `program`.
     pub channel: u32,
+    /// Index of the section in the scenario's traffic list.
+    pub traffic: u32,
+    /// Sending and receiving host.
+    pub hosts: [u32; 2],
 }
 
 /// Sending end of a program's channel.
@@ -89,6 +104,8 @@ pub struct Programs {
     /// Exchanges that are complete, and when, until they are taken; times are the engine's.
     records: Vec<(Ps, ExchangeRecord)>,
     operations: Vec<OperationRecord>,
+    /// Messages that have come, in this order, until they are taken, where they are recorded; times are the engine's.
+    messages: Option<Vec<MessageRecord>>,
     over: usize,
 }
 
@@ -99,7 +116,10 @@ impl Programs {
 
     /// Takes down the programs' states; it is busy while messages are under way.
     fn encode(&self, state: &mut Encoder) {
-        let Self { all, zero, heard: _, actions: _, written, records, operations, over } = self;
+        let Self { all, zero, heard: _, actions: _, written, records, operations, messages, over } = self;
+        if messages.is_some() {
+            state.refuse("messages are recorded over time (measure.messages)");
+        }
         if !written.is_empty() || !records.is_empty() || !operations.is_empty() {
             state.busy();
         }
@@ -209,6 +229,18 @@ impl<H: Header> Hosts<H> {
         }
     }
 
+    /// Records each message from now on.
+    pub fn record_messages(&mut self) {
+        if let Some(programs) = &mut self.programs {
+            programs.messages = Some(Vec::new());
+        }
+    }
+
+    /// Messages that have come since the last call; none unless they are recorded. Times are the engine's.
+    pub fn take_messages(&mut self) -> Vec<MessageRecord> {
+        self.programs.as_mut().and_then(|programs| programs.messages.as_mut()).map(std::mem::take).unwrap_or_default()
+    }
+
     fn programs(&mut self) -> &mut Programs {
         self.programs.as_mut().expect("there are programs")
     }
@@ -241,9 +273,21 @@ impl<H: Header> Hosts<H> {
         later: Option<u32>,
     ) {
         let mut any = false;
-        while let Some(message) = heard.stream.take(read) {
+        while let Some((message, start)) = heard.stream.take(read) {
             any = true;
             let programs = self.programs();
+            if let (Some(start_ps), Some(messages)) = (start, &mut programs.messages) {
+                let [src, dst] = heard.hosts;
+                messages.push(MessageRecord {
+                    traffic: heard.traffic,
+                    collective: message.collective(),
+                    src,
+                    dst,
+                    bytes: message.bytes,
+                    start_ps,
+                    duration_ps: io.now - start_ps,
+                });
+            }
             let now = io.now - programs.zero;
             let Programs { all, actions, .. } = programs;
             all[heard.program as usize].program.received(now, heard.channel, message, actions);
@@ -288,8 +332,8 @@ impl<H: Header> Hosts<H> {
             } else {
                 self.write_message(said.sender, message.bytes)
             };
-            said.stream.push(end, message);
-            let written = &mut self.programs().written;
+            let Programs { written, messages, .. } = self.programs();
+            said.stream.push(end, message, messages.as_ref().map(|_| io.now));
             if !written.contains(&said.sender) {
                 written.push(said.sender);
             }

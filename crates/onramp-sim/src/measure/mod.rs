@@ -55,6 +55,10 @@ pub struct Measure {
     pub next_owd: u32,
     /// Records how well flows keep to their rates (`host.shaping`). Default false.
     pub shaping: bool,
+    /// Records the start and length of each message between programs (`messages.parquet`). Default false.
+    pub messages: bool,
+    /// Records the start and length of each PFC pause (`pauses.parquet`). Default false.
+    pub pauses: bool,
 }
 
 impl Default for Measure {
@@ -71,6 +75,8 @@ impl Default for Measure {
             owd: vec![],
             next_owd: 0,
             shaping: false,
+            messages: false,
+            pauses: false,
         }
     }
 }

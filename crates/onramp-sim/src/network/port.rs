@@ -208,19 +208,25 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// A frame has come.
-    pub fn set(&mut self, paused: bool, now: Ps) {
+    /// A frame has come; the start of the pause that it ends, if it ends one.
+    pub fn set(&mut self, paused: bool, now: Ps) -> Option<Ps> {
         match (paused, self.since) {
             (true, None) => {
                 self.count += 1;
                 self.since = Some(now);
+                None
             }
             (false, Some(since)) => {
                 self.ended += now - since;
-                self.since = None;
+                self.since.take()
             }
-            _ => {}
+            _ => None,
         }
+    }
+
+    /// Start of the pause under way; of one that was under way when counting began, that time.
+    pub fn since(&self) -> Option<Ps> {
+        self.since
     }
 
     /// Time spent paused up to `now`.
@@ -238,6 +244,19 @@ impl Pauses {
     pub fn begin(&mut self, now: Ps) {
         *self = Self { since: self.since.map(|_| now), ..Self::default() };
     }
+}
+
+/// A pause of a class of a port, in the engine's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// The port, as its cell counts them.
+    pub port: u32,
+    /// The class; 0 is the control class.
+    pub class: u8,
+    /// Start.
+    pub start: Ps,
+    /// End.
+    pub end: Ps,
 }
 
 #[cfg(test)]

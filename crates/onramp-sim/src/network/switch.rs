@@ -10,7 +10,7 @@ use super::hops::{Fate, Hops};
 use super::order::{Flow, Order};
 use super::packet::{MARKED, TCP, TRIMMED, UNPAUSED};
 use super::path::{Choice, Selector};
-use super::port::{HERE, Pauses, Port, Queue};
+use super::port::{HERE, Pause, Pauses, Port, Queue};
 use super::schedule::{CONTROL, Schedule, Turn};
 use super::{Kind, Packet};
 use crate::engine::{Events, Lanes, OnLink, Posts, prefetch};
@@ -137,6 +137,8 @@ pub struct Network<F: Feedback> {
     ingress: Vec<Ingress>,
     /// As the queues; none before the first pause.
     pauses: Vec<Pauses>,
+    /// Pauses that are over, until they are taken, where they are recorded.
+    paused: Option<Vec<Pause>>,
     /// Egress thresholds of lossy classes.
     alphas: Vec<Alpha>,
     classes: usize,
@@ -227,6 +229,7 @@ impl<F: Feedback> Network<F> {
         Self {
             written: own.ports.iter().zip(&rates).map(|(&id, &rate)| feedback.port(rate, id)).collect(),
             pauses: Vec::new(),
+            paused: None,
             turns: vec![Turn::default(); if schedule.takes_turns() { ports.len() } else { 1 }],
             sent_before: vec![(0, 0); ports.len()],
             fates: vec![Fates::default(); ports.len()],
@@ -621,7 +624,30 @@ impl<F: Feedback> Network<F> {
         }
         self.pauses.resize(self.queues.len(), Pauses::default());
         let place = self.queue_of(id, class);
-        self.pauses[place].set(pause, now);
+        if let Some(start) = self.pauses[place].set(pause, now)
+            && let Some(paused) = &mut self.paused
+        {
+            paused.push(Pause { port: id, class, start, end: now });
+        }
+    }
+
+    /// Records each pause from now on.
+    pub fn record_pauses(&mut self) {
+        self.paused = Some(Vec::new());
+    }
+
+    /// Pauses that are over, since the last call, in the order of their ends; none unless they are recorded.
+    pub fn take_pauses(&mut self) -> Vec<Pause> {
+        self.paused.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Pauses under way at `now`, as if they ended there; none unless they are recorded.
+    pub fn pauses_under_way(&self, now: Ps) -> impl Iterator<Item = Pause> {
+        let recorded = self.paused.iter().flat_map(|_| self.pauses.iter().enumerate());
+        recorded.filter_map(move |(place, pauses)| {
+            let (port, class) = ((place / self.classes) as u32, (place % self.classes) as u8);
+            pauses.since().map(|start| Pause { port, class, start, end: now })
+        })
     }
 
     /// Sends a PFC frame to the other end of `id`, before everything that waits, if the class has PFC.
@@ -661,6 +687,7 @@ impl<F: Feedback> Network<F> {
             queues: _,
             ingress,
             pauses: _,
+            paused,
             alphas: _,
             classes: _,
             lossy: _,
@@ -694,6 +721,9 @@ impl<F: Feedback> Network<F> {
         }
         if hops.is_some() || edges.is_some() {
             state.refuse("packets of flows are captured");
+        }
+        if paused.is_some() {
+            state.refuse("pauses are recorded over time (measure.pauses)");
         }
         if !orders.is_empty() {
             state.refuse("the order of packets is recorded (measure.order)");

@@ -208,6 +208,12 @@ impl Substrate {
         if s.measure.rtt {
             wrong.push(Mistake::new("measure.rtt", "is simulated only; use --on sim, or leave it out"));
         }
+        if s.measure.messages {
+            wrong.push(Mistake::new("measure.messages", "is simulated only; use --on sim, or leave it out"));
+        }
+        if s.measure.pauses {
+            wrong.push(Mistake::new("measure.pauses", "is simulated only; use --on sim, or leave it out"));
+        }
         if s.measure.next_owd > 0 {
             wrong.push(Mistake::new("measure.next_owd", "is simulated only; use --on sim, or leave it out"));
         }

@@ -74,6 +74,9 @@ impl<F: Feedback + 'static> Engine<F> {
         let mut engine = Self::new(feedback, &resolved, topology, arrivals, options.one_cell);
         engine.desk.connections = connections;
         engine.desk.open_programs(&mut engine.cells, plan.programs, &plan.channels);
+        if resolved.measure.messages {
+            engine.cells.iter_mut().for_each(|cell| cell.hosts.record_messages());
+        }
         engine.trace(&options.traced);
         engine.desk.follows = options.ways;
         engine.desk.skip = (!options.no_skip).then(Box::default);
@@ -141,6 +144,9 @@ impl<F: Feedback + 'static> Engine<F> {
             let meter = Meter::new(origin, next, shaped, wanted);
             let parts = cell::Parts { events, network, hosts, clocks, meter };
             cells.push(Box::new(Cell::new(parts, Arc::clone(&map), Arc::clone(&topology), span.seed, measured)));
+        }
+        if resolved.measure.pauses {
+            cells.iter_mut().for_each(|cell| cell.network.record_pauses());
         }
         for name in &resolved.measure.order {
             let port = topology.port_named(name).expect("the scenario was checked");

@@ -10,10 +10,11 @@ use crate::host::{Note, Transports};
 use crate::measure::trace::roce::Message;
 use crate::measure::{Observer, Recorder, Running, Timeline};
 use crate::network::feedback::Feedback;
+use crate::network::port::Pause;
 use crate::scenario::{Policies, Section};
 use onramp_config::units::{Ps, US};
-use onramp_records::{ExchangeRecord, FlowRecord, OperationRecord};
-use onramp_topology::{Cells, Topology};
+use onramp_records::{ExchangeRecord, FlowRecord, OperationRecord, PauseRecord};
+use onramp_topology::{Cells, Members, PortId, Topology};
 use onramp_workload::LoadSpan;
 use onramp_workload::arrivals::Arrivals;
 use std::collections::BTreeMap;
@@ -253,6 +254,26 @@ impl Desk {
     /// Time from time 0 on; `None` before.
     pub(super) fn since_origin(&self, at: Ps) -> Option<Ps> {
         (at + self.skipped).checked_sub(self.origin)
+    }
+
+    /// Pauses of each cell as records, in the order of their ends, whatever the cells; those before time 0 are left out.
+    pub(super) fn pauses(&self, of_cells: impl IntoIterator<Item = Vec<Pause>>) -> Vec<PauseRecord> {
+        let part = |(part, pauses): (&Members, Vec<Pause>)| {
+            pauses.into_iter().map(|pause| (part.ports[pause.port as usize], pause)).collect::<Vec<_>>()
+        };
+        let mut all: Vec<(PortId, Pause)> = self.map.parts.iter().zip(of_cells).flat_map(part).collect();
+        all.sort_by_key(|(port, pause)| (pause.end, *port, pause.class));
+        let record = |(port, pause): (PortId, Pause)| {
+            let port = &self.topology.ports()[port as usize];
+            Some(PauseRecord {
+                from: port.from,
+                to: port.to,
+                class: u32::from(pause.class).saturating_sub(1),
+                start_ps: self.since_origin(pause.start)?,
+                duration_ps: pause.end - pause.start,
+            })
+        };
+        all.into_iter().filter_map(record).collect()
     }
 
     /// An operation is complete; its times are the engine's.

@@ -24,8 +24,8 @@ use crate::scenario::{BuildError, Scenario};
 use onramp_config::units::Ps;
 use onramp_records::counters::Counters;
 use onramp_records::{
-    ClockRecord, CollectiveRecord, ExchangeRecord, FlowRecord, GoodputRecord, LinkRecord, NextRecord, OperationRecord,
-    RequestRecord, Sample,
+    ClockRecord, CollectiveRecord, ExchangeRecord, FlowRecord, GoodputRecord, LinkRecord, MessageRecord, NextRecord,
+    OperationRecord, PauseRecord, RequestRecord, Sample,
 };
 use onramp_topology::Topology;
 use onramp_workload::custom::Workloads;
@@ -191,6 +191,21 @@ impl Simulation {
     /// Samples of the clocks' errors since the last call.
     pub fn take_clock_records(&mut self) -> Vec<ClockRecord> {
         self.0.take_clock_records()
+    }
+
+    /// Messages between programs that have come since the last call, in this order; none without `measure.messages`.
+    pub fn take_messages(&mut self) -> Vec<MessageRecord> {
+        self.0.take_messages()
+    }
+
+    /// PFC pauses that are over since the last call, in the order of their ends; none without `measure.pauses`.
+    pub fn take_pauses(&mut self) -> Vec<PauseRecord> {
+        self.0.take_pauses()
+    }
+
+    /// PFC pauses under way now, with their length so far; none without `measure.pauses`.
+    pub fn pauses_under_way(&self) -> Vec<PauseRecord> {
+        self.0.pauses_under_way()
     }
 
     /// Payload that flows without an end of their own have moved so far.

@@ -173,7 +173,13 @@ impl Desk {
     ) {
         let Section { transport, class } = self.sections[channel.traffic as usize];
         let stream = Stream::default();
-        let heard = Heard { stream: stream.clone(), program: heard_by, channel: heard_on };
+        let heard = Heard {
+            stream: stream.clone(),
+            program: heard_by,
+            channel: heard_on,
+            traffic: channel.traffic,
+            hosts: [src, dst],
+        };
         let watch = self.recorder.watched_owd(src, dst);
         let (from, to) = (self.map.of(src), self.map.of(dst));
         let nic = |host, other, hash| self.map.nic_towards(&self.topology, host, other, hash);

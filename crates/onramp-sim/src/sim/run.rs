@@ -15,8 +15,8 @@ use crate::network::packet::TCP;
 use onramp_config::units::Ps;
 use onramp_records::counters::Counters;
 use onramp_records::{
-    ClockRecord, CollectiveRecord, ExchangeRecord, FlowRecord, GoodputRecord, LinkRecord, NextRecord, OperationRecord,
-    RequestRecord, Sample,
+    ClockRecord, CollectiveRecord, ExchangeRecord, FlowRecord, GoodputRecord, LinkRecord, MessageRecord, NextRecord,
+    OperationRecord, PauseRecord, RequestRecord, Sample,
 };
 
 /// Cells of a kind take turns with the others only where each thread has this many.
@@ -49,6 +49,9 @@ pub(super) trait Run: Send + Sync {
     fn take_collectives(&mut self) -> Vec<CollectiveRecord>;
     fn take_samples(&mut self) -> Vec<Sample>;
     fn take_clock_records(&mut self) -> Vec<ClockRecord>;
+    fn take_messages(&mut self) -> Vec<MessageRecord>;
+    fn take_pauses(&mut self) -> Vec<PauseRecord>;
+    fn pauses_under_way(&self) -> Vec<PauseRecord>;
     fn goodput(&self) -> Vec<GoodputRecord>;
     fn links(&self) -> Vec<LinkRecord>;
     fn next_records(&self) -> Vec<NextRecord>;
@@ -166,6 +169,27 @@ impl<F: Feedback> Run for Engine<F> {
             Clocks::Running(clocks) => clocks.take_records(),
         });
         records.flatten().collect()
+    }
+
+    fn take_messages(&mut self) -> Vec<MessageRecord> {
+        // As with pauses, all cells have come to the same time. A host's messages keep their order.
+        let mut all: Vec<_> = self.cells.iter_mut().flat_map(|cell| cell.hosts.take_messages()).collect();
+        all.sort_by_key(|message| (message.start_ps + message.duration_ps, message.dst));
+        let since = |message: MessageRecord| {
+            Some(MessageRecord { start_ps: self.desk.since_origin(message.start_ps)?, ..message })
+        };
+        all.into_iter().filter_map(since).collect()
+    }
+
+    fn take_pauses(&mut self) -> Vec<PauseRecord> {
+        // All cells have come to the same time: what is over later comes with the next call.
+        let taken: Vec<_> = self.cells.iter_mut().map(|cell| cell.network.take_pauses()).collect();
+        self.desk.pauses(taken)
+    }
+
+    fn pauses_under_way(&self) -> Vec<PauseRecord> {
+        let now = self.desk.now;
+        self.desk.pauses(self.cells.iter().map(|cell| cell.network.pauses_under_way(now).collect()))
     }
 
     fn goodput(&self) -> Vec<GoodputRecord> {

@@ -11,8 +11,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-/// Marks the tags of collectives' messages.
-const OF_COLLECTIVE: u64 = 1 << 63;
+const OF_COLLECTIVE: u64 = Message::OF_COLLECTIVE;
 
 /// Whose rank it is, and when it runs.
 #[derive(Clone, Copy, Debug)]
