@@ -504,8 +504,8 @@ def main(arguments: list[str]) -> None:
         case ["htsim", htsim, txt2bin]:
             record("htsim", lambda case: run_htsim(Path(htsim).resolve(), Path(txt2bin).resolve(), case))
         case ["simai-experts", simulator, topologies, config]:
-            paths = [Path(path).resolve() for path in (simulator, topologies, config)]
-            record("simai-experts", partial(run_simai, *paths))
+            files = Path(topologies).resolve(), Path(config).resolve()
+            record("simai-experts", partial(run_simai, Path(simulator).resolve(), *files))
         case []:
             print("\n\n".join(scored(simulator) for simulator in SCORES))
         case _:
