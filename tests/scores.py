@@ -6,6 +6,7 @@ tests read:
     python tests/scores.py
     python tests/scores.py astra-sim PROGRAM EXAMPLES
     python tests/scores.py htsim HTSIM_UEC TXT2BIN
+    python tests/scores.py simai-experts SIMAI_SIMULATOR TOPOLOGIES CONFIG
 
 How to build them is in docs/scores.md.
 """
@@ -13,6 +14,7 @@ How to build them is in docs/scores.md.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -30,7 +32,7 @@ from onramp.result import Result
 from onramp.studies.collectives import bandwidth, iteration
 
 DATA = Path(__file__).parent / "data/scores"
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
 #: Packets are retransmitted out of order, and queues trim: as htsim's.
 UNORDERED: Mapping[str, Any] = {
     "host": {"payload": "4086B", "entropy": {"kind": "reps"}},
@@ -156,43 +158,113 @@ SIMAI = {
 ACTIVATIONS, PARAMETERS, EMBEDDING = 41_943_040, 1_942_896_640, 514_631_680
 
 
+#: What is communicated in a pass, and its size.
+Pass = tuple[str, int]
+NOTHING: Pass = ("NONE", 0)
+
+
+def line(name: str, forward: Pass = NOTHING, inputs: Pass = NOTHING, weights: Pass = NOTHING) -> str:
+    """A layer of AICB's, without computation."""
+    passes = (forward, inputs, weights)
+    return "\t".join([name, "-1", *(f"1\t{kind}\t{size}" for kind, size in passes), "100"])
+
+
+def workload(shape: str, lines: list[str]) -> str:
+    """A file of AICB's."""
+    head = f"HYBRID_TRANSFORMER_FWD_IN_BCKWD {shape} checkpoints: 0 checkpoint_initiates: 0"
+    return "\n".join([head, str(len(lines)), *lines, ""])
+
+
 def gpt(layers: int, parameters: int, embedding: int) -> str:
     """AICB's workload of GPT-13B, tensor parallel by 8 on 128 GPUs, one microbatch."""
-    nothing = ("NONE", 0)
-
-    def line(name: str, forward: tuple[str, int], inputs: int = 0, weights: tuple[str, int] = nothing) -> str:
-        passes = (forward, ("NONE", inputs), weights)
-        return "\t".join([name, "-1", *(f"1\t{kind}\t{size}" for kind, size in passes), "100"])
-
     gather, scatter = ("ALLGATHER", ACTIVATIONS), ("REDUCESCATTER", ACTIVATIONS)
     parts = [line("attention_column", gather), line("attention_row", scatter)]
     parts += [line("mlp_column", gather), line("mlp_row", scatter)]
     lines = [
         line("grad_norm", ("ALLGATHER", parameters), weights=("REDUCESCATTER", 2 * parameters)),
-        line("embedding_layer", nothing),
+        line("embedding_layer"),
         *(parts * layers),
         line("final_column", gather),
         line("embedding_norm", ("ALLREDUCE", embedding)),
         *(line(f"cross_entropy{i}", ("ALLREDUCE", 16384)) for i in range(3)),
         *(line(f"optimizer{i}", ("ALLREDUCE", 4)) for i in range(4)),
     ]
-    head = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 8 ep: 1 pp: 1 vpp: 20 ga: 1"
-    head += " all_gpus: 128 checkpoints: 0 checkpoint_initiates: 0"
-    return "\n".join([head, str(len(lines)), *lines, ""])
+    return workload("model_parallel_NPU_group: 8 ep: 1 pp: 1 vpp: 20 ga: 1 all_gpus: 128", lines)
 
 
-def training(text: str) -> Case:
-    """A workload on Spectrum-X with 128 A100, 100 Gb/s each."""
+@dataclass(frozen=True)
+class Experts:
+    """A job with mixtures of experts, tensor parallel by 2, one microbatch: ranks, and sizes in bytes."""
+
+    gpus: int
+    #: Ranks that the experts of a layer are spread over.
+    ranks: int
+    layers: int
+    #: Of a layer: activations, what the router gathers, what is sent to experts, what these gather.
+    activations: int
+    router: int
+    sent: int
+    gathered: int
+    #: Parameters that all have, those of experts, embedding, loss.
+    parameters: int
+    experts: int
+    embedding: int
+    loss: int
+
+    def shaped(self, lines: list[str]) -> str:
+        """Lines as a file."""
+        shape = f"model_parallel_NPU_group: 2 ep: {self.ranks} pp: 1 vpp: 1 ga: 1 all_gpus: {self.gpus}"
+        return workload(shape, lines)
+
+    @property
+    def text(self) -> str:
+        """AICB's workload of an iteration."""
+        gather, scatter, exchange = "ALLGATHER", "REDUCESCATTER", ("ALLTOALL_EP", self.sent)
+        layer = [
+            line("attention_column", (gather, self.activations)),
+            line("attention_row", (scatter, self.activations)),
+            line("mlp_moelayer", (gather, self.router)),
+            line("mlp_moelayer", exchange, exchange),
+            line("mlp_moelayer", (gather, self.gathered), (scatter, self.gathered)),
+            line("mlp_moelayer", (scatter, self.gathered), (gather, self.gathered)),
+            line("mlp_moelayer", exchange, exchange),
+        ]
+        lines = [
+            line("grad_norm", (gather, self.parameters), weights=(scatter, 2 * self.parameters)),
+            line("moe_grad_norm1", weights=("ALLGATHER_DP_EP", self.experts)),
+            line("moe_grad_norm2", weights=("REDUCESCATTER_DP_EP", 2 * self.experts)),
+            line("embedding_layer"),
+            *(layer * self.layers),
+            line("final_column", (gather, self.activations)),
+            line("embedding_norm", ("ALLREDUCE", self.embedding)),
+            *(line(f"cross_entropy{i}", ("ALLREDUCE", self.loss)) for i in range(3)),
+            *(line(f"optimizer{i}", ("ALLREDUCE", 4)) for i in range(4)),
+        ]
+        return self.shaped(lines)
+
+
+#: A message takes AS_SEND_LAT before it, and after it the last acknowledgement; collectives take turns.
+SIMAIS_RULES: Mapping[str, Any] = {"send_latency": "3us", "acknowledged": True, "in_turn": True}
+
+
+def training(text: str, gpus: int = 128, value: Callable[[Result], float] = iteration) -> Case:
+    """A workload on Spectrum-X with A100, 100 Gb/s each."""
 
     def scenario(folder: Path) -> dict[str, Any]:
-        file = folder / "gpt.txt"
+        file = folder / "job.txt"
         file.write_text(text)
         rates = {"host_rate": "100Gbps", "fabric_rate": "400Gbps", "nvlink_rate": "2400Gbps"}
         marks = {"100Gbps": (400, 1600), "400Gbps": (800, 3200), "2400Gbps": (600, 2400)}
         return {
             "duration": "1ms",
             "time_limit": "10s",
-            "network": {"kind": "servers", "servers": 16, "spines": 64, "nvlink_delay": "25ns", **rates},
+            "network": {
+                "kind": "servers",
+                "servers": gpus // 8,
+                "spines": 64,
+                "nvlink_delay": "25ns",
+                **rates,
+            },
             "host": {"payload": "9000B"},
             "switch": {
                 "ecn": [
@@ -201,11 +273,10 @@ def training(text: str) -> Case:
                 ]
             },
             "transport": {"kind": "dcqcn", "window": True},
-            # Of the way back 0.1 us in servers, and 1 us in the only collective between them.
-            "traffic": [{"kind": "program", "file": str(file), "chunk": "1GB", "send_latency": "3.1us"}],
+            "traffic": [{"kind": "program", "file": str(file), "chunk": "1GB", **SIMAIS_RULES}],
         }
 
-    return Case(scenario, iteration)
+    return Case(scenario, value)
 
 
 #: The second is a fortieth of the parameters, a tenth of the embedding, and one layer of 20.
@@ -213,6 +284,51 @@ TRAINING = {
     "GPT-13B, 128 A100": training(gpt(20, PARAMETERS, EMBEDDING)),
     "a layer of GPT-13B": training(gpt(1, PARAMETERS // 40, EMBEDDING // 10)),
 }
+
+#: AICB's two layers of hidden size 128, and one of Qwen3-30B-A3B's 12 for a 16th of the tokens.
+SMALL = Experts(32, 8, 2, 32 * KIB, 512, 32 * KIB, 64 * KIB, 1_082_368, 262_144, 262_144, 512)
+LARGE = Experts(128, 32, 1, MIB, KIB, 4 * MIB, 8 * MIB, 3_762_368, 294_912, 1_215_488, KIB)
+
+
+def alone(forward: Pass = NOTHING, weights: Pass = NOTHING) -> tuple[str, int]:
+    """A collective of the small job."""
+    return SMALL.shaped([line("layer", forward, weights=weights)]), SMALL.gpus
+
+
+#: Files, and how many ranks they have.
+FILES: Mapping[str, tuple[str, int]] = {
+    "all-to-all of 8 ranks, 32 KiB": alone(("ALLTOALL_EP", 32 * KIB)),
+    "all-to-all of 8 ranks, 8 MiB": alone(("ALLTOALL_EP", 8 * MIB)),
+    "all-gather of 2 ranks, 32 KiB": alone(("ALLGATHER", 32 * KIB)),
+    "all-gather of 2 ranks, 8 MiB": alone(("ALLGATHER", 8 * MIB)),
+    "experts' all-gather, 256 KiB": alone(weights=("ALLGATHER_DP_EP", 256 * KIB)),
+    "experts' all-gather, 8 MiB": alone(weights=("ALLGATHER_DP_EP", 8 * MIB)),
+    "experts' reduce-scatter, 512 KiB": alone(weights=("REDUCESCATTER_DP_EP", 512 * KIB)),
+    "experts' reduce-scatter, 16 MiB": alone(weights=("REDUCESCATTER_DP_EP", 16 * MIB)),
+    "reduce-scatter of 16 ranks, 2 MiB": alone(weights=("REDUCESCATTER", 2 * MIB)),
+    "reduce-scatter of 16 ranks, 16 MiB": alone(weights=("REDUCESCATTER", 16 * MIB)),
+    "two layers, 32 A100": (SMALL.text, SMALL.gpus),
+    "a layer of Qwen3's, 128 A100": (LARGE.text, LARGE.gpus),
+}
+EXPERTS = {name: training(text, gpus, microseconds) for name, (text, gpus) in FILES.items()}
+
+
+def run_simai(simulator: Path, topologies: Path, config: Path, case: str) -> float:
+    """A job with experts in SimAI: its time [us]."""
+    text, gpus = FILES[case]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        (folder / "job.txt").write_text(text)
+        (folder / "results").mkdir()
+        topology = topologies / f"Spectrum-X_{gpus}g_8gps_100Gbps_A100"
+        command: list[str | Path] = [simulator, "-t", "1", "-w", "job.txt", "-n", topology, "-c", config]
+        environment = {**os.environ, "AS_SEND_LAT": "3"}
+        subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
+        found = re.search(r"total time,([\d.]+)", (folder / "ncclFlowModel_EndToEnd.csv").read_text())
+    if found is None:
+        raise RuntimeError("SimAI did not finish")
+    return float(found[1])
+
 
 # htsim with GOAL ------------------------------------------------------------------------------------------
 
@@ -346,6 +462,7 @@ SCORES: Mapping[str, tuple[Mapping[str, Case], str]] = {
     "astra-sim": (ASTRA, "µs"),
     "simai": (SIMAI, "GiB/s"),
     "simai-training": (TRAINING, "ms"),
+    "simai-experts": (EXPERTS, "µs"),
     "htsim": (HTSIM, "µs"),
 }
 
@@ -386,6 +503,9 @@ def main(arguments: list[str]) -> None:
             record("astra-sim", lambda case: run_astra(Path(program).resolve(), Path(folder), case))
         case ["htsim", htsim, txt2bin]:
             record("htsim", lambda case: run_htsim(Path(htsim).resolve(), Path(txt2bin).resolve(), case))
+        case ["simai-experts", simulator, topologies, config]:
+            files = Path(topologies).resolve(), Path(config).resolve()
+            record("simai-experts", partial(run_simai, Path(simulator).resolve(), *files))
         case []:
             print("\n\n".join(scored(simulator) for simulator in SCORES))
         case _:

@@ -17,6 +17,9 @@ EXPLAINED = {
     ("simai", "all-reduce of 256, DCN+, 32 MiB"): (1.1, 1.16),
     ("simai", "all-reduce of 256, DCN+, 64 MiB"): (1.27, 1.33),
     ("simai", "all-reduce of 256, DCN+, 128 MiB"): (0.88, 0.92),
+    ("simai-experts", "reduce-scatter of 16 ranks, 2 MiB"): (0.81, 0.87),
+    ("simai-experts", "two layers, 32 A100"): (0.92, 0.96),
+    ("simai-experts", "a layer of Qwen3's, 128 A100"): (0.92, 0.96),
     ("htsim", "all-to-all of 16, 100 KB, three times"): (0.78, 0.85),
 }
 #: Half a minute and more each; the page names them.

@@ -3,7 +3,7 @@
 use super::clients::one;
 use super::collective::{Algorithm, Layout, check_channels, check_pieces, check_sending, chunk};
 use super::formats::{self, Format};
-use super::graph::{Graph, Sending};
+use super::graph::{Graph, Sending, When};
 use super::{Context, Findings, Group, Place, Plan, Section, Workload};
 use onramp_config::units::{Bytes, Ps, Span};
 use onramp_config::{Mistake, Rule};
@@ -44,6 +44,12 @@ pub struct Config {
     /// As of a collective.
     #[serde(default)]
     pub send_latency: Span,
+    /// As of a collective.
+    #[serde(default)]
+    pub acknowledged: bool,
+    /// A rank does one collective after the other, in the file's order, as SimAI does.
+    #[serde(default)]
+    pub in_turn: bool,
     /// Computations take this many times as long as the file says. Default 1.
     #[serde(default = "unchanged")]
     pub compute_scale: f64,
@@ -114,7 +120,8 @@ impl Config {
             collectives.push(layout.of(operation, algorithm, members, bytes));
         }
         let sending = Sending { chunk: self.chunk.0, queue_pairs: self.queue_pairs, latency: self.send_latency.0 };
-        let ranks = read.ranks.into_iter().map(scale).collect();
+        let order = |ops| if self.in_turn { formats::in_turn(ops) } else { ops };
+        let ranks = read.ranks.into_iter().map(scale).map(order).collect();
         let wrong = |wrong| Mistake::new("file", format!("\"{}\": {wrong}", self.file));
         let graph = Graph::new(ranks, collectives, sending).map_err(wrong)?;
         Ok(Job { hosts, graph, left_out: read.left_out })
@@ -166,7 +173,9 @@ impl Workload for Config {
 
     fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String> {
         let Job { hosts, graph, .. } = self.read(&section.place).map_err(|wrong| wrong.message)?;
-        graph.place(&hosts, section.number, section.span.warmup + self.start.0, self.repeat, plan);
+        let start = section.span.warmup + self.start.0;
+        let when = When { traffic: section.number, start, iterations: self.repeat };
+        graph.place(&hosts, self.acknowledged.then_some(section.place.topology), when, plan);
         Ok(())
     }
 

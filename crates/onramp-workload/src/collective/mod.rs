@@ -8,7 +8,7 @@ mod ring;
 mod tree;
 
 use super::clients::one;
-use super::graph::{Collective, Graph, Kind, Op, Sending};
+use super::graph::{Collective, Graph, Kind, Op, Sending, When};
 use super::{Context, Findings, Group, Place, Plan, Section, Workload};
 use onramp_config::units::{Bytes, Ps, Span};
 use onramp_config::{Mistake, Rule};
@@ -59,6 +59,10 @@ pub struct Config {
     /// Time from a message's being ready until it is handed over, such as 2 us in SimAI's examples. Default 0.
     #[serde(default)]
     pub send_latency: Span,
+    /// A message is complete once its sender has the last acknowledgement, as in SimAI: its way back, without queues,
+    /// adds to `send_latency`.
+    #[serde(default)]
+    pub acknowledged: bool,
     /// Times that it is done, one after the other. Default 1.
     #[serde(default = "one")]
     pub repeat: u32,
@@ -206,7 +210,8 @@ impl Workload for Config {
         let Section { span, place, number } = *section;
         let hosts = section.members(self.hosts.as_deref())?;
         let graph = self.graph(&hosts, place.topology).map_err(|wrong| wrong.message)?;
-        graph.place(&hosts, number, span.warmup + self.start.0, self.repeat, plan);
+        let when = When { traffic: number, start: span.warmup + self.start.0, iterations: self.repeat };
+        graph.place(&hosts, self.acknowledged.then_some(place.topology), when, plan);
         Ok(())
     }
 

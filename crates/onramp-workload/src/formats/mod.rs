@@ -104,6 +104,19 @@ pub struct Collective {
     pub bytes: u64,
 }
 
+/// Operations of which each collective comes after the one before.
+pub fn in_turn(mut ops: Vec<Op>) -> Vec<Op> {
+    let mut last = None;
+    for (number, op) in (0..).zip(&mut ops).filter(|(_, op)| matches!(op.kind, Kind::Collective(_))) {
+        if let Some(last) = last.replace(number)
+            && !op.after.contains(&last)
+        {
+            op.after.push(last);
+        }
+    }
+    ops
+}
+
 /// Operations whose computations take `scale` times as long.
 pub fn scaled(mut ops: Vec<Op>, scale: f64) -> Vec<Op> {
     if scale != 1.0 {

@@ -214,6 +214,19 @@ fn simais_layers_go_forward_and_back() {
 }
 
 #[test]
+fn collectives_in_turn_come_after_the_one_before() {
+    let read = simai::parse_text(SIMAI, 3).unwrap();
+    let ops = in_turn(read.ranks[5].clone());
+    let collectives: Vec<_> = ops.iter().filter(|op| matches!(op.kind, Kind::Collective(_))).collect();
+    let after: Vec<_> = collectives.iter().map(|op| op.after.clone()).collect();
+    // Forward they did; of the gradients of weights the second one waited for nobody.
+    assert_eq!(after, [vec![0], vec![1], vec![3, 2], vec![6, 4]]);
+    let (others, unchanged): (Vec<_>, Vec<_>) =
+        ops.iter().zip(&read.ranks[5]).filter(|(op, _)| matches!(op.kind, Kind::Compute { .. })).unzip();
+    assert_eq!(others, unchanged);
+}
+
+#[test]
 fn micro_does_each_lines_collective_among_all_ranks_in_turn() {
     let text = "MICRO\n3\n\
         a -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 4096 0\n\

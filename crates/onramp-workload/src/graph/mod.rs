@@ -12,6 +12,7 @@ mod rank;
 use super::Plan;
 use super::collective::{Algorithm, Operation, Task, share};
 use onramp_config::units::{Ps, Rate};
+use onramp_topology::Topology;
 pub use rank::Rank;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -159,6 +160,17 @@ pub struct Sending {
     pub latency: Ps,
 }
 
+/// When the ranks of a program run.
+#[derive(Clone, Copy, Debug)]
+pub struct When {
+    /// The scenario's traffic section.
+    pub traffic: u32,
+    /// Start, from the beginning of the load.
+    pub start: Ps,
+    /// Repetitions.
+    pub iterations: u32,
+}
+
 /// The operations that wait for each operation of a rank.
 #[derive(Debug, Default)]
 struct Users {
@@ -291,14 +303,19 @@ impl Graph {
         self.links().len()
     }
 
-    /// Places its ranks at hosts, in order, to begin at `start` and to run `iterations` times.
-    pub fn place(self, hosts: &[u32], traffic: u32, start: Ps, iterations: u32, plan: &mut Plan) {
+    /// Places its ranks at hosts, in order. With a topology messages wait for the last acknowledgement's way back.
+    pub fn place(self, hosts: &[u32], acknowledged: Option<&Topology>, when: When, plan: &mut Plan) {
+        let When { traffic, start, iterations } = when;
         let graph = Arc::new(self);
         let links = graph.links();
         // In the order in which they are joined.
         let mut peers = vec![rank::Peers::default(); graph.ranks.len()];
         for &(from, to, number) in &links {
             peers[from as usize].sends(to, number);
+            if let Some(topology) = acknowledged {
+                let way_back = topology.path(hosts[to as usize], hosts[from as usize], 0).map(|port| port.delay).sum();
+                peers[from as usize].acknowledged(way_back);
+            }
             peers[to as usize].hears(from);
         }
         let at: Vec<usize> = (0..)

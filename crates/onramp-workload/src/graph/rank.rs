@@ -58,6 +58,8 @@ pub(super) struct Peers {
     ranks: Vec<u32>,
     /// Receiver, number of the queue pair, and the channel, in this order.
     sends: Vec<(u32, u32, u32)>,
+    /// By channel: the last acknowledgement's way back \[ps\]. Empty if no message waits for it.
+    ways_back: Vec<Ps>,
 }
 
 impl Peers {
@@ -65,6 +67,12 @@ impl Peers {
     pub fn sends(&mut self, to: u32, queue_pair: u32) {
         self.sends.push((to, queue_pair, self.ranks.len() as u32));
         self.ranks.push(to);
+    }
+
+    /// Messages of the channel that came last wait for an acknowledgement.
+    pub fn acknowledged(&mut self, way_back: Ps) {
+        self.ways_back.resize(self.ranks.len(), 0);
+        self.ways_back[self.ranks.len() - 1] = way_back;
     }
 
     /// The next channel is for messages from a rank.
@@ -225,11 +233,14 @@ impl Rank {
     }
 
     fn send(&mut self, now: Ps, channel: u32, message: Message, out: &mut Actions) {
-        let latency = self.graph.sending.latency;
+        let way_back = self.peers.ways_back.get(channel as usize).copied().unwrap_or_default();
+        let latency = self.graph.sending.latency + way_back;
         if latency == 0 {
             out.send(channel, message);
         } else {
-            self.ready_to_send.push_back((now + latency, channel, message));
+            let at = now + latency;
+            let place = self.ready_to_send.partition_point(|(other, ..)| *other <= at);
+            self.ready_to_send.insert(place, (at, channel, message));
         }
     }
 

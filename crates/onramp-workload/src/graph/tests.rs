@@ -23,11 +23,22 @@ struct Outcome {
 type Queue = VecDeque<(Message, BTreeSet<u32>)>;
 
 /// Runs a program; messages of a channel arrive in order, those of different ones as it happens.
-fn run(graph: Graph, iterations: u32, mut random: Pcg64Mcg) -> Outcome {
+fn run(graph: Graph, iterations: u32, random: Pcg64Mcg) -> Outcome {
+    let hosts: Vec<u32> = (0..graph.ranks() as u32).collect();
+    run_at(&hosts, None, graph, iterations, random)
+}
+
+/// The same at some hosts; with their network messages wait for acknowledgements.
+fn run_at(
+    hosts: &[u32],
+    acknowledged: Option<&Topology>,
+    graph: Graph,
+    iterations: u32,
+    mut random: Pcg64Mcg,
+) -> Outcome {
     let ranks = graph.ranks();
     let mut plan = Plan::default();
-    let hosts: Vec<u32> = (0..ranks as u32).collect();
-    graph.place(&hosts, 0, 0, iterations, &mut plan);
+    graph.place(hosts, acknowledged, When { traffic: 0, start: 0, iterations }, &mut plan);
     let mut ways: BTreeMap<(usize, u32), (usize, u32)> = BTreeMap::new();
     for channel in &plan.channels {
         let [a, b] = [0, 1].map(|side| (channel.ends[side], channel.numbers[side]));
@@ -336,4 +347,25 @@ fn messages_are_handed_over_after_their_latency() {
         outcome.operations.iter().filter(|o| o.kind == 2).map(|o| o.start_ps + o.duration_ps).collect();
     // A send is complete before: the second one is ready at the same time.
     assert_eq!(received, [7, 7]);
+}
+
+#[test]
+fn messages_wait_for_the_way_back_of_the_last_acknowledgement() {
+    #[derive(serde::Deserialize)]
+    struct File {
+        network: onramp_topology::Network,
+    }
+    let text = "[network]\nkind = 'servers'\nservers = 2\nlink_delay = '500ns'\nnvlink_delay = '25ns'";
+    let file: File = onramp_config::read(&text.parse().unwrap()).unwrap();
+    let topology = onramp_topology::build(&file.network, std::path::Path::new(".")).unwrap();
+    // To a GPU of the same server; on the same rail of the other; and across the spines to another rail of it.
+    let others = [1, 2, 3];
+    let send = |to| op(Kind::Send { to, bytes: 1, tag: 0 }, &[]);
+    let receive = || vec![op(Kind::Receive { from: 0, bytes: 1, tag: 0 }, &[])];
+    let mut ranks = vec![others.into_iter().rev().map(send).collect()];
+    ranks.extend(others.map(|_| receive()));
+    let graph = Graph::new(ranks, vec![], Sending { latency: 7, ..SENDING }).unwrap();
+    let outcome = run_at(&[0, 5, 8, 9], Some(&topology), graph, 1, random(1));
+    let ended = |rank| outcome.operations.iter().find(|o| o.rank == rank).map(|o| o.start_ps + o.duration_ps).unwrap();
+    assert_eq!(others.map(ended), [50_007, 1_000_007, 2_000_007]);
 }
