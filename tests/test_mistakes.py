@@ -133,6 +133,8 @@ def test_the_good_scenario_is_good(write: Callable[..., Path]) -> None:
         (["sweep", "scenario.toml", "--vary", "onramp.gain=0.25,0.3"], "onramp.gain"),
         (["paper", "fig99"], "fig99"),
         (["report", "."], "holds no results"),
+        (["show", "."], "is not a result folder"),
+        (["perfetto", ".."], "is not a result folder"),
         (["fly"], "fly"),
     ],
 )

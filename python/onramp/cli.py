@@ -973,7 +973,8 @@ def report_command(folders: tuple[Path, ...], out: Path | None, force: bool, int
         usual = RESULTS / "index.html"
     elif isinstance(results[0], Result) and results[0].is_partial:
         # The folder comes with the run's end.
-        usual = folders[0].with_name(f"{folders[0].name}.html")
+        whole = folders[0].resolve()
+        usual = whole.with_name(f"{whole.name}.html")
     else:
         usual = folders[0] / "index.html"
     page = out or usual

@@ -62,7 +62,9 @@ def begun(target: Path, resumes: Resumes) -> Path | None:
 
 
 def _stage(target: Path) -> Path:
-    return target.with_name(f".{target.name}.part")
+    # "." and ".." have no name of their own.
+    named = target if target.name.strip(".") else target.resolve()
+    return named.parent / f".{named.name}.part"
 
 
 @contextmanager
