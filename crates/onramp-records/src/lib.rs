@@ -301,7 +301,7 @@ records! {
         to: u32 = "1",
         /// Class, by its place in `switch.classes`, from 0
         class: u32 = "1",
-        /// Start, from time 0, the end of the warm-up; a pause under way then starts at 0
+        /// Start, or 0 for a pause that was under way then, from time 0, the end of the warm-up
         start_ps: Ps = "ps",
         /// Length; of a pause under way at the end of the run, until then
         duration_ps: Ps = "ps",
