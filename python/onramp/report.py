@@ -13,7 +13,7 @@ from typing import Any
 
 import jinja2
 
-from onramp import equivalence, folders, plots, sweeps, tables
+from onramp import equivalence, folders, plots, sweeps
 from onramp.agreement import SIDES, Agreement
 from onramp.comparison import Comparison
 from onramp.errors import OnRampError
@@ -82,9 +82,11 @@ def read(folder: Path) -> Comparison | Agreement | Sweep | Result:
         return Agreement.read(folder)
     if (folder / sweeps.FILE).is_file():
         return Sweep.read(folder)
-    if (folder / "summary.json").is_file() or folders.begun(folder, tables.has_parts):
+    try:
         return Result(folder, partial=True)
-    raise OnRampError(f"{folder}: holds no results (neither comparison.json, sweep.parquet nor summary.json)")
+    except OnRampError:
+        what = "neither comparison.json, sweep.parquet nor summary.json"
+        raise OnRampError(f"{folder}: holds no results ({what})") from None
 
 
 def write(

@@ -82,6 +82,13 @@ fn own_parts(s: &Scenario) -> Vec<Mistake> {
 /// Hosts and switches a cluster may have: each is a network namespace.
 const MAX_NODES: usize = 512;
 
+const SIMULATED_ONLY: &str = "is simulated only; use --on sim, or leave it out";
+
+/// A mistake for each key that is in use.
+fn simulated_only<const N: usize>(keys: [(&'static str, bool); N]) -> impl Iterator<Item = Mistake> {
+    keys.into_iter().filter(|(_, used)| *used).map(|(key, _)| Mistake::new(key, SIMULATED_ONLY))
+}
+
 impl Substrate {
     /// Its name in the option `--on`.
     pub fn name(self) -> &'static str {
@@ -152,18 +159,12 @@ impl Substrate {
             }
             return wrong;
         }
-        if !s.switch.paths.is_ecmp() {
-            wrong.push(Mistake::new("switch.paths", "is simulated only; use --on sim, or leave it out"));
-        }
-        if !s.host.recovery.as_ref().is_none_or(Recovery::is_go_back_n) {
-            wrong.push(Mistake::new("host.recovery", "is simulated only; use --on sim, or leave it out"));
-        }
-        if !s.network.slow.is_empty() {
-            wrong.push(Mistake::new("network.slow", "is simulated only; use --on sim, or leave it out"));
-        }
-        if !s.network.failed.is_empty() {
-            wrong.push(Mistake::new("network.failed", "is simulated only; use --on sim, or leave it out"));
-        }
+        wrong.extend(simulated_only([
+            ("switch.paths", !s.switch.paths.is_ecmp()),
+            ("host.recovery", !s.host.recovery.as_ref().is_none_or(Recovery::is_go_back_n)),
+            ("network.slow", !s.network.slow.is_empty()),
+            ("network.failed", !s.network.failed.is_empty()),
+        ]));
         if !matches!(s.clock.sync, Sync::Perfect | Sync::Huygens) {
             let message =
                 format!("\"{}\" is simulated only; use --on sim, or one of perfect, huygens", s.clock.sync.name());
@@ -182,8 +183,7 @@ impl Substrate {
             }
             for (key, given) in [("transport", traffic.transport.is_some()), ("class", traffic.class > 0)] {
                 if given {
-                    let message = "is simulated only; use --on sim, or leave it out";
-                    wrong.push(Mistake::new(format!("traffic[{i}].{key}"), message));
+                    wrong.push(Mistake::new(format!("traffic[{i}].{key}"), SIMULATED_ONLY));
                 }
             }
         }
@@ -192,31 +192,21 @@ impl Substrate {
                 "\"egress\" is simulated only: the kernel has no pacer for all flows; use --on sim, or another";
             wrong.push(Mistake::new("host.pacing", message));
         }
-        if !s.host.storms.is_empty() {
-            wrong.push(Mistake::new("host.storms", "is simulated only; use --on sim, or leave it out"));
-        }
-        if !s.network.faults.is_empty() {
-            wrong.push(Mistake::new("network.faults", "is simulated only; use --on sim, or leave it out"));
-        }
-        if !s.host.processing.is_empty() {
-            wrong.push(Mistake::new("host.processing", "is simulated only; use --on sim, or leave it out"));
-        }
+        wrong.extend(simulated_only([
+            ("host.storms", !s.host.storms.is_empty()),
+            ("network.faults", !s.network.faults.is_empty()),
+            ("host.processing", !s.host.processing.is_empty()),
+        ]));
         if s.onramp.stamped_at == StampedAt::Stack {
             let message = "is simulated only: agents stamp where tc hands packets up; use --on sim, or leave it out";
             wrong.push(Mistake::new("onramp.stamped_at", message));
         }
-        if s.measure.rtt {
-            wrong.push(Mistake::new("measure.rtt", "is simulated only; use --on sim, or leave it out"));
-        }
-        if s.measure.messages {
-            wrong.push(Mistake::new("measure.messages", "is simulated only; use --on sim, or leave it out"));
-        }
-        if s.measure.pauses {
-            wrong.push(Mistake::new("measure.pauses", "is simulated only; use --on sim, or leave it out"));
-        }
-        if s.measure.next_owd > 0 {
-            wrong.push(Mistake::new("measure.next_owd", "is simulated only; use --on sim, or leave it out"));
-        }
+        wrong.extend(simulated_only([
+            ("measure.rtt", s.measure.rtt),
+            ("measure.messages", s.measure.messages),
+            ("measure.pauses", s.measure.pauses),
+            ("measure.next_owd", s.measure.next_owd > 0),
+        ]));
         wrong
     }
 }
