@@ -131,6 +131,22 @@ def test_a_map_of_15000_links_is_small_and_shows_the_busiest(tmp_path: Path) -> 
     assert (tmp_path / "links.svg").stat().st_size < 300_000
 
 
+@pytest.mark.parametrize(
+    ("low", "high"), [(78.2, 79.6), (820.1, 820.4), (0.0021, 0.0024), (30, 90), (1, 1e6)]
+)
+def test_ticks_of_a_logarithmic_axis_are_few_and_tell_values_apart(low: float, high: float) -> None:
+    figure, (ax,) = plots.style.panels(1, 1, (2.3, 2.7))
+    ax.set(xscale="log", xlim=(low, high))
+    plots.style.log_ticks(ax.xaxis)
+    figure.draw_without_rendering()
+    inside = [
+        label.get_text()
+        for label, at in zip(ax.get_xticklabels(), ax.get_xticks(), strict=True)
+        if low <= at <= high
+    ]
+    assert 1 <= len(inside) <= 7 and len(set(inside)) == len(inside)
+
+
 #: Calls the command with parts written at every step.
 EAGER = "from onramp import cli, tables; tables.Parts.SECONDS = 0; cli.main()"
 

@@ -13,17 +13,17 @@ EXPLAINED = {
     ("astra-sim", "all-to-all, 4 ranks"): (0.42, 0.46),
     ("astra-sim", "all-to-all, 8 ranks"): (0.22, 0.25),
     ("astra-sim", "all-to-all, 16 ranks"): (0.12, 0.14),
-    ("simai", "all-reduce of 256, DCN+, 16 MiB"): (1.07, 1.12),
-    ("simai", "all-reduce of 256, DCN+, 32 MiB"): (1.1, 1.16),
-    ("simai", "all-reduce of 256, DCN+, 64 MiB"): (1.27, 1.33),
-    ("simai", "all-reduce of 256, DCN+, 128 MiB"): (0.88, 0.92),
     ("simai-experts", "reduce-scatter of 16 ranks, 2 MiB"): (0.81, 0.87),
     ("simai-experts", "two layers, 32 A100"): (0.92, 0.96),
     ("simai-experts", "a layer of Qwen3's, 128 A100"): (0.92, 0.96),
     ("htsim", "all-to-all of 16, 100 KB, three times"): (0.78, 0.85),
 }
-#: Half a minute and more each; the page names them.
-LONG = {"all-reduce of 256, Spectrum-X, 512 MiB", "all-reduce of 256, DCN+, 512 MiB", "GPT-13B, 128 A100"}
+#: Ten seconds and more each; the page names them.
+LONG = {
+    "GPT-13B, 128 A100",
+    *(f"all-reduce of 256, Spectrum-X, {size} MiB" for size in (256, 512)),
+    *(f"all-reduce of 256, DCN+, {size} MiB" for size in (32, 64, 128, 256, 512)),
+}
 CASES = [(name, case) for name, (cases, _) in scores.SCORES.items() for case in cases if case not in LONG]
 
 

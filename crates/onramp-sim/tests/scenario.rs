@@ -352,7 +352,7 @@ storms = [{ hosts = ["h0"] }]"#,
     (
         r#"payload = "1000B""#,
         r#"shaper = "caroussel""#,
-        r#"s.toml:18: host.shaper: "caroussel" is not one of flow, carousel, htb, fq: did you mean "carousel"?"#,
+        r#"s.toml:18: host.shaper: "caroussel" is not one of flow, round-robin, carousel, htb, fq: did you mean "carousel"?"#,
     ),
     (
         r#"payload = "1000B""#,

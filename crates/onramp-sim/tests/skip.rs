@@ -98,6 +98,15 @@ fn servers_in_cells_skip_too() {
 }
 
 #[test]
+fn queue_pairs_that_keep_their_places_skip_too() {
+    for (network, keys) in [(STAR, RING), (SERVERS, RING), (RACKS, ALL_TO_ALL)] {
+        let set = [("host.shaper", "round-robin")];
+        let says = compared(&format!("{network}{}", job(keys, 40)), DCQCN, &set);
+        assert!(skipped(&says) >= 20, "{network}{keys}: {says}");
+    }
+}
+
+#[test]
 fn of_a_hundred_iterations_four_are_simulated() {
     let says = compared(&format!("{STAR}{}", job(RING, 100)), DCQCN, &[]);
     assert_eq!(says, "skipped 97 of 100 iterations, which are the same");

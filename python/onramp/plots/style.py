@@ -13,7 +13,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+    ScalarFormatter,
+)
 
 from onramp.folders import replacing
 from onramp.summary import Floats
@@ -23,6 +30,8 @@ INK = "#1f2933"
 #: Gaps; pages replace it by their own background.
 PAPER = "#fefefe"
 WITHOUT, WITH = "#a3adb8", "#1c6dd0"
+#: Decades below which 1, 2 and 5 may all lie outside a logarithmic axis.
+NARROW = 0.5
 #: For many lines or layers.
 LAYERS = [
     *("#1c6dd0", "#f08c00", "#2b8a3e", "#c92a2a", "#7048e8", "#0b7285"),
@@ -96,9 +105,14 @@ def save_as(figure: Figure, path: Path) -> None:
 
 
 def log_ticks(axis: Axis) -> None:
-    """Plain numbers at 1, 2 and 5 times powers of ten; at powers only where there are many."""
+    """Plain numbers at 1, 2 and 5 times powers of ten, fewer if there are many, even steps within one."""
     low, high = sorted(axis.get_view_interval())
     decades = np.log10(max(high, 1e-30) / max(low, 1e-30))
+    if decades < NARROW:
+        axis.set_major_locator(MaxNLocator(3))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(ScalarFormatter(useOffset=False))
+        return
     subs = (1.0,) if decades > 2.5 else (1.0, 3.0) if decades > 1.3 else (1.0, 2.0, 5.0)
     axis.set_major_locator(LogLocator(subs=subs))
     axis.set_minor_locator(LogLocator(subs="all"))

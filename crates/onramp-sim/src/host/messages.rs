@@ -8,6 +8,7 @@ use super::shaper::{Entry, Shaper};
 use super::{Hosts, Io, Opening};
 use crate::cc::rccc::Grant;
 use crate::network::feedback::{Feedback, Header};
+use crate::stack::Tx as _;
 use crate::stack::rdma::Tx;
 use std::collections::VecDeque;
 
@@ -69,6 +70,9 @@ impl<H: Header> Hosts<H> {
     pub(super) fn write_message(&mut self, slot: u32, bytes: u64) -> u64 {
         let sender = &mut self.senders[slot];
         let outbox = &mut self.outboxes[slot as usize];
+        if !sender.tx.ready() {
+            self.shaper.begin(Entry { slot, id: sender.id });
+        }
         let (packets, last_size) = self.transports[sender.transport].packets(bytes);
         outbox.end += packets;
         outbox.parts.push_back(Part { end: outbox.end, last_size });

@@ -33,8 +33,12 @@ pub(super) fn check(s: &Scenario) -> Vec<Mistake> {
     let message =
         || format!("\"{}\" has no window to pace, it sends at a rate", windowless.map_or("", cc::Config::kind));
     rule(paced == Pacing::None || windowless.is_none(), "host.pacing", message());
-    let shaped = s.host.shaper != ShaperKind::Flow && paced != Pacing::None;
-    rule(!shaped, "host.pacing", "goes with shaper = \"flow\": other shapers have policies of their own".into());
+    let shaped = s.host.shaper.holds() && paced != Pacing::None;
+    rule(
+        !shaped,
+        "host.pacing",
+        "goes with shaper = \"flow\" or \"round-robin\": the others have policies of their own".into(),
+    );
     let gated = paced == Pacing::Egress && s.onramp.enabled && s.is_tcp();
     let message = "\"egress\" takes the place of the queue that On-Ramp's gate is: on TCP one or the other";
     rule(!gated, "host.pacing", message.into());

@@ -3,7 +3,6 @@
 use super::deadlock;
 use super::run::{CellBox, Engine, Run};
 use crate::clock::Clocks;
-use crate::host::config::ShaperKind;
 use crate::host::shaper::Held;
 use crate::measure::{Delays, Shaped, View};
 use crate::network::Order;
@@ -128,7 +127,7 @@ impl<F: Feedback> Engine<F> {
     }
 
     fn shaper(&self) -> Option<ShaperCounters> {
-        if self.desk.shaper == ShaperKind::Flow {
+        if !self.desk.shaper.holds() {
             return None;
         }
         let held = Held::largest(self.cells.iter().map(|cell| cell.hosts.held()));

@@ -117,7 +117,7 @@ impl Shaping {
     /// Writes out the defaults that the shaper has; `lowest` is the lowest rate of any flow.
     pub fn resolve(&mut self, kind: Kind, payload: Bytes, lowest: Option<Rate>) {
         match kind {
-            Kind::Flow => {}
+            Kind::Flow | Kind::RoundRobin => {}
             Kind::Carousel => {
                 let slot = *self.slot.get_or_insert(Span(US));
                 self.cores.get_or_insert(1);
@@ -138,7 +138,7 @@ impl Shaping {
                 self.slack.get_or_insert(Span(10 * US));
             }
         }
-        if kind != Kind::Flow {
+        if kind.holds() {
             self.cost.get_or_insert(Span(0));
         }
     }

@@ -6,14 +6,65 @@ use onramp_config::units::Ps;
 use onramp_workload::state::Encoder;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::fmt::Debug;
 
-/// A class of a NIC.
+/// Flows that may send now, in turn.
+pub trait Turns: Debug + Default {
+    /// A flow's place among them, which it keeps; the default is none.
+    type Number: Copy + Debug + Default;
+    /// The flow may send from now on.
+    fn join(&mut self, flow: Entry, number: &mut Self::Number);
+    /// The flow that the link is busy with may go on at once.
+    fn stay(&mut self, flow: Entry, number: &mut Self::Number);
+    /// Whose turn it is, which is over with it.
+    fn next(&mut self) -> Option<Entry>;
+    /// Whose turn it will be.
+    fn first(&self) -> Option<Entry>;
+    /// How many they are.
+    fn len(&self) -> usize;
+}
+
+/// Who has sent lines up behind those that are ready.
 #[derive(Debug, Default)]
-struct Line {
-    /// Flows that may send now, in turn.
+pub struct Queue {
     ready: VecDeque<Entry>,
     /// The flow that the link is busy with, if it may go on at once: its turn is behind those that line up meanwhile.
     again: Option<Entry>,
+}
+
+impl Turns for Queue {
+    type Number = ();
+
+    #[inline(always)]
+    fn join(&mut self, flow: Entry, (): &mut ()) {
+        self.ready.push_back(flow);
+    }
+
+    #[inline(always)]
+    fn stay(&mut self, flow: Entry, (): &mut ()) {
+        self.again = Some(flow);
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Entry> {
+        self.ready.extend(self.again.take());
+        self.ready.pop_front()
+    }
+
+    #[inline(always)]
+    fn first(&self) -> Option<Entry> {
+        self.ready.front().copied()
+    }
+
+    fn len(&self) -> usize {
+        self.ready.len() + usize::from(self.again.is_some())
+    }
+}
+
+/// A class of a NIC.
+#[derive(Debug, Default)]
+struct Line<T> {
+    ready: T,
     /// Flows that may send later, by time and number. Entries whose time is not their
     /// flow's `due` are void: the flow has moved to an earlier time since.
     later: BinaryHeap<Reverse<(Ps, u64, u32)>>,
@@ -23,24 +74,37 @@ struct Line {
 
 /// Where a flow stands.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Place<N> {
     id: u64,
     /// Time of its valid entry; `Ps::MAX` if there is none.
     due: Ps,
     ready: bool,
+    number: N,
+}
+
+impl<N: Default> Place<N> {
+    fn of(id: u64) -> Self {
+        Self { id, due: Ps::MAX, ready: false, number: N::default() }
+    }
+
+    /// Nobody's.
+    fn nowhere() -> Self {
+        Self::of(u64::MAX)
+    }
+}
+
+/// Pacers, and turns of those that are due.
+#[derive(Debug, Default)]
+pub struct Pacers<T: Turns> {
+    lines: Vec<Line<T>>,
+    /// By slot.
+    places: Vec<Place<T::Number>>,
 }
 
 /// See the module.
-#[derive(Debug, Default)]
-pub struct Shaping {
-    lines: Vec<Line>,
-    /// By slot.
-    places: Vec<Place>,
-}
+pub type Shaping = Pacers<Queue>;
 
-const NOWHERE: Place = Place { id: u64::MAX, due: Ps::MAX, ready: false };
-
-impl Shaping {
+impl<T: Turns> Pacers<T> {
     pub fn new(_: &Rules, lines: usize) -> Self {
         Self { lines: (0..lines).map(|_| Line::default()).collect(), places: Vec::new() }
     }
@@ -48,8 +112,9 @@ impl Shaping {
     /// Takes down that nobody is in line; it is busy while somebody is. Entries that are void are dropped in their turn.
     pub fn encode(&self, state: &mut Encoder) {
         let Self { lines, places } = self;
-        let waits = |&Place { id: _, due, ready }: &Place| ready || due < Ps::MAX;
-        if lines.iter().any(|Line { ready: _, again: _, later: _, agent }| *agent) || places.iter().any(waits) {
+        // Who has nothing to send gets a new number with the next message.
+        let waits = |&Place { id: _, due, ready, number: _ }: &Place<T::Number>| ready || due < Ps::MAX;
+        if lines.iter().any(|Line { ready: _, later: _, agent }| *agent) || places.iter().any(waits) {
             state.busy();
         }
     }
@@ -68,20 +133,24 @@ impl Shaping {
                 place.due = Ps::MAX;
                 if !place.ready {
                     place.ready = true;
-                    line.ready.push_back(Entry { slot, id });
+                    line.ready.join(Entry { slot, id }, &mut place.number);
                 }
             }
         }
     }
 }
 
-impl Shaper for Shaping {
+impl<T: Turns> Shaper for Pacers<T> {
     fn open(&mut self, _: usize, flow: Entry, _: &Terms) {
         let slot = flow.slot as usize;
         if slot >= self.places.len() {
-            self.places.resize(slot + 1, NOWHERE);
+            self.places.resize(slot + 1, Place::nowhere());
         }
-        self.places[slot] = Place { id: flow.id, ..NOWHERE };
+        self.places[slot] = Place::of(flow.id);
+    }
+
+    fn begin(&mut self, flow: Entry) {
+        self.places[flow.slot as usize].number = T::Number::default();
     }
 
     #[inline]
@@ -90,7 +159,7 @@ impl Shaper for Shaping {
         if flow == AGENT {
             if !line.agent {
                 line.agent = true;
-                line.ready.push_back(flow);
+                line.ready.join(flow, &mut T::Number::default());
             }
             return;
         }
@@ -103,7 +172,7 @@ impl Shaper for Shaping {
             // Flows that are due by then have waited longer. Without this a flow at line rate, which is due as soon as
             // the link is free, would send twice for each packet of one that is a little slower.
             self.call_due(number, now);
-            self.lines[number].ready.push_back(flow);
+            self.lines[number].ready.join(flow, &mut self.places[flow.slot as usize].number);
         } else if at < place.due {
             place.due = at;
             line.later.push(Reverse((at, flow.id, flow.slot)));
@@ -117,7 +186,7 @@ impl Shaper for Shaping {
             return self.offer(number, flow, at, free);
         }
         place.ready = true;
-        self.lines[number].again = Some(flow);
+        self.lines[number].ready.stay(flow, &mut place.number);
     }
 
     #[inline]
@@ -126,15 +195,14 @@ impl Shaper for Shaping {
     }
 
     fn waiting(&self, line: usize) -> usize {
-        let Line { ready, again, .. } = &self.lines[line];
-        ready.len() + usize::from(again.is_some())
+        self.lines[line].ready.len()
     }
 
     #[inline]
     fn following(&self, line: usize) -> Option<u32> {
         let Line { ready, later, .. } = &self.lines[line];
         let later = || later.peek().map(|entry| entry.0.2);
-        ready.front().map(|flow| flow.slot).or_else(later)
+        ready.first().map(|flow| flow.slot).or_else(later)
     }
 
     #[inline]
@@ -146,8 +214,7 @@ impl Shaper for Shaping {
     fn take(&mut self, line: usize, now: Ps) -> Take {
         self.call_due(line, now);
         let line = &mut self.lines[line];
-        line.ready.extend(line.again.take());
-        while let Some(flow) = line.ready.pop_front() {
+        while let Some(flow) = line.ready.next() {
             if flow == AGENT {
                 line.agent = false;
                 return Take::Send(flow);
@@ -162,7 +229,7 @@ impl Shaper for Shaping {
     }
 
     fn forget(&mut self, flow: Entry) {
-        self.places[flow.slot as usize] = NOWHERE;
+        self.places[flow.slot as usize] = Place::nowhere();
     }
 }
 

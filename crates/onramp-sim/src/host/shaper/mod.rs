@@ -16,6 +16,7 @@ pub mod config;
 mod flow;
 mod fq;
 mod htb;
+mod round_robin;
 mod shares;
 pub mod wheel;
 
@@ -136,6 +137,8 @@ impl Held {
 pub trait Shaper {
     /// A new flow, with its policies.
     fn open(&mut self, line: usize, flow: Entry, terms: &Terms);
+    /// The flow, which had nothing to send, begins a message.
+    fn begin(&mut self, _flow: Entry) {}
     /// The flow may send at `at`. Only the earliest of a flow's offers counts; those of
     /// up to `now` line up in turn.
     fn offer(&mut self, line: usize, flow: Entry, at: Ps, now: Ps);
@@ -254,6 +257,7 @@ macro_rules! shapers {
             pub fn encode(&self, state: &mut Encoder) {
                 match self {
                     Self::Flow(shaping) => shaping.encode(state),
+                    Self::RoundRobin(shaping) => shaping.encode(state),
                     _ => state.refuse("a shaper that holds packets keeps time (host.shaper)"),
                 }
             }
@@ -263,6 +267,11 @@ macro_rules! shapers {
             #[inline]
             fn open(&mut self, line: usize, flow: Entry, terms: &Terms) {
                 match self { $(Self::$name(s) => s.open(line, flow, terms),)+ }
+            }
+
+            #[inline]
+            fn begin(&mut self, flow: Entry) {
+                match self { $(Self::$name(s) => s.begin(flow),)+ }
             }
 
             #[inline]
@@ -325,6 +334,11 @@ macro_rules! shapers {
         }
 
         impl Kind {
+            /// It holds packets: flows hand them down to it.
+            pub fn holds(self) -> bool {
+                !matches!(self, Self::Flow | Self::RoundRobin)
+            }
+
             /// Its name in a scenario.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$name => $tag,)+ }
@@ -336,6 +350,8 @@ macro_rules! shapers {
 shapers! {
     /// A pacer per flow, flows in turn: what an RDMA NIC has.
     Flow(flow) = "flow",
+    /// The same, but a flow keeps its place in the round.
+    RoundRobin(round_robin) = "round-robin",
     /// A timing wheel per core for all policies (Carousel).
     Carousel(carousel) = "carousel",
     /// A token bucket with a queue for each flow, in a hierarchy.
