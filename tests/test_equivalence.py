@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import onramp
 from onramp import cli, draw, equivalence
-from onramp.equivalence import Cell, Pair
+from onramp.equivalence import Cell, Pair, Times
 from onramp.metrics import student
 from onramp.plots import forest, style
 from onramp.scenario import SUBSTRATES, load
+from onramp.summary import Floats
 
 
 def _pairs(
@@ -25,10 +27,16 @@ def _pairs(
     pairs: list[Pair] = []
     for _ in range(runs):
         sides = [random.exponential(1000, times) * scale for scale in (factor, 1.0)]
-        for side, share in zip(sides, waits, strict=True):
-            side[random.random(times) < share] += equivalence.RTO_MIN
-        pairs.append((sides[0], sides[1]))
+        ours, linux = (
+            _late(side, random.random(times) < share) for side, share in zip(sides, waits, strict=True)
+        )
+        pairs.append((ours, linux))
     return pairs
+
+
+def _late(times: Floats, late: np.ndarray, by: float = equivalence.RTO_MIN) -> Times:
+    """Times of which some wait for a timer; the others take at most 40 ms."""
+    return Times.of(times + by * late, equivalence.DELAYED_ACK)
 
 
 def _verdicts(*cells: Cell) -> dict[str, str]:
@@ -44,15 +52,35 @@ def test_what_is_drawn_alike_is_equivalent_and_what_is_not_is_different() -> Non
     assert more == {"waits": "different", "mean": "equivalent", "p95": "equivalent", "p99": "equivalent"}
 
 
-def test_a_delayed_acknowledgement_is_a_wait_for_a_timer() -> None:
-    pairs = _pairs(30, 3000)
-    for ours, _ in pairs:
-        ours[::25] += equivalence.DELAYED_ACK
-    assert _verdicts(pairs)["mean"] == "equivalent"
-    for _, linux in pairs:
-        linux[::50] += equivalence.RTO_MIN
-    (waits,) = (t for t in equivalence.compare("cubic", "with", "rpc", [pairs]) if t.statistic == "waits")
+def test_waits_are_counted_and_the_rest_is_compared() -> None:
+    every = np.arange(3000)
+    pairs = [
+        (_late(ours.all, every % 25 == 0, equivalence.DELAYED_ACK), _late(linux.all, every % 50 == 0))
+        for ours, linux in _pairs(30, 3000)
+    ]
+    found = {t.statistic: t for t in equivalence.compare("cubic", "with", "rpc", [pairs])}
+    assert found["mean"].verdict == "equivalent"
+    waits = found["waits"]
     assert waits.verdict == "different" and waits.ratio == pytest.approx(2, abs=0.01)
+
+
+def test_who_waits_is_told_by_what_the_empty_network_needs(tmp_path: Path) -> None:
+    star = {"kind": "star", "hosts": 9, "host_rate": "10Gbps"}
+    incast = {"kind": "incast", "fan_out": 8, "size": "12500B", "load": 0.1}
+    scenario = {
+        "duration": "20ms",
+        "network": star,
+        "transport": {"kind": "cubic"},
+        "linux": {"buffer_packets": 20},
+        "traffic": [{"kind": "background", "workload": "FB_Hadoop", "load": 0.2}, incast],
+    }
+    times = equivalence._samples(onramp.run(scenario, out=tmp_path / "out"))
+    # Its link needs 8 x (10 us + a base RTT) for a request.
+    waits = times["incast"].all[times["incast"].all > 3000]
+    assert len(waits) > 0 and len(times["incast"].timely) == len(times["incast"].all) - len(waits)
+    assert times["incast"].timely.max() < 2500
+    assert equivalence.limit(np.array([10_000.0])) == 22_000
+    assert {"small", "medium"} < times.keys()
 
 
 def test_a_ratio_at_the_margin_or_of_few_runs_is_inconclusive() -> None:
