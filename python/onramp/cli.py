@@ -313,7 +313,10 @@ def show(folder: Path, ranks: bool, as_json: bool) -> int:
     if ranks:
         every = programs.by_rank(result.operations)
         if not every:
-            raise OnRampError(f"{folder}: no rank is complete in it: it has no collective and no program")
+            kinds = {traffic["kind"] for traffic in result.scenario.document["traffic"]}
+            jobs = kinds & {"collective", "program"}
+            why = "it has not come so far" if jobs else "it has no collective and no program"
+            raise OnRampError(f"{folder}: no rank is complete in it: {why}")
         if as_json:
             click.echo(json.dumps([dataclasses.asdict(one) for one in every]))
         else:

@@ -143,7 +143,7 @@ def limit(ideal: Floats) -> Floats:
 
 
 def _ideal(flows: pa.Table) -> dict[int, float]:
-    """What each request takes on an empty network [µs]: its flows come over one link, one by one."""
+    """Time of each request on an empty network [µs]: its flows come over one link, one by one."""
     of_requests = flows.filter(pc.is_valid(flows["request"]))
     sums = of_requests.group_by("request").aggregate([("ideal_ps", "sum")])
     return dict(zip(sums["request"].to_pylist(), microseconds(sums["ideal_ps_sum"]).tolist(), strict=True))

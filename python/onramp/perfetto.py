@@ -268,8 +268,8 @@ def write(result: Result, path: Path, most: int = MOST) -> int:
     rows, events = [len(table) for table in (operations, sent, pauses, series)], (2, 2, 2, 1)
     if not any(rows):
         raise OnRampError(
-            f"{result.folder}: has nothing over time: no flow, no collective, no series (measure.queues), "
-            "no messages (measure.messages)"
+            f"{result.folder}: has nothing over time that is complete: no flow, no collective, no series "
+            "(measure.queues), no messages (measure.messages)"
         )
     kept = _room(rows, events, most)
     operations, sent, pauses, series = (
