@@ -495,12 +495,11 @@ def agree(
 
 
 def _write_new(file: Path, text: str) -> None:
-    """Write a file that is not there yet."""
-    try:
-        with file.open("x", encoding="utf-8") as out:
-            out.write(text)
-    except FileExistsError:
-        raise OnRampError(f"{file}: exists; choose another FILE") from None
+    """Write a file that is not there yet, or nothing."""
+    if file.exists():
+        raise OnRampError(f"{file}: exists; choose another FILE")
+    with folders.replacing(file) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def _label(scenarios: Sequence[Path], path: Path, values: dict[str, str]) -> str:
