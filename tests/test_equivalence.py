@@ -81,6 +81,9 @@ def test_who_waits_is_told_by_what_the_empty_network_needs(tmp_path: Path) -> No
     assert times["incast"].timely.max() < 2500
     assert equivalence.limit(np.array([10_000.0])) == 22_000
     assert {"small", "medium"} < times.keys()
+    # What has not ended is in no sample.
+    cut = equivalence._samples(onramp.run({**scenario, "time_limit": "25ms"}, out=tmp_path / "cut"))
+    assert 0 < len(cut["incast"].all) < len(times["incast"].all)
 
 
 def test_a_ratio_at_the_margin_or_of_few_runs_is_inconclusive() -> None:

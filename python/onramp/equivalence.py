@@ -125,6 +125,7 @@ def _samples(result: Result) -> dict[str, Times]:
     found = {}
     for group in groups.of_summary(result.summary):
         rows = result.rows(group)
+        rows = rows.filter(pc.is_valid(rows[group.time]))
         # Exchanges on open connections and iterations of jobs have no flows that tell what they need.
         whose = group.ids(rows) if group.table == "requests" else None
         limits = DELAYED_ACK if whose is None else limit(np.array([ideal.get(id_, 0.0) for id_ in whose]))
@@ -133,6 +134,7 @@ def _samples(result: Result) -> dict[str, Times]:
     for size in SIZES:
         if size != "all":
             rows = in_class(of_background, size)
+            rows = rows.filter(pc.is_valid(rows["fct_ps"]))
             found[size] = Times.of(microseconds(rows["fct_ps"]), limit(microseconds(rows["ideal_ps"])))
     return found
 
