@@ -83,14 +83,14 @@ def test_drives_and_servers_are_as_fast_on_both(tmp_path: Path) -> None:
 
 @needs_agent
 def test_rpcs_beside_storage_gain_by_on_ramp_on_both() -> None:
-    # A seed's median differs from another's by a tenth, and by as much between two builds of the kernel.
+    # With On-Ramp RPCs take 15% longer in the simulator (docs/agreement.md); four seeds add a standard error of 5%.
     span = {"warmup": "30ms", "duration": "20ms"}
 
     def means(on: str, onramp_on: bool) -> np.ndarray[Any, Any]:
-        """RPCs' median latency in µs, storage in Gb/s, packets dropped: means of four seeds."""
+        """RPCs' mean latency in µs, storage in Gb/s, packets dropped: means of four seeds."""
         changes = [{**span, "seed": seed, "onramp.enabled": onramp_on} for seed in range(1, 5)]
         runs = [onramp.run(RACKS, change, on=on).summary for change in changes]
-        rows = [(r["rpc"]["latency_us"]["p50"], r["storage"]["gbps"], r["network"]["drops"]) for r in runs]
+        rows = [(r["rpc"]["latency_us"]["mean"], r["storage"]["gbps"], r["network"]["drops"]) for r in runs]
         return np.array([np.mean(column) for column in zip(*rows, strict=True)])
 
     found = {(on, side): means(on, side) for on in ("sim", "linux") for side in (False, True)}
@@ -101,7 +101,7 @@ def test_rpcs_beside_storage_gain_by_on_ramp_on_both() -> None:
         assert with_[2] == 0 < without[2], found
     for side in (False, True):
         sim, linux = found["sim", side], found["linux", side]
-        assert abs(sim[0] / linux[0] - 1) < 0.2, found
+        assert abs(sim[0] / linux[0] - 1) < 0.3, found
         assert abs(sim[1] / linux[1] - 1) < 0.1, found
 
 
