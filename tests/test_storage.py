@@ -83,7 +83,7 @@ def test_drives_and_servers_are_as_fast_on_both(tmp_path: Path) -> None:
 
 @needs_agent
 def test_rpcs_beside_storage_gain_by_on_ramp_on_both() -> None:
-    # With On-Ramp RPCs take 15% longer in the simulator (docs/agreement.md); four seeds add a standard error of 5%.
+    # With On-Ramp RPCs take 15% longer in the simulator (docs/agreement.md), give or take 5% in four seeds.
     span = {"warmup": "30ms", "duration": "20ms"}
 
     def means(on: str, onramp_on: bool) -> np.ndarray[Any, Any]:
