@@ -82,6 +82,22 @@ def test_an_interrupted_comparison_keeps_both_sides(write: Callable[..., Path], 
     assert found.rows and all(row.ratio is None and row.interval is None for row in found.rows)
 
 
+def test_ctrl_c_while_modules_load_is_no_traceback(tmp_path: Path) -> None:
+    # Loading takes a second; the entry must not have loaded much before it minds Ctrl-C.
+    code = """
+import os, signal, sys
+class Pressed:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("click", "numpy", "pyarrow"):
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Pressed())
+from onramp.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "onramp: stopped before there were results\n")
+
+
 def test_a_run_that_is_stopped_before_it_begins_is_no_error(tmp_path: Path) -> None:
     asked = iter([False])
     job = Job("early", onramp.validate(SMALL), tmp_path)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from onramp.api import chart, compare, plot, plot_flow, run, sweep, trace, validate
-from onramp.comparison import Comparison
-from onramp.errors import OnRampError, RunError, ScenarioError
-from onramp.explanation import Explanation, explain
-from onramp.result import Result
-from onramp.scenario import Scenario
+if TYPE_CHECKING:
+    from onramp.api import chart, compare, plot, plot_flow, run, sweep, trace, validate
+    from onramp.comparison import Comparison
+    from onramp.errors import OnRampError, RunError, ScenarioError
+    from onramp.explanation import Explanation, explain
+    from onramp.result import Result
+    from onramp.scenario import Scenario
 
 __all__ = [
     "Comparison",
@@ -31,26 +32,19 @@ __all__ = [
 ]
 
 
-def _html(name: str) -> Callable[[object], str]:
-    """Method by which Jupyter shows a result, of `onramp.notebook`, which takes a while to import."""
+def __getattr__(name: str) -> object:
+    """A public name (PEP 562): the first loads all, which takes a second; the command begins before that."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from onramp import api, comparison, errors, explanation, result, scenario, showing
 
-    def show(result: object) -> str:
-        from onramp import notebook
-
-        return str(getattr(notebook, name)(result))
-
-    return show
-
-
-def _text(found: Comparison) -> str:
-    """A comparison as it is printed."""
-    from onramp import terminal
-
-    return terminal.comparison_text(found)
+    showing.install()
+    modules = (api, comparison, errors, explanation, result, scenario)
+    globals().update(
+        {public: getattr(m, public) for m in modules for public in __all__ if hasattr(m, public)}
+    )
+    return globals()[name]
 
 
-setattr(Comparison, "__str__", _text)  # noqa: B010
-
-_METHOD = "_repr_html_"
-for _kind in (Result, Comparison, Explanation):
-    setattr(_kind, _METHOD, _html(f"of_{_kind.__name__.lower()}"))
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onramp import (
-    ScenarioError,
     _sim,
     api,
     controller,
@@ -31,7 +30,7 @@ from onramp import (
 from onramp.cache import Cache
 from onramp.comparison import Comparison, Plan
 from onramp.engine import Status, Stop, Watch
-from onramp.errors import OnRampError, RunError, of_os
+from onramp.errors import OnRampError, RunError, ScenarioError, of_os
 from onramp.folders import unused
 from onramp.progress import Progress
 from onramp.result import Result
