@@ -66,6 +66,22 @@ fn every_tcp_shares_a_link_and_everything_arrives() {
 }
 
 #[test]
+fn what_waits_for_a_larger_segment_waits_for_an_answer_or_a_probe() {
+    // Incasts that lose packets: what is complete without a timer is so within 1 ms, and a probe takes more than 3.
+    let incast = "traffic = [{ kind = \"incast\", fan_out = 16, size = \"300KB\", load = 0.08 }]\n";
+    let star = "duration = \"20ms\"\nnetwork = { kind = \"star\", hosts = 17, host_rate = \"100Gbps\" }\n";
+    for seed in ["1", "3"] {
+        let set = [("linux.buffer_packets", "200"), ("seed", seed)];
+        let mut sim = build_with(&format!("{star}{incast}"), "kind = \"cubic\"", &set);
+        sim.run_to_end();
+        let times: Vec<f64> = sim.take_flows().iter().map(|flow| us(flow.fct_ps)).collect();
+        let between = times.iter().filter(|us| (1200.0..2900.0).contains(*us)).count();
+        let probed = times.iter().filter(|us| (3000.0..5000.0).contains(*us)).count();
+        assert!(between == 0 && probed > 0, "seed {seed}: {between} between, {probed} of {} probed", times.len());
+    }
+}
+
+#[test]
 fn of_senders_in_step_as_many_packets_find_room_as_on_linux() {
     let rows: Vec<String> = (1..17).map(|src| format!("{src},0,14480,0")).collect();
     let (_file, traffic) = trace(&rows.iter().map(String::as_str).collect::<Vec<_>>());

@@ -240,10 +240,14 @@ impl<H: Header> Hosting<H> {
             self.arm(io, at);
             return None;
         }
-        let kind = self.rules.kind(connection.pair.transport);
+        let (kind, nic) = (self.rules.kind(connection.pair.transport), connection.nic);
         connection.tx.on_timer(&kind.params, now, &mut self.out);
+        if connection.tx.pace_ends(now) {
+            connection.tx.transmit(&kind.params, now, &mut self.out);
+        }
         self.queue_segments(now, at);
-        Some(self.pump(io, at))
+        self.arm(io, at);
+        Some(nic)
     }
 
     /// An acknowledgement has come.

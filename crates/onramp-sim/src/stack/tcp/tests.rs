@@ -124,12 +124,15 @@ impl Path {
             } else if due(&self.replies).is_some_and(|at| at <= self.now) {
                 let Reverse((_, number)) = self.replies.pop().expect("it is due");
                 self.tx.on_reply(&self.p, self.now, &self.answers[number as usize].clone());
+                self.tx.transmit(&self.p, self.now, &mut out);
             } else if self.rx.deadline().is_some_and(|at| at <= self.now) {
                 said = Some(self.rx.on_timer(&self.p, self.now));
             } else {
                 self.tx.on_timer(&self.p, self.now, &mut out);
+                if self.tx.pace_ends(self.now) {
+                    self.tx.transmit(&self.p, self.now, &mut out);
+                }
             }
-            self.tx.transmit(&self.p, self.now, &mut out);
             self.hand(&mut out);
             if let Some(said) = said {
                 if said.complete {

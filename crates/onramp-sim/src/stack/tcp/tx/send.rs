@@ -154,6 +154,12 @@ impl Tx {
         (waits && self.paces_itself() && self.pace_at > now).then_some(self.pace_at)
     }
 
+    /// Returns whether pacing in the stack lets more go at `now`. Other timers hand down what is theirs alone: what
+    /// waits for a larger segment waits for an acknowledgement, however long that takes.
+    pub fn pace_ends(&self, now: Ps) -> bool {
+        self.paces_itself() && self.pace_at == now && (self.nxt < self.written || self.repair != Repair::Nothing)
+    }
+
     fn paces_itself(&self) -> bool {
         !self.queue_paces && self.window.paced
     }
