@@ -615,7 +615,12 @@ fn wrong_chakra_names_the_place() {
     assert_eq!(wrong(&[node(1, 7, &[], gather)]), "node 1: GATHER is not simulated");
     let cut = file(&[node(1, 4, &[], vec![])]);
     let error = chakra::of_files(&[cut[..cut.len() - 1].to_vec()]).unwrap_err();
-    assert!(error.starts_with("byte 8: is no node: "), "{error}");
+    let missing = |of: usize| format!(", or cut off: of {of} bytes {} are there", of - 1);
+    assert_eq!(error, format!("byte 8: is no node{}", missing(cut.len() - 9)));
+    let error = chakra::of_files(&[cut[..7].to_vec()]).unwrap_err();
+    assert_eq!(error, format!("byte 0: is no description of a Chakra trace{}", missing(7)));
+    let error = chakra::of_files(&[vec![]]).unwrap_err();
+    assert!(error.starts_with("byte 0: is no description of a Chakra trace: "), "{error}");
     assert_eq!(chakra::others("a/x.0.et", 3), ["a/x.1.et", "a/x.2.et"]);
     let read = chakra::of_files(&[file(&[node(1, 4, &[], vec![attribute("num_ops", Value::Int64(7))])])]).unwrap();
     assert_eq!(read.left_out, ["1 computations that say num_ops and no duration (they take no time)"]);
@@ -774,7 +779,7 @@ fn chakras_ranks_are_counted_by_their_files() {
     assert!(missing.starts_with("cannot read \"x.2.et\": "), "{missing}");
     assert_eq!(
         chakra::ranks("x.1.et", &folder),
-        Err("\"x.1.et\" is not the first rank's file, which ends with \"0.et\"".into())
+        Err("\"x.1.et\" is not the first rank's file: name that, which ends with \"0.et\"; it stands for all".into())
     );
     std::fs::write(folder.join("x.1.et"), [0x1f, 0x8b, 8, 0]).unwrap();
     let packed = Format::Chakra.read("x.0.et", &folder, 2).unwrap_err();

@@ -78,7 +78,7 @@ pub fn ranks(first: &str, base: &Path) -> Result<u32, String> {
 }
 
 fn not_the_first(file: &str) -> String {
-    format!("\"{file}\" is not the first rank's file, which ends with \"{FIRST}\"")
+    format!("\"{file}\" is not the first rank's file: name that, which ends with \"{FIRST}\"; it stands for all")
 }
 
 /// Reads the files of all ranks.
@@ -106,20 +106,26 @@ fn message(node: &Node) -> Result<u64, String> {
     message_bytes(node.number("comm_size")?).map_err(|wrong| format!("node {}: {wrong}", node.id))
 }
 
-/// The nodes of a file.
+/// The nodes of a file; where it is wrong, the byte and how.
 pub(super) fn nodes(bytes: &[u8]) -> Result<Vec<Node>, (usize, String)> {
     let mut rest = bytes;
-    let at = |rest: &[u8]| bytes.len() - rest.len();
-    let wrong = |rest: &[u8], what: String| (at(rest), what);
-    let before = rest;
-    Metadata::decode_length_delimited(&mut rest)
-        .map_err(|e| wrong(before, format!("is no description of a Chakra trace: {e}")))?;
+    next::<Metadata>(&mut rest, "description of a Chakra trace").map_err(|wrong| (0, wrong))?;
     let mut nodes = Vec::new();
     while !rest.is_empty() {
-        let before = rest;
-        nodes.push(Node::decode_length_delimited(&mut rest).map_err(|e| wrong(before, format!("is no node: {e}")))?);
+        let at = bytes.len() - rest.len();
+        nodes.push(next(&mut rest, "node").map_err(|wrong| (at, wrong))?);
     }
     Ok(nodes)
+}
+
+/// The next message, which its length precedes.
+fn next<M: prost::Message + Default>(rest: &mut &[u8], what: &str) -> Result<M, String> {
+    let length = prost::decode_length_delimiter(&mut *rest).map_err(|e| format!("is no {what}: {e}"))?;
+    let Some((own, left)) = rest.split_at_checked(length) else {
+        return Err(format!("is no {what}, or cut off: of {length} bytes {} are there", rest.len()));
+    };
+    *rest = left;
+    M::decode(own).map_err(|e| format!("is no {what}: {e}"))
 }
 
 /// Programs of the ranks so far.
