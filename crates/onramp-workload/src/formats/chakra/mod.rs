@@ -11,7 +11,6 @@ use super::{Collective, MAX_OPS, Read, content, message_bytes};
 use crate::collective::Operation;
 use crate::graph::{Kind, Op};
 use onramp_config::units::US;
-use prost::Message as _;
 
 pub(super) use messages::Metadata;
 pub(super) use messages::Node;
