@@ -87,9 +87,9 @@ LONG: tuple[Metric, ...] = (
     Metric("Long flows", "goodput of all", "Gb/s", "long", "gbps"),
     Metric("Long flows", "Jain's index", "", "long", "jain"),
 )
+#: Of switches' ports over time in the simulator, of packets at them on Linux.
+DELAYS: Mapping[str, str] = {"sim": "queueing delay", "linux": "packets' queueing delay"}
 NETWORK: tuple[Metric, ...] = (
-    Metric("Network", "queueing delay, mean", "µs", "", "queue_us.mean"),
-    Metric("Network", "queueing delay, p99", "µs", "", "queue_us.p99"),
     Metric("Network", "drops", "packets", "", "drops"),
     Metric("Network", "retransmissions", "packets", "", "retransmitted_packets"),
     Metric("Network", "timeouts", "", "", "timeouts"),
@@ -106,7 +106,9 @@ def metrics(summary: Summary) -> list[Metric]:
         found += [Metric(group.label, label, unit, group.key, key) for key, label, unit in group.rates]
     for size, label in CLASSES.items():
         found += _times(label, size, ("mean", "p95"))
-    return [*found, *(LONG if "long" in summary else ()), *NETWORK]
+    delay = DELAYS[summary.get("substrate", "sim")]
+    queues = [Metric("Network", f"{delay}, {name}", "µs", "", f"queue_us.{name}") for name in ("mean", "p99")]
+    return [*found, *(LONG if "long" in summary else ()), *queues, *NETWORK]
 
 
 def completed(summary: Summary, sample: str) -> int:
