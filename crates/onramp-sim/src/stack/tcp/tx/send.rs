@@ -150,14 +150,17 @@ impl Tx {
 
     /// When a segment that pacing keeps back in the stack may go on.
     pub fn paced_until(&self, now: Ps) -> Option<Ps> {
-        let waits = self.nxt < self.written || self.repair != Repair::Nothing;
-        (waits && self.paces_itself() && self.pace_at > now).then_some(self.pace_at)
+        (self.has_more() && self.paces_itself() && self.pace_at > now).then_some(self.pace_at)
     }
 
     /// Returns whether pacing in the stack lets more go at `now`. Other timers hand down what is theirs alone: what
     /// waits for a larger segment waits for an acknowledgement, however long that takes.
     pub fn pace_ends(&self, now: Ps) -> bool {
-        self.paces_itself() && self.pace_at == now && (self.nxt < self.written || self.repair != Repair::Nothing)
+        self.has_more() && self.paces_itself() && self.pace_at == now
+    }
+
+    fn has_more(&self) -> bool {
+        self.nxt < self.written || self.repair != Repair::Nothing
     }
 
     fn paces_itself(&self) -> bool {
