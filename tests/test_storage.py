@@ -87,10 +87,11 @@ def test_rpcs_beside_storage_gain_by_on_ramp_on_both() -> None:
     span = {"warmup": "30ms", "duration": "20ms"}
 
     def means(on: str, onramp_on: bool) -> np.ndarray[Any, Any]:
-        """RPCs' mean latency in µs, storage in Gb/s, packets dropped: means of four seeds."""
+        """RPC latency in µs (median without On-Ramp, else mean), storage in Gb/s, drops: means of four seeds."""
         changes = [{**span, "seed": seed, "onramp.enabled": onramp_on} for seed in range(1, 5)]
         runs = [onramp.run(RACKS, change, on=on).summary for change in changes]
-        rows = [(r["rpc"]["latency_us"]["mean"], r["storage"]["gbps"], r["network"]["drops"]) for r in runs]
+        which = "mean" if onramp_on else "p50"
+        rows = [(r["rpc"]["latency_us"][which], r["storage"]["gbps"], r["network"]["drops"]) for r in runs]
         return np.array([np.mean(column) for column in zip(*rows, strict=True)])
 
     found = {(on, side): means(on, side) for on in ("sim", "linux") for side in (False, True)}
@@ -99,9 +100,9 @@ def test_rpcs_beside_storage_gain_by_on_ramp_on_both() -> None:
         assert without[0] > 5 * with_[0], found
         assert with_[1] > 0.95 * without[1], found
         assert with_[2] == 0 < without[2], found
-    for side in (False, True):
+    for side, most in ((False, 0.2), (True, 0.3)):
         sim, linux = found["sim", side], found["linux", side]
-        assert abs(sim[0] / linux[0] - 1) < 0.3, found
+        assert abs(sim[0] / linux[0] - 1) < most, found
         assert abs(sim[1] / linux[1] - 1) < 0.1, found
 
 
