@@ -87,7 +87,7 @@ def test_rpcs_beside_storage_gain_by_on_ramp_on_both() -> None:
     span = {"warmup": "30ms", "duration": "20ms"}
 
     def means(on: str, onramp_on: bool) -> np.ndarray[Any, Any]:
-        """RPC latency in µs (median without On-Ramp, else mean), storage in Gb/s, drops: means of four seeds."""
+        """RPC latency in µs (mean with On-Ramp, else median), Gb/s stored, drops: means of four seeds."""
         changes = [{**span, "seed": seed, "onramp.enabled": onramp_on} for seed in range(1, 5)]
         runs = [onramp.run(RACKS, change, on=on).summary for change in changes]
         which = "mean" if onramp_on else "p50"
