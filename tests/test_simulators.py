@@ -107,8 +107,10 @@ def test_collectives_of_a_single_rank_have_no_bandwidth(
 
 def test_ranks_without_a_host_or_a_file_are_one_line(write: Callable[..., Path], tmp_path: Path) -> None:
     first = traces(tmp_path / "a", 9)
-    with pytest.raises(onramp.ScenarioError, match=r"has 9 ranks, for 8 hosts$"):
+    with pytest.raises(onramp.ScenarioError, match=r"has 9 ranks, for 8 hosts: each needs one$"):
         onramp.validate(write(job(first)))
+    (advice,) = onramp.validate(write(job(first, ranks=2))).advice
+    assert str(advice).endswith('7 ranks that have files, beyond the 2 of "ranks"')
     (first.parent / "all_reduce.8.et").unlink()
     (first.parent / "all_reduce.2.et").unlink()
     with pytest.raises(onramp.ScenarioError, match=r"cannot read \S+all_reduce.2.et"):

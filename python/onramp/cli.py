@@ -793,8 +793,9 @@ def new_scenario(file: Path, **given: Any) -> int:
             answers = dataclasses.replace(answers, **{key: value})
         elif asks and key not in ("program", "topology"):
             answers = template.ask(answers, key)
-    _write_new(file, template.write(file.stem, answers, file.parent))
-    click.echo(f"{file}: onramp explain {file}, onramp compare {file}")
+    text, hosts = template.write(file.stem, answers, file.parent)
+    _write_new(file, text)
+    click.echo(f"{file}: {hosts} hosts; onramp explain {file}, onramp compare {file}")
     return 0
 
 

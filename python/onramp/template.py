@@ -224,8 +224,10 @@ def ask(answers: Answers, key: str) -> Answers:
     return replace(answers, **{key: value})
 
 
-def write(name: str, answers: Answers, base: Path = Path()) -> str:
-    """Text of a scenario in the folder `base` that is checked, with T chosen for its network.
+def write(name: str, answers: Answers, base: Path = Path()) -> tuple[str, int]:
+    """Text of a scenario in the folder `base` that is checked, with T chosen for its network; and its hosts.
+
+    Racks are of one size: there may be more hosts than were asked for.
 
     Raises
     ------
@@ -246,8 +248,7 @@ def write(name: str, answers: Answers, base: Path = Path()) -> str:
     room = max(LEAST_S, QUEUE * facts["packet"] * 8 / facts["host_rate"])
     threshold = math.ceil(1e6 * (facts["owd_ps"][1] / 1e12 + room))
     text = _text(name, answers, rate, f"{threshold}us")
-    _checked(text, name, base)
-    return text
+    return text, len(_checked(text, name, base).loaded.hosts)
 
 
 def _checked(text: str, name: str, base: Path) -> Scenario:

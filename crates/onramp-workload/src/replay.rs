@@ -97,7 +97,8 @@ impl Config {
         let mut hosts = members.to_vec();
         let format = self.format().ok_or_else(|| Mistake::new("format", Format::unknown(&self.file)))?;
         let of_file = |wrong| Mistake::new("file", wrong);
-        let too_many = |n: usize| of_file(format!("\"{}\" has {n} ranks, for {} hosts", self.file, hosts.len()));
+        let too_many =
+            |n: usize| of_file(format!("\"{}\" has {n} ranks, for {} hosts: each needs one", self.file, hosts.len()));
         let ranks = self.ranks(format, place.base, hosts.len()).map_err(of_file)?;
         if ranks as usize > hosts.len() {
             return Err(too_many(ranks as usize));

@@ -10,7 +10,7 @@ use onramp_workload::state::Encoder;
 /// The packets there are in all, while that is not known.
 pub(super) const OPEN: u32 = u32::MAX;
 
-/// The sending end; what every packet needs comes first.
+/// The sending end.
 #[derive(Debug)]
 pub struct Sender {
     /// Bytes in packets, made reliable.

@@ -97,7 +97,12 @@ pub(super) fn read(file: &str, base: &Path, ranks: u32) -> Result<Read, String> 
         }
         building.rank(rank, &nodes).map_err(|wrong| format!("{name}: {wrong}"))?;
     }
-    Ok(building.finish())
+    let mut read = building.finish();
+    match self::ranks(file, base)?.saturating_sub(ranks) {
+        0 => {}
+        more => read.left_out.push(format!("{more} ranks that have files, beyond the {ranks} of \"ranks\"")),
+    }
+    Ok(read)
 }
 
 /// Bytes of a message.
