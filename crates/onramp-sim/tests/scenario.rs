@@ -471,6 +471,11 @@ probe_interval = "1s""#,
     ),
     (
         r#"queues = ["tor0->h0"]"#,
+        r#"queues = ["tor0->h0", "h0->tor0"]"#,
+        "s.toml:33: measure.queues[1]: h0->tor0 is a host's: name a port of a switch",
+    ),
+    (
+        r#"queues = ["tor0->h0"]"#,
         r#"queues = ["tor0-h0", "tro0->h0", "tor0->h9", "tor0->h77"]"#,
         r#"s.toml:33: measure.queues[0]: "tor0-h0" is no link: write two neighbours, such as "tor0->h0"
 s.toml:33: measure.queues[1]: "tro0->h0" is no link: there is no "tro0": did you mean "tor0"?

@@ -34,7 +34,7 @@ use std::collections::HashMap;
 pub struct Measure {
     /// Queues, rates and utilization are sampled this often. Default 10 us.
     pub interval: Span,
-    /// Ports ("from->to") whose queue is recorded over time.
+    /// Ports ("from->to") of switches whose queue is recorded over time.
     pub queues: Vec<String>,
     /// Ports ("from->to") whose utilization is recorded over time.
     pub links: Vec<String>,

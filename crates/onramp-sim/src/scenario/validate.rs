@@ -115,7 +115,8 @@ pub(super) fn check_placed(s: &Scenario, topology: &Topology, base: &Path) -> Pl
         let port = &topology.ports()[topology.port_named(point).ok()? as usize];
         topology.is_host(port.from).then(|| format!("{point} is a host's: name a port of a switch"))
     };
-    for (name, points) in [("rates", &measure.rates), ("order", &measure.order)] {
+    // What waits at a host is its flows', or a queueing discipline's, which On-Ramp replaces.
+    for (name, points) in [("queues", &measure.queues), ("rates", &measure.rates), ("order", &measure.order)] {
         let bad = points.iter().enumerate().filter_map(|(i, point)| Some((i, of_host(point)?)));
         wrong.extend(bad.map(|(i, m)| Mistake::new(format!("measure.{name}[{i}]"), m)).take(MAX_OF_A_LIST));
     }
