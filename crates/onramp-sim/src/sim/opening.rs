@@ -147,9 +147,21 @@ impl Desk {
             let [(a, _), (b, _)] = channel.ends.map(|end| places[end]);
             // Both ways count for both directions of the pair.
             let number = numbers.entry((a.min(b), a.max(b))).or_default();
-            for [from, to] in [[0, 1], [1, 0]].into_iter().take(if channel.one_way { 1 } else { 2 }) {
-                let ends = [from, to].map(|end| (places[channel.ends[end]], channel.numbers[end]));
-                self.open_direction(cells, channel, ends, *number, id * 2 + from as u64);
+            let ways = [[0, 1], [1, 0]].into_iter().take(if channel.one_way { 1 } else { 2 });
+            let opened: Vec<(u32, u32)> = ways
+                .map(|[from, to]| {
+                    let ends = [from, to].map(|end| (places[channel.ends[end]], channel.numbers[end]));
+                    self.open_direction(cells, channel, ends, *number, id * 2 + from as u64)
+                })
+                .collect();
+            let Section { transport, .. } = self.sections[channel.traffic as usize];
+            if let [(sender, end), (other_sender, other_end)] = opened[..]
+                && self.is_tcp[usize::from(transport)]
+            {
+                let hosts = channel.ends.map(|end| places[end].0);
+                for (host, sender, end) in [(hosts[0], sender, other_end), (hosts[1], other_sender, end)] {
+                    cells[self.map.of(host)].hosts.tcp().join_directions(sender, end);
+                }
             }
             *number += 1;
         }
@@ -162,7 +174,7 @@ impl Desk {
     }
 
     /// Opens a channel's direction from the program at one end to that at the other, each with its host and slot, and
-    /// the channel's number there.
+    /// the channel's number there; the slots of its sending end and of its receiving one.
     fn open_direction<F: Feedback>(
         &self,
         cells: &mut [CellBox<F>],
@@ -170,7 +182,7 @@ impl Desk {
         [((src, said_by), said_on), ((dst, heard_by), heard_on)]: [((u32, u32), u32); 2],
         number: u64,
         id: u64,
-    ) {
+    ) -> (u32, u32) {
         let Section { transport, class } = self.sections[channel.traffic as usize];
         let stream = Stream::default();
         let heard = Heard {
@@ -183,13 +195,13 @@ impl Desk {
         let watch = self.recorder.watched_owd(src, dst);
         let (from, to) = (self.map.of(src), self.map.of(dst));
         let nic = |host, other, hash| self.map.nic_towards(&self.topology, host, other, hash);
-        let sender = if self.is_tcp[usize::from(transport)] {
+        let (sender, end) = if self.is_tcp[usize::from(transport)] {
             let pair = Pair { src, dst, transport, class };
             let direction = Direction { pair, number, medium: channel.medium };
             let end = cells[to].hosts.tcp().open_channel_end(direction, nic(dst, src, 0), watch, heard);
             let sender = cells[from].hosts.tcp().open_channel(direction, nic(src, dst, 0), end);
             cells[to].hosts.tcp().introduce(end, sender & !TCP);
-            sender
+            (sender, end)
         } else {
             let flow = NewFlow { src, dst, size: Size::Until(Ps::MAX), traffic: channel.traffic, request: None };
             let mut draw = onramp_random::stream(self.span.seed, "channel", id);
@@ -202,8 +214,9 @@ impl Desk {
             let sender = cells[from].hosts.open_channel(&new, nic(src, dst, hashes[0]), end);
             cells[to].hosts.introduce(end, sender);
             cells[from].events.timer(new.start, host::Timer::Start(id, sender));
-            sender
+            (sender, end)
         };
         cells[from].hosts.connect(said_by, said_on, sender, stream);
+        (sender, end)
     }
 }

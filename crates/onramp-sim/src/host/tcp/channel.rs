@@ -1,4 +1,4 @@
-//! Channels of programs on TCP: two connections, one each way, that are open from the beginning.
+//! Channels of programs on TCP: a connection that is open from the beginning, each way with ends of its own.
 
 use super::receiver::End;
 use super::sender::Writer;
@@ -66,6 +66,16 @@ impl<H: Header> Hosting<H> {
         let slot = self.new_connection(pair, LAST_NUMBER - number, nic, peer, 0);
         self.connections[slot].writer = if medium == Medium::Messages { Writer::Program } else { Writer::Pages };
         slot | TCP
+    }
+
+    /// Tells the ends of a channel's two directions at a host of each other: it is one connection, of which data take
+    /// acknowledgements along, and acknowledgements go where its data go.
+    pub fn join_directions(&mut self, sender: u32, end: u32) {
+        let at = sender & !TCP;
+        let connection = &mut self.connections[at];
+        connection.other_way = end;
+        let end = &mut self.ends[end];
+        (end.other_way, end.hash) = (at, connection.hash);
     }
 
     /// Sends what a channel's sending end may send; its NIC.

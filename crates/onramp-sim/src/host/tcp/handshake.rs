@@ -42,7 +42,7 @@ impl<H: Header> Hosting<H> {
         };
         packet.header.set_options([((id >> 32) as u32, id as u32), (Tx::stamp_ms(now), 0), (0, 0)]);
         let packet = packet.to(pair.dst).marked(flags, pair.class).as_a(Of::SYN);
-        self.queue_packet(now, nic, id, false, packet);
+        self.queue_packet(now, nic, !id ^ 1, false, packet);
     }
 
     /// An opening has come in by `nic`, or the answer to one.
@@ -98,7 +98,7 @@ impl<H: Header> Hosting<H> {
         packet.header.set_options([(0, 0), (answer.1, 0), (0, 0)]);
         let packet = packet.to(pair.src).marked(0, pair.class).as_a(Of::SYN);
         let (nic, id) = (*nic, *id);
-        self.queue_packet(now, nic, id, true, packet);
+        self.queue_packet(now, nic, !id, true, packet);
     }
 
     /// The other end has opened: the connection says that it knows, and may send what waits for that.

@@ -1,7 +1,7 @@
 //! Layer below TCP at a class of a NIC: the host's queue, and the packets of the segments that leave it, one by one.
 
 use super::sender::Connection;
-use super::{Hosting, Rules};
+use super::{Hosting, Rules, UNKNOWN, unwrap, unwrap_block};
 use crate::engine::Slab;
 use crate::host::Io;
 use crate::host::gate::Gates;
@@ -9,9 +9,9 @@ use crate::host::qdisc::gate::Gate;
 use crate::host::qdisc::{Ask, Dequeue, Dropped, Ecn, Qdisc, Segment as Queued, Verdict};
 use crate::network::Packet;
 use crate::network::feedback::{Feedback, Header};
-use crate::network::packet::{AFTER_TIMEOUT, LAST, MARKED, TCP};
+use crate::network::packet::{AFTER_TIMEOUT, LAST, MARKED, Options, TCP};
 use crate::stack::tcp::tx::Segment;
-use crate::stack::tcp::{HEADERS, Tx};
+use crate::stack::tcp::{HEADERS, Reply, Tx};
 use onramp_config::units::{NS, Ps, US};
 
 /// A path's delay counts for so long, and a flow that paused for longer starts anew.
@@ -23,8 +23,52 @@ const ANNOUNCED: u64 = 1 << 30;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Waiting<H> {
     /// A segment of the connection in this slot.
-    Data(u32, Segment),
+    Data(u32, Segment, Option<Taken>),
     Packet(Packet<H>),
+}
+
+/// Acknowledgement of the other direction that data take along: what its packet's options have room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Taken {
+    ack: u32,
+    /// Room, [`Self::THERE`] and [`Self::ECE`].
+    window: u32,
+    /// The newest block beyond, or the one that came twice.
+    block: (u32, u32),
+}
+
+impl Taken {
+    /// There is one.
+    const THERE: u32 = 1 << 31;
+    /// Congestion was marked.
+    const ECE: u32 = 1 << 30;
+
+    fn new(reply: &Reply) -> Self {
+        let ece = if reply.ece { Self::ECE } else { 0 };
+        let (start, end) = reply.blocks[0];
+        Self {
+            ack: reply.ack as u32,
+            window: reply.window.min(Self::ECE - 1) | ece | Self::THERE,
+            block: (start as u32, end as u32),
+        }
+    }
+
+    /// The one in a data packet's options.
+    pub fn of([_, (ack, window), block]: Options) -> Option<Self> {
+        (window & Self::THERE != 0).then_some(Self { ack, window, block })
+    }
+
+    /// The acknowledgement, where that of a byte `near` came before.
+    pub fn reply(self, near: u64, echo_ms: u32) -> Reply {
+        Reply {
+            ack: unwrap(near, self.ack),
+            window: self.window & !(Self::THERE | Self::ECE),
+            blocks: [unwrap_block(near, self.block), (0, 0), (0, 0)],
+            ece: self.window & Self::ECE != 0,
+            echo_ms,
+            with_data: true,
+        }
+    }
 }
 
 /// A segment that leaves, from byte `next` on.
@@ -34,6 +78,7 @@ struct Leaving {
     segment: Segment,
     next: u64,
     marked: bool,
+    taken: Option<Taken>,
 }
 
 /// Segment or packet that a line sends next.
@@ -68,24 +113,25 @@ impl<H: Header> Hosting<H> {
 
     /// Puts into the queue what a connection has handed down.
     pub(super) fn queue_segments(&mut self, now: Ps, at: u32) {
-        let Connection { id, pair, nic, .. } = self.connections[at];
+        let Connection { id, pair, nic, other_way, .. } = self.connections[at];
         let kind = self.rules.kind(pair.transport);
         let (mss, ecn) = (kind.params.mss, if kind.marks { Ecn::Capable } else { Ecn::Incapable });
         let line = self.line(nic, pair.class);
         let mut out = std::mem::take(&mut self.out);
+        let taken = (other_way != UNKNOWN && !out.is_empty())
+            .then(|| Taken::new(&self.ends[other_way].rx.data_leaves(&kind.params, now)));
         for segment in out.drain(..) {
-            let handle = self.waiting.insert(Waiting::Data(at, segment));
+            let handle = self.waiting.insert(Waiting::Data(at, segment, taken));
             self.enqueue(line, Queued { ecn, ..queued(id, &segment, mss, handle) }, now);
         }
         self.out = out;
     }
 
-    /// Queues an acknowledgement of connection `id`, its opening, or what is of the agent.
-    pub(super) fn queue_packet(&mut self, now: Ps, nic: u32, id: u64, pure_ack: bool, packet: Packet<H>) {
+    /// Queues an acknowledgement, an opening, or what is of the agent, with others of `flow`.
+    pub(super) fn queue_packet(&mut self, now: Ps, nic: u32, flow: u64, pure_ack: bool, packet: Packet<H>) {
         let handle = self.waiting.insert(Waiting::Packet(packet));
         let queued = Queued {
-            // The other direction of the connection is a flow of its own here; so is the agent.
-            flow: !id ^ u64::from(!pure_ack),
+            flow,
             bytes: u32::from(packet.size),
             packets: 1,
             earliest: 0,
@@ -99,7 +145,7 @@ impl<H: Header> Hosting<H> {
     /// Hands a segment to a line's queue, which may drop others for it.
     fn enqueue(&mut self, line: usize, queued: Queued, now: Ps) {
         if let Err(dropped) = self.devices[line].queue.enqueue(queued, now) {
-            if let Waiting::Data(at, _) = self.waiting[queued.handle] {
+            if let Waiting::Data(at, ..) = self.waiting[queued.handle] {
                 self.connections[at].tx.slow_down(now);
             }
             if dropped == Dropped::Refused {
@@ -113,7 +159,7 @@ impl<H: Header> Hosting<H> {
     fn forget_dropped(&mut self, line: usize) {
         self.devices[line].queue.drain(&mut self.dropped);
         for queued in self.dropped.drain(..) {
-            if let Waiting::Data(at, segment) = self.waiting[queued.handle] {
+            if let Waiting::Data(at, segment, _) = self.waiting[queued.handle] {
                 self.connections[at].tx.released(segment.memory(), segment.end);
             }
             self.waiting.remove(queued.handle);
@@ -166,16 +212,16 @@ impl<H: Header> Hosting<H> {
         self.waiting.remove(queued.handle);
         Ok(match what {
             Waiting::Packet(packet) => Next::Packet(packet),
-            Waiting::Data(connection, segment) => {
+            Waiting::Data(connection, segment, taken) => {
                 let (next, marked) = (segment.start, queued.ecn == Ecn::Marked);
-                Next::Segment(Leaving { connection, segment, next, marked })
+                Next::Segment(Leaving { connection, segment, next, marked, taken })
             }
         })
     }
 
     /// The next packet of a segment that leaves.
     fn next_packet(&mut self, line: usize, now: Ps, leaving: Leaving) -> Packet<H> {
-        let Leaving { connection: at, segment, next: start, marked } = leaving;
+        let Leaving { connection: at, segment, next: start, marked, taken } = leaving;
         let device = &mut self.devices[line];
         let connection = &mut self.connections[at];
         let kind = self.rules.kind(connection.pair.transport);
@@ -206,7 +252,8 @@ impl<H: Header> Hosting<H> {
             hash: connection.hash,
             ..Packet::default()
         };
-        packet.header.set_options([(expected as u32, connection.answer_ms), (0, 0), (0, 0)]);
+        let Taken { ack, window, block } = taken.unwrap_or_default();
+        packet.header.set_options([(expected as u32, connection.answer_ms), (ack, window), block]);
         packet.to(connection.pair.dst).marked(flags, connection.pair.class)
     }
 }
@@ -237,7 +284,7 @@ struct Asked<'a, H> {
 
 impl<H> Ask for Asked<'_, H> {
     fn ask(&mut self, handle: u32) -> Verdict {
-        let (Waiting::Data(at, segment), Some(gates)) = (&self.waiting[handle], &mut self.gates) else {
+        let (Waiting::Data(at, segment, _), Some(gates)) = (&self.waiting[handle], &mut self.gates) else {
             return Verdict::Go;
         };
         let connection = &mut self.connections[*at];
@@ -256,7 +303,7 @@ impl<H> Ask for Asked<'_, H> {
     }
 
     fn cut(&mut self, handle: u32) -> Vec<Queued> {
-        let Waiting::Data(at, segment) = self.waiting[handle] else { return vec![] };
+        let Waiting::Data(at, segment, taken) = self.waiting[handle] else { return vec![] };
         let connection = &mut self.connections[at];
         let kind = self.rules.kind(connection.pair.transport);
         let mss = u64::from(kind.params.mss);
@@ -267,7 +314,7 @@ impl<H> Ask for Asked<'_, H> {
         while start < segment.end {
             let end = segment.end.min(start + mss);
             let part = Segment { start, end, push: segment.push && end == segment.end, cut: true, ..segment };
-            let handle = self.waiting.insert(Waiting::Data(at, part));
+            let handle = self.waiting.insert(Waiting::Data(at, part, taken));
             parts.push(queued(connection.id, &part, kind.params.mss, handle));
             start = end;
         }
@@ -276,7 +323,7 @@ impl<H> Ask for Asked<'_, H> {
 
     fn pacing_rate(&self, handle: u32) -> u64 {
         match self.waiting[handle] {
-            Waiting::Data(at, _) => self.connections[at].tx.window.pacing_rate,
+            Waiting::Data(at, ..) => self.connections[at].tx.window.pacing_rate,
             Waiting::Packet(_) => 0,
         }
     }

@@ -226,6 +226,11 @@ fn unwrap(near: u64, low: u32) -> u64 {
     near.wrapping_add_signed(i64::from(low.wrapping_sub(near as u32) as i32))
 }
 
+/// The same of a block's ends; an empty one is none.
+fn unwrap_block(near: u64, (start, end): (u32, u32)) -> (u64, u64) {
+    if start == end { (0, 0) } else { (unwrap(near, start), unwrap(near, end)) }
+}
+
 impl<H: Header> Hosts<H> {
     /// TCP, where some transport is.
     ///

@@ -1,6 +1,7 @@
 //! The receiving end of a connection: data, what is said of it, and OR-ACKs.
 
 use super::channel::Reads;
+use super::line::Taken;
 use super::{Hosting, OrAcks, Pair, Rules, UNKNOWN, ack_bytes, unwrap};
 use crate::host::programs::Heard;
 use crate::host::receive::OR_ACK_BYTES;
@@ -22,6 +23,8 @@ pub(super) struct End {
     pub pair: Pair,
     /// Slot of the other end.
     pub peer: u32,
+    /// Slot of the other direction's sending end; [`UNKNOWN`] if there is none.
+    pub other_way: u32,
     pub hash: u16,
     pub nic: u32,
     watch_owd: Option<u32>,
@@ -46,6 +49,7 @@ impl End {
             id,
             pair,
             peer: UNKNOWN,
+            other_way: UNKNOWN,
             hash: rules.hashes(id)[1],
             nic,
             watch_owd: None,
@@ -77,6 +81,11 @@ impl<H: Header> Hosting<H> {
         packet: &Packet<H>,
     ) -> (u32, Option<(Heard, u64)>) {
         let (now, slot) = (io.now, packet.flow & !TCP);
+        if let Some(taken) = Taken::of(packet.header.options()) {
+            self.replied(io, self.ends[slot].other_way, packet, &|near| {
+                taken.reply(near, packet.header.options()[0].1)
+            });
+        }
         let end = &mut self.ends[slot];
         end.answer = None;
         let start = unwrap(end.rx.nxt(), packet.seq);
@@ -106,7 +115,7 @@ impl<H: Header> Hosting<H> {
             let told = Packet { owd_ns, flow: end.peer | TCP, hash: end.hash, size: OR_ACK_BYTES, ..*packet };
             let told = told.to(end.pair.src).marked(0, end.pair.class).as_a(Of::OR_ACK);
             let (nic, id) = (end.nic, end.id);
-            self.queue_packet(now, nic, id, false, told);
+            self.queue_packet(now, nic, !id ^ 1, false, told);
         }
         let end = &mut self.ends[slot];
         let said = end.rx.on_data(&self.rules.kind(end.pair.transport).params, now, &data);
@@ -140,8 +149,10 @@ impl<H: Header> Hosting<H> {
             ack.header.set_options(options);
             let flags = if reply.ece { MARKED } else { 0 };
             let ack = ack.to(end.pair.src).marked(flags, end.pair.class).as_a(Of::ACK);
-            let (nic, id) = (end.nic, end.id);
-            self.queue_packet(io.now, nic, id, true, ack);
+            // Where there is another direction they stand with its data.
+            let (nic, flow) =
+                (end.nic, if end.other_way == UNKNOWN { !end.id } else { self.connections[end.other_way].id });
+            self.queue_packet(io.now, nic, flow, true, ack);
         }
         self.arm_end(io, slot);
         self.ends[slot].nic

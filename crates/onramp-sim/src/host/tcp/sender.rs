@@ -1,6 +1,6 @@
 //! The sending end of a connection: the flows on it, what comes back, and its timers.
 
-use super::{Hosting, Outcome, Pair, UNKNOWN, unwrap};
+use super::{Hosting, Outcome, Pair, UNKNOWN, unwrap, unwrap_block};
 use crate::host::{Io, Note, Opening, Timer};
 use crate::network::Packet;
 use crate::network::feedback::{Feedback, Header};
@@ -63,6 +63,8 @@ pub(super) struct Connection {
     pub nic: u32,
     /// Slot of the other end; [`UNKNOWN`] until it has answered.
     pub peer: u32,
+    /// Slot of the other direction's receiving end; [`UNKNOWN`] if there is none.
+    pub other_way: u32,
     pub flow: Option<u32>,
     /// Time of the next valid event.
     armed: Option<Ps>,
@@ -118,6 +120,7 @@ impl<H: Header> Hosting<H> {
             hash: self.rules.hashes(id)[0],
             nic,
             peer,
+            other_way: UNKNOWN,
             flow: None,
             armed: None,
             syn: None,
@@ -253,20 +256,31 @@ impl<H: Header> Hosting<H> {
     /// An acknowledgement has come.
     pub(super) fn reply_came<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, packet: &Packet<H>) -> Outcome {
         let at = packet.flow & !TCP;
-        let connection = &mut self.connections[at];
-        let near = connection.tx.una();
-        let block = |(start, end)| if start == end { (0, 0) } else { (unwrap(near, start), unwrap(near, end)) };
-        let reply = Reply {
+        self.replied(io, at, packet, &|near| Reply {
             ack: unwrap(near, packet.seq),
             window: packet.paused,
-            blocks: packet.header.options().map(block),
+            blocks: packet.header.options().map(|block| unwrap_block(near, block)),
             ece: packet.flags() & MARKED != 0,
             echo_ms: packet.owd_ns as u32,
-        };
+            with_data: false,
+        })
+    }
+
+    /// The same of connection `at`, in a packet of any kind; the acknowledgement follows from the first byte that is not
+    /// acknowledged.
+    pub(super) fn replied<F: Feedback<Header = H>>(
+        &mut self,
+        io: &mut Io<'_, F>,
+        at: u32,
+        packet: &Packet<H>,
+        reply: &dyn Fn(u64) -> Reply,
+    ) -> Outcome {
+        let connection = &mut self.connections[at];
+        let reply = reply(connection.tx.una());
         connection.answer_ms = Tx::stamp_ms(unwrap_ns(io.now / NS, packet.sent_ns) * NS);
         let rtt_us = connection.tx.on_reply(&self.rules.kind(connection.pair.transport).params, io.now, &reply);
         if let Some(next) = &mut io.meter.next {
-            next.acked_to(packet.flow, reply.ack, io.now);
+            next.acked_to(at | TCP, reply.ack, io.now);
         }
         if let (Some(rtt_us), Some(flow)) = (rtt_us, connection.flow) {
             io.meter.rtt(self.flows[flow].new.flow.traffic, u64::from(rtt_us) * US);

@@ -118,6 +118,8 @@ pub struct Reply {
     pub ece: bool,
     /// The time stamp of the packet that it answers, in milliseconds.
     pub echo_ms: u32,
+    /// It came with data of the other direction.
+    pub with_data: bool,
 }
 
 #[cfg(test)]

@@ -8,10 +8,17 @@ use onramp_workload::PORTION;
 const DELAY_MIN_MS: u64 = 40;
 /// See [`DELAY_MIN_MS`].
 const DELAY_MAX_MS: u64 = 200;
+/// Payload of a full packet, before one has come (TCP_MSS_DEFAULT); and bytes of its header that count where a smaller
+/// one is told from the end of a write.
+const LEAST_FULL: u16 = 536;
+/// See [`LEAST_FULL`].
+const COUNTED_HEADER: u16 = 12;
+/// A packet that ends no write is a full one if it is not smaller (TCP_MIN_MSS).
+const LEAST_PACKET: u16 = 88;
 /// Packets acknowledged at once where it matters that the sender hears.
 const QUICK: u32 = 16;
 /// Acknowledgements of packets out of order that are sent one by one, before any is left out.
-const DUPLICATES: u32 = 3;
+const DUPLICATES: u8 = 3;
 /// Acknowledgements that were left out are sent before a block beyond so many begins or grows: one tells of three
 /// blocks, and may be lost.
 const TOLD: usize = 2;
@@ -87,13 +94,18 @@ pub struct Rx {
     at_once: bool,
     pushed: u8,
     quick: u32,
+    /// Payload of a full packet, as far as is known; that of the latest, if it was smaller.
+    full: u16,
+    smaller: u16,
+    /// Data is answered with data, which take acknowledgements along.
+    answers: bool,
     /// Delay of acknowledgements in milliseconds; 0 before the first packet.
     delay_ms: u64,
     delayed_until: Option<Ps>,
-    last_ms: u64,
+    last_ms: u32,
     /// Acknowledgements left out, those sent before, where they are about, and until when.
     left_out: u32,
-    duplicates: u32,
+    duplicates: u8,
     duplicates_of: u64,
     left_out_until: Option<Ps>,
     /// Round trip of the handshake.
@@ -139,6 +151,9 @@ impl Rx {
             at_once: false,
             pushed: 0,
             quick: 0,
+            full: LEAST_FULL,
+            smaller: 0,
+            answers: false,
             delay_ms: 0,
             delayed_until: None,
             last_ms: 0,
@@ -204,7 +219,9 @@ impl Rx {
         if self.delayed_until.is_some_and(|at| at <= now) {
             self.delayed_until = None;
             if self.due {
-                self.delay_ms = (self.delay_ms * 2).min(DELAY_MAX_MS);
+                // What was to take it along has not come.
+                let late = if std::mem::take(&mut self.answers) { DELAY_MIN_MS } else { self.delay_ms * 2 };
+                self.delay_ms = late.min(DELAY_MAX_MS);
                 said.add(self.reply(p, now));
             }
         }
@@ -226,6 +243,7 @@ impl Rx {
         if data.end <= self.nxt {
             self.twice = Some((data.start, data.end));
             self.be_quick(p, QUICK);
+            self.answers = false;
             self.delay_ms = DELAY_MIN_MS;
         } else if data.start <= self.nxt {
             if data.start < self.nxt {
@@ -248,11 +266,7 @@ impl Rx {
         if length >= u64::from(p.mss) {
             self.share = SHARE;
         }
-        if length >= u64::from(p.mss) {
-            self.pushed = self.pushed.max(u8::from(data.push));
-        } else {
-            self.pushed = (self.pushed + 1).min(2);
-        }
+        self.measure_packet(length as u16, data.push);
         self.measure_window(now + self.age);
         self.pace_delay(p, now);
         self.see_mark(p, now, data.marked, said);
@@ -314,14 +328,33 @@ impl Rx {
         self.widen(p, self.space);
     }
 
+    /// What a full packet is, and whether this one ended a write (tcp_measure_rcv_mss).
+    fn measure_packet(&mut self, length: u16, push: bool) {
+        let before = std::mem::take(&mut self.smaller);
+        if length >= self.full {
+            self.full = length;
+            self.pushed = self.pushed.max(u8::from(push));
+            return;
+        }
+        let counted = length.saturating_add(COUNTED_HEADER);
+        if counted >= LEAST_FULL || counted >= LEAST_PACKET && !push {
+            self.smaller = length;
+            if length == before {
+                self.full = length;
+                return;
+            }
+        }
+        self.pushed = (self.pushed + 1).min(2);
+    }
+
     /// The delay of acknowledgements follows the time between packets.
     fn pace_delay(&mut self, p: &Params, now: Ps) {
-        let ms = now / (1000 * US);
+        let ms = milliseconds(now);
         if self.delay_ms == 0 {
             self.be_quick(p, QUICK);
             self.delay_ms = DELAY_MIN_MS;
         } else {
-            let gap = ms - self.last_ms;
+            let gap = u64::from(ms - self.last_ms);
             if gap <= DELAY_MIN_MS / 2 {
                 self.delay_ms = self.delay_ms / 2 + DELAY_MIN_MS / 2;
             } else if gap < self.delay_ms {
@@ -388,8 +421,8 @@ impl Rx {
         let waiting = self.nxt - self.acked;
         let unread = self.nxt - self.read;
         let window = self.select(p);
-        let two = waiting > u64::from(p.mss) && (unread < self.wanted() || window >= self.window);
-        if two || self.quick > 0 || self.at_once {
+        let two = waiting > u64::from(self.full) && (unread < self.wanted() || window >= self.window);
+        if two || self.quick > 0 && !self.answers || self.at_once {
             return said.add(self.reply(p, now));
         }
         if self.beyond.is_empty() {
@@ -417,7 +450,7 @@ impl Rx {
     fn delay(&mut self, p: &Params, now: Ps, said: &mut Said) {
         let mut ms = self.delay_ms;
         if ms > DELAY_MIN_MS {
-            let most = if self.pushed > 0 { DELAY_MAX_MS } else { 500 };
+            let most = if self.pushed > 0 || self.answers { DELAY_MAX_MS } else { 500 };
             let rtt = (self.rtt / (1000 * US)).max(DELAY_MIN_MS);
             ms = ms.min(most.min(rtt));
         }
@@ -457,7 +490,7 @@ impl Rx {
         self.read = self.nxt;
         said.complete = self.read == self.expected;
         let waiting = self.nxt - self.acked;
-        let late = self.due && (waiting > u64::from(p.mss) || self.pushed > 0);
+        let late = self.due && (waiting > u64::from(self.full) || self.pushed > u8::from(self.answers));
         // Or there is much more room than was last offered.
         if late || 2 * self.offered() <= self.room() && u64::from(self.select(p)) >= 2 * self.offered().max(1) {
             said.add(self.reply(p, now));
@@ -543,6 +576,18 @@ impl Rx {
         free.min(u64::from(self.growing)) as u32
     }
 
+    /// Data of the connection's other direction leaves, and takes along what there is to say
+    /// (tcp_event_ack_sent, tcp_event_data_sent).
+    pub fn data_leaves(&mut self, p: &Params, now: Ps) -> Reply {
+        let (due, quick) = (self.due, self.quick);
+        let reply = self.reply(p, now);
+        if !due {
+            self.quick = quick;
+        }
+        self.answers |= u64::from(milliseconds(now) - self.last_ms) < self.delay_ms;
+        Reply { with_data: true, ..reply }
+    }
+
     fn reply(&mut self, p: &Params, _now: Ps) -> Reply {
         // The window is never taken back.
         self.window = u64::from(self.select(p)).max(self.offered()) as u32;
@@ -560,6 +605,10 @@ impl Rx {
         for (place, block) in blocks.iter_mut().zip(twice.into_iter().chain(self.blocks)) {
             *place = block;
         }
-        Reply { ack: self.nxt, window: self.window, blocks, ece: self.marked, echo_ms: self.stamp_ms }
+        Reply { ack: self.nxt, window: self.window, blocks, ece: self.marked, echo_ms: self.stamp_ms, with_data: false }
     }
+}
+
+fn milliseconds(now: Ps) -> u32 {
+    (now / (1000 * US)) as u32
 }

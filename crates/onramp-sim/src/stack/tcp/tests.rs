@@ -433,3 +433,74 @@ fn a_delayed_acknowledgement_comes_before_the_senders_least_rto() {
         assert!(waits <= (most_ms + 1) * MS && waits >= (most_ms - 1) * MS, "{rto_min_us}: {waits}");
     }
 }
+
+/// A receiving half to which requests of 500 bytes come.
+struct Asked {
+    p: Params,
+    rx: Rx,
+    bytes: u64,
+}
+
+impl Asked {
+    fn new() -> Self {
+        let p = Params::default();
+        Self { rx: Rx::new(&p, 40, false), p, bytes: 0 }
+    }
+
+    /// The next request comes: what is said at once.
+    fn request(&mut self, now: Ps) -> usize {
+        let (start, end) = (self.bytes, self.bytes + 500);
+        self.bytes = end;
+        let data = Data { start, end, push: true, expected: end, ..Data::default() };
+        self.rx.on_data(&self.p, now, &data).replies().count()
+    }
+}
+
+#[test]
+fn data_that_answers_takes_the_acknowledgement_along() {
+    let mut asked = Asked::new();
+    // Nothing was sent yet: the application has read all, and that is said.
+    assert_eq!(asked.request(0), 1);
+    asked.rx.data_leaves(&asked.p, 20 * US);
+    for number in 1..40 {
+        let at = number * MS;
+        assert_eq!(asked.request(at), 0, "request {number}");
+        let reply = asked.rx.data_leaves(&asked.p, at + 20 * US);
+        assert_eq!((reply.ack, reply.with_data, asked.rx.deadline()), (asked.bytes, true, None));
+    }
+}
+
+#[test]
+fn two_packets_are_acknowledged_at_once_though_data_would_answer() {
+    let mut asked = Asked::new();
+    asked.request(0);
+    asked.rx.data_leaves(&asked.p, 20 * US);
+    // 1000 bytes are more than a full packet, of 536 as far as is known (TCP_MSS_DEFAULT).
+    assert_eq!((asked.request(MS), asked.request(MS + US)), (0, 1));
+}
+
+#[test]
+fn an_answer_that_does_not_come_is_waited_for_once() {
+    let mut asked = Asked::new();
+    asked.request(0);
+    asked.rx.data_leaves(&asked.p, 20 * US);
+    assert_eq!(asked.request(MS), 0);
+    let due = asked.rx.deadline().unwrap();
+    assert!((40 * MS..45 * MS).contains(&due), "{due}");
+    assert_eq!(asked.rx.on_timer(&asked.p, due).replies().count(), 1);
+    assert_eq!(asked.request(50 * MS), 1);
+}
+
+#[test]
+fn packets_of_one_size_are_full_ones() {
+    let mut asked = Asked::new();
+    let mut said = Vec::new();
+    asked.rx.data_leaves(&asked.p, 0);
+    for number in 0..30 {
+        let (start, end) = (number * 700, (number + 1) * 700);
+        let data = Data { start, end, expected: 40_000, ..Data::default() };
+        said.push(asked.rx.on_data(&asked.p, MS, &data).replies().count());
+    }
+    // Quick acknowledgements first, then one for two packets, though they are far from the largest.
+    assert_eq!(said[16..], [1, 0].repeat(7));
+}

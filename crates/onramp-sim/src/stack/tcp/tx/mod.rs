@@ -343,7 +343,7 @@ impl Tx {
             }
             return timed;
         }
-        let not_dup = found.window || found.acked;
+        let not_dup = found.window || found.acked || reply.with_data;
         let alarming = found.sacked || found.ece || found.dsack;
         if !not_dup || alarming || self.window.state != State::Open {
             self.alert(p, reply, &mut found, &mut repair);
