@@ -328,7 +328,7 @@ impl Rx {
         self.widen(p, self.space);
     }
 
-    /// What a full packet is, and whether this one ended a write (tcp_measure_rcv_mss).
+    /// Learns what a full packet is, and whether this one ended a write (tcp_measure_rcv_mss).
     fn measure_packet(&mut self, length: u16, push: bool) {
         let before = std::mem::take(&mut self.smaller);
         if length >= self.full {
