@@ -82,9 +82,9 @@ impl<H: Header> Hosting<H> {
     ) -> (u32, Option<(Heard, u64)>) {
         let (now, slot) = (io.now, packet.flow & !TCP);
         if let Some(taken) = Taken::of(packet.header.options()) {
-            self.replied(io, self.ends[slot].other_way, packet, &|near| {
-                taken.reply(near, packet.header.options()[0].1)
-            });
+            let at = self.ends[slot].other_way;
+            let reply = taken.reply(self.connections[at].tx.una(), packet.header.options()[0].1);
+            self.replied(io, at, packet, &reply);
         }
         let end = &mut self.ends[slot];
         end.answer = None;

@@ -256,29 +256,29 @@ impl<H: Header> Hosting<H> {
     /// An acknowledgement has come.
     pub(super) fn reply_came<F: Feedback<Header = H>>(&mut self, io: &mut Io<'_, F>, packet: &Packet<H>) -> Outcome {
         let at = packet.flow & !TCP;
-        self.replied(io, at, packet, &|near| Reply {
+        let near = self.connections[at].tx.una();
+        let reply = Reply {
             ack: unwrap(near, packet.seq),
             window: packet.paused,
             blocks: packet.header.options().map(|block| unwrap_block(near, block)),
             ece: packet.flags() & MARKED != 0,
             echo_ms: packet.owd_ns as u32,
             with_data: false,
-        })
+        };
+        self.replied(io, at, packet, &reply)
     }
 
-    /// The same of connection `at`, in a packet of any kind; the acknowledgement follows from the first byte that is not
-    /// acknowledged.
+    /// An acknowledgement of connection `at` has come in a packet of its own, or with data.
     pub(super) fn replied<F: Feedback<Header = H>>(
         &mut self,
         io: &mut Io<'_, F>,
         at: u32,
         packet: &Packet<H>,
-        reply: &dyn Fn(u64) -> Reply,
+        reply: &Reply,
     ) -> Outcome {
         let connection = &mut self.connections[at];
-        let reply = reply(connection.tx.una());
         connection.answer_ms = Tx::stamp_ms(unwrap_ns(io.now / NS, packet.sent_ns) * NS);
-        let rtt_us = connection.tx.on_reply(&self.rules.kind(connection.pair.transport).params, io.now, &reply);
+        let rtt_us = connection.tx.on_reply(&self.rules.kind(connection.pair.transport).params, io.now, reply);
         if let Some(next) = &mut io.meter.next {
             next.acked_to(at | TCP, reply.ack, io.now);
         }
