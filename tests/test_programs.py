@@ -58,6 +58,30 @@ def test_three_tiers_take_as_long_on_linux_as_simulated(write: Callable[..., Pat
     assert times[0].mean() == pytest.approx(times[1].mean(), rel=0.1)
 
 
+@needs_kernel
+@pytest.mark.parametrize(
+    ("request_bytes", "response"),
+    [("100B", "100B"), ("100B", "1KB"), ("500B", "10KB"), ("2KB", "20KB"), ("1200B", "1200B"), ("30KB", "60KB")],
+)
+def test_rpcs_send_as_many_packets_on_linux_as_simulated(
+    write: Callable[..., Path], request_bytes: str, response: str
+) -> None:
+    """Data takes acknowledgements along, and delays them where it will."""
+    rpcs = {"kind": "rpc", "from": ["h0"], "to": ["h1"], "request": request_bytes, "response": response}
+    scenario = {
+        **TIERS,
+        "duration": "20ms",
+        "network": {"kind": "star", "hosts": 2, "host_rate": "10Gbps"},
+        "traffic": [{**rpcs, "per_second": 5000}],
+    }
+    path = write(scenario)
+    sim, linux = (onramp.run(path, {"onramp.enabled": False}, on=on) for on in ("sim", "linux"))
+    assert asked(sim) == asked(linux)
+    assert len(asked(sim)) > 60
+    packets = [result.summary["network"]["packets_sent"] for result in (sim, linux)]
+    assert packets[0] == pytest.approx(packets[1], rel=0.01)
+
+
 def test_a_group_is_shown_wherever_results_are(
     write: Callable[..., Path], command: Command, tmp_path: Path
 ) -> None:
