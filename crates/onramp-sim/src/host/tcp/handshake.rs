@@ -1,5 +1,6 @@
 //! Connections that are opened while there is load: with a handshake.
 
+use super::line::{agents_of, replies_of};
 use super::receiver::End;
 use super::sender::Connection;
 use super::{Hosting, Outcome, Pair, UNKNOWN};
@@ -42,7 +43,7 @@ impl<H: Header> Hosting<H> {
         };
         packet.header.set_options([((id >> 32) as u32, id as u32), (Tx::stamp_ms(now), 0), (0, 0)]);
         let packet = packet.to(pair.dst).marked(flags, pair.class).as_a(Of::SYN);
-        self.queue_packet(now, nic, !id ^ 1, false, packet);
+        self.queue_packet(now, nic, agents_of(id), false, packet);
     }
 
     /// An opening has come in by `nic`, or the answer to one.
@@ -98,7 +99,7 @@ impl<H: Header> Hosting<H> {
         packet.header.set_options([(0, 0), (answer.1, 0), (0, 0)]);
         let packet = packet.to(pair.src).marked(0, pair.class).as_a(Of::SYN);
         let (nic, id) = (*nic, *id);
-        self.queue_packet(now, nic, !id, true, packet);
+        self.queue_packet(now, nic, replies_of(id), true, packet);
     }
 
     /// The other end has opened: the connection says that it knows, and may send what waits for that.

@@ -19,6 +19,16 @@ const IDLE: Ps = 1000 * US;
 /// Most bytes beyond a packet that it announces to the application at the other end: what 32 bits tell apart.
 const ANNOUNCED: u64 = 1 << 30;
 
+/// Flow of a connection's acknowledgements in the host's queue, unless data goes the same way.
+pub(super) fn replies_of(id: u64) -> u64 {
+    !id
+}
+
+/// Flow of a connection's openings and of what the agent says of it.
+pub(super) fn agents_of(id: u64) -> u64 {
+    !id ^ 1
+}
+
 /// Entry of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Waiting<H> {
@@ -127,7 +137,7 @@ impl<H: Header> Hosting<H> {
         self.out = out;
     }
 
-    /// Queues an acknowledgement, an opening, or what is of the agent, with others of `flow`.
+    /// Queues an acknowledgement, an opening, or what is of the agent, with others of its `flow`.
     pub(super) fn queue_packet(&mut self, now: Ps, nic: u32, flow: u64, pure_ack: bool, packet: Packet<H>) {
         let handle = self.waiting.insert(Waiting::Packet(packet));
         let queued = Queued {

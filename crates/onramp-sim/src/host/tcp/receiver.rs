@@ -1,7 +1,7 @@
 //! The receiving end of a connection: data, what is said of it, and OR-ACKs.
 
 use super::channel::Reads;
-use super::line::Taken;
+use super::line::{Taken, agents_of, replies_of};
 use super::{Hosting, OrAcks, Pair, Rules, UNKNOWN, ack_bytes, unwrap};
 use crate::host::programs::Heard;
 use crate::host::receive::OR_ACK_BYTES;
@@ -115,7 +115,7 @@ impl<H: Header> Hosting<H> {
             let told = Packet { owd_ns, flow: end.peer | TCP, hash: end.hash, size: OR_ACK_BYTES, ..*packet };
             let told = told.to(end.pair.src).marked(0, end.pair.class).as_a(Of::OR_ACK);
             let (nic, id) = (end.nic, end.id);
-            self.queue_packet(now, nic, !id ^ 1, false, told);
+            self.queue_packet(now, nic, agents_of(id), false, told);
         }
         let end = &mut self.ends[slot];
         let said = end.rx.on_data(&self.rules.kind(end.pair.transport).params, now, &data);
@@ -149,9 +149,8 @@ impl<H: Header> Hosting<H> {
             ack.header.set_options(options);
             let flags = if reply.ece { MARKED } else { 0 };
             let ack = ack.to(end.pair.src).marked(flags, end.pair.class).as_a(Of::ACK);
-            // Where there is another direction they stand with its data.
-            let (nic, flow) =
-                (end.nic, if end.other_way == UNKNOWN { !end.id } else { self.connections[end.other_way].id });
+            let (nic, at) = (end.nic, end.other_way);
+            let flow = if at == UNKNOWN { replies_of(end.id) } else { self.connections[at].id };
             self.queue_packet(io.now, nic, flow, true, ack);
         }
         self.arm_end(io, slot);

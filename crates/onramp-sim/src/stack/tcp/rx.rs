@@ -1,6 +1,7 @@
 //! The receiving half: what has arrived, when that is said, and how much room there is.
 
-use super::{BLOCKS, Params, Reply, Tx, timer};
+use super::timer::{self, tick};
+use super::{BLOCKS, Params, Reply, Tx};
 use onramp_config::units::{NS, Ps, US};
 use onramp_workload::PORTION;
 
@@ -349,7 +350,7 @@ impl Rx {
 
     /// The delay of acknowledgements follows the time between packets.
     fn pace_delay(&mut self, p: &Params, now: Ps) {
-        let ms = milliseconds(now);
+        let ms = tick(now) as u32;
         if self.delay_ms == 0 {
             self.be_quick(p, QUICK);
             self.delay_ms = DELAY_MIN_MS;
@@ -584,7 +585,7 @@ impl Rx {
         if !due {
             self.quick = quick;
         }
-        self.answers |= u64::from(milliseconds(now) - self.last_ms) < self.delay_ms;
+        self.answers |= u64::from(tick(now) as u32 - self.last_ms) < self.delay_ms;
         Reply { with_data: true, ..reply }
     }
 
@@ -607,8 +608,4 @@ impl Rx {
         }
         Reply { ack: self.nxt, window: self.window, blocks, ece: self.marked, echo_ms: self.stamp_ms, with_data: false }
     }
-}
-
-fn milliseconds(now: Ps) -> u32 {
-    (now / (1000 * US)) as u32
 }

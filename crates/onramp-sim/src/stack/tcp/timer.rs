@@ -8,10 +8,15 @@ use onramp_config::units::{Ps, US};
 const EXACT: u64 = 63;
 const COARSER: u32 = 3;
 
+/// Ticks until `now`.
+pub fn tick(now: Ps) -> u64 {
+    now / JIFFY
+}
+
 /// When a timer set at `now` for `span_us` microseconds fires.
 pub fn fires(now: Ps, span_us: u64) -> Ps {
     let ticks = (span_us * US).div_ceil(JIFFY);
-    let at = now / JIFFY + ticks;
+    let at = tick(now) + ticks;
     let mut shift = 0;
     while ticks >= EXACT << shift && shift < 8 * COARSER {
         shift += COARSER;

@@ -17,9 +17,10 @@ pub use send::Segment;
 
 use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
+use super::timer::tick;
 use super::{HEADERS, Opened, Params, Reply};
 use crate::cc::tcp::any::{Any, Config};
-use crate::cc::tcp::{Event, JIFFY, Sample, State, Window};
+use crate::cc::tcp::{Event, Sample, State, Window};
 use ack::Found;
 use loss::Rack;
 use onramp_config::units::{Ps, US};
@@ -368,8 +369,4 @@ impl Tx {
     pub fn wire(payload: u64) -> u16 {
         (payload + u64::from(HEADERS)) as u16
     }
-}
-
-fn tick(now: Ps) -> u64 {
-    now / JIFFY
 }
