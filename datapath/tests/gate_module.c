@@ -27,6 +27,11 @@ static u32 skb_get_hash(struct sk_buff *skb)
 	return ((struct packet *)skb)->hash;
 }
 
+static struct sock tcp_socket(unsigned long long rate, unsigned int unsent)
+{
+	return (struct sock){ .sk_pacing_rate = rate, .sk_write_queue.qlen = unsent, .is_tcp = true };
+}
+
 static void test_dropped(struct sk_buff *skb)
 {
 	drop((struct packet *)skb);

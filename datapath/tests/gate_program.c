@@ -51,6 +51,14 @@ or_u32 bpf_skb_get_hash(struct sk_buff *skb)
 	return ((struct packet *)skb)->hash;
 }
 
+static struct sock tcp_socket(unsigned long long rate, unsigned int unsent)
+{
+	return (struct sock){ .sk_type = SOCK_STREAM_TYPE,
+			      .sk_protocol = IPPROTO_TCP,
+			      .sk_pacing_rate = rate,
+			      .sk_write_queue.qlen = unsent };
+}
+
 static int resetting;
 
 void bpf_kfree_skb(struct sk_buff *skb)

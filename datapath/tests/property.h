@@ -9,7 +9,7 @@
  * - No packet leaves before its departure time, or against the answer of the program.
  * - After a dequeue that found nothing no packet is left whose wait is over, and there is a timer for the first that will be.
  * - Who shared a flow gets one of its own when there is room again.
- * - A socket that is not TCP's and asked for a rate has it.
+ * - A socket that is not TCP's and asked for a rate has it; TCP's that was held has it while it has more to send.
  * - CoDel drops where the device is slow, never a flow's last packet, nor a pure ACK, nor for what the program held.
  * - What a packet takes does not depend on how many flows wait.
  * - All gates together have no more memory than the limit, and leave what they do not need to the others.
@@ -63,6 +63,7 @@ static const struct tc_onramp_xstats *gate_stats(void);
 static unsigned int gate_bucket(unsigned int hash);
 static void gate_choose(unsigned int gate);
 static unsigned long long gate_taken(void);
+static struct sock tcp_socket(unsigned long long rate, unsigned int unsent);
 /* Of gate_choose(). */
 #define GATES 4
 
@@ -510,19 +511,18 @@ static void codel(void)
 	target = 0;
 }
 
-/* Packets of a socket with a rate that have all come together. */
-static void paced(unsigned long long rate)
+/* Packets of a socket that have all come together, and of which the program has held the first, take so long to leave. */
+static void take(struct sock *socket, int held, unsigned long long all)
 {
 	struct limits limits = { 1000, 1 << 30, 1000, 1000, 3000 };
-	struct sock udp = { .sk_pacing_rate = rate };
-	unsigned long long start = (now += 1ULL << 32), all = 100 * 1000ULL * 1000000000 / rate;
+	unsigned long long start = now += 1ULL << 32;
 	struct packet *packet;
 
-	hold_percent = 0;
+	hold_percent = held ? 100 : 0;
 	gate_open(&limits);
 	for (unsigned int i = 0; i < 101; i++) {
 		packet = calloc(1, sizeof(*packet));
-		packet->skb.sk = &udp;
+		packet->skb.sk = socket;
 		packet->hash = 7;
 		packet->bytes = 1000;
 		if (!gate_enqueue(packet))
@@ -532,13 +532,28 @@ static void paced(unsigned long long rate)
 		packet = gate_dequeue();
 		if (!packet && timer <= now)
 			fail("a socket with a rate keeps the gate busy");
+		hold_percent = 0;
 		now = packet ? now : timer;
+		start = i ? start : now;
 		i += !!packet;
 		free(packet);
 	}
 	if (now - start + GRAIN < all || now - start > all + GRAIN * 2)
-		fail("at %llu bytes a second 100 packets left in %llu ns, not %llu", rate, now - start, all);
+		fail("at %llu bytes a second 100 packets left in %llu ns, not %llu", (unsigned long long)socket->sk_pacing_rate,
+		     now - start, all);
 	gate_close();
+}
+
+static void paced(void)
+{
+	struct sock udp = { .sk_pacing_rate = 100000000 }, slow_udp = { .sk_pacing_rate = 12000 };
+	struct sock more = tcp_socket(100000000, 1), last = tcp_socket(100000000, 0);
+
+	take(&udp, 0, 1000000);
+	take(&slow_udp, 0, 8333333333);
+	take(&more, 0, 0);
+	take(&more, 1, 1000000);
+	take(&last, 1, 0);
 }
 
 /* Fills the chosen gate with packets of @bytes, which are freed with it: how many it took. */
@@ -629,8 +644,7 @@ int main(int count, char **words)
 	memory_is_shared(1000, 1 << 20);
 	memory_is_shared(65000, 8 << 20);
 	memory_is_shared(40, 100000);
-	paced(100000000);
-	paced(12000);
+	paced();
 	codel();
 	crowds();
 	puts("all held");

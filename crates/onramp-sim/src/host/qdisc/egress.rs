@@ -104,6 +104,10 @@ mod tests {
         fn pacing_rate(&self, handle: u32) -> u64 {
             self.0[handle as usize]
         }
+
+        fn has_unsent(&self, _: u32) -> bool {
+            true
+        }
     }
 
     #[test]

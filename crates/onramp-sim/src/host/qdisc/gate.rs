@@ -1,5 +1,5 @@
 //! On-Ramp's gate as the kernel's module has it: flows in turn, each asked before a packet
-//! leaves, paced for a while after a hold (`datapath/sch_onramp`).
+//! leaves, paced for a while after a hold if its connection has more to send (`datapath/sch_onramp`).
 
 use super::{Ask, Dequeue, Dropped, Qdisc, Segment, Verdict};
 use onramp_config::units::{NS, Ps, US};
@@ -154,7 +154,9 @@ impl Qdisc for Gate {
                 at = until.min(since + MAX_HOLD).max(now);
             }
             if at <= now {
-                let rate = ask.pacing_rate(self.flows[i as usize].packets[0].handle);
+                // What ends with these packets has round trips that include its application's time.
+                let handle = flow.packets[0].handle;
+                let rate = if ask.has_unsent(handle) { ask.pacing_rate(handle) } else { 0 };
                 return Dequeue::Send(self.pop(i, now, rate));
             }
             flow.until = at;
@@ -162,5 +164,58 @@ impl Qdisc for Gate {
             self.waiting.push(Reverse((at, i)));
         }
         self.waiting.peek().map_or(Dequeue::Idle, |&Reverse((at, _))| Dequeue::At(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::SEGMENT;
+    use super::*;
+
+    /// Holds until a time; a rate of 1514 B in 10 µs.
+    struct Held {
+        until: Ps,
+        has_unsent: bool,
+    }
+
+    impl Ask for Held {
+        fn ask(&mut self, _: u32) -> Verdict {
+            Verdict::Wait(self.until)
+        }
+
+        fn cut(&mut self, _: u32) -> Vec<Segment> {
+            vec![]
+        }
+
+        fn pacing_rate(&self, _: u32) -> u64 {
+            151_400_000
+        }
+
+        fn has_unsent(&self, _: u32) -> bool {
+            self.has_unsent
+        }
+    }
+
+    /// When three packets leave that are held until 5 µs.
+    fn leave(has_unsent: bool) -> Vec<Ps> {
+        let (mut gate, mut ask) = (Gate::default(), Held { until: 5 * US, has_unsent });
+        for _ in 0..3 {
+            gate.enqueue(SEGMENT, 0).unwrap();
+        }
+        let (mut now, mut times) = (0, vec![]);
+        while times.len() < 3 {
+            match gate.dequeue(now, &mut ask) {
+                Dequeue::Send(_) => times.push(now / US),
+                Dequeue::At(at) => now = at,
+                Dequeue::Idle => panic!("a packet is lost"),
+            }
+        }
+        times
+    }
+
+    #[test]
+    fn what_was_held_is_paced_while_its_connection_has_unsent() {
+        assert_eq!(leave(true), [5, 15, 25]);
+        assert_eq!(leave(false), [5, 5, 5]);
     }
 }

@@ -117,6 +117,8 @@ pub trait Ask {
     fn cut(&mut self, handle: u32) -> Vec<Segment>;
     /// Its connection's pacing rate in bytes per second; 0 for none.
     fn pacing_rate(&self, handle: u32) -> u64;
+    /// Returns whether its connection has data that it has not handed down.
+    fn has_unsent(&self, handle: u32) -> bool;
 }
 
 /// A queueing discipline.
@@ -154,6 +156,10 @@ mod tests {
 
         fn pacing_rate(&self, _: u32) -> u64 {
             0
+        }
+
+        fn has_unsent(&self, _: u32) -> bool {
+            true
         }
     }
 

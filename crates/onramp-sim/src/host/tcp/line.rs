@@ -337,4 +337,8 @@ impl<H> Ask for Asked<'_, H> {
             Waiting::Packet(_) => 0,
         }
     }
+
+    fn has_unsent(&self, handle: u32) -> bool {
+        matches!(self.waiting[handle], Waiting::Data(at, ..) if self.connections[at].tx.has_unsent())
+    }
 }

@@ -160,7 +160,7 @@ impl Tx {
     }
 
     fn has_more(&self) -> bool {
-        self.nxt < self.written || self.repair != Repair::Nothing
+        self.has_unsent() || self.repair != Repair::Nothing
     }
 
     fn paces_itself(&self) -> bool {
