@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 
 import onramp
@@ -56,6 +57,23 @@ def test_three_tiers_take_as_long_on_linux_as_simulated(write: Callable[..., Pat
     assert 60 < np.median(times[0]) < 200
     assert np.median(times[0]) == pytest.approx(np.median(times[1]), rel=0.05)
     assert times[0].mean() == pytest.approx(times[1].mean(), rel=0.1)
+
+
+@needs_kernel
+def test_requests_pass_a_long_flow_with_on_ramp_as_on_linux(write: Callable[..., Path]) -> None:
+    """Workers' answers are held, too, and leave at once after that."""
+    long = {"kind": "long", "src": ["h4"], "dst": "h2"}
+    path = write({**TIERS, "traffic": [*TIERS["traffic"], long]})
+    means = {}
+    for on in ("sim", "linux"):
+        for onramp_on in (False, True):
+            result = onramp.run(path, {"onramp.enabled": onramp_on}, on=on)
+            times = result.exchanges.filter(pc.equal(result.exchanges["traffic"], 0))["latency_ps"]
+            means[on, onramp_on] = np.asarray(times).mean()
+    for on in ("sim", "linux"):
+        assert means[on, False] > 2 * means[on, True]
+    for onramp_on in (False, True):
+        assert means["sim", onramp_on] == pytest.approx(means["linux", onramp_on], rel=0.1)
 
 
 @needs_kernel
