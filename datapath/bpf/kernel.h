@@ -34,17 +34,13 @@ struct sock_cgroup_data {
 	struct cgroup *cgroup;
 } KERNEL_TYPE;
 
-struct sk_buff_head {
-	or_u32 qlen;
-} KERNEL_TYPE;
-
 struct sock {
 	struct sock_common __sk_common;
 	struct sock_cgroup_data sk_cgrp_data;
 	or_u16 sk_type;
 	or_u16 sk_protocol;
 	unsigned long sk_pacing_rate;
-	struct sk_buff_head sk_write_queue; /* what TCP has yet to send */
+	int sk_wmem_queued;
 } KERNEL_TYPE;
 
 struct sk_buff {

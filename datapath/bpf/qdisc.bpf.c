@@ -162,10 +162,7 @@ OR_INLINE or_u64 gate_opens(struct instance *of, or_u32 number, const struct or_
 /* TCP paces itself; what others ask for nobody else sees to. */
 #define ASKED (1ULL << 63)
 
-/*
- * Bytes a second of the packet's socket, and whether it has ASKED for that; 0: as fast as it can, which is for TCP that
- * has handed over all it has, too (see onramp_rate in sch_onramp.c).
- */
+/* Bytes a second of the packet's socket, and whether it has ASKED for that; 0: as fast as it can. */
 OR_INLINE or_u64 gate_rate(const struct sk_buff *skb, const struct or_limits *l)
 {
 	struct sock *sk = skb->sk;
@@ -178,7 +175,7 @@ OR_INLINE or_u64 gate_rate(const struct sk_buff *skb, const struct or_limits *l)
 		return 0;
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return rate | ASKED;
-	return sk->sk_write_queue.qlen ? rate : 0;
+	return sk->sk_wmem_queued > GATE_SHORT_BYTES ? rate : 0;
 }
 
 /* By itself: within the dequeue the verifier of 6.17 finds too many ways. */

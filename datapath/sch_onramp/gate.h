@@ -25,6 +25,9 @@
 #define GATE_IDLE_NS 3000000000ULL
 /* A flow is paced until it has not been held for so long: many round trips. */
 #define GATE_PACED_NS 10000000ULL
+/* TCP is not paced while it keeps no more memory for what it sends (sk_wmem_queued). Its rate is its window in a round
+ * trip. What is so short may be an answer, whose round trips include the time until the application's next request. */
+#define GATE_SHORT_BYTES (32 << 10)
 /* A socket that asked for a rate (SO_MAX_PACING_RATE) waits no longer between two packets, as with fq. */
 #define GATE_GAP_NS 1000000000ULL
 /* A departure time further ahead is a receive stamp in the wall clock's time, not a

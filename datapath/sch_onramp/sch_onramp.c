@@ -11,7 +11,7 @@
  * whatever the program says. Flows take turns (deficit round robin; flows that were idle first, as
  * in fq_codel). skb->tstamp, a departure time set by TCP's pacing, is waited for. A local
  * flow that was held goes on at its socket's pacing rate for a while, and not with all
- * that has come together meanwhile, as long as TCP has more to send.
+ * that has come together meanwhile, if that is much.
  *
  * The program may also have a segment of up to 64 KB cut into packets, which then go one
  * by one. Otherwise each pause would end with 64 KB, whatever has been learnt meanwhile:
@@ -378,17 +378,13 @@ static void onramp_retire(struct onramp_sched_data *q, struct onramp_queue *f, u
 	q->stats.idle_flows++;
 }
 
-/*
- * Bytes a second of the packet's socket; 0: as fast as it can. TCP's rate is its window in a round trip. Where TCP has
- * handed over all it has (an answer, say), round trips include the time until the application's next request, and the
- * rate says nothing of the path.
- */
+/* Bytes a second of the packet's socket; 0: as fast as it can. */
 static u64 onramp_rate(const struct onramp_sched_data *q, const struct sk_buff *skb)
 {
 	const struct sock *sk = skb->sk;
 	unsigned long rate;
 
-	if (!q->pacing || !sk || !sk_fullsock(sk) || (sk_is_tcp(sk) && skb_queue_empty_lockless(&sk->sk_write_queue)))
+	if (!q->pacing || !sk || !sk_fullsock(sk) || (sk_is_tcp(sk) && READ_ONCE(sk->sk_wmem_queued) <= GATE_SHORT_BYTES))
 		return 0;
 	rate = READ_ONCE(sk->sk_pacing_rate);
 	return rate == ~0UL ? 0 : rate;

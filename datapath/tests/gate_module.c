@@ -27,9 +27,9 @@ static u32 skb_get_hash(struct sk_buff *skb)
 	return ((struct packet *)skb)->hash;
 }
 
-static struct sock tcp_socket(unsigned long long rate, unsigned int unsent)
+static struct sock tcp_socket(unsigned long long rate, unsigned int bytes)
 {
-	return (struct sock){ .sk_pacing_rate = rate, .sk_write_queue.qlen = unsent, .is_tcp = true };
+	return (struct sock){ .sk_pacing_rate = rate, .sk_wmem_queued = bytes, .is_tcp = true };
 }
 
 static void test_dropped(struct sk_buff *skb)

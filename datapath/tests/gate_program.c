@@ -51,12 +51,12 @@ or_u32 bpf_skb_get_hash(struct sk_buff *skb)
 	return ((struct packet *)skb)->hash;
 }
 
-static struct sock tcp_socket(unsigned long long rate, unsigned int unsent)
+static struct sock tcp_socket(unsigned long long rate, unsigned int bytes)
 {
 	return (struct sock){ .sk_type = SOCK_STREAM_TYPE,
 			      .sk_protocol = IPPROTO_TCP,
 			      .sk_pacing_rate = rate,
-			      .sk_write_queue.qlen = unsent };
+			      .sk_wmem_queued = bytes };
 }
 
 static int resetting;

@@ -205,13 +205,9 @@ static inline void rb_erase_cached(struct rb_node *n, struct rb_root_cached *roo
 }
 
 /* Packets and sockets. */
-struct sk_buff_head {
-	u32 qlen;
-};
-#define skb_queue_empty_lockless(list) (!(list)->qlen)
 struct sock {
 	u64 sk_pacing_rate;
-	struct sk_buff_head sk_write_queue;
+	int sk_wmem_queued;
 	int sk_state;
 	bool is_tcp;
 };

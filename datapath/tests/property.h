@@ -9,7 +9,7 @@
  * - No packet leaves before its departure time, or against the answer of the program.
  * - After a dequeue that found nothing no packet is left whose wait is over, and there is a timer for the first that will be.
  * - Who shared a flow gets one of its own when there is room again.
- * - A socket that is not TCP's and asked for a rate has it; TCP's that was held has it while it has more to send.
+ * - A socket that is not TCP's and asked for a rate has it; TCP's that was held has it unless it keeps little.
  * - CoDel drops where the device is slow, never a flow's last packet, nor a pure ACK, nor for what the program held.
  * - What a packet takes does not depend on how many flows wait.
  * - All gates together have no more memory than the limit, and leave what they do not need to the others.
@@ -63,7 +63,7 @@ static const struct tc_onramp_xstats *gate_stats(void);
 static unsigned int gate_bucket(unsigned int hash);
 static void gate_choose(unsigned int gate);
 static unsigned long long gate_taken(void);
-static struct sock tcp_socket(unsigned long long rate, unsigned int unsent);
+static struct sock tcp_socket(unsigned long long rate, unsigned int bytes);
 /* Of gate_choose(). */
 #define GATES 4
 
@@ -547,13 +547,14 @@ static void take(struct sock *socket, int held, unsigned long long all)
 static void paced(void)
 {
 	struct sock udp = { .sk_pacing_rate = 100000000 }, slow_udp = { .sk_pacing_rate = 12000 };
-	struct sock more = tcp_socket(100000000, 1), last = tcp_socket(100000000, 0);
+	struct sock much = tcp_socket(100000000, GATE_SHORT_BYTES + 1);
+	struct sock little = tcp_socket(100000000, GATE_SHORT_BYTES);
 
 	take(&udp, 0, 1000000);
 	take(&slow_udp, 0, 8333333333);
-	take(&more, 0, 0);
-	take(&more, 1, 1000000);
-	take(&last, 1, 0);
+	take(&much, 0, 0);
+	take(&much, 1, 1000000);
+	take(&little, 1, 0);
 }
 
 /* Fills the chosen gate with packets of @bytes, which are freed with it: how many it took. */

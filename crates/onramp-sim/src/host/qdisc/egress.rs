@@ -105,8 +105,8 @@ mod tests {
             self.0[handle as usize]
         }
 
-        fn has_unsent(&self, _: u32) -> bool {
-            true
+        fn kept(&self, _: u32) -> u64 {
+            0
         }
     }
 

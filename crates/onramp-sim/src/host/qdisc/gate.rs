@@ -1,5 +1,5 @@
 //! On-Ramp's gate as the kernel's module has it: flows in turn, each asked before a packet
-//! leaves, paced for a while after a hold if its connection has more to send (`datapath/sch_onramp`).
+//! leaves, paced for a while after a hold unless its connection keeps little (`datapath/sch_onramp`).
 
 use super::{Ask, Dequeue, Dropped, Qdisc, Segment, Verdict};
 use onramp_config::units::{NS, Ps, US};
@@ -11,6 +11,8 @@ const FLOW_LIMIT: usize = 1024;
 const LIMIT: usize = 10_240;
 /// A flow is paced until it has not been held for so long.
 const PACED: Ps = 10_000 * US;
+/// What keeps no more may be an answer, whose round trips, and so rate, include the time until the next request.
+const SHORT: u64 = 32 << 10;
 /// No hold is longer.
 const MAX_HOLD: Ps = 10_000 * US;
 
@@ -154,9 +156,8 @@ impl Qdisc for Gate {
                 at = until.min(since + MAX_HOLD).max(now);
             }
             if at <= now {
-                // What ends with these packets has round trips that include its application's time.
                 let handle = flow.packets[0].handle;
-                let rate = if ask.has_unsent(handle) { ask.pacing_rate(handle) } else { 0 };
+                let rate = if ask.kept(handle) > SHORT { ask.pacing_rate(handle) } else { 0 };
                 return Dequeue::Send(self.pop(i, now, rate));
             }
             flow.until = at;
@@ -175,7 +176,7 @@ mod tests {
     /// Holds until a time; a rate of 1514 B in 10 µs.
     struct Held {
         until: Ps,
-        has_unsent: bool,
+        kept: u64,
     }
 
     impl Ask for Held {
@@ -191,14 +192,14 @@ mod tests {
             151_400_000
         }
 
-        fn has_unsent(&self, _: u32) -> bool {
-            self.has_unsent
+        fn kept(&self, _: u32) -> u64 {
+            self.kept
         }
     }
 
     /// When three packets leave that are held until 5 µs.
-    fn leave(has_unsent: bool) -> Vec<Ps> {
-        let (mut gate, mut ask) = (Gate::default(), Held { until: 5 * US, has_unsent });
+    fn leave(kept: u64) -> Vec<Ps> {
+        let (mut gate, mut ask) = (Gate::default(), Held { until: 5 * US, kept });
         for _ in 0..3 {
             gate.enqueue(SEGMENT, 0).unwrap();
         }
@@ -214,8 +215,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_held_is_paced_while_its_connection_has_unsent() {
-        assert_eq!(leave(true), [5, 15, 25]);
-        assert_eq!(leave(false), [5, 5, 5]);
+    fn what_was_held_is_paced_unless_its_connection_keeps_little() {
+        assert_eq!(leave(SHORT + 1), [5, 15, 25]);
+        assert_eq!(leave(SHORT), [5, 5, 5]);
     }
 }

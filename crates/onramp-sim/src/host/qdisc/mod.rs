@@ -117,8 +117,8 @@ pub trait Ask {
     fn cut(&mut self, handle: u32) -> Vec<Segment>;
     /// Its connection's pacing rate in bytes per second; 0 for none.
     fn pacing_rate(&self, handle: u32) -> u64;
-    /// Returns whether its connection has data that it has not handed down.
-    fn has_unsent(&self, handle: u32) -> bool;
+    /// Bytes that its connection keeps: not sent, or not acknowledged, with the kernel's own for each segment.
+    fn kept(&self, handle: u32) -> u64;
 }
 
 /// A queueing discipline.
@@ -158,8 +158,8 @@ mod tests {
             0
         }
 
-        fn has_unsent(&self, _: u32) -> bool {
-            true
+        fn kept(&self, _: u32) -> u64 {
+            0
         }
     }
 

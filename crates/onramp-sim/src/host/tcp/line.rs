@@ -338,7 +338,10 @@ impl<H> Ask for Asked<'_, H> {
         }
     }
 
-    fn has_unsent(&self, handle: u32) -> bool {
-        matches!(self.waiting[handle], Waiting::Data(at, ..) if self.connections[at].tx.has_unsent())
+    fn kept(&self, handle: u32) -> u64 {
+        match self.waiting[handle] {
+            Waiting::Data(at, ..) => self.connections[at].tx.kept(),
+            Waiting::Packet(_) => 0,
+        }
     }
 }

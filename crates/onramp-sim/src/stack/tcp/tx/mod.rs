@@ -204,11 +204,6 @@ impl Tx {
         self.nxt
     }
 
-    /// Returns whether data waits above the host's queue.
-    pub fn has_unsent(&self) -> bool {
-        self.nxt < self.written
-    }
-
     /// Packets in the congestion window.
     pub fn cwnd(&self) -> u32 {
         self.window.cwnd

@@ -159,8 +159,14 @@ impl Tx {
         self.has_more() && self.paces_itself() && self.pace_at == now
     }
 
+    /// Bytes not sent or not acknowledged, with the kernel's own for each segment (`sk_wmem_queued`).
+    pub fn kept(&self) -> u64 {
+        let segments = self.board.chunks.len() + usize::from(self.nxt < self.written);
+        self.written - self.una + segments as u64 * u64::from(OVERHEAD)
+    }
+
     fn has_more(&self) -> bool {
-        self.has_unsent() || self.repair != Repair::Nothing
+        self.nxt < self.written || self.repair != Repair::Nothing
     }
 
     fn paces_itself(&self) -> bool {
