@@ -11,7 +11,7 @@ const FLOW_LIMIT: usize = 1024;
 const LIMIT: usize = 10_240;
 /// A flow is paced until it has not been held for so long.
 const PACED: Ps = 10_000 * US;
-/// What keeps no more may be an answer, whose round trips, and so rate, include the time until the next request.
+/// Bytes that may be an answer, whose round trips, and so rate, include the time until the next request.
 const SHORT: u64 = 32 << 10;
 /// No hold is longer.
 const MAX_HOLD: Ps = 10_000 * US;
