@@ -252,10 +252,10 @@ scoped() {
 both_ways() {
     cat >/tmp/both <<'EOF'
 #!/bin/sh
-dd if=/dev/zero bs=64k count=100 2>/dev/null &
-got=$(head -c 6553600 | wc -c)
+dd if=/dev/zero bs=64k count=300 2>/dev/null &
+got=$(head -c 19660800 | wc -c)
 wait
-[ $got = 6553600 ]
+[ $got = 19660800 ]
 EOF
     chmod +x /tmp/both
     ip netns exec b nc -l -p 7000 -e /tmp/both &
