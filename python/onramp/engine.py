@@ -309,6 +309,7 @@ def _on_linux(run: _Run) -> tuple[dict[str, Any], bool]:
         write.add(name, tables.rows(name, tables.read_columns(raw / f"{name}.bin", name)))
     unfinished = tables.read_columns(raw / "unfinished.bin", "flows")
     write.add("flows", tables.rows("flows", unfinished, finished=False))
+    write.add("next_owd", tables.rows("next_owd", tables.read_columns(raw / "next_owd.bin", "next_owd")))
     samples = tables.read_columns(raw / "series.bin", "series")
     write.add("series", tables.rows("series", samples, names=counters["series_names"]))
     links = tables.read_columns(raw / "links.bin", "links")

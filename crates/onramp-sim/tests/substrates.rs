@@ -121,11 +121,17 @@ fn what_only_the_simulator_has_does_not_run_on_linux() {
             format!("s.toml:12: clock.sync: \"{sync}\" is simulated only; use --on sim, or one of perfect, huygens")
         );
     }
-    for (key, value) in [("next_owd", "10"), ("messages", "true"), ("pauses", "true")] {
+    for (key, value) in [("messages", "true"), ("pauses", "true")] {
         let sampled = format!("[measure]\n{key} = {value}\n\n[[traffic]]");
         let found = refused(Substrate::Linux, "[[traffic]]", &sampled);
         assert!(found.contains(&format!("measure.{key}: is simulated only")), "{found}");
     }
+    let sampled = |clock: &str| format!("[measure]\nnext_owd = 10\n{clock}\n[[traffic]]");
+    assert!(load(Some(Substrate::Linux), "[[traffic]]", &sampled("")).is_ok());
+    let unknown = refused(Substrate::Linux, "[[traffic]]", &sampled("\n[clock]\nsync = \"huygens\"\n"));
+    assert!(unknown.contains("measure.next_owd: needs agents"), "{unknown}");
+    let watched = sampled("\n[clock]\nsync = \"huygens\"\n\n[onramp]\nthreshold = \"100ms\"\n");
+    assert!(load(Some(Substrate::Linux), "[[traffic]]", &watched).is_ok());
 }
 
 #[test]

@@ -19,7 +19,7 @@ from onramp.engine import commit
 from onramp.errors import OnRampError
 from onramp.paper.verdict import Claim
 from onramp.result import Result
-from onramp.scenario import Overrides, Scenario, load
+from onramp.scenario import SUBSTRATES, Overrides, Scenario, load
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -34,11 +34,12 @@ WITHOUT, WITH = "without On-Ramp", "with On-Ramp"
 
 @dataclass(frozen=True)
 class Case:
-    """One scenario of a figure: a file of its book and what is changed in it."""
+    """One scenario of a figure: a file of its book, what is changed in it, and where it can run."""
 
     key: Key
     file: str
     overrides: Overrides
+    on: Sequence[str] = tuple(SUBSTRATES)
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,8 @@ def _loaded(figure: Experiment, on: str, mode: Mode) -> dict[tuple[str, Key, int
     scenarios = folder(figure.book)
     found: dict[tuple[str, Key, int], Scenario] = {}
     for case in figure.cases(mode.quick):
+        if on not in case.on:
+            continue
         path = scenarios / f"{case.file}.toml"
         for variant in figure.variants:
             changed = variant.overrides if case.overrides.get("onramp.enabled", True) else {}

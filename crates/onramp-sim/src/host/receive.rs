@@ -105,7 +105,7 @@ impl<H: Header> Hosts<H> {
             UNMEASURED
         };
         if let Some(next) = &mut io.meter.next {
-            next.arrives(packet, now);
+            next.arrives(packet.identity(), packet.dst(), now);
         }
         receiver.since_told += 1;
         let told = receiver.since_told >= self.told_every || packet.flags() & LAST != 0;

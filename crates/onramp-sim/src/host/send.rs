@@ -125,7 +125,7 @@ impl<H: Header> Hosts<H> {
         };
         let packet = packet.to(sender.dst).marked(segment.flags, sender.class);
         if let Some(next) = &mut io.meter.next {
-            next.leaves(flow.slot, &packet, sender.src, now);
+            next.leaves(flow.slot, packet.identity(), [sender.src, packet.dst()], now);
         }
         if let Some(shaped) = &mut io.meter.shaped {
             let line = sender.nic as usize * self.classes + usize::from(sender.class);

@@ -9,6 +9,7 @@ mod shaped;
 mod timeline;
 pub mod trace;
 
+pub use crate::network::packet::UNMEASURED;
 pub use delays::Delays;
 pub use echo::Echo;
 pub use meter::Meter;

@@ -1,11 +1,14 @@
 //! One-way delays of packets, beside those of the last packets acknowledged before them (paper Figs. 4 and 6).
 
-use crate::network::Packet;
 use crate::network::packet::{UNMEASURED, unwrap_ns};
 use onramp_config::units::{NS, Ps};
 use onramp_records::NextRecord;
 use rand_pcg::Pcg64Mcg;
 use std::collections::{HashMap, VecDeque};
+
+/// What a packet is known by: its flow or connection, its number there, and when it left, as the low 32 bits of
+/// nanoseconds.
+pub type Identity = (u32, u32, u32);
 
 /// A uniform sample of bounded size of all packets that leave after one of their
 /// flow was acknowledged (reservoir sampling, algorithm R).
@@ -21,8 +24,8 @@ pub struct NextOwd {
     seen: u64,
     /// The delay of this packet is 0 until it arrives.
     sample: Vec<NextRecord>,
-    /// Places of packets under way: by slot of the receiver, number and departure.
-    under_way: HashMap<(u32, u32, u32), usize>,
+    /// Places of packets under way.
+    under_way: HashMap<Identity, usize>,
 }
 
 impl NextOwd {
@@ -74,15 +77,15 @@ impl NextOwd {
         }
     }
 
-    /// A packet of the flow in `slot` leaves `src`.
+    /// A packet of the flow in `slot` leaves one host for another.
     #[cold]
-    pub fn leaves<H>(&mut self, slot: u32, packet: &Packet<H>, src: u32, now: Ps) {
+    pub fn leaves(&mut self, slot: u32, packet: Identity, [src, dst]: [u32; 2], now: Ps) {
         let Some(&(owd_ns, rtt_ns)) = self.last.get(&slot) else { return };
         if now < self.origin {
             return;
         }
         self.seen += 1;
-        let record = NextRecord { time_ps: now - self.origin, src, dst: packet.dst(), owd_ns, rtt_ns, next_owd_ns: 0 };
+        let record = NextRecord { time_ps: now - self.origin, src, dst, owd_ns, rtt_ns, next_owd_ns: 0 };
         let place = if self.sample.len() < self.size {
             self.sample.push(record);
             self.sample.len() - 1
@@ -94,18 +97,17 @@ impl NextOwd {
             self.sample[place] = record;
             place
         };
-        self.under_way.insert((packet.flow, packet.seq, packet.sent_ns), place);
+        self.under_way.insert(packet, place);
     }
 
-    /// A packet arrives.
+    /// A packet arrives at a host.
     #[cold]
-    pub fn arrives<H>(&mut self, packet: &Packet<H>, now: Ps) {
-        let key = (packet.flow, packet.seq, packet.sent_ns);
-        let Some(place) = self.under_way.remove(&key) else { return };
-        let sent_ns = unwrap_ns(now / NS, packet.sent_ns);
+    pub fn arrives(&mut self, packet: Identity, dst: u32, now: Ps) {
+        let Some(place) = self.under_way.remove(&packet) else { return };
+        let sent_ns = unwrap_ns(now / NS, packet.2);
         let record = &mut self.sample[place];
         // Another packet may have taken the place.
-        if (record.time_ps + self.origin) / NS == sent_ns && record.dst == packet.dst() {
+        if (record.time_ps + self.origin) / NS == sent_ns && record.dst == dst {
             record.next_owd_ns = now / NS - sent_ns;
         }
     }

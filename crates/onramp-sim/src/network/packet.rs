@@ -178,6 +178,11 @@ impl<H> Packet<H> {
         Self { label: label.with(Label::CLASS, 32, u32::from(class)), ..self }
     }
 
+    /// Tells it from others: its flow, its number, and when it left.
+    pub fn identity(&self) -> (u32, u32, u32) {
+        (self.flow, self.seq, self.sent_ns)
+    }
+
     /// True if it asks for or tells a time, and belongs to no flow.
     #[inline]
     pub fn is_probe(&self) -> bool {

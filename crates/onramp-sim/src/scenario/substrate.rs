@@ -205,8 +205,12 @@ impl Substrate {
             ("measure.rtt", s.measure.rtt),
             ("measure.messages", s.measure.messages),
             ("measure.pauses", s.measure.pauses),
-            ("measure.next_owd", s.measure.next_owd > 0),
         ]));
+        if s.measure.next_owd > 0 && s.clock.sync == Sync::Huygens && !s.onramp.enabled {
+            let message = "needs agents, which synchronise clocks; set onramp.enabled, and onramp.threshold above all \
+                           delays so that nothing is held, or use --on sim";
+            wrong.push(Mistake::new("measure.next_owd", message));
+        }
         wrong
     }
 }

@@ -1,23 +1,18 @@
-//! The packets of single flows: the edges of their hosts are listened to, and what is theirs is kept.
-//!
-//! The kernel tells of a packet that leaves when it has crossed the host's cable, since that is
-//! where the cable's qdisc hands it on, cut up as by a NIC. Rate and delay are known, so the time is
-//! put back to when its first bit left.
+//! The packets of single flows: their hosts are listened to, and what is theirs is kept.
 
 use super::cluster::Cluster;
 use super::connections::Connection;
+use super::edges::Edge;
 use super::{Result, at};
-use crate::plan::{HOST_INTERFACE, LISTEN, address};
-use crate::sys::{self, Passed, Ring};
-use onramp_config::units::NS;
-use onramp_sim::measure::trace::frame::{Found, Key, SYN, finish, parse, renumber};
+use crate::plan::address;
+use crate::sys::Passed;
+use onramp_sim::measure::trace::frame::{Found, Key, SYN, finish, renumber};
 use onramp_sim::measure::trace::pcap::{self, SNAP};
 use onramp_sim::measure::trace::{At, Capture, Span, most_packets, unwrap};
-use onramp_topology::{Port, Topology};
+use onramp_topology::Topology;
 use onramp_workload::arrivals::Arrival;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
-use std::os::fd::AsFd;
 
 /// A packet that was kept.
 #[derive(Clone, Copy, Debug)]
@@ -55,21 +50,12 @@ struct Opening {
     seen: [Vec<Kept>; 2],
 }
 
-/// A host whose packets are looked at.
-#[derive(Debug)]
-struct Edge {
-    address: Ipv4Addr,
-    cable: Port,
-    ring: Ring,
-}
-
 /// See the module.
 #[derive(Debug)]
 pub struct Tracer {
     traced: BTreeSet<u64>,
     most: usize,
     edges: Vec<Edge>,
-    day_ahead_ns: i64,
     /// Of all connections between the hosts of a flow that is traced.
     openings: BTreeMap<Key, Opening>,
     pairs: BTreeSet<(Ipv4Addr, Ipv4Addr)>,
@@ -84,17 +70,11 @@ impl Tracer {
         }
         let wanted = traced.iter().filter_map(|&id| arrivals.get(id as usize)).map(|arrival| arrival.flow);
         let hosts: BTreeSet<u32> = wanted.clone().flat_map(|flow| [flow.src, flow.dst]).collect();
-        let edge = |host: u32| {
-            sys::enter_network(cluster.nodes[host as usize].namespace.as_fd())?;
-            let cable = topology.ports()[topology.ports_of(host)[0] as usize].clone();
-            Ok(Edge { address: address(host), cable, ring: Ring::new(HOST_INTERFACE)? })
-        };
-        let edges: std::io::Result<_> = hosts.into_iter().map(edge).collect();
+        let edges: std::io::Result<_> = hosts.into_iter().map(|host| Edge::listen(host, cluster, topology)).collect();
         Ok(Some(Self {
             traced: traced.iter().copied().collect(),
             most: most_packets(traced.len()),
             edges: edges.map_err(at("capture"))?,
-            day_ahead_ns: sys::day_ahead_ns(),
             openings: BTreeMap::new(),
             pairs: wanted.map(|flow| (address(flow.src), address(flow.dst))).collect(),
             flows: Vec::new(),
@@ -117,16 +97,16 @@ impl Tracer {
 
     /// Looks at what has passed; true if something of it is a flow's.
     pub fn look(&mut self) -> bool {
-        let Self { most, edges, day_ahead_ns, openings, pairs, flows, .. } = self;
+        let Self { most, edges, openings, pairs, flows, .. } = self;
         let mut any = false;
-        for Edge { address, cable, ring } in edges {
-            ring.take(|passed| {
-                let Some((key, found)) = parse(passed.bytes, LISTEN) else { return };
+        for edge in edges {
+            let address = edge.address;
+            edge.take(|at_ns, passed, key, found| {
                 if !pairs.contains(&(key.src, key.dst)) {
                     return;
                 }
-                let at = if *address == key.src { At::Sender } else { At::Receiver };
-                let kept = keep(&passed, cable, *day_ahead_ns);
+                let at = if address == key.src { At::Sender } else { At::Receiver };
+                let kept = keep(at_ns, passed);
                 let opening = openings.entry(key).or_default();
                 opening.see(at, found, &kept);
                 for flow in flows.iter_mut().filter(|flow| flow.key == key) {
@@ -142,7 +122,7 @@ impl Tracer {
         self.look();
         let mut lost = BTreeMap::new();
         for edge in &self.edges {
-            lost.insert(edge.address, u64::from(edge.ring.lost().map_err(at("capture"))?));
+            lost.insert(edge.address, u64::from(edge.lost().map_err(at("capture"))?));
         }
         let mut captures = Vec::new();
         for flow in self.flows {
@@ -169,11 +149,7 @@ impl Tracer {
     }
 }
 
-fn keep(passed: &Passed<'_>, cable: &Port, day_ahead_ns: i64) -> Kept {
-    let mut at_ns = passed.at_ns.saturating_add_signed(-day_ahead_ns);
-    if passed.leaves {
-        at_ns = at_ns.saturating_sub((cable.delay + cable.rate.time_for(u64::from(passed.length))) / NS);
-    }
+fn keep(at_ns: u64, passed: &Passed<'_>) -> Kept {
     let size = passed.bytes.len().min(SNAP);
     let mut bytes = [0; SNAP];
     bytes[..size].copy_from_slice(&passed.bytes[..size]);

@@ -45,13 +45,13 @@ impl Clocks {
         Ok(self.interval.is_none() || agents.clocks()?.len() == agents.len())
     }
 
-    /// Takes a look at all agents.
-    pub fn sample(&mut self, now: Ps, agents: &Agents) -> Result<()> {
+    /// Takes a look at all agents; returns what they know, see [`Agents::clocks`].
+    pub fn sample(&mut self, now: Ps, agents: &Agents) -> Result<Vec<(u32, i64, f64)>> {
         let known = agents.clocks()?;
         self.known += known.len() as u64;
         self.all += agents.len() as u64;
         self.accuracy.sample(&known, now);
-        Ok(())
+        Ok(known)
     }
 
     /// Counters of the clocks, and the records; none, if nothing was synchronised.

@@ -13,6 +13,7 @@ use super::clocks::Clocks;
 use super::cluster::Cluster;
 use super::connections::{Connections, Key};
 use super::counters::{self, Counters, us};
+use super::next_owd::Delays;
 use super::nvme::{Attached, Targets};
 use super::programs::{On, Programs};
 use super::results::Results;
@@ -84,6 +85,8 @@ struct Load<'a> {
     clocks: Clocks,
     /// Of single flows, if some are traced.
     tracer: Option<Tracer>,
+    /// Of a sample of packets, if they are wanted.
+    delays: Option<Delays>,
     /// By slot; slots of completed flows are used again.
     flows: Vec<Option<Flow>>,
     free: Vec<u32>,
@@ -120,6 +123,7 @@ pub fn run(
     sys::be_exact().map_err(at("real-time class"))?;
     let epoll = Epoll::new().map_err(at("epoll"))?;
     let tracer = Tracer::new(traced, &arrivals, cluster, topology)?;
+    let delays = Delays::new(scenario, cluster, topology)?;
     let hosts: Vec<u32> = plan.programs.iter().map(|placed| placed.host).collect();
     let mut load = Load {
         topology,
@@ -132,6 +136,7 @@ pub fn run(
         series: Series::new(&scenario.measure, topology, &agents),
         clocks: Clocks::new(scenario, &agents),
         tracer,
+        delays,
         flows: Vec::new(),
         free: Vec::new(),
         stops: BinaryHeap::new(),
@@ -163,6 +168,7 @@ pub fn run(
     };
     let (counted, of_agents) = (counted.since(&before.0), of_agents.since(&before.1));
     let captures = load.captures()?;
+    let next_owd = load.delays.take().map(Delays::finish).transpose()?.unwrap_or_default();
     let (clock, clocks) = load.clocks.finish(&agents, topology)?;
     let mut operations = load.programs.take_operations();
     let after = |o: &mut OperationRecord| o.start_ps.checked_sub(load.warmup).map(|start| o.start_ps = start).is_some();
@@ -180,6 +186,7 @@ pub fn run(
         operations,
         counters: All::default(),
         samples: Vec::new(),
+        next_owd,
         captures,
     };
     let (samples, series_names) = load.series.finish();
@@ -301,6 +308,12 @@ impl Load<'_> {
         let mut sample_at = self.series.interval().map(|interval| self.warmup + interval);
         let mut clocks_at = self.clocks.interval().map(|interval| self.warmup + interval);
         let mut turns = 0;
+        if let Some(delays) = &mut self.delays {
+            delays.begin(self.zero_ns, self.warmup);
+            if self.clocks.interval().is_some() {
+                delays.clocks(&self.agents.clocks()?);
+            }
+        }
         loop {
             let mut now = self.now();
             if self.before.is_none() && now >= self.warmup {
@@ -324,7 +337,10 @@ impl Load<'_> {
                 *at += self.series.interval().expect("there are samples to take");
             }
             if let Some(at) = clocks_at.as_mut().filter(|at| **at <= now) {
-                self.clocks.sample(now - self.warmup, self.agents)?;
+                let known = self.clocks.sample(now - self.warmup, self.agents)?;
+                if let Some(delays) = &mut self.delays {
+                    delays.clocks(&known);
+                }
                 *at += self.clocks.interval().expect("there are clocks to look at");
             }
             let idle = waiting.peek().is_none() && self.alive() == 0 && self.programs.left() == 0;
@@ -388,9 +404,14 @@ impl Load<'_> {
     /// Waits for something to happen, at most `span`, and deals with it.
     fn wait(&mut self, span: Ps) -> Result<()> {
         let mut keys = Vec::new();
+        // What passes has to be looked at before there is no more room for it.
+        let span = if self.delays.is_some() { span.min(MS) } else { span };
         self.epoll.wait(span.div_ceil(NS), &mut keys).map_err(at("epoll"))?;
         if let Some(tracer) = &mut self.tracer {
             tracer.look();
+        }
+        if let Some(delays) = &mut self.delays {
+            delays.look();
         }
         if keys.is_empty() {
             return Ok(());
@@ -451,6 +472,9 @@ impl Load<'_> {
         self.started += 1;
         if let Some(tracer) = &mut self.tracer {
             tracer.starts(id, &self.connections[connection], self.zero_ns + arrival.at / NS);
+        }
+        if let Some(delays) = &mut self.delays {
+            delays.starts(&self.connections[connection], self.zero_ns + arrival.at / NS);
         }
         self.flows[slot as usize] =
             Some(Flow { arrival, id, request, connection, bytes, written: 0, received: 0, endless, before: 0 });

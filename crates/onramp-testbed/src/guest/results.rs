@@ -3,8 +3,8 @@
 use super::{Result, at};
 use onramp_records::counters::Counters;
 use onramp_records::{
-    ClockRecord, CollectiveRecord, ExchangeRecord, FlowRecord, GoodputRecord, LinkRecord, OperationRecord, Record,
-    RequestRecord, Sample,
+    ClockRecord, CollectiveRecord, ExchangeRecord, FlowRecord, GoodputRecord, LinkRecord, NextRecord, OperationRecord,
+    Record, RequestRecord, Sample,
 };
 use onramp_sim::measure::trace::Capture;
 use serde_json::json;
@@ -36,6 +36,8 @@ pub struct Results {
     pub samples: Vec<Sample>,
     /// Errors of the clocks.
     pub clocks: Vec<ClockRecord>,
+    /// A sample of packets, beside those acknowledged before them.
+    pub next_owd: Vec<NextRecord>,
     /// Packets of single flows.
     pub captures: Vec<Capture>,
     /// The parts of summary.json that do not come from flows, and names of series.
@@ -70,6 +72,7 @@ impl Results {
         save("collectives.bin", &CollectiveRecord::columns(&self.collectives))?;
         save("series.bin", &Sample::columns(&self.samples))?;
         save("clock.bin", &ClockRecord::columns(&self.clocks))?;
+        save("next_owd.bin", &NextRecord::columns(&self.next_owd))?;
         save("counters.json", &[json!(self.counters).to_string().into_bytes()])
     }
 }

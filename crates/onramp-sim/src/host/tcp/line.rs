@@ -199,7 +199,8 @@ impl<H: Header> Hosting<H> {
             self.trace_leaving(io.now, nic, of, &packet);
         }
         if let (Some(next), Some(at)) = (&mut io.meter.next, of) {
-            next.leaves(at | TCP, &packet, self.connections[at].pair.src, io.now);
+            let ends = [self.connections[at].pair.src, packet.dst()];
+            next.leaves(at | TCP, packet.identity(), ends, io.now);
         }
         io.network.start(io.events, io.now, port, packet);
         Ok(packet.size)

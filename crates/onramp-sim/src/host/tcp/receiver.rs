@@ -101,7 +101,7 @@ impl<H: Header> Hosting<H> {
         };
         let owd_ns = io.measure_owd(packet, end.pair.src, end.watch_owd);
         if let Some(next) = &mut io.meter.next {
-            next.arrives(packet, now);
+            next.arrives(packet.identity(), packet.dst(), now);
             next.came(end.peer | TCP, data.end, owd_ns, packet.sent_ns);
         }
         let OrAcks { shift, gap, .. } = self.rules.or_acks;
