@@ -6,8 +6,7 @@ use onramp_records::NextRecord;
 use rand_pcg::Pcg64Mcg;
 use std::collections::{HashMap, VecDeque};
 
-/// What a packet is known by: its flow or connection, its number there, and when it left, as the low 32 bits of
-/// nanoseconds.
+/// Tells packets apart: the flow or connection, the number there, and the low 32 bits of the nanosecond it left at.
 pub type Identity = (u32, u32, u32);
 
 /// A uniform sample of bounded size of all packets that leave after one of their

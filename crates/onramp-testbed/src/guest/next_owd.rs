@@ -44,7 +44,7 @@ enum What {
     Acked(u32),
 }
 
-/// What is known of a connection.
+/// A connection that has sent data.
 #[derive(Debug)]
 struct Known {
     slot: u32,
