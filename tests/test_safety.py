@@ -86,6 +86,8 @@ def test_ctrl_c_while_modules_load_is_no_traceback(tmp_path: Path) -> None:
     # Loading takes a second; the entry must not have loaded much before it minds Ctrl-C.
     code = """
 import os, signal, sys
+# What runs in the background ignores it, and so would its child.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 class Pressed:
     def find_spec(self, name, path=None, target=None):
         if name in ("click", "numpy", "pyarrow"):

@@ -104,8 +104,9 @@ impl Delays {
         self.sample = Some((NextOwd::new(self.size, self.seed, warmup), zero_ns));
     }
 
-    /// So far are the clocks ahead: hosts, nanoseconds, and their standard deviations.
+    /// So far are the clocks ahead from now on: hosts, nanoseconds, and their standard deviations.
     pub fn clocks(&mut self, known: &[(u32, i64, f64)]) {
+        self.take_until(sys::now_ns().saturating_sub(self.late_ns));
         self.ahead.fill(None);
         for &(host, ahead, _) in known {
             self.ahead[host as usize] = Some(ahead);
