@@ -27,6 +27,13 @@ SYSTEMS: Mapping[str, Mapping[str, object]] = {
     "DCTCP + On-Ramp": {"transport.kind": "dctcp-tcp", "linux.buffer": "8MB"},
 }
 SWIFT, SWIFT_HELD, DCTCP, DCTCP_HELD = SYSTEMS
+#: DCTCP's stated median is the time of two packets of 4137 B a flow: its packets may have been larger. Not
+#: all of them find room at the start; flows that lose some are back after an RTO, or several.
+LARGE = "DCTCP, packets of 4 KB"
+EVERY: Mapping[str, Mapping[str, object]] = {
+    **SYSTEMS,
+    LARGE: {**SYSTEMS[DCTCP], "linux.mtu": "4096B", "warmup": "1s", "duration": "500ms"},
+}
 
 #: Stated values: medians and 99th percentiles of round trips in microseconds, and packets sent again.
 STATED = {SWIFT: (172, 370, 0.0), DCTCP: (3310, 4900, 0.055)}
@@ -35,17 +42,18 @@ FULL, NONE = 0.95, 0.001
 
 
 def cases(quick: bool) -> list[Case]:
-    """Every system."""
+    """Every system, and DCTCP with larger packets."""
     span = {"warmup": "20ms", "duration": "10ms"} if quick else {}
-    return [Case((name,), FILE, {**span, "traffic.0.src": SENDERS, **more}) for name, more in SYSTEMS.items()]
+    return [Case((name,), FILE, {"traffic.0.src": SENDERS, **more, **span}) for name, more in EVERY.items()]
 
 
 def again(result: Result) -> float:
     """Packets sent again over those that had room on the link."""
     network = result.summary["network"]
-    seconds = quantity(result.scenario.document["duration"])
-    tcp = result.scenario.document["transport"]["kind"] == "dctcp-tcp"
-    sent = port.utilization(result) * port.rate(result) * seconds / 8 / (1514 if tcp else port.PACKET)
+    document = result.scenario.document
+    tcp = document["transport"]["kind"] == "dctcp-tcp"
+    size = quantity(document["linux"].get("mtu", "1500B")) + 14 if tcp else port.PACKET
+    sent = port.utilization(result) * port.rate(result) * quantity(document["duration"]) / 8 / size
     return float(network["retransmitted_packets"] / sent)
 
 
@@ -133,7 +141,19 @@ def claims(runs: Runs) -> list[Claim]:
                 of_paper=False,
             )
         )
-    halves = {name: estimate(runs[(name,)], later) for name in SYSTEMS}
+    low, high = span(STATED[DCTCP][0])
+    middle, top = (port.percentile(runs[(LARGE,)], percent) for percent in (50, 99))
+    found.append(
+        Claim(
+            f"{LARGE}: round trips' median is as stated",
+            f"{low:,.0f} to {high:,.0f} µs",
+            f"{middle.text(' µs')}, 99th percentile {top.text(' µs')}, "
+            f"{estimate(runs[(LARGE,)], again).text('%', 100)} retransmitted",
+            (middle.between(low, high),),
+            of_paper=False,
+        )
+    )
+    halves = {name: estimate(runs[(name,)], later) for name in EVERY}
     return [
         *found,
         steady("every system", "median round trip of the later half over that of the first", halves),
