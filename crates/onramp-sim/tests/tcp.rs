@@ -198,3 +198,19 @@ fn a_flow_may_stop_before_its_connection_has_opened() {
     let flow = flows.iter().find(|flow| flow.traffic == 1).unwrap();
     assert!(flow.bytes == 0 && flow.fct_ps < 500 * US, "{flow:?}");
 }
+
+#[test]
+fn connections_count_intervals_of_or_acks_from_numbers_of_their_own() {
+    // Half of all flows of 8 KiB reach a multiple of 16 KiB, and two thirds of those with a packet that ends no write.
+    // Counted from their first byte none would.
+    let flows: Vec<String> = (0..400).map(|i| format!("{},{},8192,{}", i % 20, 20 + i / 20, i * 100_000)).collect();
+    let (_file, traffic) = trace(&flows.iter().map(String::as_str).collect::<Vec<_>>());
+    let network = "network = { kind = \"star\", hosts = 40, host_rate = \"10Gbps\" }\n";
+    let told = |interval| {
+        let set = [("onramp.enabled", "true"), ("linux.or_ack_gap", "0ns"), ("linux.or_ack_interval", interval)];
+        let (_, _, counters) = finish(build_with(&format!("duration = \"40ms\"\n{network}{traffic}"), RENO, &set));
+        counters["onramp_stats"]["or_acks"].as_u64().unwrap()
+    };
+    let [often, seldom] = ["16KiB", "1MiB"].map(told);
+    assert!((100..170).contains(&(often - seldom)), "{often}, {seldom}");
+}

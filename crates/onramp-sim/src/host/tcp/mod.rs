@@ -102,6 +102,11 @@ impl Rules {
         let mut draw = onramp_random::stream(self.seed, "connection", id);
         [0, 0].map(|_| onramp_random::below(&mut draw, 1 << 16) as u16)
     }
+
+    /// A connection's initial sequence number, of which only OR-ACKs' intervals make use.
+    fn initial_number(&self, id: u64) -> u32 {
+        onramp_random::below(&mut onramp_random::stream(self.seed, "initial sequence number", id), u32::MAX)
+    }
 }
 
 /// A pair of hosts, and how its connections travel.

@@ -26,6 +26,8 @@ pub(super) struct End {
     /// Slot of the other direction's sending end; [`UNKNOWN`] if there is none.
     pub other_way: u32,
     pub hash: u16,
+    /// The number of its connection's first byte.
+    initial: u32,
     pub nic: u32,
     watch_owd: Option<u32>,
     /// Time of the next valid event.
@@ -51,6 +53,7 @@ impl End {
             peer: UNKNOWN,
             other_way: UNKNOWN,
             hash: rules.hashes(id)[1],
+            initial: rules.initial_number(id),
             nic,
             watch_owd: None,
             armed: None,
@@ -105,8 +108,8 @@ impl<H: Header> Hosting<H> {
             next.came(end.peer | TCP, data.end, owd_ns, packet.sent_ns);
         }
         let OrAcks { shift, gap, .. } = self.rules.or_acks;
-        let last = data.end - 1;
-        let chosen = data.push || last >> shift << shift >= data.start;
+        let [first, last] = [data.start, data.end - 1].map(|byte| byte + u64::from(end.initial));
+        let chosen = data.push || last >> shift << shift >= first;
         // One that was sent twice says nothing: the OR-ACK may be for either.
         let once = packet.flags() & AFTER_TIMEOUT == 0;
         let both = self.rules.gated[end.pair.src as usize] && self.rules.gated[packet.dst() as usize];
