@@ -174,8 +174,8 @@ def test_uncertainties_hold_while_clocks_fail(faults: tuple[Played, Played]) -> 
 def test_the_others_do_not_notice(faults: tuple[Played, Played]) -> None:
     without, with_ = faults
     assert off_ns(with_, but={3, 5, 8}) < 3_000
-    # While h3's clock is not known, it holds nothing, and may fill a queue as without On-Ramp. One request whose SYN
-    # is lost there waits a second, and would be half of the mean: timers are counted by themselves.
+    # While h3's clock is not known, it holds nothing, and may fill a queue as without On-Ramp. A request
+    # whose SYN is lost there waits a second, and would be half of the mean: timers count by themselves.
     for begin in range(7):
         off, on = (rct_us(played, begin, begin + 1) for played in (without, with_))
         ratio = np.mean(on[on < TIMER_US]) / np.mean(off[off < TIMER_US])
