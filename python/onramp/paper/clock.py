@@ -121,7 +121,9 @@ def distribution(ax: Axes, results: Sequence[Result], colour: int, label: str) -
     """Distribution of the error over pairs, times and seeds."""
     x, share = cdf(np.maximum(np.concatenate([errors(r) for r in results]), 1.0))
     ax.step(x, share, where="post", lw=1.5, color=style.LAYERS[colour], label=label)
-    ax.set(xscale="log", xlim=(1, None), ylim=(0, 1.01), xlabel="error between two hosts (ns, at least 1)")
+    ax.set(xscale="log", ylim=(0, 1.01), xlabel="error between two hosts (ns, at least 1)")
+    # What is drawn next may be larger.
+    ax.set_xlim(left=1, auto=True)
     style.log_ticks(ax.xaxis)
 
 
