@@ -188,7 +188,9 @@ def test_ranks_and_kinds_add_up_to_the_iteration(
     write: Callable[..., Path], command: Command, tmp_path: Path
 ) -> None:
     (tmp_path / "job.goal").write_text(GOAL)
-    assert command("run", write(job("job.goal")), "--out", "out").returncode == 0
+    ran = command("run", write(job("job.goal")), "--out", "out")
+    assert ran.returncode == 0, ran.stderr
+    assert "\nJob  " in ran.stdout and "Collective time" not in ran.stdout
     result = Result(tmp_path / "out")
     [whole] = programs.iterations(result.operations)
     first, second, third = programs.by_rank(result.operations)

@@ -87,6 +87,8 @@ LONG: tuple[Metric, ...] = (
     Metric("Long flows", "goodput of all", "Gb/s", "long", "gbps"),
     Metric("Long flows", "Jain's index", "", "long", "jain"),
 )
+#: What has rates without rows of its group: a job whose hosts only send and receive.
+JOB = "Job"
 #: Of switches' ports over time in the simulator, of packets at them on Linux.
 DELAYS: Mapping[str, str] = {"sim": "queueing delay", "linux": "packets' queueing delay"}
 NETWORK: tuple[Metric, ...] = (
@@ -103,7 +105,8 @@ def metrics(summary: Summary) -> list[Metric]:
     found: list[Metric] = []
     for group in groups.of_summary(summary):
         found += _times(group.label, group.key, ("mean", "p50", "p95", "p99"))
-        found += [Metric(group.label, label, unit, group.key, key) for key, label, unit in group.rates]
+        name = group.label if completed(summary, group.key) else JOB
+        found += [Metric(name, label, unit, group.key, key) for key, label, unit in group.rates]
     for size, label in CLASSES.items():
         found += _times(label, size, ("mean", "p95"))
     delay = DELAYS[summary.get("substrate", "sim")]

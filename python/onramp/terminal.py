@@ -293,9 +293,10 @@ def summary_table(summary: Summary, links: Sequence[str] = (), *, under_way: boo
         group = metric.group
         if first and table.row_count:
             table.add_row()
-        count = f" · {completed(summary, metric.sample):,}" if metric.sample else f", {span}"
+        rows = completed(summary, metric.sample) if metric.sample else 0
+        of = f" · {rows:,}" if rows else "" if metric.sample else f", {span}"
         heading = metric.heading + MARK * is_rough(metric, summary)
-        table.add_row(group + count if first else "", heading, number(value))
+        table.add_row(group + of if first else "", heading, number(value))
     for link in links:
         if (share := summary["network"]["utilization"].get(link)) is not None:
             table.add_row("", f"utilization {link}", f"{share:.1%}")
