@@ -167,12 +167,14 @@ def test_the_first_ranks_trace_tells_how_many_there_are(command: Command, tmp_pa
         ("none.goal", "--program none.goal: cannot read"),
         ("job.csv", "--program job.csv: its name is none of .et, .txt, .goal, .bin, .cm, .tm"),
         ("job.goal", '--program job.goal: job.goal:1: is not "num_ranks" and their number'),
+        ("far.goal", 'new.toml is not written: traffic[0].file: "far.goal": operation 0 of rank 0 is with'),
     ],
 )
 def test_a_program_that_cannot_be_leaves_no_file(
     program: str, said: str, command: Command, tmp_path: Path
 ) -> None:
     (tmp_path / "job.goal").write_text("")
+    (tmp_path / "far.goal").write_text("num_ranks 2\nrank 0 {\na: send 100b to 7 tag 1\n}\nrank 1 {\n}\n")
     done = command("new", "new.toml", "--program", program)
     assert done.returncode == 2 and done.stderr.startswith(f"onramp: {said}")
     assert done.stderr.count("\n") == 1 and not (tmp_path / "new.toml").exists()

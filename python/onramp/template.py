@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from onramp.errors import OnRampError
+from onramp.errors import OnRampError, ScenarioError
 from onramp.scenario import Scenario, quantity, resolve
 
 #: Hosts of a leaf at most, and GPUs of a server.
@@ -252,7 +252,12 @@ def write(name: str, answers: Answers, base: Path = Path()) -> tuple[str, int]:
 
 
 def _checked(text: str, name: str, base: Path) -> Scenario:
-    return resolve(text, f"{name}.toml", base, {}, default_name=name)
+    try:
+        return resolve(text, "", base, {}, default_name=name)
+    except ScenarioError as e:
+        # Of each line of the message without where it would have been.
+        mistakes = [line.partition(": ")[2] for line in str(e).splitlines()]
+        raise OnRampError("\n".join(f"{name}.toml is not written: {mistake}" for mistake in mistakes)) from e
 
 
 def _text(name: str, answers: Answers, rate: float, threshold: str) -> str:
