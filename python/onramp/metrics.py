@@ -87,7 +87,7 @@ LONG: tuple[Metric, ...] = (
     Metric("Long flows", "goodput of all", "Gb/s", "long", "gbps"),
     Metric("Long flows", "Jain's index", "", "long", "jain"),
 )
-#: What has rates without rows of its group: a job whose hosts only send and receive.
+#: Heading of a job whose hosts only send and receive: rates without rows of their group.
 JOB = "Job"
 #: Of switches' ports over time in the simulator, of packets at them on Linux.
 DELAYS: Mapping[str, str] = {"sim": "queueing delay", "linux": "packets' queueing delay"}

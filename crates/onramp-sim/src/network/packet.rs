@@ -36,6 +36,8 @@ pub const MARKED: u8 = 1;
 /// Set on a data packet sent after a retransmission timeout: the receiver
 /// acknowledges it even if it has it already, since the ACK may have been lost.
 pub const AFTER_TIMEOUT: u8 = 2;
+/// Set on TCP's data packet if an OR-ACK for it may be for an earlier one.
+pub const AMBIGUOUS: u8 = AFTER_TIMEOUT;
 /// Set on a data packet to which an acknowledgement is wanted at once (reliable unordered delivery).
 pub const ACK_REQUEST: u8 = AFTER_TIMEOUT;
 /// Set on the last packet of a flow.

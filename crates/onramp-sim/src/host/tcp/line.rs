@@ -9,7 +9,7 @@ use crate::host::qdisc::gate::Gate;
 use crate::host::qdisc::{Ask, Dequeue, Dropped, Ecn, Qdisc, Segment as Queued, Verdict};
 use crate::network::Packet;
 use crate::network::feedback::{Feedback, Header};
-use crate::network::packet::{AFTER_TIMEOUT, LAST, MARKED, Options, TCP};
+use crate::network::packet::{AMBIGUOUS, LAST, MARKED, Options, TCP};
 use crate::stack::tcp::tx::Segment;
 use crate::stack::tcp::{HEADERS, Reply, Tx};
 use onramp_config::units::{NS, Ps, US};
@@ -246,11 +246,10 @@ impl<H: Header> Hosting<H> {
         if several && start == segment.start {
             connection.tx.was_cut((segment.end - start).div_ceil(mss));
         }
-        let packet = Segment { start, end, cut: segment.cut || several, ..segment };
-        device.sent = Some((at, packet.memory(), end));
+        device.sent = Some((at, Segment { start, end, ..segment }.memory(), end));
         connection.last_sent = now;
         let flags = if last && segment.push { LAST } else { 0 }
-            | if segment.again { AFTER_TIMEOUT } else { 0 }
+            | if segment.is_ambiguous(last) { AMBIGUOUS } else { 0 }
             | if marked { MARKED } else { 0 };
         let expected = connection.flow.map_or(segment.end, |flow| self.flows[flow].end).min(end + ANNOUNCED);
         let mut packet = Packet::<H> {
@@ -324,7 +323,7 @@ impl<H> Ask for Asked<'_, H> {
         let mut start = segment.start;
         while start < segment.end {
             let end = segment.end.min(start + mss);
-            let part = Segment { start, end, push: segment.push && end == segment.end, cut: true, ..segment };
+            let part = Segment { start, end, push: segment.push && end == segment.end, ..segment };
             let handle = self.waiting.insert(Waiting::Data(at, part, taken));
             parts.push(queued(connection.id, &part, kind.params.mss, handle));
             start = end;

@@ -7,7 +7,7 @@ use crate::host::programs::Heard;
 use crate::host::receive::OR_ACK_BYTES;
 use crate::host::{Io, Timer};
 use crate::network::feedback::{Feedback, Header};
-use crate::network::packet::{AFTER_TIMEOUT, LAST, MARKED, Options, TCP};
+use crate::network::packet::{AMBIGUOUS, LAST, MARKED, Options, TCP, UNMEASURED};
 use crate::network::{Kind as Of, Packet};
 use crate::stack::tcp::rx::{Data, Said};
 use crate::stack::tcp::{Answer, HEADERS, Rx};
@@ -110,11 +110,10 @@ impl<H: Header> Hosting<H> {
         let OrAcks { shift, gap, .. } = self.rules.or_acks;
         let [first, last] = [data.start, data.end - 1].map(|byte| byte + u64::from(end.initial));
         let chosen = data.push || last >> shift << shift >= first;
-        // One that was sent twice says nothing: the OR-ACK may be for either.
-        let once = packet.flags() & AFTER_TIMEOUT == 0;
         let both = self.rules.gated[end.pair.src as usize] && self.rules.gated[packet.dst() as usize];
-        if both && chosen && once && end.told_at.is_none_or(|at| now - at >= gap) {
+        if both && chosen && end.told_at.is_none_or(|at| now - at >= gap) {
             end.told_at = Some(now);
+            let owd_ns = if packet.flags() & AMBIGUOUS == 0 { owd_ns } else { UNMEASURED };
             let told = Packet { owd_ns, flow: end.peer | TCP, hash: end.hash, size: OR_ACK_BYTES, ..*packet };
             let told = told.to(end.pair.src).marked(0, end.pair.class).as_a(Of::OR_ACK);
             let (nic, id) = (end.nic, end.id);

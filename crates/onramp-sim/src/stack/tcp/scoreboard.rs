@@ -11,6 +11,8 @@ pub const LOST: u8 = 2;
 pub const RESENT: u8 = 4;
 /// It has been sent more than once.
 pub const EVER_RESENT: u8 = 8;
+/// Its last byte left with a push.
+pub const PUSHED: u8 = 16;
 
 /// A segment. Times are in microseconds.
 #[derive(Clone, Debug)]
@@ -19,7 +21,7 @@ pub struct Chunk {
     pub start: u64,
     /// See `start`.
     pub end: u64,
-    /// [`SACKED`], [`LOST`], [`RESENT`], [`EVER_RESENT`].
+    /// [`SACKED`], [`LOST`], [`RESENT`], [`EVER_RESENT`], [`PUSHED`].
     pub marks: u8,
     /// It ends what the application wrote.
     pub push: bool,
@@ -66,6 +68,7 @@ impl Scoreboard {
         let rest = Chunk { start: at, ..first.clone() };
         first.end = at;
         first.push = false;
+        first.marks &= !PUSHED;
         self.chunks.insert(i + 1, rest);
     }
 

@@ -1,7 +1,7 @@
 //! Both halves over a path that loses, delays and reorders.
 
 use super::rx::Data;
-use super::tx::Segment;
+use super::tx::send::{OVERHEAD, Segment, Stamped};
 use super::{Opened, Params, Reply, Rx, Tx};
 use crate::cc::tcp::any::Config;
 use onramp_config::units::{MS, Ps, SEC, US};
@@ -152,6 +152,19 @@ impl Path {
     }
 }
 
+/// Those that had been sent before.
+fn again(sent: &[(Ps, Segment)]) -> Vec<(Ps, Segment)> {
+    let mut highest = 0;
+    let mut found = Vec::new();
+    for &(at, segment) in sent {
+        if segment.start < highest {
+            found.push((at, segment));
+        }
+        highest = highest.max(segment.end);
+    }
+    found
+}
+
 fn controllers() -> Vec<Config> {
     vec![
         Config::NewReno(Default::default()),
@@ -194,7 +207,7 @@ fn one_loss_is_repaired_in_a_round_trip() {
     let mut path = Path::new(&controllers()[0], 1);
     path.lose = vec![20];
     path.run(1_000_000);
-    let again: Vec<_> = path.sent.iter().filter(|(_, s)| s.again).collect();
+    let again = again(&path.sent);
     assert_eq!(again.len(), 1, "{again:?}");
     assert_eq!((again[0].1.end - again[0].1.start, path.tx.timeouts), (1448, 0));
     assert_eq!(again[0].1.start, 20 * 1448);
@@ -209,10 +222,37 @@ fn holes_in_a_segment_are_repaired_at_once_though_its_end_is_lost() {
     path.lose = vec![first + 5, first + 7, first + 9, first + 41];
     path.run(42 * 1448);
     assert_eq!(path.sent[before].1.end - path.sent[before].1.start, 42 * 1448);
-    let again: Vec<Ps> = path.sent[before..].iter().filter(|(_, s)| s.again).map(|(at, _)| *at - begun).collect();
+    let again: Vec<Ps> = again(&path.sent[before..]).iter().map(|(at, _)| *at - begun).collect();
     // Holes are repaired once SACKs tell of them; then the end is found out, by RACK or by a probe.
     assert!(again.len() == 4 && again[2] < 200 * US && path.tx.timeouts == 0, "{again:?}");
     assert!(path.now - begun < 10 * MS);
+}
+
+#[test]
+fn an_or_ack_for_what_is_sent_again_is_ambiguous_unless_its_stamp_is_new() {
+    // A packet alone and three copies, each after more than 100 ms, when its stamp is forgotten.
+    let mut path = Path::new(&controllers()[0], 1);
+    path.lose = (0..3).collect();
+    path.run(1000);
+    let stamped: Vec<Stamped> = path.sent.iter().map(|(_, s)| s.stamped).collect();
+    assert_eq!(stamped, [Stamped::Never; 4]);
+
+    // The end of a segment left with a push, which has a stamp; what is inside did not.
+    let mut path = Path::new(&controllers()[0], 1);
+    path.run(1_000_000);
+    let (first, before) = (path.packets.len(), path.sent.len());
+    path.lose = vec![first + 5, first + 6, first + 41];
+    path.run(42 * 1448);
+    let again: Vec<Segment> = again(&path.sent[before..]).iter().map(|(_, s)| *s).collect();
+    let end = path.sent[before].1.end;
+    assert!(again.len() >= 2 && again.iter().any(|s| s.end == end), "{again:?}");
+    for segment in again {
+        let expected = if segment.end == end { Stamped::ToTheEnd } else { Stamped::Inside };
+        assert_eq!(segment.stamped, expected, "{segment:?}");
+        assert!(segment.is_ambiguous(false));
+        assert!(Segment { push: false, ..segment }.is_ambiguous(true));
+        assert_eq!(Segment { push: true, ..segment }.is_ambiguous(true), expected == Stamped::ToTheEnd);
+    }
 }
 
 #[test]
@@ -221,12 +261,11 @@ fn a_lost_tail_is_probed_for_and_not_timed_out() {
     // The last three of 100.
     path.lose = vec![97, 98, 99];
     path.run(100 * 1448);
-    let sent: Vec<_> =
-        path.sent.iter().rev().take(6).map(|(at, s)| (at / US, s.start / 1448, s.end / 1448, s.again)).collect();
+    let sent: Vec<_> = path.sent.iter().rev().take(6).map(|(at, s)| (at / US, s.start / 1448, s.end / 1448)).collect();
     assert_eq!(path.tx.timeouts, 0, "{sent:?} {:?}", path.answers.last());
     // The probe is two round trips and 2 to 4 ms after the last packet; what is missing follows at once.
-    let probe = path.sent.iter().find(|(_, s)| s.again).expect("something is sent again");
-    let last = path.sent.iter().rev().find(|(_, s)| !s.again).expect("something is sent");
+    let probe = again(&path.sent)[0];
+    let last = path.sent.iter().find(|(_, s)| s.end == 100 * 1448).expect("all is sent");
     assert!((2 * MS..5 * MS).contains(&(probe.0 - last.0)), "{}", probe.0 - last.0);
     assert!(path.now < probe.0 + 10 * MS);
 }
@@ -268,7 +307,7 @@ fn packets_out_of_order_are_no_loss_for_long() {
     path.late = 10;
     path.late_by = 3 * US;
     path.run(20_000_000);
-    let again = path.sent.iter().filter(|(_, s)| s.again).count();
+    let again = again(&path.sent).len();
     assert!(again <= 5 && path.tx.timeouts == 0, "{again} resent");
 }
 
@@ -343,13 +382,13 @@ fn opened() -> Tx {
 #[test]
 fn a_write_waits_while_what_is_before_it_waits_in_the_host() {
     let mut tx = opened();
-    // 2896 bytes of payload and 1280 of overhead wait: less than the second and the third write come to.
+    // 2896 bytes of payload and a segment's overhead wait: more than the second and the third write come to.
     assert_eq!(at_once(&mut tx, &[(2896, false), (1448, false), (1400, false)]), [(0, 2896)]);
     // A fourth makes more of them than that.
     assert_eq!(at_once(&mut tx, &[(200, false)]), [(2896, 5944)]);
     // Or what waits leaves.
     assert_eq!(at_once(&mut tx, &[(100, false)]), []);
-    assert!(tx.released(2896 + 1280, 2896));
+    assert!(tx.released(2896 + OVERHEAD, 2896));
     let mut out = Vec::new();
     tx.transmit(&Params::default(), 0, &mut out);
     assert_eq!((out[0].start, out[0].end), (5944, 6044));

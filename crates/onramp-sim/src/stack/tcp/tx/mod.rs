@@ -8,7 +8,7 @@ mod ack;
 mod loss;
 mod rate;
 mod recovery;
-mod send;
+pub(super) mod send;
 mod timers;
 mod undo;
 mod window;

@@ -4,12 +4,14 @@ use super::timers::Timer;
 use super::{Repair, Tx, tick};
 use crate::cc::tcp::{Event, State};
 use crate::stack::tcp::Params;
-use crate::stack::tcp::scoreboard::{Chunk, EVER_RESENT, LOST, RESENT, SACKED};
+use crate::stack::tcp::scoreboard::{Chunk, EVER_RESENT, LOST, PUSHED, RESENT, SACKED};
 use onramp_config::units::{NS, Ps, US};
 
-/// Memory of a segment that waits, besides its payload, in bytes; and of each packet that one is cut into.
-const OVERHEAD: u32 = 1280;
-const CUT_OVERHEAD: u32 = 854;
+/// Memory of a segment that waits, or of each packet that one was cut into, besides its payload, in bytes: the kernel's
+/// `truesize` on the cluster. Configurations with more room for headers have more.
+pub const OVERHEAD: u32 = 832;
+/// On-Ramp takes a packet's stamp for its own if that of an earlier one with the same bytes is as old as this.
+const FORGOTTEN_US: u64 = 100_000;
 /// Share of a second in which TCP expects a segment to leave: 2^-10.
 const PACING_SHIFT: u32 = 10;
 /// The first packets of a connection are not paced.
@@ -25,18 +27,37 @@ pub struct Segment {
     /// It ends what the application wrote; or it has several packets, after which a receiver that joins
     /// them again is not to wait for more.
     pub push: bool,
-    /// It has been sent before.
-    pub again: bool,
-    /// It is a packet of a segment that was cut.
-    pub cut: bool,
+    /// Stamps of an earlier transmission.
+    pub stamped: Stamped,
     /// The host's queue is not to let it go before this time, if it paces.
     pub earliest: Ps,
 }
 
+/// Stamps that On-Ramp still has of an earlier transmission: of bytes at intervals, and of the last byte of a push
+/// (`datapath/bpf/sender.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamped {
+    /// None.
+    Never,
+    /// Of what is inside.
+    Inside,
+    /// Of its last byte, too.
+    ToTheEnd,
+}
+
 impl Segment {
+    /// An OR-ACK for one of its packets may be for an earlier one (RFC 6298 §3).
+    pub fn is_ambiguous(&self, last: bool) -> bool {
+        match self.stamped {
+            Stamped::Never => false,
+            Stamped::Inside => !(last && self.push),
+            Stamped::ToTheEnd => true,
+        }
+    }
+
     /// Bytes of memory it takes while it waits in the host.
     pub fn memory(&self) -> u32 {
-        (self.end - self.start) as u32 + if self.cut { CUT_OVERHEAD } else { OVERHEAD }
+        (self.end - self.start) as u32 + OVERHEAD
     }
 }
 
@@ -145,7 +166,7 @@ impl Tx {
 
     /// A segment is cut into so many packets below the stack, which take more memory than it did.
     pub fn was_cut(&mut self, packets: u64) {
-        self.queued += packets * u64::from(CUT_OVERHEAD) - u64::from(OVERHEAD);
+        self.queued += (packets - 1) * u64::from(OVERHEAD);
     }
 
     /// When a segment that pacing keeps back in the stack may go on.
@@ -336,6 +357,9 @@ impl Tx {
         let earliest = self.stamp(p, &mut chunk);
         let packets = chunk.packets(p.mss);
         let push = chunk.push || packets > 1;
+        if push {
+            chunk.marks |= PUSHED;
+        }
         self.board.chunks.push_back(chunk);
         let first = self.packets_out == 0;
         self.nxt = end;
@@ -343,7 +367,7 @@ impl Tx {
         if first || matches!(self.pending, Some((Timer::Probe | Timer::Window, _))) {
             self.rearm_rto();
         }
-        self.hand_down(Segment { start, end, push, again: false, cut: false, earliest }, out);
+        self.hand_down(Segment { start, end, push, stamped: Stamped::Never, earliest }, out);
     }
 
     fn hand_down(&mut self, segment: Segment, out: &mut Vec<Segment>) {
@@ -435,12 +459,19 @@ impl Tx {
             self.board.cut(i, limit);
         }
         let mut chunk = self.board.chunks[i].clone();
+        let stamped = if self.now_us().saturating_sub(chunk.sent_us) >= FORGOTTEN_US {
+            Stamped::Never
+        } else if chunk.has(PUSHED) {
+            Stamped::ToTheEnd
+        } else {
+            Stamped::Inside
+        };
         let earliest = self.stamp(p, &mut chunk);
-        chunk.marks |= EVER_RESENT;
         let packets = chunk.packets(p.mss);
+        let push = chunk.push || packets > 1;
+        chunk.marks |= EVER_RESENT | if push { PUSHED } else { 0 };
         self.resent += packets;
-        let segment =
-            Segment { start, end: chunk.end, push: chunk.push || packets > 1, again: true, cut: false, earliest };
+        let segment = Segment { start, end: chunk.end, push, stamped, earliest };
         self.board.chunks[i] = chunk;
         self.hand_down(segment, out);
         packets
