@@ -10,7 +10,7 @@ use onramp_config::units::{NS, Ps, US};
 /// Memory of a segment that waits, or of each packet that one was cut into, besides its payload, in bytes: the kernel's
 /// `truesize` on the cluster. Configurations with more room for headers have more.
 pub const OVERHEAD: u32 = 832;
-/// On-Ramp takes a packet's stamp for its own if that of an earlier one with the same bytes is as old as this.
+/// Transmissions of the same bytes this far apart are told apart: `SENDER_AMBIGUOUS` of `datapath/bpf/sender.h`.
 const FORGOTTEN_US: u64 = 100_000;
 /// Share of a second in which TCP expects a segment to leave: 2^-10.
 const PACING_SHIFT: u32 = 10;
