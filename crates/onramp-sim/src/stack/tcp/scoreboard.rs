@@ -45,6 +45,15 @@ impl Chunk {
         (self.end - self.start).div_ceil(u64::from(mss)) as u32
     }
 
+    /// It leaves as so many packets; whether its last byte does with a push.
+    pub fn leaves(&mut self, packets: u32) -> bool {
+        let push = self.push || packets > 1;
+        if push {
+            self.marks |= PUSHED;
+        }
+        push
+    }
+
     /// All of these marks are on it.
     pub fn has(&self, marks: u8) -> bool {
         self.marks & marks == marks

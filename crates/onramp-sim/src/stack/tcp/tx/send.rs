@@ -356,10 +356,7 @@ impl Tx {
         };
         let earliest = self.stamp(p, &mut chunk);
         let packets = chunk.packets(p.mss);
-        let push = chunk.push || packets > 1;
-        if push {
-            chunk.marks |= PUSHED;
-        }
+        let push = chunk.leaves(packets);
         self.board.chunks.push_back(chunk);
         let first = self.packets_out == 0;
         self.nxt = end;
@@ -468,8 +465,8 @@ impl Tx {
         };
         let earliest = self.stamp(p, &mut chunk);
         let packets = chunk.packets(p.mss);
-        let push = chunk.push || packets > 1;
-        chunk.marks |= EVER_RESENT | if push { PUSHED } else { 0 };
+        let push = chunk.leaves(packets);
+        chunk.marks |= EVER_RESENT;
         self.resent += packets;
         let segment = Segment { start, end: chunk.end, push, stamped, earliest };
         self.board.chunks[i] = chunk;
