@@ -58,19 +58,26 @@ def _text(mean: float, by: float, style: str) -> str:
     return f"{mean:{style}} ± {by:{style}}" if by >= mean / 1000 else f"{mean:{style}}"
 
 
+def row(of: dict[str, list[float]]) -> list[str]:
+    """Medians over seeds, and means: simulated, on Linux and their ratio."""
+    medians = [float(np.median(times)) for times in of.values()]
+    (sim, sim_by), (linux, linux_by) = map(over_seeds, of.values())
+    ratio = sim / linux
+    # No pairs: which connections share a queue of fq_codel is chance of its own on each.
+    by = ratio * math.hypot(sim_by / sim, linux_by / linux)
+    middle = [*(f"{time:,.0f}" for time in medians), f"{medians[0] / medians[1]:.3f}"]
+    return [*middle, _text(sim, sim_by, ",.0f"), _text(linux, linux_by, ",.0f"), _text(ratio, by, ".3f")]
+
+
 def main() -> None:
     seeds = range(1, 1 + int(sys.argv[1] if len(sys.argv) > 1 else 20))
-    print("| operation | algorithm | size | simulated (µs) | Linux (µs) | ratio |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    columns = ["median simulated (µs)", "Linux", "ratio", "mean simulated (µs)", "Linux", "ratio"]
+    print("| " + " | ".join(["operation", "algorithm", "size", *columns]) + " |")
+    print("| " + " | ".join(["---"] * 9) + " |")
     for operation, algorithm, size, repeat in CASES:
         source = scenario(operation, algorithm, size, repeat)
         of = {on: [mean_us(source, on, seed) for seed in seeds] for on in ("sim", "linux")}
-        (sim, sim_by), (linux, linux_by) = (over_seeds(of[on]) for on in ("sim", "linux"))
-        ratio = sim / linux
-        # No pairs: which connections share a queue of fq_codel is chance of its own on each.
-        by = ratio * math.hypot(sim_by / sim, linux_by / linux)
-        times = [_text(sim, sim_by, ",.0f"), _text(linux, linux_by, ",.0f"), _text(ratio, by, ".3f")]
-        print("| " + " | ".join([operation, algorithm, size, *times]) + " |", flush=True)
+        print("| " + " | ".join([operation, algorithm, size, *row(of)]) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -249,11 +249,19 @@ class Experts:
         return self.shaped(lines)
 
 
-#: A message takes AS_SEND_LAT before it, and after it the last acknowledgement; collectives take turns.
-SIMAIS_RULES: Mapping[str, Any] = {"send_latency": "3us", "acknowledged": True, "in_turn": True}
+#: A message takes AS_SEND_LAT before it, and after it the last acknowledgement; collectives take turns;
+#: rings change rails between servers.
+SIMAIS_RULES: Mapping[str, Any] = {
+    "send_latency": "3us",
+    "acknowledged": True,
+    "in_turn": True,
+    "cross_nic": True,
+}
 
 
-def training(text: str, gpus: int = 128, value: Callable[[Result], float] = iteration) -> Case:
+def training(
+    text: str, gpus: int = 128, value: Callable[[Result], float] = iteration, queue_pairs: int = 1
+) -> Case:
     """A workload on Spectrum-X with A100, 100 Gb/s each."""
 
     def scenario(folder: Path) -> dict[str, Any]:
@@ -279,7 +287,15 @@ def training(text: str, gpus: int = 128, value: Callable[[Result], float] = iter
                 ]
             },
             "transport": {"kind": "dcqcn", "window": True},
-            "traffic": [{"kind": "program", "file": str(file), "chunk": "1GB", **SIMAIS_RULES}],
+            "traffic": [
+                {
+                    "kind": "program",
+                    "file": str(file),
+                    "chunk": "1GB",
+                    "queue_pairs": queue_pairs,
+                    **SIMAIS_RULES,
+                }
+            ],
         }
 
     return Case(scenario, value)
@@ -316,7 +332,8 @@ FILES: Mapping[str, tuple[str, int]] = {
     "two layers, 32 A100": (SMALL.text, SMALL.gpus),
     "a layer of Qwen3's, 128 A100": (LARGE.text, LARGE.gpus),
 }
-EXPERTS = {name: training(text, gpus, microseconds) for name, (text, gpus) in FILES.items()}
+#: Rings cross spines: each message is a queue pair of its own there, with a path of its own.
+EXPERTS = {name: training(text, gpus, microseconds, 62) for name, (text, gpus) in FILES.items()}
 
 
 def run_simai(simulator: Path, topologies: Path, config: Path, case: str) -> float:

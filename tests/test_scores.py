@@ -13,9 +13,6 @@ EXPLAINED = {
     ("astra-sim", "all-to-all, 4 ranks"): (0.42, 0.46),
     ("astra-sim", "all-to-all, 8 ranks"): (0.22, 0.25),
     ("astra-sim", "all-to-all, 16 ranks"): (0.12, 0.14),
-    ("simai-experts", "reduce-scatter of 16 ranks, 2 MiB"): (0.81, 0.87),
-    ("simai-experts", "two layers, 32 A100"): (0.92, 0.96),
-    ("simai-experts", "a layer of Qwen3's, 128 A100"): (0.92, 0.96),
     ("htsim", "all-to-all of 16, 100 KB, three times"): (0.78, 0.85),
 }
 #: Ten seconds and more each; the page names them.

@@ -33,6 +33,9 @@ pub struct Config {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<u32>,
     /// As of a collective.
+    #[serde(default)]
+    pub cross_nic: bool,
+    /// As of a collective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<u32>,
     /// As of a collective.
@@ -110,8 +113,8 @@ impl Config {
         }
         hosts.truncate(n);
         let scale = |ops| formats::scaled(ops, self.compute_scale);
-        let (topology, server, channels) = (place.topology, self.server, self.channels);
-        let layout = Layout { topology, hosts: &hosts, server, channels };
+        let Self { server, cross_nic, channels, .. } = *self;
+        let layout = Layout { topology: place.topology, hosts: &hosts, server, cross_nic, channels };
         let mut collectives = Vec::new();
         for formats::Collective { operation, members, bytes } in read.collectives {
             check_pieces(Bytes(bytes), self.chunk).map_err(|wrong| Mistake::new("chunk", wrong))?;

@@ -46,6 +46,10 @@ pub struct Config {
     /// share a switch called nvswitch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<u32>,
+    /// Rings cross from a server's last rank to the next one's first, on another rail, as with NCCL_CROSS_NIC=1 and in
+    /// SimAI. Default false: on the same rail.
+    #[serde(default)]
+    pub cross_nic: bool,
     /// Parts that the buffer is cut into, each with a ring, or a tree, of its own. Default: for rings the ranks of a
     /// server, else 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,6 +92,8 @@ pub(super) struct Layout<'a> {
     /// See [`Config`].
     pub server: Option<u32>,
     /// See [`Config`].
+    pub cross_nic: bool,
+    /// See [`Config`].
     pub channels: Option<u32>,
 }
 
@@ -97,7 +103,8 @@ impl Layout<'_> {
         let of_group: Vec<u32> = members.iter().map(|&rank| self.hosts[rank as usize]).collect();
         let server = self.server.unwrap_or_else(|| server(&of_group, self.topology));
         let usual = if algorithm == Algorithm::Ring { server.clamp(1, 64) } else { 1 };
-        Collective { operation, algorithm, members, bytes, channels: self.channels.unwrap_or(usual), server }
+        let (channels, cross_nic) = (self.channels.unwrap_or(usual), self.cross_nic);
+        Collective { operation, algorithm, members, bytes, channels, server, cross_nic }
     }
 }
 
@@ -151,7 +158,8 @@ impl Config {
         algorithm.check(self.operation, groups[0].len() as u32).map_err(|wrong| Mistake::new("algorithm", wrong))?;
         let mut ranks = vec![Vec::new(); hosts.len()];
         let mut collectives: Vec<Collective> = Vec::new();
-        let layout = Layout { topology, hosts, server: self.server, channels: self.channels };
+        let Self { server, cross_nic, channels, .. } = *self;
+        let layout = Layout { topology, hosts, server, cross_nic, channels };
         for members in groups {
             let collective = layout.of(self.operation, algorithm, members, self.size.0);
             let Collective { ref members, server, .. } = collective;

@@ -87,6 +87,8 @@ pub struct Collective {
     pub channels: u32,
     /// Consecutive members that share a server: rings enter and leave it by another one in each channel.
     pub server: u32,
+    /// Rings change rails between servers.
+    pub cross_nic: bool,
 }
 
 impl Collective {
@@ -110,7 +112,7 @@ impl Collective {
     }
 
     /// The member at a place of a channel's ring. Rings go through the servers one after the other; the even ones
-    /// forwards and the odd ones backwards, so that the way to the next server is on one rail.
+    /// forwards and the odd ones backwards, so that the way to the next server is on one rail, unless they change it.
     fn on_ring(&self, channel: u32, place: u32) -> u32 {
         let (n, server) = (self.members.len() as u32, self.server);
         if self.algorithm != Algorithm::Ring || server < 2 || !n.is_multiple_of(server) {
@@ -118,7 +120,7 @@ impl Collective {
         }
         let (which, inside) = (place / server, place % server);
         let turned =
-            if which.is_multiple_of(2) { channel + inside } else { channel % server + 2 * server - 1 - inside };
+            if self.is_forwards(which) { channel + inside } else { channel % server + 2 * server - 1 - inside };
         which * server + turned % server
     }
 
@@ -129,12 +131,17 @@ impl Collective {
             return member;
         }
         let (which, inside) = (member / server, member % server);
-        let turned = if which.is_multiple_of(2) {
+        let turned = if self.is_forwards(which) {
             inside + server - channel % server
         } else {
             channel % server + 2 * server - 1 - inside
         };
         which * server + turned % server
+    }
+
+    /// Rings pass a server in the order of its ranks.
+    fn is_forwards(&self, server: u32) -> bool {
+        self.cross_nic || server.is_multiple_of(2)
     }
 
     /// Part of a member in a channel, in messages of at most `chunk` bytes.
@@ -280,9 +287,9 @@ impl Graph {
         }
         let mut seen = BTreeSet::new();
         for collective in &self.collectives {
-            let Collective { operation, algorithm, members, channels, server, .. } = collective;
+            let Collective { operation, algorithm, members, channels, server, cross_nic, .. } = collective;
             // Collectives of the same ranks by the same algorithm have the same links.
-            if !seen.insert((members, operation.code(), *algorithm as u32, *channels, *server)) {
+            if !seen.insert((members, operation.code(), *algorithm as u32, *channels, *server, *cross_nic)) {
                 continue;
             }
             let n = members.len() as u32;

@@ -123,12 +123,14 @@ proptest! {
         channels in 1u32..5,
         queue_pairs in 1u32..4,
         seed in 0u64..1000,
+        cross_nic in any::<bool>(),
     ) {
         let power = algorithm == Algorithm::HalvingDoubling && operation != Operation::AllReduce;
         let n = if power { n.next_power_of_two() } else { n };
         let server = if n.is_multiple_of(servers) { servers } else { 1 };
         let members: Arc<[u32]> = (0..n).rev().collect();
-        let collective = Collective { operation, algorithm, members: members.clone(), bytes, channels, server };
+        let of_all = members.clone();
+        let collective = Collective { operation, algorithm, members: of_all, bytes, channels, server, cross_nic };
         let ranks = (0..n).map(|_| vec![op(Kind::Collective(0), &[])]).collect();
         let graph = Graph::new(ranks, vec![collective], Sending { chunk, queue_pairs, latency: seed % 2 * 7 }).unwrap();
         let outcome = run(graph, 2, random(seed));
@@ -159,14 +161,16 @@ proptest! {
 
 #[test]
 fn a_channels_ring_goes_once_through_every_server() {
-    for (channel, n, server) in [(0, 16, 8), (3, 16, 8), (7, 24, 8), (2, 12, 4), (5, 7, 1)] {
+    let sizes = [(0, 16, 8), (3, 16, 8), (7, 24, 8), (2, 12, 4), (5, 7, 1)];
+    for ((channel, n, server), cross_nic) in sizes.into_iter().flat_map(|size| [(size, false), (size, true)]) {
         let (operation, algorithm) = (Operation::AllReduce, Algorithm::Ring);
         let members: Arc<[u32]> = (0..n).collect();
-        let of = Collective { operation, algorithm, members, bytes: 1, channels: 8, server };
+        let of = Collective { operation, algorithm, members, bytes: 1, channels: 8, server, cross_nic };
         let order: Vec<u32> = (0..n).map(|place| of.member(channel, place)).collect();
         assert!((0..n).all(|place| of.place(channel, order[place as usize]) == place));
         for pair in order.windows(2).filter(|pair| pair[0] / server != pair[1] / server) {
-            assert_eq!((pair[0] / server + 1, pair[0] % server), (pair[1] / server, pair[1] % server), "one rail");
+            let rail = if cross_nic { (pair[0] + 1) % server } else { pair[0] % server };
+            assert_eq!((pair[0] / server + 1, rail), (pair[1] / server, pair[1] % server), "one rail, or the next");
         }
         for operation in [Operation::Broadcast, Operation::Reduce] {
             let of = Collective { operation, ..of.clone() };
@@ -303,6 +307,7 @@ fn what_never_ends_is_refused() {
         bytes: 1,
         channels: 1,
         server: 1,
+        cross_nic: false,
     };
     let ranks = vec![vec![op(Kind::Collective(0), &[])], vec![]];
     assert_eq!(
