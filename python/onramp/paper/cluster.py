@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from onramp.equivalence import RTO_MIN
-from onramp.paper import verdict
+from onramp.paper import common, verdict
 from onramp.paper.common import BOTH_VARIANTS, WITH, WITHOUT, Case, Experiment, Key, Runs, both
 from onramp.paper.verdict import Claim, estimate, ratio
 from onramp.plots import bars, style
@@ -93,16 +93,8 @@ def gains_more(runs: Runs, statistic: str, low: Key, high: Key) -> Claim:
 
 
 def steady(runs: Runs, key: Key, name: str) -> Claim:
-    """Claim that the load had come to rest. Not by the mean, which a few timeouts make."""
-
-    def later(result: Result) -> float:
-        requests = result.requests
-        start, took = (requests[c].to_numpy() for c in ("start_ps", "rct_ps"))
-        second = start >= np.median(start)
-        return float(np.percentile(took[second], 90) / np.percentile(took[~second], 90))
-
-    halves = {side: estimate(runs[(*key, side)], later) for side in (WITHOUT, WITH)}
-    return verdict.steady(name, "p90 RCT of the later half of requests over that of the first", halves)
+    """Claim that the load had come to rest."""
+    return common.steady(name, runs[(*key, WITHOUT)], runs[(*key, WITH)])
 
 
 def rct(statistic: str) -> Callable[[Result], float | None]:

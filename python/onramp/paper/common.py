@@ -13,16 +13,20 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from onramp import _sim, examples
 from onramp.cache import Cache
 from onramp.engine import commit
 from onramp.errors import OnRampError
-from onramp.paper.verdict import Claim
+from onramp.paper import verdict
+from onramp.paper.verdict import Claim, estimate
 from onramp.result import Result
 from onramp.scenario import SUBSTRATES, Overrides, Scenario, load
 
 if TYPE_CHECKING:
     import matplotlib.figure
+    import pyarrow as pa
 
 #: Name of a case, such as ("dcqcn", "with On-Ramp").
 Key = tuple[str, ...]
@@ -249,6 +253,45 @@ def stored(out: Path, wanted: Iterable[tuple[str, str]], quick: bool) -> list[Ve
             claims = {variant: tuple(map(Claim.of, of)) for variant, of in d["claims"].items()}
             verdicts.append(Verdict(**{**d, "seeds": tuple(d["seeds"]), "claims": claims}))
     return verdicts
+
+
+def requests(result: Result) -> tuple[pa.Table, str]:
+    """Incast requests, and the column of their times."""
+    return result.requests, "rct_ps"
+
+
+def steady(
+    name: str,
+    without: Sequence[Result],
+    with_: Sequence[Result],
+    what: str = "RCT",
+    of: Callable[[Result], tuple[pa.Table, str]] = requests,
+) -> Claim:
+    """Claim that the load had come to rest, by the geometric mean of times.
+
+    The mean is made by the few that wait for a timer, and percentiles vary twice as much by seeds.
+
+    Parameters
+    ----------
+    name : str
+        Which load.
+    without, with_ : sequence of Result
+        Runs without and with On-Ramp, one per seed.
+    what : str
+        Times that are compared.
+    of : callable
+        Their table and column.
+    """
+
+    def halves(result: Result) -> float:
+        table, column = of(result)
+        start, took = (table[each].to_numpy() for each in ("start_ps", column))
+        second, log = start >= np.median(start), np.log(took)
+        return float(np.exp(log[second].mean() - log[~second].mean()))
+
+    measure = f"geometric mean {what} of the later half over that of the first"
+    sides = {WITHOUT: estimate(without, halves), WITH: estimate(with_, halves)}
+    return verdict.steady(name, measure, sides)
 
 
 def later(result: Result, series: str) -> float:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onramp.paper import racks, verdict
+from onramp.paper import common, racks, verdict
 from onramp.paper.cluster import mean_of
-from onramp.paper.common import BOTH_VARIANTS, WITH, WITHOUT, Case, Experiment, Runs
+from onramp.paper.common import BOTH_VARIANTS, Case, Experiment, Runs
 from onramp.paper.verdict import Claim, estimate, ratio
 from onramp.plots import style
 from onramp.result import Result
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: "Latency is 10 times lower", "drops are 260 times fewer".
 LATENCY, DROPS = 10, 260
@@ -103,7 +107,8 @@ def _bars(
 
 def claims(runs: Runs) -> list[Claim]:
     """Section 6, and how far it hangs on what the paper does not give."""
-    found = [_steady(runs), *_saturated(runs)]
+    sides = runs[(AS_IS, racks.CUBIC)], runs[(AS_IS, racks.ONRAMP)]
+    found = [common.steady("300 Gb/s", *sides, "latency of RPCs", _rpcs), *_saturated(runs)]
     for case, system, alone in (
         (AS_IS, racks.ONRAMP, (ALONE,)),
         (AS_IS, racks.DCTCP, (ALONE,)),
@@ -147,18 +152,9 @@ def claims(runs: Runs) -> list[Claim]:
     return found
 
 
-def _steady(runs: Runs) -> Claim:
-    """Claim that the load had come to rest."""
-
-    def later(result: Result) -> float:
-        rpcs = result.rows(next(group for group in result.scenario.groups if group.key == "rpc"))
-        start, took = (rpcs[c].to_numpy() for c in ("start_ps", "latency_ps"))
-        second = start >= np.median(start)
-        return float(np.median(took[second]) / np.median(took[~second]))
-
-    halves = {system: estimate(runs[(AS_IS, system)], later) for system in (racks.CUBIC, racks.ONRAMP)}
-    sides = dict(zip((WITHOUT, WITH), halves.values(), strict=True))
-    return verdict.steady("300 Gb/s", "median RPC latency of the later half over that of the first", sides)
+def _rpcs(result: Result) -> tuple[pa.Table, str]:
+    """RPCs, and the column of their times."""
+    return result.rows(next(group for group in result.scenario.groups if group.key == "rpc")), "latency_ps"
 
 
 def _saturated(runs: Runs) -> list[Claim]:

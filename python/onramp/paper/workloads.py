@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 
 from matplotlib.figure import Figure
 
-from onramp.paper import common, verdict
+from onramp.paper import common
 from onramp.paper.common import WITH, WITHOUT, Case, Experiment, Runs, both
-from onramp.paper.verdict import Check, Claim, Estimate, estimate, ratio
+from onramp.paper.verdict import Check, Claim, Estimate, ratio
 from onramp.plots import bars, style
-from onramp.result import Result
-from onramp.scenario import quantity
 
 #: Scenario file suffix to name.
 SCHEMES = {
@@ -67,20 +65,7 @@ def experiment(
 
 def steady(runs: Runs) -> list[Claim]:
     """Claim that requests of the first half of the measured time take as long as the others."""
-    measure = "mean RCT of the second half of the time over that of the first"
-    return [
-        verdict.steady(name, measure, {side: estimate(runs[s, side], later) for side in (WITHOUT, WITH)})
-        for s, name in SCHEMES.items()
-    ]
-
-
-def later(result: Result) -> float:
-    """Mean RCT of requests that start in the second half of the measured time over that of the first."""
-    requests = result.requests
-    start = requests["start_ps"].to_numpy()
-    rct = requests["rct_ps"].to_numpy()
-    half = quantity(result.scenario.document["duration"]) * 1e12 / 2
-    return float(rct[start >= half].mean() / rct[start < half].mean())
+    return [common.steady(name, runs[s, WITHOUT], runs[s, WITH]) for s, name in SCHEMES.items()]
 
 
 def draw(runs: Runs, panels: Sequence[str]) -> Figure:

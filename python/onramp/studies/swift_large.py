@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from onramp.paper import verdict, workloads
-from onramp.paper.common import WITH, WITHOUT, Case, Experiment, Runs
+from onramp.paper import common, verdict
+from onramp.paper.common import Case, Experiment, Runs
 from onramp.paper.verdict import Claim, estimate
 from onramp.plots import style
 from onramp.result import Result
@@ -105,15 +105,7 @@ def claims(runs: Runs) -> list[Claim]:
                 of_paper=False,
             )
         )
-    halves = {name: estimate(runs[(name,)], workloads.later) for name in (SWIFT, HELD)}
-    measure = "mean RCT of the second half of the time over that of the first"
-    found.append(
-        verdict.steady(
-            "Swift without and with On-Ramp",
-            measure,
-            dict(zip((WITHOUT, WITH), halves.values(), strict=True)),
-        )
-    )
+    found.append(common.steady("Swift without and with On-Ramp", runs[(SWIFT,)], runs[(HELD,)]))
     tails = [round_trips.percentile(runs[(n,)], "p999") for n in (SWIFT, HELD)]
     rcts = [estimate(runs[(n,)], rct) for n in (SWIFT, HELD)]
     found.append(

@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onramp.paper import workloads
+from onramp.paper import common
 from onramp.paper.common import WITH, WITHOUT, Case, Experiment, Runs, both
-from onramp.paper.verdict import Check, Claim, Estimate, estimate, ratio, steady
+from onramp.paper.verdict import Check, Claim, Estimate, estimate, ratio
 from onramp.plots import style
 from onramp.result import Result
 
@@ -132,9 +132,8 @@ def claims(runs: Runs) -> list[Claim]:
             _claim(runs, CHECKPOINT, control, "the job that writes them is not slower", same, within, slower),
         ]
     for control in CONTROLS:
-        halves = {side: estimate(runs[(TENANT, control, side)], workloads.later) for side in (WITHOUT, WITH)}
-        measure = "the tenant's mean RCT in the second half of the time over that in the first"
-        found.append(steady(f"{control}, beside a tenant", measure, halves))
+        without, with_ = (runs[(TENANT, control, side)] for side in (WITHOUT, WITH))
+        found.append(common.steady(f"{control}, beside a tenant", without, with_, "RCT of the tenant"))
     alone, dcqcn = ((CHECKPOINT, name, side) for name, side in (("no CC", WITH), ("DCQCN", WITHOUT)))
     times = [ratio(runs[alone], runs[dcqcn], of) for of in (requests, job)]
     found.append(
