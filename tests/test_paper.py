@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import json
 import math
@@ -18,6 +19,7 @@ import onramp
 from conftest import Command
 from onramp import markdown, paper, tables
 from onramp.paper import common, fig22, star
+from onramp.paper import values as numbers
 from onramp.paper.verdict import INCONCLUSIVE, NOT, REPRODUCED, Claim, Estimate, factor, fewer, percent
 from onramp.plots import style
 from onramp.result import Result
@@ -333,3 +335,21 @@ def test_every_figure_can_be_drawn_and_judged(
     assert len(rows) == len(figure.on) * len(claims) + len(heads)
     # No statement is there twice.
     assert len({claim.statement for claim in claims}) == len(claims)
+
+
+def test_all_numbers_of_all_cases_are_written(small: Result, racks: Result, tmp_path: Path) -> None:
+    path = tmp_path / "values.csv"
+    numbers.write(path, {"as shipped": {("40%", "with"): [small, small], ("racks",): [racks]}})
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {(row["variant"], row["case"]) for row in rows} == {
+        ("as shipped", "40%, with"),
+        ("as shipped", "racks"),
+    }
+    rct = {row["number"]: row for row in rows if row["case"] == "40%, with" and row["of"] == "Incast RCT"}
+    told = small.summary["incast"]["rct_us"]
+    for number in ("mean", "p99"):
+        means = (float(rct[number][column]) for column in ("mean", "low", "high"))
+        assert all(value == pytest.approx(told[number], rel=1e-5) for value in means)
+        assert (rct[number]["unit"], rct[number]["seeds"]) == ("µs", "2")
+    assert all(math.isfinite(float(row["mean"])) for row in rows)

@@ -1122,7 +1122,8 @@ def _book(name: str, book: str, argument: str, summary: str) -> None:
                 terminal.console().print(table, "")
             if len(mode.seeds) == 1:
                 click.echo("One seed tells no interval, so every verdict is inconclusive; see --seeds.")
-            click.echo(f"{common.place(out, figure.name, where, quick) / figure.name}.png\n")
+            place = common.place(out, figure.name, where, quick)
+            click.echo(f"{place / figure.name}.png\n{place / 'values.csv'}: all numbers, by case\n")
         return 0
 
 

@@ -5,7 +5,7 @@ use super::collective::{Algorithm, Layout, check_channels, check_pieces, check_s
 use super::formats::{self, Format};
 use super::graph::{Graph, Sending, When};
 use super::{Context, Findings, Group, Place, Plan, Section, Workload};
-use onramp_config::units::{Bytes, Ps, Span};
+use onramp_config::units::{Bytes, Ps, Rate, Span};
 use onramp_config::{Mistake, Rule};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -47,6 +47,9 @@ pub struct Config {
     /// As of a collective.
     #[serde(default)]
     pub send_latency: Span,
+    /// As of a collective.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_rate: Option<Rate>,
     /// As of a collective.
     #[serde(default)]
     pub acknowledged: bool,
@@ -123,7 +126,8 @@ impl Config {
             let algorithm = if own { self.algorithm } else { operation.usual() };
             collectives.push(layout.of(operation, algorithm, members, bytes));
         }
-        let sending = Sending { chunk: self.chunk.0, queue_pairs: self.queue_pairs, latency: self.send_latency.0 };
+        let Self { chunk: Bytes(chunk), queue_pairs, send_latency: Span(latency), send_rate: rate, .. } = *self;
+        let sending = Sending { chunk, queue_pairs, latency, rate };
         let order = |ops| if self.in_turn { formats::in_turn(ops) } else { ops };
         let ranks = read.ranks.into_iter().map(scale).map(order).collect();
         let wrong = |wrong| Mistake::new("file", format!("\"{}\": {wrong}", self.file));
@@ -134,7 +138,7 @@ impl Config {
 
 impl Workload for Config {
     fn check(&self, _of: &Context, rule: Rule<'_>) {
-        check_sending(self.channels, self.queue_pairs, self.chunk, rule);
+        check_sending(self.channels, self.queue_pairs, self.chunk, self.send_rate, rule);
         rule(self.server.is_none_or(|server| server > 0), "server", "must be at least 1".into());
         rule(self.ranks.is_none_or(|ranks| ranks > 0), "ranks", "must be at least 1".into());
         rule(self.repeat > 0, "repeat", "must be at least 1".into());

@@ -19,7 +19,7 @@ from onramp import _sim, examples
 from onramp.cache import Cache
 from onramp.engine import commit
 from onramp.errors import OnRampError
-from onramp.paper import verdict
+from onramp.paper import values, verdict
 from onramp.paper.verdict import Claim, estimate
 from onramp.result import Result
 from onramp.scenario import SUBSTRATES, Overrides, Scenario, load
@@ -210,7 +210,7 @@ def place(out: Path, name: str, on: str, quick: bool) -> Path:
 
 
 def judge(figure: Experiment, on: str, mode: Mode, cache: Cache) -> Verdict:
-    """Draw a figure and check its claims, from runs that are all in the cache; both are written beside it."""
+    """Draw a figure and check its claims, from runs that are all in the cache; write both and all numbers."""
     from onramp.plots import style
 
     runs: dict[str, dict[Key, list[Result]]] = {variant.name: {} for variant in figure.variants}
@@ -230,6 +230,7 @@ def judge(figure: Experiment, on: str, mode: Mode, cache: Cache) -> Verdict:
             plots |= {f"{name}-{part}": plot for part, plot in figure.each(of).items()}
         for stem, plot in plots.items():
             style.save(plot, path / stem)
+    values.write(path / "values.csv", runs)
     text = json.dumps(asdict(verdict, dict_factory=_plain), indent=2, ensure_ascii=False)
     (path / "verdict.json").write_text(text + "\n", encoding="utf-8")
     return verdict

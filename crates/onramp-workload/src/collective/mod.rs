@@ -10,7 +10,7 @@ mod tree;
 use super::clients::one;
 use super::graph::{Collective, Graph, Kind, Op, Sending, When};
 use super::{Context, Findings, Group, Place, Plan, Section, Workload};
-use onramp_config::units::{Bytes, Ps, Span};
+use onramp_config::units::{Bytes, Ps, Rate, Span};
 use onramp_config::{Mistake, Rule};
 use onramp_topology::Topology;
 pub use operation::{Algorithm, Gather, Label, Member, Operation, Piece, Task, share};
@@ -63,6 +63,10 @@ pub struct Config {
     /// Time from a message's being ready until it is handed over, such as 2 us in SimAI's examples. Default 0.
     #[serde(default)]
     pub send_latency: Span,
+    /// Messages of a rank begin one after the other, each once the one before has taken its time at this rate: 1/G of
+    /// LogGOPS. Default: at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_rate: Option<Rate>,
     /// A message is complete once its sender has the last acknowledgement, as in SimAI: its way back, without queues,
     /// adds to `send_latency`.
     #[serde(default)]
@@ -122,12 +126,19 @@ fn server(hosts: &[u32], topology: &Topology) -> u32 {
     if distinct { first as u32 } else { 1 }
 }
 
-/// Rules of `channels`, `queue_pairs` and `chunk`.
-pub(super) fn check_sending(channels: Option<u32>, queue_pairs: u32, chunk: Bytes, rule: Rule<'_>) {
+/// Rules of `channels`, `queue_pairs`, `chunk` and `send_rate`.
+pub(super) fn check_sending(
+    channels: Option<u32>,
+    queue_pairs: u32,
+    chunk: Bytes,
+    send_rate: Option<Rate>,
+    rule: Rule<'_>,
+) {
     let channels = channels.unwrap_or(1);
     rule((1..=64).contains(&channels), "channels", format!("{channels} is outside 1 to 64"));
     rule((1..=64).contains(&queue_pairs), "queue_pairs", format!("{queue_pairs} is outside 1 to 64"));
     rule(chunk >= Bytes(1024), "chunk", format!("{chunk} is less than 1024B: such as \"512KiB\""));
+    rule(send_rate.is_none_or(|rate| rate.0 > 0), "send_rate", "must be above 0, such as \"200Gbps\"".into());
 }
 
 /// Checks that the messages of a step can be numbered.
@@ -178,7 +189,8 @@ impl Config {
             }
             collectives.push(collective);
         }
-        let sending = Sending { chunk: self.chunk.0, queue_pairs: self.queue_pairs, latency: self.send_latency.0 };
+        let Self { chunk: Bytes(chunk), queue_pairs, send_latency: Span(latency), send_rate: rate, .. } = *self;
+        let sending = Sending { chunk, queue_pairs, latency, rate };
         Graph::new(ranks, collectives, sending).map_err(|wrong| Mistake::new("operation", wrong))
     }
 }
@@ -186,7 +198,7 @@ impl Config {
 impl Workload for Config {
     fn check(&self, _of: &Context, rule: Rule<'_>) {
         rule(self.size.0 > 0, "size", "must be larger than 0, such as \"128MiB\"".into());
-        check_sending(self.channels, self.queue_pairs, self.chunk, rule);
+        check_sending(self.channels, self.queue_pairs, self.chunk, self.send_rate, rule);
         let few = check_pieces(self.size, self.chunk);
         rule(few.is_ok(), "chunk", few.err().unwrap_or_default());
         rule(self.stride > 0, "stride", "must be at least 1".into());

@@ -165,6 +165,8 @@ pub struct Sending {
     pub queue_pairs: u32,
     /// Time from a message's being ready until it is handed over.
     pub latency: Ps,
+    /// Messages of a rank begin one after the other, each once the one before has taken its time at this rate.
+    pub rate: Option<Rate>,
 }
 
 /// When the ranks of a program run.
@@ -259,6 +261,7 @@ impl Graph {
 
     /// Time in which the busiest rank computes and sends at `rate`, one after the other: about how long it takes.
     pub fn about(&self, rate: Rate) -> Ps {
+        let rate = self.sending.rate.filter(|own| *own < rate).unwrap_or(rate);
         let of = |op: &Op| match op.kind {
             Kind::Compute { time, .. } => time,
             Kind::Send { bytes, .. } => rate.time_for(bytes),

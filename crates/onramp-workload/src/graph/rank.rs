@@ -1,6 +1,6 @@
 //! One rank of a distributed program, at its host.
 
-use super::{Graph, Kind, Op, Ops, Users};
+use super::{Graph, Kind, Op, Ops, Sending, Users};
 use crate::collective::{Label, Member, Piece};
 use crate::program::Repetitions;
 use crate::state::Encoder;
@@ -106,6 +106,8 @@ pub struct Rank {
     computing: BinaryHeap<Reverse<(Ps, u32)>>,
     /// Messages that are not handed over yet, in order of their times.
     ready_to_send: VecDeque<(Ps, u32, Message)>,
+    /// Time at which the next message may begin.
+    next_send: Ps,
     streams: BTreeMap<u32, Stream>,
     /// By number over all repetitions.
     parts: BTreeMap<u64, Part>,
@@ -130,6 +132,7 @@ impl Rank {
             ready: VecDeque::new(),
             computing: BinaryHeap::new(),
             ready_to_send: VecDeque::new(),
+            next_send: 0,
             streams: BTreeMap::new(),
             parts: BTreeMap::new(),
             inboxes: BTreeMap::new(),
@@ -234,11 +237,15 @@ impl Rank {
 
     fn send(&mut self, now: Ps, channel: u32, message: Message, out: &mut Actions) {
         let way_back = self.peers.ways_back.get(channel as usize).copied().unwrap_or_default();
-        let latency = self.graph.sending.latency + way_back;
-        if latency == 0 {
+        let Sending { latency, rate, .. } = self.graph.sending;
+        let begins = now.max(self.next_send);
+        if let Some(rate) = rate {
+            self.next_send = begins.saturating_add(rate.time_for(message.bytes));
+        }
+        let at = begins.saturating_add(latency + way_back);
+        if at == now {
             out.send(channel, message);
         } else {
-            let at = now + latency;
             let place = self.ready_to_send.partition_point(|(other, ..)| *other <= at);
             self.ready_to_send.insert(place, (at, channel, message));
         }
@@ -440,6 +447,7 @@ impl Program for Rank {
             ready,
             computing,
             ready_to_send,
+            next_send,
             streams,
             parts,
             inboxes,
@@ -469,6 +477,7 @@ impl Program for Rank {
             state.word(channel);
             [bytes, tag, content].into_iter().for_each(|value| state.word(value));
         }
+        state.due(next_send + zero);
         for (number, Stream { busy, waiting }) in streams {
             state.word(*number);
             state.word(*busy);

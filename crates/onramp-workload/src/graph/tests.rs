@@ -92,7 +92,7 @@ fn random(seed: u64) -> Pcg64Mcg {
     onramp_random::stream(seed, "test", 0)
 }
 
-const SENDING: Sending = Sending { chunk: 1 << 19, queue_pairs: 1, latency: 0 };
+const SENDING: Sending = Sending { chunk: 1 << 19, queue_pairs: 1, latency: 0, rate: None };
 
 fn op(kind: Kind, after: &[u32]) -> Op {
     Op::new(kind, after.to_vec())
@@ -132,7 +132,9 @@ proptest! {
         let of_all = members.clone();
         let collective = Collective { operation, algorithm, members: of_all, bytes, channels, server, cross_nic };
         let ranks = (0..n).map(|_| vec![op(Kind::Collective(0), &[])]).collect();
-        let graph = Graph::new(ranks, vec![collective], Sending { chunk, queue_pairs, latency: seed % 2 * 7 }).unwrap();
+        let rate = (seed % 3 > 0).then_some(Rate(seed % 3 * 10_000_000_000));
+        let sending = Sending { chunk, queue_pairs, latency: seed % 2 * 7, rate };
+        let graph = Graph::new(ranks, vec![collective], sending).unwrap();
         let outcome = run(graph, 2, random(seed));
         prop_assert_eq!(outcome.operations.len(), 2 * n as usize);
         prop_assert_eq!(outcome.collectives.len(), 2);
@@ -352,6 +354,19 @@ fn messages_are_handed_over_after_their_latency() {
         outcome.operations.iter().filter(|o| o.kind == 2).map(|o| o.start_ps + o.duration_ps).collect();
     // A send is complete before: the second one is ready at the same time.
     assert_eq!(received, [7, 7]);
+}
+
+#[test]
+fn messages_of_a_rank_begin_one_after_the_other_at_its_rate() {
+    let sends = [(1, 1000), (1, 500), (2, 10)].map(|(to, bytes)| op(Kind::Send { to, bytes, tag: 0 }, &[]));
+    let receive = |bytes| op(Kind::Receive { from: 0, bytes, tag: 0 }, &[]);
+    let ranks = vec![sends.to_vec(), vec![receive(1000), receive(500)], vec![receive(10)]];
+    let sending = Sending { latency: 7, rate: Some(Rate(8_000_000_000)), ..SENDING };
+    let outcome = run(Graph::new(ranks, vec![], sending).unwrap(), 1, random(1));
+    let mut received: Vec<_> =
+        outcome.operations.iter().filter(|o| o.kind == 2).map(|o| (o.bytes, o.start_ps + o.duration_ps)).collect();
+    received.sort_unstable();
+    assert_eq!(received, [(10, 1_500_007), (500, 1_000_007), (1000, 7)]);
 }
 
 #[test]
