@@ -171,7 +171,7 @@ def claims(runs: Runs) -> list[Claim]:
         found.append(
             Claim(
                 f"{name}: On-Ramp helps short flows",
-                "lower mean FCT, and at least 95% of the link in use",
+                "lower mean FCT, and at least 95% of the use without",
                 f"{sides[0].text()} to {sides[1].text(' µs')}, {estimate(held, utilization).text('%', 100)}, "
                 f"queue {estimate(held, queue).text(' KB')}",
                 (sides[1].over(sides[0]).below(1), estimate(held, utilization).over(used).at_least(0.95)),
