@@ -12,14 +12,16 @@ from onramp.plots import style
 from onramp.result import Result
 from onramp.scenario import Overrides, quantity
 
-#: Agents that hold nothing, as no path's delay comes near T. Windows on Linux begin when they like: the first
-#: that is loaded from its beginning corrects clocks after some 280 ms.
+#: Agents that hold nothing, as no path's delay comes near T. They know their clocks before the load begins,
+#: by two windows. Windows on Linux begin when they like: the first that is loaded from its beginning corrects
+#: clocks after some 280 ms.
 WATCHED: Overrides = {
     "transport.kind": "cubic",
     "onramp.threshold": "100ms",
     "duration": "400ms",
     "traffic.1.start": "399900us",
     "clock.window": "100ms",
+    "clock.lead": "210ms",
     "clock.probe_interval": "800us",
 }
 
