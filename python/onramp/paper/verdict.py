@@ -71,7 +71,10 @@ class Estimate:
         return (self.high - self.low) / 2
 
     def text(self, unit: str = "", scale: float = 1.0) -> str:
-        """Such as "61.2 ± 0.4%", or "2.41× (2.18 to 2.67)"; the interval where the digits shown tell it."""
+        """Such as "61.2 ± 0.4%", or "2.41× (2.18 to 2.67)"; the interval where the digits shown tell it.
+
+        A ratio that a seed does not have, as nothing was to divide by, is "unknown".
+        """
         mean, half = self.mean * scale, self.half * scale
         if half > 0 and math.isfinite(half):
             shown = decimals(mean or half)
@@ -79,7 +82,7 @@ class Estimate:
                 return f"{mean:,.{shown}f}{unit} ({number(self.low * scale)} to {number(self.high * scale)})"
             if not self.ratio and round(half, shown) > 0:
                 return f"{mean:,.{shown}f} ± {half:,.{shown}f}{unit}"
-        return f"{number(mean)}{unit}"
+        return f"{number(mean)}{unit}" if math.isfinite(mean) else "unknown"
 
     def over(self, other: Estimate) -> Estimate:
         """Ratio, seed by seed."""
@@ -214,7 +217,7 @@ def fewer(statement: str, before: Estimate, after: Estimate, stated: float, show
     low, high = span(stated)
     left = Estimate(after.over(before).values)
     criterion = f"{100 / high:.3g}% to {100 / low:.3g}% are left"
-    measured = f"{shown}; {left.text('%', 100)} left"
+    measured = f"{shown}; left: {left.text('%', 100)}"
     return Claim(statement, criterion, measured, (left.between(1 / high, 1 / low),), f"{stated:g}×")
 
 

@@ -203,7 +203,7 @@ def claims(runs: Runs) -> list[Claim]:
         )
     )
     rests = list(zip(_rests(runs, EMPTY), _rests(runs, HELD), strict=True))
-    kept = Estimate(tuple(float(held[free].mean()) for free, held in rests))
+    kept = Estimate(tuple(float(held[free].mean()) if free.any() else math.nan for free, held in rests))
     found.append(
         Claim(
             "With On-Ramp, what is stable stays so",
