@@ -112,6 +112,7 @@ def test_a_trace_and_what_it_leaves_out(tmp_path: Path) -> None:
         ({"server": 3}, "3 ranks a server do not divide a group of 4"),
         ({"operation": "all-sum"}, "all-sum"),
         ({"queue_pairs": 65}, "queue_pairs: 65 is outside 1 to 64"),
+        ({"send_rate": "0bps"}, 'send_rate: must be above 0, such as "200Gbps"'),
     ],
 )
 def test_mistakes_are_told_in_a_line(keys: dict[str, object], line: str) -> None:

@@ -261,7 +261,7 @@ impl Graph {
 
     /// Time in which the busiest rank computes and sends at `rate`, one after the other: about how long it takes.
     pub fn about(&self, rate: Rate) -> Ps {
-        let rate = self.sending.rate.filter(|own| *own < rate).unwrap_or(rate);
+        let rate = self.sending.rate.filter(|own| own.0 > 0 && *own < rate).unwrap_or(rate);
         let of = |op: &Op| match op.kind {
             Kind::Compute { time, .. } => time,
             Kind::Send { bytes, .. } => rate.time_for(bytes),
