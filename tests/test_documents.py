@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Command
+from onramp.paper.common import experiments
 
 DOCS = Path(__file__).parents[1] / "docs"
 #: What ends the part of a page that is written by hand.
@@ -16,7 +17,7 @@ GENERATED = "<!-- generated -->\n"
 STUDIES = sorted(
     path.parent.name
     for path in DOCS.glob("verdicts/*/verdict.json")
-    if not path.parent.name.startswith(("fig", "clock"))
+    if path.parent.name.rsplit("-", 1)[0] not in experiments("paper")
 )
 
 
