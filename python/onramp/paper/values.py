@@ -25,14 +25,13 @@ def write(path: Path, runs: Mapping[str, Mapping[tuple[str, ...], list[Result]]]
         for variant, cases in runs.items():
             for key, results in cases.items():
                 for metric in metrics(results[0].summary):
-                    rows.writerows(_row(variant, key, metric, results))
+                    if (of := _over_seeds(metric, results)) is not None:
+                        numbers = (f"{value:.6g}" for value in (of.mean, of.low, of.high))
+                        about = (metric.group, metric.label, metric.unit)
+                        rows.writerow([variant, ", ".join(key), *about, *numbers, len(results)])
 
 
-def _row(variant: str, key: tuple[str, ...], metric: Metric, results: list[Result]) -> list[list[object]]:
-    """The line of a number, if all seeds have it."""
+def _over_seeds(metric: Metric, results: list[Result]) -> Estimate | None:
+    """A number, if all seeds have it."""
     found = [value for result in results if (value := metric.of(result.summary)) is not None]
-    if len(found) < len(results):
-        return []
-    of = Estimate(tuple(found))
-    numbers = (f"{value:.6g}" for value in (of.mean, of.low, of.high))
-    return [[variant, ", ".join(key), metric.group, metric.label, metric.unit, *numbers, len(found)]]
+    return Estimate(tuple(found)) if len(found) == len(results) else None
