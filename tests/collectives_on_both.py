@@ -1,47 +1,69 @@
 """Collectives over TCP, simulated and on Linux: a table in Markdown.
 
-python tests/collectives_on_both.py [SEEDS]
+Those of the documentation, or, with --draw, others at random: operations, sizes, hosts, rates.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
-import sys
+import random
+from typing import TypeAlias
 
 import numpy as np
 
 import onramp
 from onramp.metrics import over_seeds
 
-#: Operation, algorithm, size of the buffer, repetitions.
+#: Operation, algorithm, size of the buffer in KB, repetitions.
 CASES = (
-    ("all-reduce", "ring", "80KB", 20),
-    ("all-reduce", "ring", "8MB", 5),
-    ("all-reduce", "halving-doubling", "800KB", 20),
-    ("all-reduce", "double-binary-tree", "4MB", 10),
-    ("all-gather", "ring", "1MB", 20),
-    ("broadcast", "ring", "4MB", 10),
-    ("all-to-all", "pairwise", "4MB", 10),
-    ("reduce-scatter", "direct", "1MB", 20),
-    ("all-to-all", "direct", "400KB", 20),
-    ("all-to-all", "direct", "8MB", 10),
+    ("all-reduce", "ring", 80, 20),
+    ("all-reduce", "ring", 8000, 5),
+    ("all-reduce", "halving-doubling", 800, 20),
+    ("all-reduce", "double-binary-tree", 4000, 10),
+    ("all-gather", "ring", 1000, 20),
+    ("broadcast", "ring", 4000, 10),
+    ("all-to-all", "pairwise", 500, 10),
+    ("all-to-all", "pairwise", 1200, 10),
+    ("all-to-all", "pairwise", 4000, 10),
+    ("all-to-all", "pairwise-rendezvous", 1200, 10),
+    ("reduce-scatter", "direct", 1000, 20),
+    ("all-to-all", "direct", 400, 20),
+    ("all-to-all", "direct", 8000, 10),
 )
+#: The same, and hosts and their rate.
+Case: TypeAlias = tuple[str, str, int, int, int, str]
 
 
-def scenario(operation: str, algorithm: str, size: str, repeat: int) -> dict[str, object]:
-    """Eight hosts on a switch at 10 Gb/s, CUBIC."""
+def drawn(seed: int) -> list[Case]:
+    """Two of each operation and algorithm, of 50 KB to 6 MB among 4 to 16 hosts."""
+    chance = random.Random(seed)
+    kinds = dict.fromkeys((operation, algorithm) for operation, algorithm, *_ in CASES)
+    of_any = (("reduce-scatter", "ring"), ("all-gather", "halving-doubling"))
+
+    def one(operation: str, algorithm: str) -> Case:
+        size = round(10 ** chance.uniform(math.log10(50), math.log10(6000)))
+        return operation, algorithm, size, 10, chance.choice((4, 8, 16)), chance.choice(("10Gbps", "25Gbps"))
+
+    return [one(*kind) for kind in (*kinds, *of_any) for _ in range(2)]
+
+
+def scenario(
+    operation: str, algorithm: str, size: int, repeat: int, hosts: int = 8, rate: str = "10Gbps"
+) -> dict[str, object]:
+    """Hosts on a switch, CUBIC."""
     section = {
         "kind": "collective",
         "operation": operation,
         "algorithm": algorithm,
-        "size": size,
+        "size": f"{size}KB",
         "repeat": repeat,
     }
     return {
-        "name": f"{operation} {algorithm} {size}",
+        "name": f"{operation} {algorithm} {size}KB",
         "duration": "5ms",
         "time_limit": "20s",
-        "network": {"kind": "star", "hosts": 8, "host_rate": "10Gbps", "link_delay": "5us"},
+        "network": {"kind": "star", "hosts": hosts, "host_rate": rate, "link_delay": "5us"},
         "transport": {"kind": "cubic"},
         "traffic": [section],
     }
@@ -70,14 +92,26 @@ def row(of: dict[str, list[float]]) -> list[str]:
 
 
 def main() -> None:
-    seeds = range(1, 1 + int(sys.argv[1] if len(sys.argv) > 1 else 20))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("seeds", nargs="?", type=int, default=20, help="seeds of each")
+    parser.add_argument("--draw", type=int, metavar="N", help="the random cases of number N")
+    arguments = parser.parse_args()
+    cases = [(*case, 8, "10Gbps") for case in CASES] if arguments.draw is None else drawn(arguments.draw)
     columns = ["median simulated (µs)", "Linux", "ratio", "mean simulated (µs)", "Linux", "ratio"]
-    print("| " + " | ".join(["operation", "algorithm", "size", *columns]) + " |")
-    print("| " + " | ".join(["---"] * 9) + " |")
-    for operation, algorithm, size, repeat in CASES:
-        source = scenario(operation, algorithm, size, repeat)
-        of = {on: [mean_us(source, on, seed) for seed in seeds] for on in ("sim", "linux")}
-        print("| " + " | ".join([operation, algorithm, size, *row(of)]) + " |", flush=True)
+    heads = ["operation", "algorithm", "size", "hosts", *columns]
+    print("| " + " | ".join(heads) + " |")
+    print("| " + " | ".join(["---"] * len(heads)) + " |")
+    for case in cases:
+        source = scenario(*case)
+        of = {
+            on: [mean_us(source, on, seed) for seed in range(1, 1 + arguments.seeds)]
+            for on in ("sim", "linux")
+        }
+        operation, algorithm, size, _, hosts, rate = case
+        first = [operation, algorithm, f"{size:,} KB", f"{hosts} at {rate}"]
+        print("| " + " | ".join([*first, *row(of)]) + " |", flush=True)
 
 
 if __name__ == "__main__":

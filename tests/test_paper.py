@@ -155,6 +155,7 @@ MOMENTS: Mapping[str, tuple[str, Mapping[str, object]]] = {
     ),
     "irn": ("irn", {"warmup": "0us", "duration": "200us", "time_limit": "2ms"}),
     "balancing": ("balancing", {"traffic.0.size": "1MiB"}),
+    "out-of-step": ("out-of-step", {"traffic.0.repeat": 4}),
     "planes": (
         "planes-victim",
         {

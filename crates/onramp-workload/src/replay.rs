@@ -1,10 +1,10 @@
 //! Distributed programs from files: traces of training jobs and of MPI, in the formats of other simulators.
 
 use super::clients::one;
-use super::collective::{Algorithm, Layout, check_channels, check_pieces, check_sending, chunk};
+use super::collective::{Algorithm, Layout, check_channels, check_pieces, check_sending, chunk, usual_noise};
 use super::formats::{self, Format};
 use super::graph::{Graph, Sending, When};
-use super::{Context, Findings, Group, Place, Plan, Section, Workload};
+use super::{Context, Findings, Group, LoadSpan, Place, Plan, Section, Workload};
 use onramp_config::units::{Bytes, Ps, Rate, Span};
 use onramp_config::{Mistake, Rule};
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,9 @@ pub struct Config {
     /// As of a collective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_rate: Option<Rate>,
+    /// As of a collective.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Span>,
     /// As of a collective.
     #[serde(default)]
     pub acknowledged: bool,
@@ -127,7 +130,8 @@ impl Config {
             collectives.push(layout.of(operation, algorithm, members, bytes));
         }
         let Self { chunk: Bytes(chunk), queue_pairs, send_latency: Span(latency), send_rate: rate, .. } = *self;
-        let sending = Sending { chunk, queue_pairs, latency, rate };
+        let noise = self.noise.unwrap_or_default().0;
+        let sending = Sending { chunk, queue_pairs, latency, rate, noise };
         let order = |ops| if self.in_turn { formats::in_turn(ops) } else { ops };
         let ranks = read.ranks.into_iter().map(scale).map(order).collect();
         let wrong = |wrong| Mistake::new("file", format!("\"{}\": {wrong}", self.file));
@@ -171,7 +175,8 @@ impl Workload for Config {
         std::iter::once(("file", self.file.clone())).chain(others.into_iter().map(|file| ("", file))).collect()
     }
 
-    fn resolve(&mut self, _: &Context, place: &Place<'_>, _: Ps) {
+    fn resolve(&mut self, of: &Context, place: &Place<'_>, _: Ps) {
+        self.noise.get_or_insert(usual_noise(of));
         self.format = self.format();
         if self.format == Some(Format::Chakra) {
             // So that the files of all ranks are this scenario's, too.
@@ -181,8 +186,9 @@ impl Workload for Config {
 
     fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String> {
         let Job { hosts, graph, .. } = self.read(&section.place).map_err(|wrong| wrong.message)?;
-        let start = section.span.warmup + self.start.0;
-        let when = When { traffic: section.number, start, iterations: self.repeat };
+        let LoadSpan { warmup, seed, .. } = section.span;
+        let start = warmup + self.start.0;
+        let when = When { traffic: section.number, start, iterations: self.repeat, seed };
         graph.place(&hosts, self.acknowledged.then_some(section.place.topology), when, plan);
         Ok(())
     }

@@ -4,13 +4,14 @@ mod direct;
 mod halving;
 mod operation;
 mod pairwise;
+mod rendezvous;
 mod ring;
 mod tree;
 
 use super::clients::one;
 use super::graph::{Collective, Graph, Kind, Op, Sending, When};
 use super::{Context, Findings, Group, Place, Plan, Section, Workload};
-use onramp_config::units::{Bytes, Ps, Rate, Span};
+use onramp_config::units::{Bytes, Ps, Rate, Span, US};
 use onramp_config::{Mistake, Rule};
 use onramp_topology::Topology;
 pub use operation::{Algorithm, Gather, Label, Member, Operation, Piece, Task, share};
@@ -67,6 +68,10 @@ pub struct Config {
     /// LogGOPS. Default: at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_rate: Option<Rate>,
+    /// A message is handed over up to so much later, at random, as a processor that does other things, too, would:
+    /// without it ranks of equal links stay in step, which no real ones do. Default: with TCP 1 us, else 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Span>,
     /// A message is complete once its sender has the last acknowledgement, as in SimAI: its way back, without queues,
     /// adds to `send_latency`.
     #[serde(default)]
@@ -80,6 +85,11 @@ pub struct Config {
     /// When it begins. Default 0.
     #[serde(default)]
     pub start: Span,
+}
+
+/// The noise of messages where nothing is said.
+pub(super) fn usual_noise(of: &Context) -> Span {
+    if of.is_tcp { Span(US) } else { Span(0) }
 }
 
 /// Largest message where nothing is said: a slot of NCCL's buffer, 4 MiB in eight slots.
@@ -190,7 +200,8 @@ impl Config {
             collectives.push(collective);
         }
         let Self { chunk: Bytes(chunk), queue_pairs, send_latency: Span(latency), send_rate: rate, .. } = *self;
-        let sending = Sending { chunk, queue_pairs, latency, rate };
+        let noise = self.noise.unwrap_or_default().0;
+        let sending = Sending { chunk, queue_pairs, latency, rate, noise };
         Graph::new(ranks, collectives, sending).map_err(|wrong| Mistake::new("operation", wrong))
     }
 }
@@ -222,15 +233,17 @@ impl Workload for Config {
         }
     }
 
-    fn resolve(&mut self, _: &Context, _: &Place<'_>, _: Ps) {
+    fn resolve(&mut self, of: &Context, _: &Place<'_>, _: Ps) {
         self.algorithm.get_or_insert(self.operation.usual());
+        self.noise.get_or_insert(usual_noise(of));
     }
 
     fn build(&self, section: &Section<'_>, plan: &mut Plan) -> Result<(), String> {
         let Section { span, place, number } = *section;
         let hosts = section.members(self.hosts.as_deref())?;
         let graph = self.graph(&hosts, place.topology).map_err(|wrong| wrong.message)?;
-        let when = When { traffic: number, start: span.warmup + self.start.0, iterations: self.repeat };
+        let when =
+            When { traffic: number, start: span.warmup + self.start.0, iterations: self.repeat, seed: span.seed };
         graph.place(&hosts, self.acknowledged.then_some(place.topology), when, plan);
         Ok(())
     }

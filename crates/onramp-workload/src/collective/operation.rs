@@ -1,6 +1,6 @@
 //! Collective operations: what is done, by which algorithm, and how fast it was.
 
-use super::{direct, halving, pairwise, ring, tree};
+use super::{direct, halving, pairwise, rendezvous, ring, tree};
 use onramp_records::{CollectiveRecord, OperationRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -81,8 +81,10 @@ pub enum Algorithm {
     HalvingDoubling,
     /// All to all at once.
     Direct,
-    /// All to all, one pair at a time.
+    /// All to all, one peer after the other, once its own message has come.
     Pairwise,
+    /// The same, where both ends of a message wait for each other (MPI's rendezvous).
+    PairwiseRendezvous,
 }
 
 impl Algorithm {
@@ -96,7 +98,7 @@ impl Algorithm {
             Self::DoubleBinaryTree => operation == AllReduce,
             Self::HalvingDoubling => matches!(operation, AllReduce | ReduceScatter | AllGather),
             Self::Direct => matches!(operation, AllToAll | AllGather | ReduceScatter | Broadcast),
-            Self::Pairwise => operation == AllToAll,
+            Self::Pairwise | Self::PairwiseRendezvous => operation == AllToAll,
         };
         if !can {
             let usual = operation.usual().name();
@@ -116,6 +118,7 @@ impl Algorithm {
             Self::HalvingDoubling => "halving-doubling",
             Self::Direct => "direct",
             Self::Pairwise => "pairwise",
+            Self::PairwiseRendezvous => "pairwise-rendezvous",
         }
     }
 
@@ -127,6 +130,7 @@ impl Algorithm {
             Self::HalvingDoubling => Box::new(halving::Halving::new(task)),
             Self::Direct => Box::new(direct::Direct::new(task)),
             Self::Pairwise => Box::new(pairwise::Pairwise::new(task)),
+            Self::PairwiseRendezvous => Box::new(rendezvous::Rendezvous::new(task)),
         }
     }
 
@@ -137,7 +141,7 @@ impl Algorithm {
             Self::DoubleBinaryTree => tree::peers(me, n),
             Self::HalvingDoubling => halving::peers(me, n),
             Self::Direct if operation == Broadcast && me > 0 => vec![],
-            Self::Direct | Self::Pairwise => (1..n).map(|d| (me + d) % n).collect(),
+            Self::Direct | Self::Pairwise | Self::PairwiseRendezvous => (1..n).map(|d| (me + d) % n).collect(),
         }
     }
 }

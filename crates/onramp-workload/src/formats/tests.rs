@@ -472,7 +472,7 @@ fn htsims_triggers_start_connections() {
             op(send(2, 1, 6), &[4]),
         ]
     );
-    let sending = Sending { chunk: 1000, queue_pairs: 1, latency: 0, rate: None };
+    let sending = Sending { chunk: 1000, queue_pairs: 1, latency: 0, rate: None, noise: 0 };
     assert!(Graph::new(read.ranks, vec![], sending).is_ok());
 }
 
@@ -491,7 +491,7 @@ fn a_trigger_with_several_shots_starts_one_connection_each_time() {
     assert_eq!(after(2), [Kind::Receive { from: 0, bytes: 0, tag }]);
     assert_eq!(after(3), [Kind::Receive { from: 0, bytes: 0, tag }]);
     assert_eq!(read.ranks[0].iter().filter(|op| op.kind == Kind::Send { to: 0, bytes: 0, tag }).count(), 3);
-    let sending = Sending { chunk: 1000, queue_pairs: 1, latency: 0, rate: None };
+    let sending = Sending { chunk: 1000, queue_pairs: 1, latency: 0, rate: None, noise: 0 };
     assert!(Graph::new(read.ranks, vec![], sending).is_ok());
 }
 

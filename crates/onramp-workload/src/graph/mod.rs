@@ -167,6 +167,8 @@ pub struct Sending {
     pub latency: Ps,
     /// Messages of a rank begin one after the other, each once the one before has taken its time at this rate.
     pub rate: Option<Rate>,
+    /// A message is handed over up to so much later, at random.
+    pub noise: Ps,
 }
 
 /// When the ranks of a program run.
@@ -178,6 +180,8 @@ pub struct When {
     pub start: Ps,
     /// Repetitions.
     pub iterations: u32,
+    /// Of the noise.
+    pub seed: u64,
 }
 
 /// The operations that wait for each operation of a rank.
@@ -315,7 +319,7 @@ impl Graph {
 
     /// Places its ranks at hosts, in order. With a topology messages wait for the last acknowledgement's way back.
     pub fn place(self, hosts: &[u32], acknowledged: Option<&Topology>, when: When, plan: &mut Plan) {
-        let When { traffic, start, iterations } = when;
+        let When { traffic, start, iterations, seed } = when;
         let graph = Arc::new(self);
         let links = graph.links();
         // In the order in which they are joined.
@@ -332,8 +336,8 @@ impl Graph {
             .zip(hosts)
             .zip(peers)
             .map(|((rank, &host), peers)| {
-                let program =
-                    Rank::new(Arc::clone(&graph), rank, peers, rank::Runs { traffic, host, start, iterations });
+                let runs = rank::Runs { traffic, host, start, iterations };
+                let program = Rank::new(Arc::clone(&graph), rank, peers, runs, seed);
                 plan.place(host, traffic, rank, program)
             })
             .collect();

@@ -6,6 +6,7 @@ use crate::program::Repetitions;
 use crate::state::Encoder;
 use crate::{Actions, Message, Program};
 use onramp_config::units::Ps;
+use onramp_random::Pcg64Mcg;
 use onramp_records::OperationRecord;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -108,6 +109,7 @@ pub struct Rank {
     ready_to_send: VecDeque<(Ps, u32, Message)>,
     /// Time at which the next message may begin.
     next_send: Ps,
+    noise: Pcg64Mcg,
     streams: BTreeMap<u32, Stream>,
     /// By number over all repetitions.
     parts: BTreeMap<u64, Part>,
@@ -119,7 +121,8 @@ pub struct Rank {
 
 impl Rank {
     /// Before its start.
-    pub(super) fn new(graph: Arc<Graph>, me: u32, peers: Peers, runs: Runs) -> Self {
+    pub(super) fn new(graph: Arc<Graph>, me: u32, peers: Peers, runs: Runs, seed: u64) -> Self {
+        let index = u64::from(runs.traffic) << 32 | u64::from(me);
         Self {
             graph,
             me,
@@ -133,6 +136,7 @@ impl Rank {
             computing: BinaryHeap::new(),
             ready_to_send: VecDeque::new(),
             next_send: 0,
+            noise: onramp_random::stream(seed, "noise", index),
             streams: BTreeMap::new(),
             parts: BTreeMap::new(),
             inboxes: BTreeMap::new(),
@@ -237,11 +241,10 @@ impl Rank {
 
     fn send(&mut self, now: Ps, channel: u32, message: Message, out: &mut Actions) {
         let way_back = self.peers.ways_back.get(channel as usize).copied().unwrap_or_default();
-        let Sending { latency, rate, .. } = self.graph.sending;
-        let begins = now.max(self.next_send);
-        if let Some(rate) = rate {
-            self.next_send = begins.saturating_add(rate.time_for(message.bytes));
-        }
+        let Sending { latency, rate, noise, .. } = self.graph.sending;
+        let noise = if noise > 0 { (onramp_random::uniform(&mut self.noise) * noise as f64) as Ps } else { 0 };
+        let begins = now.saturating_add(noise).max(self.next_send);
+        self.next_send = begins.saturating_add(rate.map_or(0, |rate| rate.time_for(message.bytes)));
         let at = begins.saturating_add(latency + way_back);
         if at == now {
             out.send(channel, message);
@@ -448,12 +451,16 @@ impl Program for Rank {
             computing,
             ready_to_send,
             next_send,
+            noise: _,
             streams,
             parts,
             inboxes,
             sent,
             pieces: _,
         } = self;
+        if graph.sending.noise > 0 {
+            state.refuse("messages are late at random (traffic.noise)");
+        }
         let zero = state.now() - now;
         let Some(iteration) = *iteration else { return state.time(start + zero) };
         let first = self.first_instance(iteration);
