@@ -1,4 +1,4 @@
-"""What collectives cost where ranks are not in step: messages are handed over up to a microsecond late."""
+"""Collectives whose ranks are not in step: messages are handed over up to a microsecond late."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLLECTIVES: Mapping[str, tuple[str, str]] = {
 PAIRWISE, RENDEZVOUS, DIRECT, RING, _ = COLLECTIVES
 #: Messages are handed over up to so much late.
 IN_STEP, LEAST, NOISE, MOST = "0ns", "100ns", "1us", "10us"
-#: What is not slower is within this factor.
+#: Times within this factor are the same.
 SAME = 1.05
 
 
@@ -92,6 +92,7 @@ def draw(runs: Runs) -> Figure:
                 [r.collectives["duration_ps"].to_numpy() for r in runs[(name, system, NOISE)]], axis=0
             )
             axes[1].plot(np.arange(1, len(times) + 1), times / 1e6, line, color=colours[i], lw=1.3)
+    axes[0].set_ylim(0, 5)
     axes[0].axhline(1, color=style.INK, lw=0.8, ls=":")
     axes[0].set_xticks(
         range(len(COLLECTIVES)), [name.replace(", ", ",\n") for name in COLLECTIVES], fontsize=7
@@ -106,7 +107,7 @@ def draw(runs: Runs) -> Figure:
 
 
 def claims(runs: Runs) -> list[Claim]:
-    """What noise costs, by collective; whether a rendezvous or On-Ramp mend it."""
+    """Costs of noise by collective, and whether a rendezvous or On-Ramp mend it."""
 
     def all_of(name: str, noise: str = NOISE) -> dict[str, Estimate]:
         return {system: slower(runs, name, system, noise) for system in TRANSPORTS}

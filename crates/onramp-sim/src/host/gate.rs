@@ -168,7 +168,8 @@ impl Gates {
         let params = self.params_of(path);
         let mut flow = Flow::new(&params, now / NS);
         let latest = self.paths[path as usize];
-        if self.start_from_path {
+        // A connection opened before the load knows nothing of it, whenever its end is made.
+        if self.start_from_path && latest.at <= now / NS {
             flow.start(&params, now / NS, latest.owd, latest.at);
             self.pauses += u64::from(flow.t_next() > now / NS);
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// Payload of a message that tells something \[bytes\].
 pub const TOLD: u64 = 64;
 
-/// What a message of a step is: the step's label is `n` times this, and the step.
+/// Kinds of messages: the label's step is `n` times this, and the step.
 mod what {
     pub const DATA: u32 = 0;
     pub const READY: u32 = 1;
