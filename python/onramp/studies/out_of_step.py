@@ -98,7 +98,7 @@ def draw(runs: Runs) -> Figure:
         range(len(COLLECTIVES)), [name.replace(", ", ",\n") for name in COLLECTIVES], fontsize=7
     )
     axes[0].set_title("time with noise of 1 µs over that without", fontsize=9)
-    axes[0].legend(fontsize=7)
+    axes[0].legend(fontsize=7, loc="upper center")
     axes[1].set_title("all-to-all, pairwise (dotted: rendezvous), noise 1 µs", fontsize=9)
     axes[1].set_xlabel("repetition")
     axes[1].set_ylabel("µs")
