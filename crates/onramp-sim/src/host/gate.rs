@@ -247,3 +247,30 @@ impl Gates {
         self.gates[slot as usize].flow.paused_total(now / NS) * NS
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onramp_config::units::US;
+
+    #[test]
+    fn a_connection_opened_before_the_load_knows_nothing_of_its_path() {
+        let params = Params::builder(30_000, 1_000_000).build().unwrap();
+        let rules = GateRules {
+            params,
+            start_from_path: true,
+            floor_ns: None,
+            separate: false,
+            told_every: 1,
+            stamped_late: false,
+        };
+        let mut gates = Gates::new(&rules);
+        gates.open(0, 1, 2, 0);
+        gates.learn(0, 100 * US, 90_000, Margin { ns: 0, epoch: 0 });
+        // Its end is made late, as that of a pair whose first flow comes late.
+        gates.open(1, 1, 2, 0);
+        assert_eq!((gates.pauses, gates.release(1)), (0, 0));
+        gates.open(2, 1, 2, 100 * US);
+        assert!(gates.pauses == 1 && gates.release(2) > 100 * US);
+    }
+}

@@ -6,7 +6,7 @@ use super::operation::{Label, Member, Piece, Task};
 use std::collections::BTreeSet;
 
 /// Payload of a message that tells something \[bytes\].
-pub const TOLD: u64 = 64;
+const TOLD: u64 = 64;
 
 /// Kinds of messages: the label's step is `n` times this, and the step.
 mod what {
