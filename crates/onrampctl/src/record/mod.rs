@@ -88,6 +88,7 @@ pub fn run(order: &Order) -> io::Result<String> {
         text::COLUMNS.into(),
     ])?;
     // What it reads from now on others have sent.
+    source.join();
     drop_capabilities()?;
     let coordinators = order.coordinators.clone();
     Recording { recorder, writer, addresses, source, line, began, stale: 0, flows: 0, rows: 0, coordinators }

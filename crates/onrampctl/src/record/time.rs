@@ -3,8 +3,11 @@
 use crate::agent::Client;
 use onrampd::clock::both;
 use onrampd::status::Clock;
-use std::io;
+use rustix::process::Gid;
+use rustix::thread::set_thread_groups;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// Clocks whose frequencies differ by more are none to go by.
 const MOST_DRIFT: f64 = 1e-3;
@@ -77,6 +80,16 @@ impl Source {
             Self::Fleet(_) => "fleet",
             Self::Own => "monotonic",
             Self::System => "system",
+        }
+    }
+
+    /// This thread's groups are those it takes to ask: root without capabilities is refused like anyone else.
+    pub fn join(&self) {
+        if let Self::Fleet(socket) = self
+            && let Ok(of) = fs::metadata(socket)
+        {
+            // Who may not change its groups has asked by those it has.
+            _ = set_thread_groups(&[Gid::from_raw(of.gid())]);
         }
     }
 
