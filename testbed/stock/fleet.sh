@@ -15,10 +15,11 @@ config=/etc/onrampd/onrampd.toml unit=/usr/lib/systemd/system/onrampd.service
 mount -t securityfs security /sys/kernel/security
 check "the kernel is locked down" grep -q '\[integrity\]' /sys/kernel/security/lockdown
 
-# Emulated processors stamp within some 40 us where a machine's do within 0.3, and worse beside other work.
+# Emulated processors stamp within some 40 us where a machine's do within 0.3; beside other work 70 us were seen, clocks
+# within 117 us, and the limit is for both ends.
 lax() {
-    sed -i 's/^\[fleet\]$/&\nmax_uncertainty = "200us"\nlabels = { machine = "'$us'" }/' $config
-    check "clocks may be off by 200 us" grep -q '^max_uncertainty = "200us"' $config
+    sed -i 's/^\[fleet\]$/&\nmax_uncertainty = "1ms"\nlabels = { machine = "'$us'" }/' $config
+    check "clocks may be off by 1 ms" grep -q '^max_uncertainty = "1ms"' $config
 }
 
 # The service, as systemd starts it.

@@ -17,6 +17,8 @@
  *   load turns INTERFACE PACKETS            takes so many of them, and prints after how many a packet of another
  *                                         flow follows; none may overtake another of its flow
  *
+ *   load ticks                            kHz of this processor's time stamp counter
+ *
  *   load wire PATH RATE                   takes what comes from a UNIX socket at so many bytes a second, until it ends:
  *                                         a card's slow wire, for QEMU's netdev "stream"
  *
@@ -548,6 +550,35 @@ static void turns(const char *interface, unsigned int packets)
 	printf("turns %d\n", changes);
 }
 
+/* Between a reading of the clock and the counter's a loaded machine may do else: those nearest together count. */
+static void both_now(double *clock, uint64_t *ticks)
+{
+	double nearest = 1;
+
+	for (int i = 0; i < 100; i++) {
+		double before = seconds(), apart;
+		uint64_t counted = __builtin_ia32_rdtsc();
+
+		apart = seconds() - before;
+		if (apart < nearest) {
+			nearest = apart;
+			*clock = before + apart / 2;
+			*ticks = counted;
+		}
+	}
+}
+
+static void count_ticks(void)
+{
+	double clock[2] = {};
+	uint64_t ticks[2] = {};
+
+	both_now(clock, ticks);
+	usleep(100000);
+	both_now(clock + 1, ticks + 1);
+	printf("%.0f\n", (ticks[1] - ticks[0]) / (clock[1] - clock[0]) / 1e3);
+}
+
 int main(int count, char **words)
 {
 	uint64_t seed = 1;
@@ -555,6 +586,10 @@ int main(int count, char **words)
 	if (count == 2 && !strcmp(words[1], "mark")) {
 		/* What marks.c looks for: nopl 0x6b72616d(%rax) */
 		__asm__ volatile(".byte 0x0f, 0x1f, 0x80, 'm', 'a', 'r', 'k'");
+		return 0;
+	}
+	if (count == 2 && !strcmp(words[1], "ticks")) {
+		count_ticks();
 		return 0;
 	}
 	for (unsigned int i = 0; i < PATTERN; i++)
@@ -575,6 +610,6 @@ int main(int count, char **words)
 		incast(words[2], atoll(words[3]), atof(words[4]), atof(words[5]), atoll(words[6]), atof(words[7]),
 		       atof(words[8]), count - 9, words + 9);
 	else
-		fail("serve, both, incast, flood, turns, wire or mark, as load.c says");
+		fail("serve, both, incast, flood, ticks, turns, wire or mark, as load.c says");
 	return 0;
 }
