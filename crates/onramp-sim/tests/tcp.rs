@@ -165,8 +165,8 @@ fn a_connection_that_is_opened_late_costs_a_handshake() {
 
 #[test]
 fn an_opening_that_is_lost_is_sent_again_after_a_second() {
-    // 31 flows to one host last longer than they are taken to. Then further ones start at once, and the switch has
-    // no room for so many openings.
+    // 31 flows to one host last longer than they are taken to, but for two, which leave the others no room (on Linux one
+    // or two do). Then further ones start at once, and the switch has no room for so many openings.
     let large = (0..31).map(|src| format!("{src},31,10000000,{src}"));
     let small = (0..31).map(|src| format!("{src},31,1000,50000000"));
     let rows: Vec<String> = large.chain(small).collect();
@@ -174,7 +174,7 @@ fn an_opening_that_is_lost_is_sent_again_after_a_second() {
     let text = format!("{}{traffic}", SLOW.replace("hosts = 4", "hosts = 32"));
     let set = [("linux.buffer_packets", "10"), ("time_limit", "60s")];
     let (flows, _, counters) = finish(build_with(&text, RENO, &set));
-    assert_eq!((flows.len(), opened(&counters)), (62, [31, 31]));
+    assert_eq!((flows.len(), opened(&counters)), (62, [31, 29]));
     let small: Vec<_> = flows.iter().filter(|flow| flow.bytes == 1000).collect();
     assert!(small.iter().any(|flow| flow.timeouts == 2), "{small:?}");
     // Of a few the data is lost as well, which takes a loss probe at least.

@@ -14,7 +14,9 @@ use std::cmp::Reverse;
 
 /// Bytes that a flow without end writes.
 const ENDLESS: u64 = 1 << 44;
-/// Bytes of a long flow in its socket and not sent: on the cluster 128 to 256 KiB.
+/// Bytes of a long flow that are written at first, as on the cluster,
+const FIRST: u64 = 256 << 10;
+/// and in its socket and not sent when it stops: there 128 to 256 KiB.
 const UNSENT: u64 = 192 << 10;
 /// Bytes of other flows for which a socket has room, as on the cluster.
 const SOCKET: u64 = 4 << 20;
@@ -188,7 +190,7 @@ impl<H: Header> Hosting<H> {
     pub(super) fn write(&mut self, now: Ps, at: u32, bytes: u64) {
         let connection = &mut self.connections[at];
         let params = &self.rules.kind(connection.pair.transport).params;
-        connection.tx.write(params, now, bytes, if bytes == ENDLESS { UNSENT } else { SOCKET });
+        connection.tx.write(params, now, bytes, if bytes == ENDLESS { FIRST } else { SOCKET });
     }
 
     /// A long flow stops: what its socket has is sent, which before it has opened is nothing.

@@ -1,6 +1,7 @@
 //! The receiving half: what has arrived, when that is said, and how much room there is.
 
 use super::timer::{self, tick};
+use super::tx::send::OVERHEAD;
 use super::{BLOCKS, Params, Reply, Tx};
 use onramp_config::units::{NS, Ps, US};
 use onramp_workload::PORTION;
@@ -23,17 +24,10 @@ const DUPLICATES: u8 = 3;
 /// Acknowledgements that were left out are sent before a block beyond so many begins or grows: one tells of three
 /// blocks, and may be lost.
 const TOLD: usize = 2;
-/// Share of a packet's memory that is payload, in 2^-8: what is assumed before one has come, and
-/// 1448 of 2302 bytes.
+/// Share of a packet's memory that is payload, in 2^-8, as is assumed before one has come.
 const SHARE_FIRST: u64 = 128;
-/// See [`SHARE_FIRST`].
-const SHARE: u64 = 161;
-/// Packets that are joined while they wait to be read,
+/// Packets that are joined while they wait to be read (MAX_SKB_FRAGS).
 const JOIN: u64 = 17;
-/// the memory they take, in 2^-8 of their bytes,
-const JOINED: u64 = 266;
-/// and in bytes what the first of them takes beyond that.
-const HEAD: u64 = 796;
 /// On shorter round trips buffers grow less.
 const LONG_ROUND_US: u64 = 1000;
 
@@ -135,6 +129,16 @@ pub struct Rx {
     space_from: u64,
     space_at: Ps,
     expected: u64,
+}
+
+/// Memory that payload in one piece takes: joined packets have one header.
+fn memory(p: &Params, bytes: u64) -> u64 {
+    bytes + bytes.div_ceil(JOIN * u64::from(p.mss)) * u64::from(OVERHEAD)
+}
+
+/// Unit in which windows are told (RFC 7323 §2.3): the largest buffer fits into 16 bits of them.
+fn window_unit(p: &Params) -> u64 {
+    1 << p.most_receive_buffer.max(1).ilog2().saturating_sub(15).min(14)
 }
 
 impl Rx {
@@ -265,7 +269,8 @@ impl Rx {
         self.nxt = data.end;
         let length = data.end - data.start;
         if length >= u64::from(p.mss) {
-            self.share = SHARE;
+            // tcp_measure_rcv_mss
+            self.share = (length << 8) / (length + u64::from(OVERHEAD));
         }
         self.measure_packet(length as u16, data.push);
         self.measure_window(now + self.age);
@@ -394,7 +399,7 @@ impl Rx {
 
     /// The window grows with what comes, up to the room there is; then packets are acknowledged at once.
     fn grow(&mut self, p: &Params, length: u64) {
-        let room = self.free() as i64 - i64::from(self.growing);
+        let room = self.free(p) as i64 - i64::from(self.growing);
         if length < 62 || room <= 0 {
             return;
         }
@@ -408,14 +413,10 @@ impl Rx {
         (self.buffer * self.share) >> 8
     }
 
-    fn free(&self) -> u64 {
-        let taken = (((self.nxt - self.read) * JOINED) >> 8) + self.memory_beyond();
+    fn free(&self, p: &Params) -> u64 {
+        let beyond: u64 = self.beyond.iter().map(|&(from, to)| memory(p, to - from)).sum();
+        let taken = memory(p, self.nxt - self.read) + beyond;
         (self.buffer.saturating_sub(taken) * self.share) >> 8
-    }
-
-    /// Memory that blocks beyond a gap take.
-    fn memory_beyond(&self) -> u64 {
-        self.beyond.iter().map(|&(from, to)| (((to - from) * JOINED) >> 8) + HEAD).sum()
     }
 
     fn decide(&mut self, p: &Params, now: Ps, said: &mut Said) {
@@ -566,15 +567,17 @@ impl Rx {
         (self.acked + u64::from(self.window)).saturating_sub(self.nxt)
     }
 
+    /// Room to offer now (__tcp_select_window).
     fn select(&mut self, p: &Params) -> u32 {
-        let free = self.free();
+        let (mut free, unit) = (self.free(p), window_unit(p));
         if free < self.room() / 2 {
             self.quick = 0;
+            free -= free % unit;
             if free < self.room() / 16 || free < u64::from(p.mss) {
                 return 0;
             }
         }
-        free.min(u64::from(self.growing)) as u32
+        free.min(u64::from(self.growing)).next_multiple_of(unit) as u32
     }
 
     /// Data of the connection's other direction leaves, and takes along what there is to say
@@ -591,7 +594,8 @@ impl Rx {
 
     fn reply(&mut self, p: &Params, _now: Ps) -> Reply {
         // The window is never taken back.
-        self.window = u64::from(self.select(p)).max(self.offered()) as u32;
+        let offered = self.offered().next_multiple_of(window_unit(p));
+        self.window = u64::from(self.select(p)).max(offered) as u32;
         self.acked = self.nxt;
         self.quick = self.quick.saturating_sub(1);
         if self.quick == 0 && self.delay_ms > 0 {

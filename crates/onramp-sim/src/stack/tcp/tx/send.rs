@@ -262,10 +262,8 @@ impl Tx {
                 if !probe && self.defers(p, end, most, &mut limited) {
                     break;
                 }
-                let room = (self.window_end - self.nxt).min(u64::from(quota) * mss);
-                if end - self.nxt > room {
-                    end = self.nxt + (room / mss * mss).max(mss.min(room));
-                }
+                // Without Nagle's rule up to the last byte that there is room for (tcp_mss_split_point).
+                end = end.min(self.window_end).min(self.nxt + u64::from(quota) * mss);
             }
             if self.small_queue(p, end - self.nxt, 0) {
                 break;
