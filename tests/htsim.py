@@ -68,7 +68,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Case:
-    """A network, its flows, of which no two of a draw have the same ends, and the least number of draws."""
+    """A network, its flows, of which no two of a draw have the same ends, and the number of draws."""
 
     leaves: int
     spines: int
@@ -175,7 +175,7 @@ class Transport:
     scenario: dict[str, Any]
     #: Set if SIM is a copy that was made equal to this simulator.
     changed: bool = False
-    #: Draws for each of a case's.
+    #: Draws for each of a case that has several.
     times: int = 1
 
     @property
@@ -219,7 +219,7 @@ DCTCP = Transport(
         "transport": {"kind": "dctcp-tcp", "alpha_on_init": 0},
         "linux": {"buffer_packets": 10_000, "qdisc": "fq_codel", "gso_max_size": "1514B"},
     },
-    # Eight draws have 250 small flows, and a dozen that met a queue move their mean by 4% and 95th percentile by 5%.
+    # Eight draws have 250 small flows, whose mean hangs on the dozen of them that meets a queue.
     times=5,
 )  # fmt: skip
 
@@ -237,7 +237,8 @@ TRANSPORTS: dict[str, Transport] = {
 
 def draws(name: str, transport: str) -> range:
     """A case's draws with a transport."""
-    return range(CASES[name].draws * TRANSPORTS[transport].times)
+    number = CASES[name].draws
+    return range(number * TRANSPORTS[transport].times if number > 1 else 1)
 
 
 def simulate(name: str, transport: str, draw: int) -> Times:
@@ -329,33 +330,64 @@ def recorded_in(name: str, transport: str) -> Path:
     return DATA / f"{name}-{transport}.txt"
 
 
-def statistics(name: str, times: Times) -> dict[str, tuple[float, float]]:
-    """Mean and 95th percentile [ns] by class, of all draws together."""
-    case = CASES[name]
-    groups = np.array([[flow.group for flow in case.flows(draw)] for draw in range(len(times))])
-    of = {group: times[groups == group] for group in GROUPS if group in groups}
+@cache
+def groups(name: str, number: int) -> NDArray[np.str_]:
+    """Classes of the flows of so many draws."""
+    return np.array([[flow.group for flow in CASES[name].flows(draw)] for draw in range(number)])
+
+
+def statistics(name: str, times: Times, taken: Times) -> dict[str, tuple[float, float]]:
+    """Mean and 95th percentile [ns] by class, of all draws `taken` together."""
+    classes, times = groups(name, len(times))[taken], times[taken]
+    of = {group: times[classes == group] for group in GROUPS if group in classes}
     return {group: (float(all_.mean()), float(np.percentile(all_, 95))) for group, all_ in of.items()}
+
+
+def recorded(name: str, transport: str) -> Times:
+    """Completion times in htsim, a row for each draw."""
+    return np.atleast_2d(np.loadtxt(recorded_in(name, transport), dtype=np.int64))
+
+
+def ratios_of(name: str, ours: Times, theirs: Times, taken: Times) -> dict[str, tuple[float, float]]:
+    """By class, mean and 95th percentile: ours over theirs, of the draws `taken`."""
+    pairs = statistics(name, ours, taken), statistics(name, theirs, taken)
+    return {
+        group: (own[0] / pairs[1][group][0], own[1] / pairs[1][group][1]) for group, own in pairs[0].items()
+    }
 
 
 def ratios(name: str, transport: str) -> dict[str, tuple[float, float]]:
     """By class, mean and 95th percentile: this simulator's over htsim's."""
-    theirs = np.atleast_2d(np.loadtxt(recorded_in(name, transport), dtype=np.int64))
-    pairs = statistics(name, simulated(name, transport)), statistics(name, theirs)
-    return {
-        group: (ours[0] / pairs[1][group][0], ours[1] / pairs[1][group][1])
-        for group, ours in pairs[0].items()
-    }
+    ours = simulated(name, transport)
+    return ratios_of(name, ours, recorded(name, transport), np.arange(len(ours)))
+
+
+def deviations(name: str, transport: str, resamples: int = 200) -> dict[str, NDArray[np.float64]]:
+    """By class, of both ratios: 1.96 standard deviations over draws taken again at random."""
+    ours, theirs = simulated(name, transport), recorded(name, transport)
+    rng, number = np.random.default_rng(1), len(ours)
+    found = [
+        ratios_of(name, ours, theirs, taken)
+        for taken in (rng.integers(0, number, number) for _ in range(resamples))
+    ]
+    return {group: 1.96 * np.std([one[group] for one in found], axis=0) for group in found[0]}
 
 
 def table() -> Iterator[str]:
-    """Ratios of all cases in Markdown: mean, 95th percentile."""
+    """Ratios of all cases in Markdown: mean, 95th percentile; `±` where there are several draws."""
     yield f"| | | {' | '.join(GROUPS)} |"
     yield "|" + " --- |" * (2 + len(GROUPS))
     for name in CASES:
         for transport in TRANSPORTS:
-            of = ratios(name, transport)
-            cells = ("{:.3f}, {:.3f}".format(*of[group]) if group in of else "" for group in GROUPS)
-            yield f"| {name} | {transport} | {' | '.join(cells)} |"
+            cells = {
+                group: [f"{ratio:.3f}" for ratio in both] for group, both in ratios(name, transport).items()
+            }
+            if len(draws(name, transport)) > 1:
+                for group, both in deviations(name, transport).items():
+                    cells[group] = [
+                        f"{ratio} ± {by:.3f}" for ratio, by in zip(cells[group], both, strict=True)
+                    ]
+            yield f"| {name} | {transport} | {' | '.join(', '.join(cells.get(g, [])) for g in GROUPS)} |"
 
 
 if __name__ == "__main__":
