@@ -534,7 +534,7 @@ def test_a_long_flow_is_read_as_a_large_one_and_sends_what_its_socket_has(
     for traffic in (long, large):
         found = onramp.trace(write({**QUIET, "duration": "3ms", "traffic": traffic}), [0])
         seen.append(next(c.packets for c in found.captures if c.end == "sender"))
-    # From then on where either is written shows: a segment that the window cuts goes on with what its socket has.
+    # From then on where either was written shows: what follows a cut takes what its socket has.
     count = np.searchsorted(seen[0].time_ns, 2_990_000)
     one, other = (packets.time_ns[:count] - packets.time_ns[0] for packets in seen)
     assert np.abs(one - other).max() <= 1
