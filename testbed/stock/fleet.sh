@@ -15,8 +15,8 @@ config=/etc/onrampd/onrampd.toml unit=/usr/lib/systemd/system/onrampd.service
 mount -t securityfs security /sys/kernel/security
 check "the kernel is locked down" grep -q '\[integrity\]' /sys/kernel/security/lockdown
 
-# Emulated processors stamp within some 40 us where a machine's do within 0.3; beside other work 70 us were seen, clocks
-# within 117 us, and the limit is for both ends.
+# Emulated processors stamp within some 40 us where a machine's do within 0.3. Beside other work stamps within 70 us and
+# clocks within 117 us were seen, and with a limit of 200 us the other end's clock was not known then.
 lax() {
     sed -i 's/^\[fleet\]$/&\nmax_uncertainty = "1ms"\nlabels = { machine = "'$us'" }/' $config
     check "clocks may be off by 1 ms" grep -q '^max_uncertainty = "1ms"' $config
@@ -40,8 +40,7 @@ as() {
         --ambient-caps -all "$@"
 }
 status() { onrampctl status --json; }
-# known KEY LEAST: a number of the status has reached it
-# All that it says is what a failure shows.
+# known KEY LEAST: a number of the status has reached it; all that it says is what a failure shows
 known() { status | tee /tmp/status; [ "$(number $1 </tmp/status)" -ge $2 ]; }
 # is TEXT: the status has it
 # What it says instead is what a failure shows.
