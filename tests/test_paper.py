@@ -23,7 +23,7 @@ from onramp.paper import values as numbers
 from onramp.paper.verdict import INCONCLUSIVE, NOT, REPRODUCED, Claim, Estimate, factor, fewer, percent
 from onramp.plots import style
 from onramp.result import Result
-from onramp.studies import carousel, dcqcn, hpcc, irn, paced, port, rcp
+from onramp.studies import carousel, dcqcn, hpcc, irn, paced, pacing_base, port, rcp
 
 #: Every figure by its name.
 FIGURES = {**common.experiments("paper"), **common.experiments("studies")}
@@ -178,6 +178,19 @@ def moment(study: str) -> Result:
     """Of a study, run."""
     file, overrides = MOMENTS[study]
     return onramp.run(common.folder("studies") / f"{file}.toml", overrides)
+
+
+def test_a_flow_that_another_joins_is_in_no_steady_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[common.Key] = []
+
+    def steady(runs: common.Runs) -> Claim:
+        judged.extend(runs)
+        return Claim("", "", "", ())
+
+    monkeypatch.setattr(paced, "steady", steady)
+    cases = [case.key for case in pacing_base.EXPERIMENT.cases(True)]
+    pacing_base.claims(dict.fromkeys(cases, [moment("pacing-base")] * 2))
+    assert {key[0] for key in cases} - {key[0] for key in judged} == {"joins"}
 
 
 def test_flows_that_carousel_holds_have_their_rates() -> None:

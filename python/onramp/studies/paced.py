@@ -119,9 +119,8 @@ def steady(runs: Runs) -> Claim:
     """Claim that flows had come to rest, over all cases of a figure: single flows alone differ by chance."""
     halves: dict[str, list[list[float]]] = {}
     for (*_, system), results in runs.items():
-        if "warmup" in results[0].scenario.document:  # A flow that another joins does not come to rest.
-            ratios = [math.log(common.later(r, f"utilization {PORT}")) for r in results]
-            halves.setdefault(system, []).append(ratios)
+        ratios = [math.log(common.later(r, f"utilization {PORT}")) for r in results]
+        halves.setdefault(system, []).append(ratios)
     return verdict.steady(
         "all numbers of flows",
         "utilization of the later half over that of the first, mean over cases",
