@@ -1,6 +1,7 @@
 //! Segments sent and not acknowledged: as they were handed down, cut where the other end has some of one and not the
 //! rest.
 
+use onramp_config::units::{NS, Ps, US};
 use std::collections::VecDeque;
 
 /// The other end has it (SACK).
@@ -25,8 +26,10 @@ pub struct Chunk {
     pub marks: u8,
     /// It ends what the application wrote.
     pub push: bool,
-    /// When it was last sent, and after how many packets.
+    /// When it was last sent, the nanoseconds beyond, and after how many packets.
     pub sent_us: u64,
+    /// See `sent_us`.
+    pub sent_ns: u16,
     /// See `sent_us`.
     pub sent_after: u64,
     /// Packets delivered by then, and when, and when the first packet was sent that counts; 0 once it has been used.
@@ -40,6 +43,11 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// When it was last sent.
+    pub fn sent(&self) -> Ps {
+        self.sent_us * US + u64::from(self.sent_ns) * NS
+    }
+
     /// Packets of `mss` bytes.
     pub fn packets(&self, mss: u32) -> u32 {
         (self.end - self.start).div_ceil(u64::from(mss)) as u32
@@ -121,6 +129,7 @@ mod tests {
             marks: 0,
             push: true,
             sent_us: 7,
+            sent_ns: 0,
             sent_after: 0,
             delivered: 0,
             delivered_us: 0,

@@ -317,8 +317,8 @@ impl Tx {
             return false;
         }
         let Some(head) = self.board.chunks.front() else { return false };
-        let srtt = u64::from(self.rtt.srtt8 >> 3) * US;
-        let expected = head.sent_us * US + srtt;
+        let srtt = u64::from(self.rtt.srtt8) * (US / 8);
+        let expected = head.sent() + srtt;
         if expected > now + (srtt / 2).min(1000 * US) {
             return false;
         }
@@ -346,6 +346,7 @@ impl Tx {
             marks: 0,
             push: ends_record || end == self.written || self.pushes(end) > self.pushes(start),
             sent_us: 0,
+            sent_ns: 0,
             sent_after: 0,
             delivered: 0,
             delivered_us: 0,
@@ -378,7 +379,7 @@ impl Tx {
         let before = self.pace_at;
         let at = before.max(now);
         self.pace_at = at;
-        chunk.sent_us = at / US;
+        (chunk.sent_us, chunk.sent_ns) = (at / US, (at % US / NS) as u16);
         chunk.sent_after = self.segments_out;
         if self.packets_out == 0 {
             self.first_sent_us = chunk.sent_us;
