@@ -21,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
 /// Nor for one answer of a coordinator.
 const ANSWER: Duration = Duration::from_secs(1);
+/// Who answers none of so many in a row does not answer; a busy one may miss one.
+const IN_VAIN: usize = 3;
 /// Who stops holding waits no longer for coordinators that do not answer.
 const QUICK: Duration = Duration::from_millis(300);
 
@@ -135,6 +137,7 @@ pub fn spread(fleet: &Fleet, version: &Version) -> io::Result<Spread> {
 fn confirmed(fleet: &Fleet, version: u64) -> io::Result<Option<Progress>> {
     let authority = Authority::open(&fleet.folder)?;
     let begun = Instant::now();
+    let mut in_vain = 0;
     loop {
         let found = coordinator::progress(&fleet.coordinators, &authority, ANSWER);
         // What hosts have confirmed of another version counts for nothing.
@@ -149,9 +152,10 @@ fn confirmed(fleet: &Fleet, version: u64) -> io::Result<Option<Progress>> {
             // Away is who is at none of them.
             away: a.away.intersection(&b.away).copied().collect(),
         });
-        let Some(sum) = sum else { return Ok(None) };
-        if (sum.version >= version && sum.confirmed == sum.hosts) || begun.elapsed() >= PATIENCE {
-            return Ok(Some(sum));
+        in_vain = if sum.is_some() { 0 } else { in_vain + 1 };
+        let done = sum.as_ref().is_some_and(|sum| sum.version >= version && sum.confirmed == sum.hosts);
+        if done || in_vain == IN_VAIN || begun.elapsed() >= PATIENCE {
+            return Ok(sum);
         }
         sleep(LOOK);
     }

@@ -180,6 +180,23 @@ fn a_hosts_own_configuration_says_less_and_never_more() {
 }
 
 #[test]
+fn a_coordinator_that_is_late_with_one_answer_is_not_taken_for_none() {
+    let Some(lab) = Lab::switched() else { return };
+    let agents = three(&lab);
+    until("are all there", || confirmed(&lab) == [Some(0); 3]);
+    agents[0].signal(rustix::process::Signal::STOP);
+    let stopped = std::thread::scope(|scope| {
+        let stopped = scope.spawn(|| output(&lab, "a", &["stop-holding", "--fleet"]));
+        // An answer is waited for for a second.
+        sleep(Duration::from_millis(1500));
+        agents[0].signal(rustix::process::Signal::CONT);
+        stopped.join().unwrap()
+    });
+    let text = said(&stopped);
+    assert!(text.starts_with("version 1: 3 of 3 hosts hold nothing any more, after "), "{text}");
+}
+
+#[test]
 fn holding_is_stopped_everywhere_within_a_second_and_stays_stopped() {
     let Some(lab) = Lab::switched() else { return };
     let agents = three(&lab);
