@@ -540,7 +540,7 @@ def test_a_long_flow_is_read_as_a_large_one_and_sends_what_its_socket_has(
     assert np.abs(one - other).max() <= 1
     for field in ("start", "payload", "ack"):
         assert np.array_equal(*(getattr(packets, field)[:count] for packets in seen)), field
-    # The first segments that the receiver's window cuts within a packet: as on Linux, but for the last, 744 there.
+    # The first segments that the window cuts within a packet: as on Linux, but for the last, 744 there.
     data = [packets.payload[(packets.payload > 0) & (packets.time_ns < 3_000_000)] for packets in seen]
     assert [list(payload[payload < 1448]) for payload in data] == [[40, 216], [40, 920]]
     left = seen[0].time_ns[-1] - 3_000_000
